@@ -1,0 +1,146 @@
+"""A job as everything in Windlass understands it: what to run, how many, with what, and what may go wrong.
+
+All times are integer milliseconds. A Job never changes after submission; what happens to it is its Status
+(`core.status`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from windlass.core.resources import Resources, add, times
+
+DEFAULT_QUEUE = "default"
+
+
+class Launcher(StrEnum):
+    """Who starts the ranks of a replica."""
+
+    PLAIN = "plain"
+    """Windlass starts every rank as a process of its own, with torchrun's variables set."""
+    TORCHRUN = "torchrun"
+    """The command is torchrun (or starts its own ranks): one process a replica, told by PET_* variables."""
+
+
+class Condition(StrEnum):
+    """What `--after` waits for."""
+
+    SUCCEEDED = "succeeded"
+    FINISHED = "finished"
+
+
+@dataclass(frozen=True, slots=True)
+class Toleration:
+    """Lets a replica on nodes with a taint; fields and matching as in Kubernetes core/v1."""
+
+    key: str = ""
+    operator: str = "Equal"
+    value: str = ""
+    effect: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """Equal replicas. A replica is one member of the gang (a pod, or a local group of ranks) on one node."""
+
+    name: str = "worker"
+    replicas: int = 1
+    procs: int = 1
+    """Ranks in each replica (torchrun's nproc-per-node)."""
+    resources: Resources = field(default_factory=dict)
+    """What one replica needs."""
+    command: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
+    node_selector: Mapping[str, str] = field(default_factory=dict)
+    tolerations: tuple[Toleration, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RestartPolicy:
+    """When a lost member restarts the gang, and how long to wait before it does."""
+
+    user_limit: int = 0
+    """Failures of the program that are forgiven (`--restarts`). 0: the first one ends the job."""
+    infrastructure_limit: int = 16
+    """Failures of machines that are forgiven; a bound, so that a poisoned job cannot restart for ever."""
+    backoff_base: int = 1_000
+    backoff_max: int = 300_000
+    healthy_after: int = 600_000
+    """A generation that ran this long starts the backoff afresh."""
+    retryable_exit_codes: tuple[int, ...] = ()
+    """Exit codes that count as infrastructure, whatever else they would be."""
+    fatal_exit_codes: tuple[int, ...] = ()
+    """Exit codes that end the job at once, whatever the limits."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dependency:
+    """The job waits until another one has ended so."""
+
+    job_id: str
+    condition: Condition = Condition.SUCCEEDED
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayMember:
+    """One of an array's equal jobs. `limit` members run at a time (0: all that fit)."""
+
+    array_id: str
+    index: int
+    limit: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What a person asked for, whole: every default filled in, nothing left to guess."""
+
+    name: str
+    roles: tuple[Role, ...]
+    launcher: Launcher = Launcher.PLAIN
+    queue: str = DEFAULT_QUEUE
+    priority: int = 0
+    walltime: int | None = None
+    """Longest time one allocation may be held, in-place restarts included. None: no limit."""
+    deadline: int | None = None
+    """Longest time from the first start to the end, over all restarts and waits (activeDeadlineSeconds)."""
+    ttl: int | None = None
+    """How long after its end the job's record and logs are kept. None: until someone removes them."""
+    grace: int = 10_000
+    """From SIGTERM to SIGKILL when Windlass stops a gang."""
+    restart: RestartPolicy = RestartPolicy()
+    suspend: bool = False
+    after: tuple[Dependency, ...] = ()
+    array: ArrayMember | None = None
+    workdir: str = ""
+    user: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def members(self) -> int:
+        """Replicas over all roles: the gang's size."""
+        return sum(role.replicas for role in self.roles)
+
+    @property
+    def world_size(self) -> int:
+        """Ranks over all replicas of all roles."""
+        return sum(role.replicas * role.procs for role in self.roles)
+
+
+def total_request(job: Job) -> dict[str, int]:
+    """What the whole gang needs, by resource."""
+    total: dict[str, int] = {}
+    for role in job.roles:
+        total = add(total, times(role.resources, role.replicas))
+    return total
+
+
+def member_number(job: Job, role_name: str, index: int) -> int:
+    """The gang-wide number of a replica: roles in their order, replicas in theirs. Raises KeyError."""
+    before = 0
+    for role in job.roles:
+        if role.name == role_name:
+            return before + index
+        before += role.replicas
+    raise KeyError(role_name)

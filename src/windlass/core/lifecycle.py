@@ -1,0 +1,136 @@
+"""A job's life: one table of transitions, and `step`, which walks it.
+
+The rule: a handler may lead only to the phases its row declares, a terminal phase is never left, and
+every (phase, event) pair has a row or is a declared no-op. `core.diagram` draws the documentation's
+picture from this same table. The handlers are in `core.transitions`.
+
+Sources: the conditions of kubeflow's training operator v1 (Created, Running, Restarting, Succeeded,
+Failed, Suspended) with coordinated restart: one lost member ends the generation, the gang starts again whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from windlass.core import transitions as t
+from windlass.core.commands import Command
+from windlass.core.events import (
+    Admit,
+    Cancel,
+    DependencyEnded,
+    Event,
+    GangGone,
+    MemberExited,
+    NodeLost,
+    Preempt,
+    Refused,
+    Resume,
+    Started,
+    Submitted,
+    Suspend,
+    Timer,
+)
+from windlass.core.status import HOLDING, TERMINAL, JobState, Phase
+
+Handler: TypeAlias = Callable[[JobState, Event, int], t.Outcome]
+
+CREATED, QUEUED, ADMITTED, RUNNING = Phase.CREATED, Phase.QUEUED, Phase.ADMITTED, Phase.RUNNING
+RESTARTING, SUSPENDED = Phase.RESTARTING, Phase.SUSPENDED
+SUCCEEDED, FAILED = Phase.SUCCEEDED, Phase.FAILED
+STARTED = (ADMITTED, RUNNING)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """From any of `sources`, on an event of type `on`, `handler` leads to one of `targets`."""
+
+    sources: tuple[Phase, ...]
+    on: type[Event]
+    targets: tuple[Phase, ...]
+    handler: Handler
+
+
+def _row(sources: tuple[Phase, ...], on: type[Event], targets: tuple[Phase, ...], handler: object) -> Row:
+    return Row(sources, on, targets, handler)  # type: ignore[arg-type]  # a handler takes its own event type only
+
+
+TABLE: tuple[Row, ...] = (
+    _row((CREATED,), Submitted, (QUEUED, SUSPENDED), t.submitted),
+    _row((CREATED,), Refused, (FAILED,), t.refused),
+    _row((QUEUED, SUSPENDED), DependencyEnded, (QUEUED, SUSPENDED, FAILED), t.dependency_ended),
+    _row((QUEUED,), Admit, (ADMITTED,), t.admit),
+    _row((ADMITTED,), Started, (RUNNING,), t.started),
+    _row(STARTED, MemberExited, (ADMITTED, RUNNING, RESTARTING), t.member_exited),
+    _row(STARTED, GangGone, (SUCCEEDED, FAILED, SUSPENDED, QUEUED, RESTARTING, ADMITTED), t.gang_gone),
+    _row((RESTARTING,), GangGone, (RESTARTING, ADMITTED, QUEUED, SUSPENDED, FAILED), t.gang_gone),
+    _row((ADMITTED, RUNNING, RESTARTING), NodeLost, (ADMITTED, RUNNING, RESTARTING, QUEUED), t.node_lost),
+    _row(STARTED, Preempt, (ADMITTED, RUNNING, RESTARTING), t.preempt),
+    _row((RESTARTING,), Preempt, (RESTARTING, QUEUED), t.preempt),
+    _row((CREATED, QUEUED), Suspend, (SUSPENDED,), t.suspend),
+    _row((ADMITTED, RUNNING, RESTARTING), Suspend, (ADMITTED, RUNNING, RESTARTING, SUSPENDED), t.suspend),
+    _row((ADMITTED, RUNNING, RESTARTING), Resume, (ADMITTED, RUNNING, RESTARTING), t.resume_while_stopping),
+    _row((SUSPENDED,), Resume, (QUEUED,), t.resume),
+    _row((CREATED, QUEUED, SUSPENDED), Cancel, (FAILED,), t.cancel),
+    _row((ADMITTED, RUNNING, RESTARTING), Cancel, (ADMITTED, RUNNING, RESTARTING, FAILED), t.cancel),
+    _row((QUEUED,), Timer, (QUEUED, FAILED), t.timer),
+    _row((SUSPENDED,), Timer, (SUSPENDED, FAILED), t.timer),
+    _row((ADMITTED, RUNNING), Timer, (ADMITTED, RUNNING), t.timer),
+    _row((RESTARTING,), Timer, (RESTARTING, ADMITTED, FAILED), t.timer),
+    _row((SUCCEEDED, FAILED), Timer, (SUCCEEDED, FAILED), t.forget),
+)
+
+NO_OPS: frozenset[tuple[Phase, type[Event]]] = frozenset(
+    {(phase, Admit) for phase in Phase if phase is not QUEUED}  # a plan that came too late
+    | {(phase, Submitted) for phase in Phase if phase is not CREATED}  # said twice
+    | {(phase, Refused) for phase in Phase if phase is not CREATED}
+    | {(phase, Started) for phase in Phase if phase is not ADMITTED}  # of an older generation
+    | {(phase, MemberExited) for phase in Phase if phase not in STARTED}  # the gang is being stopped already
+    | {(phase, GangGone) for phase in Phase if phase not in HOLDING}
+    | {(phase, NodeLost) for phase in Phase if phase not in HOLDING}
+    | {(phase, Preempt) for phase in Phase if phase not in HOLDING}
+    | {(phase, DependencyEnded) for phase in Phase if phase not in (QUEUED, SUSPENDED)}
+    | {(CREATED, Timer)}
+    | {(phase, Resume) for phase in (CREATED, QUEUED, SUCCEEDED, FAILED)}  # nothing to resume
+    | {(phase, Suspend) for phase in (SUSPENDED, SUCCEEDED, FAILED)}
+    | {(phase, Cancel) for phase in TERMINAL}
+)
+
+_ROWS: dict[tuple[Phase, type[Event]], Row] = {(source, row.on): row for row in TABLE for source in row.sources}
+
+
+class InvalidTransitionError(Exception):
+    """A row's handler broke its own declaration, or a pair has no row: a bug of ours, told with its story."""
+
+
+def step(state: JobState, event: Event, now: int) -> tuple[JobState, tuple[Command, ...]]:
+    """What the job is after `event`, and what the world must do for it.
+
+    Events of an older generation change nothing. Raises InvalidTransitionError.
+    """
+    key = (state.status.phase, type(event))
+    if key in NO_OPS or _is_stale(state, event):
+        return state, ()
+    row = _ROWS.get(key)
+    if row is None:
+        raise InvalidTransitionError(f"{state.id}: no row for {event} in {state.status}")
+    after, commands = row.handler(state, event, now)
+    if after.status.phase not in row.targets:
+        raise InvalidTransitionError(f"{state.id}: {event} led from {state.status} to {after.status}")
+    return after, commands
+
+
+def _is_stale(state: JobState, event: Event) -> bool:
+    if isinstance(event, Started | MemberExited | GangGone):
+        return event.generation != state.status.generation
+    return False
+
+
+def next_due(state: JobState) -> int | None:
+    """When the job next wants a Timer event, if nothing else happens. None: never."""
+    status, job = state.status, state.job
+    if status.phase in TERMINAL:
+        return None if job.ttl is None or status.finished_at is None else status.finished_at + job.ttl
+    due = t.dues(state)
+    return min((at for at in (due.deadline, due.walltime, due.backoff) if at is not None), default=None)

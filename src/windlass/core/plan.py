@@ -1,0 +1,30 @@
+"""What the scheduler decided, as data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from windlass.core.reasons import Verdict
+from windlass.core.status import Placement
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """This gang starts, whole, here."""
+
+    job_id: str
+    placement: Placement
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Made on snapshot `version`; whoever carries it out checks that it still holds."""
+
+    version: int
+    now: int
+    admissions: tuple[Admission, ...]
+    verdicts: Mapping[str, Verdict]
+    """For every gang of the snapshot that stays pending. Gangs of equal shape share one object."""
+    order: tuple[str, ...] = ()
+    """The gangs that wait for nodes, next first: a gang's position is its place in here. Gated gangs are not."""

@@ -1,0 +1,62 @@
+"""Why a gang waits: one typed reason from an ordered vocabulary, with exact counts.
+
+Vocabulary: KEP-10852 (Kueue's unified pending reasons). A gang has the first reason, in this order, that holds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Reason(StrEnum):
+    """In the order in which they are tried."""
+
+    MISCONFIGURED = "Misconfigured"
+    """It can never run as written: refused before it queues."""
+    SUSPENDED = "Suspended"
+    ON_HOLD = "OnHold"
+    """Backoff after a failure."""
+    ADMISSION_GATED = "AdmissionGated"
+    """Waits for another job (`--after`) or for its array's limit."""
+    NO_MATCHING_FLAVOR = "NoMatchingFlavor"
+    """Too few nodes pass its selectors, taints and sizes, however empty they were."""
+    EXCEEDS_MAX_QUOTA = "ExceedsMaxQuota"
+    """Asks for more than its queue may ever hold."""
+    WAITING_FOR_QUOTA = "WaitingForQuota"
+    """Its queue's quota or the cluster's free capacity does not suffice now."""
+    TOPOLOGY_PLACEMENT_FAILED = "TopologyPlacementFailed"
+    """Enough is free in all, but not in pieces of the right size."""
+    PENDING_EVALUATION = "PendingEvaluation"
+    """Not looked at yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """`nodes` nodes lost to one cause, each node counted at the first cause that excludes it."""
+
+    cause: str
+    """ "label zone=a", "taint gpu:NoSchedule", "cordoned", "too small", "full", … """
+    nodes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The answer for one waiting gang.
+
+    `free` and `usable` count the resource that binds (`resource`, in its own unit): free on all eligible
+    nodes, and free in pieces that a replica fits into. `fits` replicas of `wanted` would find a place now.
+    """
+
+    reason: Reason
+    message: str
+    resource: str = ""
+    wanted: int = 0
+    fits: int = 0
+    free: int = 0
+    usable: int = 0
+    counts: tuple[Count, ...] = ()
+    behind: str = ""
+    """The gang that goes first, if this one would fit but for it."""
+    eta: int | None = None
+    """When it starts at the latest if every running gang uses its walltime in full; None: nobody knows."""

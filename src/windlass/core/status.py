@@ -1,0 +1,126 @@
+"""What has happened to a job so far: the changing half of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from windlass.core.job import Job
+
+
+class Phase(StrEnum):
+    """The states of a job's life. The last two are terminal: nothing leaves them."""
+
+    CREATED = "Created"
+    QUEUED = "Queued"
+    ADMITTED = "Admitted"
+    RUNNING = "Running"
+    RESTARTING = "Restarting"
+    SUSPENDED = "Suspended"
+    SUCCEEDED = "Succeeded"
+    FAILED = "Failed"
+
+
+TERMINAL = frozenset({Phase.SUCCEEDED, Phase.FAILED})
+HOLDING = frozenset({Phase.ADMITTED, Phase.RUNNING, Phase.RESTARTING})
+"""Phases in which a job may hold nodes."""
+
+
+class FailureClass(StrEnum):
+    """Whose fault a lost member was. Only `user` consumes the user limit."""
+
+    INFRASTRUCTURE = "infrastructure"
+    PREEMPTION = "preemption"
+    USER = "user"
+
+
+class Target(StrEnum):
+    """What a gang that is being stopped becomes once its last process is gone."""
+
+    RESTART = "restart"
+    """Start again on the same nodes."""
+    REQUEUE = "requeue"
+    """Give the nodes back and wait in the queue again, at the old place."""
+    SUSPEND = "suspend"
+    FAIL = "fail"
+    SUCCEED = "succeed"
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """The event that ended a generation, as people will read it."""
+
+    kind: FailureClass
+    reason: str
+    """One CamelCase word: "ExitCode", "Signal", "NodeLost", "LaunchFailed", "WalltimeExceeded", …"""
+    message: str
+    at: int
+    member: int | None = None
+    exit_code: int | None = None
+    signal: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Which node each replica is on: role name → node names by replica index."""
+
+    nodes: Mapping[str, tuple[str, ...]]
+
+    def distinct(self) -> tuple[str, ...]:
+        """The nodes used, each once, in order of first use."""
+        return tuple(dict.fromkeys(name for names in self.nodes.values() for name in names))
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """Times are integer milliseconds; None means that it has not happened."""
+
+    phase: Phase = Phase.CREATED
+    reason: str = ""
+    message: str = ""
+    generation: int = 0
+    """Counts starts of the gang, from 1. Every process of a generation carries it; two never live together."""
+    user_failures: int = 0
+    infrastructure_failures: int = 0
+    preemptions: int = 0
+    backoff_step: int = 0
+    """Failures in a row without a healthy run between them; sets the next backoff."""
+    created_at: int = 0
+    queued_at: int | None = None
+    """Since when the job waits, for its place by age; kept over restarts and preemptions."""
+    admitted_at: int | None = None
+    """Start of the current allocation."""
+    started_at: int | None = None
+    """First start of all: the deadline counts from here."""
+    running_since: int | None = None
+    """Start of the current generation."""
+    stopping_since: int | None = None
+    finished_at: int | None = None
+    not_before: int | None = None
+    """End of the backoff."""
+    placement: Placement | None = None
+    target: Target | None = None
+    """Set while the gang is being stopped."""
+    done: int = 0
+    """Bit set of the members of this generation that ended well."""
+    gone: bool = True
+    """No process of any generation is alive."""
+    waits_for: tuple[str, ...] = ()
+    """Jobs that must end first (`--after`)."""
+    last_failure: Failure | None = None
+
+    @property
+    def attempts(self) -> int:
+        """How often the gang was started: the honest number, whatever the reason."""
+        return self.generation
+
+
+@dataclass(frozen=True, slots=True)
+class JobState:
+    """A job and everything known of it. `number` is the order of submission, the last tie-break."""
+
+    id: str
+    number: int
+    job: Job
+    status: Status

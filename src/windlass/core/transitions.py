@@ -1,0 +1,343 @@
+"""The handlers of the lifecycle's table: one small function per kind of event.
+
+Each takes (state, event, now) and returns the state after it with the commands it causes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+from windlass.core.commands import Command, Forget, Launch, Stop
+from windlass.core.events import (
+    Admit,
+    Cancel,
+    DependencyEnded,
+    Event,
+    Exit,
+    GangGone,
+    MemberExited,
+    NodeLost,
+    Preempt,
+    Refused,
+    Resume,
+    Started,
+    Submitted,
+    Suspend,
+    Timer,
+)
+from windlass.core.failure import backoff, count_failure, exhausted, judge
+from windlass.core.job import Job
+from windlass.core.status import TERMINAL, Failure, FailureClass, JobState, Phase, Status, Target
+
+Outcome: TypeAlias = tuple[JobState, tuple[Command, ...]]
+
+_NO_PLACE: dict[str, Any] = {"placement": None, "admitted_at": None, "target": None, "stopping_since": None}
+
+
+def created(job_id: str, number: int, job: Job, now: int) -> JobState:
+    """A job that has just been handed in."""
+    waits_for = tuple(dependency.job_id for dependency in job.after)
+    return JobState(job_id, number, job, Status(created_at=now, waits_for=waits_for))
+
+
+def _with(state: JobState, **changes: Any) -> JobState:
+    return replace(state, status=replace(state.status, **changes))
+
+
+# --- before it runs -------------------------------------------------------------------------------
+
+
+def submitted(state: JobState, _event: Submitted, now: int) -> Outcome:
+    """Into the queue, or aside if the job says so."""
+    if state.job.suspend:
+        return _with(state, phase=Phase.SUSPENDED, reason="Suspended", message="submitted suspended"), ()
+    return _with(state, phase=Phase.QUEUED, reason="Queued", message="", queued_at=now), ()
+
+
+def refused(state: JobState, event: Refused, now: int) -> Outcome:
+    """It could never run: ended before it queued."""
+    return _ended(state, Phase.FAILED, "Misconfigured", event.message, now)
+
+
+def dependency_ended(state: JobState, event: DependencyEnded, now: int) -> Outcome:
+    """One job fewer to wait for; or no hope left."""
+    if not event.satisfied:
+        return _ended(state, Phase.FAILED, "DependencyFailed", f"{event.job_id} did not succeed", now)
+    left = tuple(job_id for job_id in state.status.waits_for if job_id != event.job_id)
+    return _with(state, waits_for=left), ()
+
+
+def admit(state: JobState, event: Admit, now: int) -> Outcome:
+    """The nodes are the gang's: start it."""
+    return _launch(_with(state, placement=event.placement, admitted_at=now), now)
+
+
+def _launch(state: JobState, now: int) -> Outcome:
+    status = state.status
+    assert status.placement is not None  # noqa: S101 - the invariant that Launch rests on
+    generation = status.generation + 1
+    after = _with(
+        state,
+        phase=Phase.ADMITTED,
+        reason="Admitted",
+        message=f"starting on {','.join(status.placement.distinct())}",
+        generation=generation,
+        running_since=None,
+        not_before=None,
+        target=None,
+        stopping_since=None,
+        done=0,
+        gone=False,
+    )
+    return after, (Launch(state.id, generation, status.placement),)
+
+
+# --- while it runs --------------------------------------------------------------------------------
+
+
+def started(state: JobState, _event: Started, now: int) -> Outcome:
+    """Every member runs; a gang that is already being stopped stays what it is becoming."""
+    first = state.status.started_at
+    return _with(
+        state,
+        phase=Phase.RUNNING,
+        reason=state.status.reason if state.status.target else "Running",
+        message=state.status.message if state.status.target else "",
+        running_since=now,
+        started_at=now if first is None else first,
+    ), ()
+
+
+def member_exited(state: JobState, event: MemberExited, now: int) -> Outcome:
+    """A member is done, or its loss ends the generation."""
+    status = state.status
+    if status.target is not None:
+        return state, ()
+    if not event.exit.ok:
+        return _member_failed(state, event.exit, event.member, now)
+    done = status.done | 1 << event.member
+    after = _with(state, done=done)
+    if done != (1 << state.job.members) - 1:
+        return after, ()
+    return _stop(after, Target.SUCCEED, "Completing", "all members succeeded", now)
+
+
+def _member_failed(state: JobState, exit: Exit, member: int, now: int) -> Outcome:
+    policy = state.job.restart
+    judgement = judge(exit, policy)
+    failure = Failure(judgement.kind, judgement.reason, exit.detail, now, member, exit.code, exit.signal)
+    return _lost_generation(state, failure, now, fatal=judgement.fatal)
+
+
+def _lost_generation(state: JobState, failure: Failure, now: int, *, fatal: bool = False) -> Outcome:
+    """Count the failure, and decide between another generation and the end."""
+    policy = state.job.restart
+    counted = _with(state, last_failure=failure, **count_failure(state.status, failure, policy))
+    limit = exhausted(counted.status, policy)
+    if fatal or limit:
+        message = failure.message if fatal or policy.user_limit == 0 else f"{failure.message}; {limit}"
+        return _stop(counted, Target.FAIL, failure.reason, message, now)
+    again = Target.REQUEUE if _gives_nodes_back(failure) else Target.RESTART
+    return _stop(counted, again, failure.reason, failure.message, now)
+
+
+def _gives_nodes_back(failure: Failure) -> bool:
+    return failure.kind is FailureClass.PREEMPTION or failure.reason == "NodeLost"
+
+
+def _stop(state: JobState, target: Target, reason: str, message: str, now: int) -> Outcome:
+    """Stop every process of the generation; `target` is what comes when the last is gone."""
+    phase = Phase.RESTARTING if target in (Target.RESTART, Target.REQUEUE) else state.status.phase
+    since = state.status.stopping_since
+    after = _with(
+        state, phase=phase, target=target, reason=reason, message=message, stopping_since=now if since is None else since
+    )
+    return after, (Stop(state.id, state.status.generation, state.job.grace),)
+
+
+def gang_gone(state: JobState, _event: GangGone, now: int) -> Outcome:
+    """The last process is gone: become what was decided. Unasked for, it is a loss like any other."""
+    if state.status.gone:
+        return state, ()
+    status = replace(state.status, gone=True)
+    after = replace(state, status=status)
+    match status.target:
+        case Target.SUCCEED:
+            return _ended(after, Phase.SUCCEEDED, "Succeeded", "", now)
+        case Target.FAIL:
+            return _ended(after, Phase.FAILED, status.reason, status.message, now)
+        case Target.SUSPEND:
+            return _with(after, phase=Phase.SUSPENDED, queued_at=None, started_at=None, **_NO_PLACE), ()
+        case Target.REQUEUE:
+            return _requeue(after, now), ()
+        case Target.RESTART:
+            return _restart(after, now)
+        case None:
+            failure = Failure(FailureClass.INFRASTRUCTURE, "Lost", "all members vanished unseen", now)
+            return _after_silent_loss(*_lost_generation(after, failure, now), now)
+
+
+def _after_silent_loss(state: JobState, commands: tuple[Command, ...], now: int) -> Outcome:
+    """Nothing is left to be stopped: go on as if the Stop had been answered."""
+    del commands
+    return gang_gone(state, GangGone(state.status.generation), now)
+
+
+def _restart(state: JobState, now: int) -> Outcome:
+    """On the same nodes, after the backoff."""
+    wait = backoff(state.status.backoff_step, state.job.restart)
+    if wait == 0:
+        return _launch(state, now)
+    return _with(state, not_before=now + wait, target=None, stopping_since=None), ()
+
+
+def _requeue(state: JobState, now: int) -> JobState:
+    """Back into the queue, at the old place by age."""
+    wait = backoff(state.status.backoff_step, state.job.restart)
+    return _with(state, phase=Phase.QUEUED, not_before=now + wait if wait else None, gone=True, **_NO_PLACE)
+
+
+def node_lost(state: JobState, event: NodeLost, now: int) -> Outcome:
+    """A node of the gang is gone; what is left of it must stop, and the gang needs new nodes."""
+    status = state.status
+    if status.placement is None or event.node not in status.placement.distinct():
+        return state, ()
+    failure = Failure(FailureClass.INFRASTRUCTURE, "NodeLost", f"node {event.node} was lost", now)
+    if status.target is Target.RESTART:
+        return _with(state, target=Target.REQUEUE), ()
+    if status.target is not None:
+        return state, ()
+    if status.gone:
+        return _requeue(_with(state, last_failure=failure), now), ()
+    return _lost_generation(state, failure, now)
+
+
+def preempt(state: JobState, event: Preempt, now: int) -> Outcome:
+    """The scheduler's other decision: these nodes are needed."""
+    status = state.status
+    failure = Failure(FailureClass.PREEMPTION, "Preempted", event.message, now)
+    if status.target in (Target.SUCCEED, Target.FAIL, Target.SUSPEND, Target.REQUEUE):
+        return state, ()
+    if status.target is Target.RESTART:
+        return _with(state, target=Target.REQUEUE), ()
+    if status.gone:
+        return _requeue(_with(state, last_failure=failure, preemptions=status.preemptions + 1), now), ()
+    return _lost_generation(state, failure, now)
+
+
+# --- what people ask for --------------------------------------------------------------------------
+
+
+def suspend(state: JobState, event: Suspend, now: int) -> Outcome:
+    """Off the nodes, kept for later."""
+    message = f"suspended by {event.by}" if event.by else "suspended"
+    status = state.status
+    if status.target in (Target.SUCCEED, Target.FAIL):
+        return state, ()
+    if status.gone:
+        quiet = _with(state, phase=Phase.SUSPENDED, reason="Suspended", message=message)
+        return _with(quiet, queued_at=None, started_at=None, not_before=None, **_NO_PLACE), ()
+    return _stop(state, Target.SUSPEND, "Suspended", message, now)
+
+
+def resume(state: JobState, _event: Resume, now: int) -> Outcome:
+    """Back into the queue, at its end; the deadline counts afresh (as Kubernetes resets startTime)."""
+    return _with(state, phase=Phase.QUEUED, reason="Queued", message="", queued_at=now), ()
+
+
+def resume_while_stopping(state: JobState, _event: Resume, now: int) -> Outcome:
+    """Resumed before the suspension was complete: queue again as soon as it is."""
+    if state.status.target is not Target.SUSPEND:
+        return state, ()
+    return _with(state, target=Target.REQUEUE, phase=Phase.RESTARTING, reason="Resumed", message="", queued_at=now), ()
+
+
+def cancel(state: JobState, event: Cancel, now: int) -> Outcome:
+    """The end, on request."""
+    message = f"cancelled by {event.by}" if event.by else "cancelled"
+    status = state.status
+    if status.target is Target.SUCCEED or (status.target is Target.FAIL and status.reason == "Cancelled"):
+        return state, ()
+    if status.gone:
+        return _ended(state, Phase.FAILED, "Cancelled", message, now)
+    return _stop(state, Target.FAIL, "Cancelled", message, now)
+
+
+# --- time -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Dues:
+    """Absolute times in ms; None: never."""
+
+    deadline: int | None = None
+    walltime: int | None = None
+    backoff: int | None = None
+
+
+def deadline_of(state: JobState) -> int | None:
+    """When the job's deadline ends it, whatever it is doing."""
+    started, deadline = state.status.started_at, state.job.deadline
+    return None if started is None or deadline is None else started + deadline
+
+
+def walltime_end(state: JobState) -> int | None:
+    """When the current allocation must end."""
+    admitted, walltime = state.status.admitted_at, state.job.walltime
+    return None if admitted is None or walltime is None else admitted + walltime
+
+
+def timer(state: JobState, _event: Timer, now: int) -> Outcome:
+    """Deadline first, then walltime, then the end of a backoff."""
+    due = dues(state)
+    if _passed(due.deadline, now):
+        return _expire(state, "DeadlineExceeded", f"longer than its deadline of {_seconds(state.job.deadline)}", now)
+    if _passed(due.walltime, now):
+        return _expire(state, "WalltimeExceeded", f"longer than its --time of {_seconds(state.job.walltime)}", now)
+    if not _passed(due.backoff, now):
+        return state, ()
+    if state.status.phase is Phase.RESTARTING:
+        return _launch(state, now)
+    return _with(state, not_before=None), ()
+
+
+def dues(state: JobState) -> Dues:
+    """The moments at which time alone changes this job, as it stands."""
+    status = state.status
+    if status.target in (Target.SUCCEED, Target.FAIL) or status.phase in TERMINAL:
+        return Dues()
+    leaving = status.target in (Target.SUSPEND, Target.REQUEUE)
+    return Dues(
+        deadline=deadline_of(state),
+        walltime=None if leaving else walltime_end(state),
+        backoff=status.not_before if status.gone else None,
+    )
+
+
+def _passed(due: int | None, now: int) -> bool:
+    return due is not None and now >= due
+
+
+def _seconds(duration: int | None) -> str:
+    return f"{(duration or 0) / 1000:g} s"
+
+
+def _expire(state: JobState, reason: str, message: str, now: int) -> Outcome:
+    failure = Failure(FailureClass.USER, reason, message, now)
+    expired = _with(state, last_failure=failure)
+    if expired.status.gone:
+        return _ended(expired, Phase.FAILED, reason, message, now)
+    return _stop(expired, Target.FAIL, reason, message, now)
+
+
+def forget(state: JobState, _event: Timer, now: int) -> Outcome:
+    """A finished job whose time to live is over."""
+    ttl, finished = state.job.ttl, state.status.finished_at
+    if ttl is None or finished is None or now < finished + ttl:
+        return state, ()
+    return state, (Forget(state.id),)
+
+
+def _ended(state: JobState, phase: Phase, reason: str, message: str, now: int) -> Outcome:
+    return _with(state, phase=phase, reason=reason, message=message, finished_at=now, not_before=None, **_NO_PLACE), ()

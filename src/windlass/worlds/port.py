@@ -1,0 +1,113 @@
+"""The port between the controller and a world.
+
+The contract, which `tests/contract` checks for every world:
+- `commit` is durable when it returns, and comes before the commands of the same turn are performed. A world
+  that died in between is told the same commands again after `recover`.
+- Commands are idempotent. A `Launch` is answered by `Started` and then one `MemberExited` per member, in the order
+  in which they ended; a member that cannot be started is a `MemberExited` with its reason. A `Stop` is answered by exactly one
+  `GangGone`, at once if nothing is alive. A gang whose members all vanished unseen is a `GangGone` unasked for.
+- No event is lost: one that was returned by `wait` but not yet committed comes again after `recover`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol, TypeAlias
+
+from windlass.core.cluster import Node, Topology
+from windlass.core.commands import Command
+from windlass.core.events import Event
+from windlass.core.job import Job
+from windlass.core.queue import Queue
+from windlass.core.reasons import Verdict
+from windlass.core.status import JobState
+
+
+@dataclass(frozen=True, slots=True)
+class JobEvent:
+    """Something happened to one job."""
+
+    job_id: str
+    event: Event
+
+
+@dataclass(frozen=True, slots=True)
+class JobArrived:
+    """A job was handed in under an id and a number that the world has reserved for it."""
+
+    job_id: str
+    number: int
+    job: Job
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterChanged:
+    """The nodes or queues are now these. Nodes that are missing are lost."""
+
+    nodes: tuple[Node, ...]
+    queues: tuple[Queue, ...]
+    topology: Topology = Topology()
+
+
+WorldEvent: TypeAlias = JobEvent | JobArrived | ClusterChanged
+
+
+@dataclass(frozen=True, slots=True)
+class Transition:
+    """One line of a job's history."""
+
+    job_id: str
+    at: int
+    event: str
+    before: str
+    after: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What one turn of the controller changed, to be made durable as one."""
+
+    states: tuple[JobState, ...] = ()
+    """Jobs as they are now; finished ones are in here one last time."""
+    transitions: tuple[Transition, ...] = ()
+    verdicts: Mapping[str, Verdict] = field(default_factory=dict)
+    """New answers for waiting jobs, where they differ from the last ones."""
+    forgotten: tuple[str, ...] = ()
+    commands: tuple[Command, ...] = ()
+    """To be performed after this commit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recovery:
+    """What a world knows when a controller starts on it: the cluster, and every job that has not ended."""
+
+    cluster: ClusterChanged
+    states: tuple[JobState, ...] = ()
+
+
+class World(Protocol):
+    """See the module's text for the contract."""
+
+    def now(self) -> int:
+        """Milliseconds since the Unix epoch; never goes back, not even over a restart."""
+
+    def recover(self) -> Recovery:
+        """Take over from whoever controlled this world before."""
+
+    def finished(self, job_id: str) -> JobState | None:
+        """A job that has ended, by id, or None. For dependencies on jobs the controller no longer holds."""
+
+    async def wait(self, until: int | None) -> Sequence[WorldEvent]:
+        """What happened; returns as soon as there is something, or empty at `until` (ms) or when `wake`d."""
+
+    def commit(self, changes: Changes) -> None:
+        """Make one turn durable. Raises WorldError if it cannot; nothing of it has happened then."""
+
+    def perform(self, commands: Sequence[Command]) -> None:
+        """Carry out, without waiting for the outcome."""
+
+
+class WorldError(Exception):
+    """The world cannot do what was asked for now (disk full, state unreadable); the text is for people."""
