@@ -1,8 +1,8 @@
 """The port between the controller and a world.
 
 The contract, which `tests/contract` checks for every world:
-- `commit` is durable when it returns, and comes before the commands of the same turn are performed. A world
-  that died in between is told the same commands again after `recover`.
+- `commit` is durable when it returns, and comes before the commands of the same turn are performed. After `recover` the
+  controller tells again every command whose outcome the recovered states do not show yet.
 - Commands are idempotent. A `Launch` is answered by `Started` and then one `MemberExited` per member, in the order
   in which they ended; a member that cannot be started is a `MemberExited` with its reason. A `Stop` is answered by exactly one
   `GangGone`, at once if nothing is alive. A gang whose members all vanished unseen is a `GangGone` unasked for.
@@ -11,8 +11,8 @@ The contract, which `tests/contract` checks for every world:
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
 from windlass.core.cluster import Node, Topology
@@ -20,7 +20,6 @@ from windlass.core.commands import Command
 from windlass.core.events import Event
 from windlass.core.job import Job
 from windlass.core.queue import Queue
-from windlass.core.reasons import Verdict
 from windlass.core.status import JobState
 
 
@@ -72,8 +71,6 @@ class Changes:
     states: tuple[JobState, ...] = ()
     """Jobs as they are now; finished ones are in here one last time."""
     transitions: tuple[Transition, ...] = ()
-    verdicts: Mapping[str, Verdict] = field(default_factory=dict)
-    """New answers for waiting jobs, where they differ from the last ones."""
     forgotten: tuple[str, ...] = ()
     commands: tuple[Command, ...] = ()
     """To be performed after this commit."""
@@ -81,7 +78,7 @@ class Changes:
 
 @dataclass(frozen=True, slots=True)
 class Recovery:
-    """What a world knows when a controller starts on it: the cluster, and every job that has not ended."""
+    """What a world knows when a controller starts on it: the cluster, every job that has not ended, and every ended one with a ttl."""
 
     cluster: ClusterChanged
     states: tuple[JobState, ...] = ()

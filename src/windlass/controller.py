@@ -1,0 +1,297 @@
+"""The loop that drives every world: events → lifecycle → schedule → commands.
+
+Belongs here: the order of things. What an event means is `core.lifecycle`'s, who starts where is `core.scheduler`'s, and how
+a command is carried out is the world's. A turn reads no clock and does no I/O, so a simulator and a cluster run the same one.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+
+from windlass.core import lifecycle
+from windlass.core.admission import refusal
+from windlass.core.commands import Command, Forget, Launch, Stop
+from windlass.core.events import Admit, DependencyEnded, Event, NodeLost, Refused, Submitted, Timer
+from windlass.core.gang import pending_of, running_of
+from windlass.core.job import Condition, Dependency, Job
+from windlass.core.ledger import Ledger
+from windlass.core.plan import Plan
+from windlass.core.reasons import Verdict
+from windlass.core.scheduler import schedule
+from windlass.core.snapshot import Snapshot
+from windlass.core.status import HOLDING, TERMINAL, JobState, Phase
+from windlass.core.transitions import created
+from windlass.worlds.port import (
+    Changes,
+    ClusterChanged,
+    JobArrived,
+    JobEvent,
+    Recovery,
+    Transition,
+    World,
+    WorldError,
+    WorldEvent,
+)
+
+_RETRY_COMMIT = 1_000
+"""How long to wait before a turn that could not be made durable is tried again, in ms."""
+
+
+async def run(controller: Controller, world: World, *, on_trouble: Callable[[str], None]) -> None:
+    """Drive a world until cancelled. `on_trouble` hears once of every commit that failed."""
+    changes = controller.take_over(world.now())
+    while True:
+        # 1. nothing is carried out before it is durable
+        waiting = await _commit(world, changes, on_trouble)
+        # 2. carry it out
+        world.perform(changes.commands)
+        # 3. what happened since?
+        events = waiting or await world.wait(controller.next_due())
+        # 4. what does it mean, and who starts next?
+        changes = controller.turn(events, world.now())
+
+
+async def _commit(world: World, changes: Changes, on_trouble: Callable[[str], None]) -> list[WorldEvent]:
+    """Commit, however often it takes. Returns the events that came in meanwhile."""
+    came: list[WorldEvent] = []
+    told = ""
+    while changes != Changes():
+        try:
+            world.commit(changes)
+        except WorldError as trouble:
+            if str(trouble) != told:
+                told = str(trouble)
+                on_trouble(told)
+            came.extend(await world.wait(world.now() + _RETRY_COMMIT))
+        else:
+            break
+    return came
+
+
+class Controller:
+    """Every job that has not ended, the ledger of what they hold, and the last plan made.
+
+    `finished` looks up a job that the controller no longer holds, for dependencies on it.
+    """
+
+    def __init__(self, recovery: Recovery, finished: Callable[[str], JobState | None]) -> None:
+        cluster = recovery.cluster
+        self.states: dict[str, JobState] = {state.id: state for state in recovery.states}
+        self.ledger = Ledger(cluster.nodes, cluster.queues, cluster.topology)
+        self.plan = Plan(version=-1, now=0, admissions=(), verdicts={})
+        self._finished = finished
+        self._dependents: defaultdict[str, set[str]] = defaultdict(set)
+        self._timers: list[tuple[int, str]] = []
+        self._turn = _Turn()
+
+    # --- what the world and the faces call ---------------------------------------------------------
+
+    def take_over(self, now: int) -> Changes:
+        """The first turn on a world: file every job, and tell again what may not have been carried out."""
+        known = {node.name for node in self.ledger.snapshot().table.nodes}
+        self._turn = _Turn()
+        for state in list(self.states.values()):
+            self._file(state)
+            self._turn.commands.extend(_unanswered(state))
+            if state.status.phase is Phase.CREATED:
+                self._admit_to_queue(state, now)
+            self._settle_dependencies(state, now)
+            for node in set(state.status.placement.distinct() if state.status.placement else ()) - known:
+                self._happen(state.id, NodeLost(node), now)
+        return self._close(now)
+
+    def turn(self, events: Sequence[WorldEvent], now: int) -> Changes:
+        """One round: what happened, what is due, who starts; and all that follows from it."""
+        self._turn = _Turn()
+        # 1. what happened
+        for event in events:
+            self._take(event, now)
+        # 2. what is due by time alone
+        for job_id in self._due(now):
+            self._happen(job_id, Timer(), now)
+        return self._close(now)
+
+    def next_due(self) -> int | None:
+        """When the next turn is needed even if nothing happens."""
+        while self._timers and not self._is_current(*self._timers[0]):
+            heapq.heappop(self._timers)
+        return self._timers[0][0] if self._timers else None
+
+    def refusal(self, job: Job) -> Verdict | None:
+        """Why this job could never run here, or None if it could."""
+        return refusal(self.ledger.snapshot(), job)
+
+    def snapshot(self) -> Snapshot:
+        """The picture that the next plan would be made on."""
+        return self.ledger.snapshot()
+
+    # --- one turn ----------------------------------------------------------------------------------
+
+    def _take(self, event: WorldEvent, now: int) -> None:
+        match event:
+            case JobEvent(job_id, inner):
+                self._happen(job_id, inner, now)
+            case JobArrived(job_id, number, job):
+                if job_id not in self.states:
+                    state = created(job_id, number, job, now)
+                    self._keep(state, "Arrived", None, now)
+                    self._admit_to_queue(state, now)
+                    self._settle_dependencies(state, now)
+            case ClusterChanged(nodes, queues, topology):
+                for name in self.ledger.set_cluster(nodes, queues, topology):
+                    for job_id in [s.id for s in self.states.values() if s.status.phase in HOLDING]:
+                        self._happen(job_id, NodeLost(name), now)
+
+    def _close(self, now: int) -> Changes:
+        # 3. who may start, if anything that matters to that has changed
+        if self.plan.version != self.ledger.version:
+            self.plan = schedule(self.ledger.snapshot(), now)
+            for admission in self.plan.admissions:
+                self._happen(admission.job_id, Admit(admission.placement), now)
+            # what was admitted has been taken out of the pending ones: the verdicts stand for this version
+            self.plan = replace(self.plan, version=self.ledger.version)
+        # 4. all of it as one change
+        changes = self._turn.changes()
+        self._let_go(changes.states)
+        return changes
+
+    def _happen(self, job_id: str, event: Event, now: int) -> None:
+        """One event, and whatever it sets off in jobs that waited for this one."""
+        todo = deque([(job_id, event)])
+        while todo:
+            target, current = todo.popleft()
+            before = self.states.get(target)
+            if before is None:
+                continue
+            after, commands = lifecycle.step(before, current, now)
+            self._turn.add(commands)
+            if after is not before:
+                self._keep(after, type(current).__name__, before, now)
+                todo.extend(self._consequences(before, after))
+        return
+
+    def _consequences(self, before: JobState, after: JobState) -> Iterable[tuple[str, Event]]:
+        if before.status.phase in TERMINAL or after.status.phase not in TERMINAL:
+            return ()
+        dependents = self._dependents.pop(after.id, set())
+        waiting = [self.states[name] for name in sorted(dependents) if name in self.states]
+        return [(state.id, _ended(after, dependency)) for state in waiting for dependency in _on(state, after.id)]
+
+    def _keep(self, state: JobState, cause: str, before: JobState | None, now: int) -> None:
+        """File the new state, and note the change for the commit."""
+        self.states[state.id] = state
+        self._file(state)
+        self._turn.states[state.id] = state
+        told = before.status if before else None
+        status = state.status
+        if told is None or (told.phase, told.reason, told.message) != (status.phase, status.reason, status.message):
+            was = told.phase.value if told else ""
+            self._turn.transitions.append(
+                Transition(state.id, now, cause, was, status.phase.value, _story(state)),
+            )
+
+    def _file(self, state: JobState) -> None:
+        """Put the job where the scheduler and the timers look for it."""
+        status = state.status
+        if status.phase is Phase.QUEUED:
+            self.ledger.release(state.id)
+            self.ledger.add_pending(pending_of(state))
+        else:
+            self.ledger.remove_pending(state.id)
+            if status.placement is None:
+                self.ledger.release(state.id)
+            else:
+                self.ledger.hold(running_of(state, status.placement))
+        due = lifecycle.next_due(state)
+        if due is not None:
+            heapq.heappush(self._timers, (due, state.id))
+
+    def _admit_to_queue(self, state: JobState, now: int) -> None:
+        no = self.refusal(state.job)
+        self._happen(state.id, Submitted() if no is None else Refused(no.message), now)
+
+    def _settle_dependencies(self, state: JobState, now: int) -> None:
+        """Wait for the jobs that still live, and hear at once of those that have ended."""
+        for dependency in state.job.after:
+            if dependency.job_id not in state.status.waits_for:
+                continue
+            if (other := self.states.get(dependency.job_id)) and other.status.phase not in TERMINAL:
+                self._dependents[dependency.job_id].add(state.id)
+                continue
+            ended = self._finished(dependency.job_id)
+            event = _ended(ended, dependency) if ended else DependencyEnded(dependency.job_id, satisfied=False)
+            self._happen(state.id, event, now)
+
+    # --- time, and letting go ----------------------------------------------------------------------
+
+    def _due(self, now: int) -> list[str]:
+        due: list[str] = []
+        while self._timers and self._timers[0][0] <= now:
+            at, job_id = heapq.heappop(self._timers)
+            if self._is_current(at, job_id):
+                due.append(job_id)
+        return due
+
+    def _is_current(self, at: int, job_id: str) -> bool:
+        state = self.states.get(job_id)
+        return state is not None and lifecycle.next_due(state) == at
+
+    def _let_go(self, states: Iterable[JobState]) -> None:
+        """Ended jobs leave memory, unless their ttl has still to run out."""
+        forgotten = self._turn.forgotten
+        for job_id in [s.id for s in states if s.status.phase in TERMINAL and s.job.ttl is None] + forgotten:
+            self.states.pop(job_id, None)
+
+
+class _Turn:
+    """What one turn has changed so far."""
+
+    def __init__(self) -> None:
+        self.states: dict[str, JobState] = {}
+        self.transitions: list[Transition] = []
+        self.commands: list[Command] = []
+        self.forgotten: list[str] = []
+
+    def add(self, commands: Iterable[Command]) -> None:
+        for command in commands:
+            self.commands.append(command)
+            if isinstance(command, Forget):
+                self.forgotten.append(command.job_id)
+
+    def changes(self) -> Changes:
+        return Changes(
+            states=tuple(self.states.values()),
+            transitions=tuple(self.transitions),
+            forgotten=tuple(self.forgotten),
+            commands=tuple(self.commands),
+        )
+
+
+def _unanswered(state: JobState) -> list[Command]:
+    """Commands that a killed controller may have decided on and not carried out."""
+    status = state.status
+    if status.gone or status.phase in TERMINAL:
+        return []
+    if status.target is not None:
+        return [Stop(state.id, status.generation, state.job.grace)]
+    if status.phase is Phase.ADMITTED and status.placement is not None:
+        return [Launch(state.id, status.generation, status.placement)]
+    return []
+
+
+def _on(state: JobState, job_id: str) -> list[Dependency]:
+    return [dependency for dependency in state.job.after if dependency.job_id == job_id]
+
+
+def _ended(state: JobState, dependency: Dependency) -> DependencyEnded:
+    ok = dependency.condition is Condition.FINISHED or state.status.phase is Phase.SUCCEEDED
+    return DependencyEnded(state.id, satisfied=ok)
+
+
+def _story(state: JobState) -> str:
+    """The line of history a person reads: the reason, with its message where it has one."""
+    status = state.status
+    return f"{status.reason}: {status.message}" if status.message else status.reason
