@@ -1,7 +1,8 @@
 """The loop that drives every world: events → lifecycle → schedule → commands.
 
-Belongs here: the order of things. What an event means is `core.lifecycle`'s, who starts where is `core.scheduler`'s, and how
-a command is carried out is the world's. A turn reads no clock and does no I/O, so a simulator and a cluster run the same one.
+Belongs here: the order of things. What an event means is `core.lifecycle`'s, who starts where is `core.scheduler`'s,
+and how a command is carried out is the world's. A turn reads no clock and does no I/O, so a simulator and a cluster
+run the same one.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from windlass.core.plan import Plan
 from windlass.core.reasons import Verdict
 from windlass.core.scheduler import schedule
 from windlass.core.snapshot import Snapshot
-from windlass.core.status import HOLDING, TERMINAL, JobState, Phase
+from windlass.core.status import HOLDING, TERMINAL, JobState, Phase, Status
 from windlass.core.transitions import created
 from windlass.worlds.port import (
     Changes,
@@ -171,7 +172,6 @@ class Controller:
             if after is not before:
                 self._keep(after, type(current).__name__, before, now)
                 todo.extend(self._consequences(before, after))
-        return
 
     def _consequences(self, before: JobState, after: JobState) -> Iterable[tuple[str, Event]]:
         if before.status.phase in TERMINAL or after.status.phase not in TERMINAL:
@@ -183,7 +183,7 @@ class Controller:
     def _keep(self, state: JobState, cause: str, before: JobState | None, now: int) -> None:
         """File the new state, and note the change for the commit."""
         self.states[state.id] = state
-        self._file(state)
+        self._file(state, before)
         self._turn.states[state.id] = state
         told = before.status if before else None
         status = state.status
@@ -193,8 +193,13 @@ class Controller:
                 Transition(state.id, now, cause, was, status.phase.value, _story(state)),
             )
 
-    def _file(self, state: JobState) -> None:
+    def _file(self, state: JobState, before: JobState | None = None) -> None:
         """Put the job where the scheduler and the timers look for it."""
+        due = lifecycle.next_due(state)
+        if due is not None:
+            heapq.heappush(self._timers, (due, state.id))
+        if before is not None and _same_to_scheduler(before.status, state.status):
+            return
         status = state.status
         if status.phase is Phase.QUEUED:
             self.ledger.release(state.id)
@@ -205,9 +210,6 @@ class Controller:
                 self.ledger.release(state.id)
             else:
                 self.ledger.hold(running_of(state, status.placement))
-        due = lifecycle.next_due(state)
-        if due is not None:
-            heapq.heappush(self._timers, (due, state.id))
 
     def _admit_to_queue(self, state: JobState, now: int) -> None:
         no = self.refusal(state.job)
@@ -268,6 +270,11 @@ class _Turn:
             forgotten=tuple(self.forgotten),
             commands=tuple(self.commands),
         )
+
+
+def _same_to_scheduler(before: Status, after: Status) -> bool:
+    queued = (before.phase is Phase.QUEUED, before.placement, before.waits_for, before.not_before, before.queued_at)
+    return queued == (after.phase is Phase.QUEUED, after.placement, after.waits_for, after.not_before, after.queued_at)
 
 
 def _unanswered(state: JobState) -> list[Command]:

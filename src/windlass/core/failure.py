@@ -1,4 +1,4 @@
-"""Whose fault was it, may the gang try again, and when?"""
+"""Whose fault a failure was, whether the gang may try again, and when."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """A job's life: one table of transitions, and `step`, which walks it.
 
-The rule: a handler may lead only to the phases its row declares, a terminal phase is never left, and
+The rule: a handler stays in its phase or leads to one its row declares, a terminal phase is never left, and
 every (phase, event) pair has a row or is a declared no-op. `core.diagram` draws the documentation's
 picture from this same table. The handlers are in `core.transitions`.
 
@@ -44,7 +44,7 @@ STARTED = (ADMITTED, RUNNING)
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """From any of `sources`, on an event of type `on`, `handler` leads to one of `targets`."""
+    """From any of `sources`, on an event of type `on`, `handler` leads to one of `targets` or stays where it is."""
 
     sources: tuple[Phase, ...]
     on: type[Event]
@@ -59,26 +59,28 @@ def _row(sources: tuple[Phase, ...], on: type[Event], targets: tuple[Phase, ...]
 TABLE: tuple[Row, ...] = (
     _row((CREATED,), Submitted, (QUEUED, SUSPENDED), t.submitted),
     _row((CREATED,), Refused, (FAILED,), t.refused),
-    _row((QUEUED, SUSPENDED), DependencyEnded, (QUEUED, SUSPENDED, FAILED), t.dependency_ended),
+    _row((QUEUED, SUSPENDED), DependencyEnded, (FAILED,), t.dependency_ended),
     _row((QUEUED,), Admit, (ADMITTED,), t.admit),
     _row((ADMITTED,), Started, (RUNNING,), t.started),
-    _row(STARTED, MemberExited, (ADMITTED, RUNNING, RESTARTING), t.member_exited),
-    _row(STARTED, GangGone, (SUCCEEDED, FAILED, SUSPENDED, QUEUED, RESTARTING, ADMITTED), t.gang_gone),
-    _row((RESTARTING,), GangGone, (RESTARTING, ADMITTED, QUEUED, SUSPENDED, FAILED), t.gang_gone),
-    _row((ADMITTED, RUNNING, RESTARTING), NodeLost, (ADMITTED, RUNNING, RESTARTING, QUEUED), t.node_lost),
-    _row(STARTED, Preempt, (ADMITTED, RUNNING, RESTARTING), t.preempt),
-    _row((RESTARTING,), Preempt, (RESTARTING, QUEUED), t.preempt),
+    _row(STARTED, MemberExited, (RESTARTING,), t.member_exited),
+    _row((ADMITTED, RUNNING), GangGone, (SUCCEEDED, FAILED, SUSPENDED, RESTARTING, ADMITTED), t.gang_gone),
+    _row((RESTARTING,), GangGone, (ADMITTED, QUEUED, SUSPENDED, FAILED), t.gang_gone),
+    _row(STARTED, NodeLost, (RESTARTING,), t.node_lost),
+    _row((RESTARTING,), NodeLost, (QUEUED,), t.node_lost),
+    _row(STARTED, Preempt, (RESTARTING,), t.preempt),
+    _row((RESTARTING,), Preempt, (QUEUED,), t.preempt),
     _row((CREATED, QUEUED), Suspend, (SUSPENDED,), t.suspend),
-    _row((ADMITTED, RUNNING, RESTARTING), Suspend, (ADMITTED, RUNNING, RESTARTING, SUSPENDED), t.suspend),
-    _row((ADMITTED, RUNNING, RESTARTING), Resume, (ADMITTED, RUNNING, RESTARTING), t.resume_while_stopping),
+    _row(STARTED, Suspend, (), t.suspend),
+    _row((RESTARTING,), Suspend, (SUSPENDED,), t.suspend),
+    _row((ADMITTED, RUNNING, RESTARTING), Resume, (RESTARTING,), t.resume_while_stopping),
     _row((SUSPENDED,), Resume, (QUEUED,), t.resume),
     _row((CREATED, QUEUED, SUSPENDED), Cancel, (FAILED,), t.cancel),
-    _row((ADMITTED, RUNNING, RESTARTING), Cancel, (ADMITTED, RUNNING, RESTARTING, FAILED), t.cancel),
-    _row((QUEUED,), Timer, (QUEUED, FAILED), t.timer),
-    _row((SUSPENDED,), Timer, (SUSPENDED, FAILED), t.timer),
-    _row((ADMITTED, RUNNING), Timer, (ADMITTED, RUNNING), t.timer),
-    _row((RESTARTING,), Timer, (RESTARTING, ADMITTED, FAILED), t.timer),
-    _row((SUCCEEDED, FAILED), Timer, (SUCCEEDED, FAILED), t.forget),
+    _row(STARTED, Cancel, (), t.cancel),
+    _row((RESTARTING,), Cancel, (FAILED,), t.cancel),
+    _row((QUEUED,), Timer, (FAILED,), t.timer),
+    _row(STARTED, Timer, (), t.timer),
+    _row((RESTARTING,), Timer, (ADMITTED, FAILED), t.timer),
+    _row((SUCCEEDED, FAILED), Timer, (), t.forget),
 )
 
 NO_OPS: frozenset[tuple[Phase, type[Event]]] = frozenset(
@@ -91,7 +93,7 @@ NO_OPS: frozenset[tuple[Phase, type[Event]]] = frozenset(
     | {(phase, NodeLost) for phase in Phase if phase not in HOLDING}
     | {(phase, Preempt) for phase in Phase if phase not in HOLDING}
     | {(phase, DependencyEnded) for phase in Phase if phase not in (QUEUED, SUSPENDED)}
-    | {(CREATED, Timer)}
+    | {(phase, Timer) for phase in (CREATED, SUSPENDED)}
     | {(phase, Resume) for phase in (CREATED, QUEUED, SUCCEEDED, FAILED)}  # nothing to resume
     | {(phase, Suspend) for phase in (SUSPENDED, SUCCEEDED, FAILED)}
     | {(phase, Cancel) for phase in TERMINAL}
@@ -116,7 +118,7 @@ def step(state: JobState, event: Event, now: int) -> tuple[JobState, tuple[Comma
     if row is None:
         raise InvalidTransitionError(f"{state.id}: no row for {event} in {state.status}")
     after, commands = row.handler(state, event, now)
-    if after.status.phase not in row.targets:
+    if after.status.phase not in (state.status.phase, *row.targets):
         raise InvalidTransitionError(f"{state.id}: {event} led from {state.status} to {after.status}")
     return after, commands
 

@@ -17,7 +17,7 @@ MEMORY = "memory"
 GPU = "gpu"
 
 MAX_AMOUNT = 2**53
-"""The largest amount kept of anything. 2**53 × 1,000 nodes still fits into int64, and JSON keeps it exact."""
+"""The largest amount kept of anything. 2**53 on each of 1,000 nodes still fits into int64, and JSON keeps it exact."""
 
 _QUANTITY = re.compile(r"^\s*(\d+)(?:\.(\d+))?\s*([A-Za-z]*)\s*$")
 _SUFFIX = {
@@ -32,7 +32,7 @@ class QuantityError(ValueError):
     """A quantity that cannot be read; its text names what would be valid."""
 
 
-def parse_quantity(resource: str, text: str | int | float) -> int:
+def parse_quantity(resource: str, text: str | float) -> int:
     """Read a Kubernetes quantity ("500m", "1.5", "16Gi") as an integer in the resource's own unit.
 
     CPU rounds up to a milli-core and memory to a byte; devices must be whole.

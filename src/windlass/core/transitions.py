@@ -13,7 +13,6 @@ from windlass.core.events import (
     Admit,
     Cancel,
     DependencyEnded,
-    Event,
     Exit,
     GangGone,
     MemberExited,
@@ -70,10 +69,10 @@ def dependency_ended(state: JobState, event: DependencyEnded, now: int) -> Outco
 
 def admit(state: JobState, event: Admit, now: int) -> Outcome:
     """The nodes are the gang's: start it."""
-    return _launch(_with(state, placement=event.placement, admitted_at=now), now)
+    return _launch(_with(state, placement=event.placement, admitted_at=now))
 
 
-def _launch(state: JobState, now: int) -> Outcome:
+def _launch(state: JobState) -> Outcome:
     status = state.status
     assert status.placement is not None  # noqa: S101 - the invariant that Launch rests on
     generation = status.generation + 1
@@ -151,7 +150,12 @@ def _stop(state: JobState, target: Target, reason: str, message: str, now: int) 
     phase = Phase.RESTARTING if target in (Target.RESTART, Target.REQUEUE) else state.status.phase
     since = state.status.stopping_since
     after = _with(
-        state, phase=phase, target=target, reason=reason, message=message, stopping_since=now if since is None else since
+        state,
+        phase=phase,
+        target=target,
+        reason=reason,
+        message=message,
+        stopping_since=now if since is None else since,
     )
     return after, (Stop(state.id, state.status.generation, state.job.grace),)
 
@@ -160,35 +164,33 @@ def gang_gone(state: JobState, _event: GangGone, now: int) -> Outcome:
     """The last process is gone: become what was decided. Unasked for, it is a loss like any other."""
     if state.status.gone:
         return state, ()
-    status = replace(state.status, gone=True)
-    after = replace(state, status=status)
+    after = _with(state, gone=True)
+    if after.status.target is None:
+        failure = Failure(FailureClass.INFRASTRUCTURE, "Lost", "all members vanished unseen", now)
+        after, _nothing_left_to_stop = _lost_generation(after, failure, now)
+    return _become(after, now)
+
+
+def _become(state: JobState, now: int) -> Outcome:
+    status = state.status
     match status.target:
         case Target.SUCCEED:
-            return _ended(after, Phase.SUCCEEDED, "Succeeded", "", now)
+            return _ended(state, Phase.SUCCEEDED, "Succeeded", "", now)
         case Target.FAIL:
-            return _ended(after, Phase.FAILED, status.reason, status.message, now)
+            return _ended(state, Phase.FAILED, status.reason, status.message, now)
         case Target.SUSPEND:
-            return _with(after, phase=Phase.SUSPENDED, queued_at=None, started_at=None, **_NO_PLACE), ()
+            return _with(state, phase=Phase.SUSPENDED, queued_at=None, started_at=None, **_NO_PLACE), ()
         case Target.REQUEUE:
-            return _requeue(after, now), ()
-        case Target.RESTART:
-            return _restart(after, now)
-        case None:
-            failure = Failure(FailureClass.INFRASTRUCTURE, "Lost", "all members vanished unseen", now)
-            return _after_silent_loss(*_lost_generation(after, failure, now), now)
-
-
-def _after_silent_loss(state: JobState, commands: tuple[Command, ...], now: int) -> Outcome:
-    """Nothing is left to be stopped: go on as if the Stop had been answered."""
-    del commands
-    return gang_gone(state, GangGone(state.status.generation), now)
+            return _requeue(state, now), ()
+        case _:
+            return _restart(state, now)
 
 
 def _restart(state: JobState, now: int) -> Outcome:
     """On the same nodes, after the backoff."""
     wait = backoff(state.status.backoff_step, state.job.restart)
     if wait == 0:
-        return _launch(state, now)
+        return _launch(state)
     return _with(state, not_before=now + wait, target=None, stopping_since=None), ()
 
 
@@ -298,7 +300,7 @@ def timer(state: JobState, _event: Timer, now: int) -> Outcome:
     if not _passed(due.backoff, now):
         return state, ()
     if state.status.phase is Phase.RESTARTING:
-        return _launch(state, now)
+        return _launch(state)
     return _with(state, not_before=None), ()
 
 

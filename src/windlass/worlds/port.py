@@ -4,15 +4,16 @@ The contract, which `tests/contract` checks for every world:
 - `commit` is durable when it returns, and comes before the commands of the same turn are performed. After `recover` the
   controller tells again every command whose outcome the recovered states do not show yet.
 - Commands are idempotent. A `Launch` is answered by `Started` and then one `MemberExited` per member, in the order
-  in which they ended; a member that cannot be started is a `MemberExited` with its reason. A `Stop` is answered by exactly one
-  `GangGone`, at once if nothing is alive. A gang whose members all vanished unseen is a `GangGone` unasked for.
+  in which they ended; a member that cannot be started is a `MemberExited` with its reason. A `Stop` is answered by
+  exactly one `GangGone`, at once if nothing is alive. A gang whose members all vanished unseen is a `GangGone`
+  unasked for.
 - No event is lost: one that was returned by `wait` but not yet committed comes again after `recover`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
 from windlass.core.cluster import Node, Topology
@@ -46,7 +47,7 @@ class ClusterChanged:
 
     nodes: tuple[Node, ...]
     queues: tuple[Queue, ...]
-    topology: Topology = Topology()
+    topology: Topology = field(default_factory=Topology)
 
 
 WorldEvent: TypeAlias = JobEvent | JobArrived | ClusterChanged
@@ -78,7 +79,8 @@ class Changes:
 
 @dataclass(frozen=True, slots=True)
 class Recovery:
-    """What a world knows when a controller starts on it: the cluster, every job that has not ended, and every ended one with a ttl."""
+    """What a world knows when a controller starts on it: the cluster, every job that has not ended, every ended one
+    whose ttl has still to run out."""
 
     cluster: ClusterChanged
     states: tuple[JobState, ...] = ()

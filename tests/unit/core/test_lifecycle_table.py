@@ -1,0 +1,126 @@
+"""The transition table is total, honest and terminal where it says so."""
+
+import random
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import product
+from typing import get_args
+
+import pytest
+
+from windlass.core import events as e
+from windlass.core import lifecycle
+from windlass.core.commands import Command, Forget, Launch, Stop
+from windlass.core.diagram import markdown_table, mermaid
+from windlass.core.job import Dependency, Job, RestartPolicy, Role
+from windlass.core.lifecycle import NO_OPS, TABLE, InvalidTransitionError, Row, next_due, step
+from windlass.core.status import HOLDING, TERMINAL, JobState, Phase, Placement
+from windlass.core.transitions import created
+
+EVENTS = get_args(e.Event)
+
+
+def test_every_phase_and_event_has_a_row_or_is_a_declared_no_op() -> None:
+    rows = [(source, row.on) for row in TABLE for source in row.sources]
+    assert len(rows) == len(set(rows))
+    assert not set(rows) & NO_OPS
+    assert set(rows) | NO_OPS == set(product(Phase, EVENTS))
+
+
+def test_a_handler_that_breaks_its_declaration_is_told_with_its_story(monkeypatch: pytest.MonkeyPatch) -> None:
+    lying = Row((Phase.CREATED,), e.Submitted, (), lifecycle.t.submitted)
+    monkeypatch.setitem(lifecycle._ROWS, (Phase.CREATED, e.Submitted), lying)
+    with pytest.raises(InvalidTransitionError, match="j-1: Submitted"):
+        step(created("j-1", 1, Job("j", (Role(),)), 0), e.Submitted(), 0)
+
+
+def test_every_arrow_of_the_picture_can_be_walked_and_no_other() -> None:
+    walked = {(a, b) for seed in range(1_500) for a, b in _random_life(random.Random(seed)) if a is not b}  # noqa: S311 - not for secrets
+    drawn = {(s, target) for row in TABLE for s in row.sources for target in row.targets if s is not target}
+    assert walked == drawn
+
+
+def test_the_picture_names_every_phase_and_every_event_that_moves() -> None:
+    picture, rows = mermaid(), markdown_table()
+    for phase in Phase:
+        assert phase.value in picture
+    for row in TABLE:
+        assert row.on.__name__ in rows
+
+
+def _random_life(rng: random.Random) -> Iterator[tuple[Phase, Phase]]:
+    """A job hit by random events at random times, its invariants checked after each; yields its moves."""
+    state, now = created("j-1", 1, _random_job(rng), 0), 0
+    alive: set[int] = set()
+    for _ in range(40):
+        event = _random_event(rng, state, alive)
+        now = _later(rng, state, now)
+        if isinstance(event, e.GangGone):
+            alive.discard(event.generation)
+        after, commands = step(state, event, now)
+        _check(state, after, commands, alive, now)
+        alive |= {c.generation for c in commands if isinstance(c, Launch)}
+        yield state.status.phase, after.status.phase
+        state = after
+
+
+def _random_job(rng: random.Random) -> Job:
+    restart = RestartPolicy(user_limit=rng.choice([0, 1, 9]), infrastructure_limit=rng.choice([0, 2, 9]))
+    return Job(
+        "j",
+        (Role(replicas=rng.choice([1, 2, 3])),),
+        restart=restart,
+        walltime=rng.choice([None, 5_000]),
+        deadline=rng.choice([None, 9_000]),
+        ttl=rng.choice([None, 1_000]),
+        suspend=rng.random() < 0.1,
+        after=(Dependency("k-1"),) if rng.random() < 0.2 else (),
+    )
+
+
+def _random_event(rng: random.Random, state: JobState, alive: set[int]) -> e.Event:
+    generation = state.status.generation - (rng.random() < 0.1)
+    member = rng.randrange(state.job.members)
+    exit = rng.choice([e.Exit(code=0), e.Exit(code=1), e.Exit(signal=9), e.Exit(code=83), e.Exit(lost=True)])
+    choices: list[e.Event] = [e.Timer()] * 2 + [e.Cancel()] * (rng.random() < 0.2)
+    choices += [e.Suspend(), e.Resume(), e.NodeLost("n1"), e.Preempt("for k")]
+    choices += [e.DependencyEnded("k-1", satisfied=rng.random() < 0.5)]
+    choices += [e.Admit(Placement({"worker": ("n1",) * state.job.members}))] * 4
+    choices += [e.Started(generation), e.MemberExited(generation, member, exit)] * 3
+    if state.status.phase is Phase.CREATED:
+        choices += [e.Submitted()] * 30 + [e.Refused("too big")]
+    choices += [e.GangGone(dead) for dead in alive] * 4
+    return rng.choice(choices)
+
+
+def _later(rng: random.Random, state: JobState, now: int) -> int:
+    due = next_due(state)
+    return max(now, due) if due is not None and rng.random() < 0.3 else now + rng.choice([0, 1, 1_000])
+
+
+def _check(before: JobState, after: JobState, commands: tuple[Command, ...], alive: set[int], now: int) -> None:
+    status = after.status
+    launched = [c for c in commands if isinstance(c, Launch)]
+    assert not launched or not alive, "two generations of a gang alive"
+    assert all(c.generation == status.generation for c in commands if not isinstance(c, Forget))
+    assert status.gone == (not alive and not launched)
+    if before.status.phase in TERMINAL:
+        assert after == before, "a terminal state was left"
+    if status.phase in TERMINAL:
+        assert status.finished_at is not None
+        assert status.gone
+    assert (status.placement is not None) <= (status.phase in HOLDING)
+    if status.target is not None and not status.gone and before.status.target is None:
+        assert any(isinstance(c, Stop) for c in commands), "a gang is to end and nobody stops it"
+    _timer_settles(after, now)
+
+
+def _timer_settles(state: JobState, now: int) -> None:
+    """A Timer at its due time changes something, so a driver never spins."""
+    due = next_due(state)
+    if due is None or due > now:
+        return
+    after, commands = step(state, e.Timer(), now)
+    again = next_due(after)
+    assert any(isinstance(c, Forget) for c in commands) or again is None or again > now
+    assert replace(after, status=state.status) == state
