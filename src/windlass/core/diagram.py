@@ -9,6 +9,13 @@ from windlass.core.lifecycle import TABLE, Row
 from windlass.core.status import TERMINAL, Phase
 
 
+def page() -> str:
+    """The documentation's page on the states of a job: docs/reference/states.md is exactly this."""
+    head = "Drawn from the transition table in `core/lifecycle.py` by `windlass.core.diagram.page()`."
+    note = "An event that is not listed for a state changes nothing there."
+    return f"# States of a job\n\n{head}\n\n```mermaid\n{mermaid()}```\n\n{note}\n\n{markdown_table()}"
+
+
 def mermaid(table: Sequence[Row] = TABLE) -> str:
     """A Mermaid state diagram: one arrow per pair of phases, labelled with the events that lead there."""
     labels: dict[tuple[Phase, Phase], list[str]] = defaultdict(list)

@@ -11,7 +11,7 @@ import pytest
 from windlass.core import events as e
 from windlass.core import lifecycle
 from windlass.core.commands import Command, Forget, Launch, Stop
-from windlass.core.diagram import markdown_table, mermaid
+from windlass.core.diagram import markdown_table, mermaid, page
 from windlass.core.job import Dependency, Job, RestartPolicy, Role
 from windlass.core.lifecycle import NO_OPS, TABLE, InvalidTransitionError, Row, next_due, step
 from windlass.core.status import HOLDING, TERMINAL, JobState, Phase, Placement
@@ -46,6 +46,13 @@ def test_the_picture_names_every_phase_and_every_event_that_moves() -> None:
         assert phase.value in picture
     for row in TABLE:
         assert row.on.__name__ in rows
+
+
+def test_the_documentation_shows_this_table(request: pytest.FixtureRequest) -> None:
+    written = request.config.rootpath / "docs/reference/states.md"
+    if request.config.getoption("--rewrite"):
+        written.write_text(page())
+    assert written.read_text() == page()
 
 
 def _random_life(rng: random.Random) -> Iterator[tuple[Phase, Phase]]:
