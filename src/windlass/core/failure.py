@@ -59,13 +59,17 @@ def _signal_of(exit: Exit) -> int | None:
 def exhausted(status: Status, policy: RestartPolicy) -> str:
     """Which limit the failures counted so far have passed, in words; "" if none."""
     if status.user_failures > policy.user_limit:
-        return f"{status.user_failures} failures of the program, {policy.user_limit} forgiven (restarts)"
+        return f"{_failures(status.user_failures)} of the program, {policy.user_limit} forgiven (restarts)"
     if status.infrastructure_failures > policy.infrastructure_limit:
         return (
-            f"{status.infrastructure_failures} failures of infrastructure, "
+            f"{_failures(status.infrastructure_failures)} of infrastructure, "
             f"{policy.infrastructure_limit} forgiven (restart.infrastructure)"
         )
     return ""
+
+
+def _failures(count: int) -> str:
+    return f"{count} failure" if count == 1 else f"{count} failures"
 
 
 def count_failure(status: Status, failure: Failure, policy: RestartPolicy) -> dict[str, int]:

@@ -1,0 +1,54 @@
+"""Quantities are read exactly, written shortest, and never overflow."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from windlass.core.resources import MAX_AMOUNT, QuantityError, add, format_quantity, parse_quantity, times
+
+
+@pytest.mark.parametrize(
+    ("resource", "text", "amount"),
+    [
+        ("cpu", "2", 2_000),
+        ("cpu", "500m", 500),
+        ("cpu", 1.5, 1_500),
+        ("cpu", "0.0001", 1),  # rounds up: a request is never lost
+        ("memory", "16Gi", 16 * 2**30),
+        ("memory", "1.5G", 1_500_000_000),
+        ("memory", "128974848", 128_974_848),
+        ("gpu", "8", 8),
+        ("gpu", "2.0", 2),
+        ("nvidia.com/mig-1g.5gb", 3, 3),
+    ],
+)
+def test_quantities_as_kubernetes_reads_them(resource: str, text: str | float, amount: int) -> None:
+    assert parse_quantity(resource, text) == amount
+
+
+@pytest.mark.parametrize(
+    ("resource", "text", "says"),
+    [
+        ("gpu", "1.5", "whole devices"),
+        ("gpu", "500m", "whole devices"),
+        ("memory", "16 giga", "write for example"),
+        ("cpu", "-1", "write for example"),
+        ("cpu", "two", "is no amount of cpu"),
+        ("memory", "9" * 100, "is no amount of memory"),
+        ("memory", "", "write for example"),
+    ],
+)
+def test_what_cannot_be_read_names_what_could(resource: str, text: str, says: str) -> None:
+    with pytest.raises(QuantityError, match=says):
+        parse_quantity(resource, text)
+
+
+def test_absurd_amounts_saturate() -> None:
+    assert parse_quantity("memory", "900Ei") == MAX_AMOUNT
+    assert times({"memory": MAX_AMOUNT}, 1_000) == {"memory": MAX_AMOUNT}
+    assert add({"cpu": MAX_AMOUNT}, {"cpu": 1, "gpu": 2}) == {"cpu": MAX_AMOUNT, "gpu": 2}
+
+
+@given(st.sampled_from(["cpu", "memory", "gpu"]), st.integers(0, MAX_AMOUNT))
+def test_what_is_written_reads_back(resource: str, amount: int) -> None:
+    assert parse_quantity(resource, format_quantity(resource, amount)) == amount
