@@ -1,0 +1,56 @@
+# Every target installs what it needs into .venv and nothing elsewhere; see tools/install.sh.
+# `make -s` shows only what the commands themselves say.
+
+PYTHON ?=
+BIN := .venv/bin
+PINS := requirements.lock pyproject.toml tools/install.sh
+
+.PHONY: help demo test lint format bench docs lock clean
+
+help:
+	@echo 'make demo    install, train a model on real data, lose a rank, recover: see it happen'
+	@echo 'make test    install what the tests need, run every test'
+	@echo 'make lint    style, types, sizes, and the walls between the rooms'
+	@echo 'make format  let the formatter and the linter mend what they can'
+	@echo 'make bench   run every benchmark and print one table'
+	@echo 'make docs    build the documentation into site/'
+	@echo 'make lock    resolve requirements.lock anew'
+	@echo 'make clean   remove what the targets above made'
+
+demo: .venv/.installed-demo
+	@$(BIN)/python examples/demo.py
+
+test: .venv/.installed-dev
+	$(BIN)/python -m pytest $(TESTS)
+
+lint: .venv/.installed-dev
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python tools/check_sizes.py
+
+format: .venv/.installed-dev
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+bench: .venv/.installed-demo
+	@$(BIN)/python benchmarks/run.py $(ONLY)
+
+docs: .venv/.installed-docs
+	$(BIN)/python docs/generate.py
+	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going docs site
+	@echo 'Open site/index.html'
+
+lock: .venv/.installed-dev
+	$(BIN)/uv pip compile pyproject.toml --quiet --all-extras --no-emit-index-url --python-version 3.11 -o requirements.lock
+
+clean:
+	rm -rf .venv site .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+
+.venv/.installed-demo: EXTRAS = train,examples
+.venv/.installed-dev: EXTRAS = train,examples,dev
+.venv/.installed-docs: EXTRAS = docs
+.venv/.installed-%: $(PINS)
+	@PYTHON='$(PYTHON)' sh tools/install.sh $(EXTRAS)
+	@touch $@

@@ -1,0 +1,153 @@
+"""Handwritten digits, a small CNN, plain DistributedDataParallel.
+
+Reads torchrun's variables if they are there and is a world of one if not. With a checkpoint folder it saves after
+every epoch and goes on from the last epoch saved; the result is the same as that of an undisturbed run.
+"""
+
+import argparse
+import os
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+from sklearn.datasets import load_digits
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
+
+BATCH = 64
+"""Images in a step, over all ranks together."""
+
+
+def main() -> None:
+    args = arguments()
+    device = join_the_world()
+    train, test = digits()
+    torch.manual_seed(args.seed)
+    model = DistributedDataParallel(cnn().to(device))
+    optimizer = torch.optim.AdamW(model.parameters(), lr=2e-3)
+    sampler = DistributedSampler(train, seed=args.seed, drop_last=True)
+    batches = DataLoader(train, BATCH // dist.get_world_size(), sampler=sampler, drop_last=True)
+
+    first = load_checkpoint(args.checkpoint_dir, model, optimizer, device)
+    for epoch in range(first, args.epochs):
+        sampler.set_epoch(epoch)
+        loss = train_one_epoch(model, optimizer, batches, device)
+        say(f"epoch {epoch + 1}/{args.epochs}  step {(epoch + 1) * len(batches)}  loss {loss:.4f}")
+        save_checkpoint(args.checkpoint_dir, epoch + 1, model, optimizer)
+    say(f"test accuracy {accuracy(model, test, device):.4f}")
+    dist.destroy_process_group()
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--epochs", type=int, default=12)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--checkpoint-dir", type=Path, default=default_checkpoint_dir())
+    return parser.parse_args()
+
+
+def default_checkpoint_dir() -> Path | None:
+    """A folder of this job's own, so that its restarts resume and the next job starts afresh."""
+    job = os.environ.get("WINDLASS_JOB_ID")
+    return Path("checkpoints") / job if job else None
+
+
+def join_the_world() -> torch.device:
+    """Join the other ranks; NCCL where every rank here has a GPU of its own, gloo elsewhere."""
+    local_rank, local_size = int(os.environ.get("LOCAL_RANK", "0")), int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+    gpus = torch.cuda.device_count() >= local_size
+    if gpus:
+        torch.cuda.set_device(local_rank)
+    backend = "nccl" if gpus else "gloo"
+    if "RANK" in os.environ:
+        dist.init_process_group(backend)
+    else:
+        dist.init_process_group(backend, store=dist.HashStore(), rank=0, world_size=1)
+    say(f"{dist.get_world_size()} ranks, {backend}")
+    return torch.device("cuda", local_rank) if gpus else torch.device("cpu")
+
+
+def digits() -> tuple[TensorDataset, TensorDataset]:
+    """1,437 images to train on and 360 to test on, 8×8 pixels from 0 to 1, always the same ones."""
+    data = load_digits()
+    images = torch.tensor(data.images, dtype=torch.float32).unsqueeze(1) / 16
+    labels = torch.tensor(data.target)
+    order = torch.randperm(len(labels), generator=torch.Generator().manual_seed(0))
+    test, train = order[:360], order[360:]
+    return TensorDataset(images[train], labels[train]), TensorDataset(images[test], labels[test])
+
+
+def cnn() -> nn.Module:
+    return nn.Sequential(
+        nn.Conv2d(1, 32, 3, padding=1),
+        nn.ReLU(),
+        nn.Conv2d(32, 64, 3, padding=1),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Flatten(),
+        nn.Linear(64 * 4 * 4, 10),
+    )
+
+
+def train_one_epoch(
+    model: nn.Module, optimizer: torch.optim.Optimizer, batches: DataLoader[tuple[Tensor, ...]], device: torch.device
+) -> float:
+    """Returns the last step's loss, averaged over the ranks."""
+    model.train()
+    loss = torch.zeros((), device=device)
+    for images, labels in batches:
+        loss = F.cross_entropy(model(images.to(device)), labels.to(device))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    mean = loss.detach() / dist.get_world_size()
+    dist.all_reduce(mean)
+    return mean.item()
+
+
+@torch.no_grad()
+def accuracy(model: nn.Module, test: TensorDataset, device: torch.device) -> float:
+    """The share of test images told right; every rank looks at its part of them."""
+    model.eval()
+    images, labels = (tensor[dist.get_rank() :: dist.get_world_size()].to(device) for tensor in test.tensors)
+    right = (model(images).argmax(1) == labels).sum()
+    dist.all_reduce(right)
+    return right.item() / len(test)
+
+
+def save_checkpoint(folder: Path | None, epochs: int, model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
+    """Write beside it, then rename: whoever is killed in between leaves the last checkpoint whole."""
+    if folder is None or dist.get_rank() != 0:
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    draft = folder / "checkpoint.pt.draft"
+    with draft.open("wb") as file:
+        torch.save({"epochs": epochs, "model": model.state_dict(), "optimizer": optimizer.state_dict()}, file)
+        file.flush()
+        os.fsync(file.fileno())
+    draft.replace(folder / "checkpoint.pt")
+
+
+def load_checkpoint(
+    folder: Path | None, model: nn.Module, optimizer: torch.optim.Optimizer, device: torch.device
+) -> int:
+    """Returns how many epochs are done already: 0 without a checkpoint."""
+    path = folder and folder / "checkpoint.pt"
+    if path is None or not path.exists():
+        return 0
+    checkpoint = torch.load(path, map_location=device)
+    model.load_state_dict(checkpoint["model"])
+    optimizer.load_state_dict(checkpoint["optimizer"])
+    say(f"resumed after epoch {checkpoint['epochs']}")
+    return checkpoint["epochs"]
+
+
+def say(line: str) -> None:
+    if dist.get_rank() == 0:
+        print(line, flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,48 @@
+#!/bin/sh
+# Installs Windlass with the extras named in $1 ("train,dev") into .venv, at the versions of requirements.lock.
+# Runs again in about a second when nothing is missing. $PYTHON chooses the interpreter for a new .venv.
+set -eu
+cd "$(dirname "$0")/.."
+
+fail() {
+    printf '%s\n' "$@" >&2
+    exit 1
+}
+
+new_enough() {
+    "$1" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null
+}
+
+find_python() {
+    for candidate in "${PYTHON:-}" python3.11 python3 python3.12 python3.13; do
+        if [ -n "$candidate" ] && new_enough "$candidate"; then
+            command -v "$candidate"
+            return
+        fi
+    done
+    fail "Windlass needs Python 3.11 or newer, and there is none on the PATH." \
+        "Debian 12, Ubuntu 22.04 and newer: apt-get install python3.11 python3.11-venv (or python3 python3-venv)," \
+        "or name one: make PYTHON=/path/to/python3.11"
+}
+
+make_venv() {
+    python=$(find_python)
+    "$python" -c 'import ensurepip, venv' 2>/dev/null || fail \
+        "$python cannot make virtual environments. Debian and Ubuntu keep that in a package of its own:" \
+        "apt-get install $("$python" -c 'import sys; print("python%d.%d-venv" % sys.version_info[:2])')   (or python3-venv)"
+    echo "Making .venv with $("$python" --version)"
+    "$python" -m venv --clear .venv
+}
+
+# A virtual environment keeps the path it was made at: one that was moved or half made is made anew.
+if ! .venv/bin/python -m pip --version >/dev/null 2>&1; then
+    make_venv
+fi
+if ! .venv/bin/uv --version >/dev/null 2>&1; then
+    .venv/bin/python -m pip install --quiet --disable-pip-version-check --constraint requirements.lock uv
+fi
+
+echo "Installing windlass[$1] from requirements.lock; the first time downloads PyTorch, some gigabytes"
+# The lock as constraints: at its versions, but only what these extras need. Bytecode now, so that no rank compiles it.
+.venv/bin/uv pip install --quiet --python .venv/bin/python --compile-bytecode \
+    --constraint requirements.lock --editable ".[$1]"
