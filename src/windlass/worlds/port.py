@@ -79,8 +79,10 @@ class Changes:
 
 @dataclass(frozen=True, slots=True)
 class Recovery:
-    """What a world knows when a controller starts on it: the cluster, every job that has not ended, every ended one
-    whose ttl has still to run out."""
+    """What a world knows when a controller starts on it.
+
+    `states` has every job that has not ended, and every ended one whose ttl has still to run out.
+    """
 
     cluster: ClusterChanged
     states: tuple[JobState, ...] = ()
