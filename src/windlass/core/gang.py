@@ -12,6 +12,9 @@ from windlass.core.status import JobState, Placement
 Shape: TypeAlias = tuple[object, ...]
 """Everything the feasibility of a gang depends on, hashable: gangs of equal shape get equal answers."""
 
+LineKey: TypeAlias = tuple[object, ...]
+Turn: TypeAlias = tuple[int, int, int, str]
+
 
 @dataclass(frozen=True, slots=True)
 class Demand:
@@ -40,6 +43,13 @@ class Pending:
     array_id: str = ""
     array_limit: int = 0
     not_before: int | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Line:
+    """Gangs that the scheduler cannot tell apart (`line_of`), by their turn. Never empty."""
+
+    gangs: tuple[Pending, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +81,26 @@ def shape_of(queue: str, demands: tuple[Demand, ...]) -> Shape:
             for d in demands
         ),
     )
+
+
+def total_of(demands: tuple[Demand, ...]) -> dict[str, int]:
+    """What the whole gang needs, by resource; exact, so that it can be taken back."""
+    total: dict[str, int] = {}
+    for demand in demands:
+        for name, amount in demand.resources.items():
+            total[name] = total.get(name, 0) + amount * demand.count
+    return total
+
+
+def turn_of(gang: Pending) -> Turn:
+    """Sorts gangs: priority first, then age, then the order of submission."""
+    return -gang.priority, gang.since, gang.number, gang.id
+
+
+def line_of(gang: Pending) -> LineKey:
+    """The line a gang stands in: whatever the answer depends on, apart from its turn."""
+    limited = (gang.array_id, gang.array_limit) if gang.array_limit else None
+    return gang.shape, limited, gang.waits_for, gang.not_before
 
 
 def pending_of(state: JobState) -> Pending:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from windlass.core.reasons import Verdict
@@ -25,6 +25,7 @@ class Plan:
     now: int
     admissions: tuple[Admission, ...]
     verdicts: Mapping[str, Verdict]
-    """For every gang of the snapshot that stays pending. Gangs of equal shape share one object."""
-    order: tuple[str, ...] = ()
+    """For every gang of the snapshot that stays pending; worked out when it is looked at. Gangs that get equal
+    answers share one object, but for the first of them, which alone can have an ETA."""
+    order: Sequence[str] = ()
     """The gangs that wait for nodes, next first: a gang's position is its place in here. Gated gangs are not."""

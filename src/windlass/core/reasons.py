@@ -59,4 +59,5 @@ class Verdict:
     behind: str = ""
     """The gang that goes first, if this one would fit but for it."""
     eta: int | None = None
-    """When it starts at the latest if every running gang uses its walltime in full; None: nobody knows."""
+    """When it starts at the latest, in ms, if every running gang uses its walltime in full and nothing comes in
+    ahead of it; None: nobody knows. Only a gang that is the first to get its nodes has one."""

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from windlass.core.cluster import Node, Topology
-from windlass.core.gang import Pending, Running
+from windlass.core.gang import Line, Pending, Running, turn_of
 from windlass.core.queue import Queue
 
 Amounts = NDArray[np.int64]
@@ -25,7 +27,7 @@ class NodeTable:
 
     epoch: int
     axis: tuple[str, ...]
-    """Names of the R columns."""
+    """Names of the R columns, scarcest kind first: devices, then cpu, then memory."""
     topology: Topology
     nodes: tuple[Node, ...]
     row: Mapping[str, int]
@@ -36,6 +38,13 @@ class NodeTable:
     """bool[N]: ready and not cordoned."""
     domains: NDArray[np.int32]
     """int32[N, L]: number of the node's domain at each topology level."""
+    derived: dict[Any, Any] = field(default_factory=dict, repr=False)
+    """What `core.feasibility` has worked out of the fields above, by its own keys. No part of the picture."""
+
+    @cached_property
+    def column(self) -> Mapping[str, int]:
+        """Resource name → column."""
+        return {name: number for number, name in enumerate(self.axis)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,9 +54,17 @@ class Snapshot:
     version: int
     table: NodeTable
     free: Amounts
-    """int64[N, R]: capacity less what running gangs hold; read-only."""
+    """int64[N, R]: capacity less what running gangs hold; read-only, columns contiguous."""
     queues: Mapping[str, Queue]
     held: Mapping[str, Mapping[str, int]]
     """By queue: what its running gangs hold together."""
-    pending: tuple[Pending, ...]
+    arrays: Mapping[str, int]
+    """By array: how many of its members hold nodes."""
+    lines: tuple[Line, ...]
+    """Everything that waits, in classes of gangs that get equal answers."""
     running: Mapping[str, Running]
+
+    @cached_property
+    def pending(self) -> tuple[Pending, ...]:
+        """Every gang that waits, by its turn."""
+        return tuple(sorted((gang for line in self.lines for gang in line.gangs), key=turn_of))

@@ -1,0 +1,115 @@
+"""Whether a job could ever run here. One that could not is refused before it queues, with what would fit instead."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from difflib import get_close_matches
+
+import numpy as np
+
+from windlass.core import quota
+from windlass.core.feasibility import eligibility, restored
+from windlass.core.gang import Demand, demands_of, total_of
+from windlass.core.job import DEFAULT_QUEUE, Job
+from windlass.core.placement import fits
+from windlass.core.queue import Queue
+from windlass.core.quota import queue_named
+from windlass.core.reasons import Reason, Verdict
+from windlass.core.shortage import all_said, never_verdict, shortage
+from windlass.core.snapshot import NodeTable, Snapshot
+
+
+def refusal(snapshot: Snapshot, job: Job) -> Verdict | None:
+    """Why this job can never run on this cluster, however empty, or None if it can.
+
+    Nodes that are down or cordoned count as if they were back. A cluster without nodes refuses nobody for size: it
+    has not come up yet.
+    """
+    demands = demands_of(job)
+    queue = queue_named(snapshot.queues, job.queue)
+    table = restored(snapshot.table)
+    # 1. as written
+    if nonsense := _nonsense(demands):
+        return _refused(nonsense)
+    # 2. its queue
+    if queue is None:
+        return _refused(_no_queue(job.queue, snapshot.queues))
+    # 3. its queue's quota, and the nodes, were they all up and empty
+    if verdict := quota.verdict(queue, {}, total_of(demands)):
+        role = _greediest(demands, verdict.resource)
+    elif short := shortage(table.capacity, table, demands) if table.nodes else None:
+        verdict, role = never_verdict(short), short.demand.role
+    else:
+        return None
+    text = f"{verdict.message}; {_largest(table, queue, demands, role)}"
+    return replace(verdict, reason=Reason.MISCONFIGURED, message=text)
+
+
+def _nonsense(demands: Sequence[Demand]) -> str:
+    """What no scheduler could make sense of, or ""."""
+    if not demands:
+        return "a job needs at least one role"
+    twice = [role for role, times in Counter(demand.role for demand in demands).items() if times > 1]
+    if twice:
+        return f"two roles are named {twice[0]}; name them apart"
+    for demand in demands:
+        if demand.count < 1:
+            return f"role {demand.role} asks for {demand.count} replicas; ask for one at least"
+        negative = [name for name, amount in demand.resources.items() if amount < 0]
+        if negative:
+            return f"role {demand.role} asks for less than no {negative[0]}"
+    return ""
+
+
+def _refused(message: str) -> Verdict:
+    return Verdict(Reason.MISCONFIGURED, message)
+
+
+def _no_queue(name: str, queues: Iterable[str]) -> str:
+    known = sorted({DEFAULT_QUEUE, *queues})
+    near = get_close_matches(name, known, n=1)
+    hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(known[:10])}"
+    return f"there is no queue {name}; {hint}"
+
+
+def _greediest(demands: Sequence[Demand], resource: str) -> str:
+    """The role that asks for most of a resource."""
+    return max(demands, key=lambda demand: demand.resources.get(resource, 0) * demand.count).role
+
+
+def _largest(table: NodeTable, queue: Queue, demands: tuple[Demand, ...], role: str) -> str:
+    """What to ask for instead: fewer replicas of one role, or else smaller ones."""
+    asked = next(demand for demand in demands if demand.role == role)
+    for size in (asked, _shrunk(table, queue, asked)):
+
+        def too_many(count: int, size: Demand = size) -> bool:
+            return not _possible(table, queue, _with_role(demands, replace(size, count=count)))
+
+        if most := bisect_left(range(1, asked.count + 1), x=True, key=too_many):
+            replicas = f"{most} replica{'' if most == 1 else 's'}"
+            of_role = f" of {role}" if len(demands) > 1 else ""
+            return f"largest gang that fits: {replicas}{of_role} of {all_said(size.resources)}"
+    return "not even one replica of any size would fit"
+
+
+def _possible(table: NodeTable, queue: Queue, demands: tuple[Demand, ...]) -> bool:
+    within = not quota.lacking(queue, {}, total_of(demands))
+    return within and (not table.nodes or fits(table.capacity, table, demands))
+
+
+def _with_role(demands: tuple[Demand, ...], changed: Demand) -> tuple[Demand, ...]:
+    return tuple(changed if demand.role == changed.role else demand for demand in demands)
+
+
+def _shrunk(table: NodeTable, queue: Queue, demand: Demand) -> Demand:
+    """The largest replica of the kind that any one node could hold, and the queue allows."""
+    allowed = {name: min(amount, queue.nominal.get(name, amount)) for name, amount in demand.resources.items()}
+    rows = np.flatnonzero(eligibility(table, replace(demand, resources={})).mask)
+    best = dict.fromkeys(allowed, 0)
+    for row in rows.tolist():
+        there = {name: min(amount, table.nodes[row].capacity.get(name, 0)) for name, amount in allowed.items()}
+        best = max(best, there, key=lambda amounts: [amounts.get(name, 0) for name in table.axis])
+    return replace(demand, resources=best if table.nodes else allowed)

@@ -1,0 +1,171 @@
+"""Who holds what and who waits, kept up to date change by change.
+
+The only mutable thing of the scheduler. A change costs what its gang is large; a snapshot shares whatever has
+not changed since the last one.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections import Counter
+from collections.abc import Iterable
+
+from windlass.core.cluster import Node, Topology
+from windlass.core.feasibility import vector
+from windlass.core.gang import Line, LineKey, Pending, Running, line_of, total_of, turn_of
+from windlass.core.queue import Queue
+from windlass.core.snapshot import Amounts, Snapshot
+from windlass.core.table import tabulate
+
+
+class Ledger:
+    """Every change may be repeated without harm; `version` grows with each that changes something."""
+
+    def __init__(self, nodes: Iterable[Node], queues: Iterable[Queue], topology: Topology | None = None) -> None:
+        self.version = 0
+        self._table = tabulate(nodes, topology or Topology(), epoch=0)
+        self._queues = {queue.name: queue for queue in queues}
+        self._free: Amounts = self._table.capacity.copy(order="F")
+        self._running: dict[str, Running] = {}
+        self._held: dict[str, dict[str, int]] = {}
+        self._arrays: dict[str, int] = {}
+        self._pending: dict[str, Pending] = {}
+        self._lines: dict[LineKey, list[Pending]] = {}
+        self._given: dict[LineKey, Line] = {}
+        """The lines as snapshots have them; a line that has changed since is missing."""
+        self._last: Snapshot | None = None
+        self._frozen = False
+        """The last snapshot shares `_free`, `_running`, `_held` and `_arrays`: copy before writing."""
+
+    # --- the cluster -------------------------------------------------------------------------------
+
+    def set_cluster(
+        self, nodes: Iterable[Node], queues: Iterable[Queue], topology: Topology | None = None
+    ) -> tuple[str, ...]:
+        """Take over nodes and queues. Returns the nodes that vanished or turned not-ready since the last time.
+
+        Gangs go on holding what they have on the nodes that are left, until they are released.
+        """
+        before = self._table
+        after = tabulate(nodes, topology or Topology(), before.epoch + 1)
+        wanted = {queue.name: queue for queue in queues}
+        if (after.nodes, after.topology, wanted) == (before.nodes, before.topology, self._queues):
+            return ()
+        self._thaw()
+        self._table, self._queues = after, wanted
+        self._free = after.capacity.copy(order="F")
+        for gang in self._running.values():
+            self._book(gang, -1)
+        still = {node.name: node.ready for node in after.nodes}
+        return tuple(node.name for node in before.nodes if not still.get(node.name, False) and _was_there(node, still))
+
+    # --- who waits ---------------------------------------------------------------------------------
+
+    def add_pending(self, gang: Pending) -> None:
+        """It waits from now on, and holds nothing."""
+        if self._pending.get(gang.id) == gang:
+            return
+        self.release(gang.id)
+        self.remove_pending(gang.id)
+        self._pending[gang.id] = gang
+        key = line_of(gang)
+        insort(self._lines.setdefault(key, []), gang, key=turn_of)
+        self._line_changed(key)
+
+    def remove_pending(self, job_id: str) -> None:
+        """It waits no longer."""
+        gang = self._pending.pop(job_id, None)
+        if gang is None:
+            return
+        key = line_of(gang)
+        line = self._lines[key]
+        del line[bisect_left(line, turn_of(gang), key=turn_of)]
+        if not line:
+            del self._lines[key]
+        self._line_changed(key)
+
+    # --- who holds ---------------------------------------------------------------------------------
+
+    def hold(self, gang: Running) -> None:
+        """It holds its placement from now on, and waits no longer."""
+        if self._running.get(gang.id) == gang:
+            return
+        self.remove_pending(gang.id)
+        self.release(gang.id)
+        self._thaw()
+        self._running[gang.id] = gang
+        self._book(gang, -1)
+        self._count(gang, 1)
+
+    def release(self, job_id: str) -> None:
+        """It holds nothing any more."""
+        if job_id not in self._running:
+            return
+        self._thaw()
+        gang = self._running.pop(job_id)
+        self._book(gang, 1)
+        self._count(gang, -1)
+
+    # --- the picture -------------------------------------------------------------------------------
+
+    def snapshot(self) -> Snapshot:
+        """The ledger as it stands. The same object as before if nothing has changed."""
+        if self._last is None or self._last.version != self.version:
+            self._frozen = True
+            self._free.flags.writeable = False
+            for key in self._lines.keys() - self._given.keys():
+                self._given[key] = Line(tuple(self._lines[key]))
+            self._last = Snapshot(
+                version=self.version,
+                table=self._table,
+                free=self._free,
+                queues=self._queues,
+                held=self._held,
+                arrays=self._arrays,
+                lines=tuple(self._given.values()),
+                running=self._running,
+            )
+        return self._last
+
+    # --- bookkeeping -------------------------------------------------------------------------------
+
+    def _thaw(self) -> None:
+        """About to change what gangs hold: leave the last snapshot its own copies."""
+        self.version += 1
+        if self._frozen:
+            self._free = self._free.copy(order="F")
+            self._running = self._running.copy()
+            self._held = self._held.copy()
+            self._arrays = self._arrays.copy()
+            self._frozen = False
+
+    def _line_changed(self, key: LineKey) -> None:
+        self.version += 1
+        self._given.pop(key, None)
+
+    def _book(self, gang: Running, sign: int) -> None:
+        """Add (1) or take (-1) the gang's part of every node it is on."""
+        for demand in gang.demands:
+            each = vector(self._table, demand.resources) * sign
+            for name, replicas in Counter(gang.placement.nodes.get(demand.role, ())).items():
+                row = self._table.row.get(name)
+                if row is not None:
+                    self._free[row] += each * replicas
+
+    def _count(self, gang: Running, sign: int) -> None:
+        """Add (1) or take (-1) the gang's part of its queue's and its array's sums."""
+        held = Counter(self._held.get(gang.queue, {}))
+        for name, amount in total_of(gang.demands).items():
+            held[name] += sign * amount
+        self._held[gang.queue] = {name: amount for name, amount in held.items() if amount}
+        if not self._held[gang.queue]:
+            del self._held[gang.queue]
+        if gang.array_id:
+            self._arrays[gang.array_id] = self._arrays.get(gang.array_id, 0) + sign
+            if not self._arrays[gang.array_id]:
+                del self._arrays[gang.array_id]
+
+
+def _was_there(node: Node, still: dict[str, bool]) -> bool:
+    """It counted on before: a node that was not ready and still is not has been told already."""
+    return node.ready or node.name not in still

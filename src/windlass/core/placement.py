@@ -1,0 +1,151 @@
+"""Where a gang goes: all of it or none, on as few nodes as can be, and the tightest of those.
+
+Counts first: how many replicas each node could take, by integer division. For equal members that is exact, since a
+placement exists if and only if the counts add up. Several roles are placed one after the other on a trial copy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import islice, permutations
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from windlass.core.feasibility import Mask, Request, eligibility
+from windlass.core.gang import Demand
+from windlass.core.snapshot import Amounts, NodeTable
+from windlass.core.status import Placement
+
+Counts: TypeAlias = NDArray[np.int64]
+Seats: TypeAlias = list[tuple[int, int]]
+"""(row, replicas), by row."""
+
+_ORDERS_TRIED = 24
+"""How many orders of the roles are tried before a gang of several roles is given up."""
+
+
+def replicas_per_node(free: Amounts, request: Request, mask: Mask, most: int) -> Counts:
+    """int64[N]: how many replicas find room on each node now, at most `most`; none outside the mask."""
+    counts = mask * np.int64(most)
+    for column, amount in request:
+        np.minimum(counts, free[:, column] // amount, out=counts)
+    return np.maximum(counts, 0, out=counts)
+
+
+def place(free: Amounts, table: NodeTable, demands: Sequence[Demand], closed: Mask | None) -> Placement | None:
+    """Find room for every replica of every role outside the `closed` nodes, and take it out of `free`.
+
+    None, and `free` as it was, if not all of them fit.
+    """
+    seats = _find(free, table, demands, closed)
+    return None if seats is None else _placement(table, demands, seats)
+
+
+def fits(free: Amounts, table: NodeTable, demands: Sequence[Demand]) -> bool:
+    """Whether `place` would find room; `free` stays as it was."""
+    if len(demands) == 1:
+        return replicas_that_fit(free, table, demands[0]) >= demands[0].count
+    return _find(free.copy(order="F"), table, demands, None) is not None
+
+
+def replicas_that_fit(free: Amounts, table: NodeTable, demand: Demand) -> int:
+    """Room for replicas of one role, all nodes together, at most as many as it wants on any one node."""
+    able = eligibility(table, demand)
+    return int(replicas_per_node(free, able.request, able.mask, demand.count).sum())
+
+
+def _find(free: Amounts, table: NodeTable, demands: Sequence[Demand], closed: Mask | None) -> dict[str, Seats] | None:
+    for order in orders(table, demands):
+        if seats := _seat_all(free, table, order, closed):
+            return seats
+    return None
+
+
+def orders(table: NodeTable, demands: Sequence[Demand]) -> Iterator[Sequence[Demand]]:
+    """Hardest role first: fewest eligible nodes, then most of the scarcest resource; then other orders."""
+    if len(demands) == 1:
+        return iter((demands,))
+    hardest_first = sorted(demands, key=lambda demand: _ease(table, demand))
+    return islice(permutations(hardest_first), _ORDERS_TRIED)
+
+
+def _ease(table: NodeTable, demand: Demand) -> tuple[object, ...]:
+    able = eligibility(table, demand)
+    asked = dict(able.request)
+    return int(able.mask.sum()), [-asked.get(column, 0) for column in range(len(table.axis))], demand.role
+
+
+def _seat_all(
+    free: Amounts, table: NodeTable, demands: Sequence[Demand], closed: Mask | None
+) -> dict[str, Seats] | None:
+    """Roles in this order; what was taken is given back if one of them does not fit."""
+    taken: list[tuple[Request, Seats]] = []
+    seats: dict[str, Seats] = {}
+    for demand in demands:
+        able = eligibility(table, demand)
+        mask = able.mask if closed is None else able.mask & ~closed
+        found = seat(free, able.request, replicas_per_node(free, able.request, mask, demand.count), demand.count)
+        if found is None:
+            for request, before in taken:
+                _take(free, request, before, -1)
+            return None
+        _take(free, able.request, found, 1)
+        taken.append((able.request, found))
+        seats[demand.role] = found
+    return seats
+
+
+def _take(free: Amounts, request: Request, seats: Seats, sign: int) -> None:
+    for row, replicas in seats:
+        for column, amount in request:
+            free[row, column] -= sign * replicas * amount
+
+
+def seat(free: Amounts, request: Request, counts: Counts, wanted: int) -> Seats | None:
+    """Choose nodes for `wanted` equal replicas, given how many each node can take. None if they are too few.
+
+    Fewest nodes: the largest counts whole, and what remains on the tightest node that takes it. Among equals the one
+    that is left with least, resource by resource in the axis' order, then the first row.
+    """
+    if int(counts.sum()) < wanted:
+        return None
+    if int(counts.max()) >= wanted:
+        return [(_tightest(free, request, np.flatnonzero(counts >= wanted), wanted), wanted)]
+    rows = _largest_first(free, request, counts)
+    reach = counts[rows].cumsum()
+    whole = rows[: int(np.searchsorted(reach, wanted))]
+    rest = wanted - int(counts[whole].sum())
+    others = counts >= rest
+    others[whole] = False
+    last = _tightest(free, request, np.flatnonzero(others), rest)
+    return sorted([*zip(whole.tolist(), counts[whole].tolist(), strict=True), (last, rest)])
+
+
+def _tightest(free: Amounts, request: Request, rows: NDArray[np.int64], replicas: int) -> int:
+    """The row that has least left once it took `replicas`; what a row gives up is the same for all."""
+    asked = dict(request)
+    for column in range(free.shape[1]):
+        if len(rows) == 1:
+            break
+        left = free[rows, column] - replicas * asked.get(column, 0)
+        rows = rows[left == left.min()]
+    return int(rows[0])
+
+
+def _largest_first(free: Amounts, request: Request, counts: Counts) -> NDArray[np.int64]:
+    """Rows with room, by how much of it, then least left over, then row."""
+    rows = np.flatnonzero(counts)
+    room = counts[rows]
+    asked = dict(request)
+    left = [free[rows, column] - room * asked.get(column, 0) for column in range(free.shape[1])]
+    return rows[np.lexsort((*reversed(left), -room))]
+
+
+def _placement(table: NodeTable, demands: Sequence[Demand], seats: dict[str, Seats]) -> Placement:
+    """Replicas in the order of rows, so that neighbours by rank are neighbours in the network."""
+    names = table.nodes
+    return Placement(
+        {d.role: tuple(names[row].name for row, replicas in seats[d.role] for _ in range(replicas)) for d in demands}
+    )

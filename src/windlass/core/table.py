@@ -1,0 +1,74 @@
+"""Nodes as dense arrays."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from windlass.core.cluster import Node, Topology
+from windlass.core.resources import CPU, GPU, MAX_AMOUNT, MEMORY
+from windlass.core.snapshot import Amounts, NodeTable
+
+_DIGITS = re.compile(r"([0-9]+)")
+
+
+def tabulate(nodes: Iterable[Node], topology: Topology, epoch: int) -> NodeTable:
+    """One row a node, sorted by topology place, then name, numbers in names by their value (n2 before n10)."""
+    ordered = tuple(sorted(nodes, key=lambda node: _sort_key(node, topology)))
+    axis = axis_of(ordered)
+    return NodeTable(
+        epoch=epoch,
+        axis=axis,
+        topology=topology,
+        nodes=ordered,
+        row={node.name: row for row, node in enumerate(ordered)},
+        capacity=_capacity(ordered, axis),
+        usable=np.array([node.ready and not node.cordoned for node in ordered], dtype=np.bool_),
+        domains=_domains(ordered, topology),
+    )
+
+
+def natural(text: str) -> tuple[object, ...]:
+    """A sort key under which numbers inside names count by value."""
+    return tuple(_by_value(part) if odd % 2 else part for odd, part in enumerate(_DIGITS.split(text)))
+
+
+def _by_value(digits: str) -> tuple[int, str]:
+    """Longer is larger. Without int(), which refuses thousands of digits."""
+    significant = digits.lstrip("0")
+    return len(significant), significant
+
+
+def axis_of(nodes: Iterable[Node]) -> tuple[str, ...]:
+    """The resources any node has: devices first, because they are scarce, GPUs before all; then cpu, then memory."""
+    named = {name for node in nodes for name in node.capacity} - {GPU, CPU, MEMORY}
+    return GPU, *sorted(named), CPU, MEMORY
+
+
+def _capacity(nodes: Sequence[Node], axis: tuple[str, ...]) -> Amounts:
+    amounts = [[min(node.capacity.get(name, 0), MAX_AMOUNT) for name in axis] for node in nodes]
+    table = np.asfortranarray(np.array(amounts, dtype=np.int64).reshape(len(nodes), len(axis)))
+    table.flags.writeable = False
+    return table
+
+
+def _sort_key(node: Node, topology: Topology) -> tuple[object, ...]:
+    return tuple(natural(name) for name in _place(node, topology)), natural(node.name), node.name
+
+
+def _place(node: Node, topology: Topology) -> tuple[str, ...]:
+    return (*node.place, *("" for _ in topology.levels))[: len(topology.levels)]
+
+
+def _domains(nodes: Sequence[Node], topology: Topology) -> NDArray[np.int32]:
+    """A domain is a place's first names: rack 1 of block a is not rack 1 of block b."""
+    levels = len(topology.levels)
+    numbers = np.zeros((len(nodes), levels), dtype=np.int32)
+    for level in range(levels):
+        seen: dict[tuple[str, ...], int] = {}
+        for row, node in enumerate(nodes):
+            numbers[row, level] = seen.setdefault(_place(node, topology)[: level + 1], len(seen))
+    return numbers

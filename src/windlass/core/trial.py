@@ -1,0 +1,143 @@
+"""What a plan has given away so far, and what is spoken for by gangs that have to wait."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum, auto
+
+import numpy as np
+
+from windlass.core.feasibility import Mask, eligibility
+from windlass.core.gang import Demand, Pending, total_of
+from windlass.core.gates import shut
+from windlass.core.placement import fits, place
+from windlass.core.quota import lacking, queue_named
+from windlass.core.snapshot import NodeTable, Snapshot
+from windlass.core.status import Placement
+
+
+class Obstacle(Enum):
+    """What kept a gang from starting, in the order in which it is looked for."""
+
+    GATE = auto()
+    NEVER = auto()
+    """No gang's end can help: too few nodes pass its masks, or its queue's quota is too small for it."""
+    QUOTA = auto()
+    CAPACITY = auto()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Hold:
+    """A gang that waits for nodes to become free, and keeps those it could use from everybody behind it."""
+
+    gang: Pending
+    mask: Mask
+    first: bool
+    """Nobody ahead of it waits for any of these nodes, nor for the same quota."""
+
+
+class Trial:
+    """Begins as its snapshot stands. Only `attempt` changes it."""
+
+    def __init__(self, snapshot: Snapshot, now: int) -> None:
+        self.snapshot = snapshot
+        self.now = now
+        self.free = snapshot.free.copy(order="F")
+        self.used: dict[str, Mapping[str, int]] = dict(snapshot.held)
+        """By queue: held by running gangs and by those this plan starts."""
+        self.arrays = dict(snapshot.arrays)
+        self.started: list[tuple[Pending, Placement]] = []
+        self.obstacles: dict[str, Obstacle] = {}
+        """By id of the gangs that were attempted in vain."""
+        self.reserved: dict[str, Mapping[str, int]] = {}
+        """By queue: what gangs that wait in it will need; nobody behind them may use it up."""
+        self.first_in: dict[str, Pending] = {}
+        """By queue: the first gang that reserved."""
+        self.holds: list[Hold] = []
+        """By turn; only those that hold a node which nobody ahead of them holds."""
+        self.contended = not snapshot.table.usable.any()
+        """Every usable node is held: nobody further down can start."""
+        self._closed: Mask | None = None
+        """The nodes that are held. None: no node."""
+        self._awaited: Mask | None = None
+        """The nodes that some waiting gang could use, held or not."""
+
+    def attempt(self, gang: Pending) -> Placement | None:
+        """Start the gang, or note what it has to wait for and what it keeps from those behind it."""
+        obstacle = self._limit(gang)
+        if obstacle is None:
+            placement = place(self.free, self.snapshot.table, gang.demands, self._closed)
+            if placement is not None:
+                self._start(gang, placement)
+                return placement
+            obstacle = Obstacle.CAPACITY
+        self.obstacles[gang.id] = obstacle
+        if obstacle in (Obstacle.QUOTA, Obstacle.CAPACITY):
+            self._claim(gang, hold=obstacle is Obstacle.CAPACITY)
+        return None
+
+    def _limit(self, gang: Pending) -> Obstacle | None:
+        queue = queue_named(self.snapshot.queues, gang.queue)
+        if shut(gang, self.arrays, self.now):
+            return Obstacle.GATE
+        if queue is None or not fits_empty(self.snapshot.table, gang):
+            return Obstacle.NEVER
+        if not queue.nominal:
+            return None
+        request = total_of(gang.demands)
+        if lacking(queue, {}, request):
+            return Obstacle.NEVER
+        spoken_for = add_up(self.used.get(gang.queue, {}), self.reserved.get(gang.queue, {}))
+        return Obstacle.QUOTA if lacking(queue, spoken_for, request) else None
+
+    def _start(self, gang: Pending, placement: Placement) -> None:
+        self.used[gang.queue] = add_up(self.used.get(gang.queue, {}), total_of(gang.demands))
+        if gang.array_id:
+            self.arrays[gang.array_id] = self.arrays.get(gang.array_id, 0) + 1
+        self.started.append((gang, placement))
+
+    def _claim(self, gang: Pending, *, hold: bool) -> None:
+        """Reserve quota; and nodes only if nodes are missing, so that a queue's own shortage blocks no other queue."""
+        mask = mask_of(self.snapshot.table, gang.demands)
+        first = not self._anyone_before(gang, mask)
+        self.reserved[gang.queue] = add_up(self.reserved.get(gang.queue, {}), total_of(gang.demands))
+        self.first_in.setdefault(gang.queue, gang)
+        self._awaited = _union(self._awaited, mask)
+        if hold and (self._closed is None or (mask & ~self._closed).any()):
+            self.holds.append(Hold(gang, mask, first))
+            self._closed = _union(self._closed, mask)
+            self.contended = bool((self._closed >= self.snapshot.table.usable).all())
+
+    def _anyone_before(self, gang: Pending, mask: Mask) -> bool:
+        queue = self.snapshot.queues.get(gang.queue)
+        in_queue = queue is not None and bool(queue.nominal) and gang.queue in self.first_in
+        return in_queue or (self._awaited is not None and bool((self._awaited & mask).any()))
+
+
+def _union(left: Mask | None, right: Mask) -> Mask:
+    return right if left is None else left | right
+
+
+def fits_empty(table: NodeTable, gang: Pending) -> bool:
+    """Whether the gang would fit if nothing else ran. Kept in the table, by shape."""
+    key = ("fits", gang.shape)
+    found = table.derived.get(key)
+    if found is None:
+        found = fits(table.capacity, table, gang.demands)
+        table.derived[key] = found
+    return bool(found)
+
+
+def mask_of(table: NodeTable, demands: tuple[Demand, ...]) -> Mask:
+    """The nodes that any of the gang's roles could use."""
+    masks = [eligibility(table, demand).mask for demand in demands]
+    return masks[0] if len(masks) == 1 else np.logical_or.reduce(masks)
+
+
+def add_up(left: Mapping[str, int], right: Mapping[str, int]) -> dict[str, int]:
+    """Exact sum by resource."""
+    total = dict(left)
+    for name, amount in right.items():
+        total[name] = total.get(name, 0) + amount
+    return total
