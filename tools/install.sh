@@ -42,7 +42,11 @@ if ! .venv/bin/uv --version >/dev/null 2>&1; then
     .venv/bin/python -m pip install --quiet --disable-pip-version-check --constraint requirements.lock uv
 fi
 
-echo "Installing windlass[$1] from requirements.lock; the first time downloads PyTorch, some gigabytes"
+case "$1" in
+*train*) size=" (the first time downloads PyTorch, some gigabytes)" ;;
+*) size="" ;;
+esac
+echo "Installing windlass[$1] at the versions of requirements.lock$size"
 # The lock as constraints: at its versions, but only what these extras need. Bytecode now, so that no rank compiles it.
 .venv/bin/uv pip install --quiet --python .venv/bin/python --compile-bytecode \
     --constraint requirements.lock --editable ".[$1]"

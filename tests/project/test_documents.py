@@ -1,0 +1,41 @@
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "benchmarks/README.md")]
+PAGES += sorted((ROOT / "docs").rglob("*.md"))
+LINK = re.compile(r"(?<!!)\[[^\]]+\]\(([^)#\s]+)(#[^)]*)?\)")
+GENERATED = {"docs/reference/cli.md"}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_between_pages_resolve(page):
+    links = [link for link, _ in LINK.findall(page.read_text()) if not link.startswith("http")]
+    places = [(page.parent / link).resolve() for link in links]
+    dead = [p for p in places if not p.exists() and str(p.relative_to(ROOT)) not in GENERATED]
+    assert not dead
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_files_that_pages_name_exist(page):
+    named = re.findall(r"`((?:examples|docs|benchmarks|tools|tests)/[\w./-]+)`", page.read_text())
+    assert not [name for name in named if not (ROOT / name).exists() and name not in GENERATED]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_make_targets_that_pages_name_exist(page):
+    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    assert set(re.findall(r"\bmake ([a-z]+)\b(?=[`\n ])", "\n".join(code(page)))) <= targets
+
+
+def test_the_readme_opens_with_the_two_commands():
+    commands = [line for block in code(ROOT / "README.md") for line in block.splitlines()]
+    assert [line.split("#")[0].split() for line in commands[:2]] == [["make", "demo"], ["make", "test"]]
+
+
+def code(page):
+    """Fenced blocks and inline code of a page."""
+    text = page.read_text()
+    return re.findall(r"^```\w*\n(.*?)^```", text, re.MULTILINE | re.DOTALL) + re.findall(r"`([^`\n]+)`", text)
