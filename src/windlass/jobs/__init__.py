@@ -1,0 +1,20 @@
+"""What people write about jobs and clusters, and the core's types that it becomes.
+
+Belongs here: the command line's options, job files, cluster files, their errors, their schema and reference.
+Does not belong here: ids (the server gives them), starting anything, printing, choosing exit codes.
+Imports: the standard library and `windlass.core`; PyYAML only in `document` and `render`, so that a job from the
+command line never loads it. This package imports none of its modules: name the one you need.
+
+Public names:
+- `submission`: `Submission(job, array, array_limit, source)`, `members(submission, array_id) -> [(id, Job)]`
+- `options`: `RunOptions`, `from_options(options, command, *, cwd, user) -> Submission`; `help_of(name)`,
+  `flags_of(name)` for the command line's own help
+- `job_file`: `load(path, options=None, command=(), *, cwd, user) -> [Submission]` ("-" is standard input; options and
+  command win over the file), `loads(text, *, source, base, user)`
+- `cluster_file`: `Cluster(nodes, queues, topology)`, `load_cluster(path) -> Cluster`
+- `errors`: `JobError` (all that can be wrong with what was written; its text is for people), `job_error(source, text)`
+- `schema`: `schema() -> dict` (JSON Schema 2020-12)
+- `explain`: `explain(path) -> str` ("job.restart.user"; JobError names the nearest)
+- `render`: `render(submission, "yaml" | "json") -> str`, `as_fields(submission) -> dict`
+- `names`: `is_name`, `valid_name`, `nearest`, `did_you_mean`; `durations`: `parse_duration`, `format_duration`
+"""

@@ -1,0 +1,193 @@
+"""Cluster files: the nodes and queues that a local world or a simulation declares."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from windlass.core.cluster import Node, Taint, Topology
+from windlass.core.job import DEFAULT_QUEUE
+from windlass.core.queue import Queue
+from windlass.core.resources import CPU, GPU, MEMORY
+from windlass.jobs import kinds
+from windlass.jobs.document import Text, compose, read_text
+from windlass.jobs.errors import JobError, job_error
+from windlass.jobs.fields import Field, Shape, Table
+from windlass.jobs.kinds import choice, named, whole
+from windlass.jobs.names import NODE_NAME
+from windlass.jobs.reader import Reader
+from windlass.jobs.resolve import FieldPath
+
+MAX_CLUSTER_NODES = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """What a cluster file declares. A queue called `default` is always among the queues."""
+
+    nodes: tuple[Node, ...]
+    queues: tuple[Queue, ...]
+    topology: Topology
+
+
+_NAME = named(NODE_NAME, "name", "small letters, digits, dashes and dots")
+_TAINT: Table = (
+    Field("key", "The taint's key.", named(r".+", "key", "a key"), example="gpu"),
+    Field("value", "The taint's value.", kinds.WORD, default='""', example="'true'"),
+    Field("effect", "What it does.", choice(("NoSchedule", "PreferNoSchedule", "NoExecute")), default="NoSchedule"),
+)
+_AMOUNTS: Table = (
+    Field("gpus", "GPUs.", whole(0, 1024), default="0", example="8", also=("gpu",)),
+    Field("cpus", "CPU cores.", kinds.CORES, default="one per GPU, at least 1", example="64", also=("cpu", "cores")),
+    Field(
+        "mem",
+        "Memory.",
+        kinds.BYTES,
+        default="null: no job that asks for memory fits",
+        example="1Ti",
+        nullable=True,
+        also=("memory",),
+    ),
+)
+_NODE: Table = (
+    Field("name", "The node's name; with count, the names are this and 1, 2, …", _NAME, example="n"),
+    Field("count", "So many equal nodes.", whole(1, MAX_CLUSTER_NODES), default="one, without a number", example="2"),
+    *_AMOUNTS,
+    Field("labels", "Labels that selectors match.", kinds.WORD, Shape.MAP, default="{}", example="{zone: a}"),
+    Field(
+        "taints",
+        "Keep jobs without a toleration away.",
+        shape=Shape.TABLES,
+        default="[]",
+        example="[{key: gpu, effect: NoSchedule}]",
+        table=_TAINT,
+    ),
+    Field(
+        "place",
+        "Its domain at every level of the topology.",
+        kinds.WORD,
+        Shape.MAP,
+        default="{}",
+        example="{block: b1, rack: r1}",
+        key_words="level",
+    ),
+    Field("cordoned", "Why nothing may start here.", kinds.TEXT, default='""', example="drained for repair"),
+)
+_QUOTA: Table = (
+    Field("gpu", "GPUs.", whole(0, 2**53), default="no limit", example="8", also=("gpus",)),
+    Field("cpu", "CPU cores.", kinds.CORES, default="no limit", example="64", also=("cpus",)),
+    Field("memory", "Memory.", kinds.BYTES, default="no limit", example="1Ti", also=("mem",)),
+)
+_QUEUE: Table = (
+    Field("name", "The queue's name.", _NAME, example="research"),
+    Field(
+        "quota",
+        "The most its jobs may hold together.",
+        shape=Shape.TABLE,
+        default="{} (no limit)",
+        example="{gpu: 4}",
+        table=_QUOTA,
+        also=("nominal", "limits"),
+    ),
+)
+CLUSTER: Table = (
+    Field("nodes", "The nodes.", shape=Shape.TABLES, example="[{name: n, count: 2, gpus: 4}]", table=_NODE),
+    Field(
+        "queues",
+        "The queues; there is always one called default.",
+        shape=Shape.TABLES,
+        default="[{name: default}]",
+        example="[{name: research, quota: {gpu: 4}}]",
+        table=_QUEUE,
+    ),
+    Field(
+        "topology",
+        "The levels of the network, widest first.",
+        _NAME,
+        Shape.LIST,
+        default="[]",
+        example="[block, rack]",
+    ),
+)
+
+
+def load_cluster(path: str) -> Cluster:
+    """A cluster file, or standard input for "-". Raises JobError with every problem of the file."""
+    return read_cluster(read_text(path))
+
+
+def read_cluster(text: Text) -> Cluster:
+    """The cluster of a text of one document. Raises JobError."""
+    documents = compose(text)
+    if len(documents) != 1:
+        raise job_error(text.source, f"a cluster file holds one document, not {len(documents)}")
+    reader = Reader(text)
+    values = reader.table(documents[0], CLUSTER, (), "a cluster")
+    if not reader.problems:
+        reader.problems += [reader.problem_at(path, message) for path, message in _check(values)]
+    if reader.problems:
+        raise JobError(reader.problems)
+    levels = tuple(values.get("topology", ()))
+    nodes = tuple(node for written in values["nodes"] for node in _nodes(written, levels))
+    queues = {queue["name"]: Queue(queue["name"], queue.get("quota", {})) for queue in values.get("queues", ())}
+    return Cluster(nodes, tuple({DEFAULT_QUEUE: Queue(DEFAULT_QUEUE), **queues}.values()), Topology(levels))
+
+
+def _check(values: dict[str, Any]) -> Iterator[tuple[FieldPath, str]]:
+    """What is wrong between fields: missing ones, names used twice, places that do not fit the topology."""
+    nodes, levels = values.get("nodes", []), values.get("topology", [])
+    if not nodes:
+        yield ("nodes",), "a cluster needs nodes; write for example nodes: [{name: n, count: 2, gpus: 4}]"
+    if sum(node.get("count", 1) for node in nodes) > MAX_CLUSTER_NODES:
+        yield ("nodes",), f"more than {MAX_CLUSTER_NODES} nodes"
+        return
+    if len(set(levels)) < len(levels):
+        yield ("topology",), "a level is named twice"
+    for what, items in (("nodes", nodes), ("queues", values.get("queues", []))):
+        yield from _check_names(what, items)
+    for number, node in enumerate(nodes):
+        yield from _check_node(("nodes", number), node, levels)
+
+
+def _check_names(what: str, items: list[dict[str, Any]]) -> Iterator[tuple[FieldPath, str]]:
+    taken: set[str] = set()
+    for number, item in enumerate(items):
+        if "name" not in item:
+            yield (what, number), "it has no name"
+            continue
+        twice = taken.intersection(_names(item))
+        if twice:
+            yield (what, number, "name"), f"{min(twice)!r} is the name of another already"
+        taken.update(_names(item))
+
+
+def _check_node(path: FieldPath, node: dict[str, Any], levels: list[str]) -> Iterator[tuple[FieldPath, str]]:
+    place = node.get("place", {})
+    for level in place.keys() - set(levels):
+        yield (*path, "place"), f"the topology has no level {level!r}; its levels are {', '.join(levels) or 'none'}"
+    missing = [level for level in levels if level not in place]
+    if missing:
+        yield (*path, "place") if place else path, f"its place lacks the level {missing[0]!r} of the topology"
+    for taint, written in enumerate(node.get("taints", ())):
+        if "key" not in written:
+            yield (*path, "taints", taint), "a taint needs a key"
+
+
+def _names(item: dict[str, Any]) -> list[str]:
+    count = item.get("count")
+    return [item["name"]] if count is None else [f"{item['name']}{number}" for number in range(1, count + 1)]
+
+
+def _nodes(written: dict[str, Any], levels: tuple[str, ...]) -> Iterator[Node]:
+    gpus = written.get("gpus", 0)
+    amounts = {CPU: written.get("cpus", 1000 * max(1, gpus)), MEMORY: written.get("mem") or 0, GPU: gpus}
+    for name in _names(written):
+        yield Node(
+            name=name,
+            capacity={resource: amount for resource, amount in amounts.items() if amount},
+            labels=written.get("labels", {}),
+            taints=tuple(Taint(**taint) for taint in written.get("taints", ())),
+            place=tuple(written["place"][level] for level in levels) if levels else (),
+            cordoned=written.get("cordoned", ""),
+        )

@@ -1,0 +1,70 @@
+"""Commands: a line as words, and what a command says about its own launcher."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Sequence
+from pathlib import PurePath
+
+from windlass.core.job import Launcher
+
+_SHELL = ("sh", "-ec")
+"""-e: a script of several lines stops at the first that fails, instead of training on what is not there."""
+_SCRIPTS = (".py", ".sh", ".bash")
+_LAUNCHER_MODULES = frozenset({"torch.distributed.run", "torch.distributed.launch", "accelerate.commands.launch"})
+_NEEDS_SHELL = re.compile(r"[|&;<>()$`\n*?\[\]#~{}!]")
+_QUOTED = re.compile(r"'[^']*'|\\.|\"(?:[^\"\\$`]|\\.)*\"", re.DOTALL)
+
+
+def split_line(line: str) -> tuple[str, ...]:
+    """The words of a command line, or a shell that runs it if it needs one. Raises ValueError."""
+    if not line.strip():
+        raise ValueError("expects a command, not an empty line")
+    if _NEEDS_SHELL.search(_QUOTED.sub("", line.strip())) or re.match(r"\s*\w+=", line):
+        return (*_SHELL, line)
+    try:
+        return tuple(shlex.split(line))
+    except ValueError as error:
+        raise ValueError(f"expects balanced quotes ({str(error).lower()})") from None
+
+
+def words_of(command: Sequence[str]) -> list[str]:
+    """The words a person wrote, also inside of a shell's line."""
+    if len(command) == 3 and PurePath(command[0]).name in ("sh", "bash") and re.fullmatch("-[a-z]*c", command[1]):
+        return command[2].split()
+    return list(command)
+
+
+def script_of(words: Sequence[str]) -> str:
+    """What a command is about: its first script or module that is no launcher, else the program."""
+    for word, following in zip(words, [*words[1:], ""], strict=False):
+        if word == "-m" and following and following not in _LAUNCHER_MODULES:
+            return following.rpartition(".")[2]
+        if word.endswith(_SCRIPTS):
+            return PurePath(word).stem
+    return PurePath(words[0]).stem if words else ""
+
+
+def launcher_of(words: Sequence[str]) -> Launcher:
+    """TORCHRUN if a launcher stands before the script, else PLAIN."""
+    for word, following in zip(words, [*words[1:], ""], strict=False):
+        name = PurePath(word).name
+        if name == "torchrun" or (name == "accelerate" and following == "launch"):
+            return Launcher.TORCHRUN
+        if word == "-m":
+            return Launcher.TORCHRUN if following in _LAUNCHER_MODULES else Launcher.PLAIN
+        if word.endswith(_SCRIPTS):
+            return Launcher.PLAIN
+    return Launcher.PLAIN
+
+
+def procs_of(words: Sequence[str]) -> int | None:
+    """The number that torchrun's --nproc-per-node gives, None if it gives none (or "gpu", "auto")."""
+    match = re.search(r"(?:^|\s)--nproc[-_]per[-_]node[= ]([1-9][0-9]{0,3})(?:\s|$)", " ".join(words))
+    return int(match[1]) if match else None
+
+
+def is_standalone(words: Sequence[str]) -> bool:
+    """Whether torchrun is told to stay alone on its node."""
+    return "--standalone" in words

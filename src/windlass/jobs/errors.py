@@ -1,0 +1,78 @@
+"""What is wrong with what a person wrote, where, and what would be right."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+MAX_SHOWN = 20
+"""Problems told at once; of the rest only the number."""
+_WIDTH = 100
+"""Characters of an offending line that are shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where in a text something stands. Lines and columns count from 1, in characters; `width` is the caret's."""
+
+    line: int
+    column: int
+    width: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One mistake. `source` is a file ("job.yaml", "<stdin>") or an option ("--time")."""
+
+    source: str
+    message: str
+    place: Place | None = None
+    excerpt: str = ""
+    """The whole offending line of the file, if there is one."""
+
+    def __str__(self) -> str:
+        if self.place is None:
+            return f"{self.source}: {self.message}"
+        head = f"{self.source}:{self.place.line}:{self.place.column}: {self.message}"
+        return f"{head}\n{_excerpt(self.excerpt, self.place)}"
+
+
+class JobError(Exception):
+    """A job, a job file or a cluster file that cannot be used as written.
+
+    Its text is for people: one paragraph per problem, `file:line:column: message`, the line, and a caret.
+    """
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        self.problems = tuple(sorted(problems, key=_order))
+        shown = [str(problem) for problem in self.problems[:MAX_SHOWN]]
+        if len(self.problems) > MAX_SHOWN:
+            shown.append(f"and {len(self.problems) - MAX_SHOWN} more problems")
+        super().__init__("\n".join(shown))
+
+
+def job_error(source: str, message: str) -> JobError:
+    """The error of a single problem that has no line."""
+    return JobError([Problem(source, message)])
+
+
+def _order(problem: Problem) -> tuple[int, int]:
+    return (problem.place.line, problem.place.column) if problem.place else (0, 0)
+
+
+def _excerpt(line: str, place: Place) -> str:
+    """The line, or the part of a long one around the place, with carets beneath."""
+    start = max(0, place.column - 1 - _WIDTH // 2) if len(line) > _WIDTH else 0
+    shown = "".join(c if c.isprintable() else " " for c in line[start : start + _WIDTH])
+    before = shown[: place.column - 1 - start]
+    marked = shown[len(before) : len(before) + place.width]
+    carets = "^" * max(1, _cells(marked))
+    gutter = f"{place.line:>5} | "
+    return f"{gutter}{shown.rstrip()}\n{' ' * 5} | {' ' * _cells(before)}{carets}"
+
+
+def _cells(text: str) -> int:
+    """Columns that a terminal uses for a text: two for a wide character, none for a combining one."""
+    wide = sum(unicodedata.east_asian_width(c) in "WF" for c in text)
+    return len(text) + wide - sum(unicodedata.combining(c) > 0 for c in text)

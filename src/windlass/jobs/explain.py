@@ -1,0 +1,82 @@
+"""The table of fields for people, one field at a time, like `kubectl explain`."""
+
+from __future__ import annotations
+
+import textwrap
+
+from windlass.jobs.errors import JobError, job_error
+from windlass.jobs.fields import JOB, Field, Shape, Table
+from windlass.jobs.names import did_you_mean
+
+_WIDTH = 80
+_ROOT = "job"
+_HELP = "A job file holds one job a document. A job is a gang: all of its replicas start together, or none does."
+
+
+def explain(path: str = _ROOT) -> str:
+    """What a field is: "job.restart.user" or "restart.user"; "job" or "" lists every field. Raises JobError.
+
+    A role's name, or any word, may stand for NAME in "roles.NAME.gpus".
+    """
+    parts = [part for part in path.strip().split(".") if part]
+    if parts[:1] == [_ROOT]:
+        parts = parts[1:]
+    table, field, seen = JOB, None, _ROOT
+    for part in parts:
+        if field is not None and field.shape is Shape.NAMED and part not in {f.name for f in table}:
+            seen = f"{seen}.{part}"
+            continue
+        field = _find(part, table, seen)
+        table, seen = field.table, f"{seen}.{part}"
+    return _overview() if field is None else _page(seen, field)
+
+
+def _find(name: str, table: Table, seen: str) -> Field:
+    for field in table:
+        if name == field.name:
+            return field
+    if not table:
+        raise job_error(seen, f"has no fields of its own, so no {name!r}")
+    raise _unknown(name, table, seen)
+
+
+def _unknown(name: str, table: Table, seen: str) -> JobError:
+    return job_error(seen, f"has no field {name[:40]!r}{did_you_mean(name, [field.name for field in table])}")
+
+
+def _overview() -> str:
+    return f"job\n\n{_wrap(_HELP)}\n\nFIELDS\n{_list(JOB)}\n"
+
+
+def _page(path: str, field: Field) -> str:
+    lines = [f"{path}  <{type_of(field)}>", "", _wrap(field.help), ""]
+    lines.append(f"DEFAULT  {field.default or 'none: it must be given'}")
+    lines.append(f"EXAMPLE  {field.name}: {field.example}")
+    if field.flags:
+        lines.append(f"OPTION   {', '.join(field.flags)}")
+    if field.table:
+        lines += ["", "FIELDS", _list(field.table)]
+    return "\n".join(lines) + "\n"
+
+
+def type_of(field: Field) -> str:
+    """What a field takes, in a few words."""
+    words = field.kind.words
+    return {
+        Shape.ONE: words,
+        Shape.LIST: f"list of: {words}",
+        Shape.COMMAND: "line, or list of words",
+        Shape.MAP: f"{field.key_words}: value",
+        Shape.TABLE: "fields",
+        Shape.TABLES: "list of fields",
+        Shape.NAMED: f"{field.key_words}: fields",
+    }[field.shape]
+
+
+def _list(table: Table) -> str:
+    width = max(len(field.name) for field in table)
+    return "\n".join(f"  {field.name:<{width}}  <{type_of(field)}>" for field in table)
+
+
+def _wrap(text: str) -> str:
+    return "\n".join(textwrap.wrap(text, _WIDTH))

@@ -1,0 +1,416 @@
+"""The one table of everything a person may write about a job.
+
+The parser, the JSON Schema, `explain`, the reference and the command line's help all read it; nothing else says what
+a field is called, takes, defaults to or means.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import TypeAlias
+
+from windlass.core.job import Job, Launcher, RestartPolicy
+from windlass.jobs import kinds
+from windlass.jobs.durations import format_duration
+from windlass.jobs.kinds import Kind, choice, named, whole
+from windlass.jobs.names import JOB_NAME, NODE_NAME
+
+
+class Shape(Enum):
+    """How many values a field holds."""
+
+    ONE = auto()
+    LIST = auto()
+    """A list of single values; one alone may stand without its list."""
+    MAP = auto()
+    """Free names with single values."""
+    COMMAND = auto()
+    """A list of words, or a line for a shell."""
+    TABLE = auto()
+    """Fields of its own."""
+    TABLES = auto()
+    """A list of such."""
+    NAMED = auto()
+    """Free names with such."""
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One field. `default` and `help` are for people; the default itself is applied in `resolve`."""
+
+    name: str
+    help: str
+    kind: Kind = kinds.TEXT
+    shape: Shape = Shape.ONE
+    default: str = ""
+    """In words; "" means that the field is required."""
+    example: str = ""
+    """A value as it would stand in a file."""
+    flags: tuple[str, ...] = ()
+    """Its options on the command line."""
+    nullable: bool = False
+    """`null` may be written, and means that there is no limit or none is asked for."""
+    also: tuple[str, ...] = ()
+    """What other systems call it: named in the error, never accepted."""
+    table: tuple[Field, ...] = ()
+    key: str = ".+"
+    """What a free name must look like, whole."""
+    key_words: str = "name"
+
+
+Table: TypeAlias = tuple[Field, ...]
+
+_JOB = kinds.named(JOB_NAME, "name", "small letters, digits and dashes, a letter first, at most 48 characters")
+_QUEUE = named(NODE_NAME, "name of a queue", "small letters, digits, dashes and dots")
+_POLICY = RestartPolicy()
+_PLAIN = Job("", ())
+
+_MANY = whole(1, 100_000)
+
+PER_REPLICA: Table = (
+    Field(
+        "gpus",
+        "GPUs of each node (replica).",
+        whole(0, 1024),
+        default="0",
+        example="4",
+        flags=("-G", "--gpus"),
+        also=("gpu", "gpus_per_node", "gres", "ngpus"),
+    ),
+    Field(
+        "procs",
+        "Ranks (processes) on each node (replica); torchrun's nproc-per-node.",
+        whole(1, 4096),
+        default="one per GPU, else 1",
+        example="4",
+        flags=("--procs",),
+        also=("nproc_per_node", "ntasks_per_node", "processes", "ranks", "slots"),
+    ),
+    Field(
+        "cpus",
+        "CPU cores of each node (replica), for all its ranks together. 0: none are reserved.",
+        kinds.CORES,
+        default="one per rank if no GPUs are asked for, else 0",
+        example="8",
+        flags=("--cpus",),
+        also=("cpu", "cpus_per_task", "cores"),
+    ),
+    Field(
+        "mem",
+        "Memory of each node (replica).",
+        kinds.BYTES,
+        default="null (none is reserved)",
+        example="16Gi",
+        flags=("--mem",),
+        nullable=True,
+        also=("memory", "ram"),
+    ),
+    Field(
+        "command",
+        "What every rank runs: a list of words, or one line. A line that needs a shell (pipes, variables, several "
+        "commands) is run by sh -ec.",
+        shape=Shape.COMMAND,
+        default="",
+        example="python train.py --epochs 3",
+        also=("cmd", "run", "script", "args", "entrypoint"),
+    ),
+    Field(
+        "env",
+        "Environment variables. They win over Windlass's own, except over those that say which rank this is.",
+        kinds.WORD,
+        Shape.MAP,
+        default="{}",
+        example="{NCCL_DEBUG: INFO}",
+        flags=("--env",),
+        also=("environment", "envs", "variables"),
+        key="[^=]+",
+        key_words="variable",
+    ),
+    Field(
+        "selector",
+        "Only nodes with all these labels.",
+        kinds.WORD,
+        Shape.MAP,
+        default="{}",
+        example="{zone: a}",
+        flags=("--selector",),
+        also=("node_selector", "nodeSelector", "constraint"),
+        key_words="label",
+    ),
+    Field(
+        "tolerations",
+        "Taints that do not keep the job away; as in Kubernetes.",
+        shape=Shape.TABLES,
+        default="[]",
+        example="[{key: gpu, operator: Exists}]",
+        table=(
+            Field("key", "The taint's key; empty matches every key.", kinds.WORD, default='""', example="gpu"),
+            Field(
+                "operator",
+                "Equal compares the value, Exists does not.",
+                choice(("Equal", "Exists")),
+                default="Equal",
+                example="Exists",
+            ),
+            Field("value", "The taint's value.", kinds.WORD, default='""', example='"true"'),
+            Field(
+                "effect",
+                "The taint's effect; empty matches every effect.",
+                choice(("", "NoSchedule", "PreferNoSchedule", "NoExecute")),
+                default='""',
+                example="NoSchedule",
+            ),
+        ),
+    ),
+)
+
+ROLE: Table = (
+    Field(
+        "replicas",
+        "How many equal replicas this role has; each is on one node.",
+        _MANY,
+        default="1",
+        example="2",
+        also=("nodes", "count"),
+    ),
+    *PER_REPLICA,
+)
+
+RESTART: Table = (
+    Field(
+        "user",
+        "Failures of the program that are forgiven; 0: the first one ends the job. The same as restarts.",
+        whole(0, 1_000_000),
+        default=str(_POLICY.user_limit),
+        example="3",
+        also=("limit", "max_restarts", "backoff_limit"),
+    ),
+    Field(
+        "infrastructure",
+        "Failures of machines, networks and signals from outside that are forgiven.",
+        whole(0, 1_000_000),
+        default=str(_POLICY.infrastructure_limit),
+        example="100",
+        also=("infra", "node"),
+    ),
+    Field(
+        "backoff",
+        "Wait before the second restart in a row; the first comes at once. Doubles each time.",
+        kinds.DURATION,
+        default=format_duration(_POLICY.backoff_base),
+        example="10s",
+        also=("delay", "backoff_base"),
+    ),
+    Field(
+        "backoff_max",
+        "Longest wait before a restart.",
+        kinds.DURATION,
+        default=format_duration(_POLICY.backoff_max),
+        example="1h",
+    ),
+    Field(
+        "healthy_after",
+        "A start that ran this long makes the backoff begin afresh.",
+        kinds.DURATION,
+        default=format_duration(_POLICY.healthy_after),
+        example="30m",
+    ),
+    Field(
+        "retryable_exit_codes",
+        "Exit codes that count as failures of infrastructure.",
+        kinds.EXIT_CODE,
+        Shape.LIST,
+        default="[]",
+        example="[75]",
+    ),
+    Field(
+        "fatal_exit_codes",
+        "Exit codes that end the job at once, whatever the limits.",
+        kinds.EXIT_CODE,
+        Shape.LIST,
+        default="[]",
+        example="[2]",
+    ),
+)
+
+JOB: Table = (
+    Field(
+        "name",
+        "What the job is called. Its id is this and a number.",
+        _JOB,
+        default="after the script: python train.py is train",
+        example="digits",
+        flags=("--name",),
+        also=("job_name", "title"),
+    ),
+    Field(
+        "nodes",
+        "How many equal replicas; each gets all its GPUs and cores on one node.",
+        _MANY,
+        default="1",
+        example="2",
+        flags=("-N", "--nodes"),
+        also=("replicas", "nnodes", "num_nodes", "workers"),
+    ),
+    *PER_REPLICA,
+    Field(
+        "roles",
+        "Several kinds of replicas in one gang, by name, ranked in this order. The fields above, except nodes, are "
+        "then defaults for every role; env, selector and tolerations add up.",
+        shape=Shape.NAMED,
+        default="one role, worker, of the fields above",
+        example="{ps: {replicas: 1, command: python ps.py}, worker: {replicas: 4, gpus: 1, command: python train.py}}",
+        also=("groups", "tasks", "replica_specs"),
+        table=ROLE,
+        key=JOB_NAME,
+        key_words="role",
+    ),
+    Field(
+        "launcher",
+        "plain: Windlass starts every rank. torchrun: the command starts its ranks itself, one process a replica.",
+        choice([str(launcher) for launcher in Launcher]),
+        default="torchrun if the command is torchrun, torch.distributed.run or accelerate launch, else plain",
+        example="plain",
+        flags=("--launcher",),
+    ),
+    Field(
+        "workdir",
+        "Where the command runs. In a file: relative to the file's folder.",
+        kinds.PATH,
+        default="the file's folder; on the command line the current one",
+        example="/work/project",
+        flags=("--workdir",),
+        also=("cwd", "chdir", "working_dir", "workingDir"),
+    ),
+    Field(
+        "queue",
+        "The queue whose quota it uses.",
+        _QUEUE,
+        default=_PLAIN.queue,
+        example="research",
+        flags=("--queue",),
+        also=("partition", "account", "queue_name"),
+    ),
+    Field(
+        "priority",
+        "Higher goes first.",
+        whole(-1_000_000_000, 1_000_000_000),
+        default=str(_PLAIN.priority),
+        example="10",
+        flags=("--priority",),
+        also=("nice", "priority_class"),
+    ),
+    Field(
+        "time",
+        "Walltime: longest time on its nodes, restarts in place included.",
+        kinds.LIMIT,
+        default="null (no limit)",
+        example="1h30m",
+        flags=("--time",),
+        nullable=True,
+        also=("walltime", "time_limit", "timeout"),
+    ),
+    Field(
+        "deadline",
+        "Longest time from the first start to the end, over all restarts and waits.",
+        kinds.LIMIT,
+        default="null (no limit)",
+        example="2d",
+        flags=("--deadline",),
+        nullable=True,
+        also=("active_deadline_seconds", "activeDeadlineSeconds"),
+    ),
+    Field(
+        "ttl",
+        "How long its record and logs are kept after the end.",
+        kinds.DURATION,
+        default="null (until someone removes them)",
+        example="7d",
+        flags=("--ttl",),
+        nullable=True,
+        also=("ttl_seconds_after_finished", "ttlSecondsAfterFinished"),
+    ),
+    Field(
+        "grace",
+        "From SIGTERM to SIGKILL when it is stopped.",
+        kinds.DURATION,
+        default=format_duration(_PLAIN.grace),
+        example="1m",
+        flags=("--grace",),
+        also=("grace_period", "termination_grace_period_seconds"),
+    ),
+    Field(
+        "restarts",
+        "Failures of the program that are forgiven: each restarts the whole gang. Short for restart.user.",
+        whole(0, 1_000_000),
+        default=str(_POLICY.user_limit),
+        example="3",
+        flags=("--restarts",),
+        also=("max_restarts", "backoff_limit", "retries"),
+    ),
+    Field(
+        "restart",
+        "When a failure restarts the gang, and how soon.",
+        shape=Shape.TABLE,
+        default="{}",
+        example="{user: 3, infrastructure: 100}",
+        also=("restart_policy", "restartPolicy"),
+        table=RESTART,
+    ),
+    Field(
+        "array",
+        "One job for each of these indexes, told by JOB_COMPLETION_INDEX; %4 lets four run at a time.",
+        kinds.INDEXES,
+        default="null (no array)",
+        example="0-15%4",
+        flags=("--array",),
+        nullable=True,
+        also=("indexes", "completions"),
+    ),
+    Field(
+        "after",
+        "Jobs, by name or id, that must succeed first; any:NAME need only finish.",
+        kinds.AFTER,
+        Shape.LIST,
+        default="[]",
+        example="[prepare, any:warmup]",
+        flags=("--after",),
+        also=("depends_on", "dependency", "dependencies", "needs"),
+    ),
+    Field(
+        "suspend",
+        "Hold it: it waits until someone resumes it.",
+        kinds.FLAG,
+        default="false",
+        example="true",
+        flags=("--suspend",),
+        also=("hold", "suspended"),
+    ),
+    Field(
+        "labels",
+        "Free words about the job, for people and selectors.",
+        kinds.WORD,
+        Shape.MAP,
+        default="{}",
+        example="{team: vision}",
+        also=("annotations", "tags", "metadata"),
+        key_words="label",
+    ),
+)
+
+_BY_NAME = {field.name: field for field in JOB}
+
+
+def job_field(name: str) -> Field:
+    """A field of the job by its name in files, for the command line's help and flags. Raises KeyError."""
+    return _BY_NAME[name]
+
+
+def walk(table: Table, prefix: str = "") -> Iterator[tuple[str, Field]]:
+    """Every field with its dotted path, parents before their children."""
+    for field in table:
+        path = f"{prefix}{field.name}"
+        yield path, field
+        yield from walk(field.table, f"{path}.")

@@ -1,0 +1,62 @@
+"""Job files: short YAML, one job a document."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from windlass.jobs.document import STDIN, Node, Text, compose, read_text
+from windlass.jobs.errors import JobError, Problem, job_error
+from windlass.jobs.fields import JOB
+from windlass.jobs.options import RunOptions, flag_of, override, read_options
+from windlass.jobs.reader import Reader
+from windlass.jobs.resolve import Values, check, resolve
+from windlass.jobs.submission import Submission
+
+
+def load(
+    path: str, options: RunOptions | None = None, command: Sequence[str] = (), *, cwd: str = ".", user: str = ""
+) -> list[Submission]:
+    """The jobs of a file, or of standard input for "-". Raises JobError with every problem of the file.
+
+    `options` and `command`, from the command line, win over each job of the file. `cwd`: what a workdir among the
+    options, or one that standard input names, is relative to.
+    """
+    text = read_text(path)
+    base = cwd if path == STDIN else str(Path(path).absolute().parent)
+    return _load(text, base, options or RunOptions(), command, cwd, user)
+
+
+def loads(text: str, *, source: str = "<text>", base: str = ".", user: str = "") -> list[Submission]:
+    """The jobs of a text. Raises JobError."""
+    return _load(Text(source, text), base, RunOptions(), (), base, user)
+
+
+def _load(text: Text, base: str, options: RunOptions, command: Sequence[str], cwd: str, user: str) -> list[Submission]:
+    given = read_options(options, command)
+    documents = compose(text)
+    if not documents:
+        raise job_error(text.source, "the file holds no job; write for example command: python train.py")
+    if "name" in given and len(documents) > 1:
+        raise job_error("--name", f"the file holds {len(documents)} jobs, and all would be called {given['name']!r}")
+    problems: list[Problem] = []
+    read = [_read_document(text, node, given, cwd, problems) for node in documents]
+    if problems:
+        raise JobError(problems)
+    return [resolve(values, base=base, user=user, source=text.source) for values in read]
+
+
+def _read_document(text: Text, node: Node, given: Values, cwd: str, problems: list[Problem]) -> Values:
+    """One document's fields under the command line's; what is wrong goes to `problems`."""
+    reader = Reader(text)
+    written = reader.table(node, JOB, (), "a job")
+    if reader.problems:
+        problems += reader.problems
+        return {}
+    values = override(written, given, cwd=cwd)
+    for path, message in check(values):
+        if path and path[0] in given:
+            problems.append(Problem(flag_of(path), message))
+        else:
+            problems.append(reader.problem_at(path, message))
+    return values

@@ -1,0 +1,48 @@
+"""Names: which are valid, what a command would be called, and what someone probably meant."""
+
+from __future__ import annotations
+
+import difflib
+import re
+import unicodedata
+from collections.abc import Iterable
+
+MAX_NAME = 48
+"""A DNS label has 63 characters; 15 are for "-1234567_123456", a job's number and an array's index."""
+
+JOB_NAME = rf"[a-z]([-a-z0-9]{{0,{MAX_NAME - 2}}}[a-z0-9])?"
+"""A DNS-1035 label with room for a suffix: services are named by it on Kubernetes."""
+NODE_NAME = r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?"
+"""A DNS-1123 subdomain: nodes and queues."""
+JOB_REFERENCE = r"[a-z][-a-z0-9]{0,62}(_[0-9]{1,6})?"
+"""A job's name or its id: "prep", "prep-7", "prep-7_3"."""
+
+
+def is_name(pattern: str, text: str) -> bool:
+    """Whether the whole text is a name of this pattern."""
+    return re.fullmatch(pattern, text) is not None
+
+
+def valid_name(text: str) -> str:
+    """The nearest valid job name; "job" if nothing of the text can be kept."""
+    plain = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode().lower()
+    label = re.sub(r"[^a-z0-9]+", "-", plain).strip("-")
+    if label[:1].isdigit():
+        label = f"job-{label}"
+    return label[:MAX_NAME].rstrip("-") or "job"
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """The known word that was probably meant, "" if none is near. Case and dashes do not count."""
+    plain = {name.lower().replace("-", "_"): name for name in known}
+    close = difflib.get_close_matches(word[:64].lower().replace("-", "_"), plain, n=1, cutoff=0.6)
+    return plain[close[0]] if close else ""
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """The end of an error: the word that was probably meant, else every valid one if they are few."""
+    names = list(known)
+    meant = nearest(word, names)
+    if meant:
+        return f"; did you mean {meant!r}?"
+    return f"; valid are {', '.join(names)}" if 0 < len(names) <= 40 else ""

@@ -1,0 +1,94 @@
+"""A whole submission as fields again, every default filled in: what it prints reads back as the identical job."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Literal
+
+import yaml
+
+from windlass.core.job import Job, RestartPolicy, Role
+from windlass.core.resources import CPU, GPU, MEMORY
+from windlass.jobs.fields import JOB, RESTART, ROLE, Field, Shape, Table
+from windlass.jobs.resolve import POLICY_NAMES
+from windlass.jobs.submission import Submission
+
+_DUMPER = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+
+
+def render(submission: Submission, form: Literal["yaml", "json"] = "yaml") -> str:
+    """The job as a file. Its user is not in it: that is whoever hands it in."""
+    fields = as_fields(submission)
+    if form == "json":
+        return json.dumps(fields, indent=2, ensure_ascii=False) + "\n"
+    text: str = yaml.dump(fields, Dumper=_DUMPER, sort_keys=False, allow_unicode=True, width=120)
+    return text
+
+
+def as_fields(submission: Submission) -> dict[str, Any]:
+    """The same as plain data: str, int, bool, None, lists and dicts."""
+    job = submission.job
+    values: dict[str, Any] = {
+        "name": job.name,
+        **_roles(job),
+        "launcher": job.launcher,
+        "workdir": job.workdir,
+        "queue": job.queue,
+        "priority": job.priority,
+        "time": job.walltime,
+        "deadline": job.deadline,
+        "ttl": job.ttl,
+        "grace": job.grace,
+        "restart": _restart(job.restart),
+        "array": (submission.array, submission.array_limit) if submission.array else None,
+        "after": job.after,
+        "suspend": job.suspend,
+        "labels": job.labels,
+    }
+    return _written(values, JOB)
+
+
+def _roles(job: Job) -> dict[str, Any]:
+    """A single role called worker stands in the job itself."""
+    if len(job.roles) > 1 or job.roles[0].name != "worker":
+        return {"roles": {role.name: _written(_role(role), ROLE) for role in job.roles}}
+    fields = _role(job.roles[0])
+    return {"nodes": fields.pop("replicas"), **fields}
+
+
+def _role(role: Role) -> dict[str, Any]:
+    return {
+        "replicas": role.replicas,
+        "gpus": role.resources.get(GPU, 0),
+        "procs": role.procs,
+        "cpus": role.resources.get(CPU, 0),
+        "mem": role.resources.get(MEMORY),
+        "command": role.command,
+        "env": role.env,
+        "selector": role.node_selector,
+        "tolerations": [
+            {"key": t.key, "operator": t.operator, "value": t.value, "effect": t.effect} for t in role.tolerations
+        ],
+    }
+
+
+def _restart(policy: RestartPolicy) -> dict[str, Any]:
+    return _written({name: getattr(policy, attribute) for name, attribute in POLICY_NAMES.items()}, RESTART)
+
+
+def _written(values: dict[str, Any], table: Table) -> dict[str, Any]:
+    fields = {field.name: field for field in table}
+    return {name: _write(value, fields[name]) for name, value in values.items()}
+
+
+def _write(value: Any, field: Field) -> Any:
+    match field.shape:
+        case Shape.ONE:
+            return None if value is None else field.kind.write(value)
+        case Shape.LIST:
+            return [field.kind.write(item) for item in value]
+        case Shape.COMMAND:
+            return list(value)
+        case Shape.MAP:
+            return dict(value)
+    return value

@@ -1,0 +1,11 @@
+"""How a process of a gang learns who it is.
+
+Belongs here: pure functions of (job, generation, rank, where it was placed) that give environment variables.
+Does not belong here: starting processes, choosing nodes or ports, reading this machine.
+Imports: the standard library, `windlass.core` and `windlass.wire`.
+
+Public names:
+- `ranks`: `Rank`, `ranks_of(job) -> tuple[Rank, ...]`: every process of a gang, numbered
+- `threads`: `Threads`, `threads_of(...)`: OMP_NUM_THREADS and why it is that
+- `torchrun`: `Rendezvous`, `environment(job, rank, *, job_id, generation, node, rendezvous, devices, cpu_share)`
+"""

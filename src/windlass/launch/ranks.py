@@ -1,0 +1,51 @@
+"""Every process of a gang, numbered: over the roles in their order, over replicas, over processes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from windlass.core.job import Job, Launcher, Role
+
+
+@dataclass(frozen=True, slots=True)
+class Rank:
+    """One process that Windlass starts. Under the TORCHRUN launcher it is the launcher of a whole replica."""
+
+    number: int
+    """Gang-wide, from 0: RANK, and the prefix of its log lines."""
+    role: str
+    replica: int
+    """Index of its replica within the role."""
+    member: int
+    """Gang-wide number of its replica."""
+    local: int
+    """Index within its replica: LOCAL_RANK."""
+    role_rank: int
+    """Index among the processes of its role."""
+
+
+def ranks_of(job: Job) -> tuple[Rank, ...]:
+    """Every process to start, in the order of their numbers."""
+    ranks: list[Rank] = []
+    member = 0
+    for role in job.roles:
+        started = processes(job, role)
+        for replica in range(role.replicas):
+            for local in range(started):
+                role_rank = replica * started + local
+                ranks.append(Rank(len(ranks), role.name, replica, member, local, role_rank))
+            member += 1
+    return tuple(ranks)
+
+
+def processes(job: Job, role: Role) -> int:
+    """How many processes Windlass starts in one replica of a role."""
+    return 1 if job.launcher is Launcher.TORCHRUN else role.procs
+
+
+def role_named(job: Job, name: str) -> Role:
+    """Raises KeyError."""
+    for role in job.roles:
+        if role.name == name:
+            return role
+    raise KeyError(name)
