@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
-from windlass.core.feasibility import vector
+from windlass.core.booking import parts
 from windlass.core.gang import Demand, Pending
 from windlass.core.placement import fits
-from windlass.core.snapshot import Amounts, NodeTable
+from windlass.core.snapshot import Amounts
 from windlass.core.status import Placement
 from windlass.core.trial import Trial
 
@@ -35,10 +34,9 @@ class Releases:
 def releases(trial: Trial) -> Releases:
     """Of the gangs that run and of those the plan starts; those without a walltime never end."""
     table = trial.snapshot.table
-    found = sorted(
-        ((at, row, *part) for at, demands, where in _ends(trial) for row, part in _parts(table, demands, where)),
-    )
-    amounts = np.array([entry[2:] for entry in found], dtype=np.int64).reshape(len(found), len(table.axis))
+    ends = ((at, parts(table, demands, placement)) for at, demands, placement in _ends(trial))
+    found = sorted((at, row, amounts.tolist()) for at, gang in ends for row, amounts in gang)
+    amounts = np.array([entry[2] for entry in found], dtype=np.int64).reshape(len(found), len(table.axis))
     return Releases(tuple(entry[0] for entry in found), tuple(entry[1] for entry in found), amounts)
 
 
@@ -49,15 +47,6 @@ def _ends(trial: Trial) -> Iterator[tuple[int, tuple[Demand, ...], Placement]]:
     for waiting, placement in trial.started:
         if waiting.walltime is not None:
             yield trial.now + waiting.walltime, waiting.demands, placement
-
-
-def _parts(table: NodeTable, demands: Iterable[Demand], where: Placement) -> Iterator[tuple[int, tuple[int, ...]]]:
-    for demand in demands:
-        each = vector(table, demand.resources)
-        for name, replicas in Counter(where.nodes.get(demand.role, ())).items():
-            row = table.row.get(name)
-            if row is not None:
-                yield row, tuple((each * replicas).tolist())
 
 
 def enough_free_at(trial: Trial, ahead: Releases, gang: Pending) -> int | None:

@@ -103,6 +103,21 @@ def line_of(gang: Pending) -> LineKey:
     return gang.shape, limited, gang.waits_for, gang.not_before
 
 
+def started(gang: Pending, placement: Placement, now: int) -> Running:
+    """A waiting gang as it is once it has started."""
+    return Running(
+        id=gang.id,
+        number=gang.number,
+        queue=gang.queue,
+        priority=gang.priority,
+        demands=gang.demands,
+        placement=placement,
+        admitted_at=now,
+        ends_by=None if gang.walltime is None else now + gang.walltime,
+        array_id=gang.array_id,
+    )
+
+
 def pending_of(state: JobState) -> Pending:
     """The waiting gang of a queued job."""
     job, status = state.job, state.status

@@ -10,8 +10,8 @@ from bisect import bisect_left, insort
 from collections import Counter
 from collections.abc import Iterable
 
+from windlass.core.booking import give_back, take
 from windlass.core.cluster import Node, Topology
-from windlass.core.feasibility import vector
 from windlass.core.gang import Line, LineKey, Pending, Running, line_of, total_of, turn_of
 from windlass.core.queue import Queue
 from windlass.core.snapshot import Amounts, Snapshot
@@ -55,7 +55,7 @@ class Ledger:
         self._table, self._queues = after, wanted
         self._free = after.capacity.copy(order="F")
         for gang in self._running.values():
-            self._book(gang, -1)
+            take(self._free, after, gang.demands, gang.placement)
         still = {node.name: node.ready for node in after.nodes}
         return tuple(node.name for node in before.nodes if not still.get(node.name, False) and _was_there(node, still))
 
@@ -94,7 +94,7 @@ class Ledger:
         self.release(gang.id)
         self._thaw()
         self._running[gang.id] = gang
-        self._book(gang, -1)
+        take(self._free, self._table, gang.demands, gang.placement)
         self._count(gang, 1)
 
     def release(self, job_id: str) -> None:
@@ -103,7 +103,7 @@ class Ledger:
             return
         self._thaw()
         gang = self._running.pop(job_id)
-        self._book(gang, 1)
+        give_back(self._free, self._table, gang.demands, gang.placement)
         self._count(gang, -1)
 
     # --- the picture -------------------------------------------------------------------------------
@@ -142,15 +142,6 @@ class Ledger:
     def _line_changed(self, key: LineKey) -> None:
         self.version += 1
         self._given.pop(key, None)
-
-    def _book(self, gang: Running, sign: int) -> None:
-        """Add (1) or take (-1) the gang's part of every node it is on."""
-        for demand in gang.demands:
-            each = vector(self._table, demand.resources) * sign
-            for name, replicas in Counter(gang.placement.nodes.get(demand.role, ())).items():
-                row = self._table.row.get(name)
-                if row is not None:
-                    self._free[row] += each * replicas
 
     def _count(self, gang: Running, sign: int) -> None:
         """Add (1) or take (-1) the gang's part of its queue's and its array's sums."""

@@ -16,7 +16,7 @@ from windlass.core.verdict import eta_of, verdict_of
 
 
 class Verdicts(Mapping[str, Verdict]):
-    """By id of every gang that the trial left waiting."""
+    """By id of every gang that the trial left waiting, by turn."""
 
     def __init__(self, trial: Trial) -> None:
         self._trial = trial
@@ -34,7 +34,7 @@ class Verdicts(Mapping[str, Verdict]):
         return self._answers[number][min(place, 1)]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._places)
+        return iter(Order(lambda: self._groups))
 
     def __len__(self) -> int:
         return len(self._places)

@@ -1,0 +1,136 @@
+"""What must hold after every step, as functions that tell what does not. For tests and for the simulator.
+
+Two of them a person can break from outside, by declaring a smaller node or a smaller quota than is in use:
+`overfull_nodes` and `overfull_queues`. Nothing new starts there until enough has ended.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+
+from windlass.core.booking import take
+from windlass.core.feasibility import eligibility
+from windlass.core.gang import Demand, Pending, started, total_of
+from windlass.core.ledger import Ledger
+from windlass.core.plan import Plan
+from windlass.core.snapshot import NodeTable, Snapshot
+from windlass.core.status import HOLDING, JobState, Phase, Placement
+
+
+def violations(snapshot: Snapshot, states: Mapping[str, JobState] | None = None) -> list[str]:
+    """Everything that is wrong with a snapshot, and with the jobs' states beside it. Empty: nothing."""
+    found = [
+        *overfull_nodes(snapshot),
+        *overfull_queues(snapshot),
+        *partly_placed(snapshot),
+        *twice_present(snapshot),
+        *wrong_sums(snapshot),
+    ]
+    return found if states is None else [*found, *out_of_step(snapshot, states)]
+
+
+def overfull_nodes(snapshot: Snapshot) -> Iterator[str]:
+    """No node gives more than it has."""
+    table = snapshot.table
+    for row, column in zip(*np.nonzero(snapshot.free < 0), strict=True):
+        yield f"node {table.nodes[row].name} gives {-snapshot.free[row, column]} {table.axis[column]} too many"
+
+
+def overfull_queues(snapshot: Snapshot) -> Iterator[str]:
+    """No queue holds more than its nominal quota."""
+    for name, queue in snapshot.queues.items():
+        held = snapshot.held.get(name, {})
+        for resource, limit in queue.nominal.items():
+            if held.get(resource, 0) > limit:
+                yield f"queue {name} holds {held[resource]} {resource} of {limit}"
+
+
+def partly_placed(snapshot: Snapshot) -> Iterator[str]:
+    """A gang has a node for each of its replicas."""
+    for gang in snapshot.running.values():
+        yield from _partly(gang.id, gang.demands, gang.placement)
+
+
+def _partly(job_id: str, demands: tuple[Demand, ...], placement: Placement) -> Iterator[str]:
+    for demand in demands:
+        placed = len(placement.nodes.get(demand.role, ()))
+        if placed != demand.count:
+            yield f"{job_id} has {placed} of {demand.count} replicas of {demand.role} placed"
+
+
+def twice_present(snapshot: Snapshot) -> Iterator[str]:
+    """A job waits or holds, not both, and waits once."""
+    times = Counter(gang.id for gang in snapshot.pending)
+    yield from (f"{job_id} waits {count} times" for job_id, count in times.items() if count > 1)
+    yield from (f"{job_id} both waits and holds" for job_id in times.keys() & snapshot.running.keys())
+
+
+def wrong_sums(snapshot: Snapshot) -> Iterator[str]:
+    """What the ledger kept up change by change is what adding up everything gives."""
+    free = snapshot.table.capacity.copy(order="F")
+    held: dict[str, Counter[str]] = {}
+    for gang in snapshot.running.values():
+        take(free, snapshot.table, gang.demands, gang.placement)
+        held.setdefault(gang.queue, Counter()).update(total_of(gang.demands))
+    for row in np.flatnonzero((free != snapshot.free).any(axis=1)):
+        yield f"node {snapshot.table.nodes[row].name} has {snapshot.free[row]} free by the ledger, {free[row]} by count"
+    for name in held.keys() | snapshot.held.keys():
+        counted, kept = +held.get(name, Counter()), snapshot.held.get(name, {})
+        if counted != kept:
+            yield f"queue {name} holds {dict(kept)} by the ledger, {dict(counted)} by count"
+    arrays = Counter(gang.array_id for gang in snapshot.running.values() if gang.array_id)
+    if arrays != snapshot.arrays:
+        yield f"arrays hold {dict(snapshot.arrays)} by the ledger, {dict(arrays)} by count"
+
+
+def out_of_step(snapshot: Snapshot, states: Mapping[str, JobState]) -> Iterator[str]:
+    """The scheduler sees every job as its state has it."""
+    waiting = {gang.id for gang in snapshot.pending}
+    for job_id, state in states.items():
+        status = state.status
+        if (status.phase is Phase.QUEUED) != (job_id in waiting):
+            yield f"{job_id} is {status.phase}, and {'waits' if job_id in waiting else 'does not wait'}"
+        if (status.placement is not None) != (job_id in snapshot.running):
+            yield f"{job_id} is {status.phase} on {status.placement}, and the ledger has it otherwise"
+        if status.placement is not None and status.phase not in HOLDING:
+            yield f"{job_id} is {status.phase} and has nodes"
+    strays = (waiting | snapshot.running.keys()) - states.keys()
+    yield from (f"{job_id} is unknown, and the ledger has it" for job_id in strays)
+
+
+def plan_violations(snapshot: Snapshot, plan: Plan) -> list[str]:
+    """Everything that is wrong with a plan for this snapshot: carried out, it must leave a sound one behind."""
+    waiting = {gang.id: gang for gang in snapshot.pending}
+    admitted = [admission.job_id for admission in plan.admissions]
+    found = [f"{job_id} starts twice" for job_id, times in Counter(admitted).items() if times > 1]
+    found += [f"{job_id} starts, and did not wait" for job_id in admitted if job_id not in waiting]
+    if plan.verdicts.keys() != waiting.keys() - set(admitted):
+        found.append("the verdicts are not those of the gangs that stay")
+    for admission in plan.admissions:
+        found += _misplaced(snapshot.table, waiting[admission.job_id], admission.placement)
+    return [*found, *violations(_carried_out(snapshot, plan))]
+
+
+def _misplaced(table: NodeTable, gang: Pending, placement: Placement) -> Iterator[str]:
+    for demand in gang.demands:
+        able = eligibility(table, demand).mask
+        for name in set(placement.nodes.get(demand.role, ())):
+            if not able[table.row[name]]:
+                yield f"{gang.id} starts on {name}, which {demand.role} may not use"
+
+
+def _carried_out(snapshot: Snapshot, plan: Plan) -> Snapshot:
+    """The snapshot after the plan's admissions, made by a fresh ledger."""
+    ledger = Ledger(snapshot.table.nodes, snapshot.queues.values(), snapshot.table.topology)
+    for running in snapshot.running.values():
+        ledger.hold(running)
+    starts = {admission.job_id: admission.placement for admission in plan.admissions}
+    for gang in snapshot.pending:
+        if gang.id in starts:
+            ledger.hold(started(gang, starts[gang.id], plan.now))
+        else:
+            ledger.add_pending(gang)
+    return ledger.snapshot()
