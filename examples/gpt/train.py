@@ -57,8 +57,8 @@ def arguments() -> argparse.Namespace:
 
 def default_checkpoint_dir() -> Path | None:
     """A folder of this job's own, so that its restarts resume and the next job starts afresh."""
-    job = os.environ.get("WINDLASS_JOB_ID")
-    return Path("checkpoints") / job if job else None
+    cluster, job = os.environ.get("WINDLASS_STATE_ID", ""), os.environ.get("WINDLASS_JOB_ID")
+    return Path("checkpoints") / cluster / job if job else None
 
 
 def join_the_world() -> torch.device:
