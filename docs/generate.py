@@ -1,0 +1,29 @@
+"""Writes reference/cli.md: every verb as its own --help says it, so that the page cannot be wrong."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from windlass.cli.verbs import FAMILIES
+
+PAGE = Path(__file__).parent / "reference/cli.md"
+HEAD = """# The command line
+
+Every verb as `windlass VERB --help` prints it. [Exit codes](exit-codes.md) have a page of their own.
+"""
+
+
+def main() -> None:
+    sections = [f"## {verb}\n\n```text\n{help_of(verb)}\n```" for verb in FAMILIES]
+    PAGE.write_text("\n\n".join([HEAD, f"```text\n{help_of()}\n```", *sections]) + "\n", encoding="utf-8")
+
+
+def help_of(*verb: str) -> str:
+    command = [Path(sys.executable).with_name("windlass"), *verb, "--help"]
+    plain = {**os.environ, "COLUMNS": "100", "NO_COLOR": "1"}
+    return subprocess.run(command, env=plain, check=True, capture_output=True, text=True).stdout.strip()
+
+
+if __name__ == "__main__":
+    main()
