@@ -123,14 +123,9 @@ def _misplaced(table: NodeTable, gang: Pending, placement: Placement) -> Iterato
 
 
 def _carried_out(snapshot: Snapshot, plan: Plan) -> Snapshot:
-    """The snapshot after the plan's admissions, made by a fresh ledger."""
-    ledger = Ledger(snapshot.table.nodes, snapshot.queues.values(), snapshot.table.topology)
-    for running in snapshot.running.values():
-        ledger.hold(running)
-    starts = {admission.job_id: admission.placement for admission in plan.admissions}
-    for gang in snapshot.pending:
-        if gang.id in starts:
-            ledger.hold(started(gang, starts[gang.id], plan.now))
-        else:
-            ledger.add_pending(gang)
+    """The snapshot as the plan's admissions leave it."""
+    ledger = Ledger.at(snapshot)
+    waiting = {gang.id: gang for gang in snapshot.pending}
+    for admission in plan.admissions:
+        ledger.hold(started(waiting[admission.job_id], admission.placement, plan.now))
     return ledger.snapshot()

@@ -37,6 +37,20 @@ class Ledger:
         self._frozen = False
         """The last snapshot shares `_free`, `_running`, `_held` and `_arrays`: copy before writing."""
 
+    @classmethod
+    def at(cls, snapshot: Snapshot) -> Ledger:
+        """A ledger that stands as the snapshot does, to try things on; the snapshot stays as it is."""
+        ledger = cls((), snapshot.queues.values())
+        ledger.version = snapshot.version
+        ledger._table, ledger._free = snapshot.table, snapshot.free
+        ledger._running, ledger._arrays = dict(snapshot.running), dict(snapshot.arrays)
+        ledger._held = {queue: dict(held) for queue, held in snapshot.held.items()}
+        ledger._pending = {gang.id: gang for line in snapshot.lines for gang in line.gangs}
+        ledger._given = {line_of(line.gangs[0]): line for line in snapshot.lines}
+        ledger._lines = {key: list(line.gangs) for key, line in ledger._given.items()}
+        ledger._frozen = True
+        return ledger
+
     # --- the cluster -------------------------------------------------------------------------------
 
     def set_cluster(

@@ -15,6 +15,15 @@ def schedule(snapshot: Snapshot, now: int) -> Plan:
 
     Pure: equal snapshots and times give equal plans. `now` in ms.
     """
+    trial = decide(snapshot, now)
+    # 6. one reason, with counts, for everything that stays; worked out when it is read
+    verdicts = Verdicts(trial)
+    admissions = tuple(Admission(gang.id, placement) for gang, placement in trial.started)
+    return Plan(snapshot.version, now, admissions, verdicts, verdicts.order())
+
+
+def decide(snapshot: Snapshot, now: int) -> Trial:
+    """Give away what is free; the trial it returns knows who got it and who waits for what."""
     trial = Trial(snapshot, now)
     # 1. gates: lines that wait out a backoff or another job are not in the contest
     contest = Contest(line for line in snapshot.lines if not shut(line.gangs[0], snapshot.arrays, now))
@@ -27,7 +36,4 @@ def schedule(snapshot: Snapshot, now: int) -> Plan:
             contest.drop()
         if trial.contended:
             break
-    # 6. one reason, with counts, for everything that stays; worked out when it is read
-    verdicts = Verdicts(trial)
-    admissions = tuple(Admission(gang.id, placement) for gang, placement in trial.started)
-    return Plan(snapshot.version, now, admissions, verdicts, verdicts.order())
+    return trial

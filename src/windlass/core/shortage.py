@@ -54,7 +54,7 @@ def shortage(free: Amounts, table: NodeTable, demands: Sequence[Demand]) -> Shor
 def _of_role(free: Amounts, table: NodeTable, demand: Demand) -> Shortage:
     able = eligibility(table, demand)
     counts = replicas_per_node(free, able.request, able.mask, demand.count)
-    column, each = _binding(free, able, demand.count)
+    column, each = binding(free, able, demand.count)
     there = free[able.mask, column] if each else np.zeros(0, dtype=np.int64)
     there = there[there > 0]
     eligible = int(able.mask.sum())
@@ -72,7 +72,7 @@ def _of_role(free: Amounts, table: NodeTable, demand: Demand) -> Shortage:
     )
 
 
-def _binding(free: Amounts, able: Eligibility, wanted: int) -> tuple[int, int]:
+def binding(free: Amounts, able: Eligibility, wanted: int) -> tuple[int, int]:
     """(column, amount) of the resource that alone would let the fewest replicas in; the scarcer kind among equals."""
     if not able.request:
         return 0, 0

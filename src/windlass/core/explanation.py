@@ -1,0 +1,171 @@
+"""Why one gang waits, in full: node by node, who is ahead, who frees what, and what would start now instead."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from windlass.core import quota
+from windlass.core.booking import parts
+from windlass.core.cluster import Node
+from windlass.core.feasibility import CORDONED, Mask, eligibility
+from windlass.core.forecast import releases
+from windlass.core.gang import Demand, Pending, Running, started, total_of, turn_of
+from windlass.core.outlook import expected_start
+from windlass.core.placement import orders, replicas_per_node
+from windlass.core.reasons import Verdict
+from windlass.core.scheduler import decide
+from windlass.core.shortage import binding, shortage
+from windlass.core.snapshot import Snapshot
+from windlass.core.trial import Trial
+from windlass.core.verdict import eta_of, verdict_of
+from windlass.core.verdicts import Verdicts
+from windlass.core.whatif import Alternative, alternatives
+
+
+@dataclass(frozen=True, slots=True)
+class NodeView:
+    """One node, seen by the role that binds. Amounts are of the resource that binds, in its own unit."""
+
+    node: str
+    fits: int
+    """Replicas that would find room there now."""
+    free: int
+    capacity: int
+    cause: str = ""
+    """Why the node cannot be used at all: "label zone=a", "cordoned (Xid 79)", … ("" if it can)."""
+    held_for: str = ""
+    """The gang ahead that waits for this node and so has the first right to it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Freeing:
+    """A gang that holds what is waited for."""
+
+    job_id: str
+    ends_by: int | None
+    """In ms; None: it has no walltime."""
+    amount: int
+    nodes: tuple[tuple[str, int], ...]
+    """Where it holds how much of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Everything that `windlass why` tells of one gang."""
+
+    job_id: str
+    verdict: Verdict | None
+    """None: it starts now."""
+    role: str
+    """The role that binds, and the resource of which there is least for it ("" if it asks for none that exists)."""
+    resource: str
+    position: int | None
+    """From 1, among the gangs that wait for nodes. None: a gate keeps it out, or it starts now."""
+    ahead: tuple[str, ...]
+    """Those with a better position, next first."""
+    nodes: tuple[NodeView, ...]
+    """By topology place, then name."""
+    frees: tuple[Freeing, ...]
+    """Soonest end first, gangs without a walltime last."""
+    expected: int | None
+    """When it starts, in ms, if everything uses its walltime in full and nothing new comes in; None: cannot be told.
+    The verdict's `eta` is a bound that holds whatever else waits; this is an expectation."""
+    not_before: int | None
+    """End of its backoff, in ms."""
+    would_start: tuple[Alternative, ...]
+
+
+def explain(snapshot: Snapshot, job_id: str, now: int) -> Explanation:
+    """Say why a gang of the snapshot waits. `now` in ms. Raises KeyError if it does not wait."""
+    gang = next((gang for line in snapshot.lines for gang in line.gangs if gang.id == job_id), None)
+    if gang is None:
+        raise KeyError(job_id)
+    trial = decide(snapshot, now)
+    starts = any(admitted is gang for admitted, _ in trial.started)
+    demand, column = _what_binds(trial, gang)
+    order = tuple(Verdicts(trial).order())
+    position = order.index(job_id) + 1 if job_id in order else None
+    verdict = None if starts else _verdict(trial, gang)
+    table = snapshot.table
+    resource = "" if column is None else table.axis[column]
+    return Explanation(
+        job_id=job_id,
+        verdict=verdict,
+        role=demand.role,
+        resource=resource,
+        position=position,
+        ahead=order[: position - 1] if position else (),
+        nodes=tuple(_views(trial, gang, demand, column)),
+        frees=_frees(trial, gang, demand, resource) if position else (),
+        expected=now if starts else expected_start(snapshot, gang, now),
+        not_before=gang.not_before,
+        would_start=alternatives(snapshot, gang, now) if position else (),
+    )
+
+
+def _verdict(trial: Trial, gang: Pending) -> Verdict:
+    eta = eta_of(trial, gang, releases(trial))
+    return replace(verdict_of(trial, gang), eta=eta)
+
+
+def _what_binds(trial: Trial, gang: Pending) -> tuple[Demand, int | None]:
+    """The role that fails first, or is the hardest if none does, and the column of which it finds least."""
+    table = trial.snapshot.table
+    short = shortage(trial.free, table, gang.demands)
+    demand = short.demand if short else next(iter(orders(table, gang.demands)))[0]
+    column, each = binding(trial.free, eligibility(table, demand), demand.count)
+    return demand, column if each else None
+
+
+def _views(trial: Trial, gang: Pending, demand: Demand, column: int | None) -> Iterator[NodeView]:
+    table = trial.snapshot.table
+    able = eligibility(table, demand)
+    counts = replicas_per_node(trial.free, able.request, able.mask, demand.count).tolist()
+    free, capacity = ([0] * len(counts),) * 2 if column is None else _columns(trial, column)
+    ahead = [hold for hold in trial.holds if turn_of(hold.gang) < turn_of(gang)]
+    for row, node in enumerate(table.nodes):
+        lost = able.lost[row]
+        holder = next((hold.gang.id for hold in ahead if hold.mask[row]), "") if lost < 0 else ""
+        cause = "" if lost < 0 else _cause(able.causes[lost], node)
+        yield NodeView(node.name, counts[row], max(free[row], 0), capacity[row], cause, holder)
+
+
+def _columns(trial: Trial, column: int) -> tuple[list[int], list[int]]:
+    return trial.free[:, column].tolist(), trial.snapshot.table.capacity[:, column].tolist()
+
+
+def _cause(cause: str, node: Node) -> str:
+    return f"{cause} ({node.cordoned})" if cause == CORDONED else cause
+
+
+def _frees(trial: Trial, gang: Pending, demand: Demand, resource: str) -> tuple[Freeing, ...]:
+    """Who holds what the verdict says is missing: quota of the same queue, or the resource on eligible nodes."""
+    queue = quota.queue_named(trial.snapshot.queues, gang.queue)
+    lacking = queue and quota.lacking(queue, trial.used.get(gang.queue, {}), total_of(gang.demands))
+    holding = list(trial.snapshot.running.values())
+    holding += [started(other, placement, trial.now) for other, placement in trial.started]
+    if lacking:
+        found = (_freeing(trial, run, lacking, None) for run in holding if run.queue == gang.queue)
+    elif shortage(trial.free, trial.snapshot.table, gang.demands) and resource:
+        mask = eligibility(trial.snapshot.table, demand).mask
+        found = (_freeing(trial, run, resource, mask) for run in holding)
+    else:
+        return ()
+    return tuple(sorted((each for each in found if each.amount), key=_soonest))
+
+
+def _freeing(trial: Trial, run: Running, resource: str, mask: Mask | None) -> Freeing:
+    table = trial.snapshot.table
+    column = table.column.get(resource)
+    nodes: dict[str, int] = {}
+    for row, amounts in parts(table, run.demands, run.placement) if column is not None else ():
+        if amounts[column] and (mask is None or mask[row]):
+            name = table.nodes[row].name
+            nodes[name] = nodes.get(name, 0) + int(amounts[column])
+    amount = sum(nodes.values()) if mask is not None else total_of(run.demands).get(resource, 0)
+    return Freeing(run.id, run.ends_by, amount, tuple(nodes.items()))
+
+
+def _soonest(freeing: Freeing) -> tuple[bool, int, str]:
+    return freeing.ends_by is None, freeing.ends_by or 0, freeing.job_id

@@ -1,0 +1,102 @@
+"""What other request would start now. Tried, not guessed: each is scheduled in the gang's place."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from windlass.core.gang import Demand, Pending, shape_of
+from windlass.core.ledger import Ledger
+from windlass.core.resources import CPU, MEMORY, format_quantity
+from windlass.core.scheduler import decide
+from windlass.core.snapshot import Snapshot
+
+_SPLITS = 4
+"""How often a replica is halved: 8 devices down to one, in practice."""
+
+
+@dataclass(frozen=True, slots=True)
+class Alternative:
+    """With these demands instead of its own, and all else equal, the gang would start now."""
+
+    change: str
+    """For example "1 replica instead of 2", "as 4×4 gpu", "without nodeSelector zone=a"."""
+    demands: tuple[Demand, ...]
+
+
+def alternatives(snapshot: Snapshot, gang: Pending, now: int) -> tuple[Alternative, ...]:
+    """Smaller and less choosy requests that would start now, the least changed of each kind."""
+    trial = _Trials(snapshot, gang, now)
+    found = [*_fewer(trial), *_split(trial), *_less_choosy(trial)]
+    return tuple(Alternative(change, demands) for change, demands in found)
+
+
+def variant(gang: Pending, demands: tuple[Demand, ...]) -> Pending:
+    """The same gang, asking for something else."""
+    return replace(gang, demands=demands, shape=shape_of(gang.queue, demands))
+
+
+@dataclass(frozen=True, slots=True)
+class _Trials:
+    snapshot: Snapshot
+    gang: Pending
+    now: int
+
+    def starts(self, demands: tuple[Demand, ...]) -> bool:
+        ledger = Ledger.at(self.snapshot)
+        ledger.add_pending(variant(self.gang, demands))
+        return any(gang.id == self.gang.id for gang, _ in decide(ledger.snapshot(), self.now).started)
+
+    def changed(self, demand: Demand) -> tuple[Demand, ...]:
+        return tuple(demand if demand.role == old.role else old for old in self.gang.demands)
+
+
+_Found = Iterator[tuple[str, tuple[Demand, ...]]]
+
+
+def _fewer(trial: _Trials) -> _Found:
+    """Of each role, the most replicas that would start, the others staying as they are."""
+    for demand in trial.gang.demands:
+
+        def fails(count: int, demand: Demand = demand) -> bool:
+            return not trial.starts(trial.changed(replace(demand, count=count)))
+
+        most = bisect_left(range(1, demand.count), x=True, key=fails)
+        if most:
+            of_role = f" of {demand.role}" if len(trial.gang.demands) > 1 else ""
+            text = f"{most} replica{'' if most == 1 else 's'}{of_role} instead of {demand.count}"
+            yield text, trial.changed(replace(demand, count=most))
+
+
+def _split(trial: _Trials) -> _Found:
+    """The same amount in all, in more and smaller replicas."""
+    if len(trial.gang.demands) > 1:
+        return
+    demand = trial.gang.demands[0]
+    for _ in range(_SPLITS):
+        devices = {name: amount for name, amount in demand.resources.items() if name not in (CPU, MEMORY) and amount}
+        if not devices or any(amount % 2 for amount in devices.values()):
+            return
+        halves = {name: -(-amount // 2) for name, amount in demand.resources.items()}
+        demand = replace(demand, count=demand.count * 2, resources=halves)
+        if trial.starts((demand,)):
+            amounts = ", ".join(f"{format_quantity(name, halves[name])} {name}" for name in sorted(devices))
+            yield f"as {demand.count}×{amounts}", (demand,)
+            return
+
+
+def _less_choosy(trial: _Trials) -> _Found:
+    """Without one label of a selector, or without all of them if only that helps."""
+    for demand in trial.gang.demands:
+        selector = demand.node_selector
+        without = [
+            ({name: v for name, v in selector.items() if name != key}, f"{key}={selector[key]}") for key in selector
+        ]
+        if len(selector) > 1:
+            without.append(({}, ", ".join(f"{key}={value}" for key, value in sorted(selector.items()))))
+        for left, dropped in without:
+            demands = trial.changed(replace(demand, node_selector=left))
+            if trial.starts(demands):
+                yield f"without nodeSelector {dropped}", demands
+                break
