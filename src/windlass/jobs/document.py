@@ -26,7 +26,7 @@ STDIN = "-"
 
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _LINES = re.compile("\r\n|[\n\r\x85\u2028\u2029]")
-_UNPRINTABLE = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+UNPRINTABLE = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _SURROGATE = re.compile("[\0\ud800-\udfff]")
 _INT = re.compile(r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+")
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
@@ -104,7 +104,7 @@ def read_text(path: str) -> Text:
         raise job_error(source, _why_unreadable(error)) from None
     if len(data) > MAX_BYTES:
         raise job_error(source, "the file is larger than 1 MiB; is it the right one?")
-    return Text(source, _decode(data, source))
+    return decode(data, source)
 
 
 def _why_unreadable(error: Exception) -> str:
@@ -118,9 +118,10 @@ def _why_unreadable(error: Exception) -> str:
     return str(getattr(error, "strerror", None) or error)
 
 
-def _decode(data: bytes, source: str) -> str:
+def decode(data: bytes, source: str) -> Text:
+    """Bytes as text. Raises JobError."""
     try:
-        return data.decode("utf-8-sig")
+        return Text(source, data.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
         before = data[: error.start].decode("utf-8-sig", errors="replace")
         lines = _LINES.split(before)
@@ -130,7 +131,7 @@ def _decode(data: bytes, source: str) -> str:
 
 def compose(text: Text) -> list[Node]:
     """The documents of a text that hold anything. Raises JobError."""
-    odd = _UNPRINTABLE.search(text.text)
+    odd = UNPRINTABLE.search(text.text)
     if odd:
         lines = _LINES.split(text.text[: odd.start()])
         place = Place(len(lines), len(lines[-1]) + 1)

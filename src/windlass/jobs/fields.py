@@ -15,7 +15,7 @@ from windlass.core.job import Job, Launcher, RestartPolicy
 from windlass.jobs import kinds
 from windlass.jobs.durations import format_duration
 from windlass.jobs.kinds import Kind, choice, named, whole
-from windlass.jobs.names import JOB_NAME, NODE_NAME
+from windlass.jobs.names import JOB_NAME, LABEL, NODE_NAME, VARIABLE
 
 
 class Shape(Enum):
@@ -55,7 +55,7 @@ class Field:
     also: tuple[str, ...] = ()
     """What other systems call it: named in the error, never accepted."""
     table: tuple[Field, ...] = ()
-    key: str = ".+"
+    key: str = LABEL
     """What a free name must look like, whole."""
     key_words: str = "name"
 
@@ -125,7 +125,7 @@ PER_REPLICA: Table = (
         example="{NCCL_DEBUG: INFO}",
         flags=("--env",),
         also=("environment", "envs", "variables"),
-        key="[^=]+",
+        key=VARIABLE,
         key_words="variable",
     ),
     Field(

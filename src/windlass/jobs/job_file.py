@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from windlass.jobs.document import STDIN, Node, Text, compose, read_text
+from windlass.jobs.document import STDIN, Node, Text, compose, decode, read_text
 from windlass.jobs.errors import JobError, Problem, job_error
 from windlass.jobs.fields import JOB
 from windlass.jobs.options import RunOptions, flag_of, override, read_options
@@ -27,9 +27,10 @@ def load(
     return _load(text, base, options or RunOptions(), command, cwd, user)
 
 
-def loads(text: str, *, source: str = "<text>", base: str = ".", user: str = "") -> list[Submission]:
+def loads(data: str | bytes, *, source: str = "<text>", base: str = ".", user: str = "") -> list[Submission]:
     """The jobs of a text. Raises JobError."""
-    return _load(Text(source, text), base, RunOptions(), (), base, user)
+    text = decode(data, source) if isinstance(data, bytes) else Text(source, data)
+    return _load(text, base, RunOptions(), (), base, user)
 
 
 def _load(text: Text, base: str, options: RunOptions, command: Sequence[str], cwd: str, user: str) -> list[Submission]:

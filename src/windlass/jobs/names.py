@@ -17,6 +17,11 @@ NODE_NAME = r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?"
 JOB_REFERENCE = r"[a-z][-a-z0-9]{0,62}(_[0-9]{1,6})?"
 """A job's name or its id: "prep", "prep-7", "prep-7_3"."""
 
+VARIABLE = r"[ -<>-~]{1,255}"
+"""Printable ASCII but for "=": what Kubernetes lets a variable be called."""
+LABEL = r"[A-Za-z0-9]([-A-Za-z0-9_./]{0,251}[A-Za-z0-9])?"
+"""A qualified name of Kubernetes, a little wider."""
+
 
 def is_name(pattern: str, text: str) -> bool:
     """Whether the whole text is a name of this pattern."""

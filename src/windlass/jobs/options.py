@@ -9,6 +9,7 @@ from typing import Any
 
 from windlass.jobs.errors import JobError, Problem
 from windlass.jobs.fields import Field, Shape, job_field
+from windlass.jobs.names import is_name
 from windlass.jobs.resolve import Values, check, resolve
 from windlass.jobs.submission import Submission
 
@@ -125,6 +126,8 @@ def _pair(text: str, field: Field) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not equals or not name:
         raise ValueError(f"expects {field.key_words.upper()}=value, not {text[:40]!r}")
+    if not is_name(field.key, name):
+        raise ValueError(f"{name[:40]!r} cannot be the name of a {field.key_words}")
     return name, field.kind.read(value)
 
 

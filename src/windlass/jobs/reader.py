@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 from windlass.jobs.command import split_line
@@ -10,7 +9,7 @@ from windlass.jobs.document import ListNode, MapNode, Node, Scalar, Text
 from windlass.jobs.errors import Place, Problem
 from windlass.jobs.fields import Field, Shape, Table
 from windlass.jobs.kinds import Kind, show
-from windlass.jobs.names import did_you_mean
+from windlass.jobs.names import did_you_mean, is_name
 from windlass.jobs.resolve import FieldPath
 
 
@@ -122,7 +121,7 @@ class Reader:
             self.problem(f"{field.name} is a mapping such as {field.example}, not {_what(node)}", node.place)
             return ()
         for key, _ in node.entries:
-            if not re.fullmatch(field.key, key.text):
+            if not is_name(field.key, key.text):
                 self.problem(f"{key.text[:40]!r} cannot be the name of a {field.key_words}", key.place)
         return node.entries
 

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any, Literal
 
 import yaml
 
 from windlass.core.job import Job, RestartPolicy, Role
 from windlass.core.resources import CPU, GPU, MEMORY
+from windlass.jobs.document import UNPRINTABLE
 from windlass.jobs.fields import JOB, RESTART, ROLE, Field, Shape, Table
 from windlass.jobs.resolve import POLICY_NAMES
 from windlass.jobs.submission import Submission
 
+_ESCAPED = re.compile(rf"{UNPRINTABLE.pattern}|[\x85\u2028\u2029]")
+"""What JSON lets stand in a string as it is and YAML does not: the last three are line ends to YAML."""
 _DUMPER = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 
@@ -20,7 +24,8 @@ def render(submission: Submission, form: Literal["yaml", "json"] = "yaml") -> st
     """The job as a file. Its user is not in it: that is whoever hands it in."""
     fields = as_fields(submission)
     if form == "json":
-        return json.dumps(fields, indent=2, ensure_ascii=False) + "\n"
+        written = json.dumps(fields, indent=2, ensure_ascii=False) + "\n"
+        return _ESCAPED.sub(lambda found: f"\\u{ord(found[0]):04x}", written)
     text: str = yaml.dump(fields, Dumper=_DUMPER, sort_keys=False, allow_unicode=True, width=120)
     return text
 

@@ -1,0 +1,280 @@
+"""Job files: what is printed reads back, what is not a job is one clear error, and editors agree with the parser."""
+
+import json
+import re
+import string
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from windlass.core.job import Condition, Dependency, Job, Launcher, RestartPolicy, Role, Toleration
+from windlass.jobs.durations import MAX_DURATION, PATTERN, SLURM, UNITS, format_duration, parse_duration
+from windlass.jobs.errors import MAX_SHOWN, JobError
+from windlass.jobs.fields import JOB, walk
+from windlass.jobs.job_file import loads
+from windlass.jobs.names import JOB_NAME, MAX_NAME, is_name, valid_name
+from windlass.jobs.render import render
+from windlass.jobs.schema import schema
+from windlass.jobs.submission import Submission, format_array, parse_array
+
+names = st.from_regex(rf"\A{JOB_NAME}\Z")
+labels = st.from_regex(r"\A[a-zA-Z0-9]([-a-zA-Z0-9_./]{0,20}[a-zA-Z0-9])?\Z")
+text = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=30)
+awkward = st.sampled_from(
+    ["yes", "null", "~", "010", "1e3", "1:30", "0o17", "", " x ", "- a", "#", "a\tb\n", "\x85\u2028"]
+)
+words = text | awkward
+durations = st.integers(0, MAX_DURATION)
+limits = st.none() | st.integers(1, MAX_DURATION)
+
+
+def mappings(keys):
+    return st.dictionaries(keys, words, max_size=3)
+
+
+amounts = st.fixed_dictionaries(
+    {}, optional={"cpu": st.integers(1, 10**6), "memory": st.integers(1, 2**50), "gpu": st.integers(1, 16)}
+)
+tolerations = st.builds(
+    Toleration,
+    words,
+    st.sampled_from(["Equal", "Exists"]),
+    words,
+    st.sampled_from(["", "NoSchedule", "PreferNoSchedule", "NoExecute"]),
+)
+commands = st.tuples(words.filter(bool), words, words).map(tuple) | st.just(("torchrun", "--nproc-per-node=2", "x.py"))
+roles = st.builds(
+    Role,
+    name=names | st.just("worker"),
+    replicas=st.integers(1, 100),
+    procs=st.integers(1, 16),
+    resources=amounts,
+    command=commands,
+    env=mappings(st.text(string.ascii_letters + "_. -", min_size=1, max_size=8)),
+    node_selector=mappings(labels),
+    tolerations=st.lists(tolerations, max_size=2).map(tuple),
+)
+policies = st.builds(
+    RestartPolicy,
+    user_limit=st.integers(0, 100),
+    infrastructure_limit=st.integers(0, 100),
+    backoff_base=durations,
+    backoff_max=durations,
+    healthy_after=durations,
+    retryable_exit_codes=st.lists(st.integers(1, 255), max_size=3).map(tuple),
+    fatal_exit_codes=st.lists(st.integers(1, 255), max_size=3).map(tuple),
+)
+dependencies = st.builds(Dependency, names | st.just("prep-7_3"), st.sampled_from(Condition))
+jobs = st.builds(
+    Job,
+    name=names,
+    roles=st.lists(roles, min_size=1, max_size=3, unique_by=lambda role: role.name).map(tuple),
+    launcher=st.sampled_from(Launcher),
+    queue=names,
+    priority=st.integers(-(10**9), 10**9),
+    walltime=limits,
+    deadline=limits,
+    ttl=st.none() | durations,
+    grace=durations,
+    restart=policies,
+    suspend=st.booleans(),
+    after=st.lists(dependencies, max_size=3, unique=True).map(tuple),
+    workdir=st.sampled_from(["/", "/work/a b", "/wörk/ü"]),
+    user=st.just("ada"),
+    labels=mappings(labels),
+)
+arrays = st.sets(st.integers(0, 999_999), min_size=1, max_size=30).map(lambda indexes: tuple(sorted(indexes)))
+
+
+@st.composite
+def submissions(draw):
+    array = draw(st.just(()) | arrays)
+    return Submission(draw(jobs), array, draw(st.integers(0, 9)) if array else 0, "<text>")
+
+
+@given(submissions(), st.sampled_from(["yaml", "json"]))
+def test_what_render_prints_reads_back_as_the_identical_job(submission, form):
+    assert loads(render(submission, form), user="ada") == [submission]
+
+
+@given(st.binary(max_size=300))
+def test_random_bytes_are_jobs_or_a_clear_error(data):
+    read(data)
+
+
+@given(st.text(st.sampled_from(list("[]{}:,-?&*!|>'\"%@`#<= \n\tab1~.\\")), max_size=120))
+def test_random_punctuation_is_a_clear_error(written):
+    read(written)
+
+
+WHOLE = """\
+name: digits
+roles:
+  ps: &ps {replicas: 1, gpus: 1, command: [python, "ps.py"], env: {A: '1'}}
+  worker:
+    <<: *ps
+    replicas: 4
+    tolerations: [{key: gpu, operator: Exists}]
+command: |
+  cd x
+  python train.py
+restart: {user: 3, backoff: 10s, fatal_exit_codes: [2]}
+array: 0-15%4
+after: [prepare, any:warmup]
+time: 1-12:00:00
+---
+command: python train.py
+mem: 16Gi
+"""
+
+
+@given(st.data())
+def test_a_mutated_file_is_jobs_or_a_clear_error(data):
+    written = WHOLE
+    for _ in range(data.draw(st.integers(1, 4))):
+        start = data.draw(st.integers(0, len(written)))
+        end = start + data.draw(st.integers(0, 12))
+        written = (
+            written[:start] + data.draw(st.text(max_size=4) | st.sampled_from(list("\t:{}[]&*-\n"))) + written[end:]
+        )
+    read(written)
+
+
+def read(data):
+    """Jobs, or the text of an error whose every line stays short."""
+    try:
+        return loads(data)
+    except JobError as error:
+        said = str(error).split("\n")
+    assert said[0].startswith("<text>")
+    assert max(map(len, said)) < 800
+    assert len(said) <= 3 * MAX_SHOWN + 1
+    return None
+
+
+# Editors and the parser. JSON documents over the fields' own names, with values near to valid ones and far from them.
+
+near = st.sampled_from(
+    [
+        *[
+            1,
+            0,
+            -1,
+            2.0,
+            0.5,
+            1e9,
+            70000000,
+            True,
+            False,
+            None,
+            "",
+            "a",
+            "worker",
+            "1h30m",
+            "0s",
+            "90",
+            "00:10:00",
+            "1-2",
+        ],
+        *["16Gi", "500m", "1.5", "0-3%2", "1,2,5-9:2", "torchrun", "Exists", "NoSchedule", "any:prep-3", "any:", "A b"],
+    ]
+)
+keys = st.sampled_from([path.rpartition(".")[2] for path, _ in walk(JOB)] + ["worker", "ps", "gpu", "A=b", "é"])
+anything = st.recursive(near, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(keys, inner, max_size=4))
+examples = {field.name: schema()["properties"][field.name]["examples"][0] for field in JOB}
+
+
+@st.composite
+def near_jobs(draw):
+    """A job of some examples, a few of them replaced by something else."""
+    document = {name: examples[name] for name in draw(st.sets(st.sampled_from(sorted(examples)), max_size=6))}
+    document.setdefault("command", "python train.py")
+    document.update(draw(st.dictionaries(keys, anything, max_size=2)))
+    return document
+
+
+@settings(max_examples=400)
+@given(near_jobs() | anything)
+@example({"command": "python train.py", "restarts": 3, "restart": {"user": 2}})
+@example({"roles": {"a": {"command": "x"}, "b": {}}})
+@example({"roles": {"a": {"command": "x"}}, "nodes": 2})
+def test_the_schema_accepts_what_the_parser_accepts(document):
+    accepted = read(json.dumps(document)) is not None
+    assert accepted == valid(document, schema()), document
+
+
+@pytest.mark.parametrize("name", sorted(examples))
+def test_every_example_is_accepted(name):
+    document = {name: examples[name]} if name in ("roles", "command") else {name: examples[name], "command": "true"}
+    assert loads(json.dumps(document))
+
+
+def valid(value, rules):
+    """The part of JSON Schema 2020-12 that `schema` uses."""
+    return all(CHECKS[word](value, argument, rules) for word, argument in rules.items() if word in CHECKS)
+
+
+TYPES = {"object": dict, "array": list, "string": str, "boolean": bool, "null": type(None)}
+
+
+def is_type(value, name):
+    if name in ("number", "integer"):
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        return number and (name == "number" or float(value).is_integer())
+    return isinstance(value, TYPES[name])
+
+
+def check_additional(value, argument, rules):
+    if not isinstance(value, dict):
+        return True
+    rest = {key: item for key, item in value.items() if key not in rules.get("properties", {})}
+    return not rest if argument is False else all(valid(item, argument) for item in rest.values())
+
+
+CHECKS = {
+    "type": lambda v, a, _: any(is_type(v, name) for name in ([a] if isinstance(a, str) else a)),
+    "enum": lambda v, a, _: any(v == item and type(v) is type(item) for item in a),
+    "pattern": lambda v, a, _: not isinstance(v, str) or re.search(a, v) is not None,
+    "minLength": lambda v, a, _: not isinstance(v, str) or len(v) >= a,
+    "minimum": lambda v, a, _: not is_type(v, "number") or v >= a,
+    "maximum": lambda v, a, _: not is_type(v, "number") or v <= a,
+    "anyOf": lambda v, a, _: any(valid(v, each) for each in a),
+    "oneOf": lambda v, a, _: sum(valid(v, each) for each in a) == 1,
+    "not": lambda v, a, _: not valid(v, a),
+    "required": lambda v, a, _: not isinstance(v, dict) or all(name in v for name in a),
+    "minProperties": lambda v, a, _: not isinstance(v, dict) or len(v) >= a,
+    "minItems": lambda v, a, _: not isinstance(v, list) or len(v) >= a,
+    "properties": lambda v, a, _: (
+        not isinstance(v, dict) or all(valid(v[name], each) for name, each in a.items() if name in v)
+    ),
+    "propertyNames": lambda v, a, _: not isinstance(v, dict) or all(valid(name, a) for name in v),
+    "additionalProperties": check_additional,
+    "prefixItems": lambda v, a, _: not isinstance(v, list) or all(map(valid, v, a)),
+    "items": lambda v, a, r: (
+        not isinstance(v, list) or all(valid(item, a) for item in v[len(r.get("prefixItems", ())) :])
+    ),
+}
+
+
+@given(durations)
+def test_a_duration_reads_back(ms):
+    assert parse_duration(format_duration(ms)) == ms
+
+
+@given(st.from_regex(f"{UNITS}|{SLURM}", fullmatch=True).filter(bool))
+def test_every_duration_of_the_pattern_is_read(written):
+    assert re.search(PATTERN, written)
+    assert 0 <= parse_duration(written) <= MAX_DURATION
+
+
+@given(arrays, st.integers(0, 999_999))
+def test_an_array_reads_back(indexes, limit):
+    assert parse_array(format_array(indexes, limit)) == (indexes, limit)
+
+
+@given(st.text())
+def test_anything_becomes_a_valid_name(written):
+    name = valid_name(written)
+    assert is_name(JOB_NAME, name)
+    assert len(name) <= MAX_NAME
