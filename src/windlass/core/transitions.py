@@ -191,7 +191,8 @@ def _restart(state: JobState, now: int) -> Outcome:
     wait = backoff(state.status.backoff_step, state.job.restart)
     if wait == 0:
         return _launch(state)
-    return _with(state, not_before=now + wait, target=None, stopping_since=None), ()
+    message = f"{state.status.message}; starts again in {_seconds(wait)}"
+    return _with(state, not_before=now + wait, target=None, stopping_since=None, message=message), ()
 
 
 def _requeue(state: JobState, now: int) -> JobState:

@@ -1,0 +1,199 @@
+"""A stage for golden scripts: the real controller on a world of which the script says what happens.
+
+A script is a text file of blocks. The lines above `----` are what happens in one turn of the controller; the lines
+below it, up to an empty line, are what it decided. `pytest --rewrite` writes them anew.
+
+    nodes n1 n2 gpu=2                    declare nodes (again: the cluster changes)
+    queue research gpu=4                 declare a queue with hard quotas
+    submit a replicas=2 gpu=1 time=60s   also cpu procs queue priority deadline ttl restarts after array zone hold
+    started a · exit a 1 code=1 · exit a 1 signal=9 · gone a
+    cancel a · suspend a · resume a · cordon n1 · wait 10s
+    takeover                             the controller is killed, another one recovers
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable
+from dataclasses import replace
+
+from windlass.controller import Controller
+from windlass.core import events as e
+from windlass.core.cluster import Node
+from windlass.core.commands import Command, Launch
+from windlass.core.invariants import violations
+from windlass.core.job import ArrayMember, Condition, Dependency, Job, RestartPolicy, Role
+from windlass.core.queue import Queue
+from windlass.core.resources import parse_quantity
+from windlass.core.status import TERMINAL, JobState
+from windlass.worlds.port import Changes, ClusterChanged, JobArrived, JobEvent, Recovery, Transition, WorldEvent
+
+RESOURCES = ("gpu", "cpu", "memory")
+
+
+class Stage:
+    """Holds what a world would keep: the states committed so far, the clock, and which generations are alive."""
+
+    def __init__(self) -> None:
+        self.now = 0
+        self.nodes: dict[str, Node] = {}
+        self.queues: dict[str, Queue] = {"default": Queue("default")}
+        self.stored: dict[str, JobState] = {}
+        self.alive: set[tuple[str, int]] = set()
+        self.controller = self._new_controller()
+
+    def play(self, lines: list[str]) -> list[str]:
+        """One turn; returns what was decided, as lines."""
+        events: list[WorldEvent] = []
+        told: list[str] = []
+        for line in lines:
+            verb, *rest = shlex.split(line, comments=True)
+            words = [word for word in rest if "=" not in word]
+            options = dict(word.split("=", 1) for word in rest if "=" in word)
+            if verb == "takeover":
+                self.controller = self._new_controller()
+                told += self._settle(self.controller.take_over(self.now))
+            elif verb == "wait":
+                told += self._wait(_ms(words[0]))
+            else:
+                events += self._events(verb, words, options)
+        told += self._settle(self.controller.turn(events, self.now))
+        return told + self._waiting()
+
+    def _new_controller(self) -> Controller:
+        live = tuple(state for state in self.stored.values() if state.status.phase not in TERMINAL or state.job.ttl)
+        return Controller(Recovery(self._cluster(), live), self.stored.get)
+
+    def _cluster(self) -> ClusterChanged:
+        return ClusterChanged(tuple(self.nodes.values()), tuple(self.queues.values()))
+
+    def _wait(self, duration: int) -> list[str]:
+        """Let time pass, with a turn at every moment that the controller asked for."""
+        end, told = self.now + duration, []
+        while (due := self.controller.next_due()) is not None and due <= end:
+            self.now = max(self.now, due)
+            told += [f"at {_time(self.now)}", *self._settle(self.controller.turn((), self.now))]
+        self.now = end
+        return told
+
+    # --- what happens ------------------------------------------------------------------------------
+
+    def _events(self, verb: str, words: list[str], options: dict[str, str]) -> list[WorldEvent]:
+        if verb in ("nodes", "queue", "cordon", "remove"):
+            self._change_cluster(verb, words, options)
+            return [self._cluster()]
+        if verb == "submit":
+            return [JobArrived(words[0], len(self.stored) + 1, _job(words[0], options))]
+        generation = self._generation(words[0])
+        if verb == "gone":
+            self.alive.discard((words[0], generation))
+        asked: dict[str, Callable[[], e.Event]] = {
+            "started": lambda: e.Started(generation),
+            "exit": lambda: e.MemberExited(generation, int(words[1]), _exit(options)),
+            "gone": lambda: e.GangGone(generation),
+            "cancel": lambda: e.Cancel("ada"),
+            "suspend": lambda: e.Suspend("ada"),
+            "resume": lambda: e.Resume("ada"),
+            "preempt": lambda: e.Preempt("its nodes are needed"),
+        }
+        return [JobEvent(words[0], asked[verb]())]
+
+    def _change_cluster(self, verb: str, words: list[str], options: dict[str, str]) -> None:
+        amounts = {name: parse_quantity(name, options[name]) for name in RESOURCES if name in options}
+        for name in words:
+            if verb == "nodes":
+                labels = {"zone": options["zone"]} if "zone" in options else {}
+                self.nodes[name] = Node(name, amounts, labels)
+            elif verb == "queue":
+                self.queues[name] = Queue(name, amounts)
+            elif verb == "cordon":
+                self.nodes[name] = replace(self.nodes[name], cordoned="by ada")
+            else:
+                del self.nodes[name]
+
+    def _generation(self, job_id: str) -> int:
+        return self.stored[job_id].status.generation
+
+    # --- what was decided --------------------------------------------------------------------------
+
+    def _settle(self, changes: Changes) -> list[str]:
+        """Keep what a world would keep, check the invariants, and tell the turn as text."""
+        for state in changes.states:
+            self.stored[state.id] = state
+        for command in changes.commands:
+            self._obey(command)
+        assert violations(self.controller.snapshot(), self.controller.states) == []
+        return [_told(transition) for transition in changes.transitions] + [_asked(c) for c in changes.commands]
+
+    def _obey(self, command: Command) -> None:
+        if isinstance(command, Launch):
+            others = {pair for pair in self.alive if pair[0] == command.job_id and pair[1] != command.generation}
+            assert not others, f"two generations of {command.job_id} alive"
+            self.alive.add((command.job_id, command.generation))
+
+    def _waiting(self) -> list[str]:
+        plan = self.controller.plan
+        place = {job_id: f"[{number}]" for number, job_id in enumerate(plan.order, start=1)}
+        return [
+            f"{job_id} waits {place.get(job_id, '[-]')} {verdict.reason}: {verdict.message}"
+            for job_id, verdict in plan.verdicts.items()
+        ]
+
+
+def _told(transition: Transition) -> str:
+    move = (
+        transition.after if transition.before in ("", transition.after) else f"{transition.before} → {transition.after}"
+    )
+    return f"{transition.job_id} {move} on {transition.event}: {transition.message}".rstrip(" :")
+
+
+def _asked(command: Command) -> str:
+    if isinstance(command, Launch):
+        where = " ".join(f"{role}={','.join(nodes)}" for role, nodes in command.placement.nodes.items())
+        return f"-> Launch {command.job_id} generation {command.generation} {where}"
+    return f"-> {type(command).__name__} {command.job_id}"
+
+
+def _job(name: str, options: dict[str, str]) -> Job:
+    resources = {key: parse_quantity(key, options[key]) for key in RESOURCES if key in options}
+    selector = {"zone": options["zone"]} if "zone" in options else {}
+    role = Role(replicas=int(options.get("replicas", 1)), resources=resources, node_selector=selector)
+    return Job(
+        name,
+        (role,),
+        queue=options.get("queue", "default"),
+        priority=int(options.get("priority", 0)),
+        walltime=_ms(options["time"]) if "time" in options else None,
+        deadline=_ms(options["deadline"]) if "deadline" in options else None,
+        ttl=_ms(options["ttl"]) if "ttl" in options else None,
+        restart=RestartPolicy(user_limit=int(options.get("restarts", 0))),
+        suspend="hold" in options,
+        after=tuple(_dependency(text) for text in options.get("after", "").split(",") if text),
+        array=_array(options["array"]) if "array" in options else None,
+    )
+
+
+def _dependency(text: str) -> Dependency:
+    if text.startswith("any:"):
+        return Dependency(text.removeprefix("any:"), Condition.FINISHED)
+    return Dependency(text)
+
+
+def _array(text: str) -> ArrayMember:
+    array_id, index, limit = text.split("/")
+    return ArrayMember(array_id, int(index), int(limit))
+
+
+def _exit(options: dict[str, str]) -> e.Exit:
+    detail = " ".join(f"{key} {value}" for key, value in options.items())
+    if "signal" in options:
+        return e.Exit(signal=int(options["signal"]), detail=detail)
+    return e.Exit(code=int(options.get("code", 0)), detail=detail)
+
+
+def _ms(text: str) -> int:
+    return int(text.removesuffix("s")) * 1000
+
+
+def _time(now: int) -> str:
+    return f"{now / 1000:g}s"
