@@ -1,0 +1,155 @@
+"""Whatever happens, and whenever the controller is killed, every job ends, whole, and nothing is left held.
+
+A world in memory that keeps the port's contract is driven by the real controller. Hypothesis chooses the jobs and what
+befalls them; the invariants are checked after every turn.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field, replace
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from windlass.controller import Controller
+from windlass.core import events as e
+from windlass.core.cluster import Node
+from windlass.core.commands import Command, Launch, Stop
+from windlass.core.invariants import violations
+from windlass.core.job import ArrayMember, Dependency, Job, RestartPolicy, Role
+from windlass.core.queue import Queue
+from windlass.core.status import TERMINAL, JobState, Phase
+from windlass.worlds.port import Changes, ClusterChanged, JobArrived, JobEvent, Recovery, WorldEvent
+
+NODES = tuple(Node(f"n{number}", {"gpu": 4, "cpu": 8_000}) for number in range(1, 4))
+QUEUES = (Queue("default"), Queue("small", {"gpu": 3}))
+
+
+@dataclass
+class MemoryWorld:
+    """What a world keeps (`stored`, `alive`), and what it has seen and not yet told (`unheard`)."""
+
+    nodes: tuple[Node, ...] = NODES
+    now: int = 0
+    stored: dict[str, JobState] = field(default_factory=dict)
+    alive: dict[str, int] = field(default_factory=dict)
+    running: dict[str, set[int]] = field(default_factory=dict)
+    unheard: list[WorldEvent] = field(default_factory=list)
+
+    def recovery(self) -> Recovery:
+        live = tuple(state for state in self.stored.values() if state.status.phase not in TERMINAL)
+        return Recovery(ClusterChanged(self.nodes, QUEUES), live)
+
+    def commit(self, changes: Changes) -> None:
+        self.stored.update({state.id: state for state in changes.states})
+
+    def obey(self, command: Command) -> None:
+        if isinstance(command, Launch) and self.alive.get(command.job_id) != command.generation:
+            assert command.job_id not in self.alive, "two generations of a gang alive"
+            self.alive[command.job_id] = command.generation
+            self.running[command.job_id] = set(range(self.stored[command.job_id].job.members))
+            self._tell(command.job_id, e.Started(command.generation))
+        if isinstance(command, Stop):
+            if self.alive.get(command.job_id) == command.generation:
+                del self.alive[command.job_id]
+            self._tell(command.job_id, e.GangGone(command.generation))
+
+    def end_member(self, job_id: str, rng: random.Random, *, kindly: bool) -> None:
+        member = rng.choice(sorted(self.running[job_id]))
+        self.running[job_id].discard(member)
+        kinds = [e.Exit(code=0)] if kindly else [e.Exit(code=0), e.Exit(code=1), e.Exit(signal=9), e.Exit(code=83)]
+        self._tell(job_id, e.MemberExited(self.alive[job_id], member, rng.choice(kinds)))
+
+    def _tell(self, job_id: str, event: e.Event) -> None:
+        self.unheard.append(JobEvent(job_id, event))
+
+
+jobs = st.builds(
+    Job,
+    name=st.just("j"),
+    roles=st.builds(
+        lambda replicas, gpu: (Role(replicas=replicas, resources={"gpu": gpu, "cpu": 500}),),
+        st.integers(1, 6),
+        st.integers(0, 5),
+    ),
+    queue=st.sampled_from(["default", "default", "small"]),
+    priority=st.integers(0, 2),
+    walltime=st.sampled_from([None, 20_000]),
+    restart=st.builds(RestartPolicy, user_limit=st.integers(0, 2), infrastructure_limit=st.integers(0, 3)),
+    suspend=st.sampled_from([False, False, False, True]),
+    array=st.sampled_from([None, None, ArrayMember("s-1", 0, 1)]),
+)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.lists(jobs, min_size=1, max_size=8), st.integers(0, 2**32), st.booleans())
+def test_every_job_ends_whole_whatever_happens(wanted: list[Job], seed: int, after_one_another: bool) -> None:
+    rng, world = random.Random(seed), MemoryWorld()  # noqa: S311 - not for secrets
+    controller = Controller(world.recovery(), world.stored.get)
+    for number, job in enumerate(wanted, start=1):
+        after = (Dependency(f"j-{number - 1}"),) if after_one_another and number > 1 else ()
+        world.unheard.append(JobArrived(f"j-{number}", number, replace(job, after=after)))
+    for _ in range(60):
+        controller = _round(controller, world, rng, kindly=False)
+    for job_id in list(world.stored):
+        world.unheard.append(JobEvent(job_id, e.Resume()))
+    for _ in range(600):
+        controller = _round(controller, world, rng, kindly=True)
+    assert {state.status.phase for state in world.stored.values()} <= TERMINAL
+    assert not world.alive
+    assert (controller.snapshot().free == controller.snapshot().table.capacity).all()
+
+
+def _round(controller: Controller, world: MemoryWorld, rng: random.Random, *, kindly: bool) -> Controller:
+    """Something happens; the controller may die before it has heard, after its commit, or after its commands."""
+    _happen(world, rng, kindly=kindly)
+    heard, world.unheard = world.unheard, []
+    changes = controller.turn(heard, world.now)
+    dies = None if kindly else rng.choice([None] * 6 + ["unheard", "committed", "performed"])
+    if dies == "unheard":
+        world.unheard = heard + world.unheard
+        return _recovered(world)
+    world.commit(changes)
+    assert violations(controller.snapshot(), controller.states) == []
+    for command in changes.commands if dies != "committed" else ():
+        world.obey(command)
+    return _recovered(world) if dies else controller
+
+
+def _recovered(world: MemoryWorld) -> Controller:
+    controller = Controller(world.recovery(), world.stored.get)
+    changes = controller.take_over(world.now)
+    world.commit(changes)
+    assert violations(controller.snapshot(), controller.states) == []
+    for command in changes.commands:
+        world.obey(command)
+    return controller
+
+
+def _happen(world: MemoryWorld, rng: random.Random, *, kindly: bool) -> None:
+    world.now += rng.choice([0, 1, 500, 5_000])
+    busy = [job_id for job_id in sorted(world.alive) if world.running[job_id]]
+    if busy and (kindly or rng.random() < 0.7):
+        world.end_member(rng.choice(busy), rng, kindly=kindly)
+    if not kindly and world.stored:
+        known = sorted(world.stored)
+        for event in (e.Cancel(), e.Suspend(), e.Resume(), e.Preempt("for another")):
+            if rng.random() < 0.06:
+                world.unheard.append(JobEvent(rng.choice(known), event))
+    if not kindly and rng.random() < 0.1:
+        world.nodes = NODES if len(world.nodes) < len(NODES) else NODES[1:]
+        world.unheard.append(ClusterChanged(world.nodes, QUEUES))
+    if kindly and len(world.nodes) < len(NODES):
+        world.nodes = NODES
+        world.unheard.append(ClusterChanged(world.nodes, QUEUES))
+
+
+def test_a_refused_job_never_queues() -> None:
+    world = MemoryWorld()
+    controller = Controller(world.recovery(), world.stored.get)
+    big = Job("big", (Role(replicas=4, resources={"gpu": 4}),))
+    world.commit(controller.turn([JobArrived("big-1", 1, big)], 0))
+    status = world.stored["big-1"].status
+    assert (status.phase, status.reason) == (Phase.FAILED, "Misconfigured")
+    assert "largest gang that fits: 3 replicas of 4 gpu" in status.message
