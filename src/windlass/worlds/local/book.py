@@ -1,0 +1,129 @@
+"""The gangs a controller has launched and not yet seen the end of: from ends of ranks to ends of members.
+
+A member (replica) has ended at its first rank that fails, or when the last of its ranks has ended well. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from windlass.core.events import Exit, GangGone, MemberExited, Started
+from windlass.core.job import Job
+from windlass.core.status import Placement
+from windlass.launch.ranks import Rank, ranks_of, role_named
+from windlass.worlds.local.devices import Assigned
+from windlass.worlds.local.exits import Tried, Who, exit_of
+from windlass.worlds.local.records import Task
+from windlass.worlds.port import JobEvent
+
+Key: TypeAlias = tuple[str, int]
+"""Job id and generation."""
+
+
+@dataclass(slots=True)
+class Gang:
+    """One generation of a job. `job` and `ranks` are None and empty if nothing is known of it but its name."""
+
+    key: Key
+    job: Job | None = None
+    nodes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    devices: Assigned = field(default_factory=dict)
+    port: int = 0
+    ranks: tuple[Rank, ...] = ()
+    line: int = -1
+    """On which line to a warden its launch was said; -1: not yet."""
+    started: bool = False
+    gone: bool = False
+    cannot: str = ""
+    """Why it cannot be launched at all; "" if it can."""
+    left: dict[int, set[int]] = field(default_factory=dict)
+    """Member → its ranks that have not ended. Members whose end has been told are not in here."""
+
+    def who(self, rank: Rank) -> Who:
+        """The rank as people know it."""
+        return Who(rank.number, rank.role, rank.replica, self.nodes[rank.role][rank.replica])
+
+    def taken(self) -> Iterable[str]:
+        """The devices it holds."""
+        return () if self.gone else (device for devices in self.devices.values() for device in devices)
+
+    def start(self) -> JobEvent | None:
+        """All its ranks have been started; told once."""
+        if self.started or self.gone:
+            return None
+        self.started = True
+        return JobEvent(self.key[0], Started(self.key[1]))
+
+    def give_up(self) -> JobEvent:
+        """It cannot be launched: its first member ends with the reason."""
+        self.left.pop(0, None)
+        return JobEvent(self.key[0], MemberExited(self.key[1], 0, Exit(lost=True, detail=self.cannot)))
+
+    def end_rank(self, number: int, report: Mapping[str, Any]) -> tuple[JobEvent | None, str]:
+        """A rank has ended. Returns the end of its member, if this is it, and the rank's own end in words."""
+        if self.job is None or number >= len(self.ranks):
+            return None, ""
+        rank = self.ranks[number]
+        tried = Tried(role_named(self.job, rank.role).command, self.job.workdir)
+        exit = exit_of(self.who(rank), report, tried)
+        waiting = self.left.get(rank.member)
+        if waiting is None:
+            return None, exit.detail
+        waiting.discard(number)
+        if exit.ok and waiting:
+            return None, exit.detail
+        del self.left[rank.member]
+        return JobEvent(self.key[0], MemberExited(self.key[1], rank.member, exit)), exit.detail
+
+    def vanish(self) -> JobEvent | None:
+        """Nothing is left of it; told once."""
+        if self.gone:
+            return None
+        self.gone = True
+        return JobEvent(self.key[0], GangGone(self.key[1]))
+
+
+def new_gang(key: Key, job: Job, placement: Placement) -> Gang:
+    """A gang about to be launched, still without devices and port."""
+    ranks = ranks_of(job)
+    left: dict[int, set[int]] = {}
+    for rank in ranks:
+        left.setdefault(rank.member, set()).add(rank.number)
+    return Gang(key, job, dict(placement.nodes), ranks=ranks, left=left)
+
+
+def remembered_gang(key: Key, job: Job, tasks: Iterable[Task]) -> Gang:
+    """A gang as an earlier controller has written it down."""
+    tasks = list(tasks)
+    nodes: dict[str, dict[int, str]] = {}
+    for task in tasks:
+        nodes.setdefault(task.role, {})[task.replica] = task.node
+    placement = Placement({role: tuple(by[index] for index in sorted(by)) for role, by in nodes.items()})
+    gang = new_gang(key, job, placement)
+    gang.devices = {(task.role, task.replica): task.devices for task in tasks}
+    for task in tasks:
+        if task.code is not None:
+            gang.end_rank(task.rank, {"code": task.code})
+        elif task.signal is not None:
+            gang.end_rank(task.rank, {"signal": task.signal})
+    gang.started = any(task.pid is not None for task in tasks)
+    return gang
+
+
+def tasks_of(gang: Gang) -> list[Task]:
+    """One row for each rank, as it is before the start."""
+    job_id, generation = gang.key
+    return [
+        Task(
+            job_id,
+            generation,
+            rank.number,
+            rank.role,
+            rank.replica,
+            gang.nodes[rank.role][rank.replica],
+            gang.devices.get((rank.role, rank.replica), ()),
+        )
+        for rank in gang.ranks
+    ]

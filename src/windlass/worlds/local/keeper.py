@@ -1,0 +1,174 @@
+"""Keeping a warden at hand: the line to it, who is at the other end, which reports were heard, and a new one when it dies."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from windlass.worlds.local.book import Key
+from windlass.worlds.local.paths import StatePaths
+from windlass.worlds.local.warden_line import Report, WardenLine
+from windlass.worlds.local.warden_start import Link, start_warden
+from windlass.worlds.port import WorldError
+
+_PATIENCE = 30.0
+"""Seconds a warden may take to say hello. One that succeeds another waits until that one's processes have ended."""
+_PAUSE = 1.0
+"""Seconds before a warden that could not even say hello is replaced."""
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """Up to which report of which warden everything has been heard."""
+
+    warden: str = ""
+    number: int = 0
+
+
+class Keeper:
+    """`hear` gets each report once, in order. `greeted` gets the number of the line and the gangs at its other end."""
+
+    def __init__(
+        self,
+        paths: StatePaths,
+        link: Link,
+        hello: Mapping[str, Any],
+        *,
+        hear: Callable[[Report], None],
+        greeted: Callable[[int, set[Key]], None],
+        on_trouble: Callable[[str], None],
+    ) -> None:
+        self.heard = Heard()
+        self._paths = paths
+        self._hello = hello
+        self._hear = hear
+        self._greeted = greeted
+        self._on_trouble = on_trouble
+        self._remembered = Heard()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._guards: set[int] = set()
+        self.line = self._open(link, 1)
+
+    # --- saying --------------------------------------------------------------------------------------
+
+    def send(self, message: Mapping[str, Any]) -> None:
+        """Say something, now or as soon as the line takes it."""
+        if self.line.send(message) and self._loop is not None:
+            self._loop.add_writer(self.line, self._write)
+
+    def acknowledge(self, heard: Heard) -> None:
+        """Everything up to here is durable: the warden may forget it."""
+        if heard.number and heard.warden == self.line.warden:
+            self.send({"do": "ack", "seq": heard.number})
+
+    def remember(self, heard: Heard) -> None:
+        """What an earlier controller had heard: it is not heard again."""
+        self._remembered = heard
+
+    # --- listening -----------------------------------------------------------------------------------
+
+    def attach(self) -> None:
+        """Listen from now on, in the running loop."""
+        if self._loop is None:
+            self._loop = asyncio.get_running_loop()
+            self._listen(self._loop)
+
+    def close(self, *, end: bool) -> None:
+        """Leave the warden alone, or end it and everything below it; nothing of it is alive then."""
+        self._stop_listening()
+        self._loop = None
+        self.line.close({"do": "end"} if end else None)
+        self._reap_guards(wait=end)
+
+    def _open(self, link: Link, number: int) -> WardenLine:
+        if link.guard:
+            self._guards.add(link.guard)
+        line = WardenLine(link, number)
+        line.send({"do": "hello", **self._hello})
+        return line
+
+    def _listen(self, loop: asyncio.AbstractEventLoop) -> None:
+        loop.add_reader(self.line, self._read)
+        if self.line.flush():
+            loop.add_writer(self.line, self._write)
+        self._timer = loop.call_later(_PATIENCE, self._replace, True)
+
+    def _stop_listening(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.remove_reader(self.line)
+            self._loop.remove_writer(self.line)
+
+    def _write(self) -> None:
+        if not self.line.flush() and self._loop is not None:
+            self._loop.remove_writer(self.line)
+
+    def _read(self) -> None:
+        reports = self.line.read()
+        if reports is None:
+            self._gone()
+            return
+        for report in reports:
+            if report["tell"] == "hello":
+                self._welcome(report)
+            elif report["seq"] > self.heard.number:
+                self.heard = Heard(self.line.warden, report["seq"])
+                self._hear(report)
+
+    def _welcome(self, hello: Report) -> None:
+        assert self._timer is not None  # noqa: S101 - set by _listen
+        self._timer.cancel()
+        self.line.warden = hello["warden"]
+        same = self._remembered.warden == self.line.warden
+        self.heard = self._remembered if same else Heard(self.line.warden, 0)
+        self.acknowledge(self.heard)
+        self._greeted(self.line.number, {(job_id, generation) for job_id, generation in hello["gangs"]})
+
+    # --- the warden died -----------------------------------------------------------------------------
+
+    def _gone(self) -> None:
+        if self.line.warden:
+            self._replace(False)
+            return
+        # it never came up: say so, and do not try in a tight circle
+        self._stop_listening()
+        self._on_trouble(f"the keeper of processes does not start: {self._last_words()}")
+        if self._loop is not None:
+            self._timer = self._loop.call_later(_PAUSE, self._replace, False)
+
+    def _replace(self, fresh: bool) -> None:  # noqa: FBT001 - called by the loop, which passes no names
+        """Another warden. It first waits for the end of whatever the old one kept, or kills it."""
+        self._stop_listening()
+        self.line.close()
+        self._reap_guards(wait=False)
+        self._remembered = self.heard
+        try:
+            self.line = self._open(start_warden(self._paths, fresh=fresh), self.line.number + 1)
+        except WorldError as trouble:
+            self._on_trouble(str(trouble))
+            if self._loop is not None:
+                self._timer = self._loop.call_later(_PAUSE, self._replace, fresh)
+            return
+        if self._loop is not None:
+            self._listen(self._loop)
+
+    def _last_words(self) -> str:
+        try:
+            lines = self._paths.warden_log.read_text(errors="replace").strip().splitlines()
+        except OSError:
+            lines = []
+        return lines[-1] if lines else f"it left no word in {self._paths.warden_log}"
+
+    def _reap_guards(self, *, wait: bool) -> None:
+        for guard in list(self._guards):
+            try:
+                if os.waitpid(guard, 0 if wait else os.WNOHANG)[0] == 0:
+                    continue
+            except ChildProcessError:
+                pass
+            self._guards.discard(guard)

@@ -1,0 +1,90 @@
+"""From a gang to the message that has the warden start it: every rank's command, environment and folder."""
+
+from __future__ import annotations
+
+import socket
+import zlib
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
+from typing import Any
+
+from windlass import wire
+from windlass.core.cluster import Node
+from windlass.core.job import Role
+from windlass.core.resources import CPU, GPU
+from windlass.launch.ranks import Rank, role_named
+from windlass.launch.torchrun import Rendezvous, environment
+from windlass.worlds.local.book import Gang
+
+_LOOPBACK = "127.0.0.1"
+_FIRST_PORT, _PORTS = 20_000, 12_000
+"""Below the range from which Linux takes the ports of outgoing connections (32768 on): a port found free here stays
+free until rank 0, which may first import for seconds, listens on it."""
+
+
+def spawn_message(
+    gang: Gang, *, nodes: Mapping[str, Node], logs: Path, inherited: Mapping[str, str], state_id: str
+) -> dict[str, Any]:
+    """What the warden is told. `inherited`: the environment below the job's own."""
+    job_id, generation = gang.key
+    assert gang.job is not None  # noqa: S101 - only gangs that are known whole are launched
+    return {
+        "do": "spawn",
+        "job": job_id,
+        "generation": generation,
+        "logs": str(logs),
+        "cwd": gang.job.workdir or str(Path.home()),
+        "env": {**inherited, wire.STATE_ID: state_id},
+        "ranks": [_rank(gang, rank, nodes, inherited) for rank in gang.ranks],
+    }
+
+
+def _rank(gang: Gang, rank: Rank, nodes: Mapping[str, Node], inherited: Mapping[str, str]) -> dict[str, Any]:
+    job_id, generation = gang.key
+    assert gang.job is not None  # noqa: S101 - see spawn_message
+    role = role_named(gang.job, rank.role)
+    node = gang.nodes[rank.role][rank.replica]
+    variables = environment(
+        gang.job,
+        rank,
+        job_id=job_id,
+        generation=generation,
+        node=node,
+        rendezvous=Rendezvous(_LOOPBACK, gang.port),
+        devices=gang.devices.get((rank.role, rank.replica), ()),
+        cpu_share=_cpu_share(gang, role, nodes[node]) if node in nodes else 1000,
+        inherited=inherited,
+    )
+    return {"argv": list(role.command), "env": variables}
+
+
+def _cpu_share(gang: Gang, role: Role, node: Node) -> int:
+    """Milli-cores of a node that fall to one replica: by its share of the devices, else by heads."""
+    cpu, gpus = node.capacity.get(CPU, 1000), node.capacity.get(GPU, 0)
+    wanted = role.resources.get(GPU, 0)
+    if gpus and wanted:
+        return cpu * min(wanted, gpus) // gpus
+    heads = Counter(name for names in gang.nodes.values() for name in names)
+    return cpu // heads[node.name]
+
+
+def choose_port(key: tuple[str, int], avoid: Collection[int], is_free: Callable[[int], bool]) -> int:
+    """A port for this generation alone: not one of `avoid`, and free. Raises OSError if there is none."""
+    first = zlib.crc32(f"{key[0]}.{key[1]}".encode())
+    for step in range(_PORTS):
+        port = _FIRST_PORT + (first + step) % _PORTS
+        if port not in avoid and is_free(port):
+            return port
+    raise OSError(f"no port is free between {_FIRST_PORT} and {_FIRST_PORT + _PORTS}")
+
+
+def is_free(port: int) -> bool:
+    """Whether one could listen on this port, on any address."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("", port))
+        except OSError:
+            return False
+    return True

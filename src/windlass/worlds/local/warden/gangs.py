@@ -1,0 +1,289 @@
+"""The gangs that live here: their ranks, what those left behind, and how all of it is stopped.
+
+A process belongs to a gang because it is a rank of it, descends from one, or was one's descendant and fell to the warden
+when its own parent ended (the warden is a subreaper). The last kind is told apart by WINDLASS_JOB_ID and
+WINDLASS_GENERATION in its environment, by its session if it has hidden those, and else is nobody's: such a process ends
+with the first gang that ends and is older than it.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterable
+from typing import Any, TypeAlias
+
+from . import proc, spawn
+from .loop import Poll
+from .output import Limits, LogFile, Stream
+from .sweep import kill
+
+Key: TypeAlias = tuple[str, int]
+"""Job id and generation."""
+Report: TypeAlias = dict[str, Any]
+
+_AGAIN = 0.02
+"""Seconds between two rounds of SIGKILL: a round can miss a process that is just being forked."""
+_STUCK = 10.0
+"""Seconds after the first SIGKILL at which a gang that still lives is reported."""
+_CHUNK = 65536
+"""Bytes read of one stream before the others get their turn."""
+_PIPE = 1 << 20
+"""More than a pipe can hold: what a rank printed before its end is read whole, a surviving child's flood is not."""
+
+
+class Rank:
+    """A process started here, and its two streams. `pid` 0: it has ended."""
+
+    def __init__(self, number: int, streams: dict[str, Stream]) -> None:
+        self.number = number
+        self.pid = self.session = 0
+        self.started = 0
+        self.streams = streams
+
+
+class Gang:
+    """All ranks of one generation."""
+
+    def __init__(self, key: Key) -> None:
+        self.key = key
+        self.ranks: list[Rank] = []
+        self.first_started = 0
+        """Clock ticks of the oldest rank."""
+        self.kill_at: float | None = None
+        """Set while it is being stopped: monotonic time of the (next) SIGKILL."""
+        self.stuck_at = 0.0
+        self.gone = False
+        self.asked: set[int] = set()
+        """Processes that have had their SIGTERM."""
+
+    def alive(self) -> list[Rank]:
+        return [rank for rank in self.ranks if rank.pid]
+
+
+class Gangs:
+    """Every gang that has been started and whose end has not been acknowledged."""
+
+    def __init__(self, poll: Poll, tell: Callable[[Report], None], now: Callable[[], int], limits: Limits) -> None:
+        self.book: dict[Key, Gang] = {}
+        self._poll = poll
+        self._tell = tell
+        self._now = now
+        self._limits = limits
+        self._nursery = spawn.Nursery()
+        self._ranks: dict[int, tuple[Gang, Rank]] = {}
+        self._sessions: dict[int, Key] = {}
+        self._orphans: dict[int, Key | None] = {}
+        self._ending: dict[Key, Gang] = {}
+        self._stats: dict[int, proc.Stat] = {}
+        self._stats_taken = 0.0
+
+    # --- start ---------------------------------------------------------------------------------------
+
+    def start(self, key: Key, logs: str, programs: Iterable[spawn.Program]) -> None:
+        """Start every rank. A gang that is known already is left alone."""
+        if key in self.book:
+            return
+        gang = self.book[key] = Gang(key)
+        unstarted: list[tuple[int, int]] = []
+        for number, program in enumerate(programs):
+            errno = self._start_rank(gang, f"{logs}/{number}", program)
+            if errno:
+                unstarted.append((number, errno))
+        gang.first_started = min((rank.started for rank in gang.ranks if rank.pid), default=0)
+        self._tell_of(gang, "started", pids=[[rank.pid, rank.started] for rank in gang.ranks])
+        for number, errno in unstarted:
+            self._tell_of(gang, "exit", rank=number, code=126, error=[errno, "fork"])
+
+    def _start_rank(self, gang: Gang, path: str, program: spawn.Program) -> int:
+        """Returns an errno, 0 if it was started."""
+        rank = Rank(len(gang.ranks), {})
+        gang.ranks.append(rank)
+        write_ends: list[int] = []
+        try:
+            write_ends.append(self._stream(gang, rank, path, "out"))
+            write_ends.append(self._stream(gang, rank, path, "err"))
+            rank.pid = self._nursery.start(program, *write_ends)
+        except OSError as error:
+            return error.errno or 1
+        finally:
+            for descriptor in write_ends:
+                os.close(descriptor)
+        seen = proc.stat(rank.pid)
+        rank.started = seen.started if seen else 0
+        rank.session = rank.pid
+        self._ranks[rank.pid] = (gang, rank)
+        self._sessions[rank.pid] = gang.key
+        return 0
+
+    def _stream(self, gang: Gang, rank: Rank, path: str, name: str) -> int:
+        """Begin to read one stream; returns the end to write to."""
+        read_end, write_end = os.pipe2(os.O_CLOEXEC)
+        os.set_blocking(read_end, False)
+        rank.streams[name] = Stream(read_end, LogFile(f"{path}.{name}", self._limits, self._now))
+        self._poll.watch(read_end, lambda _mask: self._pump(gang, rank, name, _CHUNK))
+        return write_end
+
+    # --- output --------------------------------------------------------------------------------------
+
+    def _pump(self, gang: Gang, rank: Rank, name: str, budget: int) -> None:
+        stream = rank.streams.get(name)
+        if stream is None:
+            return
+        open_still = stream.pump(budget)
+        if why := stream.news_of_trouble():
+            self._tell_of(gang, "output lost", rank=rank.number, stream=name, why=why)
+        if not open_still:
+            self._close(rank, name)
+
+    def _close(self, rank: Rank, name: str) -> None:
+        stream = rank.streams.pop(name)
+        self._poll.forget(stream.pipe)
+        stream.close()
+
+    # --- end -----------------------------------------------------------------------------------------
+
+    def reap(self) -> None:
+        """Take note of every child that has ended."""
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                break
+            if pid == 0:
+                break
+            self._orphans.pop(pid, None)
+            if pid in self._ranks:
+                self._ended(*self._ranks.pop(pid), os.waitstatus_to_exitcode(status))
+        for gang in list(self._ending.values()):
+            self._settle(gang)
+
+    def _ended(self, gang: Gang, rank: Rank, code: int) -> None:
+        failure = self._nursery.failure(rank.pid)
+        rank.pid = 0
+        for name in list(rank.streams):  # a child that keeps the pipe open must not delay the report
+            self._pump(gang, rank, name, _PIPE)
+        if failure:
+            self._tell_of(gang, "exit", rank=rank.number, code=code, error=failure)
+        elif code < 0:
+            self._tell_of(gang, "exit", rank=rank.number, signal=-code)
+        else:
+            self._tell_of(gang, "exit", rank=rank.number, code=code)
+
+    # --- stop ----------------------------------------------------------------------------------------
+
+    def stop(self, key: Key, grace: float) -> None:
+        """SIGTERM now, SIGKILL after `grace` seconds, "gone" when nothing is left; at once if nothing is alive."""
+        gang = self.book.get(key)
+        if gang is None:
+            gang = self.book[key] = Gang(key)
+        if gang.gone:
+            return
+        kill_at = time.monotonic() + grace
+        gang.kill_at = kill_at if gang.kill_at is None else min(gang.kill_at, kill_at)
+        gang.stuck_at = gang.kill_at + _STUCK
+        self._ending[key] = gang
+        alive = gang.alive()
+        for rank in alive:
+            _signal_group(rank.pid, signal.SIGTERM)
+        if alive:
+            self._ask(gang, [rank.pid for rank in alive])
+        self._settle(gang)
+
+    def tick(self, now: float) -> None:
+        """SIGKILL for those whose grace is over."""
+        due = [gang for gang in self._ending.values() if gang.kill_at is not None and gang.kill_at <= now]
+        for gang in due:
+            gang.kill_at = now + _AGAIN
+            self._kill(gang, now)
+        if due:
+            self.reap()
+
+    def next_tick(self) -> float | None:
+        """When `tick` is wanted next."""
+        return min((gang.kill_at for gang in self._ending.values() if gang.kill_at is not None), default=None)
+
+    def drop(self, key: Key) -> None:
+        """Its end is known to whom it concerns."""
+        self.book.pop(key, None)
+
+    def _settle(self, gang: Gang) -> None:
+        """Gone, if nothing is left of it; whoever was left behind since and not asked to end is asked now."""
+        left = self._left_behind(gang)
+        if not left and not gang.alive():
+            self._conclude(gang)
+        elif unasked := [pid for pid in left if pid not in gang.asked]:
+            kill(unasked, signal.SIGTERM)
+            self._ask(gang, unasked)
+
+    def _ask(self, gang: Gang, roots: list[int]) -> None:
+        """SIGTERM to what is below `roots` and is not of a group that was asked as a whole."""
+        gang.asked.update(roots)
+        groups = {rank.pid for rank in gang.alive()}
+        everyone = self._everyone()
+        below = [pid for pid in proc.descendants(roots, everyone) if everyone[pid].group not in groups]
+        kill([pid for pid in below if pid not in gang.asked], signal.SIGTERM)
+        gang.asked.update(below)
+
+    def _kill(self, gang: Gang, now: float) -> None:
+        roots = [rank.pid for rank in gang.alive()] + self._left_behind(gang)
+        for rank in gang.alive():
+            _signal_group(rank.pid, signal.SIGKILL)
+        everything = roots + proc.descendants(roots, self._everyone())
+        kill(everything)
+        if now > gang.stuck_at:
+            gang.stuck_at = float("inf")
+            self._tell_of(gang, "stuck", pids=everything)
+
+    def _everyone(self) -> dict[int, proc.Stat]:
+        """All processes, from a look that many gangs stopped at once may share."""
+        now = time.monotonic()
+        if now - self._stats_taken > _AGAIN / 2:
+            self._stats, self._stats_taken = proc.all_stats(), now
+        return self._stats
+
+    def _conclude(self, gang: Gang) -> None:
+        gang.gone = True
+        del self._ending[gang.key]
+        for rank in gang.ranks:
+            for name in list(rank.streams):
+                self._pump(gang, rank, name, _PIPE)
+            for name in list(rank.streams):
+                self._close(rank, name)
+            self._sessions.pop(rank.session, None)
+        self._tell_of(gang, "gone")
+
+    def _left_behind(self, gang: Gang) -> list[int]:
+        """Children of the warden that are no ranks and belong to this gang, or to nobody and are younger than it."""
+        for pid in proc.children(os.getpid()):
+            if pid not in self._ranks and pid not in self._orphans:
+                self._orphans[pid] = self._owner(pid)
+        return [pid for pid, key in self._orphans.items() if key == gang.key or (key is None and _younger(pid, gang))]
+
+    def _owner(self, pid: int) -> Key | None:
+        environment = proc.environment(pid)
+        generation = environment.get(b"WINDLASS_GENERATION", b"")
+        key = (os.fsdecode(environment.get(b"WINDLASS_JOB_ID", b"")), int(generation) if generation.isdigit() else 0)
+        if key in self.book:
+            return key
+        seen = proc.stat(pid)
+        return self._sessions.get(seen.session) if seen else None
+
+    def _tell_of(self, gang: Gang, what: str, **more: object) -> None:
+        self._tell({"tell": what, "job": gang.key[0], "generation": gang.key[1], **more})
+
+
+def _younger(pid: int, gang: Gang) -> bool:
+    seen = proc.stat(pid)
+    return seen is not None and bool(gang.first_started) and seen.started >= gang.first_started
+
+
+def _signal_group(pid: int, number: int) -> None:
+    """To the rank's group; to the rank alone if it has not made its group yet."""
+    try:
+        os.killpg(pid, number)
+    except ProcessLookupError:
+        kill([pid], number)
+    except PermissionError:
+        pass

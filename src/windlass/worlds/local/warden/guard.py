@@ -1,0 +1,87 @@
+"""Start of guard and warden, and the guard itself, which does nothing but wait for the warden's end and clean up after it.
+
+The controller has bound the socket and listens on it already (descriptor 3), so it may speak before this program runs:
+what it says waits in the socket.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+import socket
+import sys
+import time
+
+from . import kernel, proc, sweep
+from .output import Limits
+from .watch import Warden
+
+_LISTENER = 3
+_PATIENCE = 5.0
+"""Seconds an earlier guard and warden may take to clean up before they are killed."""
+
+
+def main() -> None:
+    """Arguments: state folder, state id, seconds to linger ("inf": for ever), bytes of a log part, parts of a stream."""
+    state, state_id, linger, part_bytes, parts = sys.argv[1:]
+    os.umask(0o077)
+    # 1. every process of an earlier warden ends before one of ours starts
+    lock = _succeed(f"{state}/warden.lock")
+    sweep.kill_marked(b"WINDLASS_STATE_ID=" + os.fsencode(state_id))
+    # 2. the guard stays, the warden is its child
+    kernel.adopt_orphans()
+    lifeline, held_by_guard = os.pipe2(os.O_CLOEXEC)
+    warden = os.fork()
+    if warden == 0:
+        os.close(held_by_guard)
+        _keep(f"{state}/warden.sock", lifeline, float(linger), Limits(int(part_bytes), int(parts)))
+        return
+    _sign(lock, os.getpid(), warden)
+    # 3. whatever the warden leaves when it is killed falls to the guard
+    os.close(_LISTENER)
+    while os.waitpid(-1, 0)[0] != warden:
+        pass
+    sweep.kill_descendants()
+
+
+def _keep(path: str, lifeline: int, linger: float, limits: Limits) -> None:
+    kernel.adopt_orphans()
+    own = os.stat(path).st_ino
+    listener = socket.socket(fileno=_LISTENER)
+    os.set_inheritable(_LISTENER, False)
+    Warden(listener, lifeline, linger, limits).run()
+    try:
+        if os.stat(path).st_ino == own:
+            os.unlink(path)
+    except FileNotFoundError:
+        pass
+
+
+def _succeed(path: str) -> int:
+    """Hold the lock that an earlier guard and warden hold for as long as either lives. It is never let go by hand."""
+    lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    until = time.monotonic() + _PATIENCE
+    while True:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > until:
+                _kill_signatories(lock)
+            time.sleep(0.005)
+        else:
+            return lock
+
+
+def _sign(lock: int, *pids: int) -> None:
+    """Say who holds the lock: pid and start, so that no other process can be taken for it."""
+    started = [(pid, seen.started) for pid in pids if (seen := proc.stat(pid))]
+    os.ftruncate(lock, 0)
+    os.pwrite(lock, " ".join(f"{pid}:{since}" for pid, since in started).encode(), 0)
+
+
+def _kill_signatories(lock: int) -> None:
+    for entry in os.pread(lock, 256, 0).decode().split():
+        pid, since = map(int, entry.split(":"))
+        if proc.is_alive(pid, since):
+            sweep.kill([pid], signal.SIGKILL)

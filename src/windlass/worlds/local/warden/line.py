@@ -1,0 +1,128 @@
+"""The line to the controller: JSON, one message a line, over a unix socket.
+
+What is told has a sequence number and is kept until it is acknowledged, so that a controller that was killed
+between hearing and remembering hears it again from whoever comes next.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import struct
+from collections import deque
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from .loop import READ, WRITE, Poll
+
+Message: TypeAlias = dict[str, Any]
+
+_CHUNK = 1 << 18
+
+
+class Line:
+    """At most one controller at a time; the newest wins, for it holds the lock."""
+
+    def __init__(self, poll: Poll, listener: socket.socket, obey: Callable[[Message], None]) -> None:
+        self.connected = False
+        self._poll = poll
+        self._listener = listener
+        self._obey = obey
+        self._peer: socket.socket | None = None
+        self._unread = b""
+        self._unsent = bytearray()
+        self._number = 0
+        self._unacknowledged: deque[tuple[int, bytes, Message]] = deque()
+        self._greeted = False
+        listener.setblocking(False)
+        poll.watch(listener.fileno(), self._accept)
+
+    # --- telling -------------------------------------------------------------------------------------
+
+    def tell(self, report: Message) -> None:
+        """Number it, keep it, and say it as soon as somebody listens."""
+        self._number += 1
+        line = json.dumps({"seq": self._number, **report}).encode() + b"\n"
+        self._unacknowledged.append((self._number, line, report))
+        if self._greeted:
+            self._unsent += line
+
+    def greet(self, hello: Message) -> None:
+        """Answer a controller's hello, and repeat all that nobody has acknowledged."""
+        self._unsent += json.dumps({"tell": "hello", **hello}).encode() + b"\n"
+        for _, line, _ in self._unacknowledged:
+            self._unsent += line
+        self._greeted = True
+
+    def acknowledged(self, number: int) -> list[Message]:
+        """Forget all reports up to this number; returns them."""
+        done = []
+        while self._unacknowledged and self._unacknowledged[0][0] <= number:
+            done.append(self._unacknowledged.popleft()[2])
+        return done
+
+    def flush(self) -> None:
+        """Send what the socket takes; the rest when it takes more."""
+        if self._peer is None or not self._unsent:
+            return
+        try:
+            sent = self._peer.send(self._unsent)
+        except BlockingIOError:
+            sent = 0
+        except OSError:
+            self.hang_up()
+            return
+        del self._unsent[:sent]
+        self._poll.change(self._peer.fileno(), READ | WRITE if self._unsent else READ)
+
+    # --- listening -----------------------------------------------------------------------------------
+
+    def _accept(self, _mask: int) -> None:
+        try:
+            peer, _ = self._listener.accept()
+        except OSError:
+            return
+        if not _may_command(peer):
+            peer.close()
+            return
+        self.hang_up()
+        peer.setblocking(False)
+        self._peer, self.connected = peer, True
+        self._poll.watch(peer.fileno(), self._read)
+
+    def _read(self, mask: int) -> None:
+        assert self._peer is not None  # noqa: S101 - only watched while there is one
+        try:
+            data = self._peer.recv(_CHUNK)
+        except BlockingIOError:
+            return self.flush() if mask & WRITE else None
+        except OSError:
+            data = b""
+        if not data:
+            return self.hang_up()
+        *lines, self._unread = (self._unread + data).split(b"\n")
+        for line in lines:
+            self._obey(json.loads(line))
+        return None
+
+    def hang_up(self) -> None:
+        """The controller is gone, or another one has come."""
+        if self._peer is not None:
+            self._poll.forget(self._peer.fileno())
+            self._peer.close()
+        self._peer, self.connected, self._greeted = None, False, False
+        self._unread = b""
+        self._unsent.clear()
+
+    def stop_listening(self) -> None:
+        """No further controller can come; the present one sees the end of the line when this process ends."""
+        self._poll.forget(self._listener.fileno())
+        self._listener.close()
+
+
+def _may_command(peer: socket.socket) -> bool:
+    """Only this user and root may start processes here."""
+    credentials = peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+    uid = struct.unpack("3i", credentials)[1]
+    return uid in (0, os.getuid())

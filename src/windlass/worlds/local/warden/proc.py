@@ -1,0 +1,86 @@
+"""Reading /proc: who is whose child, since when, and with what in its environment."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+
+class Stat(NamedTuple):
+    """Fields of /proc/<pid>/stat; `started` in clock ticks since boot, which with the pid names a process for good."""
+
+    state: str
+    parent: int
+    group: int
+    session: int
+    started: int
+
+
+def stat(pid: int) -> Stat | None:
+    """None: no such process."""
+    raw = _read(f"/proc/{pid}/stat")
+    if not raw:
+        return None
+    # the name, in parentheses, may hold anything, parentheses and spaces included
+    fields = raw[raw.rindex(b")") + 2 :].split()
+    return Stat(fields[0].decode(), int(fields[1]), int(fields[2]), int(fields[3]), int(fields[19]))
+
+
+def is_alive(pid: int, started: int) -> bool:
+    """This very process lives; a zombie does not."""
+    found = stat(pid)
+    return found is not None and found.started == started and found.state not in "ZX"
+
+
+def environment(pid: int) -> dict[bytes, bytes]:
+    """What the process was started with; empty if it cannot be read (another user's, or hidden by the program)."""
+    entries = (entry.partition(b"=") for entry in _read(f"/proc/{pid}/environ").split(b"\0"))
+    return {name: value for name, _, value in entries if name}
+
+
+def all_stats() -> dict[int, Stat]:
+    """Every process there is."""
+    found = ((int(name), stat(int(name))) for name in os.listdir("/proc") if name.isdecimal())
+    return {pid: seen for pid, seen in found if seen is not None}
+
+
+def children(parent: int) -> list[int]:
+    """The children of a process of one thread, dead ones that wait to be reaped included."""
+    try:
+        with open(f"/proc/{parent}/task/{parent}/children", "rb") as file:
+            return [int(pid) for pid in file.read().split()]
+    except FileNotFoundError:  # a kernel without CONFIG_PROC_CHILDREN
+        return [pid for pid, seen in all_stats().items() if seen.parent == parent]
+
+
+def descendants(roots: Iterable[int], stats: Mapping[int, Stat]) -> list[int]:
+    """Everything below `roots`, parents before children, `roots` themselves left out."""
+    below: dict[int, list[int]] = {}
+    for pid, seen in stats.items():
+        below.setdefault(seen.parent, []).append(pid)
+    found: list[int] = []
+    todo = list(roots)
+    while todo:
+        children_of_one = below.get(todo.pop(), [])
+        found.extend(children_of_one)
+        todo.extend(children_of_one)
+    return found
+
+
+def ancestors(pid: int) -> set[int]:
+    """The process, its parent, and so on up to init."""
+    found: set[int] = set()
+    while pid > 0 and pid not in found:
+        found.add(pid)
+        seen = stat(pid)
+        pid = seen.parent if seen else 0
+    return found
+
+
+def _read(path: str) -> bytes:
+    try:
+        with open(path, "rb", buffering=0) as file:
+            return file.read()
+    except OSError:
+        return b""

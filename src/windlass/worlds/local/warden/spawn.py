@@ -1,0 +1,71 @@
+"""Starting one rank: a process in a session of its own that dies with the warden."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+from dataclasses import dataclass
+from typing import NoReturn
+
+from . import kernel
+
+
+@dataclass(frozen=True)
+class Program:
+    """What a rank runs. No shell is involved."""
+
+    argv: list[str]
+    env: dict[str, str]
+    cwd: str
+
+
+class Nursery:
+    """What every start shares: /dev/null, the pipe by which a child says why it could not start, and the limits to restore."""
+
+    def __init__(self) -> None:
+        self.null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+        self._errors, self._say_error = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        self._failed: dict[int, tuple[int, str]] = {}
+        # the warden holds up to six files a rank; ranks get the limit back that they would have had
+        self._soft, self._hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (self._hard, self._hard))
+
+    def start(self, program: Program, stdout: int, stderr: int) -> int:
+        """Fork and execute; returns the pid. Raises OSError if there can be no more processes."""
+        parent = os.getpid()
+        pid = os.fork()
+        if pid == 0:
+            self._become(program, stdout, stderr, parent)
+        return pid
+
+    def failure(self, pid: int) -> tuple[int, str] | None:
+        """(errno, "chdir" or "exec") if this child ended because it could not start. Known once it can be reaped."""
+        try:
+            while said := os.read(self._errors, 65536):
+                for line in said.decode().splitlines():
+                    child, errno, step = line.split()
+                    self._failed[int(child)] = (int(errno), step)
+        except BlockingIOError:
+            pass
+        return self._failed.pop(pid, None)
+
+    def _become(self, program: Program, stdout: int, stderr: int, parent: int) -> NoReturn:
+        step = "fork"
+        try:
+            os.setsid()
+            kernel.die_with_parent(parent)
+            for target, source in enumerate((self.null, stdout, stderr)):
+                os.dup2(source, target)
+            signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # Python ignores these two, and ignoring is inherited
+            signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
+            resource.setrlimit(resource.RLIMIT_NOFILE, (self._soft, self._hard))
+            step = "chdir"
+            os.chdir(program.cwd)
+            step = "exec"
+            os.execvpe(program.argv[0], program.argv, program.env)  # noqa: S606 - no shell, on purpose
+        except OSError as error:
+            os.write(self._say_error, f"{os.getpid()} {error.errno} {step}\n".encode())
+            os._exit(127 if isinstance(error, FileNotFoundError) else 126)
+        finally:
+            os._exit(126)

@@ -1,0 +1,60 @@
+"""Killing what nobody else will: strays of a warden that is gone, and everything below a process that ends."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterable
+
+from . import proc
+
+_PATIENCE = 10.0
+"""Seconds after which a process that SIGKILL does not end (it hangs in the kernel) is left to itself."""
+_PAUSE = 0.005
+
+
+def kill(pids: Iterable[int], number: int = signal.SIGKILL) -> None:
+    """Send a signal to each; one that is gone or another user's is passed over."""
+    for pid in pids:
+        try:
+            os.kill(pid, number)
+        except (ProcessLookupError, PermissionError):
+            continue
+
+
+def kill_marked(marker: bytes) -> None:
+    """SIGKILL every process whose environment has the entry `marker` ("NAME=value"), until none is left.
+
+    The caller and its ancestors are spared: a controller may itself have been started from inside a rank.
+    """
+    name, _, value = marker.partition(b"=")
+    spared = proc.ancestors(os.getpid())
+    until = time.monotonic() + _PATIENCE
+    while time.monotonic() < until:
+        everyone = (int(entry) for entry in os.listdir("/proc") if entry.isdecimal())
+        strays = [pid for pid in everyone if pid not in spared and proc.environment(pid).get(name) == value]
+        if not strays:
+            return
+        kill(strays)
+        time.sleep(_PAUSE)
+
+
+def kill_descendants() -> None:
+    """SIGKILL everything below this process, and reap it. A subreaper is left with nothing when this returns."""
+    until = time.monotonic() + _PATIENCE
+    while time.monotonic() < until:
+        kill(proc.descendants([os.getpid()], proc.all_stats()))
+        if _reap_all():
+            return
+        time.sleep(_PAUSE)
+
+
+def _reap_all() -> bool:
+    """Reap whoever has ended; whether nobody is left."""
+    try:
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+    except ChildProcessError:
+        return True
+    return False

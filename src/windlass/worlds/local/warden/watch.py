@@ -1,0 +1,113 @@
+"""The warden's watch: obey the controller, note what ends, kill whose time is over, and end when nobody wants it.
+
+Messages from the controller, by their "do":
+- hello   linger (seconds without a controller before it ends, null: for ever), offset (ms from the boot clock to the world's time).
+          Answered by "hello" with the warden's pid and start, the gangs that are here, and by every report not acknowledged yet.
+- spawn   job, generation, logs (folder), cwd, env, ranks: [{argv, env}]. Answered by "started" (pids: [[pid, start ticks]]).
+- stop    job, generation, grace (ms). Answered by "gone", once.
+- ack     seq: all reports up to this one are remembered.
+- end     kill everything, and end.
+Reports, by their "tell": started, exit (rank and code or signal; error: [errno, step] if it could not start), gone,
+output lost (rank, stream, why), stuck (pids that SIGKILL does not end).
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import time
+from typing import Any, TypeAlias
+
+from . import loop, proc, sweep
+from .gangs import Gangs
+from .line import Line
+from .output import Limits
+from .spawn import Program
+
+Message: TypeAlias = dict[str, Any]
+
+
+class Warden:
+    """`lifeline` is the reading end of a pipe that the guard holds: it ends when the guard does."""
+
+    def __init__(self, listener: socket.socket, lifeline: int, linger: float, limits: Limits) -> None:
+        self._poll = loop.Poll()
+        self._line = Line(self._poll, listener, self._obey)
+        self._gangs = Gangs(self._poll, self._line.tell, self._now, limits)
+        self._linger = linger
+        self._offset = 0
+        self._alone_since = time.monotonic()
+        self._ended = False
+        self._child_ended = loop.child_ends()
+        self._poll.watch(self._child_ended, self._reap)
+        self._poll.watch(lifeline, self._end)
+
+    def run(self) -> None:
+        """Until told to end, or left alone for too long. Nothing that was started here is alive afterwards."""
+        while not self._ended:
+            self._poll.turn(self._next())
+            self._gangs.tick(time.monotonic())
+            self._line.flush()
+            self._mind_the_controller()
+        self._line.stop_listening()
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        sweep.kill_descendants()
+
+    def _next(self) -> float | None:
+        lonely = None if self._line.connected else self._alone_since + self._linger
+        times = [at for at in (lonely, self._gangs.next_tick()) if at is not None and at != float("inf")]
+        return min(times, default=None)
+
+    def _mind_the_controller(self) -> None:
+        now = time.monotonic()
+        if self._line.connected:
+            self._alone_since = now
+        elif now - self._alone_since >= self._linger:
+            self._ended = True
+
+    def _reap(self, _mask: int) -> None:
+        try:
+            while os.read(self._child_ended, 4096):
+                pass
+        except BlockingIOError:
+            pass
+        self._gangs.reap()
+
+    def _end(self, _mask: int) -> None:
+        self._ended = True
+
+    # --- what the controller says --------------------------------------------------------------------
+
+    def _obey(self, message: Message) -> None:
+        match message["do"]:
+            case "hello":
+                self._hello(message)
+            case "spawn":
+                key = (message["job"], message["generation"])
+                self._gangs.start(key, message["logs"], _programs(message))
+            case "stop":
+                self._gangs.stop((message["job"], message["generation"]), message["grace"] / 1000)
+            case "ack":
+                for report in self._line.acknowledged(message["seq"]):
+                    if report["tell"] == "gone":
+                        self._gangs.drop((report["job"], report["generation"]))
+            case "end":
+                self._ended = True
+
+    def _hello(self, message: Message) -> None:
+        wanted = float("inf") if message["linger"] is None else message["linger"]
+        self._linger = max(
+            self._linger, wanted
+        )  # a `run` that takes over from an `up` must not end what that one keeps
+        self._offset = message["offset"]
+        me = proc.stat(os.getpid())
+        self._line.greet({"warden": f"{os.getpid()}:{me.started if me else 0}", "gangs": list(self._gangs.book)})
+
+    def _now(self) -> int:
+        return time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1_000_000 + self._offset
+
+
+def _programs(message: Message) -> list[Program]:
+    common, cwd = message["env"], message["cwd"]
+    return [Program(rank["argv"], {**common, **rank["env"]}, cwd) for rank in message["ranks"]]

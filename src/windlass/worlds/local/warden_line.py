@@ -1,0 +1,74 @@
+"""The controller's end of the line to the warden: whole messages in, whole messages out, never waiting."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, TypeAlias
+
+from windlass.worlds.local.warden_start import Link
+
+Report: TypeAlias = dict[str, Any]
+
+_CHUNK = 1 << 18
+_LAST_WAIT = 15.0
+"""Seconds a warden gets to kill everything below it."""
+
+
+class WardenLine:
+    """`number` tells one line from the next, after a warden had to be replaced."""
+
+    def __init__(self, link: Link, number: int) -> None:
+        self.link = link
+        self.number = number
+        self.warden = ""
+        """Who is at the other end: pid and start; "" until it has said hello."""
+        self._unread = b""
+        self._unsent = bytearray()
+        link.socket.setblocking(False)
+
+    def fileno(self) -> int:
+        return self.link.socket.fileno()
+
+    def send(self, message: Mapping[str, Any]) -> bool:
+        """Say it now or, if the socket is full, when `flush` is called. Returns whether something is left to be sent."""
+        self._unsent += json.dumps(message).encode() + b"\n"
+        return self.flush()
+
+    def flush(self) -> bool:
+        """Send what the socket takes; whether something is left. A broken line is found out by `read`."""
+        while self._unsent:
+            try:
+                sent = self.link.socket.send(self._unsent)
+            except BlockingIOError:
+                return True
+            except OSError:
+                self._unsent.clear()
+                return False
+            del self._unsent[:sent]
+        return False
+
+    def read(self) -> list[Report] | None:
+        """The reports that have come; None when the warden is gone."""
+        try:
+            data = self.link.socket.recv(_CHUNK)
+        except BlockingIOError:
+            return []
+        except OSError:
+            return None
+        if not data:
+            return None
+        *lines, self._unread = (self._unread + data).split(b"\n")
+        return [json.loads(line) for line in lines]
+
+    def close(self, last: Mapping[str, Any] | None = None) -> None:
+        """Hang up. With a `last` message: say it, and wait until the warden has ended."""
+        if last is not None:
+            self.link.socket.settimeout(_LAST_WAIT)
+            try:
+                self.link.socket.sendall(bytes(self._unsent) + json.dumps(last).encode() + b"\n")
+                while self.link.socket.recv(_CHUNK):
+                    pass
+            except OSError:
+                pass
+        self.link.socket.close()

@@ -1,0 +1,99 @@
+"""Starting a warden, or finding the one that lives. Imports little: it runs before the rest of Windlass is loaded."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from windlass import wire
+from windlass.worlds.local.paths import StatePaths, socket_address, state_id
+from windlass.worlds.port import WorldError
+
+_PROGRAM = Path(__file__).parent / "warden" / "start.py"
+_LISTENER = 3
+_LINGER_OF_A_RUN = "2"
+
+PART_BYTES = 64 << 20
+PARTS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A connection to a warden, which may still be starting. `guard` is the process that was started for it, 0 if it lived already."""
+
+    socket: socket.socket
+    guard: int = 0
+
+
+def start_warden(paths: StatePaths, *, fresh: bool = False, part_bytes: int = PART_BYTES, parts: int = PARTS) -> Link:
+    """Connect to the living warden of this folder, or start one; returns at once. The caller holds the lock.
+
+    `fresh` starts one whatever lives: the new one kills the old one, if that does not end by itself. `part_bytes` and
+    `parts` bound what is kept of each stream of each rank. Raises WorldError.
+    """
+    try:
+        living = None if fresh else _connect(paths)
+        return Link(living) if living is not None else _start(paths, part_bytes, parts)
+    except OSError as error:
+        raise WorldError(f"cannot start the keeper of processes in {paths.root}: {error.strerror}") from error
+
+
+def _connect(paths: StatePaths) -> socket.socket | None:
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    address, folder = socket_address(paths.warden_socket)
+    try:
+        connection.connect(address)
+    except (FileNotFoundError, ConnectionRefusedError):
+        connection.close()
+        return None
+    finally:
+        if folder is not None:
+            os.close(folder)
+    return connection
+
+
+def _start(paths: StatePaths, part_bytes: int, parts: int) -> Link:
+    """Listen on the warden's behalf, so that what it is told meanwhile waits for it in the socket."""
+    marker = state_id(paths)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
+        paths.warden_socket.unlink(missing_ok=True)
+        address, folder = socket_address(paths.warden_socket)
+        try:
+            listener.bind(address)
+        finally:
+            if folder is not None:
+                os.close(folder)
+        listener.listen(8)
+        guard = _spawn(
+            paths, listener.fileno(), [str(paths.root), marker, _LINGER_OF_A_RUN, str(part_bytes), str(parts)]
+        )
+        connection = _connect(paths)
+    assert connection is not None  # noqa: S101 - somebody listens: this process does
+    return Link(connection, guard)
+
+
+def _spawn(paths: StatePaths, listener: int, arguments: list[str]) -> int:
+    environment = {name: value for name, value in os.environ.items() if name != wire.STATE_ID}
+    log = os.open(paths.warden_log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    keep = os.dup(listener) if listener == _LISTENER else listener  # so that dup2 clears close-on-exec
+    try:
+        return os.posix_spawn(
+            sys.executable,
+            [sys.executable, "-I", "-S", str(_PROGRAM), *arguments],
+            environment,
+            file_actions=[
+                (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDWR, 0),
+                (os.POSIX_SPAWN_DUP2, 0, 1),
+                (os.POSIX_SPAWN_DUP2, log, 2),
+                (os.POSIX_SPAWN_DUP2, keep, _LISTENER),
+            ],
+            setsid=True,
+            setsigmask=(),
+        )
+    finally:
+        os.close(log)
+        if keep != listener:
+            os.close(keep)
