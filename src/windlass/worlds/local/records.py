@@ -174,6 +174,13 @@ class Records:
         rows = self._rows(f"SELECT {columns} FROM transitions WHERE job_id = ? ORDER BY number", (job_id,))
         return [Transition(*row) for row in rows]
 
+    def events(self, after: int, job_ids: Collection[str] = (), limit: int = 1_000) -> list[tuple[int, Transition]]:
+        """The history of some jobs (none named: of all) from event number `after` on, oldest first, with numbers."""
+        columns = "number, job_id, at, event, before, after, message"
+        chosen = f"job_id IN ({', '.join('?' * len(job_ids))}) AND" if job_ids else ""
+        query = f"SELECT {columns} FROM transitions WHERE {chosen} number > ? ORDER BY number LIMIT ?"
+        return [(row[0], Transition(*row[1:])) for row in self._rows(query, (*job_ids, after, limit))]
+
     def tasks(self, job_id: str, generation: int | None = None) -> list[Task]:
         """The ranks of one generation, or of all, in order."""
         if generation is None:
