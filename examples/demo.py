@@ -1,0 +1,186 @@
+"""The demo: two nodes, a gang of four ranks that queues, starts whole, loses a rank, starts again and finishes.
+
+`make demo` runs it. Everything happens in a temporary folder, with a daemon of its own, and is gone afterwards.
+It checks what it shows: the exit code is 0 only if all of it really happened and the model was trained.
+"""
+
+import json
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import tempfile
+import textwrap
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import FrameType
+
+ROOT = Path(__file__).resolve().parent.parent
+BIN = Path(sys.executable).parent
+GOAL = 0.97
+"""Share of the test images to be told right."""
+PATIENCE = 240
+"""Seconds after which the demo gives up; it takes about thirty."""
+LOST_AFTER = "epoch 4/"
+"""A rank is killed when rank 0 has printed this."""
+
+
+class NotAsShownError(Exception):
+    """Something did not happen as the demo says it does."""
+
+
+def main() -> int:
+    signal.signal(signal.SIGALRM, give_up)
+    signal.alarm(PATIENCE)
+    begin = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="windlass-demo-") as folder:
+        os.chdir(ROOT)
+        os.environ["WINDLASS_STATE"] = f"{folder}/state"
+        os.environ["PATH"] = f"{BIN}{os.pathsep}{os.environ['PATH']}"
+        try:
+            accuracy = the_story(Path(folder))
+        except NotAsShownError as trouble:
+            print(f"\nThe demo failed: {trouble}", file=sys.stderr)
+            return 1
+        finally:
+            subprocess.run(["windlass", "down"], capture_output=True, check=False)
+    tell(
+        f"The model tells {accuracy:.1%} of the test images right, {time.monotonic() - begin:.0f} seconds after the "
+        "first command, a lost rank included. Try it yourself:"
+    )
+    print("  . .venv/bin/activate")
+    print("  windlass run -N 2 -G 1 -- python examples/digits/train.py")
+    print("  README.md goes on from here.")
+    return 0
+
+
+def the_story(folder: Path) -> float:
+    """Returns the accuracy that was reached."""
+    tell("1. A daemon. This machine plays two nodes with two slots each; a slot is a GPU where there are any.")
+    show("windlass up -d --local-nodes 2 --local-gpus 2")
+    show("windlass nodes")
+
+    tell("2. A queue. Somebody holds one of the four slots, and a job comes that needs all four at once.")
+    show("windlass submit --name notebook -G 1 -- sleep 600")
+    train = f"python examples/digits/train.py --checkpoint-dir {folder}/checkpoints"
+    show(f"windlass submit --name digits -N 2 -G 2 -- {train}")
+    show("windlass queue")
+    tell("Three slots are free, yet nothing of the job has started: a gang starts whole or not at all.")
+    why = show("windlass why digits")
+    expect("WaitingForQuota" in why, "the gang did not wait for the fourth slot")
+
+    tell("3. A gang start. The slot comes free, and all four ranks start at once, each told who it is.")
+    show("windlass cancel notebook")
+    accuracy = train_and_lose_a_rank()
+
+    tell("5. What happened, as it was recorded.")
+    show("windlass status digits")
+    check_the_record(json.loads(output_of("windlass status digits -o json")))
+
+    tell("6. The end of the daemon. Nothing stays behind.")
+    show("windlass down")
+    expect(not ranks("digits"), "processes were left behind")
+    return accuracy
+
+
+def train_and_lose_a_rank() -> float:
+    """Follow the log of the whole job; kill a rank on the way. Returns the accuracy it ends with."""
+    killed, resumed, accuracy = False, False, 0.0
+    for line in follow("windlass logs -f digits"):
+        if LOST_AFTER in line and not killed:
+            lose_a_rank()
+            killed = True
+        if match := re.search(r"resumed after epoch (\d+)", line):
+            resumed = killed and int(match[1]) > 0
+            tell("The gang started whole once more and goes on from its checkpoint, not from the beginning.")
+        if match := re.search(r"test accuracy (\d\.\d+)", line):
+            accuracy = float(match[1])
+    expect(killed, "the training was over before a rank could be killed")
+    expect(resumed, "the second generation did not resume from a checkpoint")
+    expect(accuracy >= GOAL, f"an accuracy of {accuracy}, not {GOAL}")
+    return accuracy
+
+
+def lose_a_rank() -> None:
+    """Send SIGKILL to rank 2 of the running gang."""
+    alive = ranks("digits")
+    expect(sorted(alive) == [0, 1, 2, 3], f"ranks {sorted(alive)} were running, not four")
+    expect(len({node for _, node in alive.values()}) == 2, "the gang was not on two nodes")
+    pid, node = alive[2]
+    tell(
+        f"4. A lost rank. We kill rank 2 on {node} without a warning. The other three are stopped, and the whole gang "
+        "starts again as generation 2: the kill came from outside, so it is not held against the program."
+    )
+    print(f"$ kill -9 {pid}", flush=True)
+    os.kill(pid, signal.SIGKILL)
+
+
+def ranks(job: str) -> dict[int, tuple[int, str]]:
+    """The living ranks of a job: rank → (pid, node), read from the processes' own environments."""
+    found = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            pairs = (pair.split("=", 1) for pair in (folder / "environ").read_text().split("\0") if "=" in pair)
+            told = dict(pairs)
+        except OSError:  # it ended meanwhile, or is somebody else's
+            continue
+        if told.get("WINDLASS_JOB_NAME") == job and told.get("WINDLASS_STATE_ID") == state_id() and "RANK" in told:
+            found[int(told["RANK"])] = (int(folder.name), told["WINDLASS_NODE"])
+    return found
+
+
+def state_id() -> str:
+    return (Path(os.environ["WINDLASS_STATE"]) / "id").read_text().strip()
+
+
+def check_the_record(record: dict) -> None:
+    status = record["status"]
+    expect(status["phase"] == "Succeeded", f"the job ended as {status['phase']}")
+    expect(status["generation"] == 2, f"it took {status['generation']} generations, not 2")
+    expect(status["infrastructure_failures"] == 1, "the kill was not counted as a failure of infrastructure")
+
+
+def tell(text: str) -> None:
+    """A sentence for the reader, set off from what the commands print."""
+    bold, plain = ("\033[1m", "\033[0m") if sys.stdout.isatty() and "NO_COLOR" not in os.environ else ("", "")
+    print(f"\n{bold}{textwrap.fill(text, 100)}{plain}", flush=True)
+
+
+def show(command: str) -> str:
+    """Print a command as it would be typed, run it, print what it says and return that."""
+    print(f"$ {command}", flush=True)
+    said = output_of(command)
+    print(said, end="", flush=True)
+    return said
+
+
+def output_of(command: str) -> str:
+    ran = subprocess.run(shlex.split(command), capture_output=True, text=True, check=False)
+    expect(ran.returncode == 0, f"`{command}` ended with exit code {ran.returncode}: {ran.stdout}{ran.stderr}")
+    return ran.stdout + ran.stderr
+
+
+def follow(command: str) -> Iterator[str]:
+    """Print what a command says as it says it, and yield each line."""
+    print(f"$ {command}", flush=True)
+    with subprocess.Popen(shlex.split(command), stdout=subprocess.PIPE, text=True) as process:
+        for line in process.stdout:
+            print(line, end="", flush=True)
+            yield line
+    expect(process.returncode == 0, f"`{command}` ended with exit code {process.returncode}")
+
+
+def expect(held: bool, otherwise: str) -> None:  # noqa: FBT001 - reads as a sentence
+    if not held:
+        raise NotAsShownError(otherwise)
+
+
+def give_up(_number: int, _frame: FrameType | None) -> None:
+    raise NotAsShownError(f"it was not done after {PATIENCE} seconds")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
