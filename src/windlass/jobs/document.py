@@ -10,6 +10,7 @@ import re
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TypeAlias
 
@@ -69,17 +70,21 @@ class MapNode:
 Node: TypeAlias = Scalar | ListNode | MapNode
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Text:
     """A file's text, and problems in it."""
 
     source: str
     text: str
 
+    @cached_property
+    def lines(self) -> list[str]:
+        """As YAML counts them."""
+        return _LINES.split(self.text)
+
     def problem(self, message: str, place: Place) -> Problem:
         """A problem at a place, with its line."""
-        lines = _LINES.split(self.text)
-        line = lines[place.line - 1] if place.line <= len(lines) else ""
+        line = self.lines[place.line - 1] if place.line <= len(self.lines) else ""
         return Problem(self.source, message, place, line)
 
 
@@ -115,7 +120,7 @@ def _why_unreadable(error: Exception) -> str:
             return "this is a folder; name a file in it"
         case PermissionError():
             return "no permission to read it"
-    return str(getattr(error, "strerror", None) or error)
+    return str(getattr(error, "strerror", None) or "this cannot be the name of a file")
 
 
 def decode(data: bytes, source: str) -> Text:

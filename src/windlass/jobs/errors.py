@@ -33,9 +33,9 @@ class Problem:
 
     def __str__(self) -> str:
         if self.place is None:
-            return f"{self.source}: {self.message}"
+            return _printable(f"{self.source}: {self.message}")
         head = f"{self.source}:{self.place.line}:{self.place.column}: {self.message}"
-        return f"{head}\n{_excerpt(self.excerpt, self.place)}"
+        return f"{_printable(head)}\n{_excerpt(self.excerpt, self.place)}"
 
 
 class JobError(Exception):
@@ -59,6 +59,11 @@ def job_error(source: str, message: str) -> JobError:
 
 def _order(problem: Problem) -> tuple[int, int]:
     return (problem.place.line, problem.place.column) if problem.place else (0, 0)
+
+
+def _printable(text: str) -> str:
+    """What a terminal would act upon is shown as an escape instead."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def _excerpt(line: str, place: Place) -> str:

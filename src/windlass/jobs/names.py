@@ -50,4 +50,4 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     meant = nearest(word, names)
     if meant:
         return f"; did you mean {meant!r}?"
-    return f"; valid are {', '.join(names)}" if 0 < len(names) <= 40 else ""
+    return f"; valid are {', '.join(names)}" if 0 < len(names) <= 10 else ""
