@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from windlass.core import quota
-from windlass.core.booking import parts
+from windlass.core.booking import grant_of
 from windlass.core.cluster import Node
 from windlass.core.feasibility import CORDONED, Mask, eligibility
-from windlass.core.forecast import releases
 from windlass.core.gang import Demand, Pending, Running, started, total_of, turn_of
 from windlass.core.outlook import expected_start
 from windlass.core.placement import orders, replicas_per_node
 from windlass.core.reasons import Verdict
 from windlass.core.scheduler import decide
 from windlass.core.shortage import binding, shortage
-from windlass.core.snapshot import Snapshot
+from windlass.core.snapshot import Grant, NodeTable, Snapshot
 from windlass.core.trial import Trial
 from windlass.core.verdict import eta_of, verdict_of
 from windlass.core.verdicts import Verdicts
@@ -105,8 +106,7 @@ def explain(snapshot: Snapshot, job_id: str, now: int) -> Explanation:
 
 
 def _verdict(trial: Trial, gang: Pending) -> Verdict:
-    eta = eta_of(trial, gang, releases(trial))
-    return replace(verdict_of(trial, gang), eta=eta)
+    return replace(verdict_of(trial, gang), eta=eta_of(trial, gang))
 
 
 def _what_binds(trial: Trial, gang: Pending) -> tuple[Demand, int | None]:
@@ -141,30 +141,34 @@ def _cause(cause: str, node: Node) -> str:
 
 def _frees(trial: Trial, gang: Pending, demand: Demand, resource: str) -> tuple[Freeing, ...]:
     """Who holds what the verdict says is missing: quota of the same queue, or the resource on eligible nodes."""
+    table = trial.snapshot.table
     queue = quota.queue_named(trial.snapshot.queues, gang.queue)
     lacking = queue and quota.lacking(queue, trial.used.get(gang.queue, {}), total_of(gang.demands))
-    holding = list(trial.snapshot.running.values())
-    holding += [started(other, placement, trial.now) for other, placement in trial.started]
-    if lacking:
-        found = (_freeing(trial, run, lacking, None) for run in holding if run.queue == gang.queue)
-    elif shortage(trial.free, trial.snapshot.table, gang.demands) and resource:
-        mask = eligibility(trial.snapshot.table, demand).mask
-        found = (_freeing(trial, run, resource, mask) for run in holding)
+    holding = _holding(trial)
+    if lacking and lacking in table.column:
+        resource, mask = lacking, np.ones(len(table.nodes), dtype=np.bool_)
+        holding = ((run, grant) for run, grant in holding if run.queue == gang.queue)
+    elif resource and shortage(trial.free, table, gang.demands):
+        mask = eligibility(table, demand).mask
     else:
         return ()
-    return tuple(sorted((each for each in found if each.amount), key=_soonest))
+    found = [_freeing(table, run, grant, resource, mask) for run, grant in holding]
+    return tuple(sorted((freeing for freeing in found if freeing.amount), key=_soonest))
 
 
-def _freeing(trial: Trial, run: Running, resource: str, mask: Mask | None) -> Freeing:
-    table = trial.snapshot.table
-    column = table.column.get(resource)
-    nodes: dict[str, int] = {}
-    for row, amounts in parts(table, run.demands, run.placement) if column is not None else ():
-        if amounts[column] and (mask is None or mask[row]):
-            name = table.nodes[row].name
-            nodes[name] = nodes.get(name, 0) + int(amounts[column])
-    amount = sum(nodes.values()) if mask is not None else total_of(run.demands).get(resource, 0)
-    return Freeing(run.id, run.ends_by, amount, tuple(nodes.items()))
+def _holding(trial: Trial) -> Iterator[tuple[Running, Grant]]:
+    snapshot = trial.snapshot
+    for run in snapshot.running.values():
+        yield run, snapshot.grants[run.id]
+    for gang, where in trial.started:
+        yield started(gang, where, trial.now), grant_of(snapshot.table, gang.demands, where)
+
+
+def _freeing(table: NodeTable, run: Running, grant: Grant, resource: str, mask: Mask) -> Freeing:
+    rows = [(row, number) for number, row in enumerate(grant.rows.tolist()) if mask[row]]
+    nodes = tuple((table.nodes[row].name, int(grant.amounts[number, table.column[resource]])) for row, number in rows)
+    nodes = tuple((name, amount) for name, amount in nodes if amount)
+    return Freeing(run.id, run.ends_by, sum(amount for _, amount in nodes), nodes)
 
 
 def _soonest(freeing: Freeing) -> tuple[bool, int, str]:

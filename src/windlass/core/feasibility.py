@@ -14,7 +14,7 @@ from windlass.core.gang import Demand
 from windlass.core.job import Toleration
 from windlass.core.reasons import Count
 from windlass.core.resources import MAX_AMOUNT
-from windlass.core.snapshot import Amounts, NodeTable
+from windlass.core.snapshot import NodeTable
 
 Mask: TypeAlias = NDArray[np.bool_]
 Request: TypeAlias = tuple[tuple[int, int], ...]
@@ -163,14 +163,6 @@ def request_of(table: NodeTable, resources: Mapping[str, int]) -> Request:
     column = table.column
     asked = [(column[name], amount) for name, amount in resources.items() if amount > 0 and name in column]
     return tuple(sorted((number, min(amount, MAX_AMOUNT)) for number, amount in asked))
-
-
-def vector(table: NodeTable, resources: Mapping[str, int]) -> Amounts:
-    """int64[R]: the same, dense."""
-    dense = np.zeros(len(table.axis), dtype=np.int64)
-    for number, amount in request_of(table, resources):
-        dense[number] = amount
-    return dense
 
 
 def _too_small(table: NodeTable, resources: Mapping[str, int], request: Request) -> Mask:

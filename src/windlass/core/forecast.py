@@ -3,60 +3,69 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from heapq import merge
+from itertools import islice
 
 import numpy as np
 
-from windlass.core.booking import parts
-from windlass.core.gang import Demand, Pending
+from windlass.core.booking import grant_of
+from windlass.core.gang import Pending
 from windlass.core.placement import fits
-from windlass.core.snapshot import Amounts
-from windlass.core.status import Placement
+from windlass.core.snapshot import Amounts, Grant
 from windlass.core.trial import Trial
 
+_FIRST_BATCH = 8
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Releases:
-    """What walltimes will free, by time: at `at[i]`, `amounts[i]` (int64[R]) on row `rows[i]`."""
 
-    at: tuple[int, ...]
-    rows: tuple[int, ...]
-    amounts: Amounts
+def enough_free_at(trial: Trial, gang: Pending) -> int | None:
+    """The first moment, in ms, at which enough gangs have ended to let this one in; None if they never do."""
+    free, table = trial.free, trial.snapshot.table
+    for batch in _batches(ends(trial)):
+        given = _Given([grant for _, grant in batch])
+        if fits(given.after(free, len(batch)), table, gang.demands):
+            enough = range(1, len(batch))
+            number = bisect_left(enough, x=True, key=lambda n: fits(given.after(free, n), table, gang.demands))
+            return batch[number][0]
+        free = given.after(free, len(batch))
+    return None
 
-    def applied(self, free: Amounts, until: int) -> Amounts:
-        """`free` after the first `until` releases."""
+
+def ends(trial: Trial) -> Iterator[tuple[int, Grant]]:
+    """When each gang that runs, or that the plan starts, ends at the latest, soonest first, and what it gives back.
+
+    In ms, none before now. Gangs without a walltime never end.
+    """
+    now, snapshot = trial.now, trial.snapshot
+    new = sorted((now + gang.walltime, gang.id) for gang, _ in trial.started if gang.walltime is not None)
+    begun = {gang.id: (gang, where) for gang, where in trial.started}
+    for at, job_id in merge(snapshot.ends, new):
+        if job_id in begun:
+            gang, where = begun[job_id]
+            yield at, grant_of(snapshot.table, gang.demands, where)
+        else:
+            yield max(at, now), snapshot.grants[job_id]
+
+
+def _batches(found: Iterator[tuple[int, Grant]]) -> Iterator[Sequence[tuple[int, Grant]]]:
+    """Twice as many each time: most gangs need few ends, and none costs more than all of them together."""
+    size = _FIRST_BATCH
+    while batch := list(islice(found, size)):
+        yield batch
+        size *= 2
+
+
+class _Given:
+    """What the gangs of one batch give back, in their order."""
+
+    def __init__(self, batch: Sequence[Grant]) -> None:
+        self._until = np.cumsum([len(grant.rows) for grant in batch])
+        self._rows = np.concatenate([grant.rows for grant in batch])
+        self._amounts = np.concatenate([grant.amounts for grant in batch])
+
+    def after(self, free: Amounts, gangs: int) -> Amounts:
+        """`free` once the first `gangs` of them have ended."""
+        until = self._until[gangs - 1]
         later = free.copy(order="F")
-        np.add.at(later, list(self.rows[:until]), self.amounts[:until])
+        np.add.at(later, self._rows[:until], self._amounts[:until])
         return later
-
-
-def releases(trial: Trial) -> Releases:
-    """Of the gangs that run and of those the plan starts; those without a walltime never end."""
-    table = trial.snapshot.table
-    ends = ((at, parts(table, demands, placement)) for at, demands, placement in _ends(trial))
-    found = sorted((at, row, amounts.tolist()) for at, gang in ends for row, amounts in gang)
-    amounts = np.array([entry[2] for entry in found], dtype=np.int64).reshape(len(found), len(table.axis))
-    return Releases(tuple(entry[0] for entry in found), tuple(entry[1] for entry in found), amounts)
-
-
-def _ends(trial: Trial) -> Iterator[tuple[int, tuple[Demand, ...], Placement]]:
-    for gang in trial.snapshot.running.values():
-        if gang.ends_by is not None:
-            yield max(gang.ends_by, trial.now), gang.demands, gang.placement
-    for waiting, placement in trial.started:
-        if waiting.walltime is not None:
-            yield trial.now + waiting.walltime, waiting.demands, placement
-
-
-def enough_free_at(trial: Trial, ahead: Releases, gang: Pending) -> int | None:
-    """The first moment, in ms, at which the releases let the gang in; None if they never do."""
-    table = trial.snapshot.table
-    moments = sorted(set(ahead.at))
-
-    def lets_in(moment: int) -> bool:
-        until = bisect_left(ahead.at, moment + 1)
-        return fits(ahead.applied(trial.free, until), table, gang.demands)
-
-    first = bisect_left(moments, 1, key=lets_in)
-    return moments[first] if first < len(moments) else None

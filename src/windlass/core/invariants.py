@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from windlass.core.booking import take
+from windlass.core.booking import grant_of, take
 from windlass.core.feasibility import eligibility
 from windlass.core.gang import Demand, Pending, started, total_of
 from windlass.core.ledger import Ledger
@@ -73,7 +73,7 @@ def wrong_sums(snapshot: Snapshot) -> Iterator[str]:
     free = snapshot.table.capacity.copy(order="F")
     held: dict[str, Counter[str]] = {}
     for gang in snapshot.running.values():
-        take(free, snapshot.table, gang.demands, gang.placement)
+        take(free, grant_of(snapshot.table, gang.demands, gang.placement))
         held.setdefault(gang.queue, Counter()).update(total_of(gang.demands))
     for row in np.flatnonzero((free != snapshot.free).any(axis=1)):
         yield f"node {snapshot.table.nodes[row].name} has {snapshot.free[row]} free by the ledger, {free[row]} by count"
@@ -84,6 +84,9 @@ def wrong_sums(snapshot: Snapshot) -> Iterator[str]:
     arrays = Counter(gang.array_id for gang in snapshot.running.values() if gang.array_id)
     if arrays != snapshot.arrays:
         yield f"arrays hold {dict(snapshot.arrays)} by the ledger, {dict(arrays)} by count"
+    ends = sorted((gang.ends_by, gang.id) for gang in snapshot.running.values() if gang.ends_by is not None)
+    if ends != list(snapshot.ends):
+        yield f"walltimes end at {list(snapshot.ends)} by the ledger, {ends} by count"
 
 
 def out_of_step(snapshot: Snapshot, states: Mapping[str, JobState]) -> Iterator[str]:

@@ -10,11 +10,11 @@ from bisect import bisect_left, insort
 from collections import Counter
 from collections.abc import Iterable
 
-from windlass.core.booking import give_back, take
+from windlass.core.booking import give_back, grant_of, take
 from windlass.core.cluster import Node, Topology
 from windlass.core.gang import Line, LineKey, Pending, Running, line_of, total_of, turn_of
 from windlass.core.queue import Queue
-from windlass.core.snapshot import Amounts, Snapshot
+from windlass.core.snapshot import Amounts, Grant, Snapshot
 from windlass.core.table import tabulate
 
 
@@ -27,15 +27,17 @@ class Ledger:
         self._queues = {queue.name: queue for queue in queues}
         self._free: Amounts = self._table.capacity.copy(order="F")
         self._running: dict[str, Running] = {}
+        self._grants: dict[str, Grant] = {}
         self._held: dict[str, dict[str, int]] = {}
         self._arrays: dict[str, int] = {}
+        self._ends: list[tuple[int, str]] = []
         self._pending: dict[str, Pending] = {}
         self._lines: dict[LineKey, list[Pending]] = {}
         self._given: dict[LineKey, Line] = {}
         """The lines as snapshots have them; a line that has changed since is missing."""
         self._last: Snapshot | None = None
         self._frozen = False
-        """The last snapshot shares `_free`, `_running`, `_held` and `_arrays`: copy before writing."""
+        """The last snapshot shares `_free`, `_running`, `_grants`, `_held` and `_arrays`: copy before writing."""
 
     @classmethod
     def at(cls, snapshot: Snapshot) -> Ledger:
@@ -44,6 +46,8 @@ class Ledger:
         ledger.version = snapshot.version
         ledger._table, ledger._free = snapshot.table, snapshot.free
         ledger._running, ledger._arrays = dict(snapshot.running), dict(snapshot.arrays)
+        ledger._grants = dict(snapshot.grants)
+        ledger._ends = list(snapshot.ends)
         ledger._held = {queue: dict(held) for queue, held in snapshot.held.items()}
         ledger._pending = {gang.id: gang for line in snapshot.lines for gang in line.gangs}
         ledger._given = {line_of(line.gangs[0]): line for line in snapshot.lines}
@@ -69,7 +73,7 @@ class Ledger:
         self._table, self._queues = after, wanted
         self._free = after.capacity.copy(order="F")
         for gang in self._running.values():
-            take(self._free, after, gang.demands, gang.placement)
+            self._grant(gang)
         still = {node.name: node.ready for node in after.nodes}
         return tuple(node.name for node in before.nodes if not still.get(node.name, False) and _was_there(node, still))
 
@@ -108,7 +112,9 @@ class Ledger:
         self.release(gang.id)
         self._thaw()
         self._running[gang.id] = gang
-        take(self._free, self._table, gang.demands, gang.placement)
+        if gang.ends_by is not None:
+            insort(self._ends, (gang.ends_by, gang.id))
+        self._grant(gang)
         self._count(gang, 1)
 
     def release(self, job_id: str) -> None:
@@ -117,7 +123,9 @@ class Ledger:
             return
         self._thaw()
         gang = self._running.pop(job_id)
-        give_back(self._free, self._table, gang.demands, gang.placement)
+        if gang.ends_by is not None:
+            del self._ends[bisect_left(self._ends, (gang.ends_by, job_id))]
+        give_back(self._free, self._grants.pop(job_id))
         self._count(gang, -1)
 
     # --- the picture -------------------------------------------------------------------------------
@@ -138,6 +146,8 @@ class Ledger:
                 arrays=self._arrays,
                 lines=tuple(self._given.values()),
                 running=self._running,
+                grants=self._grants,
+                ends=tuple(self._ends),
             )
         return self._last
 
@@ -149,6 +159,7 @@ class Ledger:
         if self._frozen:
             self._free = self._free.copy(order="F")
             self._running = self._running.copy()
+            self._grants = self._grants.copy()
             self._held = self._held.copy()
             self._arrays = self._arrays.copy()
             self._frozen = False
@@ -156,6 +167,11 @@ class Ledger:
     def _line_changed(self, key: LineKey) -> None:
         self.version += 1
         self._given.pop(key, None)
+
+    def _grant(self, gang: Running) -> None:
+        grant = grant_of(self._table, gang.demands, gang.placement)
+        self._grants[gang.id] = grant
+        take(self._free, grant)
 
     def _count(self, gang: Running, sign: int) -> None:
         """Add (1) or take (-1) the gang's part of its queue's and its array's sums."""

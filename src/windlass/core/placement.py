@@ -113,14 +113,23 @@ def seat(free: Amounts, request: Request, counts: Counts, wanted: int) -> Seats 
         return None
     if int(counts.max()) >= wanted:
         return [(_tightest(free, request, np.flatnonzero(counts >= wanted), wanted), wanted)]
-    rows = _largest_first(free, request, counts)
-    reach = counts[rows].cumsum()
-    whole = rows[: int(np.searchsorted(reach, wanted))]
-    rest = wanted - int(counts[whole].sum())
+    whole, rest = _largest(free, request, counts, wanted)
     others = counts >= rest
     others[whole] = False
     last = _tightest(free, request, np.flatnonzero(others), rest)
     return sorted([*zip(whole.tolist(), counts[whole].tolist(), strict=True), (last, rest)])
+
+
+def _largest(free: Amounts, request: Request, counts: Counts, wanted: int) -> tuple[NDArray[np.int64], int]:
+    """The rows whose counts are used up whole, and how many replicas (at least one) remain for one more node."""
+    falling = np.sort(counts)[::-1]
+    least = int(falling[np.searchsorted(falling.cumsum(), wanted)])
+    above = np.flatnonzero(counts > least)
+    missing = wanted - int(counts[above].sum())
+    equals = np.flatnonzero(counts == least)
+    taken = (missing - 1) // least
+    tightest_first = equals[_by_left_over(free, request, equals, least)] if 0 < taken < len(equals) else equals
+    return np.concatenate((above, tightest_first[:taken])), missing - taken * least
 
 
 def _tightest(free: Amounts, request: Request, rows: NDArray[np.int64], replicas: int) -> int:
@@ -134,13 +143,11 @@ def _tightest(free: Amounts, request: Request, rows: NDArray[np.int64], replicas
     return int(rows[0])
 
 
-def _largest_first(free: Amounts, request: Request, counts: Counts) -> NDArray[np.int64]:
-    """Rows with room, by how much of it, then least left over, then row."""
-    rows = np.flatnonzero(counts)
-    room = counts[rows]
+def _by_left_over(free: Amounts, request: Request, rows: NDArray[np.int64], replicas: int) -> NDArray[np.int64]:
+    """Order of rows by what is left once each took `replicas`, by the axis' order; stable, so then by row."""
     asked = dict(request)
-    left = [free[rows, column] - room * asked.get(column, 0) for column in range(free.shape[1])]
-    return rows[np.lexsort((*reversed(left), -room))]
+    left = [free[rows, column] - replicas * asked.get(column, 0) for column in range(free.shape[1])]
+    return np.lexsort(left[::-1])
 
 
 def _placement(table: NodeTable, demands: Sequence[Demand], seats: dict[str, Seats]) -> Placement:

@@ -47,6 +47,14 @@ class NodeTable:
         return {name: number for number, name in enumerate(self.axis)}
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Grant:
+    """What one gang holds on K nodes: `amounts` (int64[K, R]) of `rows` (int[K], each once)."""
+
+    rows: NDArray[np.intp]
+    amounts: Amounts
+
+
 @dataclass(frozen=True, eq=False)
 class Snapshot:
     """What `schedule` reads. `version` names it; a Plan carries the version it was made on."""
@@ -63,6 +71,10 @@ class Snapshot:
     lines: tuple[Line, ...]
     """Everything that waits, in classes of gangs that get equal answers."""
     running: Mapping[str, Running]
+    grants: Mapping[str, Grant]
+    """By id of every running gang: what it holds of `free`."""
+    ends: tuple[tuple[int, str], ...]
+    """(ends_by, id) of the running gangs that have a walltime, soonest first."""
 
     @cached_property
     def pending(self) -> tuple[Pending, ...]:

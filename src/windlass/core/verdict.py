@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from windlass.core import gates, quota
-from windlass.core.forecast import Releases, enough_free_at
+from windlass.core.forecast import enough_free_at
 from windlass.core.gang import Pending, total_of, turn_of
 from windlass.core.reasons import Reason, Verdict
 from windlass.core.shortage import capacity_verdict, never_verdict, shortage
@@ -26,10 +26,10 @@ def verdict_of(trial: Trial, gang: Pending) -> Verdict:
     return _after(_goes_first(trial, gang))
 
 
-def eta_of(trial: Trial, gang: Pending, ahead: Releases) -> int | None:
+def eta_of(trial: Trial, gang: Pending) -> int | None:
     """A time, in ms, only for a gang that holds its nodes with nobody before it: for others it would be a guess."""
     first = any(hold.first and hold.gang.id == gang.id for hold in trial.holds)
-    return enough_free_at(trial, ahead, gang) if first else None
+    return enough_free_at(trial, gang) if first else None
 
 
 def _goes_first(trial: Trial, gang: Pending) -> Pending | None:

@@ -7,7 +7,6 @@ from dataclasses import replace
 from functools import cached_property
 
 from windlass.core import gates
-from windlass.core.forecast import Releases, releases
 from windlass.core.gang import Pending
 from windlass.core.ordering import Order
 from windlass.core.reasons import Verdict
@@ -41,7 +40,7 @@ class Verdicts(Mapping[str, Verdict]):
 
     def _answer(self, first: Pending) -> tuple[Verdict, Verdict]:
         verdict = verdict_of(self._trial, first)
-        eta = eta_of(self._trial, first, self._releases)
+        eta = eta_of(self._trial, first)
         return (verdict if eta is None else replace(verdict, eta=eta)), verdict
 
     def _open_groups(self) -> list[Sequence[Pending]]:
@@ -58,10 +57,6 @@ class Verdicts(Mapping[str, Verdict]):
     @cached_property
     def _places(self) -> dict[str, tuple[int, int]]:
         return {gang.id: (n, place) for n, group in enumerate(self._groups) for place, gang in enumerate(group)}
-
-    @cached_property
-    def _releases(self) -> Releases:
-        return releases(self._trial)
 
 
 def _left_of(gangs: Sequence[Pending], started: set[str]) -> Sequence[Pending]:

@@ -1,0 +1,98 @@
+"""One more gang on 5,000 nodes × 8 GPUs with 2,000 running jobs: from its arrival to its nodes, or to its no."""
+
+import json
+import random
+import statistics
+import time
+
+from windlass.core.cluster import Node
+from windlass.core.gang import Demand, Pending, shape_of, started
+from windlass.core.ledger import Ledger
+from windlass.core.plan import Plan
+from windlass.core.queue import Queue
+from windlass.core.scheduler import schedule
+
+NODES, RUNNING, ROUNDS = 5_000, 2_000, 300
+HOUR = 3_600_000
+WHOLE = {"gpu": 8, "cpu": 96_000, "memory": 768 * 2**30}
+
+
+def main() -> None:
+    ledger = busy_cluster(random.Random(7))  # noqa: S311 - a seed, so that every run measures the same
+    free = int(ledger.snapshot().free[:, 0].sum())
+    print(f"{NODES} nodes, {RUNNING} running gangs, {free} of {NODES * 8} GPUs free")
+    gangs = {"1×4 gpu": (1, 4), "16×8 gpu": (16, 8), "40×3 gpu": (40, 3)}
+    starts = [times(ledger, count, gpus, starts=True) for count, gpus in gangs.values()]
+    for name, took in zip(gangs, starts, strict=True):
+        print(f"starts {name:10} median {statistics.median(took):.3f} ms, p99 {quantile(took, 99):.3f} ms")
+    blocked = times(ledger, 500, 8, starts=False)
+    print(f"waits  500×8 gpu  median {statistics.median(blocked):.3f} ms, p99 {quantile(blocked, 99):.3f} ms")
+    claim("decision for one more gang that starts, 5,000 nodes × 8 GPUs", max(map(statistics.median, starts)))
+    claim("decision for one more gang that waits, same cluster", statistics.median(blocked))
+
+
+def busy_cluster(chance: random.Random) -> Ledger:
+    """Gangs of 1 to 32 GPUs come and go until 2,000 run, on all but a few per cent of the GPUs."""
+    nodes = [Node(f"n{number}", WHOLE, {"zone": "ab"[number % 2]}) for number in range(NODES)]
+    ledger = Ledger(nodes, [Queue("default"), Queue("research", {"gpu": 30_000})])
+    number = 0
+    for leaving in (0.2, 0.2, 0.0):
+        while (missing := RUNNING - len(ledger.snapshot().running)) > 0:
+            for _ in range(missing):
+                number += 1
+                demands = (asking(*chance.choice([(1, 1), (1, 2), (1, 4), (4, 8), (4, 8), (4, 8), (4, 6)])),)
+                shape = shape_of("default", demands)
+                walltime = chance.randrange(HOUR, 24 * HOUR) if chance.random() < 0.8 else None
+                ledger.add_pending(Pending(f"r-{number}", number, "default", 0, number, demands, shape, walltime))
+            start(ledger, 0)
+        for job_id in list(ledger.snapshot().running):
+            if chance.random() < leaving:
+                ledger.release(job_id)
+    return ledger
+
+
+def start(ledger: Ledger, now: int) -> Plan:
+    """One turn: plan, and hold what it admits; the rest is withdrawn."""
+    snapshot = ledger.snapshot()
+    plan = schedule(snapshot, now)
+    waiting = {gang.id: gang for gang in snapshot.pending}
+    for admission in plan.admissions:
+        ledger.hold(started(waiting[admission.job_id], admission.placement, now))
+    for job_id in plan.verdicts:
+        ledger.remove_pending(job_id)
+    return plan
+
+
+def asking(replicas: int, gpus: int) -> Demand:
+    return Demand("worker", replicas, {"gpu": gpus, "cpu": 8_000 * gpus, "memory": gpus * 64 * 2**30})
+
+
+def times(ledger: Ledger, replicas: int, gpus: int, *, starts: bool) -> list[float]:
+    """Milliseconds of each round: the ledger hears of it, a snapshot, a plan, the ledger hears of that."""
+    took = []
+    for number in range(ROUNDS):
+        demands = (asking(replicas, gpus),)
+        gang = Pending(f"j-{number}", RUNNING + number, "research", 0, number, demands, shape_of("research", demands))
+        begin = time.perf_counter()
+        ledger.add_pending(gang)
+        plan = schedule(ledger.snapshot(), number)
+        for admission in plan.admissions:
+            ledger.hold(started(gang, admission.placement, number))
+        waits = dict(plan.verdicts)
+        took.append((time.perf_counter() - begin) * 1000)
+        assert bool(waits) != starts
+        ledger.remove_pending(gang.id)
+        ledger.release(gang.id)
+    return took
+
+
+def quantile(took: list[float], percent: int) -> float:
+    return sorted(took)[len(took) * percent // 100]
+
+
+def claim(what: str, measured: float) -> None:
+    print(json.dumps({"claim": what, "measured": measured, "unit": "ms", "target": 1.0}))
+
+
+if __name__ == "__main__":
+    main()
