@@ -1,4 +1,4 @@
-"""The world's time: the boot clock, which only goes forward, plus an offset that is kept for as long as the boot lasts."""
+"""The world's time: the boot clock, which only goes forward, plus an offset that is kept while the boot lasts."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Clock:
 
 
 def offset(sources: Sources, kept: Kept | None, last: int) -> Kept:
-    """The offset for this boot: the kept one, or a new one from the wall clock, but never such that time falls behind `last`."""
+    """The offset for this boot: the kept one, or a new one from the wall clock, but time never falls behind `last`."""
     boot_id = sources.boot_id()
     if kept is not None and kept.boot_id == boot_id:
         return kept

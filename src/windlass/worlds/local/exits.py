@@ -23,6 +23,10 @@ _SAID = {
     Declared.RETRY: "asked to be started again",
     Declared.FATAL: "asked not to be started again",
 }
+_CANNOT_RUN = {
+    errno.ENOEXEC: "it is no program, and no script that begins with #!",
+    errno.E2BIG: "its arguments and environment are too long",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +68,7 @@ def exit_of(who: Who, report: Mapping[str, Any], tried: Tried) -> Exit:
 
 
 def signal_name(number: int) -> str:
-    """ "SIGKILL" for 9."""
+    """The name of a signal: SIGKILL for 9."""
     try:
         return signal.Signals(number).name
     except ValueError:
@@ -78,17 +82,18 @@ def _why_not_started(number: int, step: str, tried: Tried) -> str:
         return f"could not be started: {os.strerror(number)}"
     program = tried.command[0] if tried.command else ""
     if number == errno.ENOENT:
-        if "/" in program and Path(tried.workdir, program).exists():
-            return f"cannot run {program!r}: the interpreter in its first line does not exist"
-        where = "" if "/" in program else " in PATH"
-        return f"command not found: {program!r}{where}"
+        return _not_found(program, tried.workdir)
     if number == errno.EACCES:
         return f"permission denied: {program!r} is not executable"
-    if number == errno.ENOEXEC:
-        return f"cannot run {program!r}: it is no program, and no script that begins with #!"
-    if number == errno.E2BIG:
-        return f"cannot run {program!r}: its arguments and environment are too long"
-    return f"cannot run {program!r}: {os.strerror(number)}"
+    return f"cannot run {program!r}: {_CANNOT_RUN.get(number) or os.strerror(number)}"
+
+
+def _not_found(program: str, workdir: str) -> str:
+    if "/" not in program:
+        return f"command not found: {program!r} in PATH"
+    if Path(workdir, program).exists():
+        return f"cannot run {program!r}: the interpreter in its first line does not exist"
+    return f"command not found: {program!r}"
 
 
 def _fault_of_folder(number: int) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 
 from windlass.worlds.port import WorldEvent
 
@@ -30,10 +31,8 @@ class Inbox:
     async def wait(self, seconds: float | None) -> None:
         """Until there is something, or for so long."""
         if not self._ready.is_set() and (seconds is None or seconds > 0):
-            try:
+            with suppress(TimeoutError):
                 await asyncio.wait_for(self._ready.wait(), seconds)
-            except TimeoutError:
-                pass
         self._ready.clear()
 
     def take(self) -> tuple[Sequence[WorldEvent], list[asyncio.Future[None]]]:

@@ -1,4 +1,4 @@
-"""Keeping a warden at hand: the line to it, who is at the other end, which reports were heard, and a new one when it dies."""
+"""Keeping a warden at hand: the line to it, which reports were heard from whom, and another warden when it dies."""
 
 from __future__ import annotations
 

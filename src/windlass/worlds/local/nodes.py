@@ -32,7 +32,7 @@ class LocalCluster:
 
     nodes: tuple[Node, ...]
     queues: tuple[Queue, ...] = ()
-    topology: Topology = Topology()
+    topology: Topology = field(default_factory=Topology)
     devices: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Node → the ids of its real GPUs."""
     text: str = ""

@@ -36,7 +36,7 @@ class Owners:
 
     def add(self, job_id: str, owner: str) -> None:
         """The job must not outlive this owner. The controller itself is no owner that it could see end."""
-        if int(owner.split(":")[0]) == os.getpid() and is_alive(owner):
+        if _pid(owner) == os.getpid() and is_alive(owner):
             return
         self._jobs.setdefault(owner, set()).add(job_id)
 
@@ -51,9 +51,8 @@ class Owners:
         """Watch whoever is not watched yet, in the running loop."""
         self._loop = asyncio.get_running_loop()
         for owner in [owner for owner in self._jobs if owner not in self._watched]:
-            pid = int(owner.split(":")[0])
             try:
-                descriptor = os.pidfd_open(pid)
+                descriptor = os.pidfd_open(_pid(owner))
             except OSError:
                 self._ended(owner)
                 continue
@@ -82,3 +81,7 @@ class Owners:
             if self._loop is not None and not self._loop.is_closed():
                 self._loop.remove_reader(descriptor)
             os.close(descriptor)
+
+
+def _pid(owner: str) -> int:
+    return int(owner.partition(":")[0])

@@ -28,18 +28,22 @@ class StatePaths:
 
     @property
     def lock(self) -> Path:
+        """The controller's lock; who holds it is written inside."""
         return self.root / "lock"
 
     @property
     def database(self) -> Path:
+        """Jobs, their history and their ranks."""
         return self.root / "windlass.db"
 
     @property
     def api_socket(self) -> Path:
+        """Where a controller serves the API."""
         return self.root / "api.sock"
 
     @property
     def warden_socket(self) -> Path:
+        """Where a warden listens to the controller."""
         return self.root / "warden.sock"
 
     @property
@@ -49,12 +53,15 @@ class StatePaths:
 
     @property
     def logs(self) -> Path:
+        """What all ranks printed."""
         return self.root / "logs"
 
     def job_logs(self, job_id: str) -> Path:
+        """What one job's ranks printed."""
         return self.logs / job_id
 
     def generation_logs(self, job_id: str, generation: int) -> Path:
+        """What one attempt's ranks printed: `<rank>.out`, `<rank>.err` and more, see `warden.output`."""
         return self.logs / job_id / str(generation)
 
 
@@ -90,7 +97,7 @@ def state_id(paths: StatePaths) -> str:
 
 
 def socket_address(path: Path) -> tuple[str, int | None]:
-    """An address for a socket however long its path is, and a descriptor to close once it has been bound or connected to."""
+    """An address for a socket, however long its path, and a descriptor to close once it is bound or connected to."""
     if len(os.fsencode(path)) <= _ADDRESS_LIMIT:
         return str(path), None
     folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)

@@ -1,4 +1,4 @@
-"""Reading the database: what the faces ask for. Every query uses an index and is bounded by `limit` where it could be long."""
+"""Reading the database: what the faces ask for. Queries use an index, and have a `limit` where they could be long."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import difflib
 import json
 import sqlite3
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -29,7 +29,10 @@ _NAMES_LOOKED_AT = 2_000
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One rank of one generation. `pid` None: not started yet; `code` and `signal` None: not ended, or its end was not seen."""
+    """One rank of one generation.
+
+    `pid` None: not started yet; `code` and `signal` None: not ended, or its end was not seen.
+    """
 
     job_id: str
     generation: int
@@ -55,7 +58,8 @@ class CorruptError(WorldError):
 
     def __init__(self, database: Path, what: str) -> None:
         super().__init__(
-            f"{database} is damaged ({what}); move it aside to start with an empty one: mv '{database}' '{database}.damaged'"
+            f"{database} is damaged ({what}); to start with an empty one move it aside: "
+            f"mv '{database}' '{database}.damaged'"
         )
 
 
@@ -170,15 +174,15 @@ class Records:
 
     def transitions(self, job_id: str) -> list[Transition]:
         """The job's history, oldest first."""
-        columns = "job_id, at, event, before, after, message"
-        rows = self._rows(f"SELECT {columns} FROM transitions WHERE job_id = ? ORDER BY number", (job_id,))
+        query = "SELECT job_id, at, event, before, after, message FROM transitions WHERE job_id = ? ORDER BY number"
+        rows = self._rows(query, (job_id,))
         return [Transition(*row) for row in rows]
 
     def events(self, after: int, job_ids: Collection[str] = (), limit: int = 1_000) -> list[tuple[int, Transition]]:
         """The history of some jobs (none named: of all) from event number `after` on, oldest first, with numbers."""
         columns = "number, job_id, at, event, before, after, message"
         chosen = f"job_id IN ({', '.join('?' * len(job_ids))}) AND" if job_ids else ""
-        query = f"SELECT {columns} FROM transitions WHERE {chosen} number > ? ORDER BY number LIMIT ?"
+        query = f"SELECT {columns} FROM transitions WHERE {chosen} number > ? ORDER BY number LIMIT ?"  # noqa: S608 - only `?`
         return [(row[0], Transition(*row[1:])) for row in self._rows(query, (*job_ids, after, limit))]
 
     def tasks(self, job_id: str, generation: int | None = None) -> list[Task]:
@@ -213,7 +217,8 @@ class Records:
             raise CorruptError(self._database, str(error)) from error
 
     def _tasks(self, query: str, values: Iterable[Any] = ()) -> list[Task]:
-        return [Task(*row[:6], tuple(json.loads(row[6])), *row[7:]) for row in self._rows(query, values)]
+        rows = self._rows(query, values)
+        return [replace(Task(*row), devices=tuple(json.loads(row[6]))) for row in rows]
 
     def _rows(self, query: str, values: Iterable[Any] = ()) -> list[Any]:
         try:

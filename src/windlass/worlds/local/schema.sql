@@ -32,7 +32,7 @@ CREATE TABLE environments (           -- of clients, each once
 );
 
 CREATE TABLE transitions (
-  number  INTEGER PRIMARY KEY,
+  number  INTEGER PRIMARY KEY AUTOINCREMENT,   -- what a listener has seen is named by it: never given twice
   job_id  TEXT NOT NULL,
   at      INTEGER NOT NULL,
   event   TEXT NOT NULL,

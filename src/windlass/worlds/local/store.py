@@ -1,7 +1,7 @@
 """Writing the database: SQLite in WAL mode, one transaction a turn.
 
-A turn's changes and what the world itself remembers of it (who was started, who ended, which reports of the warden it has
-heard) become durable together or not at all. Nothing here is kept in memory, so the store does not grow with the jobs.
+A turn's changes and what the world itself remembers of it (who was started, who ended, which reports of the warden it
+has heard) become durable together or not at all. Nothing is kept in memory, so the store does not grow with the jobs.
 """
 
 from __future__ import annotations
@@ -23,12 +23,14 @@ from windlass.worlds.local.records import CorruptError, Records, Task
 from windlass.worlds.port import Changes, WorldError
 
 _VERSION = 1
+_STARTED = "UPDATE tasks SET pid = ?, started = ? WHERE job_id = ? AND generation = ? AND rank = ?"
+_ENDED = "UPDATE tasks SET code = ?, signal = ?, detail = ? WHERE job_id = ? AND generation = ? AND rank = ?"
 _encode = msgspec.json.encode
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a job came from: the environment its ranks inherit (None: the controller's), and whom it must not outlive."""
+    """The environment that a job's ranks inherit (None: the controller's), and the client it must not outlive."""
 
     environment: Mapping[str, str] | None = None
     owner: str = ""
@@ -100,12 +102,12 @@ class Store(Records):
         )
         # 3. their ranks
         self._many(
-            "INSERT OR REPLACE INTO tasks (job_id, generation, rank, role, replica, node, devices) VALUES (?, ?, ?, ?, ?, ?, ?)",
+            "INSERT OR REPLACE INTO tasks (job_id, generation, rank, role, replica, node, devices)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?)",
             [(t.job_id, t.generation, t.rank, t.role, t.replica, t.node, json.dumps(t.devices)) for t in notes.tasks],
         )
-        rank = "WHERE job_id = ? AND generation = ? AND rank = ?"
-        self._many(f"UPDATE tasks SET pid = ?, started = ? {rank}", notes.started)
-        self._many(f"UPDATE tasks SET code = ?, signal = ?, detail = ? {rank}", notes.ended)
+        self._many(_STARTED, notes.started)
+        self._many(_ENDED, notes.ended)
         self._many(
             "INSERT OR REPLACE INTO verdicts (job_id, at, verdict) VALUES (?, ?, ?)",
             [(job_id, at, _encode(verdict).decode()) for job_id, (at, verdict) in notes.verdicts.items()],
@@ -138,8 +140,8 @@ class Store(Records):
             _encode(job).decode(),
         )
         self._connection.execute(
-            "INSERT INTO jobs (phase, finished_at, kept_until, status, id, number, name, array_id, user, queue, created_at, spec,"
-            " environment, owner) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            "INSERT INTO jobs (phase, finished_at, kept_until, status, id, number, name, array_id, user, queue,"
+            " created_at, spec, environment, owner) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (*changing, *fixed, environment, origin.owner or None),
         )
 
@@ -149,8 +151,10 @@ class Store(Records):
         return int(self._connection.execute("SELECT number FROM environments WHERE text = ?", (text,)).fetchone()[0])
 
     def _forget(self, job_id: str) -> None:
-        for table, column in (("jobs", "id"), ("transitions", "job_id"), ("tasks", "job_id"), ("verdicts", "job_id")):
-            self._connection.execute(f"DELETE FROM {table} WHERE {column} = ?", (job_id,))
+        self._connection.execute("DELETE FROM jobs WHERE id = ?", (job_id,))
+        self._connection.execute("DELETE FROM transitions WHERE job_id = ?", (job_id,))
+        self._connection.execute("DELETE FROM tasks WHERE job_id = ?", (job_id,))
+        self._connection.execute("DELETE FROM verdicts WHERE job_id = ?", (job_id,))
         self._connection.execute("INSERT OR IGNORE INTO outbox (job_id) VALUES (?)", (job_id,))
 
     def _many(self, statement: str, rows: Iterable[Any]) -> None:
@@ -173,7 +177,7 @@ def open_store(paths: StatePaths) -> Store:
 
 
 def move_aside(paths: StatePaths) -> Path:
-    """Put a damaged database out of the way, beside its old place. Returns where it is. Only when somebody asked for it."""
+    """Put a damaged database out of the way, because somebody asked for it. Returns where it is now."""
     number = 1
     while (target := paths.database.with_name(f"windlass.db.damaged.{number}")).exists():
         number += 1

@@ -28,10 +28,11 @@ class WardenLine:
         link.socket.setblocking(False)
 
     def fileno(self) -> int:
+        """For the event loop."""
         return self.link.socket.fileno()
 
     def send(self, message: Mapping[str, Any]) -> bool:
-        """Say it now or, if the socket is full, when `flush` is called. Returns whether something is left to be sent."""
+        """Say it now or, if the socket is full, when `flush` is called. Returns whether something is left."""
         self._unsent += json.dumps(message).encode() + b"\n"
         return self.flush()
 

@@ -22,7 +22,7 @@ PARTS = 4
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A connection to a warden, which may still be starting. `guard` is the process that was started for it, 0 if it lived already."""
+    """A connection to a warden, which may still be starting. `guard`: the process started for it, 0 if it lived."""
 
     socket: socket.socket
     guard: int = 0

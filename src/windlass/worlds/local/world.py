@@ -1,7 +1,7 @@
 """The local world: `worlds.port.World` with processes on this machine.
 
-One turn's way: the warden's reports and the faces' requests become events (`wait`); what the controller makes of them is
-written with what the world itself noted (`commit`), and only then acknowledged to the warden; then commands go out
+One turn's way: the warden's reports and the faces' requests become events (`wait`); what the controller makes of them
+is written with what the world itself noted (`commit`), and only then acknowledged to the warden; then commands go out
 (`perform`). A report that was heard but not committed comes again from the warden, a command that was committed but
 not carried out comes again from the controller.
 """
@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from windlass.core.commands import Command, Forget, Launch, Stop
-from windlass.core.events import Cancel, Event
+from windlass.core.events import Cancel
 from windlass.core.job import Job
 from windlass.core.reasons import Verdict
 from windlass.core.status import TERMINAL, JobState, Phase
@@ -31,7 +31,7 @@ from windlass.worlds.local.paths import StatePaths, prepare, state_id
 from windlass.worlds.local.store import Notes, Origin, Store, open_store
 from windlass.worlds.local.warden_line import Report
 from windlass.worlds.local.warden_start import Link, start_warden
-from windlass.worlds.port import Changes, JobArrived, JobEvent, Recovery, WorldError, WorldEvent
+from windlass.worlds.port import Changes, JobArrived, JobEvent, Recovery, WorldEvent
 
 _EARLIER = 0
 """The line of gangs that an earlier controller launched; lines of this one count from 1."""
@@ -61,7 +61,7 @@ class LocalWorld:
     """Processes on this machine, controlled from one state folder.
 
     `held`: its lock, taken here if not given. `link`: a warden started beforehand. `environment`: what ranks inherit
-    when the submission did not bring its client's. `on_trouble` hears what a person should know and no job's fate tells.
+    when the submission did not bring its client's. `on_trouble` hears what people should know and no job's fate tells.
     Raises HeldError, CorruptError, WorldError.
     """
 
@@ -168,7 +168,7 @@ class LocalWorld:
     # --- what the faces call -------------------------------------------------------------------------
 
     def reserve(self, count: int = 1) -> int:
-        """The first of `count` numbers for jobs about to be injected. Unused ones are given out again after a restart."""
+        """The first of `count` numbers for jobs about to be injected."""
         first = self._next_number
         self._next_number += count
         return first
@@ -206,7 +206,7 @@ class LocalWorld:
         return bool(self._jobs)
 
     def close(self, *, end: bool = False) -> None:
-        """Let the folder go. `end`: and end the warden with every process it keeps; else they go on without a controller."""
+        """Let the folder go. `end`: and end the warden with every process it keeps; else they go on."""
         self._owners.close()
         self._keeper.close(end=end)
         self.store.close()

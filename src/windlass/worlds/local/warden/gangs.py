@@ -1,7 +1,7 @@
 """The gangs that live here: their ranks, what those left behind, and how all of it is stopped.
 
-A process belongs to a gang because it is a rank of it, descends from one, or was one's descendant and fell to the warden
-when its own parent ended (the warden is a subreaper). The last kind is told apart by WINDLASS_JOB_ID and
+A process belongs to a gang because it is a rank of it, descends from one, or was one's descendant and fell to the
+warden when its own parent ended (the warden is a subreaper). The last kind is told apart by WINDLASS_JOB_ID and
 WINDLASS_GENERATION in its environment, by its session if it has hidden those, and else is nobody's: such a process ends
 with the first gang that ends and is older than it.
 """
@@ -59,6 +59,7 @@ class Gang:
         """Processes that have had their SIGTERM."""
 
     def alive(self) -> list[Rank]:
+        """The ranks that have not ended."""
         return [rank for rank in self.ranks if rank.pid]
 
 

@@ -1,4 +1,4 @@
-"""Start of guard and warden, and the guard itself, which does nothing but wait for the warden's end and clean up after it.
+"""Start of guard and warden, and the guard itself, which only waits for the warden's end and cleans up after it.
 
 The controller has bound the socket and listens on it already (descriptor 3), so it may speak before this program runs:
 what it says waits in the socket.
@@ -23,7 +23,7 @@ _PATIENCE = 5.0
 
 
 def main() -> None:
-    """Arguments: state folder, state id, seconds to linger ("inf": for ever), bytes of a log part, parts of a stream."""
+    """Arguments: state folder, state id, seconds to linger, bytes of a log part, parts of a stream."""
     state, state_id, linger, part_bytes, parts = sys.argv[1:]
     os.umask(0o077)
     # 1. every process of an earlier warden ends before one of ours starts

@@ -1,4 +1,4 @@
-"""Waiting for many things in one thread: file descriptors by epoll, ended children by a signal that becomes a descriptor."""
+"""Waiting for many things in one thread: descriptors by epoll, and ended children by a descriptor as well."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Keeping what a rank prints: one file a stream, in parts of equal size, with an index from time to offset.
 
-`<rank>.out` is the part being written; a full part is renamed to `<rank>.out.1`, the next to `.2` and so on, and the oldest
-is removed. Every full part has exactly the same size, so part k begins at (k - 1) × that size of the whole stream.
-Beside each part lies an index `….idx` of pairs (time in ms, offset in the part), 64-bit little-endian.
+`<rank>.out` is the part being written; a full part is renamed to `<rank>.out.1`, the next to `.2` and so on, and the
+oldest is removed. Every full part has exactly the same size, so part k begins at (k - 1) × that size of the whole
+stream. Beside each part lies an index `….idx` of pairs (time in ms, offset in the part), 64-bit little-endian.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ import errno
 import os
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass
+from contextlib import suppress
+from typing import NamedTuple
 
 INDEX_ENTRY = struct.Struct("<QQ")
-_INDEX_EVERY = 20
+INDEX_EVERY = 20
 """Milliseconds of output that share one index entry."""
 _APPEND = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
 
 
-@dataclass(frozen=True)
-class Limits:
+class Limits(NamedTuple):
     """How much of one stream is kept: `parts` parts of `part_bytes` each."""
 
     part_bytes: int = 64 << 20
@@ -81,7 +81,7 @@ class LogFile:
 
     def _note_time(self) -> None:
         now = self._now()
-        if now - self._indexed_at >= _INDEX_EVERY or self._position == 0:
+        if now - self._indexed_at >= INDEX_EVERY or self._position == 0:
             self._indexed_at = now
             if os.write(self._index, INDEX_ENTRY.pack(now, self._position)) < INDEX_ENTRY.size:
                 raise OSError(errno.ENOSPC, "half an index entry")
@@ -153,7 +153,5 @@ def highest_part(path: str) -> int:
 
 
 def _remove(path: str) -> None:
-    try:
+    with suppress(FileNotFoundError):
         os.unlink(path)
-    except FileNotFoundError:
-        pass

@@ -5,14 +5,12 @@ from __future__ import annotations
 import os
 import resource
 import signal
-from dataclasses import dataclass
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
 from . import kernel
 
 
-@dataclass(frozen=True)
-class Program:
+class Program(NamedTuple):
     """What a rank runs. No shell is involved."""
 
     argv: list[str]
@@ -21,7 +19,7 @@ class Program:
 
 
 class Nursery:
-    """What every start shares: /dev/null, the pipe by which a child says why it could not start, and the limits to restore."""
+    """What every start shares: /dev/null, the pipe by which a child says why it could not start, limits to restore."""
 
     def __init__(self) -> None:
         self.null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)

@@ -1,10 +1,10 @@
-"""What `python -I -S` is given: finds its own package without the rest of Windlass, so that its compiled form is used."""
+"""What `python -I -S` is given: it finds this package, in its compiled form, without the rest of Windlass."""
 
 import os
 import sys
 
 sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
-from warden.guard import main  # noqa: E402 - the line above makes it findable
+from warden.guard import main  # type: ignore[import-not-found]  # found by the line above
 
 main()

@@ -1,9 +1,10 @@
 """The warden's watch: obey the controller, note what ends, kill whose time is over, and end when nobody wants it.
 
 Messages from the controller, by their "do":
-- hello   linger (seconds without a controller before it ends, null: for ever), offset (ms from the boot clock to the world's time).
-          Answered by "hello" with the warden's pid and start, the gangs that are here, and by every report not acknowledged yet.
-- spawn   job, generation, logs (folder), cwd, env, ranks: [{argv, env}]. Answered by "started" (pids: [[pid, start ticks]]).
+- hello   linger (seconds without a controller before it ends, null: for ever), offset (ms from the boot clock to the
+          world's time). Answered by "hello" with the warden's pid and start and the gangs that are here, and by every
+          report that is not acknowledged yet.
+- spawn   job, generation, logs (folder), cwd, env, ranks: [{argv, env}]. Answered by "started" (pids: [[pid, ticks]]).
 - stop    job, generation, grace (ms). Answered by "gone", once.
 - ack     seq: all reports up to this one are remembered.
 - end     kill everything, and end.
