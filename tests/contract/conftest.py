@@ -1,0 +1,61 @@
+"""The worlds that the contract is checked for. Another world joins by another entry in PLACES."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import strays
+from place import Behaviour, Place
+
+from windlass.core.job import Job, Role
+from windlass.worlds.local.nodes import Machine, declared
+from windlass.worlds.local.world import LocalWorld
+from windlass.worlds.port import World
+
+
+class LocalPlace:
+    """The state folder stays, controllers come and go."""
+
+    nodes = ("n1", "n2")
+
+    def __init__(self, folder: Path) -> None:
+        self.state = folder / "state"
+        self.opened: list[LocalWorld] = []
+
+    def open(self) -> LocalWorld:
+        cluster = declared(Machine(cpu=4000, memory=2**32), 2, 2)
+        world = LocalWorld(self.state, cluster, kind="run")
+        self.opened.append(world)
+        return world
+
+    def abandon(self, world: World) -> None:
+        assert isinstance(world, LocalWorld)
+        self.opened.remove(world)
+        world.close()  # what was not committed or said is lost, as when it is killed
+
+    def job(self, behaviour: Behaviour, replicas: int = 1) -> Job:
+        commands = {
+            Behaviour.SUCCEED: ("true",),
+            Behaviour.FAIL: ("sh", "-c", "exit 3"),
+            Behaviour.RUN: ("sleep", "1000"),
+            Behaviour.STUBBORN: ("sh", "-c", "trap '' TERM; while :; do sleep 1000; done"),
+            Behaviour.UNSTARTABLE: ("/no/such/program",),
+        }
+        return Job("job", (Role(replicas=replicas, resources={"gpu": 1}, command=commands[behaviour]),), workdir="/")
+
+    def close(self) -> None:
+        for world in self.opened:
+            world.close(end=True)
+        strays.assert_none([self.state])
+
+
+PLACES: dict[str, Callable[[Path], Place]] = {"local": LocalPlace}
+
+
+@pytest.fixture(params=sorted(PLACES))
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
+    made = PLACES[request.param](tmp_path)
+    yield made
+    made.close()

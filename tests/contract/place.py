@@ -1,0 +1,88 @@
+"""What the contract's tests need of a world: how to open it, how its controller dies, and programs that behave as told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from enum import StrEnum
+from typing import Protocol, TypeVar
+
+import strays
+
+from windlass.core import lifecycle
+from windlass.core.commands import Command
+from windlass.core.events import Admit, Event, Submitted
+from windlass.core.job import Job
+from windlass.core.status import JobState, Placement
+from windlass.core.transitions import created
+from windlass.worlds.port import Changes, JobEvent, World
+
+Found = TypeVar("Found")
+
+
+class Behaviour(StrEnum):
+    SUCCEED = "ends well at once"
+    FAIL = "ends at once, with exit code 3"
+    RUN = "runs until it is asked to end"
+    STUBBORN = "runs, and ends only when it is killed"
+    UNSTARTABLE = "names a program that does not exist"
+
+
+class Place(Protocol):
+    """Where a world keeps what outlives its controller."""
+
+    nodes: Sequence[str]
+
+    def open(self) -> World:
+        """A world with a new controller; `recover` has not been called."""
+
+    def abandon(self, world: World) -> None:
+        """The controller dies without a word."""
+
+    def job(self, behaviour: Behaviour, replicas: int = 1) -> Job: ...
+
+    def close(self) -> None:
+        """The end of the test: nothing may be left running."""
+
+
+class Stagehand:
+    """A controller small enough to be read: one job, stepped through its life by hand."""
+
+    def __init__(self, world: World, state: JobState | None = None) -> None:
+        self.world = world
+        self.state = state
+        self.heard: list[Event] = []
+
+    def admit(self, job: Job, nodes: Sequence[str], job_id: str = "job-1", number: int = 1) -> Sequence[Command]:
+        """Commit the job as admitted onto these nodes, one replica each. Returns the commands, unperformed."""
+        self.state = created(job_id, number, job, self.world.now())
+        placement = Placement({job.roles[0].name: tuple(nodes)})
+        return [command for event in (Submitted(), Admit(placement)) for command in self.turn(event)]
+
+    def turn(self, *events: Event) -> Sequence[Command]:
+        """What the events make of the job, committed. Returns the commands, unperformed."""
+        assert self.state is not None
+        commands: list[Command] = []
+        for event in events:
+            self.state, more = lifecycle.step(self.state, event, self.world.now())
+            commands += more
+        self.world.commit(Changes(states=(self.state,), commands=tuple(commands)))
+        return commands
+
+    def live(self, *events: Event) -> None:
+        """A turn whose commands are performed."""
+        self.world.perform(self.turn(*events))
+
+    async def until(self, found: Callable[[list[Event]], Found]) -> Found:
+        """Wait, without committing anything, until what was heard satisfies `found`."""
+        give_up = self.world.now() + int(strays.PATIENCE * 1000)
+        while not (answer := found(self.heard)):
+            assert self.world.now() < give_up, f"heard only {self.heard}"
+            events = await self.world.wait(give_up)
+            self.heard += [event.event for event in events if isinstance(event, JobEvent)]
+        return answer
+
+    async def settle(self, quiet: int = 200) -> list[Event]:
+        """Everything heard until nothing comes any more for `quiet` ms."""
+        while events := await self.world.wait(self.world.now() + quiet):
+            self.heard += [event.event for event in events if isinstance(event, JobEvent)]
+        return self.heard

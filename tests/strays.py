@@ -1,0 +1,48 @@
+"""What a test of real processes may not leave behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from windlass import wire
+from windlass.worlds.local.warden import proc
+
+PATIENCE = 20.0
+"""Seconds after which something awaited is not coming any more; a loaded machine is slow, never that slow."""
+
+
+def of(state: Path) -> dict[int, str]:
+    """Every living process that belongs to a state folder: its ranks by their mark, its guard and warden by their command."""
+    file = state / "id"
+    marker = file.read_bytes().strip() if file.exists() else b""
+    return {pid: line for pid, line in _commands() if _belongs(pid, line, state, marker)}
+
+
+def _commands() -> Iterator[tuple[int, str]]:
+    for entry in os.listdir("/proc"):
+        if entry.isdecimal() and int(entry) != os.getpid():
+            try:
+                line = Path(f"/proc/{entry}/cmdline").read_bytes()
+            except OSError:
+                continue
+            if line:  # a zombie has none
+                yield int(entry), line.replace(b"\0", b" ").decode(errors="replace")
+
+
+def _belongs(pid: int, line: str, state: Path, marker: bytes) -> bool:
+    marked = bool(marker) and proc.environment(pid).get(wire.STATE_ID.encode()) == marker
+    return marked or ("warden/start.py" in line and f" {state} " in line)
+
+
+def assert_none(states: list[Path]) -> None:
+    """Wait for what is ending; kill and report what is not."""
+    until = time.monotonic() + PATIENCE
+    while (left := {pid: line for state in states for pid, line in of(state).items()}) and time.monotonic() < until:
+        time.sleep(0.01)
+    for pid in left:
+        os.kill(pid, signal.SIGKILL)
+    assert not left, f"processes left behind: {left}"
