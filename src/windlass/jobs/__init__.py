@@ -15,6 +15,7 @@ Public names:
 - `errors`: `JobError` (all that can be wrong with what was written; its text is for people), `job_error(source, text)`
 - `schema`: `schema() -> dict` (JSON Schema 2020-12)
 - `explain`: `explain(path) -> str` ("job.restart.user"; JobError names the nearest)
+- `reference`: `reference() -> str`, the page docs/reference/job-file.md (a test with --rewrite writes it)
 - `render`: `render(submission, "yaml" | "json") -> str`, `as_fields(submission) -> dict`
 - `names`: `is_name`, `valid_name`, `nearest`, `did_you_mean`; `durations`: `parse_duration`, `format_duration`
 """

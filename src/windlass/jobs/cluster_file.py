@@ -35,7 +35,13 @@ _NAME = named(NODE_NAME, "name", "small letters, digits, dashes and dots")
 _TAINT: Table = (
     Field("key", "The taint's key.", named(r".+", "key", "a key"), example="gpu"),
     Field("value", "The taint's value.", kinds.WORD, default='""', example="'true'"),
-    Field("effect", "What it does.", choice(("NoSchedule", "PreferNoSchedule", "NoExecute")), default="NoSchedule"),
+    Field(
+        "effect",
+        "What it does to whom it does not let pass.",
+        choice(("NoSchedule", "PreferNoSchedule", "NoExecute")),
+        default="NoSchedule",
+        example="NoExecute",
+    ),
 )
 _AMOUNTS: Table = (
     Field("gpus", "GPUs.", whole(0, 1024), default="0", example="8", also=("gpu",)),
@@ -51,7 +57,7 @@ _AMOUNTS: Table = (
     ),
 )
 _NODE: Table = (
-    Field("name", "The node's name; with count, the names are this and 1, 2, …", _NAME, example="n"),
+    Field("name", "The node's name. With count, the names are this and a number from 1 on.", _NAME, example="n"),
     Field("count", "So many equal nodes.", whole(1, MAX_CLUSTER_NODES), default="one, without a number", example="2"),
     *_AMOUNTS,
     Field("labels", "Labels that selectors match.", kinds.WORD, Shape.MAP, default="{}", example="{zone: a}"),

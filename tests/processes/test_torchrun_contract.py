@@ -1,0 +1,122 @@
+"""A script sees the same under torchrun, under Windlass's variables, and under a torchrun that they tell what to do."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from contextlib import ExitStack
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from windlass.core.job import Job, Launcher, Role
+from windlass.launch.ranks import ranks_of
+from windlass.launch.torchrun import Rendezvous, environment
+
+pytestmark = pytest.mark.skipif(
+    find_spec("torch") is None, reason="torch is not installed: pip install windlass[train]"
+)
+
+TORCHRUN = [sys.executable, "-m", "torch.distributed.run"]
+BASE = {"PATH": os.environ["PATH"], "HOME": os.environ.get("HOME", "/")}
+SAYS_ITS_ENVIRONMENT = """\
+import json, os, sys
+with open(os.path.join(sys.argv[1], os.environ["RANK"]), "w") as file:
+    json.dump(dict(os.environ), file)
+"""
+ADDS_UP_ITS_RANKS = """\
+import sys, torch, torch.distributed as dist
+dist.init_process_group("gloo")
+total = torch.tensor([dist.get_rank() + 1])
+dist.all_reduce(total)
+open(f"{sys.argv[1]}/{dist.get_rank()}", "w").write(str(total.item()))
+dist.destroy_process_group()
+"""
+ITS_OWN = {"TORCHELASTIC_ERROR_FILE", "TORCHELASTIC_SIGNALS_TO_HANDLE"}
+"""Between torchrun's agent and itself or its workers; without such an agent they have no meaning."""
+DIFFERENT = {"TORCHELASTIC_USE_AGENT_STORE", "TORCHELASTIC_RUN_ID", "MASTER_PORT"}
+"""torchrun's agent hosts the store, here rank 0 does; each run has its own id and port."""
+
+
+@pytest.fixture
+def script(tmp_path):
+    def write(text):
+        path = tmp_path / "script.py"
+        path.write_text(text)
+        return str(path)
+
+    return write
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def gang(launcher, command, **role):
+    told = Role(procs=2, resources={"cpu": 2000}, command=command, **role)
+    return Job("digits", (told,), launcher=launcher)
+
+
+def processes_of(job, port):
+    """One process for each rank, as a world would start it."""
+    for rank in ranks_of(job):
+        told = environment(
+            job, rank, job_id="digits-1", generation=1, node="n1", rendezvous=Rendezvous("127.0.0.1", port)
+        )
+        yield job.roles[0].command, told
+
+
+def run_all(processes):
+    """Start every (command, variables), wait for all; kill what is left when one fails."""
+    with ExitStack() as stack:
+        started = []
+        for command, variables in processes:
+            process = subprocess.Popen(command, env={**BASE, **variables}, stderr=subprocess.PIPE, text=True)
+            started.append(stack.enter_context(process))
+            stack.callback(process.kill)
+        for process in started:
+            _, said = process.communicate(timeout=60)
+            assert process.returncode == 0, said
+
+
+def seen_in(folder: Path):
+    """What each rank's script saw beyond the environment that all were started from."""
+    files = sorted(folder.iterdir(), key=lambda path: int(path.name))
+    return [{k: v for k, v in json.loads(file.read_text()).items() if k not in BASE} for file in files]
+
+
+def test_a_script_sees_what_it_sees_under_torchrun(script, tmp_path):
+    path = script(SAYS_ITS_ENVIRONMENT)
+    folders = {name: tmp_path / name for name in ("torchrun", "windlass", "both")}
+    for folder in folders.values():
+        folder.mkdir()
+    port = str(free_port())
+    options = ["--nnodes=2", "--nproc-per-node=2", "--role=worker", "--master-addr=127.0.0.1", f"--master-port={port}"]
+    agents = [
+        ([*TORCHRUN, *options, f"--node-rank={node}", path, str(folders["torchrun"])], {"OMP_NUM_THREADS": "1"})
+        for node in range(2)
+    ]
+    plain = gang(Launcher.PLAIN, (sys.executable, path, str(folders["windlass"])), replicas=2)
+    both = gang(Launcher.TORCHRUN, (*TORCHRUN, path, str(folders["both"])), replicas=2)
+    run_all([*agents, *processes_of(plain, free_port()), *processes_of(both, free_port())])
+
+    reference, ours, told = (seen_in(folders[name]) for name in ("torchrun", "windlass", "both"))
+    assert [rank["RANK"] for rank in ours] == ["0", "1", "2", "3"]
+    for expected, alone, beneath in zip(reference, ours, told, strict=True):
+        names = expected.keys() - ITS_OWN
+        assert names <= alone.keys()
+        same = names - DIFFERENT
+        assert {name: alone[name] for name in same} == {name: expected[name] for name in same}
+        assert {name: beneath[name] for name in same} == {name: expected[name] for name in same}
+
+
+def test_ranks_find_each_other_without_an_agent(script, tmp_path):
+    results = tmp_path / "results"
+    results.mkdir()
+    job = gang(Launcher.PLAIN, (sys.executable, script(ADDS_UP_ITS_RANKS), str(results)))
+    run_all(processes_of(job, free_port()))
+    assert [(results / str(rank)).read_text() for rank in range(2)] == ["3", "3"]

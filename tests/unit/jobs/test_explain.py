@@ -1,0 +1,84 @@
+"""What people and editors are told about the fields, all from one table."""
+
+from pathlib import Path
+
+import pytest
+
+from windlass.jobs.cluster_file import CLUSTER
+from windlass.jobs.errors import JobError
+from windlass.jobs.explain import explain
+from windlass.jobs.fields import JOB, walk
+from windlass.jobs.job_file import loads
+from windlass.jobs.reference import reference
+from windlass.jobs.render import render
+from windlass.jobs.schema import DIALECT, schema
+
+PAGE = Path(__file__).parents[3] / "docs/reference/job-file.md"
+
+
+def test_a_field_is_explained():
+    assert explain("job.gpus") == (
+        "job.gpus  <whole number from 0 to 1024>\n\n"
+        "GPUs of each node (replica).\n\n"
+        "DEFAULT  0\n"
+        "EXAMPLE  gpus: 4\n"
+        "OPTION   -G, --gpus\n"
+    )
+
+
+def test_a_field_with_fields_lists_them():
+    assert "  backoff_max           <duration>" in explain("restart").splitlines()
+    assert "  replicas     <whole number from 1 to 100000>" in explain("roles.ps").splitlines()
+
+
+def test_every_field_can_be_explained():
+    for path, field in walk(JOB):
+        assert explain(f"job.{path}").startswith(f"job.{path}  <")
+        assert f"  {field.name} " in explain(path.rpartition(".")[0])
+
+
+def test_the_name_of_a_role_may_stand_in_a_path():
+    assert explain("roles.ps.gpus").startswith("job.roles.ps.gpus  <")
+
+
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        ("job.gpu", "job: has no field 'gpu'; did you mean 'gpus'?"),
+        ("job.restart.usr", "job.restart: has no field 'usr'; did you mean 'user'?"),
+        ("nodes.x", "job.nodes: has no fields of its own, so no 'x'"),
+    ],
+)
+def test_an_unknown_field_gets_the_nearest(path, said):
+    with pytest.raises(JobError) as error:
+        explain(path)
+    assert str(error.value) == said
+
+
+def test_every_field_has_a_sentence_and_an_example():
+    for path, field in [*walk(JOB), *walk(CLUSTER)]:
+        assert field.help.endswith("."), path
+        assert field.example, path
+
+
+def test_every_option_belongs_to_one_field():
+    flags = [flag for field in JOB for flag in field.flags]
+    assert len(flags) == len(set(flags))
+
+
+def test_the_schema_describes_every_field():
+    assert schema()["$schema"] == DIALECT
+    assert list(schema()["properties"]) == [field.name for field in JOB]
+    for field in JOB:
+        assert schema()["properties"][field.name]["description"].startswith(field.help)
+
+
+def test_the_reference_is_the_tables(request):
+    if request.config.getoption("--rewrite"):
+        PAGE.write_text(reference(), encoding="utf-8")
+    assert PAGE.read_text(encoding="utf-8") == reference(), "run this test with --rewrite"
+
+
+def test_render_fills_in_every_default():
+    (submission,) = loads("command: python train.py\nworkdir: /work\ngpus: 2\n")
+    assert render(submission) == (Path(__file__).parent / "rendered.yaml").read_text(encoding="utf-8")
