@@ -53,19 +53,22 @@ def _rank(gang: Gang, rank: Rank, nodes: Mapping[str, Node], inherited: Mapping[
         node=node,
         rendezvous=Rendezvous(_LOOPBACK, gang.port),
         devices=gang.devices.get((rank.role, rank.replica), ()),
-        cpu_share=_cpu_share(gang, role, nodes[node]) if node in nodes else 1000,
+        cpu_share=cpu_share(gang.nodes, role, nodes[node]) if node in nodes else 1000,
         inherited=inherited,
     )
     return {"argv": list(role.command), "env": variables}
 
 
-def _cpu_share(gang: Gang, role: Role, node: Node) -> int:
-    """Milli-cores of a node that fall to one replica: by its share of the devices, else by heads."""
+def cpu_share(placed: Mapping[str, tuple[str, ...]], role: Role, node: Node) -> int:
+    """Milli-cores of a node that fall to one replica: by its share of the devices, else by heads.
+
+    `placed`: role → node names by replica.
+    """
     cpu, gpus = node.capacity.get(CPU, 1000), node.capacity.get(GPU, 0)
     wanted = role.resources.get(GPU, 0)
     if gpus and wanted:
         return cpu * min(wanted, gpus) // gpus
-    heads = Counter(name for names in gang.nodes.values() for name in names)
+    heads = Counter(name for names in placed.values() for name in names)
     return cpu // heads[node.name]
 
 

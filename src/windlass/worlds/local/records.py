@@ -166,6 +166,10 @@ class Records:
                 values.append(value)  # type: ignore[arg-type]  # a list of parameters holds both
         return self._states(f"{_STATE} WHERE {' AND '.join(tests)} ORDER BY finished_at DESC LIMIT ?", (*values, limit))
 
+    def owners(self) -> dict[str, str]:
+        """Jobs that have not ended and must not outlive their client, with that client."""
+        return dict(self._rows("SELECT id, owner FROM jobs WHERE owner IS NOT NULL AND finished_at IS NULL"))
+
     def count(self) -> int:
         """Jobs on record."""
         return int(self._rows("SELECT count(*) FROM jobs")[0][0])

@@ -64,10 +64,6 @@ class Store(Records):
         """Forgotten jobs whose logs may still be there."""
         return [row[0] for row in self._rows("SELECT job_id FROM outbox")]
 
-    def owners(self) -> dict[str, str]:
-        """Jobs that have not ended and must not outlive their client, with that client."""
-        return dict(self._rows("SELECT id, owner FROM jobs WHERE owner IS NOT NULL AND finished_at IS NULL"))
-
     def last_time(self) -> int:
         """The latest moment on record, in ms."""
         rows = self._rows("SELECT at FROM transitions ORDER BY number DESC LIMIT 1")
