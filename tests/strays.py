@@ -16,21 +16,21 @@ PATIENCE = 20.0
 
 
 def of(state: Path) -> dict[int, str]:
-    """Every living process that belongs to a state folder: its ranks by their mark, its guard and warden by their command."""
+    """Every living process of a state folder: its ranks by their mark, its guard and warden by their command."""
     file = state / "id"
     marker = file.read_bytes().strip() if file.exists() else b""
     return {pid: line for pid, line in _commands() if _belongs(pid, line, state, marker)}
 
 
 def _commands() -> Iterator[tuple[int, str]]:
-    for entry in os.listdir("/proc"):
-        if entry.isdecimal() and int(entry) != os.getpid():
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdecimal() and int(entry.name) != os.getpid():
             try:
-                line = Path(f"/proc/{entry}/cmdline").read_bytes()
+                line = (entry / "cmdline").read_bytes()
             except OSError:
                 continue
             if line:  # a zombie has none
-                yield int(entry), line.replace(b"\0", b" ").decode(errors="replace")
+                yield int(entry.name), line.replace(b"\0", b" ").decode(errors="replace")
 
 
 def _belongs(pid: int, line: str, state: Path, marker: bytes) -> bool:

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-import strays
 from place import Behaviour, Place
 
+import strays
 from windlass.core.job import Job, Role
 from windlass.worlds.local.nodes import Machine, declared
 from windlass.worlds.local.world import LocalWorld

@@ -1,4 +1,4 @@
-"""What the contract's tests need of a world: how to open it, how its controller dies, and programs that behave as told."""
+"""What the contract's tests need of a world: to open it, to let its controller die, and programs that behave as told."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from enum import StrEnum
 from typing import Protocol, TypeVar
 
 import strays
-
 from windlass.core import lifecycle
 from windlass.core.commands import Command
 from windlass.core.events import Admit, Event, Submitted

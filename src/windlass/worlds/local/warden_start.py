@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import sys
 from dataclasses import dataclass
@@ -14,6 +15,8 @@ from windlass.worlds.port import WorldError
 
 _PROGRAM = Path(__file__).parent / "warden" / "start.py"
 _LISTENER = 3
+_RESETTABLE = signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}
+"""What a controller's parents had it ignore (nohup ignores SIGHUP) is no business of the ranks."""
 _LINGER_OF_A_RUN = "2"
 
 PART_BYTES = 64 << 20
@@ -82,7 +85,7 @@ def _spawn(paths: StatePaths, listener: int, arguments: list[str]) -> int:
     try:
         return os.posix_spawn(
             sys.executable,
-            [sys.executable, "-I", "-S", str(_PROGRAM), *arguments],
+            [sys.executable, "-I", "-S", "-X", "utf8", str(_PROGRAM), *arguments],
             environment,
             file_actions=[
                 (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDWR, 0),
@@ -92,6 +95,7 @@ def _spawn(paths: StatePaths, listener: int, arguments: list[str]) -> int:
             ],
             setsid=True,
             setsigmask=(),
+            setsigdef=_RESETTABLE,
         )
     finally:
         os.close(log)

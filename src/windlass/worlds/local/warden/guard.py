@@ -26,6 +26,7 @@ def main() -> None:
     """Arguments: state folder, state id, seconds to linger, bytes of a log part, parts of a stream."""
     state, state_id, linger, part_bytes, parts = sys.argv[1:]
     os.umask(0o077)
+    os.closerange(_LISTENER + 1, os.sysconf("SC_OPEN_MAX"))  # what the controller's own parents left open
     # 1. every process of an earlier warden ends before one of ours starts
     lock = _succeed(f"{state}/warden.lock")
     sweep.kill_marked(b"WINDLASS_STATE_ID=" + os.fsencode(state_id))
