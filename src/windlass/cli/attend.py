@@ -1,0 +1,207 @@
+"""Following jobs to their end: events, ranks' lines, Ctrl-C, and controllers that come and go."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+from windlass.cli import narrate
+from windlass.cli.exit_codes import ExitCode
+from windlass.cli.handing import facts
+from windlass.cli.screen import Screen
+from windlass.cli.tail import Tail
+from windlass.jobs.submission import Submission
+from windlass.server.attach import LOST, Connection, find
+from windlass.server.errors import ApiError, Code
+from windlass.worlds.local.owners import describe
+from windlass.worlds.local.paths import StatePaths
+
+Json = dict[str, Any]
+_QUICK, _SLOW = 0.02, 0.2
+"""Seconds between two looks at the logs: while something comes, and when nothing has for a while."""
+_SIGNALS = (signal.SIGINT, signal.SIGHUP, signal.SIGTERM)
+
+
+class Interrupts:
+    """Counts Ctrl-C, a lost terminal and SIGTERM instead of dying of them."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.names: list[str] = []
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> Self:
+        self._before = {number: signal.signal(number, self._came) for number in _SIGNALS}
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _came(self, number: int, _frame: object) -> None:
+        self.count += 1
+        self.names.append("Ctrl-C" if number == signal.SIGINT else signal.Signals(number).name)
+
+
+class Attendance:
+    """One foreground `run`. `reach` finds or becomes the controller, again when it has gone."""
+
+    def __init__(self, state: Path, screen: Screen, reach: Callable[..., Connection]) -> None:
+        self._paths = StatePaths(state)
+        self._screen = screen
+        self._reach = reach
+        self.connection: Connection = reach()
+        self._heeded = 0
+        self._after = 0
+        self._generation: dict[str, int] = {}
+        self._nodes: dict[str, dict[tuple[int, int], str]] = {}
+        self._tails: dict[str, Tail] = {}
+        self._ended: dict[str, Json] = {}
+
+    def run(self, handed: Sequence[Submission], interrupts: Interrupts) -> int:
+        """Hand jobs in, and follow them to their end. Returns the exit code."""
+        names = ",".join(self._hand_in(handed))
+        while True:
+            try:
+                return self._until_end(names, interrupts)
+            except ApiError as error:
+                if error.code not in LOST:
+                    raise
+            if not self._find_again(names, interrupts):
+                return self._detach(names)
+
+    def close(self) -> None:
+        """Leave the controller, or leave as the controller."""
+        self.connection.close()
+
+    @property
+    def _outlives_us(self) -> bool:
+        return self.connection.kind == "up"
+
+    def _hand_in(self, handed: Sequence[Submission]) -> list[str]:
+        """Once, however often the controller goes while it is asked."""
+        given = facts()
+        again = False
+        while True:
+            given["owner"] = "" if self._outlives_us else describe(os.getpid())
+            try:
+                return self.connection.submit(handed, **given, again=again)
+            except ApiError as error:
+                if error.code not in LOST:
+                    raise
+            again = True
+            self._reach_again()
+
+    def _reach_again(self) -> None:
+        self.connection.close()
+        self.connection = self._reach(succeeded=self.connection.succeeded)
+
+    def _until_end(self, names: str, interrupts: Interrupts) -> int:
+        stream = self.connection.follow(names, self._after)
+        try:
+            pause = _QUICK
+            while True:
+                events = stream.poll(pause)
+                self._after = stream.after
+                for event in events:
+                    self._take(event)
+                pause = _QUICK if self._show_lines() or events else min(pause * 1.5, _SLOW)
+                if any(event["type"] == "all ended" for event in events):
+                    return self._finish()
+                if interrupts.count > self._heeded and self._heed(names, interrupts):
+                    return self._detach(names)
+        finally:
+            stream.close()
+
+    # --- events ------------------------------------------------------------------------------------
+
+    def _take(self, event: Json) -> None:
+        match event["type"]:
+            case "verdict":
+                self._screen.state(narrate.waiting(event["job"]))
+            case "transition":
+                self._tell(event)
+            case "end":
+                job = event["job"]
+                self._ended[job["id"]] = job
+
+    def _tell(self, event: Json) -> None:
+        job_id, after = event["job_id"], event["after"]
+        if after == "Admitted" and event["before"] != "Admitted":
+            story = self.connection.job(job_id)
+            self._generation[job_id] = story["status"]["generation"]
+            self._nodes[job_id] = {(task["generation"], task["rank"]): task["node"] for task in story["tasks"]}
+            self._tails.setdefault(job_id, Tail(self._paths, job_id))
+            for line in narrate.admitted(story, event):
+                self._screen.say(line)
+        elif after == "Restarting" and event["before"] != "Restarting":
+            self._show_lines()
+            self._screen.say(narrate.restarting(job_id, self._generation.get(job_id, 1), event["message"]))
+        elif after == "Suspended":
+            self._screen.state(f"job {job_id} is suspended: {event['message']}")
+
+    def _finish(self) -> int:
+        for job_id, job in sorted(self._ended.items(), key=lambda item: item[1]["number"]):
+            tail = self._tails.pop(job_id, None)
+            for line in tail.finish() if tail else ():
+                self._screen.rank(line, self._nodes.get(job_id, {}), self._label(job_id))
+            self._screen.flush()
+            for text in narrate.summary(job, str(self._paths.job_logs(job_id))):
+                self._screen.say(text)
+        return narrate.result(self._ended.values())
+
+    def _show_lines(self) -> bool:
+        came = False
+        for job_id, tail in self._tails.items():
+            for line in tail.poll():
+                came = True
+                self._screen.rank(line, self._nodes.get(job_id, {}), self._label(job_id))
+        if came:
+            self._screen.flush()
+        return came
+
+    def _label(self, job_id: str) -> str:
+        return job_id if len(self._tails) > 1 else ""
+
+    # --- people, and controllers that go -------------------------------------------------------------
+
+    def _heed(self, names: str, interrupts: Interrupts) -> bool:
+        """What Ctrl-C means: True to leave the job to its daemon."""
+        first, self._heeded = self._heeded == 0, interrupts.count
+        if self._outlives_us:
+            return True
+        by = interrupts.names[-1]
+        what = "cancelling {}; once more kills it at once" if first else "killing {}"
+        self._screen.say(f"{by}: {what.format(names)}")
+        for name in names.split(","):
+            try:
+                self.connection.act("cancel", name, by=by, now=not first)
+            except ApiError as error:
+                if error.code is not Code.WRONG_STATE:  # it has just ended by itself
+                    raise
+        return False
+
+    def _detach(self, names: str) -> int:
+        self._screen.say(f"left {names}, which goes on; its end is not waited for")
+        for name in names.split(","):
+            self._screen.say(f"  follow it: windlass logs -f {name}    end it: windlass cancel {name}")
+        return ExitCode.CANCELLED
+
+    def _find_again(self, names: str, interrupts: Interrupts) -> bool:
+        """Whoever controls the folder next. A daemon's jobs wait for the next daemon; False if nobody wants to wait."""
+        if not self._outlives_us:
+            self._reach_again()
+            return True
+        self.connection.close()
+        self._screen.say(f"the daemon has gone; {names} goes on without it. Start it again with: windlass up -d")
+        while interrupts.count == self._heeded:
+            if client := find(self._paths.root):
+                self._screen.say("the daemon is back")
+                self.connection = client
+                return True
+            time.sleep(_SLOW)
+        return False

@@ -1,0 +1,93 @@
+"""Where `windlass` starts: find the verb, load its family, turn every error into one line and an exit code."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from typing import Any
+
+os.environ.setdefault("TYPER_USE_RICH", "0")  # read when typer is imported: help and errors are plain text
+
+import typer
+from typer.core import TyperGroup
+
+from windlass.cli.exit_codes import ExitCode
+from windlass.cli.verbs import FAMILIES
+
+_OPTIONS_ARE_OURS = {"help_option_names": ["-h", "--help"]}
+
+
+class _Verbs(TyperGroup):
+    """The group of all verbs; each is loaded when it is asked for."""
+
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - the base class's signature
+        return list(FAMILIES)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002
+        if cmd_name not in FAMILIES:
+            return None
+        return _load(cmd_name)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002
+        with formatter.section("Verbs"):
+            formatter.write_dl([(verb, text) for verb, (_, text) in FAMILIES.items()])
+
+
+def _load(verb: str) -> Any:
+    family, text = FAMILIES[verb]
+    app = typer.Typer(add_completion=False, rich_markup_mode=None, context_settings=_OPTIONS_ARE_OURS)
+    function: Callable[..., Any] = getattr(import_module(f"windlass.cli.{family}"), verb)
+    app.command(verb, short_help=text)(function)
+    return typer.main.get_command(app)
+
+
+def _root() -> Any:
+    app = typer.Typer(
+        cls=_Verbs,
+        name="windlass",
+        help="Gang-scheduled, fault-tolerant distributed training. `windlass VERB --help` says what a verb takes.",
+        add_completion=False,
+        rich_markup_mode=None,
+        no_args_is_help=True,
+        context_settings=_OPTIONS_ARE_OURS,
+    )
+    app.callback()(_no_verb)
+    return typer.main.get_command(app)
+
+
+def _no_verb() -> None:
+    """Run distributed training: one gang, whole or not at all."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one verb. Returns its exit code; nothing is raised."""
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]  # names may hold any bytes
+    try:
+        code = _root().main(args=arguments, prog_name="windlass", standalone_mode=False)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        return _reader_left()
+    except KeyboardInterrupt:
+        return ExitCode.CANCELLED
+    except Exception as trouble:  # noqa: BLE001 - the last net: no traceback reaches a person
+        return _tell(trouble)
+    return code if isinstance(code, int) else ExitCode.OK
+
+
+def _reader_left() -> int:
+    """`windlass queue | head -1`: nobody reads on, which is no error; Python must not flush into it at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 128 + signal.SIGPIPE
+
+
+def _tell(trouble: Exception) -> int:
+    """One error, its fix, and the exit code."""
+    from windlass.cli.failures import explain  # noqa: PLC0415 - only when something is wrong
+
+    text, code = explain(trouble)
+    print(text if text.startswith("Usage:") else f"windlass: {text}", file=sys.stderr)
+    return code

@@ -1,0 +1,72 @@
+"""Handing jobs in: from the command line's words to what the API takes."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import sys
+import uuid
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from windlass.cli.failures import UsageError
+from windlass.jobs.options import RunOptions, from_options
+from windlass.jobs.submission import Submission
+
+_JOB_FILES = (".yaml", ".yml")
+
+
+def user() -> str:
+    """Whose jobs these are."""
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        return str(os.getuid())
+
+
+def submissions(options: RunOptions, words: Sequence[str], file: str | None) -> list[Submission]:
+    """The jobs of a command line: a file's (`-f`, or named by its first word), or one from a command."""
+    if file is None and words and words[0].endswith(_JOB_FILES):
+        file, words = words[0], words[1:]
+    command = runnable(words)
+    if file is not None:
+        from windlass.jobs.job_file import load  # noqa: PLC0415 - loads the YAML parser
+
+        return load(file, options, command, cwd=_here(), user=user())
+    if not command:
+        raise UsageError("nothing to run\nwrite a command (windlass run -N 2 -- python train.py) or a file (job.yaml)")
+    return [from_options(options, command, cwd=_here(), user=user())]
+
+
+def runnable(words: Sequence[str]) -> tuple[str, ...]:
+    """The command; a Python script alone gets its interpreter: the one on PATH, which is the user's."""
+    if words and words[0].endswith(".py") and not os.access(words[0], os.X_OK):
+        return (shutil.which("python") or shutil.which("python3") or sys.executable, *words)
+    return tuple(words)
+
+
+def _here() -> str:
+    try:
+        return str(Path.cwd())
+    except FileNotFoundError:
+        raise UsageError("the current folder does not exist any more\nchange to one that does") from None
+
+
+def facts() -> dict[str, Any]:
+    """What goes with a submission: the environment its ranks inherit, and its own key."""
+    return {"environment": _environment(), "key": uuid.uuid4().hex}
+
+
+def _environment() -> dict[str, str]:
+    """This process's environment, as far as it is text."""
+    return {name: value for name, value in os.environ.items() if name.isprintable() and _is_text(value)}
+
+
+def _is_text(value: str) -> bool:
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -1,0 +1,67 @@
+"""A job's events as the lines a person reads. Pure: what came in, what to say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from windlass.cli.exit_codes import ExitCode
+from windlass.cli.words import several, shortened, span
+
+Json = dict[str, Any]
+
+
+def waiting(job: Json) -> str:
+    """How a job in the queue stands."""
+    place = f" (position {job['position']})" if job["position"] else ""
+    return f"job {job['id']} waits{place}: {job['reason']}: {job['message']}"
+
+
+def admitted(story: Json, transition: Json) -> list[str]:
+    """It has nodes: where, how long that took, and what its ranks are told."""
+    generation = story["status"]["generation"]
+    nodes = shortened(story["nodes"]) or "no node"
+    if generation > 1:
+        return [f"job {story['id']} starts again on {nodes} (generation {generation})"]
+    waited = transition["at"] - story["created_at"]
+    head = f"job {story['id']} admitted in {span(waited)} on {nodes} (generation {generation})"
+    return [head, *(f"  {line}" for line in story["surroundings"])]
+
+
+def restarting(job_id: str, generation: int, message: str) -> str:
+    """A generation was lost: why, and what comes."""
+    return f"job {job_id} lost generation {generation}: {message}; the gang starts again whole"
+
+
+def summary(job: Json, logs: str) -> list[str]:
+    """The end: the result, the waits and runs, and where the logs are."""
+    ended = job["finished_at"]
+    began = job["started_at"]
+    waited = (began if began is not None else ended) - job["created_at"]
+    ran = "never ran" if began is None else f"ran {span(ended - began)}"
+    attempts = several(job["attempts"], "attempt")
+    cause = "" if job["phase"] == "Succeeded" else f" ({_cause(job)})"
+    return [
+        f"job {job['id']} {job['phase'].lower()}{cause}: waited {span(waited)}, {ran}, {attempts}",
+        *([f"logs: {logs}  (windlass logs {job['id']})"] if job["attempts"] else []),
+    ]
+
+
+def _cause(job: Json) -> str:
+    return f"{job['reason']}: {job['message']}" if job["message"] else str(job["reason"])
+
+
+def result(jobs: Iterable[Json]) -> int:
+    """The exit code of a run: of the first job that did not succeed, else 0."""
+    return next((code for code in map(_result, jobs) if code), ExitCode.OK)
+
+
+def _result(job: Json) -> int:
+    if job["phase"] == "Succeeded":
+        return ExitCode.OK
+    if job["reason"] == "Cancelled":
+        return ExitCode.CANCELLED
+    if job["reason"] == "Misconfigured":
+        return ExitCode.REFUSED
+    code = job["exit_code"]
+    return code if isinstance(code, int) and 0 < code < 256 else ExitCode.FAILED

@@ -1,0 +1,55 @@
+"""The options that describe a job, for every verb that takes one: made from the table of fields that files have."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from dataclasses import fields
+from typing import Annotated, Any, TypeAlias, get_type_hints
+
+import typer
+
+from windlass.jobs.options import RunOptions, flags_of, help_of
+
+Verb: TypeAlias = Callable[..., int]
+_HINTS = get_type_hints(RunOptions)
+_MANY = {name for name, hint in _HINTS.items() if hint == tuple[str, ...]}
+
+
+def takes_job_options(verb: Verb) -> Verb:
+    """Give `verb`, whose first parameter is a RunOptions, one option for each of its fields."""
+    own = list(inspect.signature(verb, eval_str=True).parameters.values())[1:]
+
+    @functools.wraps(verb)
+    def with_options(**given: Any) -> int:
+        described = {field.name: given.pop(field.name) for field in fields(RunOptions)}
+        values: dict[str, Any] = {name: value for name, value in described.items() if value is not None}
+        for name in values.keys() & _MANY:
+            values[name] = tuple(values[name])
+        return verb(RunOptions(**values), **given)
+
+    parameters = [*(_positional(own)), *(_option(field.name) for field in fields(RunOptions)), *(_named(own))]
+    del with_options.__wrapped__  # or the signature would be read from the verb
+    with_options.__signature__ = inspect.Signature(parameters, return_annotation=int)  # type: ignore[attr-defined]
+    with_options.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return with_options
+
+
+def _option(name: str) -> inspect.Parameter:
+    annotation: Any = list[str] | None if name in _MANY else _HINTS[name]
+    option = typer.Option(*flags_of(name), help=help_of(name), show_default=False)
+    kind = inspect.Parameter.KEYWORD_ONLY
+    return inspect.Parameter(name, kind, default=None, annotation=Annotated[annotation, option])
+
+
+def _is_positional(parameter: inspect.Parameter) -> bool:
+    return isinstance(parameter.annotation.__metadata__[0], typer.models.ArgumentInfo)
+
+
+def _positional(parameters: list[inspect.Parameter]) -> list[inspect.Parameter]:
+    return [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in parameters if _is_positional(p)]
+
+
+def _named(parameters: list[inspect.Parameter]) -> list[inspect.Parameter]:
+    return [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in parameters if not _is_positional(p)]

@@ -1,0 +1,62 @@
+"""`windlass run`: hand a job in and follow it to its end."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from windlass.cli.attend import Attendance, Interrupts
+from windlass.cli.exit_codes import ExitCode
+from windlass.cli.handing import facts, submissions
+from windlass.cli.options import takes_job_options
+from windlass.cli.place import NoColorOption, StateOption, state_folder
+from windlass.cli.screen import Screen
+from windlass.jobs.options import RunOptions
+from windlass.server.attach import daemon_of, differs, find_or_become
+from windlass.server.wanted import Wanted
+
+Words = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[--] COMMAND… | JOB.yaml", help="What every rank runs, or a job file.", show_default=False),
+]
+FileOption = Annotated[str | None, typer.Option("-f", "--file", metavar="JOB.yaml", help="A job file; - is stdin.")]
+_CLUSTER = "Without a daemon: "
+NodesOption = Annotated[int | None, typer.Option("--local-nodes", min=1, help=f"{_CLUSTER}so many nodes.")]
+GpusOption = Annotated[int | None, typer.Option("--local-gpus", min=0, help=f"{_CLUSTER}GPUs (or slots) of each.")]
+ClusterOption = Annotated[Path | None, typer.Option("--cluster", help=f"{_CLUSTER}nodes and queues from a file.")]
+
+
+@takes_job_options
+def run(
+    options: RunOptions,
+    words: Words = None,
+    file: FileOption = None,
+    detach: Annotated[bool, typer.Option("--detach", help="Do not wait for the end (needs a daemon).")] = False,
+    local_nodes: NodesOption = None,
+    local_gpus: GpusOption = None,
+    cluster: ClusterOption = None,
+    state: StateOption = None,
+    no_color: NoColorOption = False,
+) -> int:
+    """Run a job and follow it to its end; exits as the job does.
+
+    Uses the daemon if one runs, and needs none. Ctrl-C leaves the job to the daemon; without one it cancels the job.
+    Options go before --, the command after it: windlass run -N 2 -G 2 -- python train.py --lr 0.1
+    """
+    folder = state_folder(state)
+    handed = submissions(options, words or [], file)
+    if detach:
+        print(*daemon_of(folder).submit(handed, **facts()), sep="\n")
+        return ExitCode.OK
+    screen = Screen(no_color=no_color)
+    wanted = Wanted(local_nodes, local_gpus, cluster)
+    with Interrupts() as interrupts, contextlib.closing(screen):
+        attendance = Attendance(folder, screen, functools.partial(find_or_become, folder, wanted, screen.say))
+        with contextlib.closing(attendance):
+            if ignored := differs(attendance.connection, wanted):
+                screen.say(ignored)
+            return attendance.run(handed, interrupts)

@@ -1,0 +1,87 @@
+"""Where a verb that follows something writes: ranks' lines, Windlass's own, and one line that is updated in place."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Mapping
+from typing import TextIO
+
+from windlass.worlds.local.logs import Line
+
+_COLOURS = (36, 33, 35, 32, 34, 31, 96, 93, 95, 92, 94, 91)
+"""Of ranks, in turn: SGR foreground codes."""
+_CLEAR_LINE = "\r\x1b[K"
+
+
+class Screen:
+    """Ranks' stdout goes to stdout, everything else to stderr. A terminal that has gone away is no error."""
+
+    def __init__(self, *, no_color: bool) -> None:
+        minds = no_color or bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"
+        self._paints = {stream: stream.isatty() and not minds for stream in (sys.stdout, sys.stderr)}
+        self._in_place = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+        self._standing = ""
+        self._last = ""
+
+    def say(self, text: str) -> None:
+        """A line of Windlass's own."""
+        self._clear()
+        self._write(sys.stderr, f"{text}\n")
+
+    def state(self, text: str) -> None:
+        """How things stand: replaces the last such line on a terminal, a line for each change elsewhere."""
+        if text == self._last:
+            return
+        self._last = text
+        if not self._in_place:
+            self._write(sys.stderr, f"{text}\n")
+            return
+        self._standing = text
+        width = _columns()
+        self._write(sys.stderr, _CLEAR_LINE + (text if len(text) < width else text[: width - 2] + "…"))
+
+    def rank(self, line: Line, nodes: Mapping[tuple[int, int], str], job: str = "") -> None:
+        """A line of a rank, with who printed it: "[r0 n1] …". `nodes`: by (generation, rank)."""
+        self._clear()
+        stream = sys.stdout if line.file.stream == "out" else sys.stderr
+        words = (job, f"r{line.file.rank}", nodes.get((line.file.generation, line.file.rank), ""))
+        who = f"[{' '.join(word for word in words if word)}]"
+        if self._paints[stream]:
+            who = f"\x1b[{_COLOURS[line.file.rank % len(_COLOURS)]}m{who}\x1b[0m"
+        self._write(stream, f"{who} {line.text}\n")
+
+    def close(self) -> None:
+        """Leave nothing half written."""
+        self._clear()
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(OSError):
+                stream.flush()
+
+    def flush(self) -> None:
+        """Let stdout be seen now."""
+        with contextlib.suppress(OSError):
+            sys.stdout.flush()
+
+    def _clear(self) -> None:
+        if self._standing:
+            self._write(sys.stderr, _CLEAR_LINE)
+            self._standing = ""
+
+    def _write(self, stream: TextIO, text: str) -> None:
+        try:
+            stream.write(text)
+            if stream is sys.stderr:
+                stream.flush()
+        except BrokenPipeError:
+            raise
+        except OSError:  # EIO: the terminal has gone
+            return
+
+
+def _columns() -> int:
+    try:
+        return os.get_terminal_size(sys.stderr.fileno()).columns
+    except OSError:
+        return 80

@@ -1,0 +1,30 @@
+"""Every verb, its one line, and the module that holds it. Loading this loads none of them."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+
+FAMILIES = MappingProxyType(
+    {
+        "run": ("run", "Run a job and follow it to its end"),
+        "submit": ("submit", "Hand in a job, an array or a file of jobs, and print the ids"),
+        "alloc": ("alloc", "Hold nodes while a shell or a command of yours runs here"),
+        "queue": ("listing", "List jobs that wait or run"),
+        "status": ("story", "The whole story of a job; without one, of everything"),
+        "why": ("story", "Why a job waits: exact counts, and who frees what it needs"),
+        "logs": ("logs", "What the ranks of a job printed, of any attempt"),
+        "cancel": ("change", "End jobs"),
+        "suspend": ("change", "Take jobs off their nodes until they are resumed"),
+        "resume": ("change", "Put suspended jobs back into the queue"),
+        "nodes": ("listing", "List nodes, what they have and who holds it"),
+        "history": ("listing", "List jobs that have ended"),
+        "explain": ("files", "What a field of a job file means"),
+        "render": ("files", "Print a job as Windlass understands it, every default filled in"),
+        "schema": ("files", "Print the JSON Schema of job files, for editors"),
+        "up": ("daemon", "Start the daemon"),
+        "down": ("daemon", "End the daemon"),
+        "completion": ("shell", "Print the completion script for bash, zsh or fish"),
+        "version": ("shell", "Print the version"),
+    },
+)
+"""Verb → (module of `windlass.cli`, help). A module has a function of the verb's name."""

@@ -1,0 +1,143 @@
+"""The API over HTTP: paths, methods and bodies. What each call means is `service`'s."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+from starlette.routing import Route
+
+from windlass.server.arrivals import read
+from windlass.server.errors import HTTP_STATUS, ApiError, Code
+from windlass.server.service import Service
+from windlass.worlds.port import WorldError
+
+_MAX_BODY = 64 << 20
+"""Bytes. A job file of 10 MB that is valid passes; something that never ends does not."""
+
+
+def application(service: Service) -> Starlette:
+    """The ASGI application of a daemon."""
+    api = _Api(service)
+    routes = [
+        Route("/v1/ping", api.ping, methods=["GET"]),
+        Route("/v1/jobs", api.jobs, methods=["GET"]),
+        Route("/v1/jobs", api.submit, methods=["POST"]),
+        Route("/v1/jobs/{name}", api.job, methods=["GET"]),
+        Route("/v1/jobs/{name}/why", api.why, methods=["GET"]),
+        Route("/v1/jobs/{name}/{verb}", api.act, methods=["POST"]),
+        Route("/v1/nodes", api.nodes, methods=["GET"]),
+        Route("/v1/queues", api.queues, methods=["GET"]),
+        Route("/v1/history", api.history, methods=["GET"]),
+        Route("/v1/events", api.events, methods=["GET"]),
+        Route("/v1/down", api.down, methods=["POST"]),
+    ]
+    handlers: dict[Any, Callable[..., Any]] = {
+        ApiError: _refused,
+        WorldError: _unusable,
+        HTTPException: _unknown,
+        Exception: _broken,
+    }
+    return Starlette(routes=routes, exception_handlers=handlers)
+
+
+class _Api:
+    """One method a route: read the request, ask the service, write the answer."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+
+    async def ping(self, _request: Request) -> Response:
+        return _json(self._service.ping())
+
+    async def jobs(self, request: Request) -> Response:
+        return _json({"jobs": self._service.jobs(dict(request.query_params))})
+
+    async def submit(self, request: Request) -> Response:
+        return _json({"ids": await self._service.submit(read(await _body(request)))}, status=201)
+
+    async def job(self, request: Request) -> Response:
+        return _json(self._service.job(request.path_params["name"]))
+
+    async def why(self, request: Request) -> Response:
+        return _json(self._service.why(request.path_params["name"]))
+
+    async def act(self, request: Request) -> Response:
+        parameters = request.path_params
+        return _json(await self._service.act(parameters["verb"], parameters["name"], await _body(request)))
+
+    async def nodes(self, _request: Request) -> Response:
+        return _json({"nodes": self._service.nodes()})
+
+    async def queues(self, _request: Request) -> Response:
+        return _json({"queues": self._service.queues()})
+
+    async def history(self, request: Request) -> Response:
+        return _json({"jobs": self._service.history(dict(request.query_params))})
+
+    async def down(self, request: Request) -> Response:
+        return _json(await self._service.down(await _body(request)))
+
+    async def events(self, request: Request) -> Response:
+        after = request.headers.get("last-event-id", "0")
+        if not after.isdecimal():
+            raise ApiError(Code.BAD_REQUEST, f"Last-Event-ID is no number: {after[:40]}")
+        events = self._service.follow(request.query_params.get("job", ""), int(after))
+        return StreamingResponse(_sse(events), media_type="text/event-stream")
+
+
+async def _sse(events: AsyncIterator[dict[str, Any]]) -> AsyncIterator[bytes]:
+    """Server-sent events, as the HTML standard writes them."""
+    yield b": welcome\n\n"
+    async for event in events:
+        yield _event(event)
+
+
+def _event(event: dict[str, Any]) -> bytes:
+    if event["type"] == "quiet":
+        return b": still here\n\n"
+    number = f"id: {event['number']}\n" if event.get("number") else ""
+    return f"{number}event: {event['type']}\ndata: {json.dumps(event, ensure_ascii=False)}\n\n".encode()
+
+
+async def _body(request: Request) -> Any:
+    """The body as JSON; an empty one is an empty object. Raises ApiError."""
+    raw = bytearray()
+    async for part in request.stream():
+        raw += part
+        if len(raw) > _MAX_BODY:
+            raise ApiError(Code.BAD_REQUEST, f"the request is larger than {_MAX_BODY >> 20} MiB", "submit in parts")
+    try:
+        return json.loads(raw or b"{}")
+    except ValueError as error:
+        raise ApiError(Code.BAD_REQUEST, f"the request is no JSON: {error}") from None
+
+
+def _json(content: object, status: int = 200) -> Response:
+    return Response(json.dumps(content, ensure_ascii=False).encode(), status, media_type="application/json")
+
+
+async def _refused(_request: Request, error: Exception) -> Response:
+    assert isinstance(error, ApiError)  # noqa: S101 - what it is registered for
+    return _json(error.as_json(), HTTP_STATUS[error.code])
+
+
+async def _unusable(request: Request, error: Exception) -> Response:
+    return await _refused(request, ApiError(Code.DISK, str(error)))
+
+
+async def _unknown(request: Request, error: Exception) -> Response:
+    status = error.status_code if isinstance(error, HTTPException) else 500
+    what = f"{request.method} {request.url.path} is not part of this API"
+    return _json(
+        ApiError(Code.BAD_REQUEST, what, "client and daemon may differ in version: windlass version").as_json(), status
+    )
+
+
+async def _broken(request: Request, error: Exception) -> Response:
+    return await _refused(request, ApiError(Code.INTERNAL, f"{type(error).__name__}: {error}", "see the daemon's log"))

@@ -1,0 +1,91 @@
+"""From what was handed in to jobs with ids: numbers, arrays, and the names that `after` holds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+import msgspec
+
+from windlass.core.job import Dependency, Job
+from windlass.core.status import JobState
+from windlass.jobs.submission import Submission, members
+from windlass.server.errors import ApiError, Code
+from windlass.worlds.local.records import Records
+from windlass.worlds.port import JobArrived
+
+KEY_LABEL = "windlass.dev/submission"
+"""Which request a job came with: a request that is repeated, because its answer was lost, finds its jobs by it."""
+_LOOKED_BACK = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Handed:
+    """The body of a submission. `environment`: what the ranks inherit; `owner`: whom the jobs must not outlive."""
+
+    submissions: tuple[Submission, ...]
+    environment: Mapping[str, str] | None = None
+    owner: str = ""
+    key: str = ""
+    """Drawn by the client, to tell this request from any other."""
+    again: bool = False
+    """It was sent before, and nobody knows what became of it."""
+
+
+def read(body: object) -> Handed:
+    """A request's body. Raises ApiError."""
+    try:
+        handed = msgspec.convert(body, Handed)
+    except msgspec.ValidationError as error:
+        raise ApiError(Code.BAD_REQUEST, f"this is no list of jobs: {error}") from None
+    if not handed.submissions:
+        raise ApiError(Code.BAD_REQUEST, "there is no job in this request")
+    return handed
+
+
+@dataclass(slots=True)
+class Arriving:
+    """`ids`: one for each submission. `jobs`: an array's members apart."""
+
+    ids: list[str] = field(default_factory=list)
+    jobs: list[JobArrived] = field(default_factory=list)
+
+
+def arrivals(handed: Handed, first: int, known: Callable[[str], list[str]]) -> Arriving:
+    """Number the jobs from `first` on. `known` finds the jobs of a name, or raises what the client is to be told.
+
+    A name in `after` means an earlier job of the same request, if one is called so, else one that is on record.
+    """
+    batch = Arriving()
+    here: dict[str, list[str]] = {}
+
+    def meant(name: str) -> list[str]:
+        return here[name] if name in here else known(name)
+
+    for number, submission in enumerate(handed.submissions, start=first):
+        job_id = f"{submission.job.name}-{number}"
+        job = _resolved(submission.job, meant, handed.key)
+        named = members(replace(submission, job=job), job_id) or [(job_id, job)]
+        batch.ids.append(job_id)
+        batch.jobs += [JobArrived(name, number, each) for name, each in named]
+        here[submission.job.name] = [name for name, _ in named]
+    return batch
+
+
+def _resolved(job: Job, meant: Callable[[str], list[str]], key: str) -> Job:
+    after = [Dependency(job_id, wanted.condition) for wanted in job.after for job_id in meant(wanted.job_id)]
+    labels = {**job.labels, KEY_LABEL: key} if key else job.labels
+    return replace(job, after=tuple(dict.fromkeys(after)), labels=labels)
+
+
+def earlier(key: str, living: Iterable[JobState], records: Records) -> list[str]:
+    """The ids that a request of this key was given, in order; empty if it never arrived."""
+    if not key:
+        return []
+    states = {state.id: state for state in (*records.jobs(limit=_LOOKED_BACK), *living)}
+    found = sorted((s.number, s.job.array.array_id if s.job.array else s.id) for s in states.values() if _is(s, key))
+    return list(dict.fromkeys(name for _, name in found))
+
+
+def _is(state: JobState, key: str) -> bool:
+    return state.job.labels.get(KEY_LABEL) == key

@@ -1,0 +1,89 @@
+"""Finding whoever controls a state folder, or becoming it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+
+from windlass.server.client import Client, no_daemon
+from windlass.server.errors import ApiError, Code
+from windlass.server.wanted import Wanted
+
+if TYPE_CHECKING:
+    from windlass.server.embedded import Embedded
+
+_PATIENCE = 20.0
+"""Seconds in which whoever has taken the lock must be heard on the socket."""
+_PAUSE = 0.02
+_GRACE_OF_SUCCESSION = 1.0
+"""Seconds in which a controller that was asked to make room leaves the lock to whoever asked."""
+LOST = (Code.GONE, Code.NO_DAEMON)
+
+Connection: TypeAlias = "Client | Embedded"
+
+
+def find(state: Path) -> Client | None:
+    """Whoever answers now, a daemon or a `run`, or None."""
+    client = Client(state)
+    try:
+        client.kind = client.ping()["kind"]
+    except ApiError as error:
+        client.close()
+        if error.code in LOST:
+            return None
+        raise
+    return client
+
+
+def daemon_of(state: Path) -> Client:
+    """The daemon, which outlives this process. Raises ApiError NO_DAEMON."""
+    client = find(state)
+    if client is None:
+        raise no_daemon(FileNotFoundError())
+    return client
+
+
+def find_or_become(state: Path, wanted: Wanted, say: Callable[[str], None], *, succeeded: bool = False) -> Connection:
+    """Whoever answers; or, if the folder has no controller, be it. Raises HeldError, WorldError, JobError.
+
+    `succeeded`: this process has just made room for another one, which is given the time to come up.
+    """
+    from windlass.worlds.local import lock, paths, warden_start  # noqa: PLC0415 - a daemon's client needs none of it
+
+    began = time.monotonic()
+    while True:
+        if client := find(state):
+            return client
+        waited = time.monotonic() - began
+        if succeeded and waited < _GRACE_OF_SUCCESSION:
+            time.sleep(_PAUSE)
+            continue
+        folder = paths.prepare(state)
+        try:
+            held = lock.acquire(folder, "run")
+        except lock.HeldError:
+            if waited > _PATIENCE:
+                raise
+            time.sleep(_PAUSE)
+            continue
+        link = warden_start.start_warden(folder)  # it starts while the rest is loaded
+        from windlass.server.embedded import Embedded  # noqa: PLC0415
+
+        return Embedded(folder.root, wanted, held, link, say)
+
+
+def differs(connection: Connection, wanted: Wanted) -> str:
+    """What to tell a person whose cluster is not the one that will be used; "" if it is, or none was asked for."""
+    if wanted == Wanted() or not isinstance(connection, Client):
+        return ""
+    facts = connection.ping()
+    nodes, gpus = facts["nodes"], facts["capacity"].get("gpu", 0)
+    asked = (wanted.nodes or nodes, gpus if wanted.gpus is None else (wanted.nodes or nodes) * wanted.gpus)
+    if wanted.file is None and asked == (nodes, gpus):
+        return ""
+    options = {"--local-nodes": wanted.nodes, "--local-gpus": wanted.gpus, "--cluster": wanted.file}
+    ignored = ", ".join(name for name, value in options.items() if value is not None)
+    whose = "a daemon" if connection.kind == "up" else "another `windlass run`"
+    return f"{whose} runs (pid {facts['pid']}) with {facts['cluster']}: {ignored} ignored"

@@ -1,0 +1,47 @@
+"""Which nodes a local controller hands out: as asked for, or as found."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from windlass.server.wanted import Wanted
+from windlass.worlds.local.nodes import LocalCluster, declared, found, from_nodes, machine
+from windlass.worlds.local.paths import StatePaths
+from windlass.worlds.local.records import Records
+from windlass.worlds.local.store import Notes, Store
+
+_CLUSTER = "cluster"
+
+
+def cluster_here(state: Path, wanted: Wanted) -> LocalCluster:
+    """As asked for; else as it was, if jobs of then still live; else what is found. Raises JobError, WorldError."""
+    records = Records.open(StatePaths(state)) if wanted == Wanted() else None
+    if records is None:
+        return cluster_of(wanted)
+    kept = records.meta(_CLUSTER) if records.alive() else None
+    records.close()
+    return cluster_of(wanted) if kept is None else msgspec.json.decode(kept, type=LocalCluster)
+
+
+def keep(store: Store, cluster: LocalCluster) -> None:
+    """Write it down for whoever controls this folder next. Raises WorldError."""
+    text = msgspec.json.encode(cluster).decode()
+    if store.meta(_CLUSTER) != text:
+        store.note(Notes(meta={_CLUSTER: text}))
+
+
+def cluster_of(wanted: Wanted) -> LocalCluster:
+    """The cluster. Raises JobError if its file is wrong."""
+    if wanted.file is not None:
+        from windlass.jobs.cluster_file import load_cluster  # noqa: PLC0415 - loads the YAML parser
+
+        read = load_cluster(str(wanted.file))
+        return from_nodes(read.nodes, read.queues, read.topology, str(wanted.file))
+    here = machine()
+    if wanted == Wanted():
+        return found(here)
+    count = wanted.nodes or 1
+    devices = len(here.gpus) or here.cpu // 1000
+    return declared(here, count, max(1, devices // count) if wanted.gpus is None else wanted.gpus)

@@ -1,0 +1,132 @@
+"""`windlass up`: a house that stays, in the foreground or on its own."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from windlass.server import socket as unix
+from windlass.server.attach import find
+from windlass.server.errors import ApiError
+from windlass.server.wanted import Wanted
+from windlass.worlds.local import lock
+from windlass.worlds.local.paths import prepare
+from windlass.worlds.port import WorldError
+
+_LOG = "daemon.log"
+_SUCCESSION = 10.0
+"""Seconds that a `windlass run` may take to make room."""
+_START = 30.0
+_PAUSE = 0.02
+
+
+def serve(state: Path, wanted: Wanted, say: Callable[[str], None]) -> None:
+    """Be the daemon until SIGTERM, SIGINT or `down`. Raises HeldError, WorldError, JobError."""
+    folder = prepare(state)
+    held = _take_over(state)
+    try:
+        asyncio.run(_live(folder.root, wanted, held, say))
+    finally:
+        held.release()
+
+
+def start(state: Path, wanted: Wanted) -> dict[str, Any]:
+    """Start a daemon of its own, and return its facts once it answers. Raises WorldError with its last words."""
+    folder = prepare(state)
+    if (holder := lock.holder(folder)) is not None and holder.kind == "up":
+        raise lock.HeldError(folder, holder)
+    log = folder.root / _LOG
+    with log.open("ab") as output:
+        begin = output.tell()
+        daemon = subprocess.Popen(
+            [sys.executable, "-m", "windlass.server.daemon", str(state), *_words(wanted)],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+            cwd="/",
+        )
+    until = time.monotonic() + _START
+    while time.monotonic() < until and daemon.poll() is None:
+        if (client := find(state)) is not None:
+            facts = client.ping()
+            client.close()
+            if facts["pid"] == daemon.pid:
+                return facts
+        time.sleep(_PAUSE)
+    last = log.read_bytes()[begin:].decode(errors="replace").strip().splitlines()
+    raise WorldError(f"the daemon did not come up: {last[-1] if last else 'it said nothing'}; see {log}")
+
+
+def _words(wanted: Wanted) -> list[str]:
+    return [
+        "" if value is None else str(value)
+        for value in (wanted.nodes, wanted.gpus, wanted.file and wanted.file.absolute())
+    ]
+
+
+def _take_over(state: Path) -> lock.Lock:
+    """The lock; a `windlass run` that has it is asked to make room, and goes on as our client. Raises HeldError."""
+    folder = prepare(state)
+    until = time.monotonic() + _SUCCESSION
+    asked = False
+    while True:
+        try:
+            return lock.acquire(folder, "up")
+        except lock.HeldError as error:
+            is_run = error.holder is None or error.holder.kind == "run"
+            if not is_run or time.monotonic() > until:
+                raise
+        if not asked and (client := find(state)) is not None:
+            asked = client.kind == "run" and _ask_for_room(client)
+            client.close()
+        time.sleep(_PAUSE / 4)
+
+
+def _ask_for_room(client: Any) -> bool:
+    try:
+        client.down(keep_jobs=True)
+    except ApiError:  # it was just leaving
+        return False
+    return True
+
+
+async def _live(state: Path, wanted: Wanted, held: lock.Lock, say: Callable[[str], None]) -> None:
+    from windlass.server.house import House  # noqa: PLC0415 - after the lock, so that a second `up` says so at once
+
+    house = House(state, wanted, "up", held, None, say)
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        loop.add_signal_handler(number, house.leave)
+    listener = unix.listen(state)
+    say(f"up (pid {os.getpid()}) with {house.world.cluster.text}; state in {state}")
+    await house.live(listener)
+    say("down; jobs that run go on under the warden" if house.keeps_jobs else "down")
+
+
+def main(words: list[str]) -> int:
+    """`python -m windlass.server.daemon STATE NODES GPUS FILE`: what `start` starts."""
+    state, nodes, gpus, file = words
+    wanted = Wanted(int(nodes) if nodes else None, int(gpus) if gpus else None, Path(file) if file else None)
+
+    def say(text: str) -> None:
+        sys.stdout.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {text}\n")
+        sys.stdout.flush()
+
+    try:
+        serve(Path(state), wanted, say)
+    except Exception as trouble:  # noqa: BLE001 - the last line of the log is what `up -d` tells
+        say(" ".join(str(trouble).split()))
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

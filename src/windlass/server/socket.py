@@ -1,0 +1,61 @@
+"""A unix socket in the state folder, whatever the length of the folder's path."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+
+NAME = "api.sock"
+_BACKLOG = 512
+_UCRED = struct.Struct("3i")
+
+
+@contextlib.contextmanager
+def _short(folder: Path, name: str) -> Iterator[str]:
+    """A path to `folder/name` of a few characters: the kernel takes 107 at most (unix(7)), folders may have more."""
+    descriptor = os.open(folder, os.O_PATH | os.O_DIRECTORY)
+    try:
+        yield f"/proc/self/fd/{descriptor}/{name}"
+    finally:
+        os.close(descriptor)
+
+
+def connect(folder: Path, timeout: float | None) -> socket.socket:
+    """Connect to the daemon of a state folder. Raises OSError."""
+    plug = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        plug.settimeout(timeout)
+        with _short(folder, NAME) as path:
+            plug.connect(path)
+    except OSError:
+        plug.close()
+        raise
+    return plug
+
+
+def listen(folder: Path) -> socket.socket:
+    """Listen in a state folder, for its owner only; whoever holds the folder's lock may take the name over."""
+    (folder / NAME).unlink(missing_ok=True)
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    before = os.umask(0o177)
+    try:
+        with _short(folder, NAME) as path:
+            listener.bind(path)
+        listener.listen(_BACKLOG)
+    except OSError:
+        listener.close()
+        raise
+    finally:
+        os.umask(before)
+    return listener
+
+
+def peer(connection: socket.socket) -> tuple[int, int]:
+    """(pid, uid) of the process at the other end, as the kernel knows them (SO_PEERCRED)."""
+    raw = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size)
+    pid, uid, _gid = _UCRED.unpack(raw)
+    return pid, uid

@@ -1,0 +1,143 @@
+"""What the API says of a job, a node or a queue, as plain JSON. Times in ms, memory in bytes, CPU in milli-cores."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import msgspec
+
+from windlass.core.cluster import Node
+from windlass.core.gang import Running
+from windlass.core.job import total_request
+from windlass.core.queue import Queue
+from windlass.core.reasons import Verdict
+from windlass.core.status import JobState, Phase
+from windlass.worlds.local.records import Task
+from windlass.worlds.port import Transition
+
+Json: TypeAlias = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """What the last plan says of a job that waits. `position` counts from 1; 0: it is not in the line."""
+
+    verdict: Verdict | None = None
+    position: int = 0
+
+
+NOT_WAITING = Waiting()
+
+
+def line(state: JobState, waiting: Waiting = NOT_WAITING) -> Json:
+    """A job as one line of a listing."""
+    job, status = state.job, state.status
+    verdict = waiting.verdict if status.phase is Phase.QUEUED else None
+    return {
+        "id": state.id,
+        "number": state.number,
+        "name": job.name,
+        "array": job.array.array_id if job.array else "",
+        "index": job.array.index if job.array else None,
+        "user": job.user,
+        "queue": job.queue,
+        "priority": job.priority,
+        "phase": status.phase.value,
+        "reason": verdict.reason.value if verdict else status.reason,
+        "message": verdict.message if verdict else status.message,
+        "position": waiting.position,
+        "eta": verdict.eta if verdict else None,
+        "replicas": job.members,
+        "ranks": job.world_size,
+        "request": total_request(job),
+        "nodes": list(status.placement.distinct()) if status.placement else [],
+        "attempts": status.attempts,
+        "created_at": status.created_at,
+        "queued_at": status.queued_at,
+        "admitted_at": status.admitted_at,
+        "started_at": status.started_at,
+        "running_since": status.running_since,
+        "finished_at": status.finished_at,
+        "walltime": job.walltime,
+        "exit_code": exit_code(state),
+    }
+
+
+def exit_code(state: JobState) -> int | None:
+    """0 for a success; for a failure the code of the rank that caused it, as a shell would say it; else None."""
+    status, failure = state.status, state.status.last_failure
+    if status.phase is Phase.SUCCEEDED:
+        return 0
+    if status.phase is not Phase.FAILED or failure is None or failure.reason != status.reason:
+        return None
+    return failure.exit_code if failure.signal is None else 128 + failure.signal
+
+
+def story(
+    state: JobState,
+    waiting: Waiting,
+    tasks: Iterable[Task],
+    transitions: Iterable[Transition],
+    surroundings: Sequence[str] = (),
+) -> Json:
+    """Everything about a job."""
+    return {
+        **line(state, waiting),
+        "spec": msgspec.to_builtins(state.job),
+        "status": msgspec.to_builtins(state.status),
+        "verdict": msgspec.to_builtins(waiting.verdict) if waiting.verdict else None,
+        "tasks": msgspec.to_builtins(list(tasks)),
+        "surroundings": list(surroundings),
+        "transitions": msgspec.to_builtins(list(transitions)),
+    }
+
+
+def node(node: Node, running: Iterable[Running]) -> Json:
+    """A node, what it has, and who holds what of it."""
+    jobs: dict[str, dict[str, int]] = {}
+    for gang in running:
+        for demand in gang.demands:
+            here = gang.placement.nodes.get(demand.role, ()).count(node.name)
+            if here:
+                held = jobs.setdefault(gang.id, {})
+                for resource, amount in demand.resources.items():
+                    held[resource] = held.get(resource, 0) + amount * here
+    used = _sum(jobs.values())
+    return {
+        "name": node.name,
+        "state": "cordoned" if node.cordoned else "ready" if node.ready else "not ready",
+        "cordoned": node.cordoned,
+        "capacity": dict(node.capacity),
+        "used": {resource: used.get(resource, 0) for resource in node.capacity},
+        "jobs": [{"id": job_id, "holds": held} for job_id, held in jobs.items()],
+        "labels": dict(node.labels),
+        "taints": msgspec.to_builtins(list(node.taints)),
+        "place": list(node.place),
+    }
+
+
+def queue(queue: Queue, held: Mapping[str, int], states: Sequence[JobState]) -> Json:
+    """A queue, its quota, and what it holds."""
+    mine = [state.status.phase for state in states if state.job.queue == queue.name]
+    return {
+        "name": queue.name,
+        "quota": dict(queue.nominal),
+        "used": dict(held),
+        "waiting": sum(phase is Phase.QUEUED for phase in mine),
+        "running": sum(phase in (Phase.ADMITTED, Phase.RUNNING, Phase.RESTARTING) for phase in mine),
+    }
+
+
+def capacity(nodes: Iterable[Node]) -> dict[str, int]:
+    """What all nodes have together."""
+    return _sum(node.capacity for node in nodes)
+
+
+def _sum(amounts: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    total: dict[str, int] = {}
+    for each in amounts:
+        for resource, amount in each.items():
+            total[resource] = total.get(resource, 0) + amount
+    return total
