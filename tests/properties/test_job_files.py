@@ -22,7 +22,7 @@ names = st.from_regex(rf"\A{JOB_NAME}\Z")
 labels = st.from_regex(r"\A[a-zA-Z0-9]([-a-zA-Z0-9_./]{0,20}[a-zA-Z0-9])?\Z")
 text = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=30)
 awkward = st.sampled_from(
-    ["yes", "null", "~", "010", "1e3", "1:30", "0o17", "", " x ", "- a", "#", "a\tb\n", "\x85\u2028"]
+    ["yes", "null", "~", "010", "1e3", "1:30", "0o17", "", " x ", "- a", "#", "a\tb\n", "\x85\u2028\ufeff"]
 )
 words = text | awkward
 durations = st.integers(0, MAX_DURATION)

@@ -2,8 +2,8 @@
 
 Belongs here: the command line's options, job files, cluster files, their errors, their schema and reference.
 Does not belong here: ids (the server gives them), starting anything, printing, choosing exit codes.
-Imports: the standard library and `windlass.core`; PyYAML only in `document` and `render`, so that a job from the
-command line never loads it. This package imports none of its modules: name the one you need.
+Imports: the standard library and `windlass.core`; PyYAML only in `document`, `render` and `schema`, so that a job
+from the command line never loads it. This package imports none of its modules: name the one you need.
 
 Public names:
 - `submission`: `Submission(job, array, array_limit, source)`, `members(submission, array_id) -> [(id, Job)]`

@@ -23,7 +23,8 @@ def load(
     options, or one that standard input names, is relative to.
     """
     text = read_text(path)
-    base = cwd if path == STDIN else str(Path(path).absolute().parent)
+    in_a_folder = path != STDIN and Path(path).is_file()  # a pipe, as of `submit <(…)`, is in none
+    base = str(Path(path).absolute().parent) if in_a_folder else cwd
     return _load(text, base, options or RunOptions(), command, cwd, user)
 
 

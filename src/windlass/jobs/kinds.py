@@ -86,6 +86,8 @@ def _read_flag(value: Plain) -> bool:
 
 
 def _read_text(value: Plain) -> str:
+    if value is None:
+        raise ValueError('expects text; write "" for an empty one')
     if not isinstance(value, str):
         raise ValueError(f"expects text, not {show(value)}")
     if "\0" in value:

@@ -45,6 +45,8 @@ def _check_commands(values: Values) -> Iterator[tuple[FieldPath, str]]:
         if "command" not in role:
             whose = f"role {name!r}" if path else "the job"
             yield path, f"{whose} has no command; write for example command: python train.py"
+        elif not role["command"][0]:
+            yield ("command",), "the command's first word is empty; write for example python train.py"
         elif role["replicas"] > 1 and is_standalone(words_of(role["command"])):
             place = path if path and "command" in values["roles"][name] else ()
             yield (

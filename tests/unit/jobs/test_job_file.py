@@ -161,6 +161,7 @@ def test_an_error_shows_the_place_and_the_nearest_name():
         ("command: [[a]]", "job.yaml:1:11: command expects words, not a list"),
         ("env: [A=1]", "job.yaml:1:6: env is a mapping such as {NCCL_DEBUG: INFO}, not a list"),
         ("env: {A=B: 1}", "job.yaml:1:7: 'A=B' cannot be the name of a variable"),
+        ("env: {A: }", 'job.yaml:1:10: env.A expects text; write "" for an empty one'),
         ("env: {A: [1]}", "job.yaml:1:10: env.A expects one text, not a list"),
         ("roles: {}", "job.yaml:1:8: roles needs at least one role"),
         ("roles: {A: {command: x}}", "job.yaml:1:9: 'A' cannot be the name of a role"),
@@ -216,6 +217,14 @@ def test_a_workdir_is_relative_to_the_files_folder(tmp_path):
     first, second = load(str(tmp_path / "job.yaml"), user="ada")
     assert (first.job.workdir, second.job.workdir) == (str(tmp_path), str(tmp_path / "sub"))
     assert (first.job.user, first.source) == ("ada", str(tmp_path / "job.yaml"))
+
+
+def test_a_pipe_is_a_file_in_the_current_folder(tmp_path):
+    reading, writing = os.pipe()
+    os.write(writing, b"command: x")
+    os.close(writing)
+    assert load(f"/dev/fd/{reading}", cwd="/work")[0].job.workdir == "/work"
+    os.close(reading)
 
 
 def test_standard_input_is_a_file_in_the_current_folder(monkeypatch):

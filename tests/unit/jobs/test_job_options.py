@@ -154,6 +154,10 @@ def test_standalone_torchrun_is_refused_on_several_nodes_only():
     assert job(*command).launcher is Launcher.TORCHRUN
 
 
+def test_an_empty_program_is_refused():
+    assert refused("", "x") == "command line: the command's first word is empty; write for example python train.py"
+
+
 def test_words_that_are_no_text_are_refused():
     assert "not valid UTF-8" in refused("python", "caf\udce9.py")
 
