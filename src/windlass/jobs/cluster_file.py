@@ -11,13 +11,14 @@ from windlass.core.job import DEFAULT_QUEUE
 from windlass.core.queue import Queue
 from windlass.core.resources import CPU, GPU, MEMORY
 from windlass.jobs import kinds
-from windlass.jobs.document import Text, compose, read_text
+from windlass.jobs.document import compose
 from windlass.jobs.errors import JobError, job_error
 from windlass.jobs.fields import Field, Shape, Table
 from windlass.jobs.kinds import choice, named, whole
 from windlass.jobs.names import NODE_NAME
 from windlass.jobs.reader import Reader
 from windlass.jobs.resolve import FieldPath
+from windlass.jobs.text import Text, read_text
 
 MAX_CLUSTER_NODES = 100_000
 

@@ -7,26 +7,21 @@ expands aliases and recurses without bounds. Only this module imports yaml for r
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
-from pathlib import Path
 from typing import TypeAlias
 
 import yaml
 
-from windlass.jobs.errors import JobError, Place, Problem, job_error
+from windlass.jobs.errors import JobError, Place, Problem
 from windlass.jobs.kinds import Plain
+from windlass.jobs.text import Text
 
-MAX_BYTES = 2**20
 MAX_DEPTH = 24
 MAX_NODES = 50_000
 """Values in one file, with every alias counted as what it stands for."""
-STDIN = "-"
 
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-_LINES = re.compile("\r\n|[\n\r\x85\u2028\u2029]")
 UNPRINTABLE = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]")
 _SURROGATE = re.compile("[\0\ud800-\udfff]")
 _INT = re.compile(r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+")
@@ -70,24 +65,6 @@ class MapNode:
 Node: TypeAlias = Scalar | ListNode | MapNode
 
 
-@dataclass(frozen=True)
-class Text:
-    """A file's text, and problems in it."""
-
-    source: str
-    text: str
-
-    @cached_property
-    def lines(self) -> list[str]:
-        """As YAML counts them."""
-        return _LINES.split(self.text)
-
-    def problem(self, message: str, place: Place) -> Problem:
-        """A problem at a place, with its line."""
-        line = self.lines[place.line - 1] if place.line <= len(self.lines) else ""
-        return Problem(self.source, message, place, line)
-
-
 class _Refused(Exception):  # noqa: N818 - never leaves this module
     """A text that breaks a limit or a rule of YAML."""
 
@@ -96,51 +73,12 @@ class _Refused(Exception):  # noqa: N818 - never leaves this module
         self.message, self.place = message, place
 
 
-def read_text(path: str) -> Text:
-    """A file's text, or standard input's for "-". Raises JobError."""
-    source = "<stdin>" if path == STDIN else path
-    try:
-        if path == STDIN:
-            data = sys.stdin.buffer.read(MAX_BYTES + 1)
-        else:
-            with Path(path).open("rb") as file:
-                data = file.read(MAX_BYTES + 1)
-    except (OSError, ValueError) as error:  # ValueError: a NUL in the path
-        raise job_error(source, _why_unreadable(error)) from None
-    if len(data) > MAX_BYTES:
-        raise job_error(source, "the file is larger than 1 MiB; is it the right one?")
-    return decode(data, source)
-
-
-def _why_unreadable(error: Exception) -> str:
-    match error:
-        case FileNotFoundError():
-            return "no such file"
-        case IsADirectoryError():
-            return "this is a folder; name a file in it"
-        case PermissionError():
-            return "no permission to read it"
-    return str(getattr(error, "strerror", None) or "this cannot be the name of a file")
-
-
-def decode(data: bytes, source: str) -> Text:
-    """Bytes as text. Raises JobError."""
-    try:
-        return Text(source, data.decode("utf-8-sig"))
-    except UnicodeDecodeError as error:
-        before = data[: error.start].decode("utf-8-sig", errors="replace")
-        lines = _LINES.split(before)
-        message = f"{source}:{len(lines)}:{len(lines[-1]) + 1}"
-        raise job_error(message, f"byte 0x{data[error.start]:02x} is not UTF-8 text; save the file as UTF-8") from None
-
-
 def compose(text: Text) -> list[Node]:
     """The documents of a text that hold anything. Raises JobError."""
     odd = UNPRINTABLE.search(text.text)
     if odd:
-        lines = _LINES.split(text.text[: odd.start()])
-        place = Place(len(lines), len(lines[-1]) + 1)
-        raise JobError([text.problem(f"the character U+{ord(odd[0]):04X} may not stand in a text file", place)])
+        message = f"the character U+{ord(odd[0]):04X} may not stand in a text file"
+        raise JobError([text.problem(message, text.place(odd.start()))])
     try:
         documents = list(_Composer(text.text).documents())
     except _Refused as refused:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from windlass.jobs.document import STDIN, Node, Text, compose, decode, read_text
+from windlass.jobs.document import Node, compose
 from windlass.jobs.errors import JobError, Problem, job_error
 from windlass.jobs.fields import JOB
 from windlass.jobs.options import RunOptions, flag_of, override, read_options
 from windlass.jobs.reader import Reader
 from windlass.jobs.resolve import Values, check, resolve
 from windlass.jobs.submission import Submission
+from windlass.jobs.text import STDIN, Text, decode, read_text
 
 
 def load(

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from windlass.jobs.command import split_line
-from windlass.jobs.document import ListNode, MapNode, Node, Scalar, Text
+from windlass.jobs.document import ListNode, MapNode, Node, Scalar
 from windlass.jobs.errors import Place, Problem
 from windlass.jobs.fields import Field, Shape, Table
 from windlass.jobs.kinds import Kind, show
 from windlass.jobs.names import did_you_mean, is_name
 from windlass.jobs.resolve import FieldPath
+from windlass.jobs.text import Text
 
 
 class Reader:

@@ -5,8 +5,8 @@ import pytest
 from windlass.core.cluster import Node, Taint, Topology
 from windlass.core.queue import Queue
 from windlass.jobs.cluster_file import load_cluster, read_cluster
-from windlass.jobs.document import Text
 from windlass.jobs.errors import JobError
+from windlass.jobs.text import Text
 
 
 def cluster(text):

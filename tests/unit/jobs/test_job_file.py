@@ -8,6 +8,7 @@ import pytest
 
 from windlass.core.job import Launcher, RestartPolicy, Toleration
 from windlass.jobs import document
+from windlass.jobs import text as text_module
 from windlass.jobs.errors import JobError
 from windlass.jobs.job_file import load, loads
 from windlass.jobs.options import RunOptions
@@ -177,6 +178,7 @@ def test_an_error_shows_the_place_and_the_nearest_name():
         ("? [a]\n: b", "job.yaml:1:3: a name was expected before the ':', not a list or a mapping"),
         ('name: "a\\0b"', "job.yaml:1:7: a NUL or half a surrogate pair may not stand in a text"),
         (b"name: a\n\xff\xfe", "job.yaml:2:1: byte 0xff is not UTF-8 text; save the file as UTF-8"),
+        (b"\xef\xbb\xbfname: \xff", "job.yaml:1:7: byte 0xff is not UTF-8 text; save the file as UTF-8"),
         (b"name: a\0b", "job.yaml:1:8: the character U+0000 may not stand in a text file"),
         ("[" * 500_000, "job.yaml:1:26: nested more than 24 levels deep"),
         ("[" + "a," * 400_000 + "]", "job.yaml:1:100000: more than 50000 values, aliases expanded"),
@@ -228,11 +230,14 @@ def test_a_pipe_is_a_file_in_the_current_folder(tmp_path):
 
 
 def test_standard_input_is_a_file_in_the_current_folder(monkeypatch):
-    monkeypatch.setattr(document.sys, "stdin", SimpleNamespace(buffer=io.BytesIO(b"command: x\nnodes: 0")))
+    monkeypatch.setattr(text_module.sys, "stdin", SimpleNamespace(buffer=io.BytesIO(b"command: x\nnodes: 0")))
     with pytest.raises(JobError, match="<stdin>:2:8: nodes expects"):
         load("-", cwd="/work")
-    monkeypatch.setattr(document.sys, "stdin", SimpleNamespace(buffer=io.BytesIO(b"command: x")))
+    monkeypatch.setattr(text_module.sys, "stdin", SimpleNamespace(buffer=io.BytesIO(b"command: x")))
     assert load("-", cwd="/work")[0].job.workdir == "/work"
+    monkeypatch.setattr(text_module.sys, "stdin", None)
+    with pytest.raises(JobError, match="<stdin>: the file holds no job"):
+        load("-", cwd="/work")
 
 
 def test_options_win_over_the_file(tmp_path):
