@@ -20,6 +20,7 @@ from windlass.core.quota import queue_named
 from windlass.core.reasons import Reason, Verdict
 from windlass.core.shortage import all_said, never_verdict, shortage
 from windlass.core.snapshot import NodeTable, Snapshot
+from windlass.core.stock import Stocks
 
 
 def refusal(snapshot: Snapshot, job: Job) -> Verdict | None:
@@ -40,7 +41,7 @@ def refusal(snapshot: Snapshot, job: Job) -> Verdict | None:
     # 3. its queue's quota, and the nodes, were they all up and empty
     if verdict := quota.verdict(queue, {}, total_of(demands)):
         role = _greediest(demands, verdict.resource)
-    elif short := shortage(table.capacity, table, demands) if table.nodes else None:
+    elif short := shortage(Stocks(table.capacity), table, demands) if table.nodes else None:
         verdict, role = never_verdict(short), short.demand.role
     else:
         return None

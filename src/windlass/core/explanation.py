@@ -16,8 +16,9 @@ from windlass.core.outlook import expected_start
 from windlass.core.placement import orders, replicas_per_node
 from windlass.core.reasons import Verdict
 from windlass.core.scheduler import decide
-from windlass.core.shortage import binding, shortage
+from windlass.core.shortage import shortage
 from windlass.core.snapshot import Grant, NodeTable, Snapshot
+from windlass.core.stock import binding
 from windlass.core.trial import Trial
 from windlass.core.verdict import eta_of, verdict_of
 from windlass.core.verdicts import Verdicts
@@ -112,9 +113,10 @@ def _verdict(trial: Trial, gang: Pending) -> Verdict:
 def _what_binds(trial: Trial, gang: Pending) -> tuple[Demand, int | None]:
     """The role that fails first, or is the hardest if none does, and the column of which it finds least."""
     table = trial.snapshot.table
-    short = shortage(trial.free, table, gang.demands)
+    short = shortage(trial.stock, table, gang.demands)
     demand = short.demand if short else next(iter(orders(table, gang.demands)))[0]
-    column, each = binding(trial.free, eligibility(table, demand), demand.count)
+    able = eligibility(table, demand)
+    column, each = binding(able, trial.stock.of(able.screen).rooms(able, demand.count))
     return demand, column if each else None
 
 
@@ -125,9 +127,9 @@ def _views(trial: Trial, gang: Pending, demand: Demand, column: int | None) -> I
     free, capacity = ([0] * len(counts),) * 2 if column is None else _columns(trial, column)
     ahead = [hold for hold in trial.holds if turn_of(hold.gang) < turn_of(gang)]
     for row, node in enumerate(table.nodes):
-        lost = able.lost[row]
+        lost = able.screen.lost[row]
         holder = next((hold.gang.id for hold in ahead if hold.mask[row]), "") if lost < 0 else ""
-        cause = "" if lost < 0 else _cause(able.causes[lost], node)
+        cause = "" if lost < 0 else _cause(able.screen.causes[lost], node)
         yield NodeView(node.name, counts[row], max(free[row], 0), capacity[row], cause, holder)
 
 
@@ -148,7 +150,7 @@ def _frees(trial: Trial, gang: Pending, demand: Demand, resource: str) -> tuple[
     if lacking and lacking in table.column:
         resource, mask = lacking, np.ones(len(table.nodes), dtype=np.bool_)
         holding = ((run, grant) for run, grant in holding if run.queue == gang.queue)
-    elif resource and shortage(trial.free, table, gang.demands):
+    elif resource and shortage(trial.stock, table, gang.demands):
         mask = eligibility(table, demand).mask
     else:
         return ()

@@ -1,10 +1,14 @@
-"""Which nodes a replica may go to, by masks, and how many nodes are lost to each cause."""
+"""Which nodes a replica may go to, by masks, and how many nodes are lost to each cause.
+
+What has been worked out is kept in the node table: masks by selector, tolerations and the kinds of node that are large
+enough, so that requests which differ in size alone share them.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TypeAlias, cast
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +18,7 @@ from windlass.core.gang import Demand
 from windlass.core.job import Toleration
 from windlass.core.reasons import Count
 from windlass.core.resources import MAX_AMOUNT
-from windlass.core.snapshot import NodeTable
+from windlass.core.snapshot import Amounts, NodeTable
 
 Mask: TypeAlias = NDArray[np.bool_]
 Request: TypeAlias = tuple[tuple[int, int], ...]
@@ -25,111 +29,167 @@ CORDONED = "cordoned"
 TOO_SMALL = "too small"
 FULL = "full"
 _PASSES = -1
-_KEPT = 4096
-"""How many answers a node table keeps before it forgets them all."""
+_KEPT = 32_768
+_KEPT_CELLS = 2**25
+"""How many answers a node table keeps before it forgets them all, and how many if each had a cell per node."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Screen:
+    """What is left of N nodes, of F sizes, once everything that cannot be used is taken out."""
+
+    mask: Mask
+    """bool[N]; read-only."""
+    eligible: int
+    """How many nodes that is."""
+    by_size: NDArray[np.int64]
+    """int64[F]: how many of them have each size."""
+    lost: NDArray[np.int16]
+    """int16[N]: which of `causes` excludes the node first, or -1."""
+    causes: tuple[str, ...]
+    counts: tuple[Count, ...]
+    """Nodes lost, by first cause, in the order in which causes are tried."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Eligibility:
-    """The nodes where one replica would fit if they were empty. N nodes."""
+    """The nodes where one replica would fit if they were empty, and what it asks of them."""
 
-    mask: Mask
-    """bool[N]; read-only."""
+    screen: Screen
     request: Request
-    lost: NDArray[np.int16]
-    """int16[N]: which of `causes` excludes the node first, or -1."""
-    causes: tuple[str, ...]
+    room: NDArray[np.int64]
+    """int64[F]: replicas that an empty node of each size could take; at most MAX_AMOUNT."""
 
     @property
-    def counts(self) -> tuple[Count, ...]:
-        """Nodes lost, by first cause, in the order in which causes are tried."""
-        lost = np.bincount(self.lost + 1, minlength=len(self.causes) + 1)[1:].tolist()
-        return tuple(Count(cause, nodes) for cause, nodes in zip(self.causes, lost, strict=True) if nodes)
+    def mask(self) -> Mask:
+        """bool[N]; read-only."""
+        return self.screen.mask
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sizes:
+    """The F different capacities of a table's N nodes."""
+
+    amounts: Amounts
+    """int64[F, R]"""
+    of_node: NDArray[np.intp]
+    """int[N]"""
 
 
 def eligibility(table: NodeTable, demand: Demand) -> Eligibility:
-    """The nodes a replica of `demand` may use, kept in the table."""
-    selector = tuple(sorted(demand.node_selector.items()))
+    """The nodes a replica of `demand` may use."""
     resources = tuple(sorted(demand.resources.items()))
-    key = ("eligible", selector, demand.tolerations, resources)
-    found = table.derived.get(key)
+    selector = tuple(sorted(demand.node_selector.items())) if demand.node_selector else ()
+    key = ("eligible", resources, selector, demand.tolerations)
+    found: Eligibility | None = table.derived.get(key)
     if found is None:
-        found = _remember(table, key, _eligibility(table, demand))
-    return cast(Eligibility, found)
+        request = request_of(table, demand.resources)
+        room = _room_by_size(table, demand.resources, request)
+        screen = _screen(table, selector, demand.tolerations, room > 0)
+        found = remember(table, key, Eligibility(screen, request, room))
+    return found
+
+
+def room_when_empty(able: Eligibility, most: int) -> int:
+    """How many replicas the eligible nodes could take if they were empty, at most `most` on each."""
+    return int(np.minimum(able.room, most) @ able.screen.by_size)
 
 
 def restored(table: NodeTable) -> NodeTable:
-    """The same nodes, all of them ready and none cordoned; kept in the table."""
-    found = table.derived.get("restored")
+    """The same nodes, all of them ready and none cordoned."""
+    found: NodeTable | None = table.derived.get("restored")
     if found is None:
         nodes = tuple(replace(node, ready=True, cordoned="") for node in table.nodes)
         back = replace(table, nodes=nodes, usable=np.ones(len(nodes), dtype=np.bool_), derived={})
-        found = _remember(table, "restored", back)
-    return cast(NodeTable, found)
+        found = remember(table, "restored", back)
+    return found
 
 
-def _eligibility(table: NodeTable, demand: Demand) -> Eligibility:
-    # each node is lost to the first cause in this order
-    causes, lost = _lost_to_others(table, demand)
-    request = request_of(table, demand.resources)
-    small = _too_small(table, demand.resources, request)
-    lost = np.where(small & (lost == _PASSES), np.int16(len(causes)), lost)
-    mask = lost == _PASSES
-    mask.flags.writeable = False
-    return Eligibility(mask, request, lost, (*causes, TOO_SMALL))
+def request_of(table: NodeTable, resources: Mapping[str, int]) -> Request:
+    """What a replica asks for, by column. A resource that no node has is not in it."""
+    column = table.column
+    asked = [(column[name], amount) for name, amount in resources.items() if amount > 0 and name in column]
+    return tuple(sorted([(number, min(amount, MAX_AMOUNT)) for number, amount in asked]))
 
+
+def sizes(table: NodeTable) -> Sizes:
+    """What sizes of node there are."""
+    found: Sizes | None = table.derived.get("sizes")
+    if found is None:
+        amounts, of_node = np.unique(table.capacity, axis=0, return_inverse=True)
+        found = remember(table, "sizes", Sizes(np.asfortranarray(amounts), of_node.reshape(-1)))
+    return found
+
+
+# --- masks ------------------------------------------------------------------------------------------
 
 Losses: TypeAlias = list[tuple[str, Mask]]
+Selector: TypeAlias = tuple[tuple[str, str], ...]
 
 
-def _lost_to_others(table: NodeTable, demand: Demand) -> tuple[tuple[str, ...], NDArray[np.int16]]:
-    """Causes other than size, and per node the first that excludes it."""
-    key = ("lost", tuple(sorted(demand.node_selector.items())), demand.tolerations)
-    found = table.derived.get(key)
+def _room_by_size(table: NodeTable, resources: Mapping[str, int], request: Request) -> NDArray[np.int64]:
+    amounts = sizes(table).amounts
+    for name, amount in resources.items():
+        if amount > 0 and (name not in table.column or amount > MAX_AMOUNT):
+            return np.zeros(len(amounts), dtype=np.int64)
+    if not request:
+        return np.full(len(amounts), MAX_AMOUNT)
+    columns, asked = zip(*request, strict=True)
+    room: NDArray[np.int64] = np.minimum.reduce(amounts[:, columns] // np.array(asked), axis=1)
+    return room
+
+
+def _screen(table: NodeTable, selector: Selector, tolerations: tuple[Toleration, ...], large: Mask) -> Screen:
+    """Each node is lost to the first cause in this order: label, taint, not ready, cordoned, too small."""
+    key = ("screen", selector, tolerations, large.tobytes())
+    found: Screen | None = table.derived.get(key)
     if found is None:
-        losses = _losses_of_kind(table, demand.node_selector, demand.tolerations) + _losses_of_state(table)
+        of_node = sizes(table).of_node
+        small = (TOO_SMALL, ~large[of_node])
+        labels = [(f"label {name}={value}", _lacks_label(table, name, value)) for name, value in selector]
+        losses = [*labels, *_losses_to_taints(table, tolerations), *_losses_of_state(table), small]
         lost = np.full(len(table.nodes), _PASSES, dtype=np.int16)
         for number, (_, bad) in reversed(list(enumerate(losses))):
             lost[bad] = number
-        found = _remember(table, key, (tuple(cause for cause, _ in losses), lost))
-    return cast(tuple[tuple[str, ...], NDArray[np.int16]], found)
+        mask = lost == _PASSES
+        mask.flags.writeable = False
+        causes = tuple(cause for cause, _ in losses)
+        by_size = np.bincount(of_node[mask], minlength=len(large))
+        found = remember(table, key, Screen(mask, int(mask.sum()), by_size, lost, causes, _counts(lost, causes)))
+    return found
 
 
-def _losses_of_kind(table: NodeTable, selector: Mapping[str, str], tolerations: tuple[Toleration, ...]) -> Losses:
-    labels = [(f"label {key}={value}", _lacks_label(table, key, value)) for key, value in sorted(selector.items())]
-    return [*labels, *_losses_to_taints(table, tolerations)]
+def _counts(lost: NDArray[np.int16], causes: tuple[str, ...]) -> tuple[Count, ...]:
+    nodes = np.bincount(lost + 1, minlength=len(causes) + 1)[1:].tolist()
+    return tuple(Count(cause, number) for cause, number in zip(causes, nodes, strict=True) if number)
 
 
 def _losses_of_state(table: NodeTable) -> Losses:
-    key = "state"
-    found = table.derived.get(key)
-    if found is None:
-        down = np.array([not node.ready for node in table.nodes], dtype=np.bool_)
-        found = _remember(table, key, [(NOT_READY, down), (CORDONED, ~table.usable & ~down)])
-    return cast(Losses, found)
+    down = np.array([not node.ready for node in table.nodes], dtype=np.bool_)
+    return [(NOT_READY, down), (CORDONED, ~table.usable & ~down)]
 
 
 def _lacks_label(table: NodeTable, label: str, value: str) -> Mask:
     key = ("label", label, value)
-    found = table.derived.get(key)
+    found: Mask | None = table.derived.get(key)
     if found is None:
         lacks = np.array([node.labels.get(label) != value for node in table.nodes], dtype=np.bool_)
-        found = _remember(table, key, lacks)
-    return cast(Mask, found)
+        found = remember(table, key, lacks)
+    return found
 
 
 def _losses_to_taints(table: NodeTable, tolerations: tuple[Toleration, ...]) -> Losses:
     """One loss per taint that keeps a replica away and is not tolerated."""
     key = ("taints", tolerations)
-    found = table.derived.get(key)
+    found: Losses | None = table.derived.get(key)
     if found is None:
         rows: dict[Taint, list[int]] = {}
         for row, node in enumerate(table.nodes):
             for taint in node.taints:
                 rows.setdefault(taint, []).append(row)
-        bad = [taint for taint in rows if not tolerated(taint, tolerations)]
-        found = _remember(table, key, [(_named(taint), _at(table, rows[taint])) for taint in sorted(bad, key=_named)])
-    return cast(Losses, found)
+        bad = sorted((taint for taint in rows if not tolerated(taint, tolerations)), key=_named)
+        found = remember(table, key, [(_named(taint), _at(table, rows[taint])) for taint in bad])
+    return found
 
 
 def tolerated(taint: Taint, tolerations: tuple[Toleration, ...]) -> bool:
@@ -158,24 +218,12 @@ def _at(table: NodeTable, rows: list[int]) -> Mask:
     return mask
 
 
-def request_of(table: NodeTable, resources: Mapping[str, int]) -> Request:
-    """What a replica asks for, by column. A resource that no node has is not in it."""
-    column = table.column
-    asked = [(column[name], amount) for name, amount in resources.items() if amount > 0 and name in column]
-    return tuple(sorted((number, min(amount, MAX_AMOUNT)) for number, amount in asked))
+_Answer = TypeVar("_Answer")
 
 
-def _too_small(table: NodeTable, resources: Mapping[str, int], request: Request) -> Mask:
-    if any(amount > 0 and (name not in table.column or amount > MAX_AMOUNT) for name, amount in resources.items()):
-        return np.ones(len(table.nodes), dtype=np.bool_)
-    small = np.zeros(len(table.nodes), dtype=np.bool_)
-    for number, amount in request:
-        small |= table.capacity[:, number] < amount
-    return small
-
-
-def _remember(table: NodeTable, key: object, answer: object) -> object:
-    if len(table.derived) >= _KEPT:
+def remember(table: NodeTable, key: object, answer: _Answer) -> _Answer:
+    """Keep what was worked out of the table's fields alone, and return it."""
+    if len(table.derived) >= min(_KEPT, _KEPT_CELLS // (1 + len(table.nodes))):
         table.derived.clear()
     table.derived[key] = answer
     return answer

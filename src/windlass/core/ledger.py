@@ -34,7 +34,8 @@ class Ledger:
         self._pending: dict[str, Pending] = {}
         self._lines: dict[LineKey, list[Pending]] = {}
         self._given: dict[LineKey, Line] = {}
-        """The lines as snapshots have them; a line that has changed since is missing."""
+        """The lines as snapshots have them, but for those in `_stale`."""
+        self._stale: set[LineKey] = set()
         self._last: Snapshot | None = None
         self._frozen = False
         """The last snapshot shares `_free`, `_running`, `_grants`, `_held` and `_arrays`: copy before writing."""
@@ -135,8 +136,9 @@ class Ledger:
         if self._last is None or self._last.version != self.version:
             self._frozen = True
             self._free.flags.writeable = False
-            for key in self._lines.keys() - self._given.keys():
+            for key in self._stale & self._lines.keys():
                 self._given[key] = Line(tuple(self._lines[key]))
+            self._stale.clear()
             self._last = Snapshot(
                 version=self.version,
                 table=self._table,
@@ -167,6 +169,7 @@ class Ledger:
     def _line_changed(self, key: LineKey) -> None:
         self.version += 1
         self._given.pop(key, None)
+        self._stale.add(key)
 
     def _grant(self, gang: Running) -> None:
         grant = grant_of(self._table, gang.demands, gang.placement)

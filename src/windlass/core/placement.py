@@ -31,7 +31,7 @@ def replicas_per_node(free: Amounts, request: Request, mask: Mask, most: int) ->
     counts = mask * np.int64(most)
     for column, amount in request:
         np.minimum(counts, free[:, column] // amount, out=counts)
-    return np.maximum(counts, 0, out=counts)
+    return np.maximum(counts, 0, out=counts)  # a node may have less than nothing left after it shrank
 
 
 def place(free: Amounts, table: NodeTable, demands: Sequence[Demand], closed: Mask | None) -> Placement | None:
@@ -74,7 +74,7 @@ def orders(table: NodeTable, demands: Sequence[Demand]) -> Iterator[Sequence[Dem
 def _ease(table: NodeTable, demand: Demand) -> tuple[object, ...]:
     able = eligibility(table, demand)
     asked = dict(able.request)
-    return int(able.mask.sum()), [-asked.get(column, 0) for column in range(len(table.axis))], demand.role
+    return able.screen.eligible, [-asked.get(column, 0) for column in range(len(table.axis))], demand.role
 
 
 def _seat_all(

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 
 import numpy as np
 
-from windlass.core.feasibility import FULL, Eligibility, eligibility
+from windlass.core.feasibility import FULL, eligibility
 from windlass.core.gang import Demand
-from windlass.core.placement import fits, orders, place, replicas_per_node
+from windlass.core.placement import fits, orders, place
 from windlass.core.reasons import Count, Reason, Verdict
 from windlass.core.resources import format_quantity
-from windlass.core.snapshot import Amounts, NodeTable
+from windlass.core.snapshot import NodeTable
+from windlass.core.stock import Stocks, binding
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +28,8 @@ class Shortage:
     """What one replica asks for."""
     free: int
     """On all eligible nodes."""
+    enough: bool
+    """Of every resource, if it only were in one piece."""
     freest: int
     """On the one that has most."""
     nodes_with_free: int
@@ -38,52 +42,47 @@ class Shortage:
     """Eligible nodes without room for one replica."""
 
 
-def shortage(free: Amounts, table: NodeTable, demands: Sequence[Demand]) -> Shortage | None:
-    """What keeps the gang from fitting into `free`, or None if it fits."""
-    if fits(free, table, demands):
+def shortage(stocks: Stocks, table: NodeTable, demands: Sequence[Demand]) -> Shortage | None:
+    """What keeps the gang from fitting into what is free, or None if it fits."""
+    if len(demands) == 1:
+        return _of_role(stocks, table, demands[0])
+    if fits(stocks.free, table, demands):
         return None
-    trial = free.copy(order="F")  # roles that do fit take their part before the next is looked at
-    hardest_first = next(iter(orders(table, demands)))
-    for demand in hardest_first[:-1]:
-        if not fits(trial, table, (demand,)):
-            return _of_role(trial, table, demand)
+    trial = stocks.free.copy(order="F")  # roles that do fit take their part before the next is looked at
+    for demand in next(iter(orders(table, demands))):
+        if short := _of_role(Stocks(trial), table, demand):
+            return short
         place(trial, table, (demand,), None)
-    return _of_role(trial, table, hardest_first[-1])
+    return None
 
 
-def _of_role(free: Amounts, table: NodeTable, demand: Demand) -> Shortage:
+def _of_role(stocks: Stocks, table: NodeTable, demand: Demand) -> Shortage | None:
     able = eligibility(table, demand)
-    counts = replicas_per_node(free, able.request, able.mask, demand.count)
-    column, each = binding(free, able, demand.count)
-    there = free[able.mask, column] if each else np.zeros(0, dtype=np.int64)
-    there = there[there > 0]
-    eligible = int(able.mask.sum())
+    stock = stocks.of(able.screen)
+    rooms = stock.rooms(able, demand.count)
+    counts = reduce(np.minimum, rooms)
+    room = int(np.add.reduce(counts))
+    if room >= demand.count:
+        return None
+    column, each = binding(able, rooms)
     return Shortage(
         demand=demand,
         resource=table.axis[column] if each else "",
         each=each,
-        free=int(there.sum()),
-        freest=int(there.max()) if len(there) else 0,
-        nodes_with_free=len(there),
-        eligible=eligible,
-        fits=min(int(counts.sum()), demand.count),
-        lost=able.counts,
-        full=eligible - int(np.count_nonzero(counts)),
+        free=stock.total[column] if each else 0,
+        enough=all(stock.total[column] >= amount * demand.count for column, amount in able.request),
+        freest=stock.most[column] if each else 0,
+        nodes_with_free=stock.nodes[column] if each else 0,
+        eligible=able.screen.eligible,
+        fits=room,
+        lost=able.screen.counts,
+        full=able.screen.eligible - int(np.count_nonzero(counts)),
     )
-
-
-def binding(free: Amounts, able: Eligibility, wanted: int) -> tuple[int, int]:
-    """(column, amount) of the resource that alone would let the fewest replicas in; the scarcer kind among equals."""
-    if not able.request:
-        return 0, 0
-    rooms = [int(replicas_per_node(free, (part,), able.mask, wanted).sum()) for part in able.request]
-    return able.request[rooms.index(min(rooms))]
 
 
 def capacity_verdict(short: Shortage) -> Verdict:
     """The gang would fit if enough of what runs now had ended."""
-    enough = short.free >= short.each * short.demand.count
-    reason = Reason.TOPOLOGY_PLACEMENT_FAILED if enough else Reason.WAITING_FOR_QUOTA
+    reason = Reason.TOPOLOGY_PLACEMENT_FAILED if short.enough else Reason.WAITING_FOR_QUOTA
     unit, count = short.resource, short.demand.count
     free = format_quantity(unit, short.free)
     where = f"{free} free on {_nodes(short.nodes_with_free)}" if short.free else "none free"

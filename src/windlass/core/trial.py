@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
+from functools import cached_property
 
 import numpy as np
 
-from windlass.core.feasibility import Mask, eligibility
+from windlass.core.feasibility import Mask, eligibility, remember, room_when_empty
 from windlass.core.gang import Demand, Pending, total_of
 from windlass.core.gates import shut
 from windlass.core.placement import fits, place
 from windlass.core.quota import lacking, queue_named
 from windlass.core.snapshot import NodeTable, Snapshot
 from windlass.core.status import Placement
+from windlass.core.stock import Stocks
 
 
 class Obstacle(Enum):
@@ -51,7 +53,7 @@ class Trial:
         self.obstacles: dict[str, Obstacle] = {}
         """By id of the gangs that were attempted in vain."""
         self.reserved: dict[str, Mapping[str, int]] = {}
-        """By queue: what gangs that wait in it will need; nobody behind them may use it up."""
+        """By queue that has a quota: what gangs that wait in it will need; nobody behind them may use it up."""
         self.first_in: dict[str, Pending] = {}
         """By queue: the first gang that reserved."""
         self.holds: list[Hold] = []
@@ -67,15 +69,27 @@ class Trial:
         """Start the gang, or note what it has to wait for and what it keeps from those behind it."""
         obstacle = self._limit(gang)
         if obstacle is None:
-            placement = place(self.free, self.snapshot.table, gang.demands, self._closed)
+            mask = mask_of(self.snapshot.table, gang.demands)
+            placement = self._place(gang, mask)
             if placement is not None:
                 self._start(gang, placement)
                 return placement
             obstacle = Obstacle.CAPACITY
+            self._hold(gang, mask)
         self.obstacles[gang.id] = obstacle
         if obstacle in (Obstacle.QUOTA, Obstacle.CAPACITY):
-            self._claim(gang, hold=obstacle is Obstacle.CAPACITY)
+            self._reserve(gang)
         return None
+
+    @cached_property
+    def stock(self) -> Stocks:
+        """What is free now. To be asked for when the last gang has been attempted."""
+        return Stocks(self.free)
+
+    @cached_property
+    def stock_if_empty(self) -> Stocks:
+        """What would be free if nothing ran."""
+        return Stocks(self.snapshot.table.capacity)
 
     def _limit(self, gang: Pending) -> Obstacle | None:
         queue = queue_named(self.snapshot.queues, gang.queue)
@@ -91,42 +105,43 @@ class Trial:
         spoken_for = add_up(self.used.get(gang.queue, {}), self.reserved.get(gang.queue, {}))
         return Obstacle.QUOTA if lacking(queue, spoken_for, request) else None
 
+    def _place(self, gang: Pending, mask: Mask) -> Placement | None:
+        if self._closed is not None and not (mask > self._closed).any():
+            return None
+        return place(self.free, self.snapshot.table, gang.demands, self._closed)
+
     def _start(self, gang: Pending, placement: Placement) -> None:
         self.used[gang.queue] = add_up(self.used.get(gang.queue, {}), total_of(gang.demands))
         if gang.array_id:
             self.arrays[gang.array_id] = self.arrays.get(gang.array_id, 0) + 1
         self.started.append((gang, placement))
 
-    def _claim(self, gang: Pending, *, hold: bool) -> None:
-        """Reserve quota; and nodes only if nodes are missing, so that a queue's own shortage blocks no other queue."""
+    def _hold(self, gang: Pending, mask: Mask) -> None:
+        """Keep the nodes it could use. Only for gangs that lack nodes: a queue's own shortage blocks no other queue."""
+        if self._closed is not None and not (mask > self._closed).any():
+            return
+        alone = self._awaited is None or not (self._awaited & mask).any()
+        self.holds.append(Hold(gang, mask, first=alone and gang.queue not in self.first_in))
+        self._closed = mask if self._closed is None else self._closed | mask
+        self.contended = bool((self._closed >= self.snapshot.table.usable).all())
+
+    def _reserve(self, gang: Pending) -> None:
+        """Keep the quota it will need, in queues that have one, and remember which nodes it waits for."""
         mask = mask_of(self.snapshot.table, gang.demands)
-        first = not self._anyone_before(gang, mask)
-        self.reserved[gang.queue] = add_up(self.reserved.get(gang.queue, {}), total_of(gang.demands))
-        self.first_in.setdefault(gang.queue, gang)
-        self._awaited = _union(self._awaited, mask)
-        if hold and (self._closed is None or (mask & ~self._closed).any()):
-            self.holds.append(Hold(gang, mask, first))
-            self._closed = _union(self._closed, mask)
-            self.contended = bool((self._closed >= self.snapshot.table.usable).all())
-
-    def _anyone_before(self, gang: Pending, mask: Mask) -> bool:
+        self._awaited = mask if self._awaited is None else self._awaited | mask
         queue = self.snapshot.queues.get(gang.queue)
-        in_queue = queue is not None and bool(queue.nominal) and gang.queue in self.first_in
-        return in_queue or (self._awaited is not None and bool((self._awaited & mask).any()))
-
-
-def _union(left: Mask | None, right: Mask) -> Mask:
-    return right if left is None else left | right
+        if queue is not None and queue.nominal:
+            self.reserved[gang.queue] = add_up(self.reserved.get(gang.queue, {}), total_of(gang.demands))
+            self.first_in.setdefault(gang.queue, gang)
 
 
 def fits_empty(table: NodeTable, gang: Pending) -> bool:
-    """Whether the gang would fit if nothing else ran. Kept in the table, by shape."""
+    """Whether the gang would fit if nothing else ran."""
+    if len(gang.demands) == 1:
+        return room_when_empty(eligibility(table, gang.demands[0]), gang.demands[0].count) >= gang.demands[0].count
     key = ("fits", gang.shape)
-    found = table.derived.get(key)
-    if found is None:
-        found = fits(table.capacity, table, gang.demands)
-        table.derived[key] = found
-    return bool(found)
+    found: bool | None = table.derived.get(key)
+    return remember(table, key, fits(table.capacity, table, gang.demands)) if found is None else found
 
 
 def mask_of(table: NodeTable, demands: tuple[Demand, ...]) -> Mask:

@@ -17,11 +17,11 @@ def verdict_of(trial: Trial, gang: Pending) -> Verdict:
         return answer
     if queue is None:
         return Verdict(Reason.MISCONFIGURED, f"there is no queue {gang.queue} any more")
-    if not fits_empty(table, gang) and (short := shortage(table.capacity, table, gang.demands)):
+    if not fits_empty(table, gang) and (short := shortage(trial.stock_if_empty, table, gang.demands)):
         return never_verdict(short)
     if answer := quota.verdict(queue, trial.used.get(gang.queue, {}), total_of(gang.demands)):
         return answer
-    if short := shortage(trial.free, table, gang.demands):
+    if short := shortage(trial.stock, table, gang.demands):
         return capacity_verdict(short)
     return _after(_goes_first(trial, gang))
 
