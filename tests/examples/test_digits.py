@@ -1,0 +1,89 @@
+"""The digits example as people run it, on real processes: through the command line, and killed on the way."""
+
+import contextlib
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+SCRIPT = Path(__file__).parents[2] / "examples/digits/train.py"
+PYTHON = sys.executable
+WINDLASS = Path(sys.executable).with_name("windlass")
+
+pytestmark = pytest.mark.timeout(300)  # every rank imports PyTorch, on two cores, beside other tests
+
+
+ONE_THREAD = {**os.environ, "OMP_NUM_THREADS": "1"}
+
+
+def start(folder, *words):
+    """The command line on a state folder of its own, in a folder of its own."""
+    env = {**os.environ, "WINDLASS_STATE": str(folder / "state")}
+    return subprocess.Popen([WINDLASS, *words], env=env, cwd=folder, stdout=subprocess.PIPE, text=True)
+
+
+def accuracy(output):
+    return float(re.search(r"test accuracy (\d\.\d+)", output)[1])
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory):
+    """What two ranks print when nothing happens to them."""
+    run = start(tmp_path_factory.mktemp("undisturbed"), "run", "-N", "2", "-G", "1", "--", PYTHON, str(SCRIPT))
+    output, _ = run.communicate()
+    assert run.returncode == 0
+    return output
+
+
+def test_two_ranks_learn_the_digits(undisturbed):
+    assert re.search(r"2 ranks, (gloo|nccl)", undisturbed)
+    assert accuracy(undisturbed) >= 0.97
+
+
+def test_a_killed_rank_changes_nothing_in_the_result(undisturbed, tmp_path):
+    run = start(tmp_path, "run", "-N", "2", "-G", "1", "--", PYTHON, str(SCRIPT))
+    output, killed = "", False
+    for line in run.stdout:
+        output += line
+        if "epoch 3/" in line and not killed:
+            os.kill(pid_of_rank(1, tmp_path), signal.SIGKILL)
+            killed = True
+
+    assert run.wait() == 0
+    assert int(re.search(r"resumed after epoch (\d+)", output)[1]) >= 2
+    assert accuracy(output) == accuracy(undisturbed)
+
+
+def pid_of_rank(rank, workdir):
+    """The pid of a living rank that works in `workdir`."""
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            environment = (folder / "environ").read_text().split("\0")
+            if f"RANK={rank}" in environment and (folder / "cwd").readlink() == workdir:
+                return int(folder.name)
+    pytest.fail(f"rank {rank} is not running")
+
+
+def test_one_process_without_a_launcher_is_a_world_of_one(tmp_path):
+    command = [PYTHON, SCRIPT, "--epochs", "8"]
+    ran = subprocess.run(command, env=ONE_THREAD, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert accuracy(ran.stdout) >= 0.97
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_checkpoint_half_written_is_never_read(tmp_path):
+    command = [PYTHON, SCRIPT, "--epochs", "8", "--checkpoint-dir", tmp_path]
+    for patience in (0.0, 0.05):  # somewhere in the first save, and somewhere after it
+        process = subprocess.Popen(command, env=ONE_THREAD, stdout=subprocess.PIPE, text=True)
+        next(line for line in process.stdout if line.startswith("epoch"))
+        time.sleep(patience)
+        process.kill()
+        process.communicate()
+    ran = subprocess.run(command, env=ONE_THREAD, capture_output=True, text=True, check=True)
+    assert "8/8" in ran.stdout
+    assert accuracy(ran.stdout) >= 0.97
