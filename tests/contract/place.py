@@ -1,4 +1,4 @@
-"""What the contract's tests need of a world: to open it, to let its controller die, and programs that behave as told."""
+"""What the contract's tests need of a world: to open it, to let its controller die, and programs to run."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ from windlass.worlds.local.paths import StatePaths, prepare, state_id
 from windlass.worlds.local.store import Notes, Origin, Store, open_store
 from windlass.worlds.local.warden_line import Report
 from windlass.worlds.local.warden_start import Link, start_warden
-from windlass.worlds.port import Changes, JobArrived, JobEvent, Recovery, WorldEvent
+from windlass.worlds.port import Changes, JobArrived, JobEvent, Recovery, WorldError, WorldEvent
 
 _EARLIER = 0
 """The line of gangs that an earlier controller launched; lines of this one count from 1."""
@@ -43,6 +43,7 @@ _RUN_LINGER = 2.0
 class _Attempt:
     """A commit being tried: the same until it succeeds, whatever comes in meanwhile."""
 
+    changes: Changes
     notes: Notes
     gangs: list[Gang]
     heard: Heard
@@ -80,10 +81,16 @@ class LocalWorld:
         self.paths: StatePaths = prepare(state)
         self.cluster = cluster
         self._lock = held or lock.acquire(self.paths, kind)
-        self.store: Store = open_store(self.paths)
-        self._clock = _keep_clock(self.store, sources)
+        try:
+            self.store: Store = open_store(self.paths)
+            self._clock = _keep_clock(self.store, sources)
+            self._state_id = state_id(self.paths)
+            link = link or start_warden(self.paths)
+        except WorldError:
+            if held is None:
+                self._lock.release()
+            raise
         self._environment = dict(os.environ if environment is None else environment)
-        self._state_id = state_id(self.paths)
         self._on_trouble = on_trouble
         self._nodes = {node.name: node for node in cluster.nodes}
         self._jobs: dict[str, Job] = {}
@@ -97,7 +104,7 @@ class LocalWorld:
         hello = {"linger": None if kind == "up" else _RUN_LINGER, "offset": self._clock.offset}
         self._keeper = Keeper(
             self.paths,
-            link or start_warden(self.paths),
+            link,
             hello,
             hear=self._hear,
             greeted=self._greeted,
@@ -143,9 +150,10 @@ class LocalWorld:
 
     def commit(self, changes: Changes) -> None:
         """Write the turn down, with everything noted since the last one. Raises WorldError."""
-        if self._attempt is None:
-            self._attempt = self._begin(changes)
-        attempt = self._attempt
+        attempt = self._attempt or self._begin(changes)
+        if attempt.changes is not changes:  # else what was heard for the one would be acknowledged with the other
+            raise WorldError("the turn before this one could not be written yet")
+        self._attempt = attempt
         self.store.commit(changes, attempt.notes)
         self._attempt = None
         # from here on it has happened
@@ -228,7 +236,7 @@ class LocalWorld:
         heard = self._keeper.heard
         if heard.number:
             notes.meta["heard"] = f"{heard.warden} {heard.number}"
-        return _Attempt(notes, gangs, heard, since.promises)
+        return _Attempt(changes, notes, gangs, heard, since.promises)
 
     def _prepare(self, launches: Iterable[Launch]) -> list[Gang]:
         """Give every new gang its devices and its port."""
@@ -332,7 +340,7 @@ class LocalWorld:
         self._book[key] = gang
 
     def _owner_gone(self, job_id: str) -> None:
-        self._tell(JobEvent(job_id, Cancel(by="its terminal is gone")))
+        self._tell(JobEvent(job_id, Cancel(by="the end of its terminal")))
 
     def _tell(self, event: JobEvent | None) -> None:
         if event is not None:
