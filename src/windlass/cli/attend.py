@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import os
-import signal
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from windlass.cli import narrate
 from windlass.cli.exit_codes import ExitCode
 from windlass.cli.handing import facts
+from windlass.cli.interrupts import Interrupts
 from windlass.cli.screen import Screen
 from windlass.cli.tail import Tail
 from windlass.jobs.submission import Submission
@@ -23,28 +23,6 @@ from windlass.worlds.local.paths import StatePaths
 Json = dict[str, Any]
 _QUICK, _SLOW = 0.02, 0.2
 """Seconds between two looks at the logs: while something comes, and when nothing has for a while."""
-_SIGNALS = (signal.SIGINT, signal.SIGHUP, signal.SIGTERM)
-
-
-class Interrupts:
-    """Counts Ctrl-C, a lost terminal and SIGTERM instead of dying of them."""
-
-    def __init__(self) -> None:
-        self.count = 0
-        self.names: list[str] = []
-        self._before: dict[int, Any] = {}
-
-    def __enter__(self) -> Self:
-        self._before = {number: signal.signal(number, self._came) for number in _SIGNALS}
-        return self
-
-    def __exit__(self, *_error: object) -> None:
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
-
-    def _came(self, number: int, _frame: object) -> None:
-        self.count += 1
-        self.names.append("Ctrl-C" if number == signal.SIGINT else signal.Signals(number).name)
 
 
 class Attendance:

@@ -34,10 +34,10 @@ def submissions(options: RunOptions, words: Sequence[str], file: str | None) -> 
     if file is not None:
         from windlass.jobs.job_file import load  # noqa: PLC0415 - loads the YAML parser
 
-        return load(file, options, command, cwd=_here(), user=user())
+        return load(file, options, command, cwd=here(), user=user())
     if not command:
         raise UsageError("nothing to run\nwrite a command (windlass run -N 2 -- python train.py) or a file (job.yaml)")
-    return [from_options(options, command, cwd=_here(), user=user())]
+    return [from_options(options, command, cwd=here(), user=user())]
 
 
 def runnable(words: Sequence[str]) -> tuple[str, ...]:
@@ -47,7 +47,8 @@ def runnable(words: Sequence[str]) -> tuple[str, ...]:
     return tuple(words)
 
 
-def _here() -> str:
+def here() -> str:
+    """The current folder. Raises UsageError if it is gone."""
     try:
         return str(Path.cwd())
     except FileNotFoundError:

@@ -6,6 +6,7 @@ import functools
 import inspect
 from collections.abc import Callable
 from dataclasses import fields
+from pathlib import Path
 from typing import Annotated, Any, TypeAlias, get_type_hints
 
 import typer
@@ -15,6 +16,19 @@ from windlass.jobs.options import RunOptions, flags_of, help_of
 Verb: TypeAlias = Callable[..., int]
 _HINTS = get_type_hints(RunOptions)
 _MANY = {name for name, hint in _HINTS.items() if hint == tuple[str, ...]}
+
+Words = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[--] COMMAND… | JOB.yaml", help="What every rank runs, or a job file.", show_default=False),
+]
+FileOption = Annotated[str | None, typer.Option("-f", "--file", metavar="JOB.yaml", help="A job file; - is stdin.")]
+NodesOption = Annotated[int | None, typer.Option("--local-nodes", min=1, help="Without a daemon: so many nodes.")]
+GpusOption = Annotated[
+    int | None, typer.Option("--local-gpus", min=0, help="Without a daemon: GPUs (or slots) of each.")
+]
+ClusterOption = Annotated[
+    Path | None, typer.Option("--cluster", help="Without a daemon: nodes and queues from a file.")
+]
 
 
 def takes_job_options(verb: Verb) -> Verb:

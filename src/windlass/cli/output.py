@@ -70,28 +70,25 @@ def show(listing: Listing, rows: Sequence[Row], how: Format, *, paint: bool) -> 
         (_painted if paint else _plain)(columns, rows)
 
 
-def watch(listing: Listing, look: Callable[[], Sequence[Row]], how: Format, *, paint: bool) -> None:
-    """Print rows whenever they change, on a clean screen if it is one."""
+def paged(look: Callable[[], Any], tell: Callable[[Any], None], *, again: bool) -> None:
+    """Tell what is seen: once, or `again` and again whenever it has changed, on a clean screen if it is one."""
     before: object = None
     while True:
-        rows = look()
-        if rows != before:
-            if sys.stdout.isatty():
+        seen = look()
+        if seen != before:
+            if again and sys.stdout.isatty():
                 print(_HOME_AND_CLEAR, end="")
-            elif before is not None and how in (Format.TABLE, Format.WIDE):
-                print()
-            show(listing, rows, how, paint=paint)
+            tell(seen)
             sys.stdout.flush()
-            before = rows
+            before = seen
+        if not again:
+            return
         time.sleep(_SECONDS_BETWEEN_LOOKS)
 
 
 def listed(listing: Listing, look: Callable[[], Sequence[Row]], how: Format, *, again: bool, paint: bool) -> None:
     """What every listing verb does."""
-    if again:
-        watch(listing, look, how, paint=paint)
-    else:
-        show(listing, look(), how, paint=paint)
+    paged(look, lambda rows: show(listing, rows, how, paint=paint), again=again)
 
 
 def as_json(value: object) -> str:

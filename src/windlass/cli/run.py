@@ -4,30 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from windlass.cli.attend import Attendance, Interrupts
+from windlass.cli.attend import Attendance
 from windlass.cli.exit_codes import ExitCode
 from windlass.cli.handing import facts, submissions
-from windlass.cli.options import takes_job_options
+from windlass.cli.interrupts import Interrupts
+from windlass.cli.options import ClusterOption, FileOption, GpusOption, NodesOption, Words, takes_job_options
 from windlass.cli.place import NoColorOption, StateOption, state_folder
 from windlass.cli.screen import Screen
 from windlass.jobs.options import RunOptions
 from windlass.server.attach import daemon_of, differs, find_or_become
 from windlass.server.wanted import Wanted
-
-Words = Annotated[
-    list[str] | None,
-    typer.Argument(metavar="[--] COMMAND… | JOB.yaml", help="What every rank runs, or a job file.", show_default=False),
-]
-FileOption = Annotated[str | None, typer.Option("-f", "--file", metavar="JOB.yaml", help="A job file; - is stdin.")]
-_CLUSTER = "Without a daemon: "
-NodesOption = Annotated[int | None, typer.Option("--local-nodes", min=1, help=f"{_CLUSTER}so many nodes.")]
-GpusOption = Annotated[int | None, typer.Option("--local-gpus", min=0, help=f"{_CLUSTER}GPUs (or slots) of each.")]
-ClusterOption = Annotated[Path | None, typer.Option("--cluster", help=f"{_CLUSTER}nodes and queues from a file.")]
 
 
 @takes_job_options

@@ -52,6 +52,11 @@ class Screen:
             who = f"\x1b[{_COLOURS[line.file.rank % len(_COLOURS)]}m{who}\x1b[0m"
         self._write(stream, f"{who} {line.text}\n")
 
+    def bare(self, line: Line) -> None:
+        """A line of a rank as it was printed."""
+        self._clear()
+        self._write(sys.stdout if line.file.stream == "out" else sys.stderr, f"{line.text}\n")
+
     def close(self) -> None:
         """Leave nothing half written."""
         self._clear()

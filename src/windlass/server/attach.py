@@ -13,6 +13,7 @@ from windlass.server.wanted import Wanted
 
 if TYPE_CHECKING:
     from windlass.server.embedded import Embedded
+    from windlass.server.offline import Offline
 
 _PATIENCE = 20.0
 """Seconds in which whoever has taken the lock must be heard on the socket."""
@@ -22,6 +23,7 @@ _GRACE_OF_SUCCESSION = 1.0
 LOST = (Code.GONE, Code.NO_DAEMON)
 
 Connection: TypeAlias = "Client | Embedded"
+Source: TypeAlias = "Client | Offline"
 
 
 def find(state: Path) -> Client | None:
@@ -43,6 +45,17 @@ def daemon_of(state: Path) -> Client:
     if client is None:
         raise no_daemon(FileNotFoundError())
     return client
+
+
+def source(state: Path) -> Source:
+    """Whoever controls the folder, else its records. Raises ApiError NO_DAEMON if there is neither."""
+    if client := find(state):
+        return client
+    from windlass.server.offline import Offline  # noqa: PLC0415 - loads the database's half
+
+    if records := Offline.open(state):
+        return records
+    raise no_daemon(FileNotFoundError())
 
 
 def find_or_become(state: Path, wanted: Wanted, say: Callable[[str], None], *, succeeded: bool = False) -> Connection:

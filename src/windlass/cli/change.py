@@ -1,0 +1,50 @@
+"""`cancel`, `suspend`, `resume`: several jobs at a time, each with its own answer."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import typer
+
+from windlass.cli.exit_codes import OF_ERROR, ExitCode
+from windlass.cli.handing import user
+from windlass.cli.known import job_names
+from windlass.cli.place import StateOption, state_folder
+from windlass.server.attach import daemon_of
+from windlass.server.errors import ApiError
+
+Jobs = Annotated[list[str], typer.Argument(metavar="JOB…", help="Names or ids.", autocompletion=job_names)]
+
+
+def cancel(
+    jobs: Jobs,
+    now: Annotated[bool, typer.Option("--now", help="SIGKILL at once, without the job's grace.")] = False,
+    state: StateOption = None,
+) -> int:
+    """End jobs: SIGTERM, and SIGKILL after their grace."""
+    return _each("cancel", "is being cancelled", jobs, state, now=now)
+
+
+def suspend(jobs: Jobs, state: StateOption = None) -> int:
+    """Take jobs off their nodes; their place is kept on record until `windlass resume`."""
+    return _each("suspend", "is being suspended", jobs, state)
+
+
+def resume(jobs: Jobs, state: StateOption = None) -> int:
+    """Put suspended jobs back into the queue, at its end."""
+    return _each("resume", "is back in the queue", jobs, state)
+
+
+def _each(verb: str, said: str, jobs: Sequence[str], state: Any, **how: Any) -> int:
+    client = daemon_of(state_folder(state))
+    code: int = ExitCode.OK
+    for name in jobs:
+        try:
+            for line in client.act(verb, name, by=user(), **how)["jobs"]:
+                print(f"{line['id']} {said}")
+        except ApiError as error:
+            print(f"windlass: {error}", file=sys.stderr)
+            code = OF_ERROR[error.code]
+    return code

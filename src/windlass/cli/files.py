@@ -1,0 +1,57 @@
+"""Verbs about job files: `explain`, `render`, `schema`. None needs a daemon."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from windlass.cli.exit_codes import ExitCode
+from windlass.cli.handing import submissions
+from windlass.cli.options import FileOption, Words, takes_job_options
+from windlass.cli.output import as_json
+from windlass.jobs.options import RunOptions
+
+
+class _Form(StrEnum):
+    YAML = "yaml"
+    JSON = "json"
+
+
+def explain(
+    field: Annotated[str, typer.Argument(metavar="[FIELD]", help="For example job.restart.user.")] = "job",
+) -> int:
+    """What a field of a job file means, takes and defaults to."""
+    from windlass.jobs import explain as pages  # noqa: PLC0415
+
+    print(pages.explain(field).rstrip())
+    return ExitCode.OK
+
+
+@takes_job_options
+def render(
+    options: RunOptions,
+    words: Words = None,
+    file: FileOption = None,
+    output: Annotated[_Form, typer.Option("-o", "--output", help="How to print it.")] = _Form.YAML,
+) -> int:
+    """Print a job as Windlass understands it, every default filled in. What it prints is a job file."""
+    from windlass.jobs.render import as_fields  # noqa: PLC0415
+    from windlass.jobs.render import render as rendered  # noqa: PLC0415
+
+    handed = submissions(options, words or [], file)
+    if output is _Form.JSON:
+        fields = [as_fields(submission) for submission in handed]
+        print(as_json(fields if len(fields) != 1 else fields[0]))
+    else:
+        print("---\n".join(rendered(submission) for submission in handed), end="")
+    return ExitCode.OK
+
+
+def schema() -> int:
+    """Print the JSON Schema of job files, for editors."""
+    from windlass.jobs import schema as written  # noqa: PLC0415
+
+    print(as_json(written.schema()))
+    return ExitCode.OK

@@ -1,0 +1,161 @@
+"""Listings: `queue`, `nodes`, `history`."""
+
+from __future__ import annotations
+
+import functools
+import time
+from typing import Annotated, Any
+
+import typer
+
+from windlass.cli.exit_codes import ExitCode
+from windlass.cli.given import duration
+from windlass.cli.output import Column, Format, FormatOption, Listing, WatchOption, listed
+from windlass.cli.place import NoColorOption, StateOption, paints, state_folder
+from windlass.cli.words import amount, amounts, moment, shortened, span
+from windlass.server.attach import daemon_of, source
+
+Row = dict[str, Any]
+_COLOURS = {
+    "Running": "green",
+    "Admitted": "cyan",
+    "Restarting": "yellow",
+    "Suspended": "magenta",
+    "Failed": "red",
+    "Succeeded": "green",
+}
+
+NameOption = Annotated[str, typer.Option("--name", help="Only jobs of this name.")]
+UserOption = Annotated[str, typer.Option("-u", "--user", help="Only jobs of this user.")]
+LimitOption = Annotated[int, typer.Option("--limit", min=1, help="At most so many.")]
+
+
+def _colour(row: Row) -> str:
+    return _COLOURS.get(row["phase"], "")
+
+
+def _since(row: Row) -> str:
+    """How long it has been in its present state: running, or waiting."""
+    begin = row["running_since"] or row["queued_at"] or row["created_at"]
+    return span(int(time.time() * 1000) - begin)
+
+
+def _where(row: Row) -> str:
+    return shortened(row["nodes"]) or (f"{row['reason']}: {row['message']}" if row["message"] else row["reason"])
+
+
+_QUEUE = Listing(
+    (
+        Column("JOB", lambda row: row["id"]),
+        Column("USER", lambda row: row["user"], wide=True),
+        Column("QUEUE", lambda row: row["queue"]),
+        Column("PRIO", lambda row: str(row["priority"]), right=True),
+        Column("STATE", lambda row: row["phase"], style=_colour),
+        Column("FOR", _since, right=True),
+        Column("GANG", lambda row: f"{row['replicas']}×{row['ranks'] // max(1, row['replicas'])}"),
+        Column("ASKS FOR", lambda row: amounts(row["request"]), wide=True),
+        Column("TRY", lambda row: str(row["attempts"]), right=True),
+        Column("POS", lambda row: str(row["position"] or "-"), right=True),
+        Column("BY", lambda row: moment(row["eta"]), wide=True),
+        Column("NODES (REASON)", _where),
+    ),
+    key="id",
+    empty="no job waits or runs",
+)
+
+_HISTORY = Listing(
+    (
+        Column("JOB", lambda row: row["id"]),
+        Column("USER", lambda row: row["user"], wide=True),
+        Column("QUEUE", lambda row: row["queue"], wide=True),
+        Column("STATE", lambda row: row["phase"], style=_colour),
+        Column("EXIT", lambda row: "-" if row["exit_code"] is None else str(row["exit_code"]), right=True),
+        Column("SUBMITTED", lambda row: moment(row["created_at"])),
+        Column("ENDED", lambda row: moment(row["finished_at"])),
+        Column("WAITED", lambda row: span((row["started_at"] or row["finished_at"]) - row["created_at"]), right=True),
+        Column("RAN", lambda row: span(row["started_at"] and row["finished_at"] - row["started_at"]), right=True),
+        Column("TRIES", lambda row: str(row["attempts"]), right=True),
+        Column("ASKED FOR", lambda row: amounts(row["request"]), wide=True),
+        Column("REASON", lambda row: row["reason"]),
+        Column("MESSAGE", lambda row: row["message"], wide=True),
+    ),
+    key="id",
+    empty="no job has ended yet",
+)
+
+
+def _use(row: Row, resource: str) -> str:
+    capacity = row["capacity"].get(resource, 0)
+    return f"{amount(resource, row['used'].get(resource, 0))}/{amount(resource, capacity)}" if capacity else "-"
+
+
+_NODES = Listing(
+    (
+        Column("NODE", lambda row: row["name"]),
+        Column(
+            "STATE",
+            lambda row: row["cordoned"] or row["state"],
+            style=lambda row: "" if row["state"] == "ready" else "red",
+        ),
+        Column("GPU", lambda row: _use(row, "gpu"), right=True),
+        Column("CPU", lambda row: _use(row, "cpu"), right=True),
+        Column("MEMORY", lambda row: _use(row, "memory"), right=True),
+        Column("JOBS", lambda row: shortened([job["id"] for job in row["jobs"]])),
+        Column("LABELS", lambda row: ",".join(f"{name}={value}" for name, value in row["labels"].items()), wide=True),
+        Column(
+            "TAINTS", lambda row: ",".join(f"{t['key']}={t['value']}:{t['effect']}" for t in row["taints"]), wide=True
+        ),
+    ),
+    key="name",
+    empty="there are no nodes",
+)
+
+
+def queue(
+    every: Annotated[bool, typer.Option("-a", "--all", help="Those that have ended, too.")] = False,
+    phase: Annotated[str, typer.Option("--phase", help="Only these states: Queued,Running,…")] = "",
+    name: NameOption = "",
+    user: UserOption = "",
+    in_queue: Annotated[str, typer.Option("--queue", help="Only jobs of this queue.")] = "",
+    limit: LimitOption = 1_000,
+    output: FormatOption = Format.TABLE,
+    watch: WatchOption = False,
+    state: StateOption = None,
+    no_color: NoColorOption = False,
+) -> int:
+    """List jobs that wait or run: those that hold nodes first, then the line in its order."""
+    asked = source(state_folder(state))
+    filters = {"all": every or "", "phase": phase, "name": name, "user": user, "queue": in_queue, "limit": limit}
+    look = functools.partial(asked.jobs, **filters)
+    listed(_QUEUE, look, output, again=watch, paint=paints(no_color=no_color))
+    return ExitCode.OK
+
+
+def nodes(
+    output: FormatOption = Format.TABLE,
+    watch: WatchOption = False,
+    state: StateOption = None,
+    no_color: NoColorOption = False,
+) -> int:
+    """List nodes, what they have and who holds it."""
+    client = daemon_of(state_folder(state))
+    listed(_NODES, client.nodes, output, again=watch, paint=paints(no_color=no_color))
+    return ExitCode.OK
+
+
+def history(
+    name: NameOption = "",
+    user: UserOption = "",
+    since: Annotated[str, typer.Option("--since", metavar="DURATION", help="Ended within the last 2h, 7d, …")] = "",
+    limit: LimitOption = 100,
+    output: FormatOption = Format.TABLE,
+    watch: WatchOption = False,
+    state: StateOption = None,
+    no_color: NoColorOption = False,
+) -> int:
+    """List jobs that have ended, the last first. Needs no daemon."""
+    asked = source(state_folder(state))
+    ago = int(time.time() * 1000) - duration("--since", since) if since else 0
+    look = functools.partial(asked.history, name=name, user=user, since=ago, limit=limit)
+    listed(_HISTORY, look, output, again=watch, paint=paints(no_color=no_color))
+    return ExitCode.OK

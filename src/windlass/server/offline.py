@@ -1,0 +1,74 @@
+"""What can be told while no controller runs: what is on record. The calls are those of `client.Client`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Self
+
+from windlass.core.status import TERMINAL, JobState, Phase
+from windlass.server import views
+from windlass.server.errors import ApiError, Code
+from windlass.server.views import Json, Waiting
+from windlass.worlds.local.paths import StatePaths
+from windlass.worlds.local.records import Records, UnknownJobError
+
+
+class Offline:
+    """The records of a state folder, read. Raises ApiError, and WorldError if they cannot be read."""
+
+    kind = ""
+
+    def __init__(self, records: Records) -> None:
+        self._records = records
+
+    @classmethod
+    def open(cls, state: Path) -> Self | None:
+        """None if there are no records yet."""
+        records = Records.open(StatePaths(state))
+        return None if records is None else cls(records)
+
+    def jobs(self, **filters: Any) -> list[Json]:
+        """Jobs that have not ended; with `all` those that have, too."""
+        phases = [] if filters.get("all") else [phase for phase in Phase if phase not in TERMINAL]
+        chosen = {key: filters[key] for key in ("name", "user", "queue") if filters.get(key)}
+        states = self._records.jobs(phases=phases, limit=int(filters.get("limit") or 1_000), **chosen)
+        wanted = str(filters.get("phase") or "").split(",")
+        return [self._line(state) for state in states if wanted == [""] or state.status.phase in wanted]
+
+    def job(self, name: str) -> Json:
+        """The whole story."""
+        found = self._resolve(name)
+        state = self._records.job(found)
+        if state is None:
+            members = [self._records.job(job_id) for job_id in self._records.members(found)]
+            return {"id": found, "members": [self._line(member) for member in members if member]}
+        tasks, transitions = self._records.tasks(state.id), self._records.transitions(state.id)
+        return views.story(state, self._waiting(state), tasks, transitions)
+
+    def why(self, name: str) -> Json:
+        """The last verdict that was written down."""
+        found = self._resolve(name)
+        state = self._records.job(found) or self._records.job(self._records.members(found)[0])
+        assert state is not None  # noqa: S101 - an array has members
+        return {"job": self._line(state)}
+
+    def history(self, **filters: Any) -> list[Json]:
+        """Jobs that have ended, the last first."""
+        given = {key: value for key, value in filters.items() if value}
+        return [views.line(state) for state in self._records.history(**given)]
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._records.close()
+
+    def _resolve(self, name: str) -> str:
+        try:
+            return self._records.resolve(name)
+        except UnknownJobError as error:
+            raise ApiError(Code.NO_SUCH_JOB, str(error)) from None
+
+    def _line(self, state: JobState) -> Json:
+        return views.line(state, self._waiting(state))
+
+    def _waiting(self, state: JobState) -> Waiting:
+        return Waiting(self._records.verdict(state.id)) if state.status.phase is Phase.QUEUED else Waiting()
