@@ -1,0 +1,72 @@
+"""Short ways to say a cluster and its gangs, for the tests beside this file."""
+
+from collections.abc import Iterable, Mapping
+
+from windlass.core.cluster import Node, Taint, Topology
+from windlass.core.gang import Demand, Pending, Running, shape_of, started
+from windlass.core.job import Toleration
+from windlass.core.ledger import Ledger
+from windlass.core.plan import Plan
+from windlass.core.queue import Queue
+from windlass.core.scheduler import schedule
+from windlass.core.status import Placement
+
+
+def node(
+    name: str, gpu: int = 8, *, taints: Iterable[Taint] = (), cordoned: str = "", ready: bool = True, **more
+) -> Node:
+    """`cpu=…` and `memory=…` are amounts; whatever else is named is a label."""
+    amounts = {"gpu": gpu, **{name: more.pop(name) for name in ("cpu", "memory") if name in more}}
+    place = more.pop("place", ())
+    return Node(name, amounts, more, tuple(taints), place, cordoned, ready)
+
+
+def demand(
+    replicas: int, gpu: int = 1, *, role: str = "worker", tolerations: tuple[Toleration, ...] = (), **more
+) -> Demand:
+    """As `node`: amounts, and labels for the selector."""
+    amounts = {"gpu": gpu, **{name: more.pop(name) for name in ("cpu", "memory") if name in more}}
+    return Demand(role, replicas, {name: amount for name, amount in amounts.items() if amount}, more, tolerations)
+
+
+def waiting(number: int, *demands: Demand, queue: str = "default", priority: int = 0, **more) -> Pending:
+    """Gang `j-<number>`; it has waited the longer the smaller its number is."""
+    return Pending(
+        f"j-{number}", number, queue, priority, more.pop("since", number), demands, shape_of(queue, demands), **more
+    )
+
+
+def running(number: int, where: Mapping[str, int], *, gpu: int = 1, ends_by: int | None = None, **more) -> Running:
+    """Gang `r-<number>` with so many replicas of `gpu` GPUs on each of these nodes."""
+    names = tuple(name for name, replicas in where.items() for _ in range(replicas))
+    queue = more.pop("queue", "default")
+    return Running(
+        f"r-{number}", number, queue, 0, (demand(len(names), gpu),), Placement({"worker": names}), 0, ends_by, **more
+    )
+
+
+def ledger_of(nodes: Iterable[Node], *gangs: Pending | Running, queues: Iterable[Queue] = (), levels=()) -> Ledger:
+    ledger = Ledger(nodes, queues, Topology(levels))
+    for gang in gangs:
+        (ledger.hold if isinstance(gang, Running) else ledger.add_pending)(gang)
+    return ledger
+
+
+def nodes(number: int, gpu: int = 8, **more) -> list[Node]:
+    """n1, n2, …"""
+    return [node(f"n{index}", gpu, **more) for index in range(1, number + 1)]
+
+
+def carry_out(ledger: Ledger, now: int = 0) -> Plan:
+    """One turn: what the plan admits holds its nodes from then on."""
+    snapshot = ledger.snapshot()
+    plan = schedule(snapshot, now)
+    gangs = {gang.id: gang for gang in snapshot.pending}
+    for admission in plan.admissions:
+        ledger.hold(started(gangs[admission.job_id], admission.placement, now))
+    return plan
+
+
+def admitted(plan: Plan) -> dict[str, tuple[str, ...]]:
+    """Id → nodes of the only role, by replica."""
+    return {admission.job_id: next(iter(admission.placement.nodes.values())) for admission in plan.admissions}

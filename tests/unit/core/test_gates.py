@@ -1,0 +1,41 @@
+from gangs import demand, ledger_of, nodes, running, waiting
+
+from windlass.core.reasons import Reason
+from windlass.core.scheduler import schedule
+
+
+def verdict_at(now, *gangs):
+    return schedule(ledger_of(nodes(2), *gangs).snapshot(), now).verdicts.get("j-1")
+
+
+def test_a_backoff_holds_until_its_time():
+    gang = waiting(1, demand(1), not_before=100)
+    assert verdict_at(99, gang).reason is Reason.ON_HOLD
+    assert verdict_at(100, gang) is None
+
+
+def test_a_job_that_waits_for_others_names_them():
+    gang = waiting(1, demand(1), waits_for=("a-1", "b-2", "c-3", "d-4"))
+    verdict = verdict_at(0, gang)
+    assert verdict.reason is Reason.ADMISSION_GATED
+    assert verdict.message == "waits for a-1, b-2, c-3 and 1 more to end"
+
+
+def test_an_array_limit_counts_members_that_run_and_members_that_start_in_this_plan():
+    array = {"array_id": "a", "array_limit": 3}
+    members = [waiting(number, demand(1), **array) for number in (1, 2, 3)]
+    ledger = ledger_of(nodes(2), running(9, {"n1": 1}, array_id="a"), *members)
+    plan = schedule(ledger.snapshot(), 0)
+    assert [admission.job_id for admission in plan.admissions] == ["j-1", "j-2"]
+    assert plan.verdicts["j-3"].reason is Reason.ADMISSION_GATED
+    assert plan.verdicts["j-3"].message == "3 of its array hold nodes, its limit is 3"
+
+
+def test_a_gated_gang_has_no_position_and_blocks_nobody():
+    ledger = ledger_of(
+        nodes(1), waiting(1, demand(1, 8), waits_for=("x",)), waiting(2, demand(1, 8)), waiting(3, demand(1, 8))
+    )
+    plan = schedule(ledger.snapshot(), 0)
+    assert [admission.job_id for admission in plan.admissions] == ["j-2"]
+    assert list(plan.order) == ["j-3"]
+    assert list(plan.verdicts) == ["j-1", "j-3"]

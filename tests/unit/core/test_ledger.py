@@ -1,0 +1,147 @@
+from dataclasses import replace
+
+import pytest
+from gangs import demand, ledger_of, node, nodes, running, waiting
+
+from windlass.core.cluster import Node
+from windlass.core.invariants import violations
+from windlass.core.ledger import Ledger
+from windlass.core.queue import Queue
+
+
+def test_holding_and_releasing_are_opposites():
+    ledger = ledger_of(nodes(2))
+    before = ledger.snapshot()
+    ledger.hold(running(1, {"n1": 2, "n2": 1}, gpu=2, array_id="a", ends_by=50))
+    held = ledger.snapshot()
+    assert held.free[:, 0].tolist() == [4, 6]
+    assert held.held == {"default": {"gpu": 6}}
+    assert held.arrays == {"a": 1}
+    assert held.ends == ((50, "r-1"),)
+    ledger.release("r-1")
+    after = ledger.snapshot()
+    assert after.free.tolist() == before.free.tolist()
+    assert (after.held, after.arrays, after.ends, after.running) == ({}, {}, (), {})
+
+
+def test_a_snapshot_never_changes():
+    ledger = ledger_of(nodes(2), running(1, {"n1": 1}), waiting(2, demand(1)))
+    snapshot = ledger.snapshot()
+    ledger.release("r-1")
+    ledger.hold(running(3, {"n2": 8}))
+    ledger.remove_pending("j-2")
+    assert snapshot.free[:, 0].tolist() == [7, 8]
+    assert list(snapshot.running) == ["r-1"]
+    assert [gang.id for gang in snapshot.pending] == ["j-2"]
+    with pytest.raises(ValueError, match="read-only"):
+        snapshot.free[0, 0] = 1
+
+
+def test_the_version_grows_with_every_change_and_only_then():
+    ledger = ledger_of(nodes(2), queues=[Queue("default")])
+    seen = [ledger.version]
+    for change in (
+        lambda: ledger.add_pending(waiting(1, demand(1))),
+        lambda: ledger.hold(running(2, {"n1": 1})),
+        lambda: ledger.release("r-2"),
+        lambda: ledger.remove_pending("j-1"),
+        lambda: ledger.set_cluster(nodes(3), [Queue("default")]),
+        lambda: ledger.set_cluster(nodes(3), [Queue("default", {"gpu": 1})]),
+    ):
+        change()
+        seen.append(ledger.version)
+        change()
+        assert ledger.version == seen[-1]
+    assert seen == sorted(set(seen))
+
+
+def test_an_unchanged_ledger_gives_the_same_snapshot():
+    ledger = ledger_of(nodes(1))
+    assert ledger.snapshot() is ledger.snapshot()
+
+
+def test_a_gang_that_starts_waits_no_longer_and_the_other_way_round():
+    ledger = ledger_of(nodes(1), waiting(1, demand(1)))
+    ledger.hold(replace(running(1, {"n1": 1}), id="j-1"))
+    assert ledger.snapshot().pending == ()
+    ledger.add_pending(waiting(1, demand(1)))
+    assert ledger.snapshot().running == {}
+    assert ledger.snapshot().free[0, 0] == 8
+
+
+def test_a_gang_that_is_held_elsewhere_gives_its_first_nodes_back():
+    ledger = ledger_of(nodes(2), running(1, {"n1": 4}))
+    ledger.hold(running(1, {"n2": 2}))
+    assert ledger.snapshot().free[:, 0].tolist() == [8, 6]
+
+
+def test_two_roles_on_one_node_add_up():
+    ledger = ledger_of(nodes(1))
+    gang = running(1, {"n1": 2})
+    both = {**gang.placement.nodes, "chief": ("n1",)}
+    placement = replace(gang.placement, nodes=both)
+    ledger.hold(replace(gang, demands=(*gang.demands, demand(1, 3, role="chief")), placement=placement))
+    assert ledger.snapshot().free[0, 0] == 3
+
+
+def test_equal_gangs_stand_in_one_line_by_turn():
+    ledger = ledger_of(
+        nodes(1), waiting(3, demand(1)), waiting(1, demand(1)), waiting(2, demand(1), priority=5), waiting(4, demand(2))
+    )
+    lines = [[gang.id for gang in line.gangs] for line in ledger.snapshot().lines]
+    assert sorted(lines) == [["j-2", "j-1", "j-3"], ["j-4"]]
+
+
+def test_gates_and_limited_arrays_make_lines_of_their_own():
+    ledger = ledger_of(
+        nodes(1),
+        waiting(1, demand(1)),
+        waiting(2, demand(1), waits_for=("x",)),
+        waiting(3, demand(1), not_before=9),
+        waiting(4, demand(1), array_id="a", array_limit=2),
+        waiting(5, demand(1), array_id="a"),
+    )
+    assert sorted(len(line.gangs) for line in ledger.snapshot().lines) == [1, 1, 1, 2]
+
+
+def test_a_changed_gang_replaces_the_old_one():
+    ledger = ledger_of(nodes(1), waiting(1, demand(1), waits_for=("x",)))
+    ledger.add_pending(waiting(1, demand(1)))
+    assert [gang.waits_for for gang in ledger.snapshot().pending] == [()]
+
+
+def test_set_cluster_tells_who_is_gone_once():
+    ledger = ledger_of([*nodes(3), node("n4", ready=False)])
+    changed = [node("n1"), node("n2", ready=False), node("n4", ready=False)]
+    assert ledger.set_cluster(changed, ()) == ("n2", "n3")
+    assert ledger.set_cluster(changed, ()) == ()
+    assert ledger.set_cluster(nodes(1), ()) == ("n2", "n4")
+
+
+def test_gangs_stay_accounted_on_the_nodes_that_are_left():
+    ledger = ledger_of(nodes(2), running(1, {"n1": 2, "n2": 3}))
+    ledger.set_cluster([node("n0"), node("n2")], ())
+    snapshot = ledger.snapshot()
+    assert dict(zip(("n0", "n2"), snapshot.free[:, 0].tolist(), strict=True)) == {"n0": 8, "n2": 5}
+    assert snapshot.held == {"default": {"gpu": 5}}
+    ledger.release("r-1")
+    assert ledger.snapshot().free[:, 0].tolist() == [8, 8]
+
+
+def test_a_new_resource_gets_a_column():
+    ledger = ledger_of(nodes(1), running(1, {"n1": 1}))
+    ledger.set_cluster([node("n1"), Node("n2", {"tpu": 4})], ())
+    snapshot = ledger.snapshot()
+    assert snapshot.table.axis == ("gpu", "tpu", "cpu", "memory")
+    assert snapshot.free.tolist() == [[7, 0, 0, 0], [0, 4, 0, 0]]
+
+
+def test_a_ledger_made_of_a_snapshot_stands_as_it_does_and_leaves_it_alone():
+    snapshot = ledger_of(nodes(2), running(1, {"n1": 3}, ends_by=7, array_id="a"), waiting(2, demand(1))).snapshot()
+    copy = Ledger.at(snapshot)
+    assert violations(copy.snapshot()) == []
+    copy.release("r-1")
+    copy.remove_pending("j-2")
+    assert violations(copy.snapshot()) == []
+    assert violations(snapshot) == []
+    assert list(snapshot.running) == ["r-1"]

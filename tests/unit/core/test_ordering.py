@@ -1,0 +1,34 @@
+from gangs import demand, waiting
+
+from windlass.core.gang import Line
+from windlass.core.ordering import Contest, Order
+
+LINES = (
+    Line((waiting(1, demand(1)), waiting(4, demand(1)))),
+    Line((waiting(2, demand(2)), waiting(3, demand(2)))),
+    Line((waiting(5, demand(3), priority=1),)),
+)
+
+
+def test_priority_then_age_then_number():
+    assert [gang.number for gang in Contest(LINES)] == [5, 1, 2, 3, 4]
+
+
+def test_age_outranks_the_number():
+    older = Line((waiting(9, demand(1), since=0),))
+    assert [gang.number for gang in Contest([*LINES, older])] == [5, 9, 1, 2, 3, 4]
+
+
+def test_a_dropped_line_yields_no_more():
+    seen = []
+    for gang in (contest := Contest(LINES)):
+        seen.append(gang.number)
+        if gang.number == 2:
+            contest.drop()
+    assert seen == [5, 1, 2, 4]
+
+
+def test_the_order_of_several_lines():
+    order = Order(lambda: [line.gangs for line in LINES])
+    assert list(order) == ["j-5", "j-1", "j-2", "j-3", "j-4"]
+    assert (len(order), order[0], order[1:3], order.index("j-3")) == (5, "j-5", ("j-1", "j-2"), 3)

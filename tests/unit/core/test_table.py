@@ -1,0 +1,48 @@
+from gangs import node
+
+from windlass.core.cluster import Topology
+from windlass.core.table import natural, tabulate
+
+
+def test_numbers_in_names_count_by_value():
+    assert sorted(["n10", "n2", "n1", "m3"], key=natural) == ["m3", "n1", "n2", "n10"]
+
+
+def test_a_name_of_five_thousand_digits_is_a_name_like_any_other():
+    assert natural("n" + "1" * 5000) < natural("n" + "2" * 5000)
+
+
+def test_rows_are_sorted_by_place_then_name():
+    table = tabulate(
+        [node("n1", place=("b2", "r1")), node("n10", place=("b1", "r2")), node("n2", place=("b1", "r2"))],
+        Topology(("block", "rack")),
+        epoch=0,
+    )
+    assert [row.name for row in table.nodes] == ["n2", "n10", "n1"]
+    assert table.row["n1"] == 2
+
+
+def test_a_domain_is_named_by_its_whole_place():
+    table = tabulate(
+        [node("a", place=("b1", "r1")), node("b", place=("b1", "r2")), node("c", place=("b2", "r1"))],
+        Topology(("block", "rack")),
+        epoch=0,
+    )
+    assert table.domains.tolist() == [[0, 0], [0, 1], [1, 2]]
+
+
+def test_a_node_without_a_place_is_in_a_domain_of_its_own_kind():
+    table = tabulate([node("a"), node("b", place=("b1",))], Topology(("block",)), epoch=0)
+    assert table.domains.tolist() == [[0], [1]]
+
+
+def test_the_axis_names_what_any_node_has_devices_first():
+    table = tabulate([node("a", 8, cpu=4000), node("b", 0, memory=5)], Topology(), epoch=0)
+    assert table.axis == ("gpu", "cpu", "memory")
+    assert table.capacity.tolist() == [[8, 4000, 0], [0, 0, 5]]
+
+
+def test_a_cluster_without_nodes_is_a_table_without_rows():
+    table = tabulate([], Topology(("rack",)), epoch=0)
+    assert table.capacity.shape == (0, 3)
+    assert table.domains.shape == (0, 1)
