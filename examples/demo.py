@@ -27,6 +27,9 @@ PATIENCE = 240
 LOST_AFTER = "epoch 4/"
 """A rank is killed when rank 0 has printed this."""
 
+TRACEBACK = re.compile(r"\[rank\d+\]:")
+"""PyTorch's own prefix."""
+
 
 class NotAsShownError(Exception):
     """Something did not happen as the demo says it does."""
@@ -45,8 +48,10 @@ def main() -> int:
         except NotAsShownError as trouble:
             print(f"\nThe demo failed: {trouble}", file=sys.stderr)
             return 1
+        except KeyboardInterrupt:
+            return 130
         finally:
-            subprocess.run(["windlass", "down"], capture_output=True, check=False)
+            subprocess.run(["windlass", "down", "--yes"], capture_output=True, check=False)
     tell(
         f"The model tells {accuracy:.1%} of the test images right, {time.monotonic() - begin:.0f} seconds after the "
         "first command, a lost rank included. Try it yourself:"
@@ -112,7 +117,8 @@ def lose_a_rank() -> None:
     pid, node = alive[2]
     tell(
         f"4. A lost rank. We kill rank 2 on {node} without a warning. The other three are stopped, and the whole gang "
-        "starts again as generation 2: the kill came from outside, so it is not held against the program."
+        "starts again as generation 2. The kill came from outside, so it is not held against the program. (The others' "
+        "tracebacks, which say that a peer has gone, are left out here.)"
     )
     print(f"$ kill -9 {pid}", flush=True)
     os.kill(pid, signal.SIGKILL)
@@ -164,11 +170,12 @@ def output_of(command: str) -> str:
 
 
 def follow(command: str) -> Iterator[str]:
-    """Print what a command says as it says it, and yield each line."""
+    """Print what a command says as it says it, less the ranks' tracebacks, and yield each line."""
     print(f"$ {command}", flush=True)
     with subprocess.Popen(shlex.split(command), stdout=subprocess.PIPE, text=True) as process:
         for line in process.stdout:
-            print(line, end="", flush=True)
+            if not TRACEBACK.search(line):
+                print(line, end="", flush=True)
             yield line
     expect(process.returncode == 0, f"`{command}` ended with exit code {process.returncode}")
 
