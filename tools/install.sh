@@ -42,6 +42,11 @@ if ! .venv/bin/uv --version >/dev/null 2>&1; then
     .venv/bin/python -m pip install --quiet --disable-pip-version-check --constraint requirements.lock uv
 fi
 
+# Where a proxy signs the traffic, only the system knows its certificate.
+if [ -e /etc/ssl/certs/ca-certificates.crt ]; then
+    export UV_SYSTEM_CERTS="${UV_SYSTEM_CERTS:-1}"
+fi
+
 case "$1" in
 *train*) size=" (the first time downloads PyTorch, some gigabytes)" ;;
 *) size="" ;;
@@ -49,4 +54,4 @@ esac
 echo "Installing windlass[$1] at the versions of requirements.lock$size"
 # The lock as constraints: at its versions, but only what these extras need. Bytecode now, so that no rank compiles it.
 .venv/bin/uv pip install --quiet --python .venv/bin/python --compile-bytecode \
-    --constraint requirements.lock --editable ".[$1]"
+    --constraint requirements.lock --build-constraint requirements.lock --editable ".[$1]"
