@@ -16,6 +16,8 @@ from windlass.worlds.port import WorldError
 
 _PATIENCE = 30.0
 """Seconds a warden may take to say hello. One that succeeds another waits until that one's processes have ended."""
+_DYING = 0.01
+"""Seconds before the next try when the warden that was found was just ending: its socket outlives it by a moment."""
 _PAUSE = 1.0
 """Seconds before a warden that could not even say hello is replaced."""
 
@@ -135,11 +137,13 @@ class Keeper:
         if self.line.warden:
             self._replace(False)
             return
-        # it never came up: say so, and do not try in a tight circle
         self._stop_listening()
-        self._on_trouble(f"the keeper of processes does not start: {self._last_words()}")
+        pause = _DYING
+        if self.line.link.guard:  # one that was started and never came up
+            pause = _PAUSE
+            self._on_trouble(f"the keeper of processes does not start: {self._last_words()}")
         if self._loop is not None:
-            self._timer = self._loop.call_later(_PAUSE, self._replace, False)
+            self._timer = self._loop.call_later(pause, self._replace, False)
 
     def _replace(self, fresh: bool) -> None:  # noqa: FBT001 - called by the loop, which passes no names
         """Another warden. It first waits for the end of whatever the old one kept, or kills it."""

@@ -1,0 +1,137 @@
+"""From the death of a rank to the moment when all others of its gang are gone; and what a start costs the warden."""
+
+import asyncio
+import contextlib
+import functools
+import json
+import os
+import select
+import signal
+import statistics
+import tempfile
+import time
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+from windlass.controller import Controller, run
+from windlass.core.events import Cancel
+from windlass.core.job import Job, RestartPolicy, Role
+from windlass.core.status import Phase
+from windlass.worlds.local.nodes import Machine, declared
+from windlass.worlds.local.world import LocalWorld
+from windlass.worlds.port import JobArrived, JobEvent
+
+RANKS, ROUNDS, GANGS = 8, 20, 200
+POLITE = ("sh", "-c", "exec sleep 1000")
+DEAF = ("sh", "-c", "trap '' TERM; sleep 1000 & while :; do wait; done")
+FORGIVING = RestartPolicy(infrastructure_limit=10_000, backoff_base=0, backoff_max=0)
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        polite, deaf, starts = asyncio.run(measure(Path(folder)))
+    print(f"ranks that end when asked:   {shown(polite)}")
+    print(f"ranks that are deaf to it, with no grace: {shown(deaf)}")
+    claim(f"death of a rank → the {RANKS - 1} others gone, worst of {ROUNDS}", max(polite + deaf), 0.5, "s")
+    claim("a start and an end of one rank, CPU of the warden", starts, 2.0, "ms")
+
+
+async def measure(folder: Path) -> tuple[list[float], list[float], float]:
+    async with controlled(folder) as (world, controller):
+        polite = await deaths(world, controller, job("polite", POLITE, grace=10_000))
+        deaf = await deaths(world, controller, job("deaf", DEAF, grace=0))
+        return polite, deaf, await cost_of_a_start(world, folder)
+
+
+@contextlib.asynccontextmanager
+async def controlled(folder: Path) -> AsyncIterator[tuple[LocalWorld, Controller]]:
+    world = LocalWorld(folder / "state", declared(Machine(8_000, 2**33), 2, 4), kind="run")
+    controller = Controller(world.recover(), world.finished)
+    running = asyncio.create_task(run(controller, world, on_trouble=print))
+    yield world, controller
+    running.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await running
+    world.close(end=True)
+
+
+async def deaths(world: LocalWorld, controller: Controller, asked: Job) -> list[float]:
+    """Kill rank 3 of every generation in turn; seconds until no other rank is left."""
+    job_id = await submit(world, asked)
+    seconds: list[float] = []
+    for generation in range(1, ROUNDS + 1):
+        await until(functools.partial(runs, controller, job_id, generation))
+        pids = [task.pid or 0 for task in world.store.tasks(job_id, generation)]
+        await until(functools.partial(all_executing, pids))
+        others = [os.pidfd_open(pid) for pid in pids if pid != pids[3]]
+        begin = time.monotonic()
+        os.kill(pids[3], signal.SIGKILL)
+        await asyncio.to_thread(all_gone, others)
+        seconds.append(time.monotonic() - begin)
+    await world.inject(JobEvent(job_id, Cancel()))
+    return seconds
+
+
+def all_executing(pids: list[int]) -> bool:
+    """Every rank has become what it is to be."""
+    return all(Path(f"/proc/{pid}/comm").read_text().strip() in {"sh", "sleep"} for pid in pids)
+
+
+def runs(controller: Controller, job_id: str, generation: int) -> bool:
+    state = controller.states[job_id]
+    return state.status.phase is Phase.RUNNING and state.status.generation == generation
+
+
+def all_gone(descriptors: list[int]) -> None:
+    for descriptor in descriptors:
+        select.select([descriptor], [], [])
+        os.close(descriptor)
+
+
+async def cost_of_a_start(world: LocalWorld, folder: Path) -> float:
+    """Milliseconds of the warden's CPU for a rank that does nothing, from its start to its end."""
+    warden = warden_of(folder / "state")
+    begin = cpu_of(warden)
+    jobs = [await submit(world, job(f"true{number}", ("true",), 2)) for number in range(GANGS)]
+    await until(lambda: all(world.finished(name) for name in jobs[-8:]))
+    return (cpu_of(warden) - begin) * 1000 / (GANGS * 2)
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    while True:
+        if condition():
+            return
+        await asyncio.sleep(0.001)
+
+
+def warden_of(state: Path) -> int:
+    """Its lock names guard and warden, with their starts."""
+    return int((state / "warden.lock").read_text().split()[1].partition(":")[0])
+
+
+def cpu_of(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+async def submit(world: LocalWorld, asked: Job) -> str:
+    number = world.reserve()
+    await world.inject(JobArrived(f"{asked.name}-{number}", number, asked))
+    return f"{asked.name}-{number}"
+
+
+def job(name: str, command: tuple[str, ...], replicas: int = RANKS, grace: int = 10_000) -> Job:
+    role = Role(replicas=replicas, resources={"gpu": 1}, command=command)
+    return Job(name, (role,), workdir="/", grace=grace, restart=FORGIVING)
+
+
+def shown(seconds: list[float]) -> str:
+    return f"median {statistics.median(seconds) * 1000:.0f} ms, worst {max(seconds) * 1000:.0f} ms"
+
+
+def claim(what: str, measured: float, target: float, unit: str) -> None:
+    print(json.dumps({"claim": what, "measured": measured, "unit": unit, "target": target}))
+
+
+if __name__ == "__main__":
+    main()
