@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -65,7 +66,7 @@ def twice_present(snapshot: Snapshot) -> Iterator[str]:
     """A job waits or holds, not both, and waits once."""
     times = Counter(gang.id for gang in snapshot.pending)
     yield from (f"{job_id} waits {count} times" for job_id, count in times.items() if count > 1)
-    yield from (f"{job_id} both waits and holds" for job_id in times.keys() & snapshot.running.keys())
+    yield from (f"{job_id} both waits and holds" for job_id in times if job_id in snapshot.running)
 
 
 def wrong_sums(snapshot: Snapshot) -> Iterator[str]:
@@ -77,7 +78,7 @@ def wrong_sums(snapshot: Snapshot) -> Iterator[str]:
         held.setdefault(gang.queue, Counter()).update(total_of(gang.demands))
     for row in np.flatnonzero((free != snapshot.free).any(axis=1)):
         yield f"node {snapshot.table.nodes[row].name} has {snapshot.free[row]} free by the ledger, {free[row]} by count"
-    for name in held.keys() | snapshot.held.keys():
+    for name in sorted(held.keys() | snapshot.held.keys()):
         counted, kept = +held.get(name, Counter()), snapshot.held.get(name, {})
         if counted != kept:
             yield f"queue {name} holds {dict(kept)} by the ledger, {dict(counted)} by count"
@@ -100,7 +101,7 @@ def out_of_step(snapshot: Snapshot, states: Mapping[str, JobState]) -> Iterator[
             yield f"{job_id} is {status.phase} on {status.placement}, and the ledger has it otherwise"
         if status.placement is not None and status.phase not in HOLDING:
             yield f"{job_id} is {status.phase} and has nodes"
-    strays = (waiting | snapshot.running.keys()) - states.keys()
+    strays = sorted((waiting | snapshot.running.keys()) - states.keys())
     yield from (f"{job_id} is unknown, and the ledger has it" for job_id in strays)
 
 
@@ -112,9 +113,10 @@ def plan_violations(snapshot: Snapshot, plan: Plan) -> list[str]:
     found += [f"{job_id} starts, and did not wait" for job_id in admitted if job_id not in waiting]
     if plan.verdicts.keys() != waiting.keys() - set(admitted):
         found.append("the verdicts are not those of the gangs that stay")
-    for admission in plan.admissions:
+    known = [admission for admission in plan.admissions if admission.job_id in waiting]
+    for admission in known:
         found += _misplaced(snapshot.table, waiting[admission.job_id], admission.placement)
-    return [*found, *violations(_carried_out(snapshot, plan))]
+    return [*found, *violations(_carried_out(snapshot, waiting, replace(plan, admissions=tuple(known))))]
 
 
 def _misplaced(table: NodeTable, gang: Pending, placement: Placement) -> Iterator[str]:
@@ -125,10 +127,9 @@ def _misplaced(table: NodeTable, gang: Pending, placement: Placement) -> Iterato
                 yield f"{gang.id} starts on {name}, which {demand.role} may not use"
 
 
-def _carried_out(snapshot: Snapshot, plan: Plan) -> Snapshot:
+def _carried_out(snapshot: Snapshot, waiting: Mapping[str, Pending], plan: Plan) -> Snapshot:
     """The snapshot as the plan's admissions leave it."""
     ledger = Ledger.at(snapshot)
-    waiting = {gang.id: gang for gang in snapshot.pending}
     for admission in plan.admissions:
         ledger.hold(started(waiting[admission.job_id], admission.placement, plan.now))
     return ledger.snapshot()

@@ -22,6 +22,8 @@ class Shortage:
     """Of the role and the resource that bind. Amounts in the resource's unit."""
 
     demand: Demand
+    alone: bool
+    """It is the gang's only role."""
     resource: str
     """"" if no node has what it asks for."""
     each: int
@@ -45,18 +47,18 @@ class Shortage:
 def shortage(stocks: Stocks, table: NodeTable, demands: Sequence[Demand]) -> Shortage | None:
     """What keeps the gang from fitting into what is free, or None if it fits."""
     if len(demands) == 1:
-        return _of_role(stocks, table, demands[0])
+        return _of_role(stocks, table, demands[0], alone=True)
     if fits(stocks.free, table, demands):
         return None
     trial = stocks.free.copy(order="F")  # roles that do fit take their part before the next is looked at
     for demand in next(iter(orders(table, demands))):
-        if short := _of_role(Stocks(trial), table, demand):
+        if short := _of_role(Stocks(trial), table, demand, alone=False):
             return short
         place(trial, table, (demand,), None)
     return None
 
 
-def _of_role(stocks: Stocks, table: NodeTable, demand: Demand) -> Shortage | None:
+def _of_role(stocks: Stocks, table: NodeTable, demand: Demand, *, alone: bool) -> Shortage | None:
     able = eligibility(table, demand)
     stock = stocks.of(able.screen)
     rooms = stock.rooms(able, demand.count)
@@ -67,6 +69,7 @@ def _of_role(stocks: Stocks, table: NodeTable, demand: Demand) -> Shortage | Non
     column, each = binding(able, rooms)
     return Shortage(
         demand=demand,
+        alone=alone,
         resource=table.axis[column] if each else "",
         each=each,
         free=stock.total[column] if each else 0,
@@ -95,6 +98,8 @@ def capacity_verdict(short: Shortage) -> Verdict:
 
 def never_verdict(short: Shortage) -> Verdict:
     """The gang would not even fit on empty nodes; `short` was made on the nodes' capacity."""
+    if not short.eligible and not short.lost:
+        return _verdict(Reason.NO_MATCHING_FLAVOR, short, f"needs {wanted(short)}: the cluster has no nodes")
     able = _nodes(short.eligible) if short.eligible else "no node"
     room = f", {short.fits} of {short.demand.count} in all" if short.eligible else ""
     text = f"needs {wanted(short)}: {able} could take a replica{room}, however empty{_said(short.lost)}"
@@ -116,9 +121,11 @@ def _verdict(reason: Reason, short: Shortage, message: str) -> Verdict:
 
 
 def wanted(short: Shortage) -> str:
-    """Say what the role asks for: "2×8 gpu as one gang", "8 gpu on one node"."""
+    """Say what the role asks for: "2×8 gpu as one gang", "8 gpu on one node", "2×8 gpu for its role worker"."""
     demand = short.demand
-    amount = said(short.resource, short.each) if short.resource else "(" + all_said(demand.resources) + ")"
+    amount = said(short.resource, short.each) if short.resource else all_said(demand.resources)
+    if not short.alone:
+        return f"{demand.count}×{amount} for its role {demand.role}"
     return f"{demand.count}×{amount} as one gang" if demand.count > 1 else f"{amount} on one node"
 
 

@@ -1,0 +1,103 @@
+import pytest
+from gangs import demand, ledger_of, node, nodes, running, waiting
+
+from windlass.core.explanation import Freeing, NodeView, explain
+from windlass.core.queue import Queue
+from windlass.core.reasons import Reason
+from windlass.core.scheduler import schedule
+
+
+def explained(job_id, *gangs, machines=None, queues=(), now=0):
+    return explain(ledger_of(machines or nodes(2), *gangs, queues=queues).snapshot(), job_id, now)
+
+
+def test_it_agrees_with_the_plan():
+    snapshot = ledger_of(
+        nodes(2), running(1, {"n1": 8}, ends_by=50), *(waiting(number, demand(2, 8)) for number in (2, 3))
+    ).snapshot()
+    plan = schedule(snapshot, 0)
+    for position, job_id in enumerate(plan.order, start=1):
+        found = explain(snapshot, job_id, 0)
+        assert found.verdict == plan.verdicts[job_id]
+        assert (found.position, len(found.ahead)) == (position, position - 1)
+
+
+def test_nodes_say_what_they_have_or_why_they_are_out():
+    machines = [
+        node("n1", zone="a"),
+        node("n2", zone="a"),
+        node("n3", zone="a", cordoned="Xid 79"),
+        node("n4", zone="b"),
+        node("n5", 4, zone="a"),
+    ]
+    found = explained("j-2", running(1, {"n2": 5}), waiting(2, demand(2, 8, zone="a")), machines=machines)
+    assert (found.role, found.resource) == ("worker", "gpu")
+    assert found.nodes == (
+        NodeView("n1", fits=1, free=8, capacity=8),
+        NodeView("n2", fits=0, free=3, capacity=8),
+        NodeView("n3", fits=0, free=8, capacity=8, cause="cordoned (Xid 79)"),
+        NodeView("n4", fits=0, free=8, capacity=8, cause="label zone=a"),
+        NodeView("n5", fits=0, free=4, capacity=4, cause="too small"),
+    )
+
+
+def test_nodes_that_a_gang_ahead_waits_for_are_held_for_it():
+    found = explained("j-3", running(1, {"n1": 8}), waiting(2, demand(2, 8)), waiting(3, demand(1, 1)))
+    assert [view.held_for for view in found.nodes] == ["j-2", "j-2"]
+    assert (found.verdict.behind, found.ahead, found.frees) == ("j-2", ("j-2",), ())
+
+
+def test_who_frees_what_and_when():
+    found = explained(
+        "j-9",
+        running(1, {"n1": 4}, ends_by=300),
+        running(2, {"n1": 1, "n2": 2}),
+        running(3, {"n2": 2}, gpu=2, ends_by=100),
+        running(4, {"m1": 8}, ends_by=1),
+        waiting(9, demand(2, 8, zone="a")),
+        machines=[node("m1"), node("n1", zone="a"), node("n2", zone="a")],
+    )
+    assert found.frees == (
+        Freeing("r-3", 100, 4, (("n2", 4),)),
+        Freeing("r-1", 300, 4, (("n1", 4),)),
+        Freeing("r-2", None, 3, (("n1", 1), ("n2", 2))),
+    )
+
+
+def test_a_gang_that_waits_for_quota_is_told_of_its_queue():
+    found = explained(
+        "j-9",
+        running(1, {"n1": 6}, queue="small", ends_by=70),
+        running(2, {"n2": 4}, ends_by=10),
+        waiting(9, demand(3), queue="small"),
+        queues=[Queue("small", {"gpu": 8})],
+    )
+    assert found.frees == (Freeing("r-1", 70, 6, (("n1", 6),)),)
+    assert found.verdict.reason is Reason.WAITING_FOR_QUOTA
+
+
+def test_a_gated_gang_has_its_gate_and_no_position():
+    found = explained("j-1", waiting(1, demand(1), not_before=500))
+    assert found.verdict.reason is Reason.ON_HOLD
+    assert (found.position, found.ahead, found.not_before, found.would_start) == (None, (), 500, ())
+    assert found.expected == 500
+
+
+def test_a_gang_that_starts_now_has_no_verdict():
+    found = explained("j-1", waiting(1, demand(1)))
+    assert (found.verdict, found.position, found.expected, found.would_start) == (None, None, 0, ())
+
+
+def test_a_gang_that_asks_for_nothing_and_cannot_start():
+    found = explained("j-1", waiting(1, demand(1, 0, zone="a")))
+    assert (found.resource, found.frees) == ("", ())
+    assert (
+        found.verdict.message
+        == "needs nothing on one node: no node could take a replica, however empty; 2 nodes lost to label zone=a"
+    )
+
+
+@pytest.mark.parametrize("job_id", ["r-1", "x"])
+def test_a_job_that_does_not_wait_is_no_key(job_id):
+    with pytest.raises(KeyError, match=job_id):
+        explained(job_id, running(1, {"n1": 1}))

@@ -1,0 +1,134 @@
+import pytest
+from gangs import demand, ledger_of, node, nodes, waiting
+
+from windlass.core.cluster import Node, Taint
+from windlass.core.feasibility import eligibility, restored, room_when_empty, tolerated
+from windlass.core.gang import Demand
+from windlass.core.job import Toleration
+from windlass.core.reasons import Count
+from windlass.core.resources import MAX_AMOUNT
+from windlass.core.scheduler import schedule
+
+GPU_ONLY = Taint("gpu", "yes")
+
+
+def able_names(table, asked):
+    return [row.name for row, able in zip(table.nodes, eligibility(table, asked).mask, strict=True) if able]
+
+
+def test_each_node_is_lost_to_its_first_cause():
+    table = (
+        ledger_of(
+            [
+                node("a1", zone="a"),
+                node("a2", zone="a", gpu=2),
+                node("a3", zone="a", cordoned="Xid 79"),
+                node("a4", zone="a", ready=False, cordoned="drained"),
+                node("a5", zone="a", taints=[GPU_ONLY], cordoned="drained"),
+                node("b1", zone="b", gpu=2, ready=False),
+                node("c1"),
+            ]
+        )
+        .snapshot()
+        .table
+    )
+    able = eligibility(table, demand(1, 4, zone="a"))
+    assert able.screen.counts == (
+        Count("label zone=a", 2),
+        Count("taint gpu=yes:NoSchedule", 1),
+        Count("not ready", 1),
+        Count("cordoned", 1),
+        Count("too small", 1),
+    )
+    assert able_names(table, demand(1, 4, zone="a")) == ["a1"]
+
+
+def test_labels_are_tried_in_the_order_of_their_names():
+    table = (
+        ledger_of([node("n1", zone="a"), node("n2", kind="h100"), node("n3", zone="a", kind="h100")]).snapshot().table
+    )
+    assert eligibility(table, demand(1, zone="a", kind="h100")).screen.counts == (
+        Count("label kind=h100", 1),
+        Count("label zone=a", 1),
+    )
+
+
+@pytest.mark.parametrize(
+    ("toleration", "taint", "expected"),
+    [
+        (Toleration("gpu", "Equal", "yes"), GPU_ONLY, True),
+        (Toleration("gpu", "Equal", "no"), GPU_ONLY, False),
+        (Toleration("gpu", "Exists"), GPU_ONLY, True),
+        (Toleration("gpu", "Exists", effect="NoExecute"), GPU_ONLY, False),
+        (Toleration(operator="Exists"), GPU_ONLY, True),
+        (Toleration(value="yes"), GPU_ONLY, False),
+        (Toleration("cpu", "Exists"), GPU_ONLY, False),
+        (Toleration("gpu", "Equal", "yes", "NoSchedule"), GPU_ONLY, True),
+        (Toleration("x"), Taint("gpu", effect="PreferNoSchedule"), True),
+    ],
+)
+def test_tolerations_match_as_in_kubernetes(toleration, taint, expected):
+    assert tolerated(taint, (toleration,)) is expected
+
+
+def test_a_node_is_lost_to_the_taint_that_is_not_tolerated():
+    table = ledger_of([node("n1", taints=[GPU_ONLY, Taint("lab")])]).snapshot().table
+    one = Toleration("gpu", "Exists")
+    assert eligibility(table, demand(1, tolerations=(one,))).screen.counts == (Count("taint lab:NoSchedule", 1),)
+    assert able_names(table, demand(1, tolerations=(one, Toleration("lab", "Exists")))) == ["n1"]
+
+
+@pytest.mark.parametrize("asked", [{"tpu": 1}, {"gpu": MAX_AMOUNT + 1}, {"gpu": 10**30}])
+def test_what_no_node_has_fits_nowhere(asked):
+    table = ledger_of(nodes(2)).snapshot().table
+    able = eligibility(table, Demand("worker", 1, asked))
+    assert able.screen.counts == (Count("too small", 2),)
+    assert room_when_empty(able, 1) == 0
+
+
+def test_asking_for_none_of_an_unknown_resource_is_no_obstacle():
+    table = ledger_of(nodes(1)).snapshot().table
+    assert able_names(table, Demand("worker", 1, {"gpu": 1, "tpu": 0})) == ["n1"]
+
+
+def test_requests_that_differ_in_size_alone_share_a_screen():
+    table = ledger_of(nodes(3)).snapshot().table
+    assert eligibility(table, demand(1, 3)).screen is eligibility(table, demand(5, 4)).screen
+    assert eligibility(table, demand(1, 3)) is eligibility(table, demand(7, 3))
+
+
+def test_a_new_table_forgets_what_was_true_of_the_old():
+    ledger = ledger_of(nodes(1))
+    assert able_names(ledger.snapshot().table, demand(1)) == ["n1"]
+    ledger.set_cluster(nodes(1, cordoned="now"), ())
+    assert able_names(ledger.snapshot().table, demand(1)) == []
+
+
+def test_answers_are_forgotten_before_they_fill_the_memory():
+    table = ledger_of([node(f"n{number}", number=str(number)) for number in range(2_000)]).snapshot().table
+    for number in range(2_000):
+        eligibility(table, demand(1, number=str(number)))
+        assert len(table.derived) * len(table.nodes) <= 2**25
+
+
+def test_restored_nodes_are_up_again():
+    table = ledger_of([node("n1", cordoned="x"), node("n2", ready=False), node("n3", gpu=1)]).snapshot().table
+    assert able_names(restored(table), demand(1, 2)) == ["n1", "n2"]
+    assert able_names(table, demand(1, 2)) == []
+
+
+def test_a_gang_for_nodes_that_are_not_there_names_where_they_went():
+    plan = schedule(
+        ledger_of(
+            [node("n1", zone="a"), node("n2", cordoned="x"), node("n3")], waiting(1, demand(2, 8, zone="b"))
+        ).snapshot(),
+        0,
+    )
+    assert plan.verdicts["j-1"].reason == "NoMatchingFlavor"
+    assert plan.verdicts["j-1"].message == (
+        "needs 2×8 gpu as one gang: no node could take a replica, however empty; 3 nodes lost to label zone=b"
+    )
+
+
+def test_a_node_of_unnamed_resources_has_none_of_them():
+    assert able_names(ledger_of([Node("n1", {"cpu": 1000})]).snapshot().table, demand(1, 1)) == []

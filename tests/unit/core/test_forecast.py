@@ -1,0 +1,61 @@
+from gangs import carry_out, demand, ledger_of, nodes, running, waiting
+
+from windlass.core.queue import Queue
+from windlass.core.scheduler import schedule
+
+
+def eta(*gangs, machines=4, now=0, queues=()):
+    """Of gang j-9."""
+    return schedule(ledger_of(nodes(machines), *gangs, queues=queues).snapshot(), now).verdicts["j-9"].eta
+
+
+def test_the_end_that_frees_enough_counts_not_the_first():
+    runs = [running(number, {f"n{number}": 8}, ends_by=100 * number) for number in (1, 2, 3, 4)]
+    assert eta(*runs, waiting(9, demand(3, 8))) == 300
+    assert eta(*runs, waiting(9, demand(1, 1))) == 100
+
+
+def test_nobody_knows_if_it_takes_the_end_of_a_gang_without_a_walltime():
+    runs = [running(1, {"n1": 8}, ends_by=100), running(2, {"n2": 8})]
+    assert eta(*runs, waiting(9, demand(2, 8)), machines=2) is None
+    assert eta(*runs, waiting(9, demand(1, 8)), machines=2) == 100
+
+
+def test_a_gang_past_its_walltime_is_about_to_end():
+    assert eta(running(1, {"n1": 8}, ends_by=100), waiting(9, demand(4, 8)), now=700) == 700
+
+
+def test_what_starts_in_the_same_plan_ends_too():
+    assert eta(waiting(1, demand(1, 8), walltime=250), waiting(9, demand(4, 8)), now=1000) == 1250
+
+
+def test_only_who_is_first_for_its_nodes_has_one():
+    full = [running(1, {"n1": 8}, ends_by=100), running(2, {"n2": 8}, ends_by=200)]
+    assert eta(*full, waiting(3, demand(2, 8)), waiting(9, demand(1, 8)), machines=2) is None
+
+
+def test_a_gang_behind_one_that_waits_for_quota_has_none():
+    full = running(1, {"n1": 8, "n2": 8}, ends_by=100)
+    ahead = waiting(2, demand(1, 8), queue="small")
+    holder = running(3, {"n3": 8}, queue="small")
+    assert eta(full, holder, ahead, waiting(9, demand(3, 8)), machines=3, queues=[Queue("small", {"gpu": 8})]) is None
+
+
+def test_ends_are_found_among_hundreds_of_gangs():
+    runs = [running(number, {f"n{number}": 8}, ends_by=10 * number) for number in range(1, 301)]
+    for replicas in (1, 8, 9, 25, 299, 300):
+        assert eta(*runs, waiting(9, demand(replicas, 8)), machines=300) == 10 * replicas
+
+
+def test_the_gang_does_start_then():
+    ledger = ledger_of(
+        nodes(3),
+        *(running(number, {f"n{number}": 8}, ends_by=100 * number) for number in (1, 2, 3)),
+        waiting(9, demand(2, 8)),
+    )
+    when = carry_out(ledger).verdicts["j-9"].eta
+    for ends_by, job_id in ledger.snapshot().ends:
+        if ends_by <= when:
+            ledger.release(job_id)
+    carry_out(ledger, when)
+    assert "j-9" in ledger.snapshot().running

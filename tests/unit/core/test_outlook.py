@@ -1,0 +1,52 @@
+from gangs import demand, ledger_of, nodes, running, waiting
+
+from windlass.core.outlook import expected_start
+
+
+def expected(number, *gangs, machines=2, now=0):
+    """When gang j-<number> is expected to start."""
+    snapshot = ledger_of(nodes(machines), *gangs).snapshot()
+    gang = next(gang for gang in snapshot.pending if gang.number == number)
+    return expected_start(snapshot, gang, now)
+
+
+def test_gangs_ahead_run_first():
+    whole = {"walltime": 100}
+    gangs = [
+        running(1, {"n1": 8, "n2": 8}, ends_by=40),
+        *(waiting(number, demand(2, 8), **whole) for number in (2, 3, 4)),
+    ]
+    assert [expected(number, *gangs) for number in (2, 3, 4)] == [40, 140, 240]
+
+
+def test_nobody_can_tell_behind_a_gang_without_a_walltime():
+    assert expected(3, waiting(2, demand(2, 8)), waiting(3, demand(1, 8))) is None
+    assert expected(3, waiting(2, demand(1, 8)), waiting(3, demand(1, 8))) == 0
+
+
+def test_a_backoff_is_waited_out():
+    assert expected(1, waiting(1, demand(1), not_before=70)) == 70
+    late = waiting(1, demand(2, 8), not_before=70)
+    assert expected(1, late, waiting(2, demand(1, 8), walltime=100)) == 100
+
+
+def test_a_gang_that_waits_for_a_job_cannot_be_told():
+    assert expected(1, waiting(1, demand(1), waits_for=("x",))) is None
+
+
+def test_an_array_goes_through_its_limit():
+    members = [waiting(number, demand(1), array_id="a", array_limit=1, walltime=10) for number in (1, 2, 3)]
+    assert [expected(number, *members) for number in (1, 2, 3)] == [0, 10, 20]
+
+
+def test_what_is_too_far_off_is_not_told():
+    line = [waiting(number, demand(number % 2 + 1, 8, gpu_kind="x"), walltime=1) for number in range(300)]
+    assert expected(9_999, *line, *crowd(), waiting(9_999, demand(1, 8))) is None
+
+
+def crowd():
+    """So many distinct shapes that looking ahead is cut short."""
+    return [
+        waiting(1_000 + size, demand(2, 8), walltime=1_000 + size, priority=1, waits_for=(f"x-{size}",))
+        for size in range(9_000)
+    ] + [waiting(500 + turn, demand(2, 8), walltime=10) for turn in range(40)]

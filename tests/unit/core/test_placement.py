@@ -1,0 +1,116 @@
+import numpy as np
+import pytest
+from gangs import admitted, carry_out, demand, ledger_of, node, nodes, running, waiting
+
+from windlass.core.placement import fits, place
+from windlass.core.scheduler import schedule
+
+
+def placed(machines, *demands):
+    """Role → nodes, on machines whose GPUs are all free."""
+    table = ledger_of(machines).snapshot().table
+    placement = place(table.capacity.copy(order="F"), table, demands, None)
+    return placement and dict(placement.nodes)
+
+
+def with_free(*free):
+    """n1, n2, … with so many GPUs free of eight; `node` sizes would make some too small."""
+    held = {f"n{row}": 8 - left for row, left in enumerate(free, start=1) if left < 8}
+    return ledger_of(nodes(len(free)), *([running(1, held)] if held else []))
+
+
+def start(ledger, *demands):
+    ledger.add_pending(waiting(1, *demands))
+    return admitted(schedule(ledger.snapshot(), 0)).get("j-1")
+
+
+def test_one_node_that_holds_the_whole_gang_is_taken_and_the_tightest_of_them():
+    assert start(with_free(8, 3, 4, 8), demand(3)) == ("n2", "n2", "n2")
+
+
+def test_among_equally_tight_nodes_the_first_row_wins():
+    assert start(with_free(8, 4, 4, 8), demand(4)) == ("n2",) * 4
+
+
+def test_a_gang_takes_as_few_nodes_as_can_be():
+    assert start(with_free(2, 2, 2, 2, 6, 5), demand(8)) == ("n1", "n1") + ("n5",) * 6
+
+
+def test_what_remains_goes_to_the_tightest_node_that_takes_it():
+    assert start(with_free(8, 8, 3, 1, 2), demand(10)) == ("n1",) * 8 + ("n5",) * 2
+
+
+def test_replicas_are_numbered_along_the_rows():
+    assert start(with_free(1, 8, 1, 8), demand(17)) == ("n1",) + ("n2",) * 8 + ("n4",) * 8
+
+
+def test_nodes_without_gpus_are_left_to_those_who_ask_for_none_and_preferred_by_them():
+    machines = [node("g1", 8, cpu=8000), node("c1", 0, cpu=64000)]
+    assert placed(machines, demand(2, 0, cpu=4000)) == {"worker": ("c1", "c1")}
+
+
+def test_the_scarcest_resource_bounds_the_count():
+    assert placed([node("n1", 8, cpu=3000), node("n2", 2, cpu=9000)], demand(5, 1, cpu=1000)) == {
+        "worker": ("n1", "n1", "n1", "n2", "n2")
+    }
+
+
+def test_replicas_that_ask_for_nothing_fit_anywhere():
+    assert placed(nodes(2), demand(3, 0)) == {"worker": ("n1", "n1", "n1")}
+
+
+def test_all_or_nothing():
+    table = ledger_of(nodes(2)).snapshot().table
+    free = table.capacity.copy(order="F")
+    assert place(free, table, (demand(2, 8), demand(1, 1, role="extra")), None) is None
+    assert np.array_equal(free, table.capacity)
+
+
+def test_what_is_placed_is_taken():
+    table = ledger_of(nodes(2)).snapshot().table
+    free = table.capacity.copy(order="F")
+    place(free, table, (demand(3, 4), demand(1, 2, role="extra")), None)
+    assert free[:, 0].tolist() == [0, 2]
+
+
+def test_whether_it_fits_is_asked_without_taking():
+    table = ledger_of(nodes(2)).snapshot().table
+    assert fits(table.capacity, table, (demand(2, 8),))
+    assert fits(table.capacity, table, (demand(1, 8), demand(8, 1, role="extra")))
+    assert not fits(table.capacity, table, (demand(1, 8), demand(9, 1, role="extra")))
+    assert not fits(table.capacity, table, (demand(17),))
+
+
+def test_the_hardest_role_chooses_first():
+    picky = demand(1, 4, role="chief", zone="a")
+    assert placed([node("n1", 4, zone="a"), node("n2", 4)], demand(1, 4), picky) == {
+        "chief": ("n1",),
+        "worker": ("n2",),
+    }
+
+
+def test_another_order_of_the_roles_is_tried_before_giving_up():
+    # "big" asks for most and goes first, onto the tightest node; "wide" could only go there, since n3 is busy
+    machines = [node("n1", 4, memory=8), node("n2", 5, memory=2), node("n3", 1, memory=8)]
+    ledger = ledger_of(machines, running(9, {"n3": 1}))
+    ledger.add_pending(waiting(1, demand(1, 4, role="big"), demand(1, 1, role="wide", memory=8)))
+    [admission] = schedule(ledger.snapshot(), 0).admissions
+    assert dict(admission.placement.nodes) == {"big": ("n2",), "wide": ("n1",)}
+
+
+@pytest.mark.parametrize("closed", [(), ("n1",), ("n1", "n2")])
+def test_closed_nodes_are_not_used(closed):
+    table = ledger_of(nodes(2)).snapshot().table
+    mask = np.array([name.name in closed for name in table.nodes])
+    placement = place(table.capacity.copy(order="F"), table, (demand(1, 8),), mask)
+    assert (placement is None) == (len(closed) == 2)
+    assert placement is None or not set(closed) & set(placement.distinct())
+
+
+def test_a_node_that_shrank_below_what_it_gives_takes_nothing_new():
+    ledger = ledger_of(nodes(2), running(1, {"n1": 6}))
+    ledger.set_cluster([node("n1", 4), node("n2", 2)], ())
+    ledger.add_pending(waiting(2, demand(3)))
+    assert "j-2" not in admitted(carry_out(ledger))
+    ledger.add_pending(waiting(3, demand(2), priority=1))
+    assert admitted(carry_out(ledger)) == {"j-3": ("n2", "n2")}

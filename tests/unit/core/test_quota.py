@@ -1,0 +1,80 @@
+from gangs import admitted, demand, ledger_of, nodes, running, waiting
+
+from windlass.core.queue import Queue
+from windlass.core.reasons import Reason
+from windlass.core.scheduler import schedule
+
+SMALL = Queue("small", {"gpu": 8, "cpu": 4000})
+
+
+def plan_of(*gangs, queues=(SMALL,), machines=4):
+    return schedule(ledger_of(nodes(machines, cpu=8000), *gangs, queues=queues).snapshot(), 0)
+
+
+def test_a_queue_never_holds_more_than_its_quota():
+    plan = plan_of(running(1, {"n1": 6}, queue="small"), waiting(2, demand(3), queue="small"))
+    assert admitted(plan) == {}
+    verdict = plan.verdicts["j-2"]
+    assert verdict.reason is Reason.WAITING_FOR_QUOTA
+    assert verdict.message == "needs 3 gpu: queue small holds 6 of the 8 it may hold"
+    assert (verdict.resource, verdict.wanted, verdict.free) == ("gpu", 3, 2)
+
+
+def test_what_starts_in_the_same_plan_counts():
+    plan = plan_of(waiting(1, demand(5), queue="small"), waiting(2, demand(4), queue="small"))
+    assert list(admitted(plan)) == ["j-1"]
+
+
+def test_a_queue_without_a_quota_and_the_undeclared_default_queue_have_no_limit():
+    plan = plan_of(waiting(1, demand(9)), waiting(2, demand(9), queue="open"), queues=[Queue("open")])
+    assert list(admitted(plan)) == ["j-1", "j-2"]
+
+
+def test_a_gang_larger_than_its_queue_blocks_nobody():
+    plan = plan_of(waiting(1, demand(9), queue="small"), waiting(2, demand(8), queue="small"))
+    assert plan.verdicts["j-1"].reason is Reason.EXCEEDS_MAX_QUOTA
+    assert plan.verdicts["j-1"].message == "asks for 9 gpu, queue small may hold 8"
+    assert list(admitted(plan)) == ["j-2"]
+
+
+def test_nobody_behind_uses_up_the_quota_that_a_gang_waits_for():
+    plan = plan_of(
+        running(1, {"n1": 4}, queue="small"), waiting(2, demand(6), queue="small"), waiting(3, demand(2), queue="small")
+    )
+    assert admitted(plan) == {}
+    assert plan.verdicts["j-3"].behind == "j-2"
+    assert plan.verdicts["j-3"].message == "would fit now, but j-2 goes first"
+
+
+def test_who_does_not_touch_what_is_waited_for_goes_on():
+    frugal = demand(2, 0, cpu=1000)
+    greedy = demand(4, 0, cpu=1000)
+    full = running(1, {"n1": 8}, queue="small")
+    assert list(admitted(plan_of(full, waiting(2, demand(1), queue="small"), waiting(3, frugal, queue="small")))) == [
+        "j-3"
+    ]
+    blocked = waiting(2, demand(1, 1, cpu=1000), queue="small")
+    assert admitted(plan_of(full, blocked, waiting(3, greedy, queue="small"))) == {}
+
+
+def test_a_queue_that_waits_for_its_quota_blocks_no_other_queue():
+    plan = plan_of(
+        running(1, {"n1": 8}, queue="small"), waiting(2, demand(1, 8), queue="small"), waiting(3, demand(3, 8))
+    )
+    assert list(admitted(plan)) == ["j-3"]
+
+
+def test_quota_on_a_queue_whose_gang_waits_for_nodes_is_kept_for_it():
+    taken = running(1, {"n1": 8, "n2": 8})
+    wants_zone_a = waiting(2, demand(1, 8, zone="a"), queue="small")
+    wants_any = waiting(3, demand(1, 4), queue="small")
+    machines = [*nodes(2, zone="a"), *nodes(3)[2:]]
+    plan = schedule(ledger_of(machines, taken, wants_zone_a, wants_any, queues=[SMALL]).snapshot(), 0)
+    assert admitted(plan) == {}
+    assert plan.verdicts["j-3"].behind == "j-2"
+
+
+def test_a_gang_whose_queue_is_gone_waits_and_says_so():
+    plan = plan_of(waiting(1, demand(1), queue="gone"), waiting(2, demand(1)))
+    assert plan.verdicts["j-1"].reason is Reason.MISCONFIGURED
+    assert list(admitted(plan)) == ["j-2"]

@@ -1,0 +1,56 @@
+from dataclasses import replace
+
+from gangs import demand, ledger_of, node, nodes, running, waiting
+
+from windlass.core.gang import Demand
+from windlass.core.queue import Queue
+from windlass.core.whatif import alternatives
+
+
+def offered(gang, *others, machines=None, queues=()):
+    snapshot = ledger_of(machines or nodes(2), gang, *others, queues=queues).snapshot()
+    return [alternative.change for alternative in alternatives(snapshot, gang, 0)]
+
+
+def test_the_most_replicas_that_would_start():
+    assert offered(waiting(2, demand(10, 1)), running(1, {"n1": 8, "n2": 5})) == ["3 replicas instead of 10"]
+
+
+def test_quota_bounds_them_too():
+    gang = waiting(2, demand(6, 1), queue="small")
+    held = running(1, {"n1": 3}, queue="small")
+    assert offered(gang, held, queues=[Queue("small", {"gpu": 7})]) == ["4 replicas instead of 6"]
+
+
+def test_smaller_replicas_of_the_same_sum():
+    runs = running(1, {"n1": 3, "n2": 3})
+    assert offered(waiting(2, Demand("worker", 1, {"gpu": 8, "cpu": 0})), runs) == ["as 2×4 gpu"]
+
+
+def test_an_odd_number_of_devices_is_not_halved():
+    assert offered(waiting(2, demand(1, 7)), running(1, {"n1": 3, "n2": 3})) == []
+
+
+def test_one_label_less():
+    machines = [node("n1", zone="a", kind="x"), node("n2", zone="b", kind="y")]
+    busy = running(1, {"n1": 1})
+    assert offered(waiting(2, demand(1, 8, zone="a")), busy, machines=machines) == ["without nodeSelector zone=a"]
+    both = waiting(2, demand(1, 8, zone="a", kind="x"))
+    assert offered(both, busy, machines=machines) == ["without nodeSelector kind=x, zone=a"]
+    one = waiting(2, demand(1, 8, zone="b", kind="x"))
+    assert offered(one, busy, machines=machines) == ["without nodeSelector kind=x"]
+
+
+def test_a_role_of_several_is_named():
+    gang = waiting(2, demand(1, 8, role="chief"), demand(12, 1))
+    assert offered(gang) == ["8 replicas of worker instead of 12"]
+
+
+def test_nothing_is_offered_to_a_gang_that_has_to_let_others_go_first():
+    first = waiting(1, demand(2, 8))
+    assert offered(waiting(2, demand(2, 1)), first, running(9, {"n1": 8})) == []
+
+
+def test_the_first_in_the_queue_stays_the_first_whatever_it_asks_for():
+    later = replace(waiting(3, demand(1, 8)), since=99)
+    assert offered(waiting(2, demand(3, 8)), later) == ["2 replicas instead of 3"]
