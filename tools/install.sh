@@ -54,4 +54,4 @@ esac
 echo "Installing windlass[$1] at the versions of requirements.lock$size"
 # The lock as constraints: at its versions, but only what these extras need. Bytecode now, so that no rank compiles it.
 .venv/bin/uv pip install --quiet --python .venv/bin/python --compile-bytecode \
-    --constraint requirements.lock --build-constraint requirements.lock --editable ".[$1]"
+    --constraint requirements.lock --build-constraints requirements.lock --editable ".[$1]"
