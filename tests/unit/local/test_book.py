@@ -1,0 +1,75 @@
+from windlass.core.events import Exit, GangGone, MemberExited, Started
+from windlass.core.job import Job, Role
+from windlass.core.status import Placement
+from windlass.worlds.local.book import Gang, new_gang, remembered_gang, tasks_of
+from windlass.worlds.local.records import Task
+from windlass.worlds.port import JobEvent
+
+JOB = Job("job", (Role("worker", replicas=2, procs=2, command=("train",)),), workdir="/")
+KEY = ("job-1", 3)
+
+
+def gang() -> Gang:
+    return new_gang(KEY, JOB, Placement({"worker": ("n1", "n2")}))
+
+
+def exited(member: int, exit: Exit) -> JobEvent:
+    return JobEvent("job-1", MemberExited(3, member, exit))
+
+
+def test_a_member_has_ended_well_when_all_its_ranks_have():
+    of_two = gang()
+    assert of_two.end_rank(0, {"code": 0})[0] is None
+    event, words = of_two.end_rank(1, {"code": 0})
+    assert words == "rank 1 (worker/0) on n1 exited with code 0"
+    assert event == exited(0, Exit(code=0, detail=words))
+
+
+def test_a_member_has_ended_at_its_first_failing_rank_and_only_then():
+    of_two = gang()
+    event, words = of_two.end_rank(3, {"signal": 9})
+    assert words == "rank 3 (worker/1) on n2 killed by SIGKILL"
+    assert event == exited(1, Exit(signal=9, detail=words))
+    assert of_two.end_rank(2, {"code": 1}) == (None, "rank 2 (worker/1) on n2 exited with code 1")
+
+
+def test_start_and_end_are_told_once():
+    of_two = gang()
+    assert of_two.start() == JobEvent("job-1", Started(3))
+    assert of_two.start() is None
+    assert of_two.vanish() == JobEvent("job-1", GangGone(3))
+    assert of_two.vanish() is None
+
+
+def test_a_gang_that_is_gone_holds_no_devices():
+    of_two = gang()
+    of_two.devices = {("worker", 0): ("a", "b"), ("worker", 1): ("c",)}
+    assert list(of_two.taken()) == ["a", "b", "c"]
+    of_two.vanish()
+    assert list(of_two.taken()) == []
+
+
+def test_a_gang_that_cannot_be_launched_ends_with_the_reason():
+    of_two = gang()
+    of_two.cannot = "n1 has no free device"
+    assert of_two.give_up() == exited(0, Exit(lost=True, detail="n1 has no free device"))
+
+
+def test_a_new_controller_knows_what_the_last_one_wrote_down():
+    before = gang()
+    before.devices = {("worker", 0): ("a",), ("worker", 1): ("b",)}
+    rows = tasks_of(before)
+    assert rows[3] == Task("job-1", 3, 3, "worker", 1, "n2", ("b",))
+    seen = [Task(*KEY, 0, "worker", 0, "n1", ("a",), 100, 7, code=0), Task(*KEY, 1, "worker", 0, "n1", ("a",), 101, 7)]
+    after = remembered_gang(KEY, JOB, [*seen, *rows[2:]])
+    assert after.devices == before.devices
+    assert after.nodes == before.nodes
+    assert after.started
+    event, _ = after.end_rank(1, {"code": 0})
+    assert event is not None
+
+
+def test_of_an_unknown_gang_only_the_end_can_be_told():
+    unknown = Gang(KEY)
+    assert unknown.end_rank(0, {"code": 1}) == (None, "")
+    assert unknown.vanish() == JobEvent("job-1", GangGone(3))

@@ -1,0 +1,56 @@
+import errno
+
+import pytest
+
+from windlass.core.events import Declared
+from windlass.worlds.local.exits import Tried, Who, exit_of, signal_name
+
+WHO = Who(3, "worker", 1, "n2")
+TRIED = Tried(("python", "train.py"), "/work dir")
+
+
+@pytest.mark.parametrize(
+    ("report", "words"),
+    [
+        ({"code": 1}, "rank 3 (worker/1) on n2 exited with code 1"),
+        ({"code": 137}, "rank 3 (worker/1) on n2 exited with code 137 (SIGKILL, by its shell's word)"),
+        ({"code": 255}, "rank 3 (worker/1) on n2 exited with code 255"),
+        ({"signal": 11}, "rank 3 (worker/1) on n2 killed by SIGSEGV"),
+        (
+            {"code": 127, "error": [errno.ENOENT, "exec"]},
+            "rank 3 (worker/1) on n2: command not found: 'python' in PATH",
+        ),
+        (
+            {"code": 126, "error": [errno.ENOEXEC, "exec"]},
+            "rank 3 (worker/1) on n2: cannot run 'python': it is no program, and no script that begins with #!",
+        ),
+        (
+            {"code": 126, "error": [errno.E2BIG, "exec"]},
+            "rank 3 (worker/1) on n2: cannot run 'python': its arguments and environment are too long",
+        ),
+        (
+            {"code": 126, "error": [errno.EACCES, "chdir"]},
+            "rank 3 (worker/1) on n2: working directory '/work dir' may not be entered; "
+            "name another one with --workdir",
+        ),
+        (
+            {"code": 126, "error": [errno.EAGAIN, "fork"]},
+            "rank 3 (worker/1) on n2: could not be started: Resource temporarily unavailable",
+        ),
+    ],
+)
+def test_an_end_in_words(report, words):
+    exit = exit_of(WHO, report, TRIED)
+    assert exit.detail == words
+    assert (exit.code, exit.signal) == (report.get("code"), report.get("signal"))
+
+
+@pytest.mark.parametrize(
+    ("code", "declared"), [(0, None), (83, Declared.PREEMPTED), (84, Declared.RETRY), (85, Declared.FATAL)]
+)
+def test_agreed_codes_are_declarations(code, declared):
+    assert exit_of(WHO, {"code": code}, TRIED).declared is declared
+
+
+def test_a_signal_without_a_name_has_its_number():
+    assert (signal_name(9), signal_name(99)) == ("SIGKILL", "signal 99")

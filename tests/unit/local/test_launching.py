@@ -1,0 +1,47 @@
+import pytest
+
+from windlass.core.cluster import Node
+from windlass.core.job import Job, Role
+from windlass.core.status import Placement
+from windlass.worlds.local.book import new_gang
+from windlass.worlds.local.launching import choose_port, cpu_share, spawn_message
+
+
+def test_a_port_is_chosen_by_the_generation_and_is_nobody_elses():
+    first = choose_port(("job-1", 1), [], lambda _port: True)
+    assert first == choose_port(("job-1", 1), [], lambda _port: True)
+    assert first != choose_port(("job-1", 2), [], lambda _port: True)
+    assert choose_port(("job-1", 1), [first], lambda port: port != first + 1) == first + 2
+    assert 20_000 <= first < 32_000
+
+
+def test_no_port_at_all_is_an_error():
+    with pytest.raises(OSError, match="no port is free between 20000 and 32000"):
+        choose_port(("job-1", 1), [], lambda _port: False)
+
+
+@pytest.mark.parametrize(("gpus", "share"), [({"gpu": 2}, 4_000), ({}, 8_000), ({"gpu": 99}, 16_000)])
+def test_a_replicas_share_of_the_cpu(gpus, share):
+    node = Node("n1", {"cpu": 16_000, "gpu": 8})
+    assert cpu_share({"worker": ("n1", "n1", "n2")}, Role(resources=gpus), node) == share
+
+
+def test_the_warden_is_told_commands_environments_and_where_the_output_goes(tmp_path):
+    job = Job("job", (Role(procs=2, command=("train", "--lr", "1")),), workdir="/data")
+    gang = new_gang(("job-1", 1), job, Placement({"worker": ("n1",)}))
+    gang.port = 29_500
+    nodes = {"n1": Node("n1", {"cpu": 4_000})}
+    message = spawn_message(gang, nodes=nodes, logs=tmp_path, inherited={"PATH": "/bin"}, state_id="abc")
+    ranks = message.pop("ranks")
+    assert message == {
+        "do": "spawn",
+        "job": "job-1",
+        "generation": 1,
+        "logs": str(tmp_path),
+        "cwd": "/data",
+        "env": {"PATH": "/bin", "WINDLASS_STATE_ID": "abc"},
+    }
+    assert [rank["argv"] for rank in ranks] == [["train", "--lr", "1"]] * 2
+    assert [rank["env"]["RANK"] for rank in ranks] == ["0", "1"]
+    assert ranks[0]["env"]["MASTER_PORT"] == "29500"
+    assert ranks[0]["env"]["OMP_NUM_THREADS"] == "2"

@@ -1,0 +1,129 @@
+"""What the warden's `LogFile` writes, `logs` reads: across parts, from a time on, and while it grows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from windlass.worlds.local.logs import Cursor, LogFile, generations, log_files, read
+from windlass.worlds.local.paths import StatePaths
+from windlass.worlds.local.warden import output
+
+
+class Rank:
+    """A stream that is written by hand, at times of one's choosing."""
+
+    def __init__(self, root: Path, rank: int = 0, *, part_bytes: int = 100, parts: int = 3) -> None:
+        self.now = 1_000
+        path = StatePaths(root).generation_logs("job-1", 1) / f"{rank}.out"
+        self.file = LogFile("job-1", 1, rank, "out", path)
+        self.writer = output.LogFile(str(path), output.Limits(part_bytes, parts), lambda: self.now)
+
+    def say(self, text: str, at: int = 0) -> None:
+        self.now = at or self.now
+        self.writer.write(text.encode())
+
+
+def texts(*ranks: Rank, since: int | None = None) -> list[str]:
+    return [line.text for line in read([rank.file for rank in ranks], since=since)]
+
+
+def test_lines_have_the_time_at_which_they_were_printed(tmp_path):
+    rank = Rank(tmp_path)
+    rank.say("one\n", at=1_000)
+    rank.say("two\nthr", at=5_000)
+    rank.say("ee\n", at=9_000)
+    assert [(line.at, line.text) for line in read([rank.file])] == [(1_000, "one"), (5_000, "two"), (5_000, "three")]
+
+
+def test_a_line_may_run_over_the_edge_of_a_part(tmp_path):
+    rank = Rank(tmp_path, part_bytes=10)
+    rank.say("0123456\nabcdefgh\nlast")
+    assert texts(rank) == ["0123456", "abcdefgh", "last"]
+    assert sorted(file.name for file in rank.file.path.parent.iterdir()) == [
+        "0.out",
+        "0.out.1",
+        "0.out.1.idx",
+        "0.out.2",
+        "0.out.2.idx",
+        "0.out.idx",
+    ]
+
+
+def test_what_rotation_has_removed_is_gone_and_the_rest_is_whole(tmp_path):
+    rank = Rank(tmp_path, part_bytes=10, parts=2)
+    for number in range(10):
+        rank.say(f"line {number:04}\n")
+    assert texts(rank) == ["line 0008", "line 0009"]
+
+
+@pytest.mark.parametrize(
+    ("since", "expected"),
+    [(0, ["a", "b", "c", "d"]), (2_000, ["b", "c", "d"]), (2_500, ["c", "d"]), (4_000, ["d"]), (9_999, [])],
+)
+def test_since_a_time_in_any_part(tmp_path, since, expected):
+    rank = Rank(tmp_path, part_bytes=4)
+    for at, text in ((1_000, "a"), (2_000, "b"), (3_000, "c"), (4_000, "d")):
+        rank.say(text + "\n", at=at)
+    assert texts(rank, since=since) == expected
+
+
+def test_several_ranks_are_merged_by_time(tmp_path):
+    ranks = [Rank(tmp_path, 0), Rank(tmp_path, 1)]
+    for at, (rank, text) in enumerate([(0, "a\n"), (1, "b\n"), (1, "c\n"), (0, "d\n")], start=1):
+        ranks[rank].say(text, at=at * 1_000)
+    assert texts(*ranks) == ["a", "b", "c", "d"]
+
+
+def test_a_cursor_follows_through_rotations_without_losing_or_repeating(tmp_path):
+    rank = Rank(tmp_path, part_bytes=16, parts=3)
+    cursor = Cursor(rank.file)
+    seen: list[str] = []
+    for number in range(30):
+        rank.say(f"line {number}\n", at=1_000 + 100 * number)
+        seen += [line.text for line in cursor.poll()]
+    while more := cursor.poll():
+        seen += [line.text for line in more]
+    cursor.close()
+    assert seen == [f"line {number}" for number in range(30)]
+
+
+def test_a_cursor_waits_for_the_end_of_a_line_and_for_the_file_itself(tmp_path):
+    rank = Rank(tmp_path)
+    cursor = Cursor(rank.file)
+    assert cursor.poll() == []
+    rank.say("begun")
+    assert cursor.poll() == []
+    rank.say(" and ended\r\nnext")
+    assert [line.text for line in cursor.poll()] == ["begun and ended"]
+    assert [line.text for line in cursor.rest()] == ["next"]
+    assert cursor.rest() == []
+    cursor.close()
+
+
+def test_bytes_that_are_no_text_and_lines_without_end_do_no_harm(tmp_path):
+    rank = Rank(tmp_path, part_bytes=1 << 22)
+    rank.writer.write(b"\xff\xfe\n" + b"x" * (3 << 20))
+    lines = texts(rank)
+    assert lines[0] == "\N{REPLACEMENT CHARACTER}" * 2
+    assert sum(map(len, lines[1:])) == 3 << 20
+    assert max(map(len, lines)) <= (1 << 20) + (1 << 18)
+
+
+def test_files_are_found_by_generation_rank_and_stream(tmp_path):
+    paths = StatePaths(tmp_path)
+    assert generations(paths, "job-1") == []
+    assert log_files(paths, "job-1", 1) == []
+    for generation, name in ((1, "0.out"), (1, "10.out"), (1, "2.err"), (1, "2.out"), (1, "2.out.idx"), (12, "0.out")):
+        file = paths.generation_logs("job-1", generation) / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.touch()
+    assert generations(paths, "job-1") == [1, 12]
+    assert [(f.rank, f.stream) for f in log_files(paths, "job-1", 1)] == [
+        (0, "out"),
+        (2, "out"),
+        (2, "err"),
+        (10, "out"),
+    ]
+    assert [(f.rank, f.stream) for f in log_files(paths, "job-1", 1, ranks=[2], streams=("err",))] == [(2, "err")]

@@ -1,0 +1,202 @@
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from windlass.core.job import ArrayMember, Job, RestartPolicy, Role, Toleration
+from windlass.core.reasons import Count, Reason, Verdict
+from windlass.core.status import Failure, FailureClass, JobState, Phase, Placement
+from windlass.core.transitions import created
+from windlass.worlds.local.paths import StatePaths, prepare
+from windlass.worlds.local.records import Records, Task, UnknownJobError
+from windlass.worlds.local.store import Notes, Origin, Store, open_store
+from windlass.worlds.port import Changes, Transition, WorldError
+
+
+@pytest.fixture
+def paths(tmp_path: Path) -> StatePaths:
+    return prepare(tmp_path / "state")
+
+
+@pytest.fixture
+def store(paths: StatePaths) -> Iterator[Store]:
+    opened = open_store(paths)
+    yield opened
+    opened.close()
+
+
+def job(name: str = "digits", **fields: object) -> Job:
+    return Job(name, (Role(replicas=2, resources={"gpu": 1}, command=("python", "train.py")),), **fields)
+
+
+def state(number: int, name: str = "digits", finished: int | None = None, **fields: object) -> JobState:
+    new = created(f"{name}-{number}", number, job(name, **fields), now=number * 100)
+    if finished is None:
+        return new
+    return replace(new, status=replace(new.status, phase=Phase.SUCCEEDED, finished_at=finished))
+
+
+def put(store: Store, *states: JobState) -> None:
+    store.commit(Changes(states=states), Notes())
+
+
+def test_a_job_comes_back_as_it_went_in(store):
+    whole = state(
+        1,
+        restart=RestartPolicy(user_limit=3, fatal_exit_codes=(9,)),
+        labels={"größe": "漢字"},
+        array=ArrayMember("digits-1", 3, 2),
+    )
+    role = replace(whole.job.roles[0], tolerations=(Toleration("gpu"),), node_selector={"zone": "a"}, env={"A": "b"})
+    status = replace(
+        whole.status,
+        placement=Placement({"worker": ("n1", "n2")}),
+        done=2**70,
+        last_failure=Failure(FailureClass.USER, "ExitCode", "rank 0", 5, exit_code=1),
+    )
+    whole = replace(whole, job=replace(whole.job, roles=(role,)), status=status)
+    put(store, whole)
+    assert store.job("digits-1") == whole
+    assert store.job("digits-2") is None
+
+
+def test_later_states_replace_earlier_ones(store):
+    put(store, state(1))
+    put(store, state(1, finished=900))
+    assert store.count() == 1
+    assert store.alive() == []
+    found = store.job("digits-1")
+    assert found is not None
+    assert found.status.phase is Phase.SUCCEEDED
+
+
+def test_a_turn_is_written_whole_or_not_at_all(store):
+    broken = Notes(meta={"key": None})  # breaks a constraint, in the last statement of all
+    with pytest.raises(WorldError):
+        store.commit(Changes(states=(state(1),), transitions=(Transition("digits-1", 5, "A", "", "B", ""),)), broken)
+    assert store.job("digits-1") is None
+    assert store.transitions("digits-1") == []
+    put(store, state(1))
+    assert store.count() == 1
+
+
+def test_what_matters_after_a_restart(store):
+    put(store, state(1), state(2, finished=300), state(3, finished=400, ttl=1_000), state(4))
+    assert [found.id for found in store.recoverable()] == ["digits-1", "digits-3", "digits-4"]
+
+
+def test_a_forgotten_job_leaves_only_a_reminder_of_its_logs(store):
+    put(store, state(1, ttl=0, finished=5))
+    notes = Notes(
+        tasks=[Task("digits-1", 1, 0, "worker", 0, "n1")], verdicts={"digits-1": (5, Verdict(Reason.ON_HOLD, ""))}
+    )
+    store.commit(Changes(transitions=(Transition("digits-1", 5, "A", "", "B", ""),)), notes)
+    store.commit(Changes(forgotten=("digits-1",)), Notes())
+    assert store.job("digits-1") is None
+    assert store.tasks("digits-1") == store.transitions("digits-1") == []
+    assert store.verdict("digits-1") is None
+    assert store.unremoved() == ["digits-1"]
+    store.note(Notes(removed=["digits-1"]))
+    assert store.unremoved() == []
+
+
+def test_ranks_with_their_start_and_end(store):
+    rows = [Task("digits-1", 2, rank, "worker", rank, "n1", (f"GPU-{rank}",)) for rank in range(2)]
+    store.note(Notes(tasks=rows))
+    store.note(Notes(started=[(500, 77, "digits-1", 2, 1)], ended=[(None, 9, "killed", "digits-1", 2, 1)]))
+    assert store.tasks("digits-1", 2) == [rows[0], replace(rows[1], pid=500, started=77, signal=9, detail="killed")]
+    assert store.tasks("digits-1") == store.tasks("digits-1", 2)
+    assert store.tasks("digits-1", 1) == []
+
+
+def test_where_a_job_came_from(store):
+    origin = Origin({"PATH": "/bin", "NAME": "größe"}, "12:34:boot")
+    store.commit(Changes(states=(state(1), state(2))), Notes(origins={"digits-1": origin, "digits-2": origin}))
+    assert store.environment("digits-2") == origin.environment
+    assert store.owners() == {"digits-1": "12:34:boot", "digits-2": "12:34:boot"}
+    assert store._connection.execute("SELECT count(*) FROM environments").fetchone() == (1,)
+    put(store, state(1, finished=900), state(3))
+    assert store.owners() == {"digits-2": "12:34:boot"}
+    assert store.environment("digits-3") is None
+
+
+def test_verdicts_are_kept_for_those_who_ask_later(store):
+    verdict = Verdict(Reason.WAITING_FOR_QUOTA, "needs 2", "gpu", 2, 1, 3, 2, (Count("full", 4),), eta=99)
+    store.note(Notes(verdicts={"digits-1": (5, verdict)}))
+    assert store.verdict("digits-1") == verdict
+
+
+def test_listings(store):
+    mine, other = state(2, user="me"), state(3, "gpt", queue="research")
+    put(store, state(1, finished=700), mine, other, state(4, finished=600))
+
+    def ids(**filters: object) -> list[str]:
+        return [found.id for found in store.jobs(**filters)]
+
+    assert ids() == ["digits-4", "gpt-3", "digits-2", "digits-1"]
+    assert ids(limit=1) == ["digits-4"]
+    assert ids(name="digits", phases=(Phase.CREATED,)) == ["digits-2"]
+    assert ids(user="me") == ["digits-2"]
+    assert ids(queue="research") == ["gpt-3"]
+    assert ids(since=300) == ["digits-4", "gpt-3"]
+    assert [found.id for found in store.history()] == ["digits-1", "digits-4"]
+    assert [found.id for found in store.history(since=650)] == ["digits-1"]
+    assert [found.id for found in store.history(name="gpt")] == []
+    latest = store.latest("digits")
+    assert latest is not None
+    assert latest.id == "digits-4"
+
+
+def test_what_a_person_types_is_an_id_a_name_or_an_array(store):
+    put(store, state(1), state(2), state(3, "sweep", array=ArrayMember("sweep-3", 0)))
+    store.commit(
+        Changes(states=(replace(state(4, "sweep", array=ArrayMember("sweep-3", 1)), id="sweep-3_1"),)),
+        Notes(),
+    )
+    assert store.resolve("digits-1") == "digits-1"
+    assert store.resolve("digits") == "digits-2"
+    assert store.resolve("sweep") == "sweep-3"
+    assert store.members("sweep-3") == ["sweep-3", "sweep-3_1"]
+    with pytest.raises(UnknownJobError, match="no job is called 'digts'; did you mean digits"):
+        store.resolve("digts")
+    with pytest.raises(UnknownJobError, match="windlass history"):
+        store.resolve("zzz")
+
+
+def test_reading_beside_a_writer(paths, store):
+    put(store, state(1))
+    reader = Records.open(paths)
+    assert reader is not None
+    assert reader.job("digits-1") == store.job("digits-1")
+    put(store, state(2))
+    assert reader.count() == 2
+    with pytest.raises(WorldError):
+        reader._rows("DELETE FROM jobs")
+    reader.close()
+
+
+def test_before_the_first_job_there_is_nothing_to_read(tmp_path):
+    assert Records.open(StatePaths(tmp_path / "nowhere")) is None
+
+
+def test_every_listing_uses_an_index(store):
+    for query in (
+        "SELECT id FROM jobs WHERE id = ?",
+        "SELECT id FROM jobs WHERE name = ? ORDER BY number DESC, row DESC LIMIT 1",
+        "SELECT id FROM jobs WHERE array_id = ? ORDER BY number, row",
+        "SELECT id FROM jobs WHERE finished_at >= ? ORDER BY finished_at DESC LIMIT 5",
+        "SELECT at FROM transitions WHERE job_id = ? ORDER BY number",
+        "SELECT rank FROM tasks WHERE job_id = ? ORDER BY generation, rank",
+    ):
+        plan = store._connection.execute(f"EXPLAIN QUERY PLAN {query}", ("x",)).fetchall()
+        assert plan[0][3].startswith("SEARCH"), query
+
+
+def test_the_database_is_private(paths, store):
+    assert paths.database.stat().st_mode & 0o777 == 0o600
+    assert paths.root.stat().st_mode & 0o777 == 0o700
+    assert isinstance(store._connection, sqlite3.Connection)
