@@ -30,8 +30,10 @@ TRIED = Tried(("python", "train.py"), "/work dir")
         ),
         (
             {"code": 126, "error": [errno.EACCES, "chdir"]},
-            "rank 3 (worker/1) on n2: working directory '/work dir' may not be entered; "
-            "name another one with --workdir",
+            (
+                "rank 3 (worker/1) on n2: working directory '/work dir' may not be entered; "
+                "name another one with --workdir"
+            ),
         ),
         (
             {"code": 126, "error": [errno.EAGAIN, "fork"]},
