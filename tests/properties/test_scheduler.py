@@ -1,0 +1,387 @@
+"""Whatever the cluster and whatever waits: plans are sound and exact, the first in line starts, reasons are true."""
+
+import re
+from dataclasses import replace
+from itertools import combinations, product
+
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from windlass.core.admission import refusal
+from windlass.core.cluster import Node, Taint
+from windlass.core.explanation import explain
+from windlass.core.gang import Demand, Pending, shape_of, started
+from windlass.core.invariants import plan_violations, violations
+from windlass.core.job import Job, Role, Toleration
+from windlass.core.ledger import Ledger
+from windlass.core.plan import Plan
+from windlass.core.queue import Queue
+from windlass.core.reasons import Reason
+from windlass.core.scheduler import schedule
+from windlass.core.whatif import variant
+
+QUEUES = (Queue("default"), Queue("small", {"gpu": 4}), Queue("mixed", {"gpu": 5, "cpu": 3}))
+LAB = Taint("lab")
+
+# --- clusters and gangs ---------------------------------------------------------------------------------
+
+zones = st.sampled_from([{}, {"zone": "a"}, {"zone": "b"}])
+sizes = st.builds(lambda gpu, cpu: {"gpu": gpu, "cpu": cpu}, st.integers(0, 4), st.integers(0, 4))
+
+
+@st.composite
+def clusters(draw, most=5):
+    return [
+        Node(
+            f"n{number}",
+            draw(sizes),
+            draw(zones),
+            draw(st.sampled_from([(), (), (LAB,)])),
+            cordoned=draw(st.sampled_from(["", "", "", "drained"])),
+            ready=draw(st.sampled_from([True, True, True, False])),
+        )
+        for number in range(1, draw(st.integers(1, most)) + 1)
+    ]
+
+
+@st.composite
+def demands(draw, role="worker"):
+    resources = {"gpu": draw(st.integers(0, 3)), "cpu": draw(st.integers(0, 2))}
+    tolerations = draw(st.sampled_from([(), (Toleration("lab", "Exists"),)]))
+    return Demand(role, draw(st.integers(1, 5)), resources, draw(zones), tolerations)
+
+
+@st.composite
+def gangs(draw, number=None, roles=2):
+    asked = tuple(draw(demands(role)) for role in ("worker", "chief")[: draw(st.integers(1, roles))])
+    queue = draw(st.sampled_from([queue.name for queue in QUEUES]))
+    number = draw(st.integers(0, 999)) if number is None else number
+    return Pending(
+        id=f"j-{number}",
+        number=number,
+        queue=queue,
+        priority=draw(st.sampled_from([0, 0, 0, 1])),
+        since=draw(st.integers(0, 3)),
+        demands=asked,
+        shape=shape_of(queue, asked),
+        walltime=draw(st.none() | st.integers(1, 20)),
+        not_before=draw(st.none() | st.none() | st.integers(0, 20)),
+        **draw(st.sampled_from([{}, {}, {"array_id": "a", "array_limit": 2}])),
+    )
+
+
+@st.composite
+def crowds(draw, most=8, roles=2):
+    """Gangs with numbers of their own, several of equal shape among them."""
+    made = [draw(gangs(number, roles)) for number in range(1, draw(st.integers(1, most)) + 1)]
+    twins = draw(st.lists(st.sampled_from(made), max_size=4))
+    return made + [replace(gang, id=f"j-{100 + i}", number=100 + i) for i, gang in enumerate(twins)]
+
+
+@st.composite
+def scenes(draw, roles=2):
+    """A ledger on which something runs, from one turn, and something waits that has not been planned yet."""
+    ledger = Ledger(draw(clusters()), QUEUES)
+    for gang in draw(crowds(roles=roles)):
+        ledger.add_pending(gang)
+    carry_out(ledger, 0)
+    for number, gang in enumerate(draw(st.lists(gangs(roles=roles), max_size=4))):
+        ledger.add_pending(replace(gang, id=f"j-{200 + number}", number=200 + number))
+    return ledger
+
+
+def carry_out(ledger: Ledger, now: int) -> Plan:
+    snapshot = ledger.snapshot()
+    plan = schedule(snapshot, now)
+    waiting = {gang.id: gang for gang in snapshot.pending}
+    for admission in plan.admissions:
+        ledger.hold(started(waiting[admission.job_id], admission.placement, now))
+    return plan
+
+
+def ids(plan: Plan) -> set[str]:
+    return {admission.job_id for admission in plan.admissions}
+
+
+def alone(ledger: Ledger, gang: Pending) -> Ledger:
+    """The same running gangs, and nobody else who waits."""
+    copy = Ledger.at(ledger.snapshot())
+    for other in ledger.snapshot().pending:
+        copy.remove_pending(other.id)
+    copy.add_pending(gang)
+    return copy
+
+
+# --- sound after every step -----------------------------------------------------------------------------
+
+
+class Cluster(RuleBasedStateMachine):
+    """Jobs come and go, nodes come and go, time passes; every plan is carried out at once."""
+
+    def __init__(self):
+        super().__init__()
+        self.nodes = [Node(f"n{number}", {"gpu": 3, "cpu": 3}) for number in range(3)]
+        self.ledger = Ledger(self.nodes, QUEUES)
+        self.now = 0
+        self.submitted = 0
+
+    @rule(gang=gangs(number=0), twins=st.integers(1, 3))
+    def submit(self, gang, twins):
+        for _ in range(twins):
+            self.submitted += 1
+            self.ledger.add_pending(replace(gang, id=f"j-{self.submitted}", number=self.submitted))
+
+    @rule(passing=st.integers(0, 9))
+    def turn(self, passing):
+        self.now += passing
+        snapshot = self.ledger.snapshot()
+        plan = carry_out(self.ledger, self.now)
+        assert plan_violations(snapshot, plan) == []
+        again = schedule(self.ledger.snapshot(), self.now)
+        assert not again.admissions, "a second turn at the same time has nothing left to start"
+        assert dict(again.verdicts).keys() == dict(plan.verdicts).keys()
+        for job_id, verdict in again.verdicts.items():
+            assert verdict.reason is plan.verdicts[job_id].reason
+
+    @precondition(lambda self: self.ledger.snapshot().running)
+    @rule(data=st.data())
+    def end(self, data):
+        self.ledger.release(data.draw(st.sampled_from(sorted(self.ledger.snapshot().running))))
+
+    @precondition(lambda self: self.ledger.snapshot().pending)
+    @rule(data=st.data())
+    def withdraw(self, data):
+        self.ledger.remove_pending(data.draw(st.sampled_from([gang.id for gang in self.ledger.snapshot().pending])))
+
+    @rule(nodes=clusters())
+    def change_cluster(self, nodes):
+        """Nodes that stay keep their size: a node that shrinks below what runs there is overfull by declaration."""
+        size = {node.name: node.capacity for node in self.nodes}
+        self.nodes = [replace(node, capacity=size.get(node.name, node.capacity)) for node in nodes]
+        lost = self.ledger.set_cluster(self.nodes, QUEUES)
+        for run in list(self.ledger.snapshot().running.values()):
+            if set(lost) & set(run.placement.distinct()):
+                self.ledger.release(run.id)
+
+    @invariant()
+    def nothing_is_wrong(self):
+        assert violations(self.ledger.snapshot()) == []
+
+
+TestCluster = Cluster.TestCase
+TestCluster.settings = settings(max_examples=60, stateful_step_count=25, deadline=None)
+
+
+# --- exact ----------------------------------------------------------------------------------------------
+
+
+@given(st.lists(sizes, min_size=1, max_size=5), st.integers(1, 7), st.integers(0, 3), st.integers(0, 2))
+@settings(max_examples=300, deadline=None)
+def test_a_gang_of_equal_members_starts_exactly_if_any_placement_exists_and_on_as_few_nodes(free, count, gpu, cpu):
+    asked = (Demand("worker", count, {"gpu": gpu, "cpu": cpu}),)
+    ledger = Ledger([Node(f"n{number}", size) for number, size in enumerate(free)], ())
+    ledger.add_pending(Pending("j-1", 1, "default", 0, 0, asked, shape_of("default", asked)))
+    plan = schedule(ledger.snapshot(), 0)
+    room = [_most(size, {"gpu": gpu, "cpu": cpu}, count) for size in free]
+    fewest = next(
+        (n for n in range(1, len(room) + 1) if any(sum(some) >= count for some in combinations(room, n))), None
+    )
+    used = {len(admission.placement.distinct()) for admission in plan.admissions}
+    assert used == (set() if fewest is None else {fewest})
+
+
+def _most(size, asked, count):
+    """How many replicas fit on a node, by trying each number."""
+    return max(n for n in range(count + 1) if all(size[name] >= n * amount for name, amount in asked.items()))
+
+
+@given(st.lists(sizes, min_size=1, max_size=3), demands("worker"), demands("chief"))
+@settings(max_examples=200, deadline=None)
+def test_two_roles_start_only_if_a_placement_exists(free, worker, chief):
+    roles = tuple(replace(role, count=min(role.count, 2), node_selector={}) for role in (worker, chief))
+    ledger = Ledger([Node(f"n{number}", size) for number, size in enumerate(free)], ())
+    ledger.add_pending(Pending("j-1", 1, "default", 0, 0, roles, shape_of("default", roles)))
+    if schedule(ledger.snapshot(), 0).admissions:
+        assert _any_placement(free, [role.resources for role in roles for _ in range(role.count)])
+
+
+def _any_placement(free, replicas):
+    for where in product(range(len(free)), repeat=len(replicas)):
+        used = [{"gpu": 0, "cpu": 0} for _ in free]
+        for node, asked in zip(where, replicas, strict=True):
+            for name, amount in asked.items():
+                used[node][name] += amount
+        if all(used[node][name] <= size[name] for node, size in enumerate(free) for name in size):
+            return True
+    return False
+
+
+# --- what must not matter, and what must not hurt -------------------------------------------------------
+
+
+@given(clusters(), crowds(), st.randoms(use_true_random=False))
+@settings(max_examples=100, deadline=None)
+def test_names_and_the_order_of_arrival_in_the_ledger_do_not_matter(nodes, crowd, chance):
+    def plan_of(nodes, crowd):
+        ledger = Ledger(nodes, QUEUES)
+        for gang in crowd:
+            ledger.add_pending(gang)
+        return schedule(ledger.snapshot(), 0)
+
+    plan = plan_of(nodes, crowd)
+    renamed = [replace(node, name=node.name.replace("n", "host-")) for node in nodes]
+    others = [replace(gang, id=gang.id.replace("j", "job")) for gang in crowd]
+    chance.shuffle(renamed)
+    chance.shuffle(others)
+    other = plan_of(renamed, others)
+    assert str(other.admissions).replace("host-", "n").replace("job-", "j-") == str(plan.admissions)
+    assert str(dict(other.verdicts)).replace("job-", "j-") == str(dict(plan.verdicts))
+
+
+@given(scenes(roles=1), sizes, zones)
+@settings(max_examples=200, deadline=None)
+def test_one_more_idle_node_never_keeps_the_first_in_line_from_starting(ledger, size, labels):
+    snapshot = ledger.snapshot()
+    first = next((gang.id for gang in snapshot.pending if gang.id in _open(snapshot)), None)
+    before = ids(schedule(snapshot, 5))
+    ledger.set_cluster([*snapshot.table.nodes, Node("extra", size, labels)], QUEUES)
+    assert first not in before or first in ids(schedule(ledger.snapshot(), 5))
+
+
+def _open(snapshot):
+    plan = schedule(snapshot, 5)
+    return {*plan.order, *ids(plan)}
+
+
+@given(clusters(), crowds(most=5), gangs(number=50), st.randoms(use_true_random=False))
+@settings(max_examples=100, deadline=None)
+def test_the_first_in_line_starts_whatever_comes_in_behind_it(nodes, crowd, first, chance):
+    first = replace(first, priority=9, array_id="", array_limit=0, not_before=None)
+    up = [replace(node, ready=True, cordoned="") for node in nodes]
+    job = Job("x", tuple(_role(demand) for demand in first.demands), queue=first.queue)
+    ledger = Ledger(up, QUEUES)
+    assume(refusal(ledger.snapshot(), job) is None)
+    for gang in crowd:
+        ledger.add_pending(gang)
+    carry_out(ledger, 0)
+    ledger.add_pending(first)
+    longest = 4
+    ends: dict[str, int] = {}
+    for turn in range(3 * longest):
+        carry_out(ledger, turn)
+        running = ledger.snapshot().running
+        if first.id in running:
+            return
+        for run in running:
+            ends.setdefault(run, turn + chance.randint(1, longest))
+        for run, at in list(ends.items()):
+            if at <= turn:
+                ledger.release(run)
+                del ends[run]
+        more = replace(chance.choice(crowd), id=f"j-{1000 + turn}", number=1000 + turn, not_before=None)
+        ledger.add_pending(more)
+    raise AssertionError("starved")
+
+
+def _role(demand: Demand) -> Role:
+    return Role(
+        demand.role,
+        demand.count,
+        resources=demand.resources,
+        node_selector=demand.node_selector,
+        tolerations=demand.tolerations,
+    )
+
+
+# --- the reasons are true -------------------------------------------------------------------------------
+
+
+@given(scenes())
+@settings(max_examples=200, deadline=None)
+def test_a_gang_that_is_said_to_be_behind_would_start_but_for_those_ahead_and_nobody_else_would(ledger):
+    plan = carry_out(ledger, 5)
+    for gang in ledger.snapshot().pending:
+        verdict = plan.verdicts[gang.id]
+        would_start = gang.id in ids(schedule(alone(ledger, gang).snapshot(), 5))
+        assert would_start == bool(verdict.behind), verdict
+        if verdict.behind:
+            assert list(plan.order).index(verdict.behind) < list(plan.order).index(gang.id)
+
+
+@given(scenes(roles=1), st.randoms(use_true_random=False))
+@settings(max_examples=200, deadline=None)
+def test_an_eta_is_kept_however_early_others_end(ledger, chance):
+    plan = carry_out(ledger, 5)
+    promised = {job_id: verdict.eta for job_id, verdict in plan.verdicts.items() if verdict.eta is not None}
+    for job_id, eta in promised.items():
+        later = Ledger.at(ledger.snapshot())
+        due = [run for at, run in later.snapshot().ends if at <= eta]
+        for run in chance.sample(due, len(due)):
+            later.release(run)
+            assert not violations(later.snapshot())
+            starts = carry_out_without_gates(later, 5)
+            if job_id in starts:
+                break
+        assert job_id in later.snapshot().running
+
+
+def carry_out_without_gates(ledger: Ledger, now: int) -> set[str]:
+    """A turn in which nobody comes in from a backoff, which an ETA does not reckon with."""
+    return ids(carry_out(ledger, now))
+
+
+@given(scenes())
+@settings(max_examples=100, deadline=None)
+def test_whatever_is_said_to_start_now_starts(ledger):
+    snapshot = ledger.snapshot()
+    for gang in snapshot.pending:
+        for offer in explain(snapshot, gang.id, 5).would_start:
+            changed = Ledger.at(snapshot)
+            changed.add_pending(variant(gang, offer.demands))
+            assert gang.id in ids(schedule(changed.snapshot(), 5)), offer.change
+
+
+@given(scenes())
+@settings(max_examples=100, deadline=None)
+def test_an_explanation_agrees_with_the_plan(ledger):
+    snapshot = ledger.snapshot()
+    plan = schedule(snapshot, 5)
+    for gang in snapshot.pending:
+        found = explain(snapshot, gang.id, 5)
+        assert found.verdict == plan.verdicts.get(gang.id)
+        order = list(plan.order)
+        assert found.position == (order.index(gang.id) + 1 if gang.id in order else None)
+        missing = [view for view in found.nodes if view.cause]
+        counted = sum(count.nodes for count in found.verdict.counts if count.cause != "full") if found.verdict else 0
+        assert not counted or counted == len(missing)
+
+
+@given(clusters(), gangs(number=1))
+@settings(max_examples=300, deadline=None)
+def test_a_job_is_refused_exactly_if_it_would_not_start_alone_on_all_nodes(nodes, gang):
+    gang = replace(gang, array_id="", array_limit=0, not_before=None)
+    job = Job("x", tuple(_role(demand) for demand in gang.demands), queue=gang.queue)
+    no = refusal(Ledger(nodes, QUEUES).snapshot(), job)
+    ledger = Ledger([replace(node, ready=True, cordoned="") for node in nodes], QUEUES)
+    ledger.add_pending(gang)
+    assert (no is None) == (ids(schedule(ledger.snapshot(), 0)) == {gang.id})
+    assert no is None or no.reason is Reason.MISCONFIGURED
+
+
+@given(clusters(), gangs(number=1, roles=1))
+@settings(max_examples=300, deadline=None)
+def test_the_largest_gang_that_is_named_fits_and_one_more_replica_does_not(nodes, gang):
+    snapshot = Ledger(nodes, QUEUES).snapshot()
+    role = replace(_role(gang.demands[0]), replicas=gang.demands[0].count)
+    no = refusal(snapshot, Job("x", (role,), queue=gang.queue))
+    named = re.search(r"largest gang that fits: (\d+) replicas? of (.*)", no.message) if no else None
+    assume(named is not None)
+    amounts = {name: int(amount.rstrip("m")) for amount, name in re.findall(r"(\d+m?) (\w+)", named[2])}
+
+    def refused(replicas):
+        smaller = replace(role, replicas=replicas, resources=amounts)
+        return refusal(snapshot, Job("x", (smaller,), queue=gang.queue)) is not None
+
+    assert not refused(int(named[1]))
+    assert int(named[1]) == role.replicas or refused(int(named[1]) + 1)
