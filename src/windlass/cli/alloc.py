@@ -23,8 +23,9 @@ from windlass.cli.options import ClusterOption, GpusOption, NodesOption, takes_j
 from windlass.cli.place import NoColorOption, StateOption, state_folder
 from windlass.cli.screen import Screen
 from windlass.jobs.options import RunOptions, from_options
+from windlass.jobs.submission import Submission
 from windlass.server.attach import LOST, Connection, differs, find_or_become
-from windlass.server.errors import ApiError, Code
+from windlass.server.errors import ApiError
 from windlass.server.wanted import Wanted
 from windlass.worlds.local.owners import describe
 
@@ -32,8 +33,8 @@ Json = dict[str, Any]
 _HOLDER = ("sh", "-c", "trap 'exit 0' TERM; sleep infinity & wait")
 """What each replica runs: nothing, until it is told to end, and then it ends well."""
 _LOOK = 0.2
-_LAST_WARNING = 5.0
-"""Seconds between SIGHUP and SIGKILL for a command whose nodes are gone."""
+_PATIENCE = 5.0
+"""Seconds between asking politely and not: for a command whose nodes are gone, and for holders."""
 
 Command = Annotated[
     list[str] | None,
@@ -58,7 +59,7 @@ def alloc(
     folder, screen = state_folder(state), Screen(no_color=no_color)
     command = runnable(words or [os.environ.get("SHELL") or "/bin/sh"])
     described = replace(options, name=options.name or "alloc", procs=options.procs or 1)
-    held = from_options(described, _HOLDER, cwd=here(), user=user())
+    held = _unforgiving(from_options(described, _HOLDER, cwd=here(), user=user()))
     wanted = Wanted(local_nodes, local_gpus, cluster)
     connection = find_or_become(folder, wanted, screen.say)
     with Interrupts() as interrupts, contextlib.closing(screen), contextlib.closing(connection):
@@ -69,10 +70,19 @@ def alloc(
         if story["phase"] != "Running":
             screen.say(narrate.summary(story, "")[0])
             return narrate.result([story])
-        screen.say(f"{narrate.admitted(story, story)[0]}; exit gives them back")
+        nodes = [task["node"] for task in story["tasks"]]
+        screen.say(
+            f"{narrate.admitted(job_id, 1, story['admitted_at'] - story['created_at'], nodes)}; exit gives them back"
+        )
         code = _run(command, _environment(story), functools.partial(_has_ended, connection, job_id), screen)
         _give_back(connection, job_id)
         return code
+
+
+def _unforgiving(held: Submission) -> Submission:
+    """A lost holder ends the allocation: what ran beside it was lost with it."""
+    restart = replace(held.job.restart, infrastructure_limit=0)
+    return replace(held, job=replace(held.job, restart=restart))
 
 
 def _wait_for_nodes(connection: Connection, job_id: str, screen: Screen, interrupts: Interrupts) -> Json:
@@ -116,7 +126,7 @@ def _run(command: Sequence[str], environment: Mapping[str, str], lost: Any, scre
             screen.say(f"the nodes are gone: {end['reason']}: {end['message']}")
             child.send_signal(signal.SIGHUP)
             told = time.monotonic()
-        elif told is not None and time.monotonic() > told + _LAST_WARNING:
+        elif told is not None and time.monotonic() > told + _PATIENCE:
             child.kill()
     return code if code >= 0 else 128 - code
 
@@ -139,19 +149,36 @@ def _has_ended(connection: Connection, job_id: str) -> Json | None:
 
 
 def _give_back(connection: Connection, job_id: str) -> None:
-    """Let the holders end, and wait for that."""
-    try:
+    """Let the holders end well, by force if they do not, and wait for that."""
+    with contextlib.suppress(ApiError):  # whoever controls by now gives the nodes back without us
         story = connection.job(job_id)
-        if story["finished_at"] is not None:
-            return
         for task in story["tasks"]:
             if task["pid"] and task["code"] is None and task["signal"] is None:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(task["pid"], signal.SIGTERM)
-        stream = connection.follow(job_id)
-        with contextlib.closing(stream):
-            while not any(event["type"] == "all ended" for event in stream.poll(_LOOK)):
-                pass
-    except ApiError as error:
-        if error.code not in (*LOST, Code.WRONG_STATE):  # without us the nodes are given back anyway
-            raise
+                _end_well(task["pid"])
+        if not _ends_within(connection, job_id, _PATIENCE):
+            connection.act("cancel", job_id, by="windlass alloc", now=True)
+            _ends_within(connection, job_id, _PATIENCE)
+
+
+def _ends_within(connection: Connection, job_id: str, seconds: float) -> bool:
+    until = time.monotonic() + seconds
+    with contextlib.closing(connection.follow(job_id)) as stream:
+        while time.monotonic() < until:
+            if any(event["type"] == "all ended" for event in stream.poll(_LOOK)):
+                return True
+    return False
+
+
+def _end_well(pid: int) -> None:
+    """SIGTERM, once the holder's shell is ready for it (SigCgt in proc(5)): before, it would die of it."""
+    until = time.monotonic() + _PATIENCE
+    with contextlib.suppress(ProcessLookupError, FileNotFoundError):
+        while not _catches(pid, signal.SIGTERM) and time.monotonic() < until:
+            time.sleep(0.01)
+        os.kill(pid, signal.SIGTERM)
+
+
+def _catches(pid: int, number: int) -> bool:
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    caught = next((line.split()[1] for line in lines if line.startswith("SigCgt:")), "0")
+    return bool(int(caught, 16) >> (number - 1) & 1)

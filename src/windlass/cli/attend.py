@@ -110,17 +110,24 @@ class Attendance:
     def _tell(self, event: Json) -> None:
         job_id, after = event["job_id"], event["after"]
         if after == "Admitted" and event["before"] != "Admitted":
-            story = self.connection.job(job_id)
-            self._generation[job_id] = story["status"]["generation"]
-            self._nodes[job_id] = {(task["generation"], task["rank"]): task["node"] for task in story["tasks"]}
-            self._tails.setdefault(job_id, Tail(self._paths, job_id))
-            for line in narrate.admitted(story, event):
-                self._screen.say(line)
+            self._tell_of_start(job_id, event["at"])
         elif after == "Restarting" and event["before"] != "Restarting":
             self._show_lines()
             self._screen.say(narrate.restarting(job_id, self._generation.get(job_id, 1), event["message"]))
         elif after == "Suspended":
             self._screen.state(f"job {job_id} is suspended: {event['message']}")
+
+    def _tell_of_start(self, job_id: str, at: int) -> None:
+        """Where it runs, and what its ranks find there. The job may be further on by now, or have ended."""
+        story = self.connection.job(job_id)
+        generation = self._generation[job_id] = self._generation.get(job_id, 0) + 1
+        self._nodes[job_id] = {(task["generation"], task["rank"]): task["node"] for task in story["tasks"]}
+        nodes = [node for (number, _), node in self._nodes[job_id].items() if number == generation]
+        self._tails.setdefault(job_id, Tail(self._paths, job_id))
+        self._screen.say(narrate.admitted(job_id, generation, at - story["created_at"], nodes))
+        if generation == 1:
+            for line in story["surroundings"]:
+                self._screen.say(f"  {line}")
 
     def _finish(self) -> int:
         for job_id, job in sorted(self._ended.items(), key=lambda item: item[1]["number"]):

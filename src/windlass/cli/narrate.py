@@ -17,15 +17,12 @@ def waiting(job: Json) -> str:
     return f"job {job['id']} waits{place}: {job['reason']}: {job['message']}"
 
 
-def admitted(story: Json, transition: Json) -> list[str]:
-    """It has nodes: where, how long that took, and what its ranks are told."""
-    generation = story["status"]["generation"]
-    nodes = shortened(story["nodes"]) or "no node"
+def admitted(job_id: str, generation: int, waited: int, nodes: Iterable[str]) -> str:
+    """It has nodes: which, and how long that took (ms). A later generation starts again on its own."""
+    where = shortened(list(dict.fromkeys(nodes)))
     if generation > 1:
-        return [f"job {story['id']} starts again on {nodes} (generation {generation})"]
-    waited = transition["at"] - story["created_at"]
-    head = f"job {story['id']} admitted in {span(waited)} on {nodes} (generation {generation})"
-    return [head, *(f"  {line}" for line in story["surroundings"])]
+        return f"job {job_id} starts again on {where} (generation {generation})"
+    return f"job {job_id} admitted in {span(waited)} on {where} (generation {generation})"
 
 
 def restarting(job_id: str, generation: int, message: str) -> str:
