@@ -105,6 +105,7 @@ def _wait_for_nodes(connection: Connection, job_id: str, screen: Screen, interru
 def _environment(story: Json) -> dict[str, str]:
     """The first rank's environment, as the kernel shows it, over this process's own."""
     pid = next(task["pid"] for task in story["tasks"] if task["rank"] == 0)
+    _await_shell(pid)
     try:
         raw = Path(f"/proc/{pid}/environ").read_bytes()
     except OSError:
@@ -170,12 +171,18 @@ def _ends_within(connection: Connection, job_id: str, seconds: float) -> bool:
 
 
 def _end_well(pid: int) -> None:
-    """SIGTERM, once the holder's shell is ready for it (SigCgt in proc(5)): before, it would die of it."""
-    until = time.monotonic() + _PATIENCE
-    with contextlib.suppress(ProcessLookupError, FileNotFoundError):
-        while not _catches(pid, signal.SIGTERM) and time.monotonic() < until:
-            time.sleep(0.01)
+    """SIGTERM, once the holder's shell is ready for it: before, it would die of it."""
+    _await_shell(pid)
+    with contextlib.suppress(ProcessLookupError):
         os.kill(pid, signal.SIGTERM)
+
+
+def _await_shell(pid: int) -> None:
+    """Until the holder has become its shell, and that catches SIGTERM (SigCgt in proc(5))."""
+    until = time.monotonic() + _PATIENCE
+    with contextlib.suppress(FileNotFoundError):
+        while not _catches(pid, signal.SIGTERM) and time.monotonic() < until:
+            time.sleep(0.005)
 
 
 def _catches(pid: int, number: int) -> bool:
