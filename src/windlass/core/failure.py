@@ -88,4 +88,4 @@ def backoff(step: int, policy: RestartPolicy) -> int:
     """How long to wait, in ms: nothing after a first failure, then base, doubling up to the maximum."""
     if step <= 1:
         return 0
-    return min(policy.backoff_base * 2 ** min(step - 2, 30), policy.backoff_max)
+    return min(policy.backoff_base << min(step - 2, 30), policy.backoff_max)
