@@ -14,15 +14,17 @@ import pytest
 from hand import await_that, is_gone
 from home import BARE, at_home, job, soon, two_nodes
 
+import strays
 from windlass.controller import Controller, run
 from windlass.core.commands import Command
 from windlass.core.job import Job, RestartPolicy
 from windlass.core.status import Phase
-from windlass.worlds.local import lock
+from windlass.worlds.local import keeper, lock
 from windlass.worlds.local.paths import prepare
 from windlass.worlds.local.records import Records
 from windlass.worlds.local.store import move_aside
 from windlass.worlds.local.warden import proc
+from windlass.worlds.local.warden_start import Link
 from windlass.worlds.local.world import LocalWorld
 from windlass.worlds.port import Changes, JobArrived, World, WorldEvent
 
@@ -82,6 +84,53 @@ def test_after_a_crash_of_everything_the_job_starts_again(state: Path) -> None:
         async with at_home(state) as home:
             assert (await home.end(job_id)).status.generation == 2
 
+    asyncio.run(story())
+
+
+def test_a_warden_that_hangs_is_replaced(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    start_warden, patience = keeper.start_warden, keeper._PATIENCE
+
+    def start_another(*args: Any, **options: Any) -> Link:
+        keeper._PATIENCE = patience  # the new guard gives the old one some seconds to end by itself
+        return start_warden(*args, **options)
+
+    monkeypatch.setattr(keeper, "start_warden", start_another)
+    monkeypatch.setattr(keeper, "_PATIENCE", 0.5)
+
+    async def story() -> None:
+        async with at_home(state, end=False) as home:
+            job_id = await home.submit(job("sh", "-c", "test $WINDLASS_GENERATION = 2 || exec sleep 1000"))
+            await home.phase(job_id, Phase.RUNNING)
+            (rank,) = [task.pid or 0 for task in home.world.store.tasks(job_id)]
+            hung = kept_by(state)
+        for pid in hung:
+            os.kill(pid, signal.SIGSTOP)
+        async with at_home(state) as home:
+            ended = await home.end(job_id)
+            assert (ended.status.phase, ended.status.generation) == (Phase.SUCCEEDED, 2)
+            assert is_gone(rank)
+            assert not set(hung) & set(kept_by(state))
+
+    asyncio.run(story())
+
+
+def test_a_launch_that_was_not_carried_out_has_a_port_all_the_same(state: Path) -> None:
+    def die_of(commands: Sequence[Command]) -> None:
+        if commands:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    async def begin() -> None:
+        async with at_home(state, end=False) as home:
+            home.world.perform = die_of  # type: ignore[method-assign]
+            await home.submit(job("sh", "-c", "echo $MASTER_PORT"))
+            await asyncio.sleep(strays.PATIENCE)
+
+    async def story() -> None:
+        async with at_home(state) as home:
+            await home.end("job-1")
+            assert int(home.printed("job-1")[0]) >= 20_000
+
+    assert in_a_process(lambda: asyncio.run(begin())) == -signal.SIGKILL
     asyncio.run(story())
 
 

@@ -86,7 +86,7 @@ class Gang:
 
 
 def new_gang(key: Key, job: Job, placement: Placement) -> Gang:
-    """A gang about to be launched, still without devices and port."""
+    """A gang about to be launched, still without devices."""
     ranks = ranks_of(job)
     left: dict[int, set[int]] = {}
     for rank in ranks:

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class Kept:
+class Kept(NamedTuple):
     """What the state folder remembers: the offset that was used during a boot."""
 
     boot_id: str
     offset: int
 
 
-@dataclass(frozen=True, slots=True)
-class Sources:
+class Sources(NamedTuple):
     """Where time comes from, in ms; other ones in tests."""
 
     boot_id: Callable[[], str]
@@ -40,8 +38,7 @@ def _wall() -> int:
 SYSTEM = Sources(_boot_id, _boottime, _wall)
 
 
-@dataclass(frozen=True, slots=True)
-class Clock:
+class Clock(NamedTuple):
     """`now` is boot time plus `offset`, both in ms."""
 
     sources: Sources

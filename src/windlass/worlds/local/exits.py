@@ -6,9 +6,8 @@ import errno
 import os
 import signal
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from windlass.core.events import Declared, Exit
 from windlass.wire import ExitCode
@@ -29,8 +28,7 @@ _CANNOT_RUN = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Who:
+class Who(NamedTuple):
     """A rank as people know it."""
 
     rank: int
@@ -42,8 +40,7 @@ class Who:
         return f"rank {self.rank} ({self.role}/{self.replica}) on {self.node}"
 
 
-@dataclass(frozen=True, slots=True)
-class Tried:
+class Tried(NamedTuple):
     """What a rank was to run, for explaining why it did not."""
 
     command: tuple[str, ...]

@@ -4,26 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from windlass.worlds.local.book import Key
 from windlass.worlds.local.paths import StatePaths
+from windlass.worlds.local.warden import proc, sweep
 from windlass.worlds.local.warden_line import Report, WardenLine
 from windlass.worlds.local.warden_start import Link, start_warden
 from windlass.worlds.port import WorldError
 
 _PATIENCE = 30.0
 """Seconds a warden may take to say hello. One that succeeds another waits until that one's processes have ended."""
+_FAREWELL = 5.0
+"""Seconds a guard gets to follow its warden."""
 _DYING = 0.01
 """Seconds before the next try when the warden that was found was just ending: its socket outlives it by a moment."""
 _PAUSE = 1.0
 """Seconds before a warden that could not even say hello is replaced."""
 
 
-@dataclass(frozen=True, slots=True)
-class Heard:
+class Heard(NamedTuple):
     """Up to which report of which warden everything has been heard."""
 
     warden: str = ""
@@ -83,8 +85,13 @@ class Keeper:
         """Leave the warden alone, or end it and everything below it; nothing of it is alive then."""
         self._stop_listening()
         self._loop = None
-        self.line.close({"do": "end"} if end else None)
-        self._reap_guards(wait=end)
+        if not end:
+            self.line.close()
+        elif not self.line.end():
+            self._kill()
+        until = time.monotonic() + (_FAREWELL if end else 0)
+        while self._unreaped_guards() and time.monotonic() < until:
+            time.sleep(0.002)
 
     def _open(self, link: Link, number: int) -> WardenLine:
         if link.guard:
@@ -149,7 +156,9 @@ class Keeper:
         """Another warden. It first waits for the end of whatever the old one kept, or kills it."""
         self._stop_listening()
         self.line.close()
-        self._reap_guards(wait=False)
+        if self.line.link.guard and not self.line.warden:  # it may still wait for its turn: it would come too late
+            sweep.kill([self.line.link.guard])
+        self._unreaped_guards()
         self._remembered = self.heard
         try:
             self.line = self._open(start_warden(self._paths, fresh=fresh), self.line.number + 1)
@@ -161,6 +170,12 @@ class Keeper:
         if self._loop is not None:
             self._listen(self._loop)
 
+    def _kill(self) -> None:
+        """A warden that hangs: its ranks die with it, and what they left falls to the guard."""
+        pid, _, started = self.line.warden.partition(":")
+        if pid and proc.is_alive(int(pid), int(started)):
+            sweep.kill([int(pid)])
+
     def _last_words(self) -> str:
         try:
             lines = self._paths.warden_log.read_text(errors="replace").strip().splitlines()
@@ -168,11 +183,13 @@ class Keeper:
             lines = []
         return lines[-1] if lines else f"it left no word in {self._paths.warden_log}"
 
-    def _reap_guards(self, *, wait: bool) -> None:
+    def _unreaped_guards(self) -> bool:
+        """Reap the guards that have ended; whether some have not."""
         for guard in list(self._guards):
             try:
-                if os.waitpid(guard, 0 if wait else os.WNOHANG)[0] == 0:
-                    continue
+                ended = os.waitpid(guard, os.WNOHANG)[0] != 0
             except ChildProcessError:
-                pass
-            self._guards.discard(guard)
+                ended = True
+            if ended:
+                self._guards.discard(guard)
+        return bool(self._guards)

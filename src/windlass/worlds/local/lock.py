@@ -6,7 +6,7 @@ import fcntl
 import json
 import os
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 from windlass.worlds.local.paths import StatePaths
 from windlass.worlds.local.warden import proc
@@ -15,8 +15,7 @@ from windlass.worlds.port import WorldError
 Kind: TypeAlias = Literal["up", "run"]
 
 
-@dataclass(frozen=True, slots=True)
-class Holder:
+class Holder(NamedTuple):
     """Who holds the lock. `started` in clock ticks since boot."""
 
     pid: int

@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from windlass.worlds.local.paths import StatePaths
 from windlass.worlds.local.warden.output import INDEX_ENTRY, INDEX_EVERY, highest_part
@@ -22,8 +23,7 @@ _LONGEST_LINE = 1 << 20
 STREAMS = ("out", "err")
 
 
-@dataclass(frozen=True, slots=True)
-class LogFile:
+class LogFile(NamedTuple):
     """One stream of one rank. It exists once the rank has printed something."""
 
     job_id: str
@@ -33,8 +33,7 @@ class LogFile:
     path: Path
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(NamedTuple):
     """`at`: when it was printed, in ms, to within `INDEX_EVERY`. `text` has no line end."""
 
     file: LogFile

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
+from typing import NamedTuple
 
 from windlass.core.cluster import Node, Topology
 from windlass.core.queue import Queue
@@ -18,8 +19,7 @@ DEVICE_LABEL = "windlass.dev/device"
 PRODUCT_LABEL = "windlass.dev/gpu"
 
 
-@dataclass(frozen=True, slots=True)
-class Gpu:
+class Gpu(NamedTuple):
     """A real GPU, by the id that CUDA_VISIBLE_DEVICES takes."""
 
     id: str
@@ -43,8 +43,7 @@ class LocalCluster:
         return ClusterChanged(self.nodes, self.queues, self.topology)
 
 
-@dataclass(frozen=True, slots=True)
-class Machine:
+class Machine(NamedTuple):
     """What this process may use: CPU in milli-cores, memory in bytes, and the GPUs."""
 
     cpu: int

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 import sqlite3
 from collections.abc import Collection, Iterable, Mapping
@@ -124,6 +123,8 @@ class Records:
 
     def _unknown(self, text: str) -> str:
         rows = self._rows("SELECT DISTINCT name, id FROM jobs ORDER BY number DESC LIMIT ?", (_NAMES_LOOKED_AT,))
+        import difflib  # noqa: PLC0415 - only for those who mistype
+
         known = dict.fromkeys(word for row in rows for word in row)
         near = difflib.get_close_matches(text, known, n=3)
         hint = f"; did you mean {', '.join(near)}?" if near else "; `windlass history` lists those that ended"

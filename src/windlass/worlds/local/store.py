@@ -12,7 +12,7 @@ import sqlite3
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -28,8 +28,7 @@ _ENDED = "UPDATE tasks SET code = ?, signal = ?, detail = ? WHERE job_id = ? AND
 _encode = msgspec.json.encode
 
 
-@dataclass(frozen=True, slots=True)
-class Origin:
+class Origin(NamedTuple):
     """The environment that a job's ranks inherit (None: the controller's), and the client it must not outlive."""
 
     environment: Mapping[str, str] | None = None

@@ -62,14 +62,20 @@ class WardenLine:
         *lines, self._unread = (self._unread + data).split(b"\n")
         return [json.loads(line) for line in lines]
 
-    def close(self, last: Mapping[str, Any] | None = None) -> None:
-        """Hang up. With a `last` message: say it, and wait until the warden has ended."""
-        if last is not None:
-            self.link.socket.settimeout(_LAST_WAIT)
-            try:
-                self.link.socket.sendall(bytes(self._unsent) + json.dumps(last).encode() + b"\n")
-                while self.link.socket.recv(_CHUNK):
-                    pass
-            except OSError:
-                pass
+    def close(self) -> None:
+        """Hang up."""
         self.link.socket.close()
+
+    def end(self) -> bool:
+        """Have the warden end, and wait for it, for a bounded time. Returns whether it has ended; then hang up."""
+        self.link.socket.settimeout(_LAST_WAIT)
+        ended = False
+        try:
+            self.link.socket.sendall(bytes(self._unsent) + b'{"do": "end"}\n')
+            while self.link.socket.recv(_CHUNK):
+                pass
+            ended = True
+        except OSError as error:
+            ended = not isinstance(error, TimeoutError)
+        self.close()
+        return ended

@@ -6,8 +6,8 @@ import os
 import signal
 import socket
 import sys
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from windlass import wire
 from windlass.worlds.local.paths import StatePaths, socket_address, state_id
@@ -23,8 +23,7 @@ PART_BYTES = 64 << 20
 PARTS = 4
 
 
-@dataclass(frozen=True, slots=True)
-class Link:
+class Link(NamedTuple):
     """A connection to a warden, which may still be starting. `guard`: the process started for it, 0 if it lived."""
 
     socket: socket.socket

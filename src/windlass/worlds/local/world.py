@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -239,7 +238,7 @@ class LocalWorld:
         return _Attempt(changes, notes, gangs, heard, since.promises)
 
     def _prepare(self, launches: Iterable[Launch]) -> list[Gang]:
-        """Give every new gang its devices and its port."""
+        """Give every new gang its devices."""
         gangs: list[Gang] = []
         for launch in launches:
             key = (launch.job_id, launch.generation)
@@ -254,8 +253,7 @@ class LocalWorld:
         taken = [device for other in living for device in other.taken()]
         try:
             gang.devices = devices.assign(self._jobs[launch.job_id], launch.placement, self.cluster.devices, taken)
-            gang.port = choose_port(gang.key, {other.port for other in living}, is_free)
-        except (devices.NoDeviceError, OSError) as error:
+        except devices.NoDeviceError as error:
             gang.cannot = str(error)
 
     def _let_go(self, changes: Changes) -> None:
@@ -273,6 +271,10 @@ class LocalWorld:
         if gang is None or gang.gone:
             return
         gang.line = self._keeper.line.number
+        try:
+            gang.port = choose_port(key, {other.port for other in self._book.values()}, is_free)
+        except OSError as error:
+            gang.cannot = str(error)
         if gang.cannot:
             self._tell(gang.give_up())
             return
@@ -294,6 +296,8 @@ class LocalWorld:
 
     def _remove_logs(self, job_ids: Iterable[str]) -> None:
         for job_id in job_ids:
+            import shutil  # noqa: PLC0415 - few runs forget a job
+
             shutil.rmtree(self.paths.job_logs(job_id), ignore_errors=True)
             self._since.notes.removed.append(job_id)
 
