@@ -43,10 +43,8 @@ def kill_marked(marker: bytes) -> None:
 def kill_descendants() -> None:
     """SIGKILL everything below this process, and reap it. A subreaper is left with nothing when this returns."""
     until = time.monotonic() + _PATIENCE
-    while time.monotonic() < until:
+    while not _reap_all() and time.monotonic() < until:
         kill(proc.descendants([os.getpid()], proc.all_stats()))
-        if _reap_all():
-            return
         time.sleep(_PAUSE)
 
 
