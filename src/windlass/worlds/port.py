@@ -22,6 +22,7 @@ from windlass.core.events import Event
 from windlass.core.job import Job
 from windlass.core.queue import Queue
 from windlass.core.status import JobState
+from windlass.worlds.trouble import WorldError as WorldError  # noqa: PLC0414 - part of the port, told onwards
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +109,3 @@ class World(Protocol):
 
     def perform(self, commands: Sequence[Command]) -> None:
         """Carry out, without waiting for the outcome."""
-
-
-class WorldError(Exception):
-    """The world cannot do what was asked for now (disk full, state unreadable); the text is for people."""

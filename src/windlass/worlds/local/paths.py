@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from windlass.worlds.port import WorldError
+from windlass.worlds.trouble import WorldError
 
 _ADDRESS_LIMIT = 107
 """Bytes in the path of a unix socket (sun_path less its end)."""
