@@ -17,7 +17,7 @@ import typer
 
 from windlass.cli import narrate
 from windlass.cli.exit_codes import ExitCode
-from windlass.cli.handing import facts, here, runnable, user
+from windlass.cli.handing import facts, here, myself, runnable, user
 from windlass.cli.interrupts import Interrupts
 from windlass.cli.options import ClusterOption, GpusOption, NodesOption, takes_job_options
 from windlass.cli.place import NoColorOption, StateOption, state_folder
@@ -27,7 +27,6 @@ from windlass.jobs.submission import Submission
 from windlass.server.attach import LOST, Connection, differs, find_or_become
 from windlass.server.errors import ApiError
 from windlass.server.wanted import Wanted
-from windlass.worlds.local.owners import describe
 
 Json = dict[str, Any]
 _HOLDER = ("sh", "-c", "trap 'exit 0' TERM; sleep infinity & wait")
@@ -65,7 +64,7 @@ def alloc(
     with Interrupts() as interrupts, contextlib.closing(screen), contextlib.closing(connection):
         if ignored := differs(connection, wanted):
             screen.say(ignored)
-        job_id = connection.submit([held], **facts(), owner=describe(os.getpid()))[0]
+        job_id = connection.submit([held], **facts(), owner=myself())[0]
         story = _wait_for_nodes(connection, job_id, screen, interrupts)
         if story["phase"] != "Running":
             screen.say(narrate.summary(story, "")[0])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -10,14 +9,13 @@ from typing import Any
 
 from windlass.cli import narrate
 from windlass.cli.exit_codes import ExitCode
-from windlass.cli.handing import facts
+from windlass.cli.handing import facts, myself
 from windlass.cli.interrupts import Interrupts
 from windlass.cli.screen import Screen
 from windlass.cli.tail import Tail
 from windlass.jobs.submission import Submission
 from windlass.server.attach import LOST, Connection, find
 from windlass.server.errors import ApiError, Code
-from windlass.worlds.local.owners import describe
 from windlass.worlds.local.paths import StatePaths
 
 Json = dict[str, Any]
@@ -65,7 +63,7 @@ class Attendance:
         given = facts()
         again = False
         while True:
-            given["owner"] = "" if self._outlives_us else describe(os.getpid())
+            given["owner"] = "" if self._outlives_us else myself()
             try:
                 return self.connection.submit(handed, **given, again=again)
             except ApiError as error:

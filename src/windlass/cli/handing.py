@@ -71,3 +71,10 @@ def _is_text(value: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+def myself() -> str:
+    """This process, as the owner of a job that must not outlive it."""
+    from windlass.worlds.local.owners import describe  # noqa: PLC0415 - loads asyncio, which a daemon's client spares
+
+    return describe(os.getpid())

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
+from windlass.server import numbers
 from windlass.server.client import Client, no_daemon
 from windlass.server.errors import ApiError, Code
 from windlass.server.wanted import Wanted
@@ -82,6 +83,7 @@ def find_or_become(state: Path, wanted: Wanted, say: Callable[[str], None], *, s
             time.sleep(_PAUSE)
             continue
         link = warden_start.start_warden(folder)  # it starts while the rest is loaded
+        numbers.load()
         from windlass.server.embedded import Embedded  # noqa: PLC0415
 
         return Embedded(folder.root, wanted, held, link, say)

@@ -1,20 +1,21 @@
 """The client of the daemon's API: synchronous, small, standard library only.
 
+It speaks HTTP/1.0, one connection a request: on a unix socket that costs less than importing `http.client`, the body is
+the bare bytes up to the end, and nobody has to know whether a kept connection is still good.
+
 Every call raises `errors.ApiError`: with the daemon's own words, or NO_DAEMON when nobody listens, or GONE when the
 daemon went away before it answered.
 """
 
 from __future__ import annotations
 
-import contextlib
 import json
 import select
 import time
 from collections.abc import Sequence
 from dataclasses import asdict
-from http.client import HTTPConnection, HTTPException, HTTPResponse
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 from urllib.parse import quote, urlencode
 
 from windlass.server import socket as unix
@@ -25,17 +26,8 @@ _TIMEOUT = 60.0
 """Seconds that one answer may take. A turn takes milliseconds; a disk that hangs takes longer."""
 
 
-class _UnixConnection(HTTPConnection):
-    def __init__(self, folder: Path) -> None:
-        super().__init__("windlass", timeout=_TIMEOUT)
-        self._folder = folder
-
-    def connect(self) -> None:
-        self.sock = unix.connect(self._folder, _TIMEOUT)
-
-
 class Client:
-    """One keep-alive connection to the daemon of a state folder."""
+    """The daemon of a state folder."""
 
     kind = "up"
     """What answers: "up" is a daemon, "run" the controller of somebody's foreground job."""
@@ -43,7 +35,6 @@ class Client:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._connection = _UnixConnection(folder)
 
     def ping(self) -> Json:
         """Version, pid, kind ("up" or "run") and what the cluster is."""
@@ -92,53 +83,82 @@ class Client:
 
     def call(self, method: str, path: str, body: object = None) -> Json:
         """One request and its answer."""
-        raw = None if body is None else json.dumps(body, ensure_ascii=False).encode()
-        answer = self._exchange(method, path, raw)
-        content = _read_json(answer)
-        if answer.status >= 400:
-            raise from_json(content, answer.status)
+        raw = b"" if body is None else json.dumps(body, ensure_ascii=False).encode()
+        with _Exchange(self.folder, method, path, raw) as exchange:
+            exchange.read_all()
+            content = exchange.content()
+        if exchange.status >= 400:
+            raise from_json(content, exchange.status)
         return content
 
     def close(self) -> None:
-        """Give the connection back."""
-        self._connection.close()
+        """Nothing is kept open between requests."""
 
     def _get(self, path: str, filters: Json | None = None) -> Json:
         given = {key: value for key, value in (filters or {}).items() if value not in (None, "", [])}
         return self.call("GET", f"{path}?{urlencode(given, doseq=True)}" if given else path)
 
-    def _exchange(self, method: str, path: str, body: bytes | None) -> HTTPResponse:
-        """Asking may be done twice, telling may not: only a GET is repeated on a fresh connection."""
-        fresh = self._connection.sock is None
-        try:
-            return _exchange(self._connection, method, path, body)
-        except ApiError as error:
-            if fresh or error.code is not Code.GONE or method != "GET":
-                raise
-        return _exchange(self._connection, method, path, body)
 
+class _Exchange:
+    """A request that has been sent, and its answer as far as it has come."""
 
-def _exchange(connection: HTTPConnection, method: str, path: str, body: bytes | None) -> HTTPResponse:
-    if connection.sock is None:
+    def __init__(self, folder: Path, method: str, path: str, body: bytes = b"", head: str = "") -> None:
+        self.status = 0
+        self.buffer = b""
         try:
-            connection.connect()
+            self.socket = unix.connect(folder, _TIMEOUT)
         except OSError as trouble:
             raise no_daemon(trouble) from None
-    try:
-        connection.request(method, path, body, {"Content-Type": "application/json"} if body else {})
-        return connection.getresponse()
-    except (OSError, HTTPException) as trouble:
-        connection.close()
-        raise gone(trouble) from None
+        request = f"{method} {path} HTTP/1.0\r\nContent-Length: {len(body)}\r\n{head}\r\n".encode() + body
+        try:
+            self.socket.sendall(request)
+            while b"\r\n\r\n" not in self.buffer:
+                self.read()
+        except OSError as trouble:
+            self.close()
+            raise gone(trouble) from None
+        except ApiError:
+            self.close()
+            raise
+        first, _, self.buffer = self.buffer.partition(b"\r\n\r\n")
+        self.status = int(first.split(None, 2)[1])
 
+    def __enter__(self) -> Self:
+        return self
 
-def _read_json(answer: HTTPResponse) -> Json:
-    try:
-        content = json.loads(answer.read())
-    except (OSError, HTTPException, ValueError) as trouble:
-        answer.close()
-        raise gone(trouble) from None
-    return content if isinstance(content, dict) else {}
+    def __exit__(self, *_error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self.socket.close()
+
+    def read(self) -> None:
+        """What has come, at least a byte. Raises ApiError GONE at the end."""
+        try:
+            came = self.socket.recv(65536)
+        except OSError as trouble:
+            raise gone(trouble) from None
+        if not came:
+            raise gone(EOFError())
+        self.buffer += came
+
+    def read_all(self) -> None:
+        """The whole answer."""
+        parts = [self.buffer]
+        try:
+            while part := self.socket.recv(65536):
+                parts.append(part)
+        except OSError as trouble:
+            raise gone(trouble) from None
+        self.buffer = b"".join(parts)
+
+    def content(self) -> Json:
+        """The answer as JSON. Raises ApiError GONE if it was cut off."""
+        try:
+            content = json.loads(self.buffer)
+        except ValueError as trouble:
+            raise gone(trouble) from None
+        return content if isinstance(content, dict) else {}
 
 
 def no_daemon(trouble: OSError) -> ApiError:
@@ -158,29 +178,16 @@ def gone(trouble: Exception) -> ApiError:
 
 
 class Stream:
-    """Server-sent events of one job, or of all. `poll` gives what has come; `after` is where to resume.
+    """Server-sent events of some jobs, or of all. `poll` gives what has come; `after` is where to resume."""
 
-    It speaks HTTP/1.0, whose body is the bare stream: that can be waited for together with other things.
-    """
-
-    def __init__(self, folder: Path, name: str, after: int = 0) -> None:
+    def __init__(self, folder: Path, names: str, after: int = 0) -> None:
         self.after = after
-        self._buffer = b""
-        try:
-            self._socket = unix.connect(folder, _TIMEOUT)
-        except OSError as trouble:
-            raise no_daemon(trouble) from None
-        query = urlencode({"job": name}) if name else ""
-        try:
-            self._socket.sendall(f"GET /v1/events?{query} HTTP/1.0\r\nLast-Event-ID: {after}\r\n\r\n".encode())
-            self._read_head()
-        except (OSError, ApiError) as trouble:
-            self.close()
-            raise trouble if isinstance(trouble, ApiError) else gone(trouble) from None
-
-    def fileno(self) -> int:
-        """For `select`: readable when `poll(0)` has something."""
-        return self._socket.fileno()
+        query = urlencode({"job": names}) if names else ""
+        self._exchange = _Exchange(folder, "GET", f"/v1/events?{query}", head=f"Last-Event-ID: {after}\r\n")
+        if self._exchange.status >= 400:
+            with self._exchange as refusal:
+                refusal.read_all()
+                raise from_json(refusal.content(), refusal.status)
 
     def poll(self, timeout: float) -> list[Json]:
         """Events that have come, after at most `timeout` seconds. Raises ApiError GONE at the stream's end."""
@@ -188,37 +195,17 @@ class Stream:
         while True:
             events = self._cut()
             left = until - time.monotonic()
-            if events or not select.select([self._socket], [], [], max(0, left))[0]:
+            if events or not select.select([self._exchange.socket], [], [], max(0, left))[0]:
                 return events
-            self._read()
+            self._exchange.read()
 
     def close(self) -> None:
         """Stop listening."""
-        self._socket.close()
-
-    def _read_head(self) -> None:
-        while b"\r\n\r\n" not in self._buffer:
-            self._read()
-        head, _, self._buffer = self._buffer.partition(b"\r\n\r\n")
-        status = int(head.split(None, 2)[1])
-        if status >= 400:
-            with contextlib.suppress(ApiError):
-                while True:
-                    self._read()
-            raise from_json(json.loads(self._buffer or b"null"), status)
-
-    def _read(self) -> None:
-        try:
-            came = self._socket.recv(65536)
-        except OSError as trouble:
-            raise gone(trouble) from None
-        if not came:
-            raise gone(EOFError())
-        self._buffer += came
+        self._exchange.close()
 
     def _cut(self) -> list[Json]:
         """Whole events out of the buffer; comments, which keep the line alive, are dropped."""
-        *blocks, self._buffer = self._buffer.split(b"\n\n")
+        *blocks, self._exchange.buffer = self._exchange.buffer.split(b"\n\n")
         events = []
         for block in blocks:
             fields = [line.partition(b": ")[::2] for line in block.split(b"\n") if not line.startswith(b":")]

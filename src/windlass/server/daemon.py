@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from windlass.server import numbers
 from windlass.server import socket as unix
 from windlass.server.attach import find
 from windlass.server.errors import ApiError
@@ -99,6 +100,7 @@ def _ask_for_room(client: Any) -> bool:
 
 
 async def _live(state: Path, wanted: Wanted, held: lock.Lock, say: Callable[[str], None]) -> None:
+    numbers.load()
     from windlass.server.house import House  # noqa: PLC0415 - after the lock, so that a second `up` says so at once
 
     house = House(state, wanted, "up", held, None, say)
