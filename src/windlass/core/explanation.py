@@ -19,7 +19,7 @@ from windlass.core.scheduler import decide
 from windlass.core.shortage import shortage
 from windlass.core.snapshot import Grant, NodeTable, Snapshot
 from windlass.core.stock import binding
-from windlass.core.trial import Trial
+from windlass.core.trial import Trial, fits_empty
 from windlass.core.verdict import eta_of, verdict_of
 from windlass.core.verdicts import Verdicts
 from windlass.core.whatif import Alternative, alternatives
@@ -111,12 +111,13 @@ def _verdict(trial: Trial, gang: Pending) -> Verdict:
 
 
 def _what_binds(trial: Trial, gang: Pending) -> tuple[Demand, int | None]:
-    """The role that fails first, or is the hardest if none does, and the column of which it finds least."""
+    """The role that fails first, as the verdict has it, or else the hardest; and the column of which it finds least."""
     table = trial.snapshot.table
-    short = shortage(trial.stock, table, gang.demands)
+    stock = trial.stock if fits_empty(table, gang) else trial.stock_if_empty
+    short = shortage(stock, table, gang.demands)
     demand = short.demand if short else next(iter(orders(table, gang.demands)))[0]
     able = eligibility(table, demand)
-    column, each = binding(able, trial.stock.of(able.screen).rooms(able, demand.count))
+    column, each = binding(able, stock.of(able.screen).rooms(able, demand.count))
     return demand, column if each else None
 
 

@@ -97,6 +97,14 @@ def test_a_gang_that_asks_for_nothing_and_cannot_start():
     )
 
 
+def test_the_role_is_the_one_that_the_verdict_speaks_of():
+    busy = running(1, {"n1": 8, "n2": 8})
+    found = explained("j-2", busy, waiting(2, demand(1, 8, role="chief"), demand(3, 1, zone="mars")))
+    assert found.verdict.message.startswith("needs 3×1 gpu for its role worker")
+    assert found.role == "worker"
+    assert [view.cause for view in found.nodes] == ["label zone=mars"] * 2
+
+
 @pytest.mark.parametrize("job_id", ["r-1", "x"])
 def test_a_job_that_does_not_wait_is_no_key(job_id):
     with pytest.raises(KeyError, match=job_id):
