@@ -29,10 +29,9 @@ def python(text: str) -> list[str]:
 class Hand:
     """`gang` and the others speak of generation 1 of a job unless told otherwise."""
 
-    def __init__(self, state: Path, *, linger: float | None = 2.0, **limits: int) -> None:
+    def __init__(self, state: Path, *, linger: float | None = 2.0) -> None:
         self.paths = paths.prepare(state)
         self.linger = linger
-        self.limits = limits
         self.reports: list[Report] = []
         self.held = lock.acquire(self.paths, "run")
         self.guard = 0
@@ -41,7 +40,7 @@ class Hand:
     # --- speaking ------------------------------------------------------------------------------------
 
     def connect(self) -> None:
-        link = start_warden(self.paths, **self.limits)
+        link = start_warden(self.paths)
         self.guard = link.guard or self.guard
         self.socket: socket.socket = link.socket
         self.socket.settimeout(strays.PATIENCE)

@@ -343,8 +343,10 @@ def test_nobody_else_may_command(state: Path) -> None:
         warden.until("exit", code=0)
 
 
-def test_output_is_rotated_and_the_oldest_part_removed(state: Path) -> None:
-    with hand(state, part_bytes=1000, parts=3) as warden:
+def test_output_is_rotated_and_the_oldest_part_removed(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WINDLASS_LOG_PART", "1000")
+    monkeypatch.setenv("WINDLASS_LOG_PARTS", "3")
+    with hand(state) as warden:
         warden.spawn(python("for i in range(450): print(f'{i:09}')"))
         warden.until("exit", code=0)
         folder = warden.paths.generation_logs("job-1", 1)

@@ -5,6 +5,8 @@ from windlass.core.job import Job, Role
 from windlass.core.status import Placement
 from windlass.worlds.local.book import new_gang
 from windlass.worlds.local.launching import choose_port, cpu_share, spawn_message
+from windlass.worlds.local.warden_start import log_limits
+from windlass.worlds.port import WorldError
 
 
 def test_a_port_is_chosen_by_the_generation_and_is_nobody_elses():
@@ -13,6 +15,24 @@ def test_a_port_is_chosen_by_the_generation_and_is_nobody_elses():
     assert first != choose_port(("job-1", 2), [], lambda _port: True)
     assert choose_port(("job-1", 1), [first], lambda port: port != first + 1) == first + 2
     assert 20_000 <= first < 32_000
+
+
+def test_how_much_of_a_log_is_kept_is_said_by_the_environment():
+    assert log_limits({}) == (64 << 20, 4)
+    assert log_limits({"WINDLASS_LOG_PART": "1Mi", "WINDLASS_LOG_PARTS": "9"}) == (1 << 20, 9)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("WINDLASS_LOG_PART", "much", "WINDLASS_LOG_PART: 'much' is no amount of memory"),
+        ("WINDLASS_LOG_PART", "0", "WINDLASS_LOG_PART=0: a part of a log needs a size"),
+        ("WINDLASS_LOG_PARTS", "-1", "WINDLASS_LOG_PARTS=-1: expected a number from 1"),
+    ],
+)
+def test_nonsense_about_logs_is_named(name, value, words):
+    with pytest.raises(WorldError, match=words):
+        log_limits({name: value})
 
 
 def test_no_port_at_all_is_an_error():

@@ -6,10 +6,12 @@ import os
 import signal
 import socket
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
 from windlass import wire
+from windlass.core.resources import MEMORY, QuantityError, parse_quantity
 from windlass.worlds.local.paths import StatePaths, socket_address, state_id
 from windlass.worlds.port import WorldError
 
@@ -19,8 +21,9 @@ _RESETTABLE = signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}
 """What a controller's parents had it ignore (nohup ignores SIGHUP) is no business of the ranks."""
 _LINGER_OF_A_RUN = "2"
 
-PART_BYTES = 64 << 20
-PARTS = 4
+_PART, _PARTS = "WINDLASS_LOG_PART", "WINDLASS_LOG_PARTS"
+"""How much is kept of each stream of each rank: so many parts of such a size."""
+_PART_DEFAULT, _PARTS_DEFAULT = "64Mi", "4"
 
 
 class Link(NamedTuple):
@@ -30,12 +33,12 @@ class Link(NamedTuple):
     guard: int = 0
 
 
-def start_warden(paths: StatePaths, *, fresh: bool = False, part_bytes: int = PART_BYTES, parts: int = PARTS) -> Link:
+def start_warden(paths: StatePaths, *, fresh: bool = False) -> Link:
     """Connect to the living warden of this folder, or start one; returns at once. The caller holds the lock.
 
-    `fresh` starts one whatever lives: the new one kills the old one, if that does not end by itself. `part_bytes` and
-    `parts` bound what is kept of each stream of each rank. Raises WorldError.
+    `fresh` starts one whatever lives: the new one kills the old one, if that does not end by itself. Raises WorldError.
     """
+    part_bytes, parts = log_limits(os.environ)
     try:
         living = None if fresh else _connect(paths)
         return Link(living) if living is not None else _start(paths, part_bytes, parts)
@@ -43,12 +46,27 @@ def start_warden(paths: StatePaths, *, fresh: bool = False, part_bytes: int = PA
         raise WorldError(f"cannot start the keeper of processes in {paths.root}: {error.strerror}") from error
 
 
+def log_limits(environment: Mapping[str, str]) -> tuple[int, int]:
+    """Bytes of a part of a log, and parts of a stream, as the environment has them. Raises WorldError."""
+    part, parts = environment.get(_PART, _PART_DEFAULT), environment.get(_PARTS, _PARTS_DEFAULT)
+    try:
+        part_bytes = parse_quantity(MEMORY, part)
+    except QuantityError as error:
+        raise WorldError(f"{_PART}: {error}") from error
+    if not part_bytes:
+        raise WorldError(f"{_PART}={part}: a part of a log needs a size, for example {_PART_DEFAULT}")
+    if not parts.isdecimal() or not int(parts):
+        raise WorldError(f"{_PARTS}={parts}: expected a number from 1, for example {_PARTS_DEFAULT}")
+    return part_bytes, int(parts)
+
+
 def _connect(paths: StatePaths) -> socket.socket | None:
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    connection.setblocking(False)
     address, folder = socket_address(paths.warden_socket)
     try:
         connection.connect(address)
-    except (FileNotFoundError, ConnectionRefusedError):
+    except (FileNotFoundError, ConnectionRefusedError, BlockingIOError):  # the last: nobody accepts there any more
         connection.close()
         return None
     finally:

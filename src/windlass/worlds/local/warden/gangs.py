@@ -41,6 +41,8 @@ class Rank:
         self.pid = self.session = 0
         self.started = 0
         self.streams = streams
+        self.told_loss = False
+        """Whether it has been reported that output of this rank is being lost: said once."""
 
 
 class Gang:
@@ -133,8 +135,9 @@ class Gangs:
         if stream is None:
             return
         open_still = stream.pump(budget)
-        if why := stream.news_of_trouble():
-            self._tell_of(gang, "output lost", rank=rank.number, stream=name, why=why)
+        if stream.log.trouble and not rank.told_loss:
+            rank.told_loss = True
+            self._tell_of(gang, "output lost", rank=rank.number, stream=name, why=stream.log.trouble)
         if not open_still:
             self._close(rank, name)
 

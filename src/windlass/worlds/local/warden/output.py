@@ -117,7 +117,6 @@ class Stream:
     def __init__(self, pipe: int, log: LogFile) -> None:
         self.pipe = pipe
         self.log = log
-        self._told = False
 
     def pump(self, budget: int) -> bool:
         """Move up to `budget` bytes that are there to the file; False at the end of the stream."""
@@ -131,13 +130,6 @@ class Stream:
             self.log.write(data)
             budget -= len(data)
         return True
-
-    def news_of_trouble(self) -> str:
-        """Why output is being lost: once, when it begins."""
-        if self.log.trouble and not self._told:
-            self._told = True
-            return self.log.trouble
-        return ""
 
     def close(self) -> None:
         """Nothing more is read."""

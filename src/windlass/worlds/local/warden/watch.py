@@ -9,7 +9,7 @@ Messages from the controller, by their "do":
 - ack     seq: all reports up to this one are remembered.
 - end     kill everything, and end.
 Reports, by their "tell": started, exit (rank and code or signal; error: [errno, step] if it could not start), gone,
-output lost (rank, stream, why), stuck (pids that SIGKILL does not end).
+output lost (rank, stream, why; once a rank), stuck (pids that SIGKILL does not end).
 """
 
 from __future__ import annotations
