@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -20,7 +20,6 @@ from windlass.core.shortage import shortage
 from windlass.core.snapshot import Grant, NodeTable, Snapshot
 from windlass.core.stock import binding
 from windlass.core.trial import Trial, fits_empty
-from windlass.core.verdict import eta_of, verdict_of
 from windlass.core.verdicts import Verdicts
 from windlass.core.whatif import Alternative, alternatives
 
@@ -86,14 +85,14 @@ def explain(snapshot: Snapshot, job_id: str, now: int) -> Explanation:
     trial = decide(snapshot, now)
     starts = any(admitted is gang for admitted, _ in trial.started)
     demand, column = _what_binds(trial, gang)
-    order = tuple(Verdicts(trial).order())
+    verdicts = Verdicts(trial)
+    order = tuple(verdicts.order())
     position = order.index(job_id) + 1 if job_id in order else None
-    verdict = None if starts else _verdict(trial, gang)
     table = snapshot.table
     resource = "" if column is None else table.axis[column]
     return Explanation(
         job_id=job_id,
-        verdict=verdict,
+        verdict=verdicts.get(job_id),
         role=demand.role,
         resource=resource,
         position=position,
@@ -104,10 +103,6 @@ def explain(snapshot: Snapshot, job_id: str, now: int) -> Explanation:
         not_before=gang.not_before,
         would_start=alternatives(snapshot, gang, now) if position else (),
     )
-
-
-def _verdict(trial: Trial, gang: Pending) -> Verdict:
-    return replace(verdict_of(trial, gang), eta=eta_of(trial, gang))
 
 
 def _what_binds(trial: Trial, gang: Pending) -> tuple[Demand, int | None]:

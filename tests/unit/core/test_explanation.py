@@ -97,6 +97,14 @@ def test_a_gang_that_asks_for_nothing_and_cannot_start():
     )
 
 
+def test_the_second_of_a_line_is_told_what_the_first_is():
+    small = Queue("small", {"gpu": 8})
+    ahead = waiting(2, demand(6), queue="small")
+    twins = [waiting(number, demand(2), queue="small") for number in (3, 4)]
+    found = explained("j-4", running(1, {"n1": 4}, queue="small"), ahead, *twins, queues=[small])
+    assert (found.verdict.behind, found.ahead) == ("j-2", ("j-2", "j-3"))
+
+
 def test_the_role_is_the_one_that_the_verdict_speaks_of():
     busy = running(1, {"n1": 8, "n2": 8})
     found = explained("j-2", busy, waiting(2, demand(1, 8, role="chief"), demand(3, 1, zone="mars")))
