@@ -33,12 +33,13 @@ def main() -> None:
     # 2. the guard stays, the warden is its child
     kernel.adopt_orphans()
     lifeline, held_by_guard = os.pipe2(os.O_CLOEXEC)
+    guard = os.getpid()
     warden = os.fork()
     if warden == 0:
         os.close(held_by_guard)
+        _sign(lock, guard, os.getpid())
         _keep(f"{state}/warden.sock", lifeline, float(linger), Limits(int(part_bytes), int(parts)))
         return
-    _sign(lock, os.getpid(), warden)
     # 3. whatever the warden leaves when it is killed falls to the guard
     os.close(_LISTENER)
     while os.waitpid(-1, 0)[0] != warden:
@@ -77,8 +78,9 @@ def _succeed(path: str) -> int:
 def _sign(lock: int, *pids: int) -> None:
     """Say who holds the lock: pid and start, so that no other process can be taken for it."""
     started = [(pid, seen.started) for pid in pids if (seen := proc.stat(pid))]
-    os.ftruncate(lock, 0)
-    os.pwrite(lock, " ".join(f"{pid}:{since}" for pid, since in started).encode(), 0)
+    said = " ".join(f"{pid}:{since}" for pid, since in started).encode()
+    os.pwrite(lock, said, 0)
+    os.ftruncate(lock, len(said))
 
 
 def _kill_signatories(lock: int) -> None:
