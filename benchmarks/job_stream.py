@@ -1,6 +1,7 @@
-"""A stream of two-rank `true` jobs through the daemon, handed in by one client in batches, and what the daemon grows to.
+"""A stream of two-rank `true` jobs through the daemon, and what the daemon grows to.
 
-`job_stream.py 1000 10000` gives the numbers of jobs: those that are timed, and those after which the memory is compared.
+One client hands them in, in batches. `job_stream.py 1000 10000` gives the numbers of jobs: those that are timed, and
+those after which the memory is compared.
 """
 
 import json
