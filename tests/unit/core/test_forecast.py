@@ -34,11 +34,20 @@ def test_only_who_is_first_for_its_nodes_has_one():
     assert eta(*full, waiting(3, demand(2, 8)), waiting(9, demand(1, 8)), machines=2) is None
 
 
+def test_a_gang_that_shares_some_of_its_nodes_with_one_ahead_has_none():
+    machines = [*nodes(1, zone="a"), *nodes(2)[1:]]
+    runs = [running(1, {"n1": 8}, ends_by=100), running(2, {"n2": 8}, ends_by=200)]
+    gangs = [waiting(3, demand(1, 8, zone="a")), waiting(9, demand(1, 8))]
+    plan = schedule(ledger_of(machines, *runs, *gangs).snapshot(), 0)
+    assert (plan.verdicts["j-3"].eta, plan.verdicts["j-9"].eta) == (100, None)
+
+
 def test_a_gang_behind_one_that_waits_for_quota_has_none():
-    full = running(1, {"n1": 8, "n2": 8}, ends_by=100)
+    runs = [running(1, {"n1": 8, "n2": 8}, ends_by=100), running(3, {"n3": 8}, queue="small", ends_by=200)]
     ahead = waiting(2, demand(1, 8), queue="small")
-    holder = running(3, {"n3": 8}, queue="small")
-    assert eta(full, holder, ahead, waiting(9, demand(3, 8)), machines=3, queues=[Queue("small", {"gpu": 8})]) is None
+    small = [Queue("small", {"gpu": 8})]
+    assert eta(*runs, waiting(9, demand(3, 8)), machines=3, queues=small) == 200
+    assert eta(*runs, ahead, waiting(9, demand(3, 8)), machines=3, queues=small) is None
 
 
 def test_ends_are_found_among_hundreds_of_gangs():
