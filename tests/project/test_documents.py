@@ -3,6 +3,8 @@ from pathlib import Path
 
 import pytest
 
+from windlass.cli.verbs import FAMILIES
+
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "benchmarks/README.md")]
 PAGES += sorted((ROOT / "docs").rglob("*.md"))
@@ -28,6 +30,12 @@ def test_files_that_pages_name_exist(page):
 def test_make_targets_that_pages_name_exist(page):
     targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     assert set(re.findall(r"\bmake ([a-z]+)\b(?=[`\n ])", "\n".join(code(page)))) <= targets
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_verbs_that_pages_name_exist(page):
+    typed = re.findall(r"(?:^|\$ |&& |; do )windlass ([a-z]+)\b", "\n".join(code(page)), re.MULTILINE)
+    assert set(typed) - {"is"} <= FAMILIES.keys()
 
 
 def test_the_readme_opens_with_the_two_commands():

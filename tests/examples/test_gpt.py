@@ -1,0 +1,30 @@
+"""The GPT example learns something, and goes on where it stopped."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SCRIPT = Path(__file__).parents[2] / "examples/gpt/train.py"
+
+
+def train(folder, steps):
+    command = [sys.executable, SCRIPT, "--steps", str(steps), "--checkpoint-dir", folder]
+    env = {**os.environ, "OMP_NUM_THREADS": "1"}
+    return subprocess.run(command, env=env, capture_output=True, text=True, check=True).stdout
+
+
+def validation_loss(output):
+    return float(re.findall(r"validation loss (\d\.\d+)", output)[-1])
+
+
+@pytest.mark.timeout(300)
+def test_the_validation_loss_falls_over_a_restart(tmp_path):
+    first = train(tmp_path, steps=8)
+    second = train(tmp_path, steps=20)
+    assert "resumed after step 8" in second
+    assert validation_loss(second) < validation_loss(first) - 0.2
+    assert "sample:\ndef " in second
