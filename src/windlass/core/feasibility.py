@@ -21,6 +21,8 @@ from windlass.core.resources import MAX_AMOUNT
 from windlass.core.snapshot import Amounts, NodeTable
 
 Mask: TypeAlias = NDArray[np.bool_]
+Kind: TypeAlias = tuple[tuple[tuple[str, str], ...], tuple[Toleration, ...]]
+"""A node selector, by label, and tolerations."""
 Request: TypeAlias = tuple[tuple[int, int], ...]
 """(column, amount) of every resource a replica asks for, in the axis' order, zeros left out."""
 
@@ -78,16 +80,20 @@ class Sizes:
 
 def eligibility(table: NodeTable, demand: Demand) -> Eligibility:
     """The nodes a replica of `demand` may use."""
-    resources = tuple(sorted(demand.resources.items()))
-    selector = tuple(sorted(demand.node_selector.items())) if demand.node_selector else ()
-    key = ("eligible", resources, selector, demand.tolerations)
+    kind = kind_of(demand)
+    key = ("eligible", tuple(sorted(demand.resources.items())), kind)
     found: Eligibility | None = table.derived.get(key)
     if found is None:
         request = request_of(table, demand.resources)
         room = _room_by_size(table, demand.resources, request)
-        screen = _screen(table, selector, demand.tolerations, room > 0)
-        found = remember(table, key, Eligibility(screen, request, room))
+        found = remember(table, key, Eligibility(_screen(table, kind, room > 0), request, room))
     return found
+
+
+def kind_of(demand: Demand) -> Kind:
+    """Which kind of node is asked for, apart from its size."""
+    selector = demand.node_selector
+    return tuple(sorted(selector.items())) if selector else (), demand.tolerations
 
 
 def room_when_empty(able: Eligibility, most: int) -> int:
@@ -106,10 +112,9 @@ def restored(table: NodeTable) -> NodeTable:
 
 
 def request_of(table: NodeTable, resources: Mapping[str, int]) -> Request:
-    """What a replica asks for, by column. A resource that no node has is not in it."""
-    column = table.column
-    asked = [(column[name], amount) for name, amount in resources.items() if amount > 0 and name in column]
-    return tuple(sorted([(number, min(amount, MAX_AMOUNT)) for number, amount in asked]))
+    """What a replica asks for, by column. What no node can have, for its name or its size, is not in it."""
+    asked = [(column, resources.get(name, 0)) for column, name in enumerate(table.axis)]
+    return tuple([part for part in asked if 0 < part[1] <= MAX_AMOUNT])
 
 
 def sizes(table: NodeTable) -> Sizes:
@@ -124,14 +129,12 @@ def sizes(table: NodeTable) -> Sizes:
 # --- masks ------------------------------------------------------------------------------------------
 
 Losses: TypeAlias = list[tuple[str, Mask]]
-Selector: TypeAlias = tuple[tuple[str, str], ...]
 
 
 def _room_by_size(table: NodeTable, resources: Mapping[str, int], request: Request) -> NDArray[np.int64]:
     amounts = sizes(table).amounts
-    for name, amount in resources.items():
-        if amount > 0 and (name not in table.column or amount > MAX_AMOUNT):
-            return np.zeros(len(amounts), dtype=np.int64)
+    if len(request) < sum(amount > 0 for amount in resources.values()):
+        return np.zeros(len(amounts), dtype=np.int64)
     if not request:
         return np.full(len(amounts), MAX_AMOUNT)
     columns, asked = zip(*request, strict=True)
@@ -139,11 +142,12 @@ def _room_by_size(table: NodeTable, resources: Mapping[str, int], request: Reque
     return room
 
 
-def _screen(table: NodeTable, selector: Selector, tolerations: tuple[Toleration, ...], large: Mask) -> Screen:
+def _screen(table: NodeTable, kind: Kind, large: Mask) -> Screen:
     """Each node is lost to the first cause in this order: label, taint, not ready, cordoned, too small."""
-    key = ("screen", selector, tolerations, large.tobytes())
+    key = ("screen", kind, large.tobytes())
     found: Screen | None = table.derived.get(key)
     if found is None:
+        selector, tolerations = kind
         of_node = sizes(table).of_node
         small = (TOO_SMALL, ~large[of_node])
         labels = [(f"label {name}={value}", _lacks_label(table, name, value)) for name, value in selector]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum, auto
 from functools import cached_property
 
 import numpy as np
 
-from windlass.core.feasibility import Mask, eligibility, remember, room_when_empty
+from windlass.core.feasibility import Mask, eligibility, kind_of, remember, room_when_empty
 from windlass.core.gang import Demand, Pending, total_of
 from windlass.core.gates import shut
 from windlass.core.placement import fits, place
@@ -58,8 +58,8 @@ class Trial:
         """By queue: the first gang that reserved."""
         self.holds: list[Hold] = []
         """By turn; only those that hold a node which nobody ahead of them holds."""
-        self.contended = not snapshot.table.usable.any()
-        """Every usable node is held: nobody further down can start."""
+        self.contended = False
+        """Every node that anybody who waits could use is held: nobody further down can start."""
         self._closed: Mask | None = None
         """The nodes that are held. None: no node."""
         self._awaited: Mask | None = None
@@ -80,6 +80,15 @@ class Trial:
         if obstacle in (Obstacle.QUOTA, Obstacle.CAPACITY):
             self._reserve(gang)
         return None
+
+    @cached_property
+    def _wanted(self) -> Mask:
+        """The nodes of the kinds that anybody who waits asks for, whatever their size."""
+        lines = self.snapshot.lines
+        kinds = {kind_of(demand): demand for line in lines for demand in line.gangs[0].demands}
+        table = self.snapshot.table
+        wanted: Mask = np.logical_or.reduce([eligibility(table, replace(d, resources={})).mask for d in kinds.values()])
+        return wanted
 
     @cached_property
     def stock(self) -> Stocks:
@@ -123,7 +132,7 @@ class Trial:
         alone = self._awaited is None or not (self._awaited & mask).any()
         self.holds.append(Hold(gang, mask, first=alone and gang.queue not in self.first_in))
         self._closed = mask if self._closed is None else self._closed | mask
-        self.contended = bool((self._closed >= self.snapshot.table.usable).all())
+        self.contended = bool((self._closed >= self._wanted).all())
 
     def _reserve(self, gang: Pending) -> None:
         """Keep the quota it will need, in queues that have one, and remember which nodes it waits for."""
