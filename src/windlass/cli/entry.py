@@ -66,6 +66,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one verb. Returns its exit code; nothing is raised."""
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]  # names may hold any bytes
+    if "_WINDLASS_COMPLETE" in os.environ:
+        _get_ready_to_complete()
     try:
         code = _root().main(args=arguments, prog_name="windlass", standalone_mode=False)
         sys.stdout.flush()
@@ -76,6 +78,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Exception as trouble:  # noqa: BLE001 - the last net: no traceback reaches a person
         return _tell(trouble)
     return code if isinstance(code, int) else ExitCode.OK
+
+
+def _get_ready_to_complete() -> None:
+    """A shell asks what may come next: typer has to know the shells."""
+    from typer.completion import completion_init  # type: ignore[attr-defined]  # noqa: PLC0415 - typer's own words
+
+    completion_init()
 
 
 def _reader_left() -> int:

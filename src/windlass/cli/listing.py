@@ -154,8 +154,8 @@ def history(
     no_color: NoColorOption = False,
 ) -> int:
     """List jobs that have ended, the last first. Needs no daemon."""
-    asked = source(state_folder(state))
     ago = int(time.time() * 1000) - duration("--since", since) if since else 0
+    asked = source(state_folder(state))
     look = functools.partial(asked.history, name=name, user=user, since=ago, limit=limit)
     listed(_HISTORY, look, output, again=watch, paint=paints(no_color=no_color))
     return ExitCode.OK

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 import time
 import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 import typer
 
@@ -143,15 +142,19 @@ def _cells(text: str) -> int:
 
 
 def _painted(columns: Sequence[Column], rows: Sequence[Row]) -> None:
-    """By rich: cells are cut where the terminal ends, never wrapped."""
+    """By rich: the last cell is cut where the terminal ends; nothing is wrapped."""
     from rich.console import Console  # noqa: PLC0415 - costs more than the rest of a verb
     from rich.table import Table  # noqa: PLC0415
     from rich.text import Text  # noqa: PLC0415
 
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in columns:
-        table.add_column(column.title, justify="right" if column.right else "left", no_wrap=True, overflow="ellipsis")
-    for row in rows:
-        cells = [Text(_line(column.cell(row)), style=column.style(row) if column.style else "") for column in columns]
-        table.add_row(*cells)
-    Console(width=int(os.environ["COLUMNS"]) if os.environ.get("COLUMNS", "").isdecimal() else None).print(table)
+    texts = [[_line(column.cell(row)) for column in columns] for row in rows]
+    for place, column in enumerate(columns):
+        width = max(_cells(text) for text in (column.title, *(line[place] for line in texts)))
+        kept = None if column is columns[-1] else width
+        side: Literal["left", "right"] = "right" if column.right else "left"
+        table.add_column(column.title, justify=side, no_wrap=True, overflow="ellipsis", min_width=kept)
+    for row, line in zip(rows, texts, strict=True):
+        styles = [column.style(row) if column.style else "" for column in columns]
+        table.add_row(*(Text(text, style) for text, style in zip(line, styles, strict=True)))
+    Console().print(table)

@@ -44,7 +44,7 @@ def status(
     def look() -> Json:
         if job:
             return asked.job(job)
-        return asked.ping() if isinstance(asked, Client) else {"kind": "", "waiting": len(asked.jobs())}
+        return asked.ping() if isinstance(asked, Client) else {"kind": "", "waiting": len(asked.jobs()), "holding": 0}
 
     paged(look, tell, again=watch)
     return ExitCode.OK
@@ -119,7 +119,7 @@ def _life(job: Json, *, wide: bool) -> Iterator[str]:
     yield "  submitted {}, started {}, ended {}".format(*times)
     for line in job["surroundings"]:
         yield f"  {line}"
-    yield from _attempts(job)
+    yield from _attempts(job, every_rank=wide)
     if wide:
         for step in job["transitions"]:
             way = f"{step['before'] or 'new'} → {step['after']}"
@@ -137,8 +137,8 @@ def _says_it(job: Json) -> bool:
     return job["reason"] == job["phase"] and not job["message"]
 
 
-def _attempts(job: Json) -> Iterator[str]:
-    """Every start of the gang: when, where, and why it ended."""
+def _attempts(job: Json, *, every_rank: bool) -> Iterator[str]:
+    """Every start of the gang: when, where, and why it ended; and how each rank did that did not end well."""
     numbers = sorted({task["generation"] for task in job["tasks"]})
     causes = _causes(job["transitions"])
     for number in numbers:
@@ -147,7 +147,7 @@ def _attempts(job: Json) -> Iterator[str]:
         began, ended, cause = causes.get(number, (None, None, ""))
         ran = f", ran {span(ended - began)}" if began is not None and ended is not None else ""
         yield f"  attempt {number} on {nodes}{ran}: {cause or 'runs'}"
-        for task in tasks:
+        for task in tasks if every_rank else ():
             if task["detail"] and (task["code"] or task["signal"]):
                 yield f"    {task['detail']}"
 

@@ -19,6 +19,8 @@ from windlass.worlds.port import WorldError
 
 _MAX_BODY = 64 << 20
 """Bytes. A job file of 10 MB that is valid passes; something that never ends does not."""
+_LAST_EVENT = 2**63 - 1
+"""The highest number the database can count events to."""
 
 
 def application(service: Service) -> Starlette:
@@ -69,7 +71,7 @@ class _Api:
 
     async def act(self, request: Request) -> Response:
         parameters = request.path_params
-        return _json(await self._service.act(parameters["verb"], parameters["name"], await _body(request)))
+        return _json(await self._service.act(parameters["verb"], parameters["name"], await _object(request)))
 
     async def nodes(self, _request: Request) -> Response:
         return _json({"nodes": self._service.nodes()})
@@ -81,12 +83,12 @@ class _Api:
         return _json({"jobs": self._service.history(dict(request.query_params))})
 
     async def down(self, request: Request) -> Response:
-        return _json(await self._service.down(await _body(request)))
+        return _json(await self._service.down(await _object(request)))
 
     async def events(self, request: Request) -> Response:
         after = request.headers.get("last-event-id", "0")
-        if not after.isdecimal():
-            raise ApiError(Code.BAD_REQUEST, f"Last-Event-ID is no number: {after[:40]}")
+        if not after.isdecimal() or len(after) > 19 or int(after) > _LAST_EVENT:
+            raise ApiError(Code.BAD_REQUEST, f"Last-Event-ID is no number of an event: {after[:40]}")
         events = self._service.follow(request.query_params.get("job", ""), int(after))
         return StreamingResponse(_sse(events), media_type="text/event-stream")
 
@@ -114,8 +116,16 @@ async def _body(request: Request) -> Any:
             raise ApiError(Code.BAD_REQUEST, f"the request is larger than {_MAX_BODY >> 20} MiB", "submit in parts")
     try:
         return json.loads(raw or b"{}")
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ApiError(Code.BAD_REQUEST, f"the request is no JSON: {error}") from None
+
+
+async def _object(request: Request) -> dict[str, Any]:
+    """The body as a JSON object. Raises ApiError."""
+    body = await _body(request)
+    if not isinstance(body, dict):
+        raise ApiError(Code.BAD_REQUEST, "the request is no JSON object")
+    return body
 
 
 def _json(content: object, status: int = 200) -> Response:

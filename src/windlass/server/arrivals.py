@@ -9,6 +9,7 @@ import msgspec
 
 from windlass.core.job import Dependency, Job
 from windlass.core.status import JobState
+from windlass.jobs.names import JOB_NAME, is_name
 from windlass.jobs.submission import Submission, members
 from windlass.server.errors import ApiError, Code
 from windlass.worlds.local.records import Records
@@ -17,6 +18,7 @@ from windlass.worlds.port import JobArrived
 KEY_LABEL = "windlass.dev/submission"
 """Which request a job came with: a request that is repeated, because its answer was lost, finds its jobs by it."""
 _LOOKED_BACK = 10_000
+_MOST_RANKS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +42,24 @@ def read(body: object) -> Handed:
         raise ApiError(Code.BAD_REQUEST, f"this is no list of jobs: {error}") from None
     if not handed.submissions:
         raise ApiError(Code.BAD_REQUEST, "there is no job in this request")
+    for number, submission in enumerate(handed.submissions):
+        if wrong := _cannot_be_kept(submission):
+            raise ApiError(Code.BAD_REQUEST, f"this is no list of jobs: {wrong} - at `$.submissions[{number}]`")
     return handed
+
+
+def _cannot_be_kept(submission: Submission) -> str:
+    """What types do not tell, and would stop a controller: it names folders, counts ranks and writes all of it down."""
+    job = submission.job
+    if not is_name(JOB_NAME, job.name):
+        return f"{job.name[:60]!a} cannot be the name of a job"
+    if job.world_size > _MOST_RANKS:
+        return f"{job.world_size} ranks are more than {_MOST_RANKS}"
+    try:
+        msgspec.json.encode(submission)
+    except (UnicodeEncodeError, OverflowError) as error:
+        return str(error)
+    return ""
 
 
 @dataclass(slots=True)

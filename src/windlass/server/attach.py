@@ -31,7 +31,7 @@ def find(state: Path) -> Client | None:
     """Whoever answers now, a daemon or a `run`, or None."""
     client = Client(state)
     try:
-        client.kind = client.ping()["kind"]
+        client.facts = client.ping()
     except ApiError as error:
         client.close()
         if error.code in LOST:
@@ -93,7 +93,7 @@ def differs(connection: Connection, wanted: Wanted) -> str:
     """What to tell a person whose cluster is not the one that will be used; "" if it is, or none was asked for."""
     if wanted == Wanted() or not isinstance(connection, Client):
         return ""
-    facts = connection.ping()
+    facts = connection.facts
     nodes, gpus = facts["nodes"], facts["capacity"].get("gpu", 0)
     asked = (wanted.nodes or nodes, gpus if wanted.gpus is None else (wanted.nodes or nodes) * wanted.gpus)
     if wanted.file is None and asked == (nodes, gpus):

@@ -29,12 +29,17 @@ _TIMEOUT = 60.0
 class Client:
     """The daemon of a state folder."""
 
-    kind = "up"
-    """What answers: "up" is a daemon, "run" the controller of somebody's foreground job."""
     succeeded = False
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self.facts: Json = {}
+        """What it said when it was found."""
+
+    @property
+    def kind(self) -> str:
+        """What answers: "up" is a daemon, "run" the controller of somebody's foreground job."""
+        return str(self.facts["kind"])
 
     def ping(self) -> Json:
         """Version, pid, kind ("up" or "run") and what the cluster is."""

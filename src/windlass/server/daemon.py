@@ -56,11 +56,9 @@ def start(state: Path, wanted: Wanted) -> dict[str, Any]:
         )
     until = time.monotonic() + _START
     while time.monotonic() < until and daemon.poll() is None:
-        if (client := find(state)) is not None:
-            facts = client.ping()
-            client.close()
-            if facts["pid"] == daemon.pid:
-                return facts
+        client = find(state)
+        if client is not None and client.facts["pid"] == daemon.pid:
+            return client.facts
         time.sleep(_PAUSE)
     last = log.read_bytes()[begin:].decode(errors="replace").strip().splitlines()
     raise WorldError(f"the daemon did not come up: {last[-1] if last else 'it said nothing'}; see {log}")

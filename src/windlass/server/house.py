@@ -64,6 +64,7 @@ class House:
             self._note_verdicts()
         finally:
             # 3. the folder is free for the next one
+            self._ends_warden = self._ends_warden or not self.world.living()
             self.world.close(end=self._ends_warden)
 
     @property

@@ -92,8 +92,9 @@ class Service:
             return {"id": name, "members": members}
         state = self._state(ids[0])
         store = self._world.store
-        waiting, told = self._waiting(state, positions), surroundings(state, self._world.cluster)
-        return views.story(state, waiting, store.tasks(state.id), store.transitions(state.id), told)
+        tasks = store.tasks(state.id)
+        told = surroundings(state.job, tasks, self._world.cluster)
+        return views.story(state, self._waiting(state, positions), tasks, store.transitions(state.id), told)
 
     def why(self, name: str) -> Json:
         """Why it waits, in full; for a job that does not wait, its line and nothing more."""

@@ -2,35 +2,47 @@
 
 from __future__ import annotations
 
-from windlass.core.job import Role
+from collections.abc import Mapping, Sequence
+
+from windlass.core.job import Job, Role
 from windlass.core.resources import GPU
-from windlass.core.status import JobState, Placement
 from windlass.launch.threads import threads_of
 from windlass.worlds.local.launching import cpu_share
 from windlass.worlds.local.nodes import LocalCluster
+from windlass.worlds.local.records import Task
 
 
-def surroundings(state: JobState, cluster: LocalCluster) -> list[str]:
-    """One line on threads for each role, where they differ, and one on devices; empty without a placement."""
-    placement = state.status.placement
-    if placement is None:
+def surroundings(job: Job, tasks: Sequence[Task], cluster: LocalCluster) -> list[str]:
+    """A line on threads (for each role, where they differ) and one on devices, of the latest start; [] before it."""
+    latest = [task for task in tasks if task.generation == tasks[-1].generation]
+    if not latest:
         return []
-    threads = {role.name: _threads(role, placement, cluster) for role in state.job.roles}
+    placed = _placed(latest)
+    threads = {role.name: _threads(role, placed, cluster) for role in job.roles}
     same = len(set(threads.values())) == 1
     said = [next(iter(threads.values()))] if same else [f"{name}: {text}" for name, text in threads.items()]
-    return [*said, *_devices(state, placement, cluster)]
+    return [*said, *_devices(job, latest)]
 
 
-def _threads(role: Role, placement: Placement, cluster: LocalCluster) -> str:
-    nodes = {node.name: node for node in cluster.nodes}
-    where = placement.nodes[role.name][0]
-    share = cpu_share(placement.nodes, role, nodes[where]) if where in nodes else 1000
+def _placed(tasks: Sequence[Task]) -> dict[str, tuple[str, ...]]:
+    """Role → its nodes, by replica."""
+    nodes: dict[str, dict[int, str]] = {}
+    for task in tasks:
+        nodes.setdefault(task.role, {})[task.replica] = task.node
+    return {role: tuple(node for _, node in sorted(replicas.items())) for role, replicas in nodes.items()}
+
+
+def _threads(role: Role, placed: Mapping[str, tuple[str, ...]], cluster: LocalCluster) -> str:
+    node = next((node for node in cluster.nodes if node.name == placed[role.name][0]), None)
+    share = 1000 if node is None else cpu_share(placed, role, node)
     return threads_of(role, cpu_share=share).why
 
 
-def _devices(state: JobState, placement: Placement, cluster: LocalCluster) -> list[str]:
-    asked = sum(role.resources.get(GPU, 0) * role.replicas for role in state.job.roles)
+def _devices(job: Job, tasks: Sequence[Task]) -> list[str]:
+    asked = sum(role.resources.get(GPU, 0) * role.replicas for role in job.roles)
     if not asked:
         return []
-    real = [node for node in placement.distinct() if node in cluster.devices]
-    return [f"{asked} GPUs" if real else f"{asked} CPU slots stand in for GPUs"]
+    real = {(task.role, task.replica): len(task.devices) for task in tasks}
+    if not sum(real.values()):
+        return [f"{asked} CPU slot{'s' * (asked > 1)} stand{'s' * (asked == 1)} in for GPUs"]
+    return [f"{sum(real.values())} GPU{'s' * (sum(real.values()) > 1)} found"]
