@@ -12,7 +12,7 @@ import numpy as np
 
 from windlass.core import quota
 from windlass.core.feasibility import eligibility, restored
-from windlass.core.gang import Demand, demands_of, total_of
+from windlass.core.gang import MAX_MEMBERS, Demand, demands_of, total_of
 from windlass.core.job import DEFAULT_QUEUE, Job
 from windlass.core.placement import fits
 from windlass.core.queue import Queue
@@ -56,6 +56,9 @@ def _nonsense(demands: Sequence[Demand]) -> str:
     twice = [role for role, times in Counter(demand.role for demand in demands).items() if times > 1]
     if twice:
         return f"two roles are named {twice[0]}; name them apart"
+    members = sum(demand.count for demand in demands)
+    if members > MAX_MEMBERS:
+        return f"asks for {members:,} replicas; a gang has {MAX_MEMBERS:,} at most"
     for demand in demands:
         if demand.count < 1:
             return f"role {demand.role} asks for {demand.count} replicas; ask for one at least"

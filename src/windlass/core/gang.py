@@ -16,6 +16,10 @@ LineKey: TypeAlias = tuple[object, ...]
 Turn: TypeAlias = tuple[int, int, int, str]
 
 
+MAX_MEMBERS = 100_000
+"""The largest gang. A bound, so that a slip of the finger does not fill the memory with names of nodes."""
+
+
 @dataclass(frozen=True, slots=True)
 class Demand:
     """`count` replicas of a role, each needing `resources` on one node that `node_selector` admits."""

@@ -98,6 +98,8 @@ def test_roles_must_fit_together():
         ((), "a job needs at least one role"),
         ((role(), role()), "two roles are named worker; name them apart"),
         ((role(0),), "role worker asks for 0 replicas; ask for one at least"),
+        ((role(10**30),), f"asks for {10**30:,} replicas; a gang has 100,000 at most"),
+        ((role(100_000, 0), role(1, 0, "chief")), "asks for 100,001 replicas; a gang has 100,000 at most"),
         ((role(1, -1),), "role worker asks for less than no gpu"),
     ],
 )
