@@ -19,6 +19,8 @@ KEY_LABEL = "windlass.dev/submission"
 """Which request a job came with: a request that is repeated, because its answer was lost, finds its jobs by it."""
 _LOOKED_BACK = 10_000
 _MOST_RANKS = 1_000_000
+_MOST = 2**53
+"""Of any amount: sums of a few stay within the 64 bits of the database and of numpy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +59,23 @@ def _cannot_be_kept(submission: Submission) -> str:
         return f"{job.world_size} ranks are more than {_MOST_RANKS}"
     try:
         msgspec.json.encode(submission)
-    except (UnicodeEncodeError, OverflowError) as error:
+    except UnicodeEncodeError as error:
         return str(error)
+    if (largest := _largest(msgspec.to_builtins(submission))) > _MOST:
+        return f"{largest} is more than {_MOST}"
     return ""
+
+
+def _largest(value: object) -> int:
+    """The integer of the largest amount in plain data."""
+    match value:
+        case int():
+            return abs(value)
+        case dict():
+            return max(map(_largest, value.values()), default=0)
+        case list() | tuple():
+            return max(map(_largest, value), default=0)
+    return 0
 
 
 @dataclass(slots=True)
