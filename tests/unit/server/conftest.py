@@ -1,0 +1,263 @@
+"""A daemon without processes, sockets and clocks: the real controller, service and database on a world of the test."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from windlass.controller import Controller, run
+from windlass.core.commands import Command
+from windlass.core.events import Event, Exit, GangGone, MemberExited, Started
+from windlass.core.job import Job, Role
+from windlass.core.queue import Queue
+from windlass.core.status import TERMINAL, JobState
+from windlass.jobs.submission import Submission
+from windlass.server.app import application
+from windlass.server.feed import Feed, Watched
+from windlass.server.service import Service
+from windlass.worlds.local.inbox import Inbox, keep
+from windlass.worlds.local.nodes import LocalCluster, Machine, declared
+from windlass.worlds.local.paths import prepare
+from windlass.worlds.local.store import Notes, Origin, open_store
+from windlass.worlds.port import Changes, JobArrived, JobEvent, Recovery, WorldError, WorldEvent
+
+NOON = 1_700_000_000_000
+QUEUES = (Queue("default"), Queue("research"), Queue("idle", {"gpu": 1}))
+
+
+class StandIn:
+    """As much of `LocalWorld` as a service and a controller use. What happens to gangs is told by the test."""
+
+    def __init__(self, state: Path, cluster: LocalCluster) -> None:
+        self.paths = prepare(state)
+        self.cluster = cluster
+        self.store = open_store(self.paths)
+        self.clock = NOON
+        self.full = ""
+        """Why the disk takes nothing, "" if it does."""
+        self.performed: list[Command] = []
+        self._inbox = Inbox()
+        self._promises: list[asyncio.Future[None]] = []
+        self._origins: dict[str, Origin] = {}
+        self._number = 1
+
+    def now(self) -> int:
+        return self.clock
+
+    def recover(self) -> Recovery:
+        return Recovery(self.cluster.changed(), tuple(self.store.recoverable()))
+
+    def finished(self, job_id: str) -> JobState | None:
+        state = self.store.job(job_id)
+        return state if state and state.status.phase in TERMINAL else None
+
+    async def wait(self, until: int | None) -> Sequence[WorldEvent]:
+        if not self.full:
+            keep(self._promises)
+        await self._inbox.wait(0 if until is not None and until <= self.clock else None)
+        events, promises = self._inbox.take()
+        self._promises += promises
+        return events
+
+    def commit(self, changes: Changes) -> None:
+        if self.full:
+            raise WorldError(self.full)
+        origins = {s.id: self._origins.pop(s.id) for s in changes.states if s.id in self._origins}
+        self.store.commit(changes, Notes(origins=origins))
+        keep(self._promises)
+
+    def perform(self, commands: Sequence[Command]) -> None:
+        self.performed += commands
+
+    def reserve(self, count: int = 1) -> int:
+        self._number += count
+        return self._number - count
+
+    def inject(self, event: WorldEvent, origin: Origin | None = None) -> asyncio.Future[None]:
+        promise = asyncio.get_running_loop().create_future()
+        if isinstance(event, JobArrived) and origin is not None:
+            self._origins[event.job_id] = origin
+        self._inbox.put(event, promise)
+        return promise
+
+    def living(self) -> bool:
+        return bool(self.store.alive())
+
+    def mend(self) -> None:
+        self.full = ""
+        self._inbox.wake()
+
+
+class UnforeseenError(Exception):
+    """An error that nobody foresaw."""
+
+
+class Answer(NamedTuple):
+    status: int
+    kind: str
+    raw: bytes
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.raw)
+
+    @property
+    def error(self) -> tuple[int, str, str]:
+        """(status, code, message)"""
+        assert self.kind == "application/json"
+        assert list(self.json) == ["error"]
+        assert "\n" not in self.json["error"]["message"] + self.json["error"]["fix"]
+        return self.status, self.json["error"]["code"], self.json["error"]["message"]
+
+
+class Daemon:
+    """Requests, and what happens to gangs, one after another; nothing goes on between two of them."""
+
+    def __init__(self, state: Path, kind: str = "up", gpus: int = 4) -> None:
+        self.runner = asyncio.Runner()
+        self.world = StandIn(state, declared(Machine(4000, 2**33), 2, gpus, QUEUES))
+        self.feed = Feed()
+        self.left: list[bool] = []
+        self.controller = Controller(self.world.recover(), self.world.finished)
+        self.service = Service(self.controller, self.world, self.feed, kind, self.left.append)
+        self._application = application(self.service)
+        watched = Watched(self.world, self.feed)
+        self._controlling = self.start(run(self.controller, watched, on_trouble=self.feed.complain))
+
+    # --- requests ------------------------------------------------------------------------------------
+
+    def get(self, path: str, **headers: str) -> Answer:
+        return self.runner.run(self._ask("GET", path, b"", headers))
+
+    def post(self, path: str, body: object = None) -> Answer:
+        return self.runner.run(self._ask("POST", path, b"" if body is None else json.dumps(body).encode(), {}))
+
+    def send(self, path: str, raw: bytes) -> Answer:
+        """Whatever somebody may send."""
+        return self.runner.run(self._ask("POST", path, raw, {}))
+
+    def submit(self, *jobs: Job | Submission, **more: object) -> list[str]:
+        answer = self.hand_in(*jobs, **more)
+        assert answer.status == 201, answer.raw
+        return answer.json["ids"]
+
+    def hand_in(self, *jobs: Job | Submission, **more: object) -> Answer:
+        given = [asdict(job if isinstance(job, Submission) else Submission(job)) for job in jobs]
+        return self.post("/v1/jobs", {"submissions": given, **more})
+
+    async def _ask(self, method: str, path: str, body: bytes, headers: dict[str, str]) -> Answer:
+        sent: list[dict[str, Any]] = []
+        requests = iter([{"type": "http.request", "body": body, "more_body": False}])
+
+        async def receive() -> dict[str, Any]:
+            return next(requests, None) or await asyncio.get_running_loop().create_future()
+
+        async def send(message: dict[str, Any]) -> None:
+            sent.append(message)
+
+        with contextlib.suppress(UnforeseenError):  # passed on by Starlette after its answer, for the server's log
+            await self._application(scope(method, path, headers), receive, send)
+        kind = dict(sent[0]["headers"])[b"content-type"].decode().partition(";")[0]
+        return Answer(sent[0]["status"], kind, b"".join(message.get("body", b"") for message in sent[1:]))
+
+    # --- what happens --------------------------------------------------------------------------------
+
+    def happen(self, job_id: str, *events: Event) -> None:
+        for event in events:
+            self.runner.run(self._tell(JobEvent(job_id, event)))
+
+    def end(self, job_id: str, exit: Exit) -> None:
+        """Its only member starts and ends so, and nothing of it is left."""
+        self.happen(job_id, Started(1), MemberExited(1, 0, exit), GangGone(1))
+
+    async def _tell(self, event: WorldEvent) -> None:
+        await self.world.inject(event)
+
+    def start(self, work: Awaitable[Any]) -> asyncio.Task[Any]:
+        """Have this go on beside the requests."""
+
+        async def begin() -> asyncio.Task[Any]:
+            task = asyncio.ensure_future(work)
+            await _settle()
+            return task
+
+        return self.runner.run(begin())
+
+    def settle(self) -> None:
+        """Whatever is under way goes on until it waits."""
+        self.runner.run(_settle())
+
+    def phase(self, name: str) -> str:
+        return self.get(f"/v1/jobs/{name}").json["phase"]
+
+    def close(self) -> None:
+        assert not self._controlling.done(), "the controller fell over"
+        self.runner.close()
+        self.world.store.close()
+
+
+async def _settle() -> None:
+    for _ in range(30):
+        await asyncio.sleep(0)
+
+
+def scope(method: str, path: str, headers: dict[str, str]) -> dict[str, Any]:
+    """An ASGI connection's facts."""
+    plain, _, query = path.partition("?")
+    return {
+        "type": "http",
+        "asgi": {"version": "3.0", "spec_version": "2.4"},
+        "http_version": "1.0",
+        "method": method,
+        "scheme": "http",
+        "path": plain,
+        "raw_path": plain.encode(),
+        "query_string": query.encode(),
+        "root_path": "",
+        "headers": [(name.replace("_", "-").lower().encode(), value.encode()) for name, value in headers.items()],
+        "client": None,
+        "server": None,
+    }
+
+
+@pytest.fixture
+def open_daemon(tmp_path: Path) -> Iterator[Callable[..., Daemon]]:
+    opened: list[Daemon] = []
+
+    def daemon(**how: Any) -> Daemon:
+        opened.append(Daemon(tmp_path / "state", **how))
+        return opened[-1]
+
+    yield daemon
+    for each in opened:
+        each.close()
+
+
+@pytest.fixture
+def daemon(open_daemon: Callable[..., Daemon]) -> Daemon:
+    """Two nodes of four slots each."""
+    return open_daemon()
+
+
+@pytest.fixture
+def job() -> Callable[..., Job]:
+    def make(name: str = "digits", gpu: int = 1, replicas: int = 1, **fields: Any) -> Job:
+        role = Role(replicas=replicas, resources={"gpu": gpu}, command=("python", "train.py"))
+        return Job(name, (role,), user=fields.pop("user", "ada"), **fields)
+
+    return make
+
+
+@pytest.fixture
+def broken() -> Callable[[], None]:
+    def fail() -> None:
+        raise UnforeseenError("the roof is leaking")
+
+    return fail

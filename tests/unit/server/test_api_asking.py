@@ -1,0 +1,195 @@
+"""What can be asked of a daemon, on real records."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+import windlass
+from windlass.core.events import Cancel, Exit, Suspend
+from windlass.core.job import ArrayMember
+from windlass.jobs.submission import Submission
+from windlass.server import views
+from windlass.worlds.local.records import Task
+from windlass.worlds.local.store import Notes
+
+
+@pytest.fixture
+def crowded(daemon, job):
+    """`one` holds all but one slot of each node; `two` and `three` need more than that, in this order."""
+    daemon.submit(job("one", gpu=3, replicas=2))
+    daemon.submit(job("two", gpu=2, user="bob"), job("three", gpu=2, queue="research"))
+    return daemon
+
+
+def ids(answer) -> list[str]:
+    assert answer.status == 200
+    return [each["id"] for each in answer.json["jobs"]]
+
+
+def test_ping_tells_who_answers_and_for_what(crowded):
+    facts = crowded.get("/v1/ping").json
+    assert facts["version"] == windlass.__version__
+    assert facts["pid"] == os.getpid()
+    assert (facts["kind"], facts["trouble"]) == ("up", "")
+    assert (facts["nodes"], facts["capacity"]["gpu"]) == (2, 8)
+    assert (facts["holding"], facts["waiting"]) == (1, 2)
+
+
+def test_those_that_hold_nodes_come_first_then_the_line(crowded, job):
+    crowded.submit(job("urgent", gpu=4, priority=9))
+    crowded.happen("three-3", Suspend("ada"))
+    assert ids(crowded.get("/v1/jobs")) == ["one-1", "urgent-4", "two-2", "three-3"]
+    rows = crowded.get("/v1/jobs").json["jobs"]
+    assert [row["position"] for row in rows] == [0, 1, 2, 0]
+    assert rows[0]["nodes"] == ["n1", "n2"]
+    assert (rows[2]["reason"], rows[2]["message"][:7]) == ("TopologyPlacementFailed", "needs 2")
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ("user=bob", ["two-2"]),
+        ("queue=research", ["three-3"]),
+        ("name=one,three", ["one-1", "three-3"]),
+        ("phase=Queued", ["two-2", "three-3"]),
+        ("phase=Admitted,Running", ["one-1"]),
+        ("phase=Queued&user=ada", ["three-3"]),
+        ("limit=1", ["one-1"]),
+        ("user=nobody", []),
+        ("name=", ["one-1", "two-2", "three-3"]),
+    ],
+)
+def test_filters(crowded, query, found):
+    assert ids(crowded.get(f"/v1/jobs?{query}")) == found
+
+
+def test_those_that_have_ended_are_listed_if_asked_for(crowded):
+    crowded.happen("two-2", Cancel("ada"))
+    assert ids(crowded.get("/v1/jobs")) == ["one-1", "three-3"]
+    assert ids(crowded.get("/v1/jobs?all=1")) == ["one-1", "three-3", "two-2"]
+    assert ids(crowded.get("/v1/jobs?all=1&user=bob")) == ["two-2"]
+    assert ids(crowded.get("/v1/jobs?all=1&limit=1")) == ["one-1"]
+
+
+@pytest.mark.parametrize("path", ["/v1/jobs?limit=ten", "/v1/history?since=-1", "/v1/history?limit=1.5"])
+def test_a_number_that_is_none_is_told_so(daemon, path):
+    status, code, message = daemon.get(path).error
+    assert (status, code) == (400, "bad_request")
+    assert "is a number, not" in message
+
+
+def test_history_has_the_last_to_end_first(daemon, job):
+    daemon.submit(job("a"), job("b", user="bob"), job("c"))
+    for minute, (job_id, code) in enumerate((("b-2", 0), ("a-1", 3))):
+        daemon.world.clock += 60_000 * minute
+        daemon.end(job_id, Exit(code))
+    assert ids(daemon.get("/v1/history")) == ["a-1", "b-2"]
+    assert [row["exit_code"] for row in daemon.get("/v1/history").json["jobs"]] == [3, 0]
+    assert ids(daemon.get("/v1/history?user=bob")) == ["b-2"]
+    assert ids(daemon.get("/v1/history?name=a")) == ["a-1"]
+    assert ids(daemon.get("/v1/history?limit=1")) == ["a-1"]
+    assert ids(daemon.get(f"/v1/history?since={daemon.world.clock}")) == ["a-1"]
+
+
+# --- one job ------------------------------------------------------------------------------------------
+
+
+def test_a_job_is_found_by_id_and_by_name_and_the_latest_wins(daemon, job):
+    daemon.submit(job())
+    daemon.submit(job())
+    assert daemon.get("/v1/jobs/digits").json["id"] == "digits-2"
+    assert daemon.get("/v1/jobs/digits-1").json["id"] == "digits-1"
+
+
+@pytest.mark.parametrize("path", ["/v1/jobs/digts", "/v1/jobs/digts/why", "/v1/events?job=digts"])
+def test_a_job_that_nobody_knows_is_told_with_the_nearest_names(daemon, job, path):
+    daemon.submit(job())
+    status, code, message = daemon.get(path).error
+    assert (status, code) == (404, "no_such_job")
+    assert message.startswith("no job is called 'digts'; did you mean digits")
+
+
+def test_a_story_has_the_spec_the_ranks_the_history_and_what_ranks_find(daemon, job):
+    daemon.submit(job(gpu=2, labels={"größe": "漢字"}))
+    daemon.world.store.note(Notes(tasks=[Task("digits-1", 1, 0, "worker", 0, "n1")]))
+    daemon.end("digits-1", Exit(3))
+    story = daemon.get("/v1/jobs/digits").json
+    assert story["spec"]["labels"] == {"größe": "漢字"}
+    assert [task["node"] for task in story["tasks"]] == ["n1"]
+    way = dict.fromkeys(step["after"] for step in story["transitions"])
+    assert list(way) == ["Created", "Queued", "Admitted", "Running", "Failed"]
+    assert "2 CPU slots stand in for GPUs" in story["surroundings"]
+    assert story["status"]["last_failure"]["exit_code"] == story["exit_code"] == 3
+
+
+def test_an_array_is_told_as_its_members(daemon, job):
+    daemon.submit(Submission(job("sweep", gpu=4), array=(0, 1, 5)))
+    found = daemon.get("/v1/jobs/sweep").json
+    assert found["id"] == "sweep"
+    assert [(each["id"], each["index"], each["phase"]) for each in found["members"]] == [
+        ("sweep-1_0", 0, "Admitted"),
+        ("sweep-1_1", 1, "Admitted"),
+        ("sweep-1_5", 5, "Queued"),
+    ]
+    assert daemon.get("/v1/jobs/sweep-1_5").json["array"] == "sweep-1"
+
+
+def test_why_counts_what_is_missing_and_names_who_frees_it(crowded):
+    answer = crowded.get("/v1/jobs/three/why").json
+    assert (answer["job"]["id"], answer["job"]["position"]) == ("three-3", 2)
+    found = answer["explanation"]
+    assert found["ahead"] == ["two-2"]
+    assert [node["free"] for node in found["nodes"]] == [1, 1]
+    assert found["verdict"]["reason"] == answer["job"]["reason"]
+
+
+def test_why_of_a_job_that_runs_is_its_line_alone(crowded):
+    answer = crowded.get("/v1/jobs/one/why").json
+    assert answer["job"]["phase"] == "Admitted"
+    assert "explanation" not in answer
+
+
+def test_why_of_an_array_is_about_a_member_that_waits(daemon, job):
+    daemon.submit(Submission(job("sweep", gpu=4), array=(0, 1, 5)))
+    assert daemon.get("/v1/jobs/sweep/why").json["job"]["id"] == "sweep-1_5"
+
+
+# --- nodes and queues ---------------------------------------------------------------------------------
+
+
+def test_nodes_say_what_they_have_and_who_holds_it(crowded):
+    n1, n2 = crowded.get("/v1/nodes").json["nodes"]
+    assert (n1["name"], n1["state"], n1["capacity"]["gpu"], n1["used"]["gpu"]) == ("n1", "ready", 4, 3)
+    assert n1["jobs"] == n2["jobs"] == [{"id": "one-1", "holds": {"gpu": 3}}]
+
+
+def test_queues_say_what_they_may_have_and_what_they_hold(crowded):
+    found = {each["name"]: each for each in crowded.get("/v1/queues").json["queues"]}
+    assert list(found) == ["default", "idle", "research"]
+    assert (found["default"]["running"], found["default"]["waiting"], found["default"]["used"]) == (1, 1, {"gpu": 6})
+    assert (found["research"]["running"], found["research"]["waiting"]) == (0, 1)
+    assert found["idle"]["quota"] == {"gpu": 1}
+
+
+# --- exit codes ---------------------------------------------------------------------------------------
+
+
+def test_the_exit_code_of_a_job_is_that_of_the_rank_that_ended_it(daemon, job):
+    daemon.submit(job("good"), job("bad"), job("killed"), job("cancelled"), job("runs"))
+    daemon.end("good-1", Exit(0))
+    daemon.end("bad-2", Exit(41))
+    daemon.end("killed-3", Exit(signal=11))
+    daemon.happen("cancelled-4", Cancel("ada"))
+    codes = {row["name"]: row["exit_code"] for row in daemon.get("/v1/jobs?all=1").json["jobs"]}
+    assert codes == {"good": 0, "bad": 41, "killed": 139, "cancelled": None, "runs": None}
+
+
+def test_a_line_has_the_same_fields_for_every_job(daemon, job):
+    daemon.submit(job("plain"), Submission(job("sweep"), array=(3,)))
+    rows = daemon.get("/v1/jobs").json["jobs"]
+    state = daemon.world.store.job("plain-1")
+    assert list(rows[0]) == list(rows[1]) == list(views.line(state))
+    assert state.job.array is None
+    assert daemon.world.store.job("sweep-2_3").job.array == ArrayMember("sweep-2", 3)

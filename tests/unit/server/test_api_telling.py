@@ -1,0 +1,266 @@
+"""Submitting, cancelling, suspending and resuming: all or nothing, and durable before it is answered."""
+
+from __future__ import annotations
+
+import pytest
+
+from windlass.core.commands import Launch, Stop
+from windlass.core.events import Exit, GangGone, Started
+from windlass.core.job import Condition, Dependency
+from windlass.jobs.submission import Submission
+
+FULL = "windlass.db: the disk is full; nothing was changed, free some space"
+
+
+def on_record(daemon) -> list[str]:
+    return [state.id for state in reversed(daemon.world.store.jobs())]
+
+
+# --- submitting ---------------------------------------------------------------------------------------
+
+
+def test_a_job_is_on_disk_and_started_when_its_id_is_told(daemon, job):
+    answer = daemon.hand_in(job(), environment={"PATH": "/bin", "NAME": "größe"}, owner="12:34:boot")
+    assert (answer.status, answer.json) == (201, {"ids": ["digits-1"]})
+    assert daemon.world.store.environment("digits-1") == {"PATH": "/bin", "NAME": "größe"}
+    assert daemon.world.store.owners() == {"digits-1": "12:34:boot"}
+    assert [(c.job_id, c.generation) for c in daemon.world.performed if isinstance(c, Launch)] == [("digits-1", 1)]
+
+
+def test_several_are_numbered_in_their_order_and_an_array_has_one_id(daemon, job):
+    ids = daemon.submit(job("prep"), Submission(job("sweep"), array=(0, 2), array_limit=1), job("report"))
+    assert ids == ["prep-1", "sweep-2", "report-3"]
+    assert on_record(daemon) == ["prep-1", "sweep-2_0", "sweep-2_2", "report-3"]
+    assert daemon.submit(job("next")) == ["next-4"]
+
+
+def test_one_that_could_never_run_keeps_all_of_them_out(daemon, job):
+    status, code, message = daemon.hand_in(job("fits"), job("never", gpu=5)).error
+    assert (status, code) == (422, "refused")
+    assert message.startswith("never can never run here: ")
+    assert "4" in message  # the largest that would fit
+    assert on_record(daemon) == []
+    assert daemon.world.performed == []
+
+
+def test_one_that_waits_for_an_unknown_job_keeps_all_of_them_out(daemon, job):
+    after = (Dependency("prepp"),)
+    status, code, message = daemon.hand_in(job("prep"), job("train", after=after)).error
+    assert (status, code) == (404, "no_such_job")
+    assert "'prepp'" in message
+    assert on_record(daemon) == []
+
+
+def test_a_name_in_after_is_the_job_of_the_same_request_first(daemon, job):
+    daemon.submit(job("prep"), job("lonely"))
+    waits = (Dependency("prep", Condition.FINISHED), Dependency("lonely"))
+    daemon.submit(Submission(job("prep"), array=(0, 1)), job("train", after=waits))
+    assert daemon.world.store.job("train-4").job.after == (
+        Dependency("prep-3_0", Condition.FINISHED),
+        Dependency("prep-3_1", Condition.FINISHED),
+        Dependency("lonely-2"),
+    )
+
+
+def test_a_request_that_is_repeated_finds_its_jobs(daemon, job):
+    both = job("one"), Submission(job("sweep"), array=(0, 1))
+    first = daemon.submit(*both, key="k1")
+    daemon.end("one-1", Exit(0))
+    assert daemon.submit(*both, key="k1", again=True) == first
+    assert daemon.submit(*both, key="k2", again=True) == ["one-3", "sweep-4"]  # this one never arrived
+    assert daemon.submit(*both, key="k1") == ["one-5", "sweep-6"]  # the same words, meant as new ones
+
+
+def test_without_a_daemon_nobody_would_look_after_a_job_that_has_no_owner(open_daemon, job):
+    daemon = open_daemon(kind="run")
+    answer = daemon.hand_in(job())
+    assert answer.error[:2] == (503, "no_daemon")
+    assert "windlass up -d" in answer.json["error"]["fix"]
+    assert daemon.submit(job(), owner="12:34:boot") == ["digits-1"]
+
+
+# --- cancel, suspend, resume --------------------------------------------------------------------------
+
+
+def test_cancelling_one_that_waits_ends_it_at_once(daemon, job):
+    daemon.submit(job("one", gpu=4, replicas=2), job("two"))
+    assert [each["id"] for each in daemon.post("/v1/jobs/two/cancel", {"by": "ada"}).json["jobs"]] == ["two-2"]
+    story = daemon.get("/v1/jobs/two").json
+    assert (story["phase"], story["reason"], story["message"]) == ("Failed", "Cancelled", "cancelled by ada")
+
+
+def test_cancelling_one_that_runs_gives_it_its_grace(daemon, job):
+    daemon.submit(job(grace=7_000))
+    daemon.happen("digits-1", Started(1))
+    daemon.post("/v1/jobs/digits/cancel")
+    assert daemon.world.performed[-1] == Stop("digits-1", 1, 7_000)
+    daemon.post("/v1/jobs/digits/cancel", {"now": True})
+    assert daemon.world.performed[-1] == Stop("digits-1", 1, 0)
+    daemon.happen("digits-1", GangGone(1))
+    assert daemon.phase("digits") == "Failed"
+
+
+def test_suspended_and_resumed(daemon, job):
+    daemon.submit(job())
+    daemon.happen("digits-1", Started(1))
+    assert daemon.post("/v1/jobs/digits/suspend").status == 200
+    assert daemon.post("/v1/jobs/digits/resume").status == 200  # before its processes are gone
+    daemon.post("/v1/jobs/digits/suspend")
+    daemon.happen("digits-1", GangGone(1))
+    assert daemon.phase("digits") == "Suspended"
+    daemon.post("/v1/jobs/digits/resume")
+    assert daemon.phase("digits") == "Admitted"
+    assert daemon.get("/v1/jobs/digits").json["attempts"] == 2
+
+
+@pytest.mark.parametrize("verb", ["cancel", "suspend", "resume"])
+@pytest.mark.parametrize(("exit", "phase"), [(Exit(0), "Succeeded"), (Exit(1), "Failed")])
+def test_nothing_more_can_be_done_to_a_job_that_has_ended(daemon, job, verb, exit, phase):
+    daemon.submit(job())
+    daemon.end("digits-1", exit)
+    error = daemon.post(f"/v1/jobs/digits/{verb}").error
+    assert error == (409, "wrong_state", f"digits has ended already ({phase})")
+
+
+def test_only_what_is_suspended_can_be_resumed_and_only_once_suspended(daemon, job):
+    daemon.submit(job(), job("held", suspend=True))
+    assert daemon.post("/v1/jobs/digits/resume").error[2] == "digits is not suspended but Admitted"
+    assert daemon.post("/v1/jobs/held/suspend").error[2] == "held is suspended already"
+
+
+def test_of_an_array_those_members_for_which_it_makes_sense(daemon, job):
+    daemon.submit(Submission(job("sweep"), array=(0, 1, 2)))
+    daemon.end("sweep-1_1", Exit(0))
+    cancelled = daemon.post("/v1/jobs/sweep/cancel").json["jobs"]
+    assert [each["id"] for each in cancelled] == ["sweep-1_0", "sweep-1_2"]
+
+
+def test_an_unknown_job_or_verb(daemon, job):
+    daemon.submit(job())
+    assert daemon.post("/v1/jobs/nonesuch/cancel").error[:2] == (404, "no_such_job")
+    status, code, message = daemon.post("/v1/jobs/digits/polish").error
+    assert (status, code, message) == (400, "bad_request", "polish is nothing one can do to a job")
+
+
+# --- down ---------------------------------------------------------------------------------------------
+
+
+def test_down_cancels_what_lives_and_waits_for_it(daemon, job):
+    daemon.submit(job("runs"), job("done"), job("held", suspend=True))
+    daemon.end("done-2", Exit(0))
+    daemon.happen("runs-1", Started(1))
+    leaving = daemon.start(daemon.service.down({"keep_jobs": False}))
+    assert not leaving.done()
+    daemon.happen("runs-1", GangGone(1))
+    daemon.settle()
+    assert leaving.result()["jobs"] == ["runs-1", "held-3"]
+    assert daemon.phase("held") == daemon.phase("runs") == "Failed"
+
+
+def test_down_can_leave_what_lives_alone(daemon, job):
+    daemon.submit(job())
+    assert daemon.post("/v1/down", {"keep_jobs": True}).json["jobs"] == ["digits-1"]
+    assert daemon.phase("digits") == "Admitted"
+
+
+def test_a_daemon_that_leaves_takes_nothing_in(daemon, job):
+    daemon.submit(job())
+    daemon.feed.close()
+    assert daemon.hand_in(job()).error == (503, "no_daemon", "the daemon is leaving")
+    assert daemon.post("/v1/jobs/digits/cancel").error[:2] == (503, "no_daemon")
+
+
+# --- a disk that takes nothing ------------------------------------------------------------------------
+
+
+def test_what_cannot_be_written_down_is_not_taken_in(daemon, job):
+    daemon.world.full = FULL
+    assert daemon.hand_in(job()).error == (507, "disk", FULL)
+    assert daemon.get("/v1/ping").json["trouble"] == FULL
+    assert daemon.hand_in(job("next")).error == (507, "disk", FULL)
+    assert daemon.world.performed == []
+
+
+def test_what_was_refused_while_the_disk_was_full_is_taken_back_when_it_is_not(daemon, job):
+    daemon.world.full = FULL
+    daemon.hand_in(job())
+    daemon.world.mend()
+    daemon.settle()
+    daemon.happen("digits-1", GangGone(1))
+    assert daemon.get("/v1/ping").json["trouble"] == ""
+    assert daemon.get("/v1/jobs").json["jobs"] == []
+    assert daemon.get("/v1/jobs/digits").json["reason"] == "Cancelled"
+    assert daemon.submit(job("next")) == ["next-2"]
+
+
+def test_a_cancel_that_cannot_be_written_down_is_told_so(daemon, job):
+    daemon.submit(job())
+    daemon.world.full = FULL
+    assert daemon.post("/v1/jobs/digits/cancel").error == (507, "disk", FULL)
+
+
+def test_a_database_that_cannot_be_read_is_told_so(daemon, job):
+    daemon.submit(job())
+    daemon.world.store._connection.execute("DROP TABLE tasks")
+    status, code, message = daemon.get("/v1/jobs/digits").error
+    assert (status, code) == (507, "disk")
+    assert "no such table: tasks" in message
+
+
+# --- what no client of ours sends ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (b"", "missing required field `submissions`"),
+        (b"{", "the request is no JSON: Expecting property name"),
+        (b"\xff", "the request is no JSON: "),
+        (b"[" * 100_000, "the request is no JSON: maximum recursion depth"),
+        (b"[1]", "Expected `object`, got `array`"),
+        (b'{"submissions": []}', "there is no job in this request"),
+        (b'{"submissions": [{"job": {"name": "x"}}]}', "`roles` - at `$.submissions[0].job`"),
+        (b'{"submissions": [{"job": {"name": "x", "roles": [{"replicas": "2"}]}}]}', "Expected `int`, got `str`"),
+        (b'{"submissions": [{"job": {"name": "../x", "roles": [{}]}}]}', "'../x' cannot be the name of a job"),
+        (b'{"submissions": [{"job": {"name": "x", "roles": [{"procs": 99999999}]}}]}', "99999999 ranks are more than"),
+        (b'{"submissions": [{"job": {"name": "x", "roles": [{"command": ["\\ud800"]}]}}]}', "surrogates not allowed"),
+        (b'{"submissions": [{"job": {"name": "x", "roles": [{}], "priority": 1e99}}]}', "Expected `int`, got `float`"),
+        (
+            b'{"submissions": [{"job": {"name": "x", "roles": [{}], "ttl": 99999999999999999999}}]}',
+            "9999 is more than",
+        ),
+        (b'{"submissions": [{"job": {"name": "x", "roles": [{"resources": {"gpu": -1e30}}]}}]}', "Expected `int`"),
+    ],
+)
+def test_a_submission_that_is_none_is_one_clear_error_and_the_daemon_lives(daemon, job, body, message):
+    status, code, told = daemon.send("/v1/jobs", body).error
+    assert (status, code) == (400, "bad_request")
+    assert message in told
+    assert daemon.submit(job()) == ["digits-1"]
+
+
+@pytest.mark.parametrize("path", ["/v1/jobs/digits/cancel", "/v1/down"])
+@pytest.mark.parametrize("body", [b"[1]", b"null", b"3", b"{"])
+def test_what_to_do_is_said_by_an_object(daemon, job, path, body):
+    daemon.submit(job())
+    assert daemon.send(path, body).error[:2] == (400, "bad_request")
+    assert daemon.phase("digits") == "Admitted"
+
+
+def test_a_request_that_never_ends_is_cut_off(daemon, monkeypatch):
+    monkeypatch.setattr("windlass.server.app._MAX_BODY", 1 << 20)
+    answer = daemon.send("/v1/jobs", b" " * ((1 << 20) + 1))
+    assert answer.error == (400, "bad_request", "the request is larger than 1 MiB")
+
+
+def test_paths_and_methods_that_are_not_there(daemon):
+    assert daemon.get("/v2/jobs").error == (404, "bad_request", "GET /v2/jobs is not part of this API")
+    assert daemon.get("/v1/down").error == (405, "bad_request", "GET /v1/down is not part of this API")
+    assert daemon.post("/v1/nodes").error[0] == 405
+
+
+def test_an_error_of_ours_is_told_in_a_line(daemon, broken, monkeypatch):
+    monkeypatch.setattr(daemon.service, "nodes", broken)
+    answer = daemon.get("/v1/nodes")
+    assert answer.error == (500, "internal", "UnforeseenError: the roof is leaking")
+    assert answer.json["error"]["fix"] == "see the daemon's log"
