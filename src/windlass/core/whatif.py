@@ -27,7 +27,7 @@ class Alternative:
 
 def alternatives(snapshot: Snapshot, gang: Pending, now: int) -> tuple[Alternative, ...]:
     """Smaller and less choosy requests that would start now, the least changed of each kind."""
-    trial = _Trials(snapshot, gang, now)
+    trial = _Trials(Ledger.at(snapshot), gang, now)
     found = [*_fewer(trial), *_split(trial), *_less_choosy(trial)]
     return tuple(Alternative(change, demands) for change, demands in found)
 
@@ -39,14 +39,14 @@ def variant(gang: Pending, demands: tuple[Demand, ...]) -> Pending:
 
 @dataclass(frozen=True, slots=True)
 class _Trials:
-    snapshot: Snapshot
+    ledger: Ledger
     gang: Pending
     now: int
 
     def starts(self, demands: tuple[Demand, ...]) -> bool:
-        ledger = Ledger.at(self.snapshot)
-        ledger.add_pending(variant(self.gang, demands))
-        return any(gang.id == self.gang.id for gang, _ in decide(ledger.snapshot(), self.now).started)
+        """Whether it would, with these instead of whatever was tried before."""
+        self.ledger.add_pending(variant(self.gang, demands))
+        return any(gang.id == self.gang.id for gang, _ in decide(self.ledger.snapshot(), self.now).started)
 
     def changed(self, demand: Demand) -> tuple[Demand, ...]:
         return tuple(demand if demand.role == old.role else old for old in self.gang.demands)
