@@ -1,0 +1,89 @@
+"""What is told while no controller runs is what a daemon would have told."""
+
+from __future__ import annotations
+
+import json
+from contextlib import closing
+
+import pytest
+
+from windlass.core.events import Cancel, Exit
+from windlass.jobs.submission import Submission
+from windlass.server.attach import source
+from windlass.server.errors import ApiError, Code
+from windlass.server.offline import Offline
+from windlass.worlds.local.store import Notes
+
+
+@pytest.fixture
+def records(daemon, job):
+    """A daemon with jobs of every kind, and the records that it leaves."""
+    daemon.submit(job("done"), job("one", gpu=3, replicas=2), job("two", gpu=2, user="bob"))
+    daemon.submit(Submission(job("sweep"), array=(0, 1)))
+    daemon.end("done-1", Exit(4))
+    daemon.happen("sweep-4_1", Cancel("ada"))
+    verdicts = daemon.controller.plan.verdicts
+    daemon.world.store.note(Notes(verdicts={name: (daemon.world.clock, verdicts[name]) for name in verdicts}))
+    offline = Offline.open(daemon.world.paths.root)
+    assert offline is not None
+    with closing(offline):
+        yield daemon, offline
+
+
+def plain(row):
+    """As a client gets it; without a plan there is no line to have a position in."""
+    return {name: value for name, value in json.loads(json.dumps(row)).items() if name != "position"}
+
+
+@pytest.mark.parametrize("name", ["done", "one-2", "two", "sweep-4_0"])
+def test_a_story(records, name):
+    daemon, offline = records
+    told = daemon.get(f"/v1/jobs/{name}").json
+    assert plain(offline.job(name)) == plain({**told, "surroundings": []})
+
+
+def test_an_array(records):
+    daemon, offline = records
+    members = [
+        [plain(each) for each in asked["members"]] for asked in (offline.job("sweep"), daemon.service.job("sweep"))
+    ]
+    assert members[0] == members[1]
+    assert len(members[0]) == 2
+
+
+def test_history(records):
+    daemon, offline = records
+    told = daemon.get("/v1/history").json["jobs"]
+    assert offline.history(name="", user="", since=0, limit=100) == told
+    assert {row["id"] for row in told} == {"done-1", "sweep-4_1"}
+    assert offline.history(user="bob") == []
+
+
+@pytest.mark.parametrize("filters", [{}, {"user": "bob"}, {"name": "one"}, {"phase": "Queued"}, {"all": True}])
+def test_listings_have_the_same_jobs(records, filters):
+    daemon, offline = records
+    query = "&".join(f"{key}={value}" for key, value in filters.items())
+    told = {row["id"] for row in daemon.get(f"/v1/jobs?{query}").json["jobs"]}
+    assert {row["id"] for row in offline.jobs(**filters)} == told
+    assert told
+
+
+def test_why_is_the_last_verdict_that_was_written_down(records):
+    daemon, offline = records
+    told = daemon.get("/v1/jobs/two/why").json["job"]
+    assert plain(offline.why("two")["job"]) == plain(told)
+    assert offline.why("sweep")["job"]["array"] == "sweep-4"
+
+
+def test_an_unknown_job(records):
+    _, offline = records
+    with pytest.raises(ApiError, match="did you mean sweep") as caught:
+        offline.job("sweeep")
+    assert caught.value.code is Code.NO_SUCH_JOB
+
+
+def test_a_folder_in_which_nothing_has_happened(tmp_path):
+    assert Offline.open(tmp_path / "nowhere") is None
+    with pytest.raises(ApiError) as caught:
+        source(tmp_path / "nowhere")
+    assert caught.value.code is Code.NO_DAEMON
