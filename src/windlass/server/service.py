@@ -29,6 +29,8 @@ from windlass.worlds.port import JobEvent
 
 Filters: TypeAlias = Mapping[str, str]
 _LISTED = 1_000
+_DIGITS = 18
+"""Of any number that is asked for: the database takes 64 bits."""
 _HEARTBEAT = 15.0
 """Seconds of silence after which a follower gets a sign of life."""
 _ACTS: dict[str, Callable[[str], Event]] = {"cancel": Cancel, "suspend": Suspend, "resume": Resume}
@@ -306,7 +308,7 @@ def _passes(state: JobState, filters: Filters) -> bool:
 
 def _number(filters: Filters, key: str, default: int) -> int:
     text = filters.get(key, str(default))
-    if not text.isdecimal():
+    if not text.isdecimal() or len(text) > _DIGITS:
         raise ApiError(Code.BAD_REQUEST, f"{key} is a number, not {text[:40]!r}")
     return int(text)
 
