@@ -19,7 +19,6 @@ class ExitCode(IntEnum):
     WRONG_STATE = 5
     NO_DAEMON = 69
     SOFTWARE = 70
-    CANNOT_CREATE = 73
     STATE_UNUSABLE = 74
     BUSY = 75
     NOT_ALLOWED = 77
@@ -37,8 +36,7 @@ MEANING = MappingProxyType(
         ExitCode.WRONG_STATE: "The job is not in a state in which this can be done.",
         ExitCode.NO_DAEMON: "No daemon runs, or it went away before it answered.",
         ExitCode.SOFTWARE: "An error of Windlass itself; the message says where its details were written.",
-        ExitCode.CANNOT_CREATE: "The state folder cannot be made or written.",
-        ExitCode.STATE_UNUSABLE: "The state folder cannot be used: damaged, unreadable, or its disk is full.",
+        ExitCode.STATE_UNUSABLE: "The state folder cannot be made or used: not writable, damaged, or its disk is full.",
         ExitCode.BUSY: "Somebody else controls the state folder.",
         ExitCode.NOT_ALLOWED: "The state folder belongs to another user.",
         ExitCode.CANCELLED: "The job was cancelled (Ctrl-C, `windlass cancel`, its terminal gone), "

@@ -169,7 +169,7 @@ class _Exchange:
 def no_daemon(trouble: OSError) -> ApiError:
     """Nobody listens, or may not be reached."""
     if isinstance(trouble, PermissionError):
-        return ApiError(Code.NO_DAEMON, "the daemon's socket belongs to another user", "choose your own with --state")
+        return ApiError(Code.NOT_ALLOWED, "the state folder belongs to another user", "choose your own with --state")
     return ApiError(Code.NO_DAEMON, "no Windlass daemon is running", "start one with: windlass up -d")
 
 

@@ -73,7 +73,9 @@ def test_those_that_have_ended_are_listed_if_asked_for(crowded):
     assert ids(crowded.get("/v1/jobs?all=1&limit=1")) == ["one-1"]
 
 
-@pytest.mark.parametrize("path", ["/v1/jobs?limit=ten", "/v1/history?since=-1", "/v1/history?limit=1.5"])
+@pytest.mark.parametrize(
+    "path", ["/v1/jobs?limit=ten", "/v1/history?since=-1", "/v1/history?limit=1.5", f"/v1/history?since={10**30}"]
+)
 def test_a_number_that_is_none_is_told_so(daemon, path):
     status, code, message = daemon.get(path).error
     assert (status, code) == (400, "bad_request")

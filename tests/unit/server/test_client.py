@@ -10,6 +10,7 @@ import pytest
 from windlass.core.job import Job, Role
 from windlass.jobs.submission import Submission
 from windlass.server import client as ours
+from windlass.server.attach import daemon_of, find, source
 from windlass.server.client import Client, Stream
 from windlass.server.errors import HTTP_STATUS, ApiError, Code, from_json
 
@@ -120,6 +121,14 @@ def test_nobody_listens(monkeypatch, client, trouble):
     with pytest.raises(ApiError, match="no Windlass daemon is running") as caught:
         client.ping()
     assert (caught.value.code, caught.value.fix) == (Code.NO_DAEMON, "start one with: windlass up -d")
+
+
+def test_a_folder_of_another_user_is_not_taken_for_an_empty_one(monkeypatch):
+    monkeypatch.setattr(ours.unix, "connect", raising(PermissionError()))
+    for ask in (daemon_of, source, find):
+        with pytest.raises(ApiError, match="belongs to another user") as caught:
+            ask(Path("/state"))
+        assert caught.value.code is Code.NOT_ALLOWED
 
 
 def raising(trouble: BaseException):
