@@ -15,7 +15,7 @@ from dataclasses import replace
 from windlass.core import lifecycle
 from windlass.core.admission import refusal
 from windlass.core.commands import Command, Forget, Launch, Stop
-from windlass.core.events import Admit, DependencyEnded, Event, NodeLost, Refused, Submitted, Timer
+from windlass.core.events import Admit, DependencyEnded, Event, NodeClosed, NodeLost, Refused, Submitted, Timer
 from windlass.core.gang import pending_of, running_of
 from windlass.core.job import Condition, Dependency, Job
 from windlass.core.ledger import Ledger
@@ -37,6 +37,8 @@ from windlass.worlds.port import (
     WorldEvent,
 )
 
+_SPARE_TIMERS = 64
+"""Outdated timers that may lie about before they are cleared out."""
 _RETRY_COMMIT = 1_000
 """How long to wait before a turn that could not be made durable is tried again, in ms."""
 
@@ -92,16 +94,21 @@ class Controller:
 
     def take_over(self, now: int) -> Changes:
         """The first turn on a world: file every job, and tell again what may not have been carried out."""
-        known = {node.name for node in self.ledger.snapshot().table.nodes}
         self._turn = _Turn()
         for state in list(self.states.values()):
             self._file(state)
-            self._turn.commands.extend(_unanswered(state))
+        ready = {node.name for node in self.ledger.snapshot().table.nodes if node.ready}
+        for state in list(self.states.values()):
             if state.status.phase is Phase.CREATED:
                 self._admit_to_queue(state, now)
             self._settle_dependencies(state, now)
-            for node in set(state.status.placement.distinct() if state.status.placement else ()) - known:
-                self._happen(state.id, NodeLost(node), now)
+            for node in dict.fromkeys(_nodes_of(state)):
+                if node not in ready:
+                    self._happen(state.id, NodeLost(node), now)
+            self._look_at_closed_nodes(state.id, now)
+        told = {command.job_id for command in self._turn.commands}
+        for state in list(self.states.values()):
+            self._turn.add(_unanswered(state) if state.id not in told else ())
         return self._close(now)
 
     def turn(self, events: Sequence[WorldEvent], now: int) -> Changes:
@@ -142,9 +149,24 @@ class Controller:
                     self._admit_to_queue(state, now)
                     self._settle_dependencies(state, now)
             case ClusterChanged(nodes, queues, topology):
-                for name in self.ledger.set_cluster(nodes, queues, topology):
-                    for job_id in [s.id for s in self.states.values() if s.status.phase in HOLDING]:
-                        self._happen(job_id, NodeLost(name), now)
+                self._hear_of_nodes(set(self.ledger.set_cluster(nodes, queues, topology)), now)
+
+    def _hear_of_nodes(self, lost: set[str], now: int) -> None:
+        """Tell every gang of its lost nodes, and those that were to start again, of nodes where nothing may start."""
+        for state in [state for state in self.states.values() if state.status.phase in HOLDING]:
+            for node in dict.fromkeys(_nodes_of(state)):
+                if node in lost:
+                    self._happen(state.id, NodeLost(node), now)
+            self._look_at_closed_nodes(state.id, now)
+
+    def _look_at_closed_nodes(self, job_id: str, now: int) -> None:
+        state = self.states.get(job_id)
+        if state is None or state.status.phase is not Phase.RESTARTING:
+            return
+        table = self.ledger.snapshot().table
+        for node in dict.fromkeys(_nodes_of(state)):
+            if node in table.row and not table.usable[table.row[node]]:
+                self._happen(job_id, NodeClosed(node), now)
 
     def _close(self, now: int) -> Changes:
         # 3. who may start, if anything that matters to that has changed
@@ -172,6 +194,8 @@ class Controller:
             if after is not before:
                 self._keep(after, type(current).__name__, before, now)
                 todo.extend(self._consequences(before, after))
+                if before.status.phase is not after.status.phase is Phase.RESTARTING:
+                    self._look_at_closed_nodes(target, now)
 
     def _consequences(self, before: JobState, after: JobState) -> Iterable[tuple[str, Event]]:
         if before.status.phase in TERMINAL or after.status.phase not in TERMINAL:
@@ -196,7 +220,7 @@ class Controller:
     def _file(self, state: JobState, before: JobState | None = None) -> None:
         """Put the job where the scheduler and the timers look for it."""
         due = lifecycle.next_due(state)
-        if due is not None:
+        if due is not None and (before is None or due != lifecycle.next_due(before)):
             heapq.heappush(self._timers, (due, state.id))
         if before is not None and _same_to_scheduler(before.status, state.status):
             return
@@ -217,13 +241,16 @@ class Controller:
 
     def _settle_dependencies(self, state: JobState, now: int) -> None:
         """Wait for the jobs that still live, and hear at once of those that have ended."""
+        waits_for = set(state.status.waits_for)
         for dependency in state.job.after:
-            if dependency.job_id not in state.status.waits_for:
+            if dependency.job_id not in waits_for:
                 continue
-            if (other := self.states.get(dependency.job_id)) and other.status.phase not in TERMINAL:
+            other = self.states.get(dependency.job_id)
+            if other is not None and other.status.phase not in TERMINAL:
                 self._dependents[dependency.job_id].add(state.id)
                 continue
-            ended = self._finished(dependency.job_id)
+            # one that ended in this very turn is not on record yet
+            ended = other or self._finished(dependency.job_id)
             event = _ended(ended, dependency) if ended else DependencyEnded(dependency.job_id, satisfied=False)
             self._happen(state.id, event, now)
 
@@ -246,6 +273,9 @@ class Controller:
         forgotten = self._turn.forgotten
         for job_id in [s.id for s in states if s.status.phase in TERMINAL and s.job.ttl is None] + forgotten:
             self.states.pop(job_id, None)
+        if len(self._timers) > 2 * len(self.states) + _SPARE_TIMERS:
+            timers = {(due, s.id) for s in self.states.values() if (due := lifecycle.next_due(s)) is not None}
+            self._timers = sorted(timers)
 
 
 class _Turn:
@@ -270,6 +300,10 @@ class _Turn:
             forgotten=tuple(self.forgotten),
             commands=tuple(self.commands),
         )
+
+
+def _nodes_of(state: JobState) -> tuple[str, ...]:
+    return state.status.placement.distinct() if state.status.placement else ()
 
 
 def _same_to_scheduler(before: Status, after: Status) -> bool:

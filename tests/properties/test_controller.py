@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -47,6 +48,9 @@ class MemoryWorld:
     def obey(self, command: Command) -> None:
         if isinstance(command, Launch) and self.alive.get(command.job_id) != command.generation:
             assert command.job_id not in self.alive, "two generations of a gang alive"
+            closed = {node.name for node in self.nodes if node.cordoned or not node.ready}
+            open_nodes = {node.name for node in self.nodes} - closed
+            assert set(command.placement.distinct()) <= open_nodes, "a start where nothing may start"
             self.alive[command.job_id] = command.generation
             self.running[command.job_id] = set(range(self.stored[command.job_id].job.members))
             self._tell(command.job_id, e.Started(command.generation))
@@ -86,7 +90,7 @@ jobs = st.builds(
 @given(st.lists(jobs, min_size=1, max_size=8), st.integers(0, 2**32), st.booleans())
 def test_every_job_ends_whole_whatever_happens(wanted: list[Job], seed: int, after_one_another: bool) -> None:
     rng, world = random.Random(seed), MemoryWorld()  # noqa: S311 - not for secrets
-    controller = Controller(world.recovery(), world.stored.get)
+    controller = Controller(world.recovery(), partial(_ended, world))
     for number, job in enumerate(wanted, start=1):
         after = (Dependency(f"j-{number - 1}"),) if after_one_another and number > 1 else ()
         world.unheard.append(JobArrived(f"j-{number}", number, replace(job, after=after)))
@@ -98,7 +102,15 @@ def test_every_job_ends_whole_whatever_happens(wanted: list[Job], seed: int, aft
         controller = _round(controller, world, rng, kindly=True)
     assert {state.status.phase for state in world.stored.values()} <= TERMINAL
     assert not world.alive
+    for state in world.stored.values():
+        met = all(world.stored[d.job_id].status.phase is Phase.SUCCEEDED for d in state.job.after)
+        assert not (met and state.status.reason == "DependencyFailed")
     assert (controller.snapshot().free == controller.snapshot().table.capacity).all()
+
+
+def _ended(world: MemoryWorld, job_id: str) -> JobState | None:
+    state = world.stored.get(job_id)
+    return state if state is not None and state.status.phase in TERMINAL else None
 
 
 def _round(controller: Controller, world: MemoryWorld, rng: random.Random, *, kindly: bool) -> Controller:
@@ -118,7 +130,7 @@ def _round(controller: Controller, world: MemoryWorld, rng: random.Random, *, ki
 
 
 def _recovered(world: MemoryWorld) -> Controller:
-    controller = Controller(world.recovery(), world.stored.get)
+    controller = Controller(world.recovery(), partial(_ended, world))
     changes = controller.take_over(world.now)
     world.commit(changes)
     assert violations(controller.snapshot(), controller.states) == []
@@ -137,17 +149,23 @@ def _happen(world: MemoryWorld, rng: random.Random, *, kindly: bool) -> None:
         for event in (e.Cancel(), e.Suspend(), e.Resume(), e.Preempt("for another")):
             if rng.random() < 0.06:
                 world.unheard.append(JobEvent(rng.choice(known), event))
-    if not kindly and rng.random() < 0.1:
-        world.nodes = NODES if len(world.nodes) < len(NODES) else NODES[1:]
+    if not kindly and rng.random() < 0.15:
+        first = NODES[0]
+        troubled = [
+            NODES[1:],
+            (replace(first, ready=False), *NODES[1:]),
+            (replace(first, cordoned="Xid 79"), *NODES[1:]),
+        ]
+        world.nodes = NODES if world.nodes != NODES else rng.choice(troubled)
         world.unheard.append(ClusterChanged(world.nodes, QUEUES))
-    if kindly and len(world.nodes) < len(NODES):
+    if kindly and world.nodes != NODES:
         world.nodes = NODES
         world.unheard.append(ClusterChanged(world.nodes, QUEUES))
 
 
 def test_a_refused_job_never_queues() -> None:
     world = MemoryWorld()
-    controller = Controller(world.recovery(), world.stored.get)
+    controller = Controller(world.recovery(), partial(_ended, world))
     big = Job("big", (Role(replicas=4, resources={"gpu": 4}),))
     world.commit(controller.turn([JobArrived("big-1", 1, big)], 0))
     status = world.stored["big-1"].status

@@ -62,7 +62,11 @@ class Stage:
 
     def _new_controller(self) -> Controller:
         live = tuple(state for state in self.stored.values() if state.status.phase not in TERMINAL or state.job.ttl)
-        return Controller(Recovery(self._cluster(), live), self.stored.get)
+        return Controller(Recovery(self._cluster(), live), self._ended)
+
+    def _ended(self, job_id: str) -> JobState | None:
+        state = self.stored.get(job_id)
+        return state if state is not None and state.status.phase in TERMINAL else None
 
     def _cluster(self) -> ClusterChanged:
         return ClusterChanged(tuple(self.nodes.values()), tuple(self.queues.values()))

@@ -93,6 +93,13 @@ class NodeLost:
 
 
 @dataclass(frozen=True, slots=True)
+class NodeClosed:
+    """Nothing new may start on a node: what runs there may end, but no generation begins."""
+
+    node: str
+
+
+@dataclass(frozen=True, slots=True)
 class Cancel:
     """Someone wants the job ended."""
 
@@ -134,6 +141,7 @@ Event: TypeAlias = (
     | MemberExited
     | GangGone
     | NodeLost
+    | NodeClosed
     | Cancel
     | Suspend
     | Resume

@@ -56,15 +56,22 @@ def _signal_of(exit: Exit) -> int | None:
     return None
 
 
-def exhausted(status: Status, policy: RestartPolicy) -> str:
-    """Which limit the failures counted so far have passed, in words; "" if none."""
-    if status.user_failures > policy.user_limit:
+def exhausted(status: Status, failure: Failure, policy: RestartPolicy) -> str:
+    """Which limit the failures counted so far, `failure` included, have passed, in words; "" if none.
+
+    Leaving for a preemption costs nothing, but a program that says so again and again without ever having run for
+    long is bounded like a machine that fails.
+    """
+    if failure.kind is FailureClass.USER and status.user_failures > policy.user_limit:
         return f"{_failures(status.user_failures)} of the program, {policy.user_limit} forgiven (restarts)"
-    if status.infrastructure_failures > policy.infrastructure_limit:
+    limit = policy.infrastructure_limit
+    if failure.kind is FailureClass.INFRASTRUCTURE and status.infrastructure_failures > limit:
         return (
-            f"{_failures(status.infrastructure_failures)} of infrastructure, "
-            f"{policy.infrastructure_limit} forgiven (restart.infrastructure)"
+            f"{_failures(status.infrastructure_failures)} of infrastructure, {limit} forgiven (restart.infrastructure)"
         )
+    if failure.kind is FailureClass.PREEMPTION and failure.member is not None and status.backoff_step > limit:
+        in_a_row = f"left {status.backoff_step} times in a row without a healthy run"
+        return f"{in_a_row}, {limit} forgiven (restart.infrastructure)"
     return ""
 
 
@@ -73,14 +80,19 @@ def _failures(count: int) -> str:
 
 
 def count_failure(status: Status, failure: Failure, policy: RestartPolicy) -> dict[str, int]:
-    """The counters of a Status after one more failure, as changes to it."""
+    """The counters of a Status after one more failure, as changes to it.
+
+    What the scheduler takes back (no member failed) is nobody's failure: it leads to no backoff.
+    """
     kind = failure.kind
     ran = failure.at - status.running_since if status.running_since is not None else 0
+    step = 1 if ran >= policy.healthy_after else status.backoff_step + 1
+    taken_back = kind is FailureClass.PREEMPTION and failure.member is None
     return {
         "user_failures": status.user_failures + (kind is FailureClass.USER),
         "infrastructure_failures": status.infrastructure_failures + (kind is FailureClass.INFRASTRUCTURE),
         "preemptions": status.preemptions + (kind is FailureClass.PREEMPTION),
-        "backoff_step": 1 if ran >= policy.healthy_after else status.backoff_step + 1,
+        "backoff_step": status.backoff_step if taken_back else step,
     }
 
 

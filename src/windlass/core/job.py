@@ -134,13 +134,3 @@ def total_request(job: Job) -> dict[str, int]:
     for role in job.roles:
         total = add(total, times(role.resources, role.replicas))
     return total
-
-
-def member_number(job: Job, role_name: str, index: int) -> int:
-    """The gang-wide number of a replica: roles in their order, replicas in theirs. Raises KeyError."""
-    before = 0
-    for role in job.roles:
-        if role.name == role_name:
-            return before + index
-        before += role.replicas
-    raise KeyError(role_name)

@@ -23,6 +23,7 @@ from windlass.core.events import (
     Event,
     GangGone,
     MemberExited,
+    NodeClosed,
     NodeLost,
     Preempt,
     Refused,
@@ -67,6 +68,7 @@ TABLE: tuple[Row, ...] = (
     _row((RESTARTING,), GangGone, (ADMITTED, QUEUED, SUSPENDED, FAILED), t.gang_gone),
     _row(STARTED, NodeLost, (RESTARTING,), t.node_lost),
     _row((RESTARTING,), NodeLost, (QUEUED,), t.node_lost),
+    _row((RESTARTING,), NodeClosed, (QUEUED,), t.node_closed),
     _row(STARTED, Preempt, (RESTARTING,), t.preempt),
     _row((RESTARTING,), Preempt, (QUEUED,), t.preempt),
     _row((CREATED, QUEUED), Suspend, (SUSPENDED,), t.suspend),
@@ -91,6 +93,7 @@ NO_OPS: frozenset[tuple[Phase, type[Event]]] = frozenset(
     | {(phase, MemberExited) for phase in Phase if phase not in STARTED}  # the gang is being stopped already
     | {(phase, GangGone) for phase in Phase if phase not in HOLDING}
     | {(phase, NodeLost) for phase in Phase if phase not in HOLDING}
+    | {(phase, NodeClosed) for phase in Phase if phase is not RESTARTING}  # what runs may go on
     | {(phase, Preempt) for phase in Phase if phase not in HOLDING}
     | {(phase, DependencyEnded) for phase in Phase if phase not in (QUEUED, SUSPENDED)}
     | {(phase, Timer) for phase in (CREATED, SUSPENDED)}

@@ -53,7 +53,7 @@ class Failure:
 
     kind: FailureClass
     reason: str
-    """One CamelCase word: "ExitCode", "Signal", "NodeLost", "LaunchFailed", "WalltimeExceeded", …"""
+    """One CamelCase word: "ExitCode", "Signal", "NodeLost", "Lost", "WalltimeExceeded", …"""
     message: str
     at: int
     member: int | None = None

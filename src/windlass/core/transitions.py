@@ -16,6 +16,7 @@ from windlass.core.events import (
     Exit,
     GangGone,
     MemberExited,
+    NodeClosed,
     NodeLost,
     Preempt,
     Refused,
@@ -31,7 +32,16 @@ from windlass.core.status import TERMINAL, Failure, FailureClass, JobState, Phas
 
 Outcome: TypeAlias = tuple[JobState, tuple[Command, ...]]
 
-_NO_PLACE: dict[str, Any] = {"placement": None, "admitted_at": None, "target": None, "stopping_since": None}
+_NO_PLACE: dict[str, Any] = {
+    "placement": None,
+    "admitted_at": None,
+    "running_since": None,
+    "target": None,
+    "stopping_since": None,
+    "done": 0,
+}
+_NAMED = 3
+"""Nodes that a message names before it only counts."""
 
 
 def created(job_id: str, number: int, job: Job, now: int) -> JobState:
@@ -80,7 +90,7 @@ def _launch(state: JobState) -> Outcome:
         state,
         phase=Phase.ADMITTED,
         reason="Admitted",
-        message=f"starting on {','.join(status.placement.distinct())}",
+        message=f"starting on {_named(status.placement.distinct())}",
         generation=generation,
         running_since=None,
         not_before=None,
@@ -90,6 +100,12 @@ def _launch(state: JobState) -> Outcome:
         gone=False,
     )
     return after, (Launch(state.id, generation, status.placement),)
+
+
+def _named(nodes: tuple[str, ...]) -> str:
+    """The first few names: a gang may have thousands of nodes."""
+    more = len(nodes) - _NAMED
+    return ",".join(nodes[:_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 # --- while it runs --------------------------------------------------------------------------------
@@ -133,16 +149,18 @@ def _lost_generation(state: JobState, failure: Failure, now: int, *, fatal: bool
     """Count the failure, and decide between another generation and the end."""
     policy = state.job.restart
     counted = _with(state, last_failure=failure, **count_failure(state.status, failure, policy))
-    limit = exhausted(counted.status, policy)
+    limit = exhausted(counted.status, failure, policy)
     if fatal or limit:
-        message = failure.message if fatal or policy.user_limit == 0 else f"{failure.message}; {limit}"
+        plain = fatal or (failure.kind is FailureClass.USER and policy.user_limit == 0)
+        message = failure.message if plain else f"{failure.message}; {limit}"
         return _stop(counted, Target.FAIL, failure.reason, message, now)
     again = Target.REQUEUE if _gives_nodes_back(failure) else Target.RESTART
     return _stop(counted, again, failure.reason, failure.message, now)
 
 
 def _gives_nodes_back(failure: Failure) -> bool:
-    return failure.kind is FailureClass.PREEMPTION or failure.reason == "NodeLost"
+    """Whether the nodes are gone, wanted by others, or said to be at fault."""
+    return failure.kind is FailureClass.PREEMPTION or failure.reason in ("NodeLost", "AskedForRetry")
 
 
 def _stop(state: JobState, target: Target, reason: str, message: str, now: int) -> Outcome:
@@ -216,6 +234,18 @@ def node_lost(state: JobState, event: NodeLost, now: int) -> Outcome:
     return _lost_generation(state, failure, now)
 
 
+def node_closed(state: JobState, event: NodeClosed, now: int) -> Outcome:
+    """A gang that was to start again on its nodes cannot start on this one: it needs others."""
+    status = state.status
+    if status.placement is None or event.node not in status.placement.distinct():
+        return state, ()
+    if status.target is Target.RESTART:
+        return _with(state, target=Target.REQUEUE), ()
+    if status.gone:
+        return _requeue(state, now), ()
+    return state, ()
+
+
 def preempt(state: JobState, event: Preempt, now: int) -> Outcome:
     """The scheduler's other decision: these nodes are needed."""
     status = state.status
@@ -253,14 +283,21 @@ def resume_while_stopping(state: JobState, _event: Resume, now: int) -> Outcome:
     """Resumed before the suspension was complete: queue again as soon as it is."""
     if state.status.target is not Target.SUSPEND:
         return state, ()
-    return _with(state, target=Target.REQUEUE, phase=Phase.RESTARTING, reason="Resumed", message="", queued_at=now), ()
+    again = {
+        "target": Target.REQUEUE,
+        "phase": Phase.RESTARTING,
+        "queued_at": now,
+        "started_at": None,
+        "backoff_step": 0,
+    }
+    return _with(state, reason="Resumed", message="", **again), ()
 
 
 def cancel(state: JobState, event: Cancel, now: int) -> Outcome:
     """The end, on request."""
     message = f"cancelled by {event.by}" if event.by else "cancelled"
     status = state.status
-    if status.target is Target.SUCCEED or (status.target is Target.FAIL and status.reason == "Cancelled"):
+    if status.target in (Target.SUCCEED, Target.FAIL):
         return state, ()
     if status.gone:
         return _ended(state, Phase.FAILED, "Cancelled", message, now)

@@ -39,18 +39,39 @@ def test_backoff_spares_the_first_failure_then_doubles_to_a_bound(step: int, wai
     assert backoff(step, RestartPolicy()) == wait
 
 
+def after(*kinds: FailureClass, policy: RestartPolicy, member: int | None = 0) -> tuple[Status, str]:
+    """The status after these failures in a row, and the limit that they have passed."""
+    status, limit = Status(running_since=0), ""
+    for kind in kinds:
+        failure = Failure(kind, "x", "x", at=1, member=member)
+        status = Status(running_since=0, **count_failure(status, failure, policy))
+        limit = exhausted(status, failure, policy)
+    return status, limit
+
+
 def test_only_user_failures_use_up_the_user_limit() -> None:
-    status = Status(running_since=0)
-    for kind in (INFRASTRUCTURE, PREEMPTION, INFRASTRUCTURE):
-        status = Status(running_since=0, **count_failure(status, Failure(kind, "x", "x", at=1), RestartPolicy()))
-    assert exhausted(status, RestartPolicy()) == ""
-    status = Status(running_since=0, **count_failure(status, Failure(USER, "x", "x", at=1), RestartPolicy()))
+    assert after(INFRASTRUCTURE, PREEMPTION, INFRASTRUCTURE, policy=RestartPolicy())[1] == ""
+    status, limit = after(INFRASTRUCTURE, PREEMPTION, INFRASTRUCTURE, USER, policy=RestartPolicy())
     assert (status.user_failures, status.infrastructure_failures, status.preemptions) == (1, 2, 1)
-    assert "1 failure of the program, 0 forgiven" in exhausted(status, RestartPolicy())
+    assert "1 failure of the program, 0 forgiven" in limit
 
 
 def test_infrastructure_failures_are_bounded_too() -> None:
-    assert "17 failures of infrastructure" in exhausted(Status(infrastructure_failures=17), RestartPolicy())
+    assert after(*[INFRASTRUCTURE] * 2, policy=RestartPolicy(infrastructure_limit=2))[1] == ""
+    assert (
+        "3 failures of infrastructure" in after(*[INFRASTRUCTURE] * 3, policy=RestartPolicy(infrastructure_limit=2))[1]
+    )
+
+
+def test_a_program_that_always_says_preempted_does_not_restart_for_ever() -> None:
+    policy = RestartPolicy(infrastructure_limit=2)
+    assert after(*[PREEMPTION] * 2, policy=policy)[1] == ""
+    assert "left 3 times in a row without a healthy run" in after(*[PREEMPTION] * 3, policy=policy)[1]
+
+
+def test_what_the_scheduler_takes_back_costs_nothing() -> None:
+    status, limit = after(*[PREEMPTION] * 9, policy=RestartPolicy(infrastructure_limit=2), member=None)
+    assert (status.preemptions, status.backoff_step, limit) == (9, 0, "")
 
 
 def test_a_healthy_run_starts_the_backoff_afresh() -> None:
