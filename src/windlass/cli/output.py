@@ -16,6 +16,9 @@ import typer
 Row: TypeAlias = dict[str, Any]
 _SECONDS_BETWEEN_LOOKS = 1.0
 _HOME_AND_CLEAR = "\x1b[H\x1b[2J"
+_GAP = "  "
+_LEAST = 20
+"""Columns that a terminal too narrow for a table still gets of its last cells."""
 
 
 class Format(StrEnum):
@@ -121,7 +124,7 @@ def _plain(columns: Sequence[Column], rows: Sequence[Row]) -> None:
     widths = [max(_cells(line[i]) for line in table) for i in range(len(columns))]
     for line in table:
         padded = [_pad(text, width, right=c.right) for text, width, c in zip(line, widths, columns, strict=True)]
-        print("  ".join(padded).rstrip())
+        print(_GAP.join(padded).rstrip())
 
 
 def _pad(text: str, width: int, *, right: bool) -> str:
@@ -147,14 +150,17 @@ def _painted(columns: Sequence[Column], rows: Sequence[Row]) -> None:
     from rich.table import Table  # noqa: PLC0415
     from rich.text import Text  # noqa: PLC0415
 
-    table = Table(box=None, pad_edge=False, header_style="bold")
+    console, table = Console(), Table(box=None, pad_edge=False, header_style="bold")
     texts = [[_line(column.cell(row)) for column in columns] for row in rows]
-    for place, column in enumerate(columns):
-        width = max(_cells(text) for text in (column.title, *(line[place] for line in texts)))
-        kept = None if column is columns[-1] else width
+    titles = [column.title for column in columns]
+    widths = [max(map(_cells, cells)) for cells in zip(titles, *texts, strict=True)]
+    before = sum(widths[:-1]) + len(_GAP) * (len(columns) - 1)
+    console.width = max(console.width, before + min(widths[-1], _LEAST))  # narrower, and rich drops whole columns
+    widths[-1] = min(widths[-1], console.width - before)
+    for column, width in zip(columns, widths, strict=True):
         side: Literal["left", "right"] = "right" if column.right else "left"
-        table.add_column(column.title, justify=side, no_wrap=True, overflow="ellipsis", min_width=kept)
+        table.add_column(column.title, justify=side, no_wrap=True, overflow="ellipsis", width=width)
     for row, line in zip(rows, texts, strict=True):
         styles = [column.style(row) if column.style else "" for column in columns]
         table.add_row(*(Text(text, style) for text, style in zip(line, styles, strict=True)))
-    Console().print(table)
+    console.print(table)
