@@ -1,8 +1,4 @@
-"""A stream of two-rank `true` jobs through the daemon, and what the daemon grows to.
-
-One client hands them in, in batches. `job_stream.py 1000 10000` gives the numbers of jobs: those that are timed, and
-those after which the memory is compared.
-"""
+"""Two-rank `true` jobs through the daemon: first 1,000, then 10,000 more, and what the daemon's memory does."""
 
 import json
 import subprocess
@@ -12,62 +8,77 @@ import time
 from pathlib import Path
 
 from windlass.jobs.options import RunOptions, from_options
+from windlass.server.attach import daemon_of
 from windlass.server.client import Client
 
-BATCH = 50
+FIRST, MORE = 1_000, 10_000
+AT_ONCE = 50
+"""Jobs in one request."""
+AHEAD = 200
+"""Jobs that may wait or run: a stream, not a heap."""
 WINDLASS = str(Path(sys.executable).with_name("windlass"))
+JOB = from_options(RunOptions(name="stream", nodes=2, gpus=1), ["true"], cwd="/", user="bench")
 
 
-def main(timed: int, grown: int) -> None:
+def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
-        state = Path(folder) / "state"
-        nodes = ["--local-nodes", "2", "--local-gpus", "2"]
-        subprocess.run([WINDLASS, "up", "-d", *nodes, "--state", str(state)], check=True, stdout=subprocess.DEVNULL)
+        state = Path(folder, "state")
+        up = [WINDLASS, "up", "-d", "--state", str(state), "--local-nodes", "2", "--local-gpus", "4"]
+        subprocess.run(up, check=True, stdout=subprocess.DEVNULL)
         try:
-            measure(Client(state), timed, grown)
+            measure(daemon_of(state))
         finally:
-            down = [WINDLASS, "down", "--yes", "--state", str(state)]
-            subprocess.run(down, check=True, stdout=subprocess.DEVNULL)
+            subprocess.run([WINDLASS, "down", "--yes", "--state", str(state)], check=True, stdout=subprocess.DEVNULL)
 
 
-def measure(client: Client, timed: int, grown: int) -> None:
-    pid = client.ping()["pid"]
-    stream(client, BATCH)
-    seconds = stream(client, timed)
-    early = resident(pid)
-    rest = stream(client, grown - timed)
-    late = resident(pid)
-    print(
-        f"{timed} jobs in {seconds:.1f} s, {grown - timed} more in {rest:.1f} s; daemon {early:.0f}, then {late:.0f} MB"
-    )
-    claim("two-rank `true` jobs through the daemon", timed / seconds, 100, "jobs/s", better="higher")
-    claim(f"memory of the daemon after {grown:,} jobs", late, 150, "MB")
-    claim(f"growth of the daemon from {timed:,} to {grown:,} jobs", late - early, 10, "MB")
+def measure(client: Client) -> None:
+    pid = client.facts["pid"]
+    pour(client, AT_ONCE)  # loads what the first jobs load
+    rate = FIRST / pour(client, FIRST)
+    before = resident(pid)
+    later = MORE / pour(client, MORE)
+    after = resident(pid)
+    assert_all_succeeded(client)
+    print(f"{rate:.0f} jobs/s, then {later:.0f}")
+    print(f"resident {before:.1f} MB after {FIRST} jobs, {after:.1f} MB after {MORE} more")
+    claim("two-rank `true` jobs through the daemon", rate, "jobs/s", 100, better="higher")
+    claim("daemon's memory after 1,000 jobs", before, "MB", 150)
+    claim("daemon's memory after 10,000 more, over that", after / before, "×", 1.1)
 
 
-def stream(client: Client, count: int) -> float:
-    """Seconds until the last of `count` jobs has ended; at most 20 batches wait at a time."""
-    begin = time.perf_counter()
-    for start in range(0, count, BATCH):
-        while len(client.jobs()) > 20 * BATCH:
-            time.sleep(0.05)
-        options = RunOptions(name="true", nodes=2, gpus=1)
-        submissions = [from_options(options, ["true"], cwd="/", user="bench") for _ in range(min(BATCH, count - start))]
-        client.submit(submissions)
-    while client.jobs():
-        time.sleep(0.02)
-    return time.perf_counter() - begin
+def pour(client: Client, count: int) -> float:
+    """Seconds from the first submission to the last end."""
+    begin = time.monotonic()
+    handed = 0
+    while handed < count or living(client):
+        if handed < count and living(client) < AHEAD:
+            client.submit([JOB] * AT_ONCE, environment={"PATH": "/usr/bin:/bin"})
+            handed += AT_ONCE
+        else:
+            time.sleep(0.01)
+    return time.monotonic() - begin
+
+
+def assert_all_succeeded(client: Client) -> None:
+    """Last of all: such a long listing takes memory of its own."""
+    phases = [job["phase"] for job in client.history(limit=AT_ONCE + FIRST + MORE)]
+    assert phases == ["Succeeded"] * (AT_ONCE + FIRST + MORE)
+
+
+def living(client: Client) -> int:
+    facts = client.ping()
+    return int(facts["waiting"] + facts["holding"])
 
 
 def resident(pid: int) -> float:
-    """Megabytes (10**6)."""
-    fields = Path(f"/proc/{pid}/status").read_text().splitlines()
-    return next(int(line.split()[1]) for line in fields if line.startswith("VmRSS")) * 1024 / 1e6
+    """MB."""
+    status = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return int(next(line.split()[1] for line in status if line.startswith("VmRSS:"))) / 1024
 
 
-def claim(what: str, measured: float, target: float, unit: str, better: str = "lower") -> None:
+def claim(what: str, measured: float, unit: str, target: float, better: str = "lower") -> None:
     print(json.dumps({"claim": what, "measured": measured, "unit": unit, "target": target, "better": better}))
 
 
 if __name__ == "__main__":
-    main(*(int(word) for word in sys.argv[1:3] or ("1000", "10000")))
+    main()
