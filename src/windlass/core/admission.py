@@ -96,7 +96,7 @@ def _largest(table: NodeTable, queue: Queue, demands: tuple[Demand, ...], role: 
             replicas = f"{most} replica{'' if most == 1 else 's'}"
             of_role = f" of {role}" if len(demands) > 1 else ""
             return f"largest gang that fits: {replicas}{of_role} of {all_said(size.resources)}"
-    return "not even one replica of any size would fit"
+    return f"not even one replica of any size would fit{' beside its other roles' if len(demands) > 1 else ''}"
 
 
 def _possible(table: NodeTable, queue: Queue, demands: tuple[Demand, ...]) -> bool:

@@ -43,6 +43,7 @@ class Pending:
     demands: tuple[Demand, ...]
     shape: Shape
     walltime: int | None = None
+    """How long it may hold nodes once it has started: the job's walltime, and the grace it has to end."""
     waits_for: tuple[str, ...] = ()
     array_id: str = ""
     array_limit: int = 0
@@ -134,7 +135,7 @@ def pending_of(state: JobState) -> Pending:
         since=status.created_at if status.queued_at is None else status.queued_at,
         demands=demands,
         shape=shape_of(job.queue, demands),
-        walltime=job.walltime,
+        walltime=None if job.walltime is None else job.walltime + job.grace,
         waits_for=status.waits_for,
         array_id=job.array.array_id if job.array else "",
         array_limit=job.array.limit if job.array else 0,
@@ -153,6 +154,6 @@ def running_of(state: JobState, placement: Placement) -> Running:
         demands=demands_of(job),
         placement=placement,
         admitted_at=admitted_at,
-        ends_by=None if job.walltime is None else admitted_at + job.walltime,
+        ends_by=None if job.walltime is None else admitted_at + job.walltime + job.grace,
         array_id=job.array.array_id if job.array else "",
     )

@@ -1,11 +1,13 @@
 """Where a gang goes: all of it or none, on as few nodes as can be, and the tightest of those.
 
 Counts first: how many replicas each node could take, by integer division. For equal members that is exact, since a
-placement exists if and only if the counts add up. Several roles are placed one after the other on a trial copy.
+placement exists if and only if the counts add up. Several roles are placed one after the other on a trial copy, in
+several orders; then in rounds, a replica of each role at a time. That is a heuristic: vector bin packing is NP-hard.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import islice, permutations
 from typing import TypeAlias
@@ -23,7 +25,9 @@ Seats: TypeAlias = list[tuple[int, int]]
 """(row, replicas), by row."""
 
 _ORDERS_TRIED = 24
-"""How many orders of the roles are tried before a gang of several roles is given up."""
+"""How many orders of the roles are tried, one role after the other."""
+_MOST_IN_ROUNDS = 256
+"""Replicas that are placed one by one: each costs a look at all nodes."""
 
 
 def replicas_per_node(free: Amounts, request: Request, mask: Mask, most: int) -> Counts:
@@ -60,7 +64,7 @@ def _find(free: Amounts, table: NodeTable, demands: Sequence[Demand], closed: Ma
     for order in orders(table, demands):
         if seats := _seat_all(free, table, order, closed):
             return seats
-    return None
+    return _seat_in_rounds(free, table, demands, closed) if len(demands) > 1 else None
 
 
 def orders(table: NodeTable, demands: Sequence[Demand]) -> Iterator[Sequence[Demand]]:
@@ -95,6 +99,30 @@ def _seat_all(
         taken.append((able.request, found))
         seats[demand.role] = found
     return seats
+
+
+def _seat_in_rounds(
+    free: Amounts, table: NodeTable, demands: Sequence[Demand], closed: Mask | None
+) -> dict[str, Seats] | None:
+    """A replica of each role in turn, so that roles which want different resources share nodes evenly."""
+    if sum(demand.count for demand in demands) > _MOST_IN_ROUNDS:
+        return None
+    trial = free.copy(order="F")
+    found: dict[str, Counter[int]] = {demand.role: Counter() for demand in demands}
+    hardest_first = sorted(demands, key=lambda demand: _ease(table, demand))
+    for round_number in range(max(demand.count for demand in demands)):
+        for demand in hardest_first:
+            if round_number >= demand.count:
+                continue
+            able = eligibility(table, demand)
+            mask = able.mask if closed is None else able.mask & ~closed
+            here = seat(trial, able.request, replicas_per_node(trial, able.request, mask, 1), 1)
+            if here is None:
+                return None
+            _take(trial, able.request, here, 1)
+            found[demand.role].update(row for row, _ in here)
+    free[...] = trial
+    return {role: sorted(rows.items()) for role, rows in found.items()}
 
 
 def _take(free: Amounts, request: Request, seats: Seats, sign: int) -> None:

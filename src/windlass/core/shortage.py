@@ -101,7 +101,8 @@ def never_verdict(short: Shortage) -> Verdict:
     if not short.eligible and not short.lost:
         return _verdict(Reason.NO_MATCHING_FLAVOR, short, f"needs {wanted(short)}: the cluster has no nodes")
     able = _nodes(short.eligible) if short.eligible else "no node"
-    room = f", {short.fits} of {short.demand.count} in all" if short.eligible else ""
+    beside = "" if short.alone else " beside its other roles"
+    room = f", {short.fits} of {short.demand.count} in all{beside}" if short.eligible else ""
     text = f"needs {wanted(short)}: {able} could take a replica{room}, however empty{_said(short.lost)}"
     return _verdict(Reason.NO_MATCHING_FLAVOR, short, text)
 

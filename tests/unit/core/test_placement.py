@@ -2,6 +2,8 @@ import numpy as np
 import pytest
 from gangs import admitted, carry_out, demand, ledger_of, node, nodes, running, waiting
 
+from windlass.core.cluster import Node
+from windlass.core.gang import Demand
 from windlass.core.placement import fits, place
 from windlass.core.scheduler import schedule
 
@@ -114,3 +116,11 @@ def test_a_node_that_shrank_below_what_it_gives_takes_nothing_new():
     assert "j-2" not in admitted(carry_out(ledger))
     ledger.add_pending(waiting(3, demand(2), priority=1))
     assert admitted(carry_out(ledger)) == {"j-3": ("n2", "n2")}
+
+
+def test_roles_that_want_different_resources_share_nodes_evenly():
+    """No order of whole roles seats these on two nodes; one of each per node does."""
+    machines = [Node(f"n{number}", {"gpu": 6, "cpu": 10_000}) for number in (1, 2)]
+    sizes = {"a": (2, 4_000), "b": (3, 1_000), "c": (1, 3_000)}
+    found = placed(machines, *(Demand(role, 2, {"gpu": gpu, "cpu": cpu}) for role, (gpu, cpu) in sizes.items()))
+    assert found == dict.fromkeys("abc", ("n1", "n2"))
