@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import tempfile
 import traceback
-from pathlib import Path
 from typing import Any
 
 from windlass.cli.exit_codes import OF_ERROR, ExitCode
@@ -57,10 +56,17 @@ def _of_typer(trouble: Any) -> str:
 
 def _of_ours(trouble: Exception) -> str:
     """An error of ours: its details go to a file, for whoever mends it."""
-    story = "".join(traceback.format_exception(trouble))
-    with tempfile.NamedTemporaryFile(
-        "w", prefix=f"windlass-error-{os.getuid()}-", suffix=".txt", delete=False, errors="backslashreplace"
-    ) as file:
-        file.write(story)
     summary = (str(trouble).splitlines() or [""])[0][:200]
-    return f"internal error: {type(trouble).__name__}: {summary}\nits details are in {Path(file.name)}"
+    return f"internal error: {type(trouble).__name__}: {summary}\n{_kept(''.join(traceback.format_exception(trouble)))}"
+
+
+def _kept(story: str) -> str:
+    """Where the details are now, or why they are nowhere."""
+    try:
+        with tempfile.NamedTemporaryFile(
+            "w", prefix=f"windlass-error-{os.getuid()}-", suffix=".txt", delete=False, errors="backslashreplace"
+        ) as file:
+            file.write(story)
+    except OSError as error:
+        return f"its details could not be written to {tempfile.gettempdir()}: {error.strerror}"
+    return f"its details are in {file.name}"

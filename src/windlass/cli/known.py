@@ -8,6 +8,7 @@ from pathlib import Path
 from windlass.cli.place import state_folder
 from windlass.server.attach import source
 from windlass.server.errors import ApiError
+from windlass.worlds.trouble import WorldError
 
 _OFFERED = 200
 
@@ -18,6 +19,6 @@ def job_names(incomplete: str) -> list[tuple[str, str]]:
     try:
         asked = source(state_folder(Path(given) if given else None))
         jobs = asked.jobs(all="1", limit=_OFFERED)
-    except (ApiError, OSError):
+    except (ApiError, WorldError, OSError):
         return []
     return [(job["id"], job["phase"]) for job in jobs if job["id"].startswith(incomplete)]
