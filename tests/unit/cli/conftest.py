@@ -76,7 +76,10 @@ def windlass(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 
     def run(*words: str) -> Ran:
         capsys.readouterr()
-        code = main(list(words))
+        try:
+            code = main(list(words))
+        except SystemExit as end:  # typer's, once it has told a shell what may come next
+            code = int(end.code or 0)
         out, err = capsys.readouterr()
         return Ran(int(code), out, err)
 

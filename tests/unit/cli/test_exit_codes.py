@@ -1,0 +1,171 @@
+"""Every exit code has something that gives it, a line that says why, and its place in the reference."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from windlass.cli import failures
+from windlass.cli.exit_codes import MEANING, OF_ERROR, ExitCode, reference
+from windlass.jobs.errors import job_error
+from windlass.server.errors import ApiError, Code
+from windlass.worlds.local.lock import HeldError, Holder
+from windlass.worlds.local.paths import StatePaths
+from windlass.worlds.local.records import CorruptError, UnknownJobError
+from windlass.worlds.port import WorldError
+
+ROOT = Path(__file__).parents[3]
+
+
+def raised(code: Code) -> ApiError:
+    return ApiError(code, "what is wrong", "what to do")
+
+
+PROVOKED = {
+    ExitCode.OK: {"/v1/jobs/x/cancel": {"jobs": [{"id": "x-1"}]}},
+    ExitCode.USAGE: {"/v1/jobs/x/cancel": raised(Code.BAD_REQUEST)},
+    ExitCode.REFUSED: {"/v1/jobs/x/cancel": raised(Code.REFUSED)},
+    ExitCode.NO_SUCH_JOB: {"/v1/jobs/x/cancel": raised(Code.NO_SUCH_JOB)},
+    ExitCode.WRONG_STATE: {"/v1/jobs/x/cancel": raised(Code.WRONG_STATE)},
+    ExitCode.NO_DAEMON: {"/v1/ping": raised(Code.NO_DAEMON)},
+    ExitCode.SOFTWARE: {"/v1/jobs/x/cancel": raised(Code.INTERNAL)},
+    ExitCode.STATE_UNUSABLE: {"/v1/jobs/x/cancel": raised(Code.DISK)},
+    ExitCode.BUSY: {"/v1/jobs/x/cancel": raised(Code.BUSY)},
+    ExitCode.NOT_ALLOWED: {"/v1/ping": raised(Code.NOT_ALLOWED)},
+    ExitCode.CANCELLED: {"/v1/jobs/x/cancel": KeyboardInterrupt()},
+}
+
+
+@pytest.mark.parametrize("code", sorted(PROVOKED))
+def test_each_code_is_given_by_something(daemon, windlass, monkeypatch, code):
+    says = PROVOKED[code]
+    interrupt = next((trouble for trouble in says.values() if isinstance(trouble, KeyboardInterrupt)), None)
+    daemon.says |= says
+    if interrupt:
+        monkeypatch.setattr(daemon, "call", interrupted)
+    ran = windlass("cancel", "x")
+    assert ran.code == code
+    if code is ExitCode.NO_DAEMON:
+        assert ran.err == "windlass: no Windlass daemon is running\nstart one with: windlass up -d\n"
+    elif code not in (ExitCode.OK, ExitCode.CANCELLED):
+        assert (ran.out, ran.err) == ("", "windlass: what is wrong\nwhat to do\n")
+
+
+def interrupted(*_words: object) -> None:
+    raise KeyboardInterrupt
+
+
+def test_the_one_that_no_error_gives_is_a_person_who_says_no(daemon, windlass, monkeypatch):
+    daemon.says["/v1/ping"] = {**daemon.says["/v1/ping"], "waiting": 1}
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True)
+    monkeypatch.setattr("typer.confirm", lambda *_words, **_more: False)
+    ran = windlass("down")
+    assert (ran.code, ran.err) == (ExitCode.FAILED, "windlass: nothing was done\n")
+    assert set(ExitCode) == {*PROVOKED, ExitCode.FAILED}
+
+
+def test_every_error_of_the_api_has_a_code():
+    assert set(OF_ERROR) == set(Code)
+    assert not {ExitCode.OK, ExitCode.FAILED, ExitCode.CANCELLED} & set(OF_ERROR.values())
+
+
+def test_the_reference_has_every_code_and_its_meaning():
+    page = (ROOT / "docs/reference/exit-codes.md").read_text()
+    assert page == reference()
+    assert [int(row) for row in re.findall(r"^\| (\d+) \|", page, re.MULTILINE)] == sorted(ExitCode)
+    assert set(MEANING) == set(ExitCode)
+
+
+# --- errors -------------------------------------------------------------------------------------------
+
+HELD = HeldError(StatePaths(Path("/state")), Holder(7, 8, "up"))
+
+
+@pytest.mark.parametrize(
+    ("trouble", "text", "code"),
+    [
+        (failures.UsageError("nothing to run"), "nothing to run", 2),
+        (job_error("job.yaml", "no command"), "job.yaml: no command", 2),
+        (UnknownJobError("no job is called 'x'"), "no job is called 'x'", 4),
+        (HELD, "`windlass up` (pid 7) already controls /state", 75),
+        (WorldError("the disk is full"), "the disk is full", 74),
+        (CorruptError(Path("/state/db"), "x"), "/state/db is damaged (x)", 74),
+        (PermissionError(13, "Permission denied", "/state/db"), "/state/db: Permission denied", 74),
+        (ApiError(Code.GONE, "the daemon went away"), "the daemon went away", 69),
+    ],
+)
+def test_every_error_is_a_line_and_a_code(trouble, text, code):
+    told, given = failures.explain(trouble)
+    assert told.startswith(text)
+    assert given == code
+
+
+def test_an_error_of_ours_is_a_line_and_its_details_are_in_a_file(daemon, windlass, monkeypatch, tmp_path):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    daemon.says["/v1/nodes"] = ZeroDivisionError("by nothing\nat all \ud800")
+    ran = windlass("nodes")
+    assert (ran.code, ran.out) == (70, "")
+    first, second = ran.err.splitlines()
+    assert first == "windlass: internal error: ZeroDivisionError: by nothing"
+    file = Path(second.removeprefix("its details are in "))
+    assert file.parent == tmp_path
+    assert file.stat().st_mode & 0o077 == 0
+    assert "Traceback" in file.read_text()
+
+
+def test_an_error_of_ours_on_a_machine_without_room_for_its_details(monkeypatch):
+    def full(*_words: object, **_more: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("tempfile.NamedTemporaryFile", full)
+    text, code = failures.explain(ZeroDivisionError("by nothing"))
+    assert text.startswith("internal error: ZeroDivisionError: by nothing")
+    assert text.endswith(": No space left on device")
+    assert code == 70
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("nodes", "--polish"), "windlass: No such option: --polish\nsee: windlass nodes --help\n"),
+        (("nodes", "-o", "xml"), "windlass: Invalid value for '-o' / '--output': 'xml' is not one of"),
+        (("cancel",), "windlass: Missing argument 'JOB…'\nsee: windlass cancel --help\n"),
+        (("polish",), "windlass: No such command 'polish'\nsee: windlass --help\n"),
+        (("run", "-x", "train.py"), "the command's own options go after --: windlass run -N 2 -- python train.py -x"),
+        (("run",), "windlass: nothing to run\nwrite a command (windlass run -N 2 -- python train.py)"),
+        (("queue", "--limit", "0"), "windlass: Invalid value for '--limit': 0 is not in the range x>=1"),
+        (("history", "--since", "soon"), "windlass: --since expects a duration"),
+        (("logs", "x", "--grep", "("), "windlass: --grep '(' is no regular expression: "),
+        (("logs", "x", "--rank", "one"), "windlass: --rank expects ranks such as 3 or 0,4-7, not 'one'"),
+        (("logs", "x", "--attempt", "0"), "windlass: --attempt expects a number from 1 on, or all, not '0'"),
+        (("explain", "job.restart.usr"), "user"),
+        (("submit", "--procs", "0", "--", "true"), "windlass: --procs"),
+        (("submit", "none.yaml"), "windlass: none.yaml"),
+    ],
+)
+def test_a_wrong_command_line_is_told_with_what_is_right(daemon, windlass, words, said):
+    ran = windlass(*words)
+    assert (ran.code, ran.out) == (2, "")
+    assert said in ran.err
+    assert len(ran.err.splitlines()) <= 2
+    assert daemon.asked == []
+
+
+def test_no_words_at_all_is_the_help(windlass):
+    ran = windlass()
+    assert ran.code == 2
+    assert ran.err.startswith("Usage: windlass")
+    assert "Verbs:" in ran.err
+
+
+def test_a_folder_that_is_gone(windlass, daemon, monkeypatch, tmp_path):
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    ran = windlass("submit", "--", "true")
+    assert (ran.code, ran.err.splitlines()[0]) == (2, "windlass: the current folder does not exist any more")
+    monkeypatch.chdir(os.sep)

@@ -1,0 +1,144 @@
+"""Every verb and option says what it is; the options of a job are the fields of a job file; completion knows them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import fields
+
+import pytest
+
+from windlass.cli import entry
+from windlass.cli.verbs import FAMILIES
+from windlass.jobs.options import RunOptions, flags_of, help_of
+from windlass.server.errors import ApiError, Code
+from windlass.worlds.port import WorldError
+
+DESCRIBE_A_JOB = ("run", "submit", "alloc", "render")
+
+
+def options(verb: str):
+    return {each.name: each for each in entry._load(verb).params}
+
+
+@pytest.mark.parametrize("verb", FAMILIES)
+def test_a_verb_and_everything_it_takes_says_what_it_is(windlass, verb):
+    ran = windlass(verb, "--help")
+    assert (ran.code, ran.err) == (0, "")
+    assert ran.out.startswith(f"Usage: windlass {verb} ")
+    command = entry._load(verb)
+    assert command.help
+    assert FAMILIES[verb][1][0].isupper()
+    for parameter in command.params:
+        assert parameter.help, f"{verb} {parameter.name}"
+        assert parameter.help[-1] in ".…" or parameter.name == "help", f"{verb} {parameter.name}"
+    for flag in (
+        flag for parameter in command.params if parameter.param_type_name == "option" for flag in parameter.opts
+    ):
+        assert re.search(rf"(^|[ ,]){re.escape(flag)}\b", ran.out, re.MULTILINE), flag
+    assert windlass(verb, "-h").out == ran.out
+
+
+def test_the_overview_has_every_verb_with_its_line(windlass):
+    overview = windlass("--help").out
+    for verb, (_, text) in FAMILIES.items():
+        assert re.search(rf"^  {verb} +{re.escape(text)}$", overview, re.MULTILINE)
+
+
+@pytest.mark.parametrize("verb", DESCRIBE_A_JOB)
+def test_the_options_of_a_job_are_those_that_files_have(verb):
+    found = options(verb)
+    for field in fields(RunOptions):
+        assert tuple(found[field.name].opts) == tuple(f for f in flags_of(field.name) if "/" not in f)
+        assert found[field.name].help == help_of(field.name)
+        assert found[field.name].default in (None, ())
+
+
+@pytest.mark.parametrize("verb", DESCRIBE_A_JOB)
+def test_no_two_options_of_a_verb_have_one_name(verb):
+    names = [flag for parameter in entry._load(verb).params for flag in parameter.opts]
+    assert len(names) == len(set(names))
+
+
+def test_every_option_of_a_job_arrives_in_it(windlass):
+    given = {
+        "name": ("x", "name: x"),
+        "nodes": ("3", "nodes: 3"),
+        "gpus": ("2", "gpus: 2"),
+        "procs": ("4", "procs: 4"),
+        "cpus": ("1500m", "cpus: 1500m"),
+        "mem": ("2Gi", "mem: 2Gi"),
+        "queue": ("research", "queue: research"),
+        "priority": ("-7", "priority: -7"),
+        "time": ("90m", "time: 1h30m"),
+        "deadline": ("3h", "deadline: 3h"),
+        "ttl": ("2d", "ttl: 2d"),
+        "grace": ("45s", "grace: 45s"),
+        "restarts": ("9", "user: 9"),
+        "array": ("1,3%2", "array: 1,3%2"),
+        "workdir": ("/w", "workdir: /w"),
+        "launcher": ("torchrun", "launcher: torchrun"),
+        "suspend": (None, "suspend: true"),
+        "env": ("GRÖSSE=1", "nothing"),
+        "selector": ("zone=a", "zone: a"),
+        "after": ("any:prep", "any:prep"),
+    }
+    assert set(given) == {field.name for field in fields(RunOptions)}
+    given["env"] = ("SIZE=größe", "SIZE: größe")
+    words = [word for name, (value, _) in given.items() for word in (flags_of(name)[-1].split("/")[0], value) if word]
+    ran = windlass("render", *words, "--", "python", "träin.py")
+    assert (ran.code, ran.err) == (0, "")
+    for name, (_, said) in given.items():
+        assert said in ran.out, name
+
+
+def test_options_after_the_command_are_the_commands_own(windlass):
+    ran = windlass("render", "-N", "2", "--", "python", "train.py", "-N", "7", "--name=y")
+    assert "nodes: 2" in ran.out
+    assert "-N" in ran.out.partition("command:")[2]
+
+
+# --- completion ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("shell", "said"),
+    [
+        ("bash", "complete -o default -F _windlass_completion windlass"),
+        ("zsh", "#compdef windlass"),
+        ("fish", "complete --command windlass"),
+    ],
+)
+def test_the_script_of_each_shell(windlass, shell, said):
+    ran = windlass("completion", shell)
+    assert (ran.code, ran.err) == (0, "")
+    assert said in ran.out
+    assert f"_WINDLASS_COMPLETE=complete_{shell}" in ran.out
+
+
+def test_another_shell_is_told_which_there_are(windlass):
+    ran = windlass("completion", "tcsh")
+    assert ran.code == 2
+    assert "'bash', 'zsh', 'fish'" in ran.err
+
+
+def offered(windlass, monkeypatch, words: str) -> list[str]:
+    """What bash is told when Tab is pressed at the end of these words."""
+    monkeypatch.setenv("_WINDLASS_COMPLETE", "complete_bash")
+    monkeypatch.setenv("COMP_WORDS", words)
+    monkeypatch.setenv("COMP_CWORD", str(len(words.split(" ")) - 1))
+    return windlass().out.split()
+
+
+def test_verbs_options_values_and_jobs_are_offered(daemon, windlass, monkeypatch):
+    daemon.says["/v1/jobs"] = {"jobs": [{"id": "digits-1", "phase": "Running"}, {"id": "gpt-2", "phase": "Queued"}]}
+    assert offered(windlass, monkeypatch, "windlass su") == ["submit", "suspend"]
+    assert offered(windlass, monkeypatch, "windlass run --loc") == ["--local-nodes", "--local-gpus"]
+    assert offered(windlass, monkeypatch, "windlass queue -o ") == ["table", "wide", "json", "yaml", "name"]
+    assert offered(windlass, monkeypatch, "windlass cancel di") == ["digits-1"]
+    assert offered(windlass, monkeypatch, "windlass why ") == ["digits-1", "gpt-2"]
+
+
+def test_completion_never_complains(daemon, windlass, monkeypatch):
+    for trouble in (OSError(), WorldError("damaged"), ApiError(Code.NO_DAEMON, "none")):
+        daemon.says["/v1/ping"] = trouble
+        assert offered(windlass, monkeypatch, "windlass cancel di") == []
