@@ -54,11 +54,8 @@ def environment(  # noqa: PLR0913 - what makes one process has that many parts, 
         **role.env,
         **_placement(job, rank, job_id, generation, node, devices),
         **_meeting(rendezvous),
-        **(
-            _for_torchrun(job, rank, role, job_id, generation, rendezvous)
-            if job.launcher is Launcher.TORCHRUN
-            else _for_rank(job, rank, role, job_id, generation)
-        ),
+        **_options(job, rank, role, job_id, generation, rendezvous),
+        **(_for_rank(job, rank, role, job_id, generation) if job.launcher is Launcher.PLAIN else {}),
     }
 
 
@@ -111,10 +108,10 @@ def _for_rank(job: Job, rank: Rank, role: Role, job_id: str, generation: int) ->
     }
 
 
-def _for_torchrun(
-    job: Job, rank: Rank, role: Role, job_id: str, generation: int, rendezvous: Rendezvous
-) -> dict[str, str]:
-    """Options for torchrun by their variables. Static rendezvous: replica 0's agent hosts the store.
+def _options(job: Job, rank: Rank, role: Role, job_id: str, generation: int, rendezvous: Rendezvous) -> dict[str, str]:
+    """Options for torchrun by their variables, which pods of a PyTorchJob have too, and scripts read.
+
+    Static rendezvous: replica 0's agent hosts the store.
 
     An option that the command itself gives wins over its variable; that is torchrun's own rule.
     """

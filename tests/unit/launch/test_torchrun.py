@@ -8,6 +8,16 @@ from windlass.launch.threads import threads_of
 from windlass.launch.torchrun import Rendezvous, environment
 
 GANG = (Role("ps", replicas=1, procs=1), Role("worker", replicas=2, procs=2))
+OPTIONS = {
+    "PET_NNODES": "3",
+    "PET_NPROC_PER_NODE": "2",
+    "PET_NODE_RANK": "2",
+    "PET_MASTER_ADDR": "10.0.0.1",
+    "PET_MASTER_PORT": "20001",
+    "PET_RDZV_BACKEND": "static",
+    "PET_RDZV_ID": "j-7.3",
+    "PET_ROLE": "worker",
+}
 
 
 def environments(job, **more):
@@ -43,21 +53,13 @@ def test_a_rank_is_told_what_torchruns_agent_tells_its_workers():
         "WINDLASS_NODE": "n1",
         "WINDLASS_ROLE": "worker",
         "WINDLASS_REPLICA": "1",
+        **OPTIONS,
     }
 
 
 def test_torchrun_is_told_its_options():
     last = environments(Job("j", GANG, launcher=Launcher.TORCHRUN))[2]
-    assert {name: value for name, value in last.items() if name.startswith("PET_")} == {
-        "PET_NNODES": "3",
-        "PET_NPROC_PER_NODE": "2",
-        "PET_NODE_RANK": "2",
-        "PET_MASTER_ADDR": "10.0.0.1",
-        "PET_MASTER_PORT": "20001",
-        "PET_RDZV_BACKEND": "static",
-        "PET_RDZV_ID": "j-7.3",
-        "PET_ROLE": "worker",
-    }
+    assert {name: value for name, value in last.items() if name.startswith("PET_")} == OPTIONS
     assert "RANK" not in last  # it is no rank; its children are
 
 
