@@ -86,7 +86,8 @@ def test_an_unknown_queue_names_its_neighbour():
 
 def test_roles_must_fit_together():
     assert refused(role(2, 8), role(1, 1, "chief")) == (
-        "needs 1×1 gpu for its role chief: 2 nodes could take a replica, 0 of 1 in all beside its other roles, however empty; "
+        "needs 1×1 gpu for its role chief: 2 nodes could take a replica, "
+        "0 of 1 in all beside its other roles, however empty; "
         "not even one replica of any size would fit beside its other roles"
     )
     assert refused(role(1, 8), role(9, 1, "chief")).endswith("largest gang that fits: 8 replicas of chief of 1 gpu")
