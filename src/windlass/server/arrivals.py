@@ -19,6 +19,8 @@ KEY_LABEL = "windlass.dev/submission"
 """Which request a job came with: a request that is repeated, because its answer was lost, finds its jobs by it."""
 _LOOKED_BACK = 10_000
 _MOST_RANKS = 1_000_000
+_MOST_WAITS = 50_000
+"""Each is looked at when one of them ends."""
 _MOST = 2**53
 """Of any amount: sums of a few stay within the 64 bits of the database and of numpy."""
 
@@ -101,6 +103,12 @@ def arrivals(handed: Handed, first: int, known: Callable[[str], list[str]]) -> A
         job_id = f"{submission.job.name}-{number}"
         job = _resolved(submission.job, meant, handed.key)
         named = members(replace(submission, job=job), job_id) or [(job_id, job)]
+        if (waits := len(named) * len(job.after)) > _MOST_WAITS:
+            raise ApiError(
+                Code.BAD_REQUEST,
+                f"{job.name}: {len(named)} jobs that each wait for {len(job.after)} others are {waits} dependencies, "
+                f"and {_MOST_WAITS} is the most; put one job between the two arrays, and wait for that",
+            )
         batch.ids.append(job_id)
         batch.jobs += [JobArrived(name, number, each) for name, each in named]
         here[submission.job.name] = [name for name, _ in named]
