@@ -57,14 +57,9 @@ def down(
         return ExitCode.FAILED
     left = client.down(keep_jobs=keep_jobs)["jobs"]
     _wait_for_end(state_folder(state))
-    print(
-        f"windlass is down (pid {facts['pid']})"
-        + (
-            f"; {several(len(left), 'job')} {'go' if keep_jobs else 'cancelled'}{' on' if keep_jobs else ''}"
-            if left
-            else ""
-        )
-    )
+    goes = "go" if len(left) > 1 else "goes"
+    fate = f"{goes} on" if keep_jobs else "cancelled"
+    print(f"windlass is down (pid {facts['pid']})" + (f"; {several(len(left), 'job')} {fate}" if left else ""))
     return ExitCode.OK
 
 

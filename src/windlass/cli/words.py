@@ -17,7 +17,7 @@ def span(milliseconds: int | None) -> str:
     if milliseconds < 1_000:
         return f"{max(0, milliseconds)} ms"
     if milliseconds < 60_000:
-        return f"{milliseconds / 1000:.1f} s"
+        return f"{milliseconds // 100 / 10:.1f} s"
     for size, name, small, small_name in _LEVELS:
         if milliseconds >= size:
             return f"{milliseconds // size}{name}{milliseconds % size // small:02}{small_name}"
