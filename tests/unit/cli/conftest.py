@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs, unquote, urlsplit
 
@@ -20,7 +21,7 @@ from windlass.server.client import Client
 from windlass.server.errors import ApiError, Code
 
 NOW = 1_700_000_000_000
-PING = {
+PING: dict[str, Any] = {
     "version": "0",
     "pid": 7,
     "kind": "up",
@@ -46,7 +47,7 @@ class Daemon:
     """`says[path]`: what is answered to a request, or raised; `asked`: (method, path, filters, body)."""
 
     def __init__(self) -> None:
-        self.says: dict[str, Any] = {"/v1/ping": PING}
+        self.says: dict[str, Any] = {"/v1/ping": dict(PING)}
         self.asked: list[tuple[str, str, dict[str, list[str]], Any]] = []
 
     def call(self, method: str, path: str, body: object = None) -> Any:
@@ -128,3 +129,9 @@ def lines() -> Callable[..., list[dict[str, Any]]]:
         return [line(makers[kind](number), **more) for number, kind in enumerate(kinds, start=1)]
 
     return make
+
+
+@pytest.fixture
+def made() -> SimpleNamespace:
+    """States of every kind, and their lines."""
+    return SimpleNamespace(queued=queued, running=running, failed=failed, succeeded=succeeded, line=line)

@@ -1,0 +1,280 @@
+"""Following a job: what a person is told, what Ctrl-C means, controllers that go, and the code at the end."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from windlass.cli import narrate, words
+from windlass.cli.attend import Attendance
+from windlass.cli.screen import Screen
+from windlass.core.job import Job, Role
+from windlass.jobs.submission import Submission
+from windlass.server.errors import ApiError, Code
+from windlass.worlds.local.logs import Line, LogFile
+from windlass.worlds.local.paths import StatePaths
+
+NOW = 1_700_000_000_000
+HANDED = [Submission(Job("digits", (Role(command=("true",)),)))]
+GONE = ApiError(Code.GONE, "the daemon went away")
+
+
+class Connection:
+    """A controller that answers each look with the next of `looks`: events, or an error."""
+
+    succeeded = False
+
+    def __init__(self, *looks: list | ApiError, kind: str = "up", story: dict | None = None) -> None:
+        self.kind = kind
+        self.looks = list(looks)
+        self.told: list[tuple] = []
+        self.after = 0
+        self._story = story
+
+    def submit(self, handed, **facts):
+        assert handed == HANDED
+        self.told.append(("submit", facts["key"], facts["again"], bool(facts["owner"])))
+        if self.looks and self.looks[0] == "lost":
+            self.looks.pop(0)
+            raise GONE
+        return ["digits-1"]
+
+    def follow(self, names, after=0):
+        self.told.append(("follow", names, after))
+        return self
+
+    def poll(self, _timeout):
+        look = self.looks.pop(0)
+        if isinstance(look, ApiError):
+            raise look
+        if callable(look):
+            look = look()
+        self.after = max([self.after, *(event.get("number", 0) for event in look)])
+        return look
+
+    def job(self, _name):
+        return self._story
+
+    def act(self, verb, name, **how):
+        self.told.append((verb, name, how["now"]))
+        return {"jobs": []}
+
+    def close(self):
+        self.told.append(("close",))
+
+
+def end(job: dict) -> list[dict]:
+    return [{"type": "end", "job": job}, {"type": "all ended"}]
+
+
+@pytest.fixture
+def attend(tmp_path, capsys):
+    """`attend(connection, …)`: (exit code, what was said), the next connection is reached when one has gone."""
+
+    def follow(*connections, interrupts=None):
+        reached = iter(connections)
+        attendance = Attendance(tmp_path, Screen(no_color=True), lambda **_how: next(reached))
+        with closing(attendance):
+            code = attendance.run(HANDED, interrupts or SimpleNamespace(count=0, names=[]))
+        return code, capsys.readouterr().err
+
+    return follow
+
+
+def transition(number: int, before: str, after: str, message: str = "") -> dict:
+    told = {"job_id": "digits-1", "at": NOW + 40, "before": before, "after": after, "message": message}
+    return {"type": "transition", "number": number, **told}
+
+
+def test_a_life_from_the_queue_to_the_end(attend, made):
+    waits = made.line(made.queued(), position=2, reason="WaitingForQuota", message="needs 2 gpu")
+    tasks = [{"generation": 1, "rank": rank, "node": f"n{rank}"} for rank in (1, 2)]
+    story = {"created_at": NOW, "tasks": tasks, "surroundings": ["2 CPU slots stand in for GPUs"]}
+    events = [
+        [{"type": "verdict", "job": waits}],
+        [{"type": "verdict", "job": waits}],
+        [transition(5, "Queued", "Admitted")],
+        [transition(6, "Running", "Restarting", "NodeLost: n1 went away")],
+        end(made.line(made.failed(code=41))),
+    ]
+    code, said = attend(Connection(*events, story=story))
+    assert code == 41
+    assert said.splitlines()[:-1] == [
+        "job digits-1 waits (position 2): WaitingForQuota: needs 2 gpu",
+        "job digits-1 admitted in 40 ms on n1,n2 (generation 1)",
+        "  2 CPU slots stand in for GPUs",
+        "job digits-1 lost generation 1: NodeLost: n1 went away; the gang starts again whole",
+        f"job digits-1 failed (ExitCode: {made.failed(code=41).status.message}): waited 1.0 s, ran 1m04s, 1 attempt",
+    ]
+
+
+def test_ctrl_c_leaves_the_job_to_its_daemon(attend):
+    pressed = SimpleNamespace(count=1, names=["Ctrl-C"])
+    connection = Connection([])
+    code, said = attend(connection, interrupts=pressed)
+    assert code == 130
+    assert said.startswith("left digits-1, which goes on")
+    assert not [each for each in connection.told if each[0] == "cancel"]
+
+
+def test_without_a_daemon_ctrl_c_cancels_and_again_kills(attend, made):
+    pressed = SimpleNamespace(count=1, names=["Ctrl-C"])
+
+    def again():
+        pressed.count += 1
+        return []
+
+    cancelled = made.line(made.failed(reason="Cancelled"))
+    connection = Connection([], again, end(cancelled), kind="run")
+    code, said = attend(connection, interrupts=pressed)
+    assert code == 130
+    assert [each for each in connection.told if each[0] == "cancel"] == [
+        ("cancel", "digits-1", False),
+        ("cancel", "digits-1", True),
+    ]
+    assert "Ctrl-C: cancelling digits-1; once more kills it at once" in said
+    assert connection.told[0][3]  # the job must not outlive us
+
+
+def test_a_request_whose_answer_was_lost_is_made_again_with_its_key(attend, made):
+    first, second = Connection("lost"), Connection(end(made.line(made.succeeded())))
+    assert attend(first, second)[0] == 0
+    (_, key, again, owned), (_, same, now_again, _) = first.told[0], second.told[0]
+    assert (key, again, now_again, owned) == (same, False, True, False)
+
+
+def test_whoever_controls_next_is_followed_from_where_the_last_one_stopped(attend, made):
+    first = Connection([transition(8, "Running", "Suspended", "by ada")], GONE, kind="run")
+    second = Connection(end(made.line(made.succeeded())))
+    assert attend(first, second)[0] == 0
+    assert second.told[0] == ("follow", "digits-1", 8)
+
+
+# --- what is said -------------------------------------------------------------------------------------
+
+
+def test_the_code_of_a_run_is_that_of_the_first_job_that_did_not_succeed(made):
+    good, bad, killed = made.line(made.succeeded()), made.line(made.failed(code=7)), made.line(made.failed(code=9))
+    assert narrate.result([good]) == narrate.result([]) == 0
+    assert narrate.result([good, bad, killed]) == 7
+    assert narrate.result([made.line(made.failed(code=None, reason="NodeLost"))]) == 1
+    assert narrate.result([made.line(made.failed(reason="Misconfigured"))]) == 3
+    assert narrate.result([made.line(made.failed(reason="Cancelled"))]) == 130
+
+
+def test_the_end_of_one_that_never_ran(made):
+    never = made.line(made.queued(), phase="Failed", reason="Cancelled", finished_at=NOW + 2_000, attempts=0)
+    assert narrate.summary(never, "/logs") == ["job digits-1 failed (Cancelled): waited 2.0 s, never ran, 0 attempts"]
+    assert narrate.summary(made.line(made.succeeded()), "/logs")[1] == "logs: /logs  (windlass logs digits-1)"
+
+
+@pytest.mark.parametrize(
+    ("milliseconds", "text"),
+    [
+        (None, "-"),
+        (-5, "0 ms"),
+        (999, "999 ms"),
+        (1_000, "1.0 s"),
+        (59_949, "59.9 s"),
+        (59_999, "59.9 s"),
+        (60_000, "1m00s"),
+        (3_599_999, "59m59s"),
+        (3_600_000, "1h00m"),
+        (86_400_000 * 5 + 3_600_000 * 3, "5d03h"),
+    ],
+)
+def test_durations(milliseconds, text):
+    assert words.span(milliseconds) == text
+
+
+def test_amounts():
+    assert words.amounts({"cpu": 1_500, "memory": 3 << 29, "gpu": 2, "nic": 0}) == "1500m cpu, 1.5Gi memory, 2 gpu"
+    assert words.amount("memory", 1_023) == "1023"
+    assert words.several(1, "reply", "replies") + words.several(2, "reply", "replies") == "1 reply2 replies"
+    assert words.shortened(["a", "b", "c"], 2) == "a,b and 1 more"
+
+
+# --- the screen ---------------------------------------------------------------------------------------
+
+
+def said_by(rank: int, text: str, stream: str = "out") -> Line:
+    return Line(LogFile("digits-1", 1, rank, stream, Path("x")), NOW, text)
+
+
+def test_ranks_keep_their_streams(capsys):
+    screen = Screen(no_color=False)
+    screen.rank(said_by(0, "größe"), {(1, 0): "n1"})
+    screen.rank(said_by(1, "oh", "err"), {}, "digits-1")
+    screen.bare(said_by(2, "plain"))
+    screen.close()
+    assert capsys.readouterr() == ("[r0 n1] größe\nplain\n", "[digits-1 r1] oh\n")
+
+
+def test_on_a_terminal_how_it_stands_is_one_line_that_goes_away(capsys, monkeypatch):
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    for stream in ("stdout", "stderr"):
+        monkeypatch.setattr(f"sys.{stream}.isatty", lambda: True)
+    screen = Screen(no_color=False)
+    screen.state("waits " * 50)
+    screen.state("waits " * 50)
+    screen.rank(said_by(0, "go"), {(1, 0): "n1"})
+    out, err = capsys.readouterr()
+    assert out == "\x1b[36m[r0 n1]\x1b[0m go\n"
+    assert err.count("waits waits") > 1
+    assert err.endswith("…\r\x1b[K")
+    assert len(err) < 120
+
+
+def test_a_terminal_that_has_gone_ends_nothing(capsys, monkeypatch):
+    def gone(_text: str) -> None:
+        raise OSError(5, "Input/output error")
+
+    screen = Screen(no_color=True)
+    monkeypatch.setattr("sys.stderr.write", gone)
+    screen.say("hello")
+    screen.rank(said_by(0, "still here"), {})
+    assert capsys.readouterr().out == "[r0] still here\n"
+
+
+# --- logs ---------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def printed(daemon, tmp_path, made):
+    """Two attempts of two ranks on record."""
+    paths = StatePaths(tmp_path / "state")
+    for generation in (1, 2):
+        folder = paths.generation_logs("digits-1", generation)
+        folder.mkdir(parents=True)
+        for rank in (0, 1):
+            (folder / f"{rank}.out").write_text(f"größe {generation}\nloss {rank}\nlast")
+            (folder / f"{rank}.err").write_text("warned\n")
+    tasks = [{"generation": 2, "rank": rank, "node": "n1"} for rank in (0, 1)]
+    daemon.says["/v1/jobs/digits"] = daemon.says["/v1/jobs/digits-1"] = made.line(made.running()) | {"tasks": tasks}
+    return daemon
+
+
+@pytest.mark.parametrize(
+    ("options", "out"),
+    [
+        (("--rank", "1"), ["[r1 n1] größe 2", "[r1 n1] loss 1", "[r1 n1] last"]),
+        (("--rank", "0", "--attempt", "1"), ["[r0] größe 1", "[r0] loss 0", "[r0] last"]),
+        (("--attempt", "all", "--bare", "--grep", "^gr"), ["größe 1", "größe 1", "größe 2", "größe 2"]),
+        (("--rank", "0", "--tail", "2", "--stdout", "--bare"), ["loss 0", "last"]),
+        (("--stderr",), []),
+        (("--rank", "7-9"), []),
+        (("--tail", "0"), []),
+    ],
+)
+def test_lines_by_rank_attempt_stream_and_pattern(printed, windlass, options, out):
+    ran = windlass("logs", "digits", *options)
+    assert (ran.code, ran.out.splitlines()) == (0, out)
+
+
+def test_an_attempt_that_left_nothing(printed, windlass):
+    ran = windlass("logs", "digits", "--attempt", "3")
+    assert (ran.code, ran.err) == (2, "windlass: digits-1 has nothing from attempt 3\nthere is: 1, 2\n")
