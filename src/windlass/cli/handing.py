@@ -6,7 +6,6 @@ import os
 import pwd
 import shutil
 import sys
-import uuid
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -57,7 +56,7 @@ def here() -> str:
 
 def facts() -> dict[str, Any]:
     """What goes with a submission: the environment its ranks inherit, and its own key."""
-    return {"environment": _environment(), "key": uuid.uuid4().hex}
+    return {"environment": _environment(), "key": os.urandom(16).hex()}
 
 
 def _environment() -> dict[str, str]:

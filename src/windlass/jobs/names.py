@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 import unicodedata
 from collections.abc import Iterable
@@ -39,6 +38,8 @@ def valid_name(text: str) -> str:
 
 def nearest(word: str, known: Iterable[str]) -> str:
     """The known word that was probably meant, "" if none is near. Case and dashes do not count."""
+    import difflib  # noqa: PLC0415 - only where something was mistyped
+
     plain = {name.lower().replace("-", "_"): name for name in known}
     close = difflib.get_close_matches(word[:64].lower().replace("-", "_"), plain, n=1, cutoff=0.6)
     return plain[close[0]] if close else ""

@@ -64,29 +64,34 @@ def find_or_become(state: Path, wanted: Wanted, say: Callable[[str], None], *, s
 
     `succeeded`: this process has just made room for another one, which is given the time to come up.
     """
-    from windlass.worlds.local import lock, paths, warden_start  # noqa: PLC0415 - a daemon's client needs none of it
-
     began = time.monotonic()
     while True:
         if client := find(state):
             return client
         waited = time.monotonic() - began
-        if succeeded and waited < _GRACE_OF_SUCCESSION:
-            time.sleep(_PAUSE)
-            continue
-        folder = paths.prepare(state)
-        try:
-            held = lock.acquire(folder, "run")
-        except lock.HeldError:
-            if waited > _PATIENCE:
-                raise
-            time.sleep(_PAUSE)
-            continue
-        link = warden_start.start_warden(folder)  # it starts while the rest is loaded
-        numbers.load()
-        from windlass.server.embedded import Embedded  # noqa: PLC0415
+        if not succeeded or waited > _GRACE_OF_SUCCESSION:
+            house = _become(state, wanted, say, insist=waited > _PATIENCE)
+            if house is not None:
+                return house
+        time.sleep(_PAUSE)
 
-        return Embedded(folder.root, wanted, held, link, say)
+
+def _become(state: Path, wanted: Wanted, say: Callable[[str], None], *, insist: bool) -> Embedded | None:
+    """Take the lock and be the controller; None if somebody else has it, whom `insist` makes an error."""
+    from windlass.worlds.local import lock, paths, warden_start  # noqa: PLC0415 - a daemon's client needs none of it
+
+    folder = paths.prepare(state)
+    try:
+        held = lock.acquire(folder, "run")
+    except lock.HeldError:
+        if insist:
+            raise
+        return None
+    link = warden_start.start_warden(folder)  # it starts while the rest is loaded
+    numbers.load()
+    from windlass.server.embedded import Embedded  # noqa: PLC0415
+
+    return Embedded(folder.root, wanted, held, link, say)
 
 
 def differs(connection: Connection, wanted: Wanted) -> str:
