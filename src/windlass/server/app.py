@@ -67,7 +67,7 @@ class _Api:
         return _json(self._service.job(request.path_params["name"]))
 
     async def why(self, request: Request) -> Response:
-        return _json(self._service.why(request.path_params["name"]))
+        return _json(await self._service.why(request.path_params["name"]))
 
     async def act(self, request: Request) -> Response:
         parameters = request.path_params

@@ -98,14 +98,18 @@ class Service:
         told = surroundings(state.job, tasks, self._world.cluster)
         return views.story(state, self._waiting(state, positions), tasks, store.transitions(state.id), told)
 
-    def why(self, name: str) -> Json:
-        """Why it waits, in full; for a job that does not wait, its line and nothing more."""
+    async def why(self, name: str) -> Json:
+        """Why it waits, in full; for a job that does not wait, its line and nothing more.
+
+        Far down a long queue that takes seconds, so it is worked out beside the loop; a snapshot does not change.
+        """
         ids = self.ids(name)
         states = [self._state(job_id) for job_id in ids]
         state = next((state for state in states if state.status.phase is Phase.QUEUED), states[0])
         answer = {"job": views.line(state, self._waiting(state, self._positions())), "now": self._world.now()}
         if state.status.phase is Phase.QUEUED:
-            found = explain(self._controller.snapshot(), state.id, self._world.now())
+            snapshot, now = self._controller.snapshot(), self._world.now()
+            found = await asyncio.to_thread(explain, snapshot, state.id, now)
             answer["explanation"] = msgspec.to_builtins(found)
         return answer
 
