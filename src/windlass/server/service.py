@@ -13,7 +13,6 @@ import windlass
 from windlass.controller import Controller
 from windlass.core.commands import Stop
 from windlass.core.events import Cancel, Event, Resume, Suspend
-from windlass.core.explanation import explain
 from windlass.core.queue import Queue
 from windlass.core.status import HOLDING, TERMINAL, JobState, Phase, Target
 from windlass.server import views
