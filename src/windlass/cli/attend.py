@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,9 @@ from windlass.cli.interrupts import Interrupts
 from windlass.cli.screen import Screen
 from windlass.cli.tail import Tail
 from windlass.jobs.submission import Submission
-from windlass.server.attach import LOST, Connection, find
+from windlass.server.attach import LOST, Connection, find, find_or_become
 from windlass.server.errors import ApiError, Code
+from windlass.server.wanted import Wanted
 from windlass.worlds.local.paths import StatePaths
 
 Json = dict[str, Any]
@@ -24,13 +26,14 @@ _QUICK, _SLOW = 0.02, 0.2
 
 
 class Attendance:
-    """One foreground `run`. `reach` finds or becomes the controller, again when it has gone."""
+    """One foreground `run`. It finds or becomes the controller, and does so again when that has gone."""
 
-    def __init__(self, state: Path, screen: Screen, reach: Callable[..., Connection]) -> None:
+    def __init__(self, state: Path, wanted: Wanted, screen: Screen) -> None:
         self._paths = StatePaths(state)
         self._screen = screen
-        self._reach = reach
-        self.connection: Connection = reach()
+        self._reach = functools.partial(find_or_become, state, wanted, self._hear)
+        self._handed_in = False
+        self.connection: Connection = self._reach()
         self._heeded = 0
         self._after = 0
         self._generation: dict[str, int] = {}
@@ -41,6 +44,7 @@ class Attendance:
     def run(self, handed: Sequence[Submission], interrupts: Interrupts) -> int:
         """Hand jobs in, and follow them to their end. Returns the exit code."""
         names = ",".join(self._hand_in(handed))
+        self._handed_in = True
         while True:
             try:
                 return self._until_end(names, interrupts)
@@ -71,6 +75,11 @@ class Attendance:
                     raise
             again = True
             self._reach_again()
+
+    def _hear(self, trouble: str) -> None:
+        """What a controller in this process complains of. Until the job is in, it is the answer to handing it in."""
+        if self._handed_in:
+            self._screen.say(trouble)
 
     def _reach_again(self) -> None:
         self.connection.close()

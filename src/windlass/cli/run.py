@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 from typing import Annotated
 
 import typer
@@ -16,7 +15,7 @@ from windlass.cli.options import ClusterOption, FileOption, GpusOption, NodesOpt
 from windlass.cli.place import NoColorOption, StateOption, state_folder
 from windlass.cli.screen import Screen
 from windlass.jobs.options import RunOptions
-from windlass.server.attach import daemon_of, differs, find_or_become
+from windlass.server.attach import daemon_of, differs
 from windlass.server.wanted import Wanted
 
 
@@ -45,7 +44,7 @@ def run(
     screen = Screen(no_color=no_color)
     wanted = Wanted(local_nodes, local_gpus, cluster)
     with Interrupts() as interrupts, contextlib.closing(screen):
-        attendance = Attendance(folder, screen, functools.partial(find_or_become, folder, wanted, screen.say))
+        attendance = Attendance(folder, wanted, screen)
         with contextlib.closing(attendance):
             if ignored := differs(attendance.connection, wanted):
                 screen.say(ignored)

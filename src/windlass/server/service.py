@@ -107,6 +107,8 @@ class Service:
         state = next((state for state in states if state.status.phase is Phase.QUEUED), states[0])
         answer = {"job": views.line(state, self._waiting(state, self._positions())), "now": self._world.now()}
         if state.status.phase is Phase.QUEUED:
+            from windlass.core.explanation import explain  # noqa: PLC0415 - a `run` of 200 ms is never asked why
+
             snapshot, now = self._controller.snapshot(), self._world.now()
             found = await asyncio.to_thread(explain, snapshot, state.id, now)
             answer["explanation"] = msgspec.to_builtins(found)
