@@ -14,6 +14,7 @@ from windlass.cli.screen import Screen
 from windlass.core.job import Job, Role
 from windlass.jobs.submission import Submission
 from windlass.server.errors import ApiError, Code
+from windlass.server.wanted import Wanted
 from windlass.worlds.local.logs import Line, LogFile
 from windlass.worlds.local.paths import StatePaths
 
@@ -71,12 +72,13 @@ def end(job: dict) -> list[dict]:
 
 
 @pytest.fixture
-def attend(tmp_path, capsys):
+def attend(tmp_path, capsys, monkeypatch):
     """`attend(connection, …)`: (exit code, what was said), the next connection is reached when one has gone."""
 
     def follow(*connections, interrupts=None):
         reached = iter(connections)
-        attendance = Attendance(tmp_path, Screen(no_color=True), lambda **_how: next(reached))
+        monkeypatch.setattr("windlass.cli.attend.find_or_become", lambda *_words, **_more: next(reached))
+        attendance = Attendance(tmp_path, Wanted(), Screen(no_color=True))
         with closing(attendance):
             code = attendance.run(HANDED, interrupts or SimpleNamespace(count=0, names=[]))
         return code, capsys.readouterr().err
