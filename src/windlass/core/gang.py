@@ -13,7 +13,7 @@ Shape: TypeAlias = tuple[object, ...]
 """Everything the feasibility of a gang depends on, hashable: gangs of equal shape get equal answers."""
 
 LineKey: TypeAlias = tuple[object, ...]
-Turn: TypeAlias = tuple[int, int, int, str]
+Turn: TypeAlias = tuple[int, int, int, str, int, str]
 
 
 MAX_MEMBERS = 100_000
@@ -98,8 +98,11 @@ def total_of(demands: tuple[Demand, ...]) -> dict[str, int]:
 
 
 def turn_of(gang: Pending) -> Turn:
-    """Sorts gangs: priority first, then age, then the order of submission."""
-    return -gang.priority, gang.since, gang.number, gang.id
+    """Sorts gangs: priority first, then age, then the order of submission, then an array's index.
+
+    The members of an array share a number, and of their ids (sweep-7_2, sweep-7_10) the shorter has the lower index.
+    """
+    return -gang.priority, gang.since, gang.number, gang.array_id or gang.id, len(gang.id), gang.id
 
 
 def line_of(gang: Pending) -> LineKey:

@@ -1,6 +1,8 @@
+from dataclasses import replace
+
 from gangs import demand, waiting
 
-from windlass.core.gang import Line
+from windlass.core.gang import Line, turn_of
 from windlass.core.ordering import Contest, Order
 
 LINES = (
@@ -17,6 +19,11 @@ def test_priority_then_age_then_number():
 def test_age_outranks_the_number():
     older = Line((waiting(9, demand(1), since=0),))
     assert [gang.number for gang in Contest([*LINES, older])] == [5, 9, 1, 2, 3, 4]
+
+
+def test_an_arrays_members_go_by_their_indexes():
+    members = [replace(waiting(7, demand(1)), id=f"sweep-7_{index}", array_id="sweep-7") for index in (0, 2, 10)]
+    assert [gang.id for gang in sorted(reversed(members), key=turn_of)] == ["sweep-7_0", "sweep-7_2", "sweep-7_10"]
 
 
 def test_a_dropped_line_yields_no_more():
