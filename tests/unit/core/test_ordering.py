@@ -22,8 +22,8 @@ def test_age_outranks_the_number():
 
 
 def test_an_arrays_members_go_by_their_indexes():
-    members = [replace(waiting(7, demand(1)), id=f"sweep-7_{index}", array_id="sweep-7") for index in (0, 2, 10)]
-    assert [gang.id for gang in sorted(reversed(members), key=turn_of)] == ["sweep-7_0", "sweep-7_2", "sweep-7_10"]
+    members = [replace(waiting(7, demand(1)), id=f"sweep-7_{index}", array_id="sweep-7") for index in (10, 0, 2)]
+    assert [gang.id for gang in sorted(members, key=turn_of)] == ["sweep-7_0", "sweep-7_2", "sweep-7_10"]
 
 
 def test_a_dropped_line_yields_no_more():
