@@ -7,7 +7,7 @@ import signal
 import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
-from typing import Any
+from typing import Any, TextIO
 
 os.environ.setdefault("TYPER_USE_RICH", "0")  # read when typer is imported: help and errors are plain text
 
@@ -17,6 +17,7 @@ from typer.core import TyperGroup
 from windlass.cli.exit_codes import ExitCode
 from windlass.cli.verbs import FAMILIES
 
+_READER_LEFT = 128 + signal.SIGPIPE
 _OPTIONS_ARE_OURS = {"help_option_names": ["-h", "--help"]}
 
 
@@ -70,14 +71,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _get_ready_to_complete()
     try:
         code = _root().main(args=arguments, prog_name="windlass", standalone_mode=False)
-        sys.stdout.flush()
     except BrokenPipeError:
-        return _reader_left()
+        code = _READER_LEFT
     except KeyboardInterrupt:
-        return ExitCode.CANCELLED
+        code = ExitCode.CANCELLED
     except Exception as trouble:  # noqa: BLE001 - the last net: no traceback reaches a person
-        return _tell(trouble)
-    return code if isinstance(code, int) else ExitCode.OK
+        code = _tell(trouble)
+    return _flushed(code if isinstance(code, int) else ExitCode.OK)
 
 
 def _get_ready_to_complete() -> None:
@@ -87,10 +87,24 @@ def _get_ready_to_complete() -> None:
     completion_init()
 
 
-def _reader_left() -> int:
-    """`windlass queue | head -1`: nobody reads on, which is no error; Python must not flush into it at exit."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return 128 + signal.SIGPIPE
+def _flushed(code: int) -> int:
+    """Write out what is left; where nobody reads on, see to it that Python does not try again at its exit.
+
+    `windlass queue | head -1` is no error, and a run whose terminal has gone keeps the code it has.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except BrokenPipeError:
+            code = _READER_LEFT
+            _send_to_nobody(stream)
+        except OSError:
+            _send_to_nobody(stream)
+    return code
+
+
+def _send_to_nobody(stream: TextIO) -> None:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _tell(trouble: Exception) -> int:
