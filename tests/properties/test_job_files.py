@@ -80,7 +80,7 @@ jobs = st.builds(
     restart=policies,
     suspend=st.booleans(),
     after=st.lists(dependencies, max_size=3, unique=True).map(tuple),
-    workdir=st.sampled_from(["/", "/work/a b", "/wörk/ü"]),
+    workdir=st.sampled_from(["/", "/srv/a b", "/wörk/ü"]),
     user=st.just("ada"),
     labels=mappings(labels),
 )

@@ -280,7 +280,7 @@ JOB: Table = (
         "Where the command runs. In a file: relative to the file's folder.",
         kinds.PATH,
         default="the file's folder; on the command line the current one",
-        example="/work/project",
+        example="/srv/project",
         flags=("--workdir",),
         also=("cwd", "chdir", "working_dir", "workingDir"),
     ),

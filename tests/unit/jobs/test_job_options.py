@@ -16,7 +16,7 @@ def job(*command, **options):
 
 
 def submitted(*command, **options):
-    return from_options(RunOptions(**options), command or ("python", "train.py"), cwd="/work", user="ada")
+    return from_options(RunOptions(**options), command or ("python", "train.py"), cwd="/srv", user="ada")
 
 
 def refused(*command, **options):
@@ -48,7 +48,7 @@ def test_nothing_is_reserved_for_zero_cores():
 def test_what_is_not_said_is_filled_in():
     asked = job()
     assert (asked.name, asked.queue, asked.priority, asked.walltime) == ("train", "default", 0, None)
-    assert (asked.workdir, asked.user, asked.launcher, asked.suspend) == ("/work", "ada", Launcher.PLAIN, False)
+    assert (asked.workdir, asked.user, asked.launcher, asked.suspend) == ("/srv", "ada", Launcher.PLAIN, False)
 
 
 def test_every_option_arrives():
@@ -70,7 +70,7 @@ def test_every_option_arrives():
     )
     assert (asked.array, asked.array_limit) == ((0, 2, 4, 6), 2)
     big = asked.job
-    assert (big.name, big.queue, big.priority, big.suspend, big.workdir) == ("big", "research", -3, True, "/work/sub")
+    assert (big.name, big.queue, big.priority, big.suspend, big.workdir) == ("big", "research", -3, True, "/srv/sub")
     assert (big.walltime, big.deadline, big.ttl, big.grace) == (5_400_000, 172_800_000, 0, 500)
     assert big.restart.user_limit == 3
     assert big.roles[0].env == {"A": "1", "B": "x=y", "C": ""}
