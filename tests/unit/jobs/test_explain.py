@@ -80,5 +80,5 @@ def test_the_reference_is_the_tables(request):
 
 
 def test_render_fills_in_every_default():
-    (submission,) = loads("command: python train.py\nworkdir: /work\ngpus: 2\n")
+    (submission,) = loads("command: python train.py\nworkdir: /srv\ngpus: 2\n")
     assert render(submission) == (Path(__file__).parent / "rendered.yaml").read_text(encoding="utf-8")

@@ -26,11 +26,11 @@ def error_of(text):
 
 
 def test_a_file_says_the_same_as_the_command_line():
-    job = the_job("nodes: 2\ngpus: 4\nmem: 16Gi\ncommand: python train.py --lr 0.1\nworkdir: /work\n")
+    job = the_job("nodes: 2\ngpus: 4\nmem: 16Gi\ncommand: python train.py --lr 0.1\nworkdir: /srv\n")
     (role,) = job.roles
     assert (role.replicas, role.procs, role.resources) == (2, 4, {"gpu": 4, "memory": 16 * 2**30})
     assert role.command == ("python", "train.py", "--lr", "0.1")
-    assert (job.name, job.workdir) == ("train", "/work")
+    assert (job.name, job.workdir) == ("train", "/srv")
 
 
 def test_roles_take_what_they_do_not_say_from_the_job():
@@ -225,19 +225,19 @@ def test_a_pipe_is_a_file_in_the_current_folder(tmp_path):
     reading, writing = os.pipe()
     os.write(writing, b"command: x")
     os.close(writing)
-    assert load(f"/dev/fd/{reading}", cwd="/work")[0].job.workdir == "/work"
+    assert load(f"/dev/fd/{reading}", cwd="/srv")[0].job.workdir == "/srv"
     os.close(reading)
 
 
 def test_standard_input_is_a_file_in_the_current_folder(monkeypatch):
     monkeypatch.setattr(text_module.sys, "stdin", SimpleNamespace(buffer=io.BytesIO(b"command: x\nnodes: 0")))
     with pytest.raises(JobError, match="<stdin>:2:8: nodes expects"):
-        load("-", cwd="/work")
+        load("-", cwd="/srv")
     monkeypatch.setattr(text_module.sys, "stdin", SimpleNamespace(buffer=io.BytesIO(b"command: x")))
-    assert load("-", cwd="/work")[0].job.workdir == "/work"
+    assert load("-", cwd="/srv")[0].job.workdir == "/srv"
     monkeypatch.setattr(text_module.sys, "stdin", None)
     with pytest.raises(JobError, match="<stdin>: the file holds no job"):
-        load("-", cwd="/work")
+        load("-", cwd="/srv")
 
 
 def test_options_win_over_the_file(tmp_path):
