@@ -23,6 +23,11 @@ BATCH = 64
 def main() -> None:
     args = arguments()
     device = join_the_world()
+    learn(args, device)
+    dist.destroy_process_group()  # last: a model that outlives its group may hang or abort at the interpreter's end
+
+
+def learn(args: argparse.Namespace, device: torch.device) -> None:
     train, test = digits()
     torch.manual_seed(args.seed)
     model = DistributedDataParallel(cnn().to(device))
@@ -37,7 +42,6 @@ def main() -> None:
         say(f"epoch {epoch + 1}/{args.epochs}  step {(epoch + 1) * len(batches)}  loss {loss:.4f}")
         save_checkpoint(args.checkpoint_dir, epoch + 1, model, optimizer)
     say(f"test accuracy {accuracy(model, test, device):.4f}")
-    dist.destroy_process_group()
 
 
 def arguments() -> argparse.Namespace:

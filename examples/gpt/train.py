@@ -24,6 +24,12 @@ LEARNING_RATE = 2e-3
 def main() -> None:
     args = arguments()
     device = join_the_world()
+    learn(args, device)
+    dist.barrier()  # rank 0 is still writing its sample
+    dist.destroy_process_group()  # last: a model that outlives its group may hang or abort at the interpreter's end
+
+
+def learn(args: argparse.Namespace, device: torch.device) -> None:
     train, held_out = standard_library()
     torch.manual_seed(args.seed)
     gpt = GPT(width=128, layers=6, heads=4).to(device)
@@ -43,8 +49,6 @@ def main() -> None:
             save_checkpoint(args.checkpoint_dir, done, model, optimizer)
     if dist.get_rank() == 0:
         print("sample:", gpt.sample("def ", 200, device), sep="\n", flush=True)
-    dist.barrier()
-    dist.destroy_process_group()
 
 
 def arguments() -> argparse.Namespace:
