@@ -33,6 +33,7 @@ class Attendance:
         self._screen = screen
         self._reach = functools.partial(find_or_become, state, wanted, self._hear)
         self._handed_in = False
+        self._told_of_reader = False
         self.connection: Connection = self._reach()
         self._heeded = 0
         self._after = 0
@@ -97,6 +98,9 @@ class Attendance:
                 pause = _QUICK if self._show_lines() or events else min(pause * 1.5, _SLOW)
                 if any(event["type"] == "all ended" for event in events):
                     return self._finish()
+                if self._screen.reader_left and not self._told_of_reader:
+                    self._told_of_reader = True
+                    interrupts.note("the end of its reader")
                 if interrupts.count > self._heeded and self._heed(names, interrupts):
                     return self._detach(names)
         finally:

@@ -24,6 +24,12 @@ class Interrupts:
         for number, handler in self._before.items():
             signal.signal(number, handler)
 
-    def _came(self, number: int, _frame: object) -> None:
+    def note(self, name: str) -> None:
+        """Something else that ends a foreground job."""
         self.count += 1
-        self.names.append("Ctrl-C" if number == signal.SIGINT else signal.Signals(number).name)
+        self.names.append(name)
+
+    def _came(self, number: int, _frame: object) -> None:
+        name = "Ctrl-C" if number == signal.SIGINT else signal.Signals(number).name
+        if number != signal.SIGHUP or name not in self.names:  # kernel and shell both tell of a closed terminal
+            self.note(name)

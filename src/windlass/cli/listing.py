@@ -127,7 +127,7 @@ def queue(
     asked = source(state_folder(state))
     filters = {"all": every or "", "phase": phase, "name": name, "user": user, "queue": in_queue, "limit": limit}
     look = functools.partial(asked.jobs, **filters)
-    listed(_QUEUE, look, output, again=watch, paint=paints(no_color=no_color))
+    listed(_QUEUE, look, output, again=watch, paint=paints(no_color=no_color), limit=limit)
     return ExitCode.OK
 
 
@@ -157,5 +157,5 @@ def history(
     ago = int(time.time() * 1000) - duration("--since", since) if since else 0
     asked = source(state_folder(state))
     look = functools.partial(asked.history, name=name, user=user, since=ago, limit=limit)
-    listed(_HISTORY, look, output, again=watch, paint=paints(no_color=no_color))
+    listed(_HISTORY, look, output, again=watch, paint=paints(no_color=no_color), limit=limit)
     return ExitCode.OK

@@ -54,11 +54,13 @@ def logs(
     shown = _Shown(screen, folder, several=len(stories) > 1, bare=bare)
     tails = [wanted.tail(each["id"]) for each in stories]
     past = (line for each in tails for line in (each.poll() if follow else each.finish()) if passes(line))
-    shown.lines(past if tail is None else deque(past, tail))
+    came = shown.lines(past if tail is None else deque(past, tail))
     if follow:
         _follow(
             Endings(folder, [each["id"] for each in stories]), tails, lambda lines: shown.lines(filter(passes, lines))
         )
+    elif not came and tail != 0:
+        screen.say(f"{job} has printed nothing{' like that' if wanted.narrow or grep else ' yet'}")
     screen.close()
     return ExitCode.OK
 
@@ -75,6 +77,7 @@ class _Wanted:
         self._since = int(time.time() * 1000) - duration("--since", since) if since else None
         self._streams = [s for s, asked in zip(STREAMS, (stdout, stderr), strict=True) if asked] or list(STREAMS)
         self._follow = follow
+        self.narrow = bool(rank or since or stdout or stderr)
 
     def tail(self, job_id: str) -> Tail:
         """A job's lines: of the attempt asked for, of all, or of the latest (and, followed, of those to come)."""
@@ -119,8 +122,14 @@ class _Shown:
             else:
                 job_id = line.file.job_id
                 self._screen.rank(line, self._nodes_of(job_id, line.file.generation), job_id if self._several else "")
+            self._go_on_if_read()
         self._screen.flush()
+        self._go_on_if_read()
         return came
+
+    def _go_on_if_read(self) -> None:
+        if self._screen.reader_left:
+            raise BrokenPipeError
 
     def _nodes_of(self, job_id: str, generation: int) -> dict[tuple[int, int], str]:
         key = (job_id, generation)

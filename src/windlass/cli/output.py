@@ -88,9 +88,23 @@ def paged(look: Callable[[], Any], tell: Callable[[Any], None], *, again: bool) 
         time.sleep(_SECONDS_BETWEEN_LOOKS)
 
 
-def listed(listing: Listing, look: Callable[[], Sequence[Row]], how: Format, *, again: bool, paint: bool) -> None:
-    """What every listing verb does."""
-    paged(look, lambda rows: show(listing, rows, how, paint=paint), again=again)
+def listed(
+    listing: Listing,
+    look: Callable[[], Sequence[Row]],
+    how: Format,
+    *,
+    again: bool,
+    paint: bool,
+    limit: int = sys.maxsize,
+) -> None:
+    """What every listing verb does. At `limit` rows a table says that there may be more."""
+
+    def tell(rows: Sequence[Row]) -> None:
+        show(listing, rows, how, paint=paint)
+        if len(rows) >= limit and how in (Format.TABLE, Format.WIDE):
+            print(f"these are the first {limit}; --limit shows more", file=sys.stderr)
+
+    paged(look, tell, again=again)
 
 
 def as_json(value: object) -> str:

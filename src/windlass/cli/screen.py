@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TextIO
 
 from windlass.worlds.local.logs import Line
@@ -16,7 +16,10 @@ _CLEAR_LINE = "\r\x1b[K"
 
 
 class Screen:
-    """Ranks' stdout goes to stdout, everything else to stderr. A terminal that has gone away is no error."""
+    """Ranks' stdout goes to stdout, everything else to stderr. A terminal that has gone away is no error.
+
+    `reader_left` turns true when a pipe has no reader any more; what would go there is dropped from then on.
+    """
 
     def __init__(self, *, no_color: bool) -> None:
         minds = no_color or bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"
@@ -24,6 +27,12 @@ class Screen:
         self._in_place = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
         self._standing = ""
         self._last = ""
+        self._unread: set[TextIO] = set()
+
+    @property
+    def reader_left(self) -> bool:
+        """Nobody reads what ranks print, or what is said of them."""
+        return bool(self._unread)
 
     def say(self, text: str) -> None:
         """A line of Windlass's own."""
@@ -61,13 +70,11 @@ class Screen:
         """Leave nothing half written."""
         self._clear()
         for stream in (sys.stdout, sys.stderr):
-            with contextlib.suppress(OSError):
-                stream.flush()
+            self._flush(stream)
 
     def flush(self) -> None:
         """Let stdout be seen now."""
-        with contextlib.suppress(OSError):
-            sys.stdout.flush()
+        self._flush(sys.stdout)
 
     def _clear(self) -> None:
         if self._standing:
@@ -75,12 +82,24 @@ class Screen:
             self._standing = ""
 
     def _write(self, stream: TextIO, text: str) -> None:
-        try:
+        if stream in self._unread:
+            return
+        with self._unless_gone(stream):
             stream.write(text)
             if stream is sys.stderr:
                 stream.flush()
+
+    def _flush(self, stream: TextIO) -> None:
+        if stream not in self._unread:
+            with self._unless_gone(stream):
+                stream.flush()
+
+    @contextlib.contextmanager
+    def _unless_gone(self, stream: TextIO) -> Iterator[None]:
+        try:
+            yield
         except BrokenPipeError:
-            raise
+            self._unread.add(stream)
         except OSError:  # EIO: the terminal has gone
             return
 
