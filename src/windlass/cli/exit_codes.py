@@ -32,7 +32,7 @@ MEANING = MappingProxyType(
         "job, `run` and `alloc` exit with that code, and with 128 + the number of the signal that killed it.",
         ExitCode.USAGE: "The command line, the job file or the cluster file is wrong; the message says where.",
         ExitCode.REFUSED: "The job could never run here; the message names the largest gang that would fit.",
-        ExitCode.NO_SUCH_JOB: "No job goes by this name or id, or several do.",
+        ExitCode.NO_SUCH_JOB: "No job goes by this name or id.",
         ExitCode.WRONG_STATE: "The job is not in a state in which this can be done.",
         ExitCode.NO_DAEMON: "No daemon runs, or it went away before it answered.",
         ExitCode.SOFTWARE: "An error of Windlass itself; the message says where its details were written.",
@@ -49,13 +49,11 @@ OF_ERROR = MappingProxyType(
         Code.BAD_REQUEST: ExitCode.USAGE,
         Code.NOT_ALLOWED: ExitCode.NOT_ALLOWED,
         Code.NO_SUCH_JOB: ExitCode.NO_SUCH_JOB,
-        Code.AMBIGUOUS: ExitCode.NO_SUCH_JOB,
         Code.WRONG_STATE: ExitCode.WRONG_STATE,
         Code.REFUSED: ExitCode.REFUSED,
         Code.DISK: ExitCode.STATE_UNUSABLE,
         Code.NO_DAEMON: ExitCode.NO_DAEMON,
         Code.GONE: ExitCode.NO_DAEMON,
-        Code.BUSY: ExitCode.BUSY,
         Code.INTERNAL: ExitCode.SOFTWARE,
     }
 )

@@ -14,8 +14,6 @@ class Code(StrEnum):
     BAD_REQUEST = "bad_request"
     NOT_ALLOWED = "not_allowed"
     NO_SUCH_JOB = "no_such_job"
-    AMBIGUOUS = "ambiguous"
-    """A name that several jobs have; the fix names their ids."""
     WRONG_STATE = "wrong_state"
     """The job is not in a state in which this can be done."""
     REFUSED = "refused"
@@ -26,8 +24,6 @@ class Code(StrEnum):
     """Nobody listens on the socket."""
     GONE = "gone"
     """Whoever listened has gone while it was asked: it is not known whether it did what was asked."""
-    BUSY = "busy"
-    """Somebody else controls the state folder."""
     INTERNAL = "internal"
 
 
@@ -35,10 +31,8 @@ HTTP_STATUS: Mapping[Code, int] = {
     Code.BAD_REQUEST: 400,
     Code.NOT_ALLOWED: 403,
     Code.NO_SUCH_JOB: 404,
-    Code.AMBIGUOUS: 409,
     Code.WRONG_STATE: 409,
     Code.REFUSED: 422,
-    Code.BUSY: 409,
     Code.INTERNAL: 500,
     Code.NO_DAEMON: 503,
     Code.GONE: 503,
