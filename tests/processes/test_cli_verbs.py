@@ -268,6 +268,18 @@ def test_a_command_whose_nodes_are_taken_is_told(up: Path):
         assert screen.wait() == 3
 
 
+def test_an_allocation_outlives_the_controller_it_was_made_by(state: Path, tmp_path: Path):
+    go = tmp_path / "go"
+    held = start(state, "alloc", "--", "sh", "-c", f"until test -e {go}; do sleep 0.02; done; exit 4")
+    until(state, "it['holding'] == 1", "status")
+    with daemon(state):
+        assert facts(state, "status", "alloc")["phase"] == "Running"
+        go.touch()
+        said, _ = held.communicate(timeout=30)
+        assert held.returncode == 4, said
+        assert (phase(state, "alloc", "Succeeded")["attempts"], said.count("gone")) == (1, 0)
+
+
 # --- the shell ------------------------------------------------------------------------------------------------
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import os
 import signal
 import subprocess
@@ -24,7 +23,7 @@ from windlass.cli.place import NoColorOption, StateOption, state_folder
 from windlass.cli.screen import Screen
 from windlass.jobs.options import RunOptions, from_options
 from windlass.jobs.submission import Submission
-from windlass.server.attach import LOST, Connection, differs, find_or_become
+from windlass.server.attach import LOST, Connection, differs, find, find_or_become
 from windlass.server.errors import ApiError
 from windlass.server.wanted import Wanted
 
@@ -60,22 +59,12 @@ def alloc(
     described = replace(options, name=options.name or "alloc", procs=options.procs or 1)
     held = _unforgiving(from_options(described, _HOLDER, cwd=here(), user=user()))
     wanted = Wanted(local_nodes, local_gpus, cluster)
-    connection = find_or_become(folder, wanted, screen.say)
-    with Interrupts() as interrupts, contextlib.closing(screen), contextlib.closing(connection):
-        if ignored := differs(connection, wanted):
-            screen.say(ignored)
-        job_id = connection.submit([held], **facts(), owner=myself())[0]
-        story = _wait_for_nodes(connection, job_id, screen, interrupts)
-        if story["phase"] != "Running":
-            screen.say(narrate.summary(story, "")[0])
-            return narrate.result([story])
-        nodes = [task["node"] for task in story["tasks"]]
-        screen.say(
-            f"{narrate.admitted(job_id, 1, story['admitted_at'] - story['created_at'], nodes)}; exit gives them back"
-        )
-        code = _run(command, _environment(story), functools.partial(_has_ended, connection, job_id), screen)
-        _give_back(connection, job_id)
-        return code
+    with Interrupts() as interrupts, contextlib.closing(screen):
+        connection = find_or_become(folder, wanted, screen.say)
+        with contextlib.closing(_Allocation(folder, connection, screen, interrupts)) as allocation:
+            if ignored := differs(connection, wanted):
+                screen.say(ignored)
+            return allocation.run(held, command)
 
 
 def _unforgiving(held: Submission) -> Submission:
@@ -84,21 +73,137 @@ def _unforgiving(held: Submission) -> Submission:
     return replace(held, job=replace(held.job, restart=restart))
 
 
-def _wait_for_nodes(connection: Connection, job_id: str, screen: Screen, interrupts: Interrupts) -> Json:
-    """Until it runs, or never will. Ctrl-C gives up."""
-    stream = connection.follow(job_id)
-    try:
+class _Allocation:
+    """Nodes that are held for a command of this process, whoever controls them meanwhile."""
+
+    def __init__(self, state: Path, connection: Connection, screen: Screen, interrupts: Interrupts) -> None:
+        self._state = state
+        self._connection = connection
+        self._screen = screen
+        self._interrupts = interrupts
+        self._job_id = ""
+        self._stream: Any = None
+
+    def run(self, held: Submission, command: Sequence[str]) -> int:
+        """Get the nodes, run the command, give them back. Returns the command's exit code."""
+        self._job_id = self._connection.submit([held], **facts(), owner=myself())[0]
+        self._stream = self._connection.follow(self._job_id)
+        story = self._wait_for_nodes()
+        if story["phase"] != "Running":
+            self._screen.say(narrate.summary(story, "")[0])
+            return narrate.result([story])
+        nodes = [task["node"] for task in story["tasks"]]
+        waited = story["admitted_at"] - story["created_at"]
+        self._screen.say(f"{narrate.admitted(self._job_id, 1, waited, nodes)}; exit gives them back")
+        code = self._run_here(command, _environment(story))
+        with contextlib.suppress(ApiError):  # whoever controls by now gives the nodes back without us
+            self._give_back()
+        return code
+
+    def close(self) -> None:
+        """Leave the controller, or leave as the controller."""
+        if self._stream is not None:
+            self._stream.close()
+        self._connection.close()
+
+    def _wait_for_nodes(self) -> Json:
+        """Until it runs, or never will. Ctrl-C gives up."""
+        heeded = 0
         while True:
-            for event in stream.poll(_LOOK):
+            for event in self._events(_LOOK):
                 if event["type"] == "verdict":
-                    screen.state(narrate.waiting(event["job"]))
+                    self._screen.state(narrate.waiting(event["job"]))
                 elif event["type"] == "all ended" or event.get("after") == "Running":
-                    return connection.job(job_id)
-            if interrupts.count:
-                interrupts.count = 0
-                connection.act("cancel", job_id, by=interrupts.names[-1])
-    finally:
-        stream.close()
+                    return self._story()
+            if self._interrupts.count > heeded:
+                heeded = self._interrupts.count
+                self._connection.act("cancel", self._job_id, by=self._interrupts.names[-1])
+
+    def _run_here(self, command: Sequence[str], environment: Mapping[str, str]) -> int:
+        """The command in the foreground; Ctrl-C is its own."""
+        try:
+            child = subprocess.Popen(command, env=dict(environment))
+        except OSError as error:
+            self._screen.say(f"windlass: cannot run {command[0]}: {error.strerror}")
+            return ExitCode.FAILED
+        try:
+            return self._mind(child)
+        except BaseException:
+            child.send_signal(signal.SIGHUP)
+            raise
+
+    def _mind(self, child: subprocess.Popen[bytes]) -> int:
+        """Until the command ends: pass signals on. If its nodes are lost it is told by SIGHUP, then killed."""
+        passed_on = len(self._interrupts.names)
+        told = None
+        while (code := _wait(child)) is None:
+            for name in self._interrupts.names[passed_on:]:
+                passed_on += 1
+                if name != "Ctrl-C":
+                    child.send_signal(signal.Signals[name])
+            if told is None and (end := self._end()):
+                self._screen.say(f"the nodes are gone: {end['reason']}: {end['message']}")
+                child.send_signal(signal.SIGHUP)
+                told = time.monotonic()
+            elif told is not None and time.monotonic() > told + _PATIENCE:
+                child.kill()
+        return code if code >= 0 else 128 - code
+
+    def _give_back(self) -> None:
+        """Let the holders end well, by force if they do not, and wait for that."""
+        for task in self._story()["tasks"]:
+            if task["pid"] and task["code"] is None and task["signal"] is None:
+                _end_well(task["pid"])
+        if not self._ends_within(_PATIENCE):
+            self._connection.act("cancel", self._job_id, by="windlass alloc", now=True)
+            self._ends_within(_PATIENCE)
+
+    def _ends_within(self, seconds: float) -> bool:
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            if self._end(_LOOK):
+                return True
+        return False
+
+    def _end(self, timeout: float = 0) -> Json | None:
+        """The job, if it has ended."""
+        ends = [event["job"] for event in self._events(timeout) if event["type"] == "end"]
+        return ends[0] if ends else None
+
+    def _story(self) -> Json:
+        """The job, told by whoever controls now, or in a moment."""
+        until = time.monotonic() + _PATIENCE
+        while True:
+            try:
+                return self._connection.job(self._job_id)
+            except ApiError as error:
+                if error.code not in LOST or time.monotonic() > until:
+                    raise
+            self._ask_successor()
+
+    def _events(self, timeout: float) -> list[Json]:
+        """What happens to the job; nothing does while nobody controls."""
+        try:
+            return list(self._stream.poll(timeout))
+        except ApiError as error:
+            if error.code not in LOST:
+                raise
+        self._ask_successor()
+        return []
+
+    def _ask_successor(self) -> None:
+        """Go on with whoever controls now; if nobody does yet, wait a little."""
+        if successor := find(self._state):
+            try:
+                stream = successor.follow(self._job_id)
+            except ApiError as error:
+                if error.code not in LOST:
+                    raise
+            else:
+                self.close()
+                self._connection, self._stream = successor, stream
+                return
+        time.sleep(_LOOK)
 
 
 def _environment(story: Json) -> dict[str, str]:
@@ -113,60 +218,10 @@ def _environment(story: Json) -> dict[str, str]:
     return {**os.environ, **{name: value for name, _, value in pairs if name not in ("PWD", "SHLVL", "_")}}
 
 
-def _run(command: Sequence[str], environment: Mapping[str, str], lost: Any, screen: Screen) -> int:
-    """The command in the foreground, Ctrl-C is its own. If the nodes are lost it is told by SIGHUP, then killed."""
-    try:
-        child = subprocess.Popen(command, env=dict(environment))
-    except OSError as error:
-        screen.say(f"windlass: cannot run {command[0]}: {error.strerror}")
-        return ExitCode.FAILED
-    told = None
-    while (code := _wait(child)) is None:
-        if told is None and (end := lost()):
-            screen.say(f"the nodes are gone: {end['reason']}: {end['message']}")
-            child.send_signal(signal.SIGHUP)
-            told = time.monotonic()
-        elif told is not None and time.monotonic() > told + _PATIENCE:
-            child.kill()
-    return code if code >= 0 else 128 - code
-
-
 def _wait(child: subprocess.Popen[bytes]) -> int | None:
     with contextlib.suppress(subprocess.TimeoutExpired):
         return child.wait(_LOOK)
     return None
-
-
-def _has_ended(connection: Connection, job_id: str) -> Json | None:
-    """The job, if it has ended. A daemon that is away for a while ends nothing."""
-    try:
-        story = connection.job(job_id)
-    except ApiError as error:
-        if error.code in LOST:
-            return None
-        raise
-    return story if story["phase"] in ("Succeeded", "Failed") else None
-
-
-def _give_back(connection: Connection, job_id: str) -> None:
-    """Let the holders end well, by force if they do not, and wait for that."""
-    with contextlib.suppress(ApiError):  # whoever controls by now gives the nodes back without us
-        story = connection.job(job_id)
-        for task in story["tasks"]:
-            if task["pid"] and task["code"] is None and task["signal"] is None:
-                _end_well(task["pid"])
-        if not _ends_within(connection, job_id, _PATIENCE):
-            connection.act("cancel", job_id, by="windlass alloc", now=True)
-            _ends_within(connection, job_id, _PATIENCE)
-
-
-def _ends_within(connection: Connection, job_id: str, seconds: float) -> bool:
-    until = time.monotonic() + seconds
-    with contextlib.closing(connection.follow(job_id)) as stream:
-        while time.monotonic() < until:
-            if any(event["type"] == "all ended" for event in stream.poll(_LOOK)):
-                return True
-    return False
 
 
 def _end_well(pid: int) -> None:

@@ -27,8 +27,9 @@ def user() -> str:
 
 def submissions(options: RunOptions, words: Sequence[str], file: str | None) -> list[Submission]:
     """The jobs of a command line: a file's (`-f`, or named by its first word), or one from a command."""
-    if file is None and words and words[0].endswith(_JOB_FILES):
+    if file is None and words and (words[0].endswith(_JOB_FILES) or words[0] == "-"):
         file, words = words[0], words[1:]
+    _refuse_folder(words)
     command = runnable(words)
     if file is not None:
         from windlass.jobs.job_file import load  # noqa: PLC0415 - loads the YAML parser
@@ -37,6 +38,14 @@ def submissions(options: RunOptions, words: Sequence[str], file: str | None) -> 
     if not command:
         raise UsageError("nothing to run\nwrite a command (windlass run -N 2 -- python train.py) or a file (job.yaml)")
     return [from_options(options, command, cwd=here(), user=user())]
+
+
+def _refuse_folder(words: Sequence[str]) -> None:
+    folder = Path(words[0]) if words else None
+    if folder is not None and "/" in words[0] and folder.is_dir():
+        inside = folder / "job.yaml"
+        hint = f"did you mean {inside}?" if inside.is_file() else "write a command or a file (job.yaml)"
+        raise UsageError(f"{folder} is a folder\n{hint}")
 
 
 def runnable(words: Sequence[str]) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ import asyncio
 import queue
 import threading
 from collections.abc import Callable, Coroutine, Sequence
-from concurrent.futures import Future
+from concurrent.futures import CancelledError, Future
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -77,7 +77,14 @@ class Embedded:
         self._house.leave(self._house.world.living())
 
     def _ask(self, question: Coroutine[Any, Any, Answer]) -> Answer:
-        return asyncio.run_coroutine_threadsafe(question, self._running()).result()
+        """Raises ApiError GONE if the controller has left."""
+        try:
+            return asyncio.run_coroutine_threadsafe(question, self._running()).result()
+        except CancelledError:
+            raise _left() from None
+        except RuntimeError:  # its loop is closed
+            question.close()
+            raise _left() from None
 
     def _running(self) -> asyncio.AbstractEventLoop:
         assert self._loop is not None  # noqa: S101 - set before `_ready` is
@@ -131,7 +138,7 @@ class _Events:
 
     def _at_end(self, events: list[Json]) -> list[Json]:
         if not events:
-            raise ApiError(Code.GONE, "the controller has left")
+            raise _left()
         self._came.put(_END)
         return events
 
@@ -141,6 +148,10 @@ class _Events:
                 self._came.put(event)
         finally:
             self._came.put(_END)
+
+
+def _left() -> ApiError:
+    return ApiError(Code.GONE, "the controller has left")
 
 
 async def _value(question: Callable[[], Answer]) -> Answer:

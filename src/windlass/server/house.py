@@ -63,6 +63,7 @@ class House:
                     await task
             self._note_verdicts()
         finally:
+            listener.close()  # whoever rang and was not heard must not wait for an answer
             # 3. the folder is free for the next one
             self._ends_warden = self._ends_warden or not self.world.living()
             self.world.close(end=self._ends_warden)
