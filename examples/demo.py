@@ -172,7 +172,7 @@ def output_of(command: str) -> str:
 def follow(command: str) -> Iterator[str]:
     """Print what a command says as it says it, less the ranks' tracebacks, and yield each line."""
     print(f"$ {command}", flush=True)
-    with subprocess.Popen(shlex.split(command), stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(shlex.split(command), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
         for line in process.stdout:
             if not TRACEBACK.search(line):
                 print(line, end="", flush=True)
