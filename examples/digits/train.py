@@ -10,6 +10,7 @@ from pathlib import Path
 
 import torch
 import torch.distributed as dist
+import torch.distributed.nn  # see leave_the_world
 from sklearn.datasets import load_digits
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -24,7 +25,7 @@ def main() -> None:
     args = arguments()
     device = join_the_world()
     learn(args, device)
-    dist.destroy_process_group()  # last: a model that outlives its group may hang or abort at the interpreter's end
+    leave_the_world()
 
 
 def learn(args: argparse.Namespace, device: torch.device) -> None:
@@ -71,6 +72,15 @@ def join_the_world() -> torch.device:
         dist.init_process_group(backend, store=dist.HashStore(), rank=0, world_size=1)
     say(f"{dist.get_world_size()} ranks, {backend}")
     return torch.device("cuda", local_rank) if gpus else torch.device("cpu")
+
+
+def leave_the_world() -> None:
+    """Destroy the group when nothing holds it any more; its threads must not outlive the interpreter.
+
+    The model does, and so do the default arguments of torch.distributed.nn (PyTorch 2.13) unless that was imported
+    before the group was made. A rank in fifty then aborts at its end: "terminate called without an active exception".
+    """
+    dist.destroy_process_group()
 
 
 def digits() -> tuple[TensorDataset, TensorDataset]:

@@ -76,6 +76,14 @@ def test_one_process_without_a_launcher_is_a_world_of_one(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+def test_no_thread_of_the_process_group_is_left_to_abort_at_the_end():
+    watched = "import os, train; train.main(); print('threads', len(os.listdir('/proc/self/task')))"
+    command = [PYTHON, "-c", watched, "--epochs", "1"]
+    env = {**ONE_THREAD, "OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": str(SCRIPT.parent)}
+    ran = subprocess.run(command, env=env, capture_output=True, text=True, check=True)
+    assert ran.stdout.endswith("threads 1\n")
+
+
 def test_a_checkpoint_half_written_is_never_read(tmp_path):
     command = [PYTHON, SCRIPT, "--epochs", "8", "--checkpoint-dir", tmp_path]
     for patience in (0.0, 0.05):  # somewhere in the first save, and somewhere after it
