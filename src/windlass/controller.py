@@ -83,7 +83,7 @@ class Controller:
     def __init__(self, recovery: Recovery, finished: Callable[[str], JobState | None]) -> None:
         cluster = recovery.cluster
         self.states: dict[str, JobState] = {state.id: state for state in recovery.states}
-        self.ledger = Ledger(cluster.nodes, cluster.queues, cluster.topology)
+        self.ledger = Ledger(cluster.nodes, cluster.queues, cluster.topology, cluster.policy, cluster.reservations)
         self.plan = Plan(version=-1, now=0, admissions=(), verdicts={})
         self._finished = finished
         self._dependents: defaultdict[str, set[str]] = defaultdict(set)
@@ -148,8 +148,9 @@ class Controller:
                     self._keep(state, "Arrived", None, now)
                     self._admit_to_queue(state, now)
                     self._settle_dependencies(state, now)
-            case ClusterChanged(nodes, queues, topology):
-                self._hear_of_nodes(set(self.ledger.set_cluster(nodes, queues, topology)), now)
+            case ClusterChanged(nodes, queues, topology, policy, reservations):
+                lost = self.ledger.set_cluster(nodes, queues, topology, policy, reservations)
+                self._hear_of_nodes(set(lost), now)
 
     def _hear_of_nodes(self, lost: set[str], now: int) -> None:
         """Tell every gang of its lost nodes, and those that were to start again, of nodes where nothing may start."""

@@ -41,3 +41,5 @@ class Node:
     cordoned: str = ""
     """Why nothing new may start here ("" if it may): "drained by root", "Xid 79", …"""
     ready: bool = True
+    sharing: str = ""
+    """How its GPUs are shared: "" (not at all), "milli" (in thousandths) or "mig" (in profiles)."""

@@ -128,6 +128,22 @@ class Preempt:
 
 
 @dataclass(frozen=True, slots=True)
+class Resized:
+    """The scheduler's third decision: the gang goes on with these nodes, more or fewer than it has."""
+
+    placement: Placement
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """The gang has saved all of its work: a restart would lose nothing from before `at` (ms)."""
+
+    generation: int
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
 class Timer:
     """Time passed `lifecycle.next_due`."""
 

@@ -11,7 +11,7 @@ from windlass.core import quota
 from windlass.core.booking import grant_of
 from windlass.core.cluster import Node
 from windlass.core.feasibility import CORDONED, Mask, eligibility
-from windlass.core.gang import Demand, Pending, Running, started, total_of, turn_of
+from windlass.core.gang import Demand, Pending, Running, started, total_of
 from windlass.core.outlook import expected_start
 from windlass.core.placement import orders, replicas_per_node
 from windlass.core.reasons import Verdict
@@ -121,7 +121,7 @@ def _views(trial: Trial, gang: Pending, demand: Demand, column: int | None) -> I
     able = eligibility(table, demand)
     counts = replicas_per_node(trial.free, able.request, able.mask, demand.count).tolist()
     free, capacity = ([0] * len(counts),) * 2 if column is None else _columns(trial, column)
-    ahead = [hold for hold in trial.holds if turn_of(hold.gang) < turn_of(gang)]
+    ahead = [hold for hold in trial.holds if trial.turn(hold.gang) < trial.turn(gang)]
     for row, node in enumerate(table.nodes):
         lost = able.screen.lost[row]
         holder = next((hold.gang.id for hold in ahead if hold.mask[row]), "") if lost < 0 else ""

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
-from windlass.core.job import Job, Toleration
-from windlass.core.status import JobState, Placement
+from windlass.core.job import Job, Match, Role, Toleration, TopologyRequest
+from windlass.core.resources import GPU, GPU_MILLI
+from windlass.core.status import JobState, Placement, Target
 
 Shape: TypeAlias = tuple[object, ...]
 """Everything the feasibility of a gang depends on, hashable: gangs of equal shape get equal answers."""
 
 LineKey: TypeAlias = tuple[object, ...]
-Turn: TypeAlias = tuple[int, int, int, str, int, str]
-
+Turn: TypeAlias = tuple[tuple[int, ...], int, int, str, int, str]
+"""Sorts gangs: an order's own key, then age, the order of submission, the array, and the shorter id."""
 
 MAX_MEMBERS = 100_000
 """The largest gang. A bound, so that a slip of the finger does not fill the memory with names of nodes."""
@@ -22,13 +23,23 @@ MAX_MEMBERS = 100_000
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """`count` replicas of a role, each needing `resources` on one node that `node_selector` admits."""
+    """`count` replicas of a role, each needing `resources` on one node that admits it."""
 
     role: str
     count: int
     resources: Mapping[str, int]
     node_selector: Mapping[str, str] = field(default_factory=dict)
     tolerations: tuple[Toleration, ...] = ()
+    affinity: tuple[tuple[Match, ...], ...] = ()
+    gpu_types: tuple[str, ...] = ()
+    """Values of the node label `gpu-type`, best first; the gang is on one of them, whole."""
+    avoid: tuple[str, ...] = ()
+    """Names of nodes."""
+    whole_node: bool = False
+    least: int = 0
+    """Elastic: it may start with so few (0: with `count` and no fewer) …"""
+    most: int = 0
+    """… and grow to so many (0: no further than `count`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +59,13 @@ class Pending:
     array_id: str = ""
     array_limit: int = 0
     not_before: int | None = None
+    user: str = ""
+    topology: TopologyRequest | None = None
+    served: int = 0
+    """How long it has held nodes before, in ms."""
+    milli_gpus: int = 0
+    """GPUs of the whole gang, in thousandths."""
+    preemptible: bool = True
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,6 +73,8 @@ class Line:
     """Gangs that the scheduler cannot tell apart (`line_of`), by their turn. Never empty."""
 
     gangs: tuple[Pending, ...]
+    turns: tuple[Turn, ...]
+    """Of each of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,26 +86,52 @@ class Running:
     queue: str
     priority: int
     demands: tuple[Demand, ...]
+    """`count` is what it has: an elastic gang's differs from what it asked for."""
     placement: Placement
     admitted_at: int
     ends_by: int | None = None
     array_id: str = ""
+    user: str = ""
+    topology: TopologyRequest | None = None
+    since: int = 0
+    served: int = 0
+    saved_at: int | None = None
+    """When it last saved its work, if it tells."""
+    leaving: bool = False
+    """It is being stopped, and will give its nodes back by `ends_by`, within its grace."""
+    preemptible: bool = True
+    resized_at: int | None = None
 
 
 def demands_of(job: Job) -> tuple[Demand, ...]:
     """One demand per role, in the roles' order."""
-    return tuple(Demand(r.name, r.replicas, r.resources, r.node_selector, r.tolerations) for r in job.roles)
+    return tuple(_demand(job, role) for role in job.roles)
 
 
-def shape_of(queue: str, demands: tuple[Demand, ...]) -> Shape:
-    """The equivalence class of a gang: its queue and, per role, every input of the feasibility test."""
-    return (
-        queue,
-        *(
-            (d.count, tuple(sorted(d.resources.items())), tuple(sorted(d.node_selector.items())), d.tolerations)
-            for d in demands
-        ),
+def _demand(job: Job, role: Role) -> Demand:
+    return Demand(
+        role=role.name,
+        count=role.replicas,
+        resources=role.resources,
+        node_selector=role.node_selector,
+        tolerations=role.tolerations,
+        affinity=role.affinity,
+        gpu_types=job.gpu_types,
+        avoid=job.avoid,
+        whole_node=role.whole_node,
+        least=role.min_replicas or 0,
+        most=role.max_replicas or 0,
     )
+
+
+def shape_of(queue: str, demands: tuple[Demand, ...], topology: TopologyRequest | None = None) -> Shape:
+    """The equivalence class of a gang: its queue and, per role, every input of the feasibility test."""
+    return (queue, topology, *(_shape(demand) for demand in demands))
+
+
+def _shape(d: Demand) -> Shape:
+    plain = (d.count, tuple(sorted(d.resources.items())), tuple(sorted(d.node_selector.items())), d.tolerations)
+    return (*plain, d.affinity, d.gpu_types, d.avoid, d.whole_node, d.least, d.most)
 
 
 def total_of(demands: tuple[Demand, ...]) -> dict[str, int]:
@@ -97,18 +143,15 @@ def total_of(demands: tuple[Demand, ...]) -> dict[str, int]:
     return total
 
 
-def turn_of(gang: Pending) -> Turn:
-    """Sorts gangs: priority first, then age, then the order of submission, then an array's index.
-
-    The members of an array share a number, and of their ids (sweep-7_2, sweep-7_10) the shorter has the lower index.
-    """
-    return -gang.priority, gang.since, gang.number, gang.array_id or gang.id, len(gang.id), gang.id
+def milli_gpus_of(demands: tuple[Demand, ...]) -> int:
+    """GPUs of the whole gang, in thousandths, whole ones and parts together."""
+    return sum(d.count * (1000 * d.resources.get(GPU, 0) + d.resources.get(GPU_MILLI, 0)) for d in demands)
 
 
 def line_of(gang: Pending) -> LineKey:
     """The line a gang stands in: whatever the answer depends on, apart from its turn."""
     limited = (gang.array_id, gang.array_limit) if gang.array_limit else None
-    return gang.shape, limited, gang.waits_for, gang.not_before
+    return gang.shape, gang.user, gang.priority, limited, gang.waits_for, gang.not_before
 
 
 def started(gang: Pending, placement: Placement, now: int) -> Running:
@@ -118,12 +161,24 @@ def started(gang: Pending, placement: Placement, now: int) -> Running:
         number=gang.number,
         queue=gang.queue,
         priority=gang.priority,
-        demands=gang.demands,
+        demands=placed(gang.demands, placement),
         placement=placement,
         admitted_at=now,
         ends_by=None if gang.walltime is None else now + gang.walltime,
         array_id=gang.array_id,
+        user=gang.user,
+        topology=gang.topology,
+        since=gang.since,
+        served=gang.served,
+        preemptible=gang.preemptible,
     )
+
+
+def placed(demands: tuple[Demand, ...], placement: Placement) -> tuple[Demand, ...]:
+    """The demands with as many replicas as were placed: fewer or more than asked for, of an elastic role."""
+    if not any(d.least or d.most for d in demands):
+        return demands
+    return tuple(replace(d, count=len(placement.nodes.get(d.role, ()))) for d in demands)
 
 
 def pending_of(state: JobState) -> Pending:
@@ -137,26 +192,54 @@ def pending_of(state: JobState) -> Pending:
         priority=job.priority,
         since=status.created_at if status.queued_at is None else status.queued_at,
         demands=demands,
-        shape=shape_of(job.queue, demands),
+        shape=shape_of(job.queue, demands, job.topology),
         walltime=None if job.walltime is None else job.walltime + job.grace,
         waits_for=status.waits_for,
         array_id=job.array.array_id if job.array else "",
         array_limit=job.array.limit if job.array else 0,
         not_before=status.not_before,
+        user=job.user,
+        topology=job.topology,
+        served=status.served,
+        milli_gpus=milli_gpus_of(demands),
+        preemptible=job.preemptible,
     )
 
 
 def running_of(state: JobState, placement: Placement) -> Running:
     """The holding gang of a job that has nodes."""
-    job, admitted_at = state.job, state.status.admitted_at or 0
+    job, status = state.job, state.status
+    admitted_at = status.admitted_at or 0
     return Running(
         id=state.id,
         number=state.number,
         queue=job.queue,
         priority=job.priority,
-        demands=demands_of(job),
+        demands=placed(demands_of(job), placement),
         placement=placement,
         admitted_at=admitted_at,
-        ends_by=None if job.walltime is None else admitted_at + job.walltime + job.grace,
+        ends_by=_ends_by(state, admitted_at),
         array_id=job.array.array_id if job.array else "",
+        user=job.user,
+        topology=job.topology,
+        since=status.created_at if status.queued_at is None else status.queued_at,
+        served=status.served,
+        saved_at=status.saved_at,
+        leaving=status.target in _GIVES_BACK,
+        preemptible=job.preemptible,
+        resized_at=status.resized_at,
     )
+
+
+_GIVES_BACK = (Target.REQUEUE, Target.SUSPEND, Target.FAIL, Target.SUCCEED)
+"""What a gang is stopped for when it will give its nodes back."""
+
+
+def _ends_by(state: JobState, admitted_at: int) -> int | None:
+    """When its walltime and its grace are over; within its grace, if it is being stopped for good."""
+    job, status = state.job, state.status
+    by_walltime = None if job.walltime is None else admitted_at + job.walltime + job.grace
+    if status.target not in _GIVES_BACK or status.stopping_since is None:
+        return by_walltime
+    by_grace = status.stopping_since + job.grace
+    return by_grace if by_walltime is None else min(by_grace, by_walltime)

@@ -42,6 +42,30 @@ class Toleration:
 
 
 @dataclass(frozen=True, slots=True)
+class Match:
+    """One condition on a node's labels; operators and matching as in Kubernetes' NodeSelectorRequirement."""
+
+    key: str
+    operator: str = "In"
+    """In, NotIn, Exists, DoesNotExist, Gt or Lt."""
+    values: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TopologyRequest:
+    """How near to each other the replicas are to be.
+
+    `level` is a level of the cluster's topology. Packed: in as few of its domains as can be, in one if `required`.
+    `spread`: evenly over its domains. `slice`: every so many neighbours by rank inside one domain (0: the whole gang).
+    """
+
+    level: str
+    required: bool = True
+    spread: bool = False
+    slice: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Role:
     """Equal replicas. A replica is one member of the gang (a pod, or a local group of ranks) on one node."""
 
@@ -55,6 +79,19 @@ class Role:
     env: Mapping[str, str] = field(default_factory=dict)
     node_selector: Mapping[str, str] = field(default_factory=dict)
     tolerations: tuple[Toleration, ...] = ()
+    affinity: tuple[tuple[Match, ...], ...] = ()
+    """Any of these terms, all conditions of it (requiredDuringScheduling… of nodeAffinity). Empty: every node."""
+    whole_node: bool = False
+    """Each replica has its node to itself."""
+    min_replicas: int | None = None
+    """Elastic: it may start with so few. None: with `replicas`, and no fewer."""
+    max_replicas: int | None = None
+    """Elastic: it may grow to so many. None: to `replicas`."""
+
+    @property
+    def elastic(self) -> bool:
+        """Whether its size may change."""
+        return self.min_replicas is not None or self.max_replicas is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +150,13 @@ class Job:
     suspend: bool = False
     after: tuple[Dependency, ...] = ()
     array: ArrayMember | None = None
+    topology: TopologyRequest | None = None
+    gpu_types: tuple[str, ...] = ()
+    """Values of the node label `gpu-type`, best first; the gang is on one of them, whole. Empty: any mix."""
+    avoid: tuple[str, ...] = ()
+    """Nodes it does not want, by name."""
+    preemptible: bool = True
+    """Whether the scheduler may take its nodes back for others."""
     workdir: str = ""
     user: str = ""
     labels: Mapping[str, str] = field(default_factory=dict)

@@ -7,71 +7,93 @@ not changed since the last one.
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from windlass.core.booking import give_back, grant_of, take
 from windlass.core.cluster import Node, Topology
-from windlass.core.gang import Line, LineKey, Pending, Running, line_of, total_of, turn_of
+from windlass.core.gang import Line, LineKey, Pending, Running, Turn, line_of, total_of
+from windlass.core.policy import Policy, turn_of
 from windlass.core.queue import Queue
-from windlass.core.snapshot import Amounts, Grant, Snapshot
+from windlass.core.reservation import Reservation
+from windlass.core.snapshot import Amounts, Grant, Holding, PastUse, Snapshot
 from windlass.core.table import tabulate
 
 
 class Ledger:
     """Every change may be repeated without harm; `version` grows with each that changes something."""
 
-    def __init__(self, nodes: Iterable[Node], queues: Iterable[Queue], topology: Topology | None = None) -> None:
+    def __init__(
+        self,
+        nodes: Iterable[Node],
+        queues: Iterable[Queue],
+        topology: Topology | None = None,
+        policy: Policy | None = None,
+        reservations: Iterable[Reservation] = (),
+    ) -> None:
         self.version = 0
+        self._policy = policy or Policy()
+        self._reservations = tuple(reservations)
         self._table = tabulate(nodes, topology or Topology(), epoch=0)
         self._queues = {queue.name: queue for queue in queues}
         self._free: Amounts = self._table.capacity.copy(order="F")
         self._running: dict[str, Running] = {}
         self._grants: dict[str, Grant] = {}
         self._held: dict[str, dict[str, int]] = {}
+        self._users: dict[tuple[str, str], Holding] = {}
+        self._past: dict[str, PastUse] = {}
         self._arrays: dict[str, int] = {}
         self._ends: list[tuple[int, str]] = []
         self._pending: dict[str, Pending] = {}
-        self._lines: dict[LineKey, list[Pending]] = {}
+        self._lines: dict[LineKey, tuple[list[Turn], list[Pending]]] = {}
         self._given: dict[LineKey, Line] = {}
         """The lines as snapshots have them, but for those in `_stale`."""
         self._stale: set[LineKey] = set()
         self._last: Snapshot | None = None
         self._frozen = False
-        """The last snapshot shares `_free`, `_running`, `_grants`, `_held` and `_arrays`: copy before writing."""
+        """The last snapshot shares what is held (`_free`, `_running`, `_grants`, `_held` …): copy before writing."""
 
     @classmethod
     def at(cls, snapshot: Snapshot) -> Ledger:
         """A ledger that stands as the snapshot does, to try things on; the snapshot stays as it is."""
-        ledger = cls((), snapshot.queues.values())
+        ledger = cls((), snapshot.queues.values(), None, snapshot.policy, snapshot.reservations)
         ledger.version = snapshot.version
         ledger._table, ledger._free = snapshot.table, snapshot.free
         ledger._running, ledger._arrays = dict(snapshot.running), dict(snapshot.arrays)
         ledger._grants = dict(snapshot.grants)
         ledger._ends = list(snapshot.ends)
         ledger._held = {queue: dict(held) for queue, held in snapshot.held.items()}
+        ledger._users, ledger._past = dict(snapshot.users), dict(snapshot.past)
         ledger._pending = {gang.id: gang for line in snapshot.lines for gang in line.gangs}
         ledger._given = {line_of(line.gangs[0]): line for line in snapshot.lines}
-        ledger._lines = {key: list(line.gangs) for key, line in ledger._given.items()}
+        ledger._lines = {key: (list(line.turns), list(line.gangs)) for key, line in ledger._given.items()}
         ledger._frozen = True
         return ledger
 
     # --- the cluster -------------------------------------------------------------------------------
 
     def set_cluster(
-        self, nodes: Iterable[Node], queues: Iterable[Queue], topology: Topology | None = None
+        self,
+        nodes: Iterable[Node],
+        queues: Iterable[Queue],
+        topology: Topology | None = None,
+        policy: Policy | None = None,
+        reservations: Iterable[Reservation] = (),
     ) -> tuple[str, ...]:
-        """Take over nodes and queues. Returns the nodes that vanished or turned not-ready since the last time.
+        """Take over what a world declares. Returns the nodes that vanished or turned not-ready since the last time.
 
         Gangs go on holding what they have on the nodes that are left, until they are released.
         """
         before = self._table
         after = tabulate(nodes, topology or Topology(), before.epoch + 1)
-        wanted = {queue.name: queue for queue in queues}
-        if (after.nodes, after.topology, wanted) == (before.nodes, before.topology, self._queues):
+        wanted, rules = {queue.name: queue for queue in queues}, (policy or Policy(), tuple(reservations))
+        same = (after.nodes, after.topology, wanted) == (before.nodes, before.topology, self._queues)
+        if same and rules == (self._policy, self._reservations):
             return ()
         self._thaw()
+        if rules[0] != self._policy:
+            self._sort_anew(rules[0])
         self._table, self._queues = after, wanted
+        self._policy, self._reservations = rules
         self._free = after.capacity.copy(order="F")
         for gang in self._running.values():
             self._grant(gang)
@@ -87,9 +109,7 @@ class Ledger:
         self.release(gang.id)
         self.remove_pending(gang.id)
         self._pending[gang.id] = gang
-        key = line_of(gang)
-        insort(self._lines.setdefault(key, []), gang, key=turn_of)
-        self._line_changed(key)
+        self._queue_up(gang)
 
     def remove_pending(self, job_id: str) -> None:
         """It waits no longer."""
@@ -97,9 +117,10 @@ class Ledger:
         if gang is None:
             return
         key = line_of(gang)
-        line = self._lines[key]
-        del line[bisect_left(line, turn_of(gang), key=turn_of)]
-        if not line:
+        turns, gangs = self._lines[key]
+        place = bisect_left(turns, turn_of(gang, self._policy))
+        del turns[place], gangs[place]
+        if not gangs:
             del self._lines[key]
         self._line_changed(key)
 
@@ -137,7 +158,8 @@ class Ledger:
             self._frozen = True
             self._free.flags.writeable = False
             for key in self._stale & self._lines.keys():
-                self._given[key] = Line(tuple(self._lines[key]))
+                turns, gangs = self._lines[key]
+                self._given[key] = Line(tuple(gangs), tuple(turns))
             self._stale.clear()
             self._last = Snapshot(
                 version=self.version,
@@ -150,6 +172,10 @@ class Ledger:
                 running=self._running,
                 grants=self._grants,
                 ends=tuple(self._ends),
+                policy=self._policy,
+                reservations=self._reservations,
+                users=self._users,
+                past=self._past,
             )
         return self._last
 
@@ -163,8 +189,23 @@ class Ledger:
             self._running = self._running.copy()
             self._grants = self._grants.copy()
             self._held = self._held.copy()
+            self._users = self._users.copy()
             self._arrays = self._arrays.copy()
             self._frozen = False
+
+    def _queue_up(self, gang: Pending) -> None:
+        key, turn = line_of(gang), turn_of(gang, self._policy)
+        turns, gangs = self._lines.setdefault(key, ([], []))
+        place = bisect_left(turns, turn)
+        turns.insert(place, turn)
+        gangs.insert(place, gang)
+        self._line_changed(key)
+
+    def _sort_anew(self, policy: Policy) -> None:
+        self._policy = policy
+        self._lines, self._given = {}, {}
+        for gang in self._pending.values():
+            self._queue_up(gang)
 
     def _line_changed(self, key: LineKey) -> None:
         self.version += 1
@@ -177,17 +218,29 @@ class Ledger:
         take(self._free, grant)
 
     def _count(self, gang: Running, sign: int) -> None:
-        """Add (1) or take (-1) the gang's part of its queue's and its array's sums."""
-        held = Counter(self._held.get(gang.queue, {}))
-        for name, amount in total_of(gang.demands).items():
-            held[name] += sign * amount
-        self._held[gang.queue] = {name: amount for name, amount in held.items() if amount}
-        if not self._held[gang.queue]:
-            del self._held[gang.queue]
+        """Add (1) or take (-1) the gang's part of the sums of its queue, its user and its array."""
+        total = total_of(gang.demands)
+        held = _changed(self._held.pop(gang.queue, {}), total, sign)
+        if held:
+            self._held[gang.queue] = held
+        owner = gang.queue, gang.user
+        before = self._users.pop(owner, Holding(0, {}))
+        if before.jobs + sign:
+            self._users[owner] = Holding(before.jobs + sign, _changed(before.amounts, total, sign))
         if gang.array_id:
             self._arrays[gang.array_id] = self._arrays.get(gang.array_id, 0) + sign
             if not self._arrays[gang.array_id]:
                 del self._arrays[gang.array_id]
+
+
+def _changed(amounts: Mapping[str, int], by: Mapping[str, int], sign: int) -> dict[str, int]:
+    """A new sum, without zeros."""
+    after = dict(amounts)
+    for name, amount in by.items():
+        after[name] = after.get(name, 0) + sign * amount
+        if not after[name]:
+            del after[name]
+    return after
 
 
 def _was_there(node: Node, still: dict[str, bool]) -> bool:

@@ -1,4 +1,4 @@
-"""Whose turn it is: priority, then age, then the order of submission (`gang.turn_of`)."""
+"""Whose turn it is, by the policy's order (`core.policy`)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from functools import cached_property
 from heapq import heapify, heappop, heapreplace
 from typing import overload
 
-from windlass.core.gang import Line, Pending, Turn, turn_of
+from windlass.core.gang import Line, Pending, Turn
 
 
 class Contest:
@@ -17,7 +17,7 @@ class Contest:
     """
 
     def __init__(self, lines: Iterable[Line]) -> None:
-        self._heads: list[tuple[Turn, int, Line]] = [(turn_of(line.gangs[0]), 0, line) for line in lines]
+        self._heads: list[tuple[Turn, int, Line]] = [(line.turns[0], 0, line) for line in lines]
         heapify(self._heads)
         self._dropped = False
 
@@ -29,7 +29,7 @@ class Contest:
             if self._dropped or place + 1 == len(line.gangs):
                 heappop(self._heads)
             else:
-                heapreplace(self._heads, (turn_of(line.gangs[place + 1]), place + 1, line))
+                heapreplace(self._heads, (line.turns[place + 1], place + 1, line))
 
     def drop(self) -> None:
         """Leave out the rest of the line whose gang was yielded last."""
@@ -39,12 +39,14 @@ class Contest:
 class Order(Sequence[str]):
     """Ids of gangs by their turn, sorted when somebody looks."""
 
-    def __init__(self, groups: Callable[[], Iterable[Sequence[Pending]]]) -> None:
+    def __init__(self, groups: Callable[[], Iterable[Sequence[Pending]]], turn: Callable[[Pending], Turn]) -> None:
         self._groups = groups
+        self._turn = turn
 
     @cached_property
     def _ids(self) -> tuple[str, ...]:
-        return tuple(gang.id for gang in sorted((gang for group in self._groups() for gang in group), key=turn_of))
+        gangs = (gang for group in self._groups() for gang in group)
+        return tuple(gang.id for gang in sorted(gangs, key=self._turn))
 
     @overload
     def __getitem__(self, index: int) -> str: ...

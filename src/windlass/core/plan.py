@@ -18,6 +18,26 @@ class Admission:
 
 
 @dataclass(frozen=True, slots=True)
+class Preemption:
+    """This running gang is stopped, whole, and waits again at its old place."""
+
+    job_id: str
+    by: str
+    """The gang that gets its nodes."""
+    reason: str
+    """In words, for its history: "its queue had borrowed what queue research asks for", …"""
+
+
+@dataclass(frozen=True, slots=True)
+class Resize:
+    """This running gang goes on with another number of replicas."""
+
+    job_id: str
+    placement: Placement
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """Made on snapshot `version`; whoever carries it out checks that it still holds."""
 
@@ -27,5 +47,7 @@ class Plan:
     verdicts: Mapping[str, Verdict]
     """For every gang of the snapshot that stays pending; worked out when it is looked at. Gangs that get equal
     answers share one object, but for the first of them, which alone can have an ETA."""
+    preemptions: tuple[Preemption, ...] = ()
+    resizes: tuple[Resize, ...] = ()
     order: Sequence[str] = ()
     """The gangs that wait for nodes, next first: a gang's position is its place in here. Gated gangs are not."""

@@ -15,6 +15,10 @@ Resources: TypeAlias = Mapping[str, int]
 CPU = "cpu"
 MEMORY = "memory"
 GPU = "gpu"
+GPU_MILLI = "gpu-milli"
+"""A part of one GPU, in thousandths."""
+GPU_TYPE = "gpu-type"
+"""The node label that names the model of its GPUs."""
 
 MAX_AMOUNT = 2**53
 """The largest amount kept of anything. 2**53 on each of 1,000 nodes still fits into int64, and JSON keeps it exact."""

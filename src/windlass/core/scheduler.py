@@ -19,7 +19,7 @@ def schedule(snapshot: Snapshot, now: int) -> Plan:
     # 6. one reason, with counts, for everything that stays; worked out when it is read
     verdicts = Verdicts(trial)
     admissions = tuple(Admission(gang.id, placement) for gang, placement in trial.started)
-    return Plan(snapshot.version, now, admissions, verdicts, verdicts.order())
+    return Plan(snapshot.version, now, admissions, verdicts, order=verdicts.order())
 
 
 def decide(snapshot: Snapshot, now: int) -> Trial:

@@ -11,8 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from windlass.core.cluster import Node, Topology
-from windlass.core.gang import Line, Pending, Running, turn_of
+from windlass.core.gang import Line, Pending, Running
+from windlass.core.policy import Policy, turn_of
 from windlass.core.queue import Queue
+from windlass.core.reservation import Reservation
 
 Amounts = NDArray[np.int64]
 
@@ -55,6 +57,23 @@ class Grant:
     amounts: Amounts
 
 
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """What the jobs of one user hold in one queue."""
+
+    jobs: int
+    amounts: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class PastUse:
+    """What a queue has held of late, on average, the past fading by its half-life."""
+
+    at: int
+    """In ms: until when it has been reckoned."""
+    amounts: Mapping[str, int]
+
+
 @dataclass(frozen=True, eq=False)
 class Snapshot:
     """What `schedule` reads. `version` names it; a Plan carries the version it was made on."""
@@ -75,8 +94,15 @@ class Snapshot:
     """By id of every running gang: what it holds of `free`."""
     ends: tuple[tuple[int, str], ...]
     """(ends_by, id) of the running gangs that have a walltime, soonest first."""
+    policy: Policy
+    reservations: tuple[Reservation, ...]
+    users: Mapping[tuple[str, str], Holding]
+    """By queue and user."""
+    past: Mapping[str, PastUse]
+    """By queue that has a half-life."""
 
     @cached_property
     def pending(self) -> tuple[Pending, ...]:
         """Every gang that waits, by its turn."""
-        return tuple(sorted((gang for line in self.lines for gang in line.gangs), key=turn_of))
+        gangs = (gang for line in self.lines for gang in line.gangs)
+        return tuple(sorted(gangs, key=lambda gang: turn_of(gang, self.policy)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from windlass.core.job import Job
@@ -42,6 +42,8 @@ class Target(StrEnum):
     """Start again on the same nodes."""
     REQUEUE = "requeue"
     """Give the nodes back and wait in the queue again, at the old place."""
+    RESIZE = "resize"
+    """Start again, larger or smaller, where `Status.resize_to` says."""
     SUSPEND = "suspend"
     FAIL = "fail"
     SUCCEED = "succeed"
@@ -66,6 +68,8 @@ class Placement:
     """Which node each replica is on: role name → node names by replica index."""
 
     nodes: Mapping[str, tuple[str, ...]]
+    devices: Mapping[str, tuple[tuple[int, ...], ...]] = field(default_factory=dict)
+    """For roles on nodes that share GPUs: which of the node's devices each replica has."""
 
     def distinct(self) -> tuple[str, ...]:
         """The nodes used, each once, in order of first use."""
@@ -100,6 +104,13 @@ class Status:
     not_before: int | None = None
     """End of the backoff."""
     placement: Placement | None = None
+    resize_to: Placement | None = None
+    """What the gang has once it has been resized. While it grows it holds this already."""
+    resized_at: int | None = None
+    served: int = 0
+    """How long it has held nodes in earlier allocations, in ms."""
+    saved_at: int | None = None
+    """When this allocation last saved all of its work, if it tells."""
     target: Target | None = None
     """Set while the gang is being stopped."""
     done: int = 0

@@ -10,9 +10,10 @@ from functools import cached_property
 import numpy as np
 
 from windlass.core.feasibility import Mask, eligibility, kind_of, remember, room_when_empty
-from windlass.core.gang import Demand, Pending, total_of
+from windlass.core.gang import Demand, Pending, Turn, total_of
 from windlass.core.gates import shut
 from windlass.core.placement import fits, place
+from windlass.core.policy import turn_of
 from windlass.core.quota import lacking, queue_named
 from windlass.core.snapshot import NodeTable, Snapshot
 from windlass.core.status import Placement
@@ -64,6 +65,10 @@ class Trial:
         """The nodes that are held. None: no node."""
         self._awaited: Mask | None = None
         """The nodes that some waiting gang could use, held or not."""
+
+    def turn(self, gang: Pending) -> Turn:
+        """Its turn under the policy of the day."""
+        return turn_of(gang, self.snapshot.policy)
 
     def attempt(self, gang: Pending) -> Placement | None:
         """Start the gang, or note what it has to wait for and what it keeps from those behind it."""

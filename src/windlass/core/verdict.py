@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from windlass.core import gates, quota
 from windlass.core.forecast import enough_free_at
-from windlass.core.gang import Pending, total_of, turn_of
+from windlass.core.gang import Pending, total_of
 from windlass.core.reasons import Reason, Verdict
 from windlass.core.shortage import capacity_verdict, never_verdict, shortage
 from windlass.core.trial import Obstacle, Trial, fits_empty, mask_of
@@ -37,7 +37,7 @@ def _goes_first(trial: Trial, gang: Pending) -> Pending | None:
     if trial.obstacles.get(gang.id) is Obstacle.QUOTA:
         return trial.first_in[gang.queue]
     mine = mask_of(trial.snapshot.table, gang.demands)
-    ahead = (hold for hold in trial.holds if turn_of(hold.gang) < turn_of(gang))
+    ahead = (hold for hold in trial.holds if trial.turn(hold.gang) < trial.turn(gang))
     return next((hold.gang for hold in ahead if (hold.mask & mine).any()), None)
 
 

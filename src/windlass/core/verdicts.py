@@ -24,7 +24,7 @@ class Verdicts(Mapping[str, Verdict]):
 
     def order(self) -> Order:
         """The gangs whose gates are open, by their turn."""
-        return Order(self._open_groups)
+        return Order(self._open_groups, self._trial.turn)
 
     def __getitem__(self, job_id: str) -> Verdict:
         number, place = self._places[job_id]
@@ -33,7 +33,7 @@ class Verdicts(Mapping[str, Verdict]):
         return self._answers[number][min(place, 1)]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(Order(lambda: self._groups))
+        return iter(Order(lambda: self._groups, self._trial.turn))
 
     def __len__(self) -> int:
         return len(self._places)

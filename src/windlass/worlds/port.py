@@ -20,7 +20,9 @@ from windlass.core.cluster import Node, Topology
 from windlass.core.commands import Command
 from windlass.core.events import Event
 from windlass.core.job import Job
+from windlass.core.policy import Policy
 from windlass.core.queue import Queue
+from windlass.core.reservation import Reservation
 from windlass.core.status import JobState
 from windlass.worlds.trouble import WorldError as WorldError  # noqa: PLC0414 - part of the port, told onwards
 
@@ -49,6 +51,8 @@ class ClusterChanged:
     nodes: tuple[Node, ...]
     queues: tuple[Queue, ...]
     topology: Topology = field(default_factory=Topology)
+    policy: Policy = field(default_factory=Policy)
+    reservations: tuple[Reservation, ...] = ()
 
 
 WorldEvent: TypeAlias = JobEvent | JobArrived | ClusterChanged

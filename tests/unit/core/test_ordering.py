@@ -2,13 +2,23 @@ from dataclasses import replace
 
 from gangs import demand, waiting
 
-from windlass.core.gang import Line, turn_of
+from windlass.core.gang import Line, Pending, Turn
 from windlass.core.ordering import Contest, Order
+from windlass.core.policy import Policy, turn_of
+
+
+def turn(gang: Pending) -> Turn:
+    return turn_of(gang, Policy(order="priority"))
+
+
+def line(*gangs: Pending) -> Line:
+    return Line(gangs, tuple(turn(gang) for gang in gangs))
+
 
 LINES = (
-    Line((waiting(1, demand(1)), waiting(4, demand(1)))),
-    Line((waiting(2, demand(2)), waiting(3, demand(2)))),
-    Line((waiting(5, demand(3), priority=1),)),
+    line(waiting(1, demand(1)), waiting(4, demand(1))),
+    line(waiting(2, demand(2)), waiting(3, demand(2))),
+    line(waiting(5, demand(3), priority=1)),
 )
 
 
@@ -17,13 +27,13 @@ def test_priority_then_age_then_number():
 
 
 def test_age_outranks_the_number():
-    older = Line((waiting(9, demand(1), since=0),))
+    older = line(waiting(9, demand(1), since=0))
     assert [gang.number for gang in Contest([*LINES, older])] == [5, 9, 1, 2, 3, 4]
 
 
 def test_an_arrays_members_go_by_their_indexes():
     members = [replace(waiting(7, demand(1)), id=f"sweep-7_{index}", array_id="sweep-7") for index in (10, 0, 2)]
-    assert [gang.id for gang in sorted(members, key=turn_of)] == ["sweep-7_0", "sweep-7_2", "sweep-7_10"]
+    assert [gang.id for gang in sorted(members, key=turn)] == ["sweep-7_0", "sweep-7_2", "sweep-7_10"]
 
 
 def test_a_dropped_line_yields_no_more():
@@ -36,6 +46,6 @@ def test_a_dropped_line_yields_no_more():
 
 
 def test_the_order_of_several_lines():
-    order = Order(lambda: [line.gangs for line in LINES])
+    order = Order(lambda: [line.gangs for line in LINES], turn)
     assert list(order) == ["j-5", "j-1", "j-2", "j-3", "j-4"]
     assert (len(order), order[0], order[1:3], order.index("j-3")) == (5, "j-5", ("j-1", "j-2"), 3)

@@ -1,0 +1,25 @@
+"""A claim on nodes for a time to come: an advance reservation, or a maintenance window."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """From `start` until `end` (ms since the Unix epoch) its nodes are for those that it names, whole.
+
+    Without queues and users it is for nobody: maintenance. Jobs that would still run at `start` do not begin there.
+    """
+
+    name: str
+    nodes: tuple[str, ...]
+    start: int
+    end: int
+    queues: tuple[str, ...] = ()
+    users: tuple[str, ...] = ()
+    reason: str = ""
+
+    def admits(self, queue: str, user: str) -> bool:
+        """Whether a job of this queue and user may use it."""
+        return queue in self.queues or user in self.users
