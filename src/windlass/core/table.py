@@ -56,7 +56,8 @@ def _capacity(nodes: Sequence[Node], axis: tuple[str, ...]) -> Amounts:
 
 
 def _sort_key(node: Node, topology: Topology) -> tuple[object, ...]:
-    return tuple(natural(name) for name in _place(node, topology)), natural(node.name), node.name
+    # The names themselves, too: racks 1 and 01 are two, and each has to be one range of rows.
+    return tuple((natural(name), name) for name in _place(node, topology)), natural(node.name), node.name
 
 
 def _place(node: Node, topology: Topology) -> tuple[str, ...]:
