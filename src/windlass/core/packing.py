@@ -13,6 +13,9 @@ from windlass.core.domains import Span, Starts
 
 Counts = NDArray[np.int64]
 
+NOWHERE = np.iinfo(np.int64).max
+"""More than any domain has."""
+
 
 class Part(NamedTuple):
     """So many replicas on the rows of a span."""
@@ -55,8 +58,9 @@ def tally(room: Counts, starts: Sequence[Starts]) -> Tally:
 
 def tightest(sums: Counts, wanted: int) -> int | None:
     """The domain with least room that takes `wanted`, the first of equals; None: none does."""
-    able = np.flatnonzero(sums >= wanted)
-    return int(able[sums[able].argmin()]) if len(able) else None
+    able = np.where(sums >= wanted, sums, NOWHERE)
+    domain = int(able.argmin())
+    return domain if able[domain] < NOWHERE else None
 
 
 def lay_out(found: Tally, wanted: int, span: Span, level: int) -> list[Part]:
@@ -91,8 +95,6 @@ def fewest(sums: Counts, wanted: int) -> list[tuple[int, int]]:
     falling = np.argsort(-sums, kind="stable")
     whole = falling[: int(np.searchsorted(sums[falling].cumsum(), wanted))]
     rest = wanted - int(sums[whole].sum())
-    others = sums.copy()
-    others[whole] = -1
-    last = tightest(others, rest)
-    assert last is not None, "the next in falling order takes the rest"
-    return [*((domain, int(sums[domain])) for domain in whole.tolist()), (last, rest)]
+    others = np.where(sums >= rest, sums, NOWHERE)
+    others[whole] = NOWHERE
+    return [*((domain, int(sums[domain])) for domain in whole.tolist()), (int(others.argmin()), rest)]

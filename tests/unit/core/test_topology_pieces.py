@@ -1,0 +1,75 @@
+"""What topology placement is made of: levels as ranges of rows, packing, spreading."""
+
+import numpy as np
+import pytest
+from gangs import ledger_of, node
+
+from windlass.core.domains import domain_name, level_number, levels
+from windlass.core.packing import fewest, tightest
+from windlass.core.spreading import skew, spread
+
+
+def table_of(*places, names=("block", "rack")):
+    return ledger_of([node(f"n{n}", place=place) for n, place in enumerate(places)], levels=names).snapshot().table
+
+
+def test_every_domain_is_one_range_of_rows():
+    table = table_of(("b", "1"), ("a", "2"), ("a", "10"), ("b", "1"), ("a", "2"))
+    block, rack = levels(table)
+    assert (block.starts.tolist(), rack.starts.tolist()) == ([0, 3], [0, 2, 3])
+    assert [rack.span(domain, 5) for domain in range(3)] == [(0, 2), (2, 3), (3, 5)]
+    assert [domain_name(table, 1, row) for row in (0, 2, 3)] == ["a/2", "a/10", "b/1"]
+
+
+def test_racks_whose_numbers_are_written_differently_stay_apart():
+    table = table_of(("a", "1"), ("a", "01"), ("a", "1"), ("a", "01"))
+    assert levels(table)[1].starts.tolist() == [0, 2]
+
+
+def test_a_place_that_is_not_told_whole_has_no_domain_at_the_lower_levels():
+    block, rack = levels(table_of(("a", "1"), ("a",), ()))
+    assert block.named.tolist() == [False, True]
+    assert rack.named.tolist() == [False, False, True]
+
+
+def test_a_level_by_its_name():
+    table = table_of(("a", "1"))
+    assert [level_number(table, name) for name in ("block", "rack", "row")] == [0, 1, None]
+
+
+@pytest.mark.parametrize(("sums", "wanted", "expected"), [([3, 2, 2, 5], 2, 1), ([3, 1], 3, 0), ([3, 1], 4, None)])
+def test_the_tightest_that_takes_it(sums, wanted, expected):
+    assert tightest(np.array(sums), wanted) == expected
+
+
+@pytest.mark.parametrize(
+    ("sums", "wanted", "expected"),
+    [
+        ([3, 5, 1, 4], 10, [(1, 5), (3, 4), (2, 1)]),
+        ([3, 5, 1, 4], 9, [(1, 5), (3, 4)]),
+        ([2, 2, 2], 5, [(0, 2), (1, 2), (2, 1)]),
+        ([7, 3], 2, [(1, 2)]),
+    ],
+)
+def test_the_largest_whole_and_the_rest_where_it_is_tightest(sums, wanted, expected):
+    assert fewest(np.array(sums), wanted) == expected
+
+
+@pytest.mark.parametrize(
+    ("room", "wanted", "expected"),
+    [
+        ([9, 9, 9], 7, [3, 2, 2]),
+        ([9, 5, 9], 7, [2, 3, 2]),
+        ([1, 9, 9], 7, [1, 3, 3]),
+        ([0, 9, 2], 8, [0, 6, 2]),
+        ([0, 0], 1, None),
+        ([], 1, None),
+    ],
+)
+def test_spread_as_water_is(room, wanted, expected):
+    found = spread(np.array(room, dtype=np.int64), wanted)
+    assert (found if found is None else found.tolist()) == expected
+
+
+def test_skew():
+    assert skew(np.array([3, 1, 2])) == 2
