@@ -11,11 +11,12 @@ from numpy.typing import NDArray
 from windlass.core.feasibility import remember
 from windlass.core.snapshot import NodeTable
 
-Starts = NDArray[np.intp]
+Bounds = NDArray[np.intp]
+"""int[D + 1]: where each of D domains begins and, at the end, where the last one stops."""
 
 
 class Span(NamedTuple):
-    """Rows from `start` up to, not including, `stop`."""
+    """From `start` up to, not including, `stop`."""
 
     start: int
     stop: int
@@ -26,15 +27,9 @@ class Level:
     """One level of the topology; D domains, by row."""
 
     name: str
-    starts: Starts
-    """int[D]: the first row of each."""
+    bounds: Bounds
     named: NDArray[np.bool_]
     """bool[D]: False for nodes whose place does not say in which domain of this level they are."""
-
-    def span(self, domain: int, rows: int) -> Span:
-        """The rows of one domain, of `rows` in all."""
-        last = domain + 1 == len(self.starts)
-        return Span(int(self.starts[domain]), rows if last else int(self.starts[domain + 1]))
 
 
 def levels(table: NodeTable) -> tuple[Level, ...]:
@@ -57,7 +52,10 @@ def domain_name(table: NodeTable, level: int, row: int) -> str:
 
 
 def _level(table: NodeTable, number: int) -> Level:
-    of_row = table.domains[:, number]
-    starts = np.flatnonzero(np.diff(of_row, prepend=-1))
+    starts = np.flatnonzero(np.diff(table.domains[:, number], prepend=-1))
     places = [table.nodes[row].place[number : number + 1] for row in starts.tolist()]
-    return Level(table.topology.levels[number], starts, np.array([any(place) for place in places], dtype=np.bool_))
+    return Level(
+        name=table.topology.levels[number],
+        bounds=np.append(starts, len(table.nodes)),
+        named=np.array([any(place) for place in places], dtype=np.bool_),
+    )

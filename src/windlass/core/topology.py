@@ -10,16 +10,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
-from windlass.core.domains import Level, Span, level_number, levels
+from windlass.core.domains import Span, level_number, levels
 from windlass.core.feasibility import Mask
 from windlass.core.job import TopologyRequest
-from windlass.core.packing import Counts, Part, Tally, fewest, lay_out, tally, tightest
+from windlass.core.packing import CLUSTER, Counts, Parts, Tally, by_row, fewest, lay_out, part, parts, tally, tightest
 from windlass.core.snapshot import NodeTable
 from windlass.core.spreading import skew, spread
-
-CLUSTER = -1
-"""The number of the level above all others: everything is one domain."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -28,8 +26,8 @@ class Choice:
 
     counts: Counts
     """int64[N]: how many replicas each node may take, none where the request rules it out."""
-    parts: tuple[Part, ...]
-    """How many go to which rows: by row, no row twice, none empty. Each part has the room, by `counts`."""
+    parts: Parts
+    """How many go to which rows, by row. Each part has room for them, by `counts`."""
 
 
 def choose(counts: Counts, able: Mask, table: NodeTable, wanted: int, request: TopologyRequest) -> Choice | None:
@@ -41,16 +39,16 @@ def choose(counts: Counts, able: Mask, table: NodeTable, wanted: int, request: T
     """
     if int(counts.sum()) < wanted:
         return None
-    found = _levels(counts, table)
     number = level_number(table, request.level)
-    asked = [] if number is None else [number] if request.required else [*reversed(range(number + 1))]
-    for level in asked:
-        inside = _named_only(found, table, level)
-        if parts := _parts(inside, able, table, wanted, level, request):
-            return Choice(inside.room, tuple(parts))
+    for level in _asked(number, required=request.required):
+        inside = _tally(counts, table, level)
+        found = _parts(inside, able, table, wanted, level, request)
+        if found is not None:
+            return Choice(inside.room, found)
     if request.required:
         return None
-    return Choice(counts, tuple(lay_out(found, wanted, found.everything, CLUSTER)))
+    found = lay_out(inside := _tally(counts, table, CLUSTER), wanted, inside.everything, CLUSTER)
+    return Choice(counts, found)
 
 
 def candidates(
@@ -66,70 +64,80 @@ def candidates(
     if request.spread or request.slice:
         yield everything
         return
-    for level in [] if number is None else [number] if request.required else [*reversed(range(number + 1))]:
+    for level in _asked(number, required=request.required):
         where = levels(table)[level]
         left = np.minimum.reduce(
-            [np.add.reduceat(mine, where.starts) - count for mine, count in zip(counts, wanted, strict=True)]
+            [np.add.reduceat(mine, where.bounds[:-1]) - count for mine, count in zip(counts, wanted, strict=True)]
         )
         able = np.flatnonzero((left >= 0) & where.named)
         for domain in able[np.argsort(left[able], kind="stable")].tolist():
-            yield where.span(domain, everything.stop)
+            yield Span(*where.bounds[domain : domain + 2].tolist())
     if not request.required:
         yield everything
 
 
-def _levels(counts: Counts, table: NodeTable) -> Tally:
-    return tally(counts, [level.starts for level in levels(table)])
+def _asked(number: int | None, *, required: bool) -> Sequence[int]:
+    """The levels to try, one after the other."""
+    if number is None:
+        return ()
+    return (number,) if required else range(number, CLUSTER, -1)
 
 
-def _named_only(found: Tally, table: NodeTable, number: int) -> Tally:
-    """Without the nodes whose domain at this level nobody declared."""
-    level = levels(table)[number]
-    if level.named.all():
-        return found
-    return _levels(found.room * level.named[table.domains[:, number]], table)
+def _tally(counts: Counts, table: NodeTable, asked: int) -> Tally:
+    """Without nodes whose domain at the asked level nobody declared; a domain that is a node adds nothing below it."""
+    known = levels(table)
+    if asked != CLUSTER and not known[asked].named.all():
+        counts = counts * known[asked].named[table.domains[:, asked]]
+    looked_at = [level.bounds for n, level in enumerate(known) if n <= asked or len(level.bounds) <= len(counts)]
+    return tally(counts, looked_at)
 
 
 def _parts(
     found: Tally, able: Mask, table: NodeTable, wanted: int, level: int, request: TopologyRequest
-) -> list[Part] | None:
+) -> Parts | None:
     if request.spread:
-        return _spread(found, able, wanted, levels(table)[level], level, required=request.required)
+        there = np.logical_or.reduceat(able, found.bounds[level][:-1]) & levels(table)[level].named
+        return _spread(found, np.flatnonzero(there), wanted, level, required=request.required)
     if request.slice:
         return _sliced(found, wanted, level, request.slice)
     return _packed(found, wanted, level)
 
 
-def _packed(found: Tally, wanted: int, level: int) -> list[Part] | None:
+def _packed(found: Tally, wanted: int, level: int) -> Parts | None:
     """All in one domain: the tightest. What one node takes goes to the tightest node, wherever it is."""
     if int(found.room.max()) >= wanted:
-        return [Part(*found.everything, wanted)]
+        return part(found.everything, wanted)
     domain = tightest(found.sums[level], wanted)
     return None if domain is None else lay_out(found, wanted, found.units(level, domain), level)
 
 
-def _spread(found: Tally, able: Mask, wanted: int, where: Level, level: int, *, required: bool) -> list[Part] | None:
-    """Evenly over the domains that have nodes for it; if that is required, none has two more than another."""
-    there = np.flatnonzero(np.logical_or.reduceat(able, where.starts) & where.named)
-    numbers = spread(found.sums[level][there], wanted)
+def _spread(found: Tally, domains: NDArray[np.intp], wanted: int, level: int, *, required: bool) -> Parts | None:
+    """Evenly over these domains; if that is required, none has two more than another."""
+    numbers = spread(found.sums[level][domains], wanted)
     if numbers is None or (required and skew(numbers) > 1):
         return None
-    taken = zip(there.tolist(), numbers.tolist(), strict=True)
-    return _inside(found, level, [(domain, number) for domain, number in taken if number])
+    return _inside(found, level, domains[numbers > 0], numbers[numbers > 0])
 
 
-def _sliced(found: Tally, wanted: int, level: int, size: int) -> list[Part] | None:
+def _sliced(found: Tally, wanted: int, level: int, size: int) -> Parts | None:
     """Every slice in one domain of the level, all of them in as few wider domains as can be."""
-    slices, wider = found.sums[level] // size, found.starts[:level]
+    slices = found.sums[level] // size
     if wanted % size or int(slices.sum()) < wanted // size:
         return None
-    by_domain = tally(slices, [np.searchsorted(found.starts[level], starts) for starts in wider])
-    taken: list[tuple[int, int]] = []
-    for first, last, number in lay_out(by_domain, wanted // size, by_domain.everything, CLUSTER):
-        taken += [(first + domain, of_it * size) for domain, of_it in fewest(slices[first:last], number)]
-    return _inside(found, level, sorted(taken))
+    by_domain = tally(slices, [np.searchsorted(found.bounds[level], wider) for wider in found.bounds[:level]])
+    taken = np.zeros_like(slices)
+    for first, last, number in lay_out(by_domain, wanted // size, by_domain.everything, CLUSTER).tolist():
+        domains, numbers = fewest(slices[first:last], number)
+        taken[first + domains] = numbers * size
+    domains = np.flatnonzero(taken)
+    return _inside(found, level, domains, taken[domains])
 
 
-def _inside(found: Tally, level: int, taken: Sequence[tuple[int, int]]) -> list[Part]:
-    """(domain, replicas) of a level, by row, and in each of them as near as can be."""
-    return [part for domain, number in taken for part in lay_out(found, number, found.units(level, domain), level)]
+def _inside(found: Tally, level: int, domains: NDArray[np.intp], numbers: Counts) -> Parts:
+    """So many in each of these domains of a level, and there as near as can be."""
+    whole = (numbers == found.sums[level][domains]) | (level + 1 == len(found.bounds))
+    laid = [
+        lay_out(found, number, found.units(level, domain), level)
+        for domain, number in zip(domains[~whole].tolist(), numbers[~whole].tolist(), strict=True)
+    ]
+    return by_row(np.concatenate((parts(found, level, domains[whole], numbers[whole]), *laid)))

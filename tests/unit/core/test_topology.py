@@ -26,11 +26,11 @@ def chosen(request, wanted, able=None, **racks):
     found = choose(counts, counts >= 0 if able is None else able(table), table, wanted, request)
     if found is None:
         return None
-    assert sum(part.number for part in found.parts) == wanted
-    for part in found.parts:
-        assert 0 < part.number <= found.counts[part.start : part.stop].sum()
-    where = ["".join(sorted({racked(table, row) for row in range(part.start, part.stop)})) for part in found.parts]
-    return dict(zip(where, (part.number for part in found.parts), strict=True))
+    parts = found.parts.tolist()
+    assert sum(number for _, _, number in parts) == wanted
+    for start, stop, number in parts:
+        assert 0 < number <= found.counts[start:stop].sum()
+    return {"".join(sorted({racked(table, row) for row in range(a, b)})): number for a, b, number in parts}
 
 
 def racked(table, row):
