@@ -40,6 +40,8 @@ class Demand:
     """Elastic: it may start with so few (0: with `count` and no fewer) …"""
     most: int = 0
     """… and grow to so many (0: no further than `count`)."""
+    topology: TopologyRequest | None = None
+    """How near to each other the gang's replicas are to be; every role of a gang has the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +62,6 @@ class Pending:
     array_limit: int = 0
     not_before: int | None = None
     user: str = ""
-    topology: TopologyRequest | None = None
     served: int = 0
     """How long it has held nodes before, in ms."""
     milli_gpus: int = 0
@@ -92,7 +93,6 @@ class Running:
     ends_by: int | None = None
     array_id: str = ""
     user: str = ""
-    topology: TopologyRequest | None = None
     since: int = 0
     served: int = 0
     saved_at: int | None = None
@@ -121,17 +121,18 @@ def _demand(job: Job, role: Role) -> Demand:
         whole_node=role.whole_node,
         least=role.min_replicas or 0,
         most=role.max_replicas or 0,
+        topology=job.topology,
     )
 
 
-def shape_of(queue: str, demands: tuple[Demand, ...], topology: TopologyRequest | None = None) -> Shape:
+def shape_of(queue: str, demands: tuple[Demand, ...]) -> Shape:
     """The equivalence class of a gang: its queue and, per role, every input of the feasibility test."""
-    return (queue, topology, *(_shape(demand) for demand in demands))
+    return (queue, *(_shape(demand) for demand in demands))
 
 
 def _shape(d: Demand) -> Shape:
     plain = (d.count, tuple(sorted(d.resources.items())), tuple(sorted(d.node_selector.items())), d.tolerations)
-    return (*plain, d.affinity, d.gpu_types, d.avoid, d.whole_node, d.least, d.most)
+    return (*plain, d.affinity, d.gpu_types, d.avoid, d.whole_node, d.least, d.most, d.topology)
 
 
 def total_of(demands: tuple[Demand, ...]) -> dict[str, int]:
@@ -167,7 +168,6 @@ def started(gang: Pending, placement: Placement, now: int) -> Running:
         ends_by=None if gang.walltime is None else now + gang.walltime,
         array_id=gang.array_id,
         user=gang.user,
-        topology=gang.topology,
         since=gang.since,
         served=gang.served,
         preemptible=gang.preemptible,
@@ -192,14 +192,13 @@ def pending_of(state: JobState) -> Pending:
         priority=job.priority,
         since=status.created_at if status.queued_at is None else status.queued_at,
         demands=demands,
-        shape=shape_of(job.queue, demands, job.topology),
+        shape=shape_of(job.queue, demands),
         walltime=None if job.walltime is None else job.walltime + job.grace,
         waits_for=status.waits_for,
         array_id=job.array.array_id if job.array else "",
         array_limit=job.array.limit if job.array else 0,
         not_before=status.not_before,
         user=job.user,
-        topology=job.topology,
         served=status.served,
         milli_gpus=milli_gpus_of(demands),
         preemptible=job.preemptible,
@@ -221,7 +220,6 @@ def running_of(state: JobState, placement: Placement) -> Running:
         ends_by=_ends_by(state, admitted_at),
         array_id=job.array.array_id if job.array else "",
         user=job.user,
-        topology=job.topology,
         since=status.created_at if status.queued_at is None else status.queued_at,
         served=status.served,
         saved_at=status.saved_at,
