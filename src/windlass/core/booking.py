@@ -27,11 +27,11 @@ def grant_of(table: NodeTable, demands: Iterable[Demand], placement: Placement) 
     return Grant(rows, np.array(list(held.values()), dtype=np.int64).reshape(len(held), len(table.axis)))
 
 
-def take(free: Amounts, grant: Grant) -> None:
-    """The gang holds its part of `free` from now on."""
+def take(table: NodeTable, free: Amounts, grant: Grant) -> None:
+    """The gang holds its part of `free`, an array of this table, from now on."""
     free[grant.rows] -= grant.amounts
 
 
-def give_back(free: Amounts, grant: Grant) -> None:
+def give_back(table: NodeTable, free: Amounts, grant: Grant) -> None:
     """The opposite."""
     free[grant.rows] += grant.amounts

@@ -74,7 +74,7 @@ def wrong_sums(snapshot: Snapshot) -> Iterator[str]:
     free = snapshot.table.capacity.copy(order="F")
     held: dict[str, Counter[str]] = {}
     for gang in snapshot.running.values():
-        take(free, grant_of(snapshot.table, gang.demands, gang.placement))
+        take(snapshot.table, free, grant_of(snapshot.table, gang.demands, gang.placement))
         held.setdefault(gang.queue, Counter()).update(total_of(gang.demands))
     for row in np.flatnonzero((free != snapshot.free).any(axis=1)):
         yield f"node {snapshot.table.nodes[row].name} has {snapshot.free[row]} free by the ledger, {free[row]} by count"

@@ -147,7 +147,7 @@ class Ledger:
         gang = self._running.pop(job_id)
         if gang.ends_by is not None:
             del self._ends[bisect_left(self._ends, (gang.ends_by, job_id))]
-        give_back(self._free, self._grants.pop(job_id))
+        give_back(self._table, self._free, self._grants.pop(job_id))
         self._count(gang, -1)
 
     # --- the picture -------------------------------------------------------------------------------
@@ -215,7 +215,7 @@ class Ledger:
     def _grant(self, gang: Running) -> None:
         grant = grant_of(self._table, gang.demands, gang.placement)
         self._grants[gang.id] = grant
-        take(self._free, grant)
+        take(self._table, self._free, grant)
 
     def _count(self, gang: Running, sign: int) -> None:
         """Add (1) or take (-1) the gang's part of the sums of its queue, its user and its array."""

@@ -10,14 +10,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import islice, permutations
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from windlass.core.booking import grant_of
 from windlass.core.feasibility import Mask, Request, eligibility
 from windlass.core.gang import Demand
-from windlass.core.snapshot import Amounts, NodeTable
+from windlass.core.snapshot import Amounts, Grant, NodeTable
 from windlass.core.status import Placement
 
 Counts: TypeAlias = NDArray[np.int64]
@@ -38,13 +39,24 @@ def replicas_per_node(free: Amounts, request: Request, mask: Mask, most: int) ->
     return np.maximum(counts, 0, out=counts)  # a node may have less than nothing left after it shrank
 
 
-def place(free: Amounts, table: NodeTable, demands: Sequence[Demand], closed: Mask | None) -> Placement | None:
-    """Find room for every replica of every role outside the `closed` nodes, and take it out of `free`.
+class Placed(NamedTuple):
+    """Where a gang would go, and what it would hold there; `booking.take` takes it."""
 
-    None, and `free` as it was, if not all of them fit.
+    placement: Placement
+    grant: Grant
+
+
+def place(free: Amounts, table: NodeTable, demands: Sequence[Demand], closed: Mask | None) -> Placed | None:
+    """Find room for every replica of every role outside the `closed` nodes. None: not all of them fit.
+
+    `free` stays as it is.
     """
-    seats = _find(free, table, demands, closed)
-    return None if seats is None else _placement(table, demands, seats)
+    trial = free if len(demands) == 1 else free.copy(order="F")
+    seats = _find(trial, table, demands, closed)
+    if seats is None:
+        return None
+    placement = _placement(table, demands, seats)
+    return Placed(placement, grant_of(table, demands, placement))
 
 
 def fits(free: Amounts, table: NodeTable, demands: Sequence[Demand]) -> bool:
@@ -84,7 +96,7 @@ def _ease(table: NodeTable, demand: Demand) -> tuple[object, ...]:
 def _seat_all(
     free: Amounts, table: NodeTable, demands: Sequence[Demand], closed: Mask | None
 ) -> dict[str, Seats] | None:
-    """Roles in this order; what was taken is given back if one of them does not fit."""
+    """Roles in this order; what was taken is given back if one of them does not fit. The last one takes nothing."""
     taken: list[tuple[Request, Seats]] = []
     seats: dict[str, Seats] = {}
     for demand in demands:
@@ -95,9 +107,10 @@ def _seat_all(
             for request, before in taken:
                 _take(free, request, before, -1)
             return None
-        _take(free, able.request, found, 1)
-        taken.append((able.request, found))
         seats[demand.role] = found
+        if len(seats) < len(demands):
+            _take(free, able.request, found, 1)
+            taken.append((able.request, found))
     return seats
 
 
@@ -121,7 +134,6 @@ def _seat_in_rounds(
                 return None
             _take(trial, able.request, here, 1)
             found[demand.role].update(row for row, _ in here)
-    free[...] = trial
     return {role: sorted(rows.items()) for role, rows in found.items()}
 
 

@@ -8,6 +8,7 @@ from functools import reduce
 
 import numpy as np
 
+from windlass.core.booking import take
 from windlass.core.feasibility import FULL, eligibility
 from windlass.core.gang import Demand
 from windlass.core.placement import fits, orders, place
@@ -54,7 +55,8 @@ def shortage(stocks: Stocks, table: NodeTable, demands: Sequence[Demand]) -> Sho
     for demand in next(iter(orders(table, demands))):
         if short := _of_role(Stocks(trial), table, demand, alone=False):
             return short
-        place(trial, table, (demand,), None)
+        if found := place(trial, table, (demand,), None):
+            take(table, trial, found.grant)
     return None
 
 

@@ -9,6 +9,7 @@ from functools import cached_property
 
 import numpy as np
 
+from windlass.core.booking import take
 from windlass.core.feasibility import Mask, eligibility, kind_of, remember, room_when_empty
 from windlass.core.gang import Demand, Pending, Turn, total_of
 from windlass.core.gates import shut
@@ -122,7 +123,11 @@ class Trial:
     def _place(self, gang: Pending, mask: Mask) -> Placement | None:
         if self._closed is not None and not (mask > self._closed).any():
             return None
-        return place(self.free, self.snapshot.table, gang.demands, self._closed)
+        found = place(self.free, self.snapshot.table, gang.demands, self._closed)
+        if found is None:
+            return None
+        take(self.snapshot.table, self.free, found.grant)
+        return found.placement
 
     def _start(self, gang: Pending, placement: Placement) -> None:
         self.used[gang.queue] = add_up(self.used.get(gang.queue, {}), total_of(gang.demands))

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 from gangs import admitted, carry_out, demand, ledger_of, node, nodes, running, waiting
 
+from windlass.core.booking import give_back, take
 from windlass.core.cluster import Node
 from windlass.core.gang import Demand
 from windlass.core.placement import fits, place
@@ -11,8 +12,8 @@ from windlass.core.scheduler import schedule
 def placed(machines, *demands):
     """Role → nodes, on machines whose GPUs are all free."""
     table = ledger_of(machines).snapshot().table
-    placement = place(table.capacity.copy(order="F"), table, demands, None)
-    return placement and dict(placement.nodes)
+    found = place(table.capacity, table, demands, None)
+    return found and dict(found.placement.nodes)
 
 
 def with_free(*free):
@@ -63,16 +64,18 @@ def test_replicas_that_ask_for_nothing_fit_anywhere():
 
 def test_all_or_nothing():
     table = ledger_of(nodes(2)).snapshot().table
-    free = table.capacity.copy(order="F")
-    assert place(free, table, (demand(2, 8), demand(1, 1, role="extra")), None) is None
-    assert np.array_equal(free, table.capacity)
+    assert place(table.capacity, table, (demand(2, 8), demand(1, 1, role="extra")), None) is None
 
 
-def test_what_is_placed_is_taken():
+def test_what_is_placed_can_be_taken_and_given_back():
     table = ledger_of(nodes(2)).snapshot().table
     free = table.capacity.copy(order="F")
-    place(free, table, (demand(3, 4), demand(1, 2, role="extra")), None)
+    grant = place(free, table, (demand(3, 4), demand(1, 2, role="extra")), None).grant
+    assert free[:, 0].tolist() == [8, 8]
+    take(table, free, grant)
     assert free[:, 0].tolist() == [0, 2]
+    give_back(table, free, grant)
+    assert np.array_equal(free, table.capacity)
 
 
 def test_whether_it_fits_is_asked_without_taking():
@@ -104,9 +107,9 @@ def test_another_order_of_the_roles_is_tried_before_giving_up():
 def test_closed_nodes_are_not_used(closed):
     table = ledger_of(nodes(2)).snapshot().table
     mask = np.array([name.name in closed for name in table.nodes])
-    placement = place(table.capacity.copy(order="F"), table, (demand(1, 8),), mask)
-    assert (placement is None) == (len(closed) == 2)
-    assert placement is None or not set(closed) & set(placement.distinct())
+    found = place(table.capacity, table, (demand(1, 8),), mask)
+    assert (found is None) == (len(closed) == 2)
+    assert found is None or not set(closed) & set(found.placement.distinct())
 
 
 def test_a_node_that_shrank_below_what_it_gives_takes_nothing_new():
