@@ -1,0 +1,29 @@
+"""Time that passes as fast as it can be computed: traces of the past, replayed under another policy or with faults.
+
+Belongs here: reading traces, making them, and the two engines that run them. Does not belong here: decisions (the core
+makes all of them), the command line, pages and plots.
+
+    trace = read_trace("philly.csv.gz")                 # TraceError names file, row and fix
+    cluster = read_nodes("cluster.yaml")                # or cluster_of(96, gpus=8)
+    outcome = replay(trace, cluster, Policy(order="fifo"))
+    metrics = measure(outcome)
+
+- `traces.read.read_trace(path, format=None, *, skip_bad=False) -> Trace`
+- `clusters.read_nodes(path) -> Cluster`, `clusters.cluster_of(nodes, gpus=8) -> Cluster`
+- `replay.replay(trace, cluster, policy, *, costs=None, kill=False, skip_bad=False, on_progress=…) -> Outcome`:
+  every run of every job as arrays; `on_progress(done, all)`
+- `metrics.measure(outcome) -> Metrics`
+"""
+
+from windlass.worlds.sim.clusters import cluster_of as cluster_of
+from windlass.worlds.sim.clusters import read_nodes as read_nodes
+from windlass.worlds.sim.errors import SimError as SimError
+from windlass.worlds.sim.errors import TraceError as TraceError
+from windlass.worlds.sim.metrics import Metrics as Metrics
+from windlass.worlds.sim.metrics import measure as measure
+from windlass.worlds.sim.outcome import Outcome as Outcome
+from windlass.worlds.sim.progress import Costs as Costs
+from windlass.worlds.sim.replay import replay as replay
+from windlass.worlds.sim.traces.job import Trace as Trace
+from windlass.worlds.sim.traces.job import TraceJob as TraceJob
+from windlass.worlds.sim.traces.read import read_trace as read_trace

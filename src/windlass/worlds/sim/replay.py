@@ -1,0 +1,163 @@
+"""A trace under a policy, without faults: from one event to the next, straight on the ledger and the scheduler.
+
+The same decisions as a controller on the sim world makes (a test holds both to it), without its bookkeeping.
+Ends come before arrivals of the same moment, and all of a moment is decided at once.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from heapq import heappop, heappush
+
+from windlass.core.gang import Pending, Running, started
+from windlass.core.ledger import Ledger
+from windlass.core.plan import Plan
+from windlass.core.policy import Policy
+from windlass.core.queue import Queue
+from windlass.core.scheduler import schedule
+from windlass.core.snapshot import NodeTable
+from windlass.core.trial import fits_empty
+from windlass.jobs.cluster_file import Cluster
+from windlass.worlds.sim.errors import TraceError
+from windlass.worlds.sim.gangs import gang_of, sizes_of, unit_of
+from windlass.worlds.sim.outcome import Cause, Outcome
+from windlass.worlds.sim.progress import Costs, time_needed, work_kept
+from windlass.worlds.sim.record import Record
+from windlass.worlds.sim.traces.job import Trace
+
+TOO_LARGE = "too large for the cluster"
+_TOLD_EVERY = 500
+"""Jobs between two reports of progress."""
+
+
+def replay(
+    trace: Trace,
+    cluster: Cluster,
+    policy: Policy | None = None,
+    *,
+    costs: Costs | None = None,
+    kill: bool = False,
+    skip_bad: bool = False,
+    on_progress: Callable[[int, int], None] = lambda _done, _all: None,
+) -> Outcome:
+    """Run every job of the trace on the cluster. Queues that only the trace names have no limits.
+
+    `kill`: a job ends when its walltime is over, whatever is left of it. `on_progress(done, all)` hears of jobs that
+    ended. A job that no empty cluster could take raises TraceError; `skip_bad` leaves it out and counts it.
+    """
+    policy = policy or Policy()
+    # 1. everybody's gang, and an empty cluster
+    named = {queue.name: queue for queue in cluster.queues}
+    queues = {job.queue: Queue(job.queue) for job in trace.jobs} | named
+    ledger = Ledger(cluster.nodes, queues.values(), cluster.topology, policy)
+    gangs, left_out = _gangs(trace, cluster, ledger.snapshot().table, skip_bad=skip_bad)
+    run = _Run(trace, gangs, ledger, costs or Costs(), kill=kill)
+    # 2. from one moment to the next
+    for count, now in enumerate(run.moments()):
+        run.end_what_ends(now)
+        run.add_what_arrives(now)
+        run.decide(now)
+        if count % _TOLD_EVERY == 0:
+            on_progress(run.done, len(gangs))
+    # 3. nobody may be left
+    run.check()
+    on_progress(run.done, len(gangs))
+    return run.record.outcome(trace, cluster, policy, left_out)
+
+
+def _gangs(trace: Trace, cluster: Cluster, table: NodeTable, *, skip_bad: bool) -> tuple[list[Pending], Counter[str]]:
+    """The gangs that fit, numbered by the trace's jobs from 1, and how many do not."""
+    sizes, left_out = sizes_of(cluster.nodes), Counter(trace.left_out)
+    known: dict[object, bool] = {}
+    gangs: list[Pending] = []
+    for number, job in enumerate(trace.jobs, start=1):
+        gang = gang_of(job, number, sizes)
+        fits = known.get(gang.shape)
+        if fits is None:
+            fits = known[gang.shape] = fits_empty(table, gang)
+        if fits:
+            gangs.append(gang)
+        elif skip_bad:
+            left_out[TOO_LARGE] += 1
+        else:
+            asks = f"{gang.milli_gpus / 1000:g} GPUs" if gang.milli_gpus else f"{job.cpu / 1000:g} cores"
+            text = f"job {job.id} asks for {asks}, which this cluster of {len(cluster.nodes)} nodes cannot hold"
+            raise TraceError(trace.name, job.row, f"{text}; name a larger one, or leave such jobs out with --skip-bad")
+    return gangs, left_out
+
+
+class _Run:
+    """The state of one replay. Jobs are known by their index in the trace."""
+
+    def __init__(self, trace: Trace, gangs: list[Pending], ledger: Ledger, costs: Costs, *, kill: bool) -> None:
+        self.record = Record(ledger.snapshot().table, unit_of(trace))
+        self.done = 0
+        self._ledger = ledger
+        self._costs, self._kill = costs, kill
+        self._arriving = gangs[::-1]
+        """By submission, last first."""
+        self._waiting: dict[str, Pending] = {}
+        self._holding: dict[str, tuple[Pending, Running]] = {}
+        self._ends: list[tuple[int, int, str, Cause]] = []
+        """(time, start of the run, id, how): outdated if the job has another run by then."""
+        self._left = {gang.id: trace.jobs[gang.number - 1].duration for gang in gangs}
+
+    def moments(self) -> Iterator[int]:
+        """Every time at which something happens."""
+        while self._arriving or self._ends:
+            ends = self._ends[0][0] if self._ends else None
+            arrives = self._arriving[-1].since if self._arriving else None
+            yield min(moment for moment in (ends, arrives) if moment is not None)
+
+    def end_what_ends(self, now: int) -> None:
+        while self._ends and self._ends[0][0] <= now:
+            _, begin, job_id, cause = heappop(self._ends)
+            held = self._holding.get(job_id)
+            if held is not None and held[1].admitted_at == begin:
+                self._stop(job_id, now, cause)
+                self.done += 1
+
+    def add_what_arrives(self, now: int) -> None:
+        while self._arriving and self._arriving[-1].since <= now:
+            gang = self._arriving.pop()
+            self._waiting[gang.id] = gang
+            self._ledger.add_pending(gang)
+
+    def decide(self, now: int) -> None:
+        """Plan until a plan stops nobody: what a stopped gang held is given away by the next one."""
+        while self._carry_out(schedule(self._ledger.snapshot(), now), now):
+            pass
+
+    def check(self) -> None:
+        """Raises AssertionError if somebody still waits: the scheduler forgot him."""
+        assert not self._waiting, f"{sorted(self._waiting)[:3]} wait for ever"  # noqa: S101 - a bug of ours
+
+    def _carry_out(self, plan: Plan, now: int) -> bool:
+        for admission in plan.admissions:
+            gang = self._waiting.pop(admission.job_id)
+            running = started(gang, admission.placement, now)
+            self._ledger.hold(running)
+            self._holding[gang.id] = gang, running
+            self._plan_end(gang, now)
+        for preemption in plan.preemptions:
+            gang, running = self._stop(preemption.job_id, now, Cause.PREEMPTED)
+            held = now - running.admitted_at
+            self._left[gang.id] -= work_kept(held, self._costs, first=gang.served == 0, asked=True)
+            again = replace(gang, served=gang.served + held)
+            self._waiting[gang.id] = again
+            self._ledger.add_pending(again)
+        return bool(plan.preemptions)
+
+    def _plan_end(self, gang: Pending, now: int) -> None:
+        needs = time_needed(self._left[gang.id], self._costs, first=gang.served == 0)
+        killed = self._kill and gang.walltime is not None and gang.walltime < needs
+        end = now + (gang.walltime if killed and gang.walltime is not None else needs)
+        heappush(self._ends, (end, now, gang.id, Cause.KILLED if killed else Cause.FINISHED))
+
+    def _stop(self, job_id: str, now: int, cause: Cause) -> tuple[Pending, Running]:
+        gang, running = self._holding.pop(job_id)
+        self._ledger.release(job_id)
+        self.record.ran(gang.number - 1, gang.demands, running.placement, running.admitted_at, now, cause)
+        return gang, running
