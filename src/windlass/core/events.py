@@ -162,5 +162,7 @@ Event: TypeAlias = (
     | Suspend
     | Resume
     | Preempt
+    | Resized
+    | Saved
     | Timer
 )

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
+from windlass.core.elastic import both
 from windlass.core.job import Job, Match, Role, Toleration, TopologyRequest
 from windlass.core.resources import GPU, GPU_MILLI
 from windlass.core.status import JobState, Placement, Target
@@ -101,6 +102,8 @@ class Running:
     """It is being stopped, and will give its nodes back by `ends_by`, within its grace."""
     preemptible: bool = True
     resized_at: int | None = None
+    resize_to: Placement | None = None
+    """It is being stopped to go on with these nodes. Until then `placement` is the larger, node by node."""
 
 
 def demands_of(job: Job) -> tuple[Demand, ...]:
@@ -209,13 +212,14 @@ def running_of(state: JobState, placement: Placement) -> Running:
     """The holding gang of a job that has nodes."""
     job, status = state.job, state.status
     admitted_at = status.admitted_at or 0
+    held = both(placement, status.resize_to)
     return Running(
         id=state.id,
         number=state.number,
         queue=job.queue,
         priority=job.priority,
-        demands=placed(demands_of(job), placement),
-        placement=placement,
+        demands=placed(demands_of(job), held),
+        placement=held,
         admitted_at=admitted_at,
         ends_by=_ends_by(state, admitted_at),
         array_id=job.array.array_id if job.array else "",
@@ -226,6 +230,7 @@ def running_of(state: JobState, placement: Placement) -> Running:
         leaving=status.target in _GIVES_BACK,
         preemptible=job.preemptible,
         resized_at=status.resized_at,
+        resize_to=status.resize_to,
     )
 
 

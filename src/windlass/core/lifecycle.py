@@ -27,7 +27,9 @@ from windlass.core.events import (
     NodeLost,
     Preempt,
     Refused,
+    Resized,
     Resume,
+    Saved,
     Started,
     Submitted,
     Suspend,
@@ -71,6 +73,9 @@ TABLE: tuple[Row, ...] = (
     _row((RESTARTING,), NodeClosed, (QUEUED,), t.node_closed),
     _row(STARTED, Preempt, (RESTARTING,), t.preempt),
     _row((RESTARTING,), Preempt, (QUEUED,), t.preempt),
+    _row(STARTED, Resized, (RESTARTING,), t.resized),
+    _row((RESTARTING,), Resized, (), t.resized),
+    _row((*STARTED, RESTARTING), Saved, (), t.saved),
     _row((CREATED, QUEUED), Suspend, (SUSPENDED,), t.suspend),
     _row(STARTED, Suspend, (), t.suspend),
     _row((RESTARTING,), Suspend, (SUSPENDED,), t.suspend),
@@ -95,6 +100,8 @@ NO_OPS: frozenset[tuple[Phase, type[Event]]] = frozenset(
     | {(phase, NodeLost) for phase in Phase if phase not in HOLDING}
     | {(phase, NodeClosed) for phase in Phase if phase is not RESTARTING}  # what runs may go on
     | {(phase, Preempt) for phase in Phase if phase not in HOLDING}
+    | {(phase, Resized) for phase in Phase if phase not in HOLDING}
+    | {(phase, Saved) for phase in Phase if phase not in HOLDING}  # heard of after the end
     | {(phase, DependencyEnded) for phase in Phase if phase not in (QUEUED, SUSPENDED)}
     | {(phase, Timer) for phase in (CREATED, SUSPENDED)}
     | {(phase, Resume) for phase in (CREATED, QUEUED, SUCCEEDED, FAILED)}  # nothing to resume
@@ -127,7 +134,7 @@ def step(state: JobState, event: Event, now: int) -> tuple[JobState, tuple[Comma
 
 
 def _is_stale(state: JobState, event: Event) -> bool:
-    if isinstance(event, Started | MemberExited | GangGone):
+    if isinstance(event, Started | MemberExited | GangGone | Saved):
         return event.generation != state.status.generation
     return False
 

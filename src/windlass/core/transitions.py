@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from windlass.core.commands import Command, Forget, Launch, Stop
+from windlass.core.elastic import sized
 from windlass.core.events import (
     Admit,
     Cancel,
@@ -20,7 +21,9 @@ from windlass.core.events import (
     NodeLost,
     Preempt,
     Refused,
+    Resized,
     Resume,
+    Saved,
     Started,
     Submitted,
     Suspend,
@@ -34,12 +37,17 @@ Outcome: TypeAlias = tuple[JobState, tuple[Command, ...]]
 
 _NO_PLACE: dict[str, Any] = {
     "placement": None,
+    "resize_to": None,
+    "resized_at": None,
+    "saved_at": None,
     "admitted_at": None,
     "running_since": None,
     "target": None,
     "stopping_since": None,
     "done": 0,
 }
+_STARTS_AGAIN = (Target.RESTART, Target.RESIZE)
+"""What a gang is stopped for that keeps its nodes."""
 _NAMED = 3
 """Nodes that a message names before it only counts."""
 
@@ -133,7 +141,7 @@ def member_exited(state: JobState, event: MemberExited, now: int) -> Outcome:
         return _member_failed(state, event.exit, event.member, now)
     done = status.done | 1 << event.member
     after = _with(state, done=done)
-    if done != (1 << state.job.members) - 1:
+    if done != (1 << sized(state.job, status.placement).members) - 1:
         return after, ()
     return _stop(after, Target.SUCCEED, "Completing", "all members succeeded", now)
 
@@ -165,12 +173,13 @@ def _gives_nodes_back(failure: Failure) -> bool:
 
 def _stop(state: JobState, target: Target, reason: str, message: str, now: int) -> Outcome:
     """Stop every process of the generation; `target` is what comes when the last is gone."""
-    phase = Phase.RESTARTING if target in (Target.RESTART, Target.REQUEUE) else state.status.phase
+    again = target in (*_STARTS_AGAIN, Target.REQUEUE)
     since = state.status.stopping_since
     after = _with(
         state,
-        phase=phase,
+        phase=Phase.RESTARTING if again else state.status.phase,
         target=target,
+        resize_to=state.status.resize_to if target in _STARTS_AGAIN else None,
         reason=reason,
         message=message,
         stopping_since=now if since is None else since,
@@ -197,15 +206,29 @@ def _become(state: JobState, now: int) -> Outcome:
         case Target.FAIL:
             return _ended(state, Phase.FAILED, status.reason, status.message, now)
         case Target.SUSPEND:
-            return _with(state, phase=Phase.SUSPENDED, queued_at=None, started_at=None, **_NO_PLACE), ()
+            return _with(state, phase=Phase.SUSPENDED, queued_at=None, started_at=None, **_given_back(status, now)), ()
         case Target.REQUEUE:
             return _requeue(state, now), ()
+        case Target.RESIZE:
+            return _launch(_in_new_size(state))
         case _:
-            return _restart(state, now)
+            return _restart(_in_new_size(state), now)
+
+
+def _in_new_size(state: JobState) -> JobState:
+    """With the nodes that it was to go on with, if it was."""
+    status = state.status
+    return state if status.resize_to is None else _with(state, placement=status.resize_to, resize_to=None)
+
+
+def _given_back(status: Status, now: int) -> dict[str, Any]:
+    """The end of an allocation, as changes to its status."""
+    held = 0 if status.admitted_at is None else now - status.admitted_at
+    return {**_NO_PLACE, "served": status.served + held}
 
 
 def _restart(state: JobState, now: int) -> Outcome:
-    """On the same nodes, after the backoff."""
+    """On its nodes, after the backoff."""
     wait = backoff(state.status.backoff_step, state.job.restart)
     if wait == 0:
         return _launch(state)
@@ -216,17 +239,20 @@ def _restart(state: JobState, now: int) -> Outcome:
 def _requeue(state: JobState, now: int) -> JobState:
     """Back into the queue, at the old place by age."""
     wait = backoff(state.status.backoff_step, state.job.restart)
-    return _with(state, phase=Phase.QUEUED, not_before=now + wait if wait else None, gone=True, **_NO_PLACE)
+    not_before = now + wait if wait else None
+    return _with(state, phase=Phase.QUEUED, not_before=not_before, gone=True, **_given_back(state.status, now))
 
 
 def node_lost(state: JobState, event: NodeLost, now: int) -> Outcome:
     """A node of the gang is gone; what is left of it must stop, and the gang needs new nodes."""
     status = state.status
-    if status.placement is None or event.node not in status.placement.distinct():
+    if event.node not in nodes_to_use(status):
         return state, ()
     failure = Failure(FailureClass.INFRASTRUCTURE, "NodeLost", f"node {event.node} was lost", now)
     if status.target is Target.RESTART:
-        return _with(state, target=Target.REQUEUE), ()
+        return _requeued_instead(state), ()
+    if status.target is Target.RESIZE:
+        return _stop(_with(state, last_failure=failure), Target.REQUEUE, failure.reason, failure.message, now)
     if status.target is not None:
         return state, ()
     if status.gone:
@@ -237,13 +263,24 @@ def node_lost(state: JobState, event: NodeLost, now: int) -> Outcome:
 def node_closed(state: JobState, event: NodeClosed, now: int) -> Outcome:
     """A gang that was to start again on its nodes cannot start on this one: it needs others."""
     status = state.status
-    if status.placement is None or event.node not in status.placement.distinct():
+    if event.node not in nodes_to_use(status):
         return state, ()
-    if status.target is Target.RESTART:
-        return _with(state, target=Target.REQUEUE), ()
+    if status.target in _STARTS_AGAIN:
+        return _requeued_instead(state), ()
     if status.gone:
         return _requeue(state, now), ()
     return state, ()
+
+
+def nodes_to_use(status: Status) -> tuple[str, ...]:
+    """Where the gang runs, or is to run next if it is being resized. Each node once."""
+    placement = status.resize_to or status.placement
+    return () if placement is None else placement.distinct()
+
+
+def _requeued_instead(state: JobState) -> JobState:
+    """It was to start again, and cannot do so there."""
+    return _with(state, target=Target.REQUEUE, resize_to=None)
 
 
 def preempt(state: JobState, event: Preempt, now: int) -> Outcome:
@@ -253,10 +290,30 @@ def preempt(state: JobState, event: Preempt, now: int) -> Outcome:
     if status.target in (Target.SUCCEED, Target.FAIL, Target.SUSPEND, Target.REQUEUE):
         return state, ()
     if status.target is Target.RESTART:
-        return _with(state, target=Target.REQUEUE), ()
+        return _requeued_instead(state), ()
     if status.gone:
         return _requeue(_with(state, last_failure=failure, preemptions=status.preemptions + 1), now), ()
     return _lost_generation(state, failure, now)
+
+
+def resized(state: JobState, event: Resized, now: int) -> Outcome:
+    """The scheduler's third decision: stop, so that it can save its work, and go on larger or smaller."""
+    status = state.status
+    if status.target not in (None, *_STARTS_AGAIN) or event.placement in (status.placement, status.resize_to):
+        return state, ()
+    if status.gone:
+        return _with(state, placement=event.placement, resized_at=now), ()
+    after = _with(state, resize_to=event.placement, resized_at=now)
+    if status.target is not None:
+        return after, ()
+    return _stop(after, Target.RESIZE, "Resized", event.message, now)
+
+
+def saved(state: JobState, event: Saved, now: int) -> Outcome:
+    """What it has done so far would survive its end."""
+    before = state.status.saved_at
+    at = min(event.at, now)
+    return (state if before is not None and before >= at else _with(state, saved_at=at)), ()
 
 
 # --- what people ask for --------------------------------------------------------------------------
@@ -270,7 +327,7 @@ def suspend(state: JobState, event: Suspend, now: int) -> Outcome:
         return state, ()
     if status.gone:
         quiet = _with(state, phase=Phase.SUSPENDED, reason="Suspended", message=message)
-        return _with(quiet, queued_at=None, started_at=None, not_before=None, **_NO_PLACE), ()
+        return _with(quiet, queued_at=None, started_at=None, not_before=None, **_given_back(status, now)), ()
     return _stop(state, Target.SUSPEND, "Suspended", message, now)
 
 
@@ -380,4 +437,5 @@ def forget(state: JobState, _event: Timer, now: int) -> Outcome:
 
 
 def _ended(state: JobState, phase: Phase, reason: str, message: str, now: int) -> Outcome:
-    return _with(state, phase=phase, reason=reason, message=message, finished_at=now, not_before=None, **_NO_PLACE), ()
+    after = _with(state, phase=phase, reason=reason, message=message, finished_at=now, not_before=None)
+    return _with(after, **_given_back(state.status, now)), ()

@@ -12,9 +12,10 @@ from windlass.core import events as e
 from windlass.core import lifecycle
 from windlass.core.commands import Command, Forget, Launch, Stop
 from windlass.core.diagram import markdown_table, mermaid, page
+from windlass.core.elastic import sized
 from windlass.core.job import Dependency, Job, RestartPolicy, Role
 from windlass.core.lifecycle import NO_OPS, TABLE, InvalidTransitionError, Row, next_due, step
-from windlass.core.status import HOLDING, TERMINAL, JobState, Phase, Placement
+from windlass.core.status import HOLDING, TERMINAL, JobState, Phase, Placement, Target
 from windlass.core.transitions import created
 
 EVENTS = get_args(e.Event)
@@ -75,7 +76,7 @@ def _random_job(rng: random.Random) -> Job:
     restart = RestartPolicy(user_limit=rng.choice([0, 1, 9]), infrastructure_limit=rng.choice([0, 2, 9]))
     return Job(
         "j",
-        (Role(replicas=rng.choice([1, 2, 3])),),
+        (Role(replicas=rng.choice([1, 2, 3]), min_replicas=rng.choice([None, 1]), max_replicas=rng.choice([None, 4])),),
         restart=restart,
         walltime=rng.choice([None, 5_000]),
         deadline=rng.choice([None, 9_000]),
@@ -87,12 +88,14 @@ def _random_job(rng: random.Random) -> Job:
 
 def _random_event(rng: random.Random, state: JobState, alive: set[int]) -> e.Event:
     generation = state.status.generation - (rng.random() < 0.1)
-    member = rng.randrange(state.job.members)
+    member = rng.randrange(sized(state.job, state.status.placement).members)
+    size = rng.randint(1, 4)
     exit = rng.choice([e.Exit(code=0), e.Exit(code=1), e.Exit(signal=9), e.Exit(code=83), e.Exit(lost=True)])
     choices: list[e.Event] = [e.Timer()] * 2 + [e.Cancel()] * (rng.random() < 0.2)
     choices += [e.Suspend(), e.Resume(), e.NodeLost("n1"), e.Preempt("for k"), e.NodeClosed("n1")]
     choices += [e.DependencyEnded("k-1", satisfied=rng.random() < 0.5)]
     choices += [e.Admit(Placement({"worker": ("n1",) * state.job.members}))] * 4
+    choices += [e.Resized(Placement({"worker": (rng.choice(["n1", "n2"]),) * size}), "because"), e.Saved(generation, 5)]
     choices += [e.Started(generation), e.MemberExited(generation, member, exit)] * 3
     if state.status.phase is Phase.CREATED:
         choices += [e.Submitted()] * 30 + [e.Refused("too big")]
@@ -117,6 +120,9 @@ def _check(before: JobState, after: JobState, commands: tuple[Command, ...], ali
         assert status.finished_at is not None
         assert status.gone
     assert (status.placement is not None) <= (status.phase in HOLDING)
+    assert (status.resize_to is not None) <= (status.target in (Target.RESIZE, Target.RESTART) and not status.gone)
+    assert (status.saved_at is not None) <= (status.placement is not None)
+    assert status.served >= before.status.served
     if status.target is not None and not status.gone and before.status.target is None:
         assert any(isinstance(c, Stop) for c in commands), "a gang is to end and nobody stops it"
     _timer_settles(after, now)
