@@ -16,10 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from windlass.core.booking import grant_of
-from windlass.core.feasibility import Mask, Request, eligibility
-from windlass.core.gang import Demand
+from windlass.core.feasibility import Eligibility, Mask, Request, eligibility
+from windlass.core.gang import Demand, total_of
 from windlass.core.snapshot import Amounts, Grant, NodeTable
 from windlass.core.status import Placement
+from windlass.core.topology import Choice, candidates, choose
 
 Counts: TypeAlias = NDArray[np.int64]
 Seats: TypeAlias = list[tuple[int, int]]
@@ -62,21 +63,42 @@ def place(free: Amounts, table: NodeTable, demands: Sequence[Demand], closed: Ma
 def fits(free: Amounts, table: NodeTable, demands: Sequence[Demand]) -> bool:
     """Whether `place` would find room; `free` stays as it was."""
     if len(demands) == 1:
-        return replicas_that_fit(free, table, demands[0]) >= demands[0].count
+        demand, able = demands[0], eligibility(table, demands[0])
+        counts = _counts(free, able, None, demand.count)
+        if demand.topology is not None:
+            return choose(counts, able.mask, table, demand.count, demand.topology) is not None
+        return int(counts.sum()) >= demand.count
     return _find(free.copy(order="F"), table, demands, None) is not None
 
 
-def replicas_that_fit(free: Amounts, table: NodeTable, demand: Demand) -> int:
-    """Room for replicas of one role, all nodes together, at most as many as it wants on any one node."""
-    able = eligibility(table, demand)
-    return int(replicas_per_node(free, able.request, able.mask, demand.count).sum())
-
-
 def _find(free: Amounts, table: NodeTable, demands: Sequence[Demand], closed: Mask | None) -> dict[str, Seats] | None:
-    for order in orders(table, demands):
-        if seats := _seat_all(free, table, order, closed):
+    for bounds in _bounds(free, table, demands, closed):
+        for order in orders(table, demands):
+            if seats := _seat_all(free, table, order, bounds):
+                return seats
+        if len(demands) > 1 and (seats := _seat_in_rounds(free, table, demands, bounds)):
             return seats
-    return _seat_in_rounds(free, table, demands, closed) if len(demands) > 1 else None
+    return None
+
+
+def _bounds(free: Amounts, table: NodeTable, demands: Sequence[Demand], closed: Mask | None) -> Iterator[Mask | None]:
+    """What is closed to the gang, one domain after the other if all its roles are to be in one."""
+    near = demands[0].topology
+    if near is None or len(demands) == 1:
+        yield closed
+        return
+    roles = [(_counts(free, eligibility(table, d), closed, d.count), d.count) for d in demands]
+    total = total_of(tuple(demands))
+    resources = [(np.maximum(free[:, column], 0), total.get(name, 0)) for column, name in enumerate(table.axis)]
+    for start, stop in candidates(roles, resources, table, near):
+        outside = np.ones(len(table.nodes), dtype=np.bool_)
+        outside[start:stop] = False if closed is None else closed[start:stop]
+        yield outside
+
+
+def _counts(free: Amounts, able: Eligibility, closed: Mask | None, most: int) -> Counts:
+    mask = able.mask if closed is None else able.mask & ~closed
+    return replicas_per_node(free, able.request, mask, most)
 
 
 def orders(table: NodeTable, demands: Sequence[Demand]) -> Iterator[Sequence[Demand]]:
@@ -101,8 +123,7 @@ def _seat_all(
     seats: dict[str, Seats] = {}
     for demand in demands:
         able = eligibility(table, demand)
-        mask = able.mask if closed is None else able.mask & ~closed
-        found = seat(free, able.request, replicas_per_node(free, able.request, mask, demand.count), demand.count)
+        found = _seat_role(free, table, demand, closed)
         if found is None:
             for request, before in taken:
                 _take(free, request, before, -1)
@@ -114,11 +135,38 @@ def _seat_all(
     return seats
 
 
+def _seat_role(free: Amounts, table: NodeTable, demand: Demand, closed: Mask | None) -> Seats | None:
+    """All replicas of one role, in the domains it asks for."""
+    able = eligibility(table, demand)
+    counts = _counts(free, able, closed, demand.count)
+    if demand.topology is None:
+        return seat(free, able.request, counts, demand.count)
+    choice = choose(counts, able.mask, table, demand.count, demand.topology)
+    return None if choice is None else _seat_parts(free, able.request, choice)
+
+
+def _seat_parts(free: Amounts, request: Request, choice: Choice) -> Seats:
+    """What each part is to take: all that it has room for, or a choice among its nodes."""
+    starts, stops, numbers = choice.parts.T
+    room = np.add.reduceat(np.append(choice.counts, 0), choice.parts[:, :2].ravel())[::2]
+    edges = np.zeros(len(choice.counts) + 1, dtype=np.int64)
+    edges[starts[room == numbers]] += 1
+    edges[stops[room == numbers]] -= 1
+    full = np.flatnonzero(edges[:-1].cumsum() * choice.counts)
+    seats = list(zip(full.tolist(), choice.counts[full].tolist(), strict=True))
+    for start, stop, number in choice.parts[room > numbers].tolist():
+        inside = seat(free[start:stop], request, choice.counts[start:stop], number) or ()
+        seats += [(start + row, replicas) for row, replicas in inside]
+    return sorted(seats)
+
+
 def _seat_in_rounds(
     free: Amounts, table: NodeTable, demands: Sequence[Demand], closed: Mask | None
 ) -> dict[str, Seats] | None:
     """A replica of each role in turn, so that roles which want different resources share nodes evenly."""
-    if sum(demand.count for demand in demands) > _MOST_IN_ROUNDS:
+    near = demands[0].topology
+    by_numbers = near is not None and (near.spread or near.slice > 0)
+    if by_numbers or sum(demand.count for demand in demands) > _MOST_IN_ROUNDS:
         return None
     trial = free.copy(order="F")
     found: dict[str, Counter[int]] = {demand.role: Counter() for demand in demands}
@@ -128,8 +176,7 @@ def _seat_in_rounds(
             if round_number >= demand.count:
                 continue
             able = eligibility(table, demand)
-            mask = able.mask if closed is None else able.mask & ~closed
-            here = seat(trial, able.request, replicas_per_node(trial, able.request, mask, 1), 1)
+            here = seat(trial, able.request, _counts(trial, able, closed, 1), 1)
             if here is None:
                 return None
             _take(trial, able.request, here, 1)

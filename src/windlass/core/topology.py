@@ -8,16 +8,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from windlass.core.domains import Span, level_number, levels
+from windlass.core.domains import Level, Span, level_number, levels
 from windlass.core.feasibility import Mask
 from windlass.core.job import TopologyRequest
 from windlass.core.packing import CLUSTER, Counts, Parts, Tally, by_row, fewest, lay_out, part, parts, tally, tightest
+from windlass.core.resources import MAX_AMOUNT
 from windlass.core.snapshot import NodeTable
 from windlass.core.spreading import skew, spread
+
+_DOMAINS_TRIED = 16
+"""Of each level, for a gang of several roles: each costs a whole placement."""
+
+Room: TypeAlias = tuple[Counts, int]
+"""int64[N], what each node has room for, and how much of it is wanted in all."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,12 +60,13 @@ def choose(counts: Counts, able: Mask, table: NodeTable, wanted: int, request: T
 
 
 def candidates(
-    counts: Sequence[Counts], table: NodeTable, wanted: Sequence[int], request: TopologyRequest
+    roles: Sequence[Room], resources: Sequence[Room], table: NodeTable, request: TopologyRequest
 ) -> Iterator[Span]:
-    """Domains that might take a gang of several roles whole, judged role by role; placing it there is the proof.
+    """Domains that might take a gang of several roles whole, judged on sums; placing it there is the proof.
 
-    Tightest first, by the role of which least would be left over; the first of equals. If the level is preferred, the
-    wider ones follow, and everything at the end. A gang that is spread or sliced goes anywhere, each role for itself.
+    Each role must find room by itself, and each resource suffice for all of them. Tightest first, by the role of which
+    least would be left over; the first of equals. If the level is only preferred, the wider ones follow, and everything
+    at the end. A gang that is spread or sliced goes anywhere, each role for itself.
     """
     everything = Span(0, len(table.nodes))
     number = level_number(table, request.level)
@@ -66,14 +75,20 @@ def candidates(
         return
     for level in _asked(number, required=request.required):
         where = levels(table)[level]
-        left = np.minimum.reduce(
-            [np.add.reduceat(mine, where.bounds[:-1]) - count for mine, count in zip(counts, wanted, strict=True)]
-        )
-        able = np.flatnonzero((left >= 0) & where.named)
-        for domain in able[np.argsort(left[able], kind="stable")].tolist():
+        left = _left(roles, where)
+        able = np.flatnonzero((left >= 0) & (_left(resources, where) >= 0) & where.named)
+        for domain in able[np.argsort(left[able], kind="stable")][:_DOMAINS_TRIED].tolist():
             yield Span(*where.bounds[domain : domain + 2].tolist())
     if not request.required:
         yield everything
+
+
+def _left(rooms: Sequence[Room], where: Level) -> Counts:
+    """int64[D]: what each domain has left of that which it has least of; below zero if it lacks any."""
+    least: Counts = np.full(len(where.named), MAX_AMOUNT)
+    for room, wanted in rooms:
+        np.minimum(least, np.add.reduceat(room, where.bounds[:-1]) - wanted, out=least)
+    return least
 
 
 def _asked(number: int | None, *, required: bool) -> Sequence[int]:

@@ -165,9 +165,10 @@ def test_a_gang_that_is_no_number_of_slices_has_no_place():
 # --- several roles --------------------------------------------------------------------------------------
 
 
-def spans(request, wanted, *counts):
+def spans(request, *roles, gpus=()):
     table = cluster(a1=(0, 0), a2=(0,), b1=(0, 0))
-    return [tuple(span) for span in candidates([np.array(each) for each in counts], table, wanted, request)]
+    rooms, resources = ([(np.array(room), wanted) for room, wanted in each] for each in (roles, gpus))
+    return [tuple(span) for span in candidates(rooms, resources, table, request)]
 
 
 @pytest.mark.parametrize(
@@ -178,5 +179,10 @@ def spans(request, wanted, *counts):
         (EVENLY, [(0, 5)]),
     ],
 )
-def test_domains_that_might_take_all_roles_the_scarcest_first(request_, expected):
-    assert spans(request_, (2, 1), [2, 2, 2, 1, 1], [1, 1, 0, 1, 1]) == expected
+def test_domains_that_might_take_all_roles_the_tightest_first(request_, expected):
+    assert spans(request_, ([2, 2, 2, 1, 1], 2), ([2, 2, 0, 1, 1], 1)) == expected
+
+
+def test_roles_that_compete_for_one_resource_are_looked_at_together():
+    roles = ([2, 2, 2, 1, 1], 2), ([2, 2, 0, 1, 1], 1)
+    assert spans(IN_A_RACK, *roles, gpus=[([2, 2, 2, 1, 1], 3)]) == [(0, 2)]
