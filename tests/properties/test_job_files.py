@@ -3,17 +3,28 @@
 import json
 import re
 import string
+from dataclasses import replace
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from windlass.core.job import Condition, Dependency, Job, Launcher, RestartPolicy, Role, Toleration
+from windlass.core.job import (
+    Condition,
+    Dependency,
+    Job,
+    Launcher,
+    Match,
+    RestartPolicy,
+    Role,
+    Toleration,
+    TopologyRequest,
+)
 from windlass.jobs.durations import MAX_DURATION, PATTERN, SLURM, UNITS, format_duration, parse_duration
 from windlass.jobs.errors import MAX_SHOWN, JobError
 from windlass.jobs.fields import JOB, walk
 from windlass.jobs.job_file import loads
-from windlass.jobs.names import JOB_NAME, MAX_NAME, is_name, valid_name
+from windlass.jobs.names import JOB_NAME, LABEL_VALUE, MAX_NAME, NODE_NAME, is_name, valid_name
 from windlass.jobs.render import render
 from windlass.jobs.schema import schema
 from windlass.jobs.submission import Submission, format_array, parse_array
@@ -33,8 +44,25 @@ def mappings(keys):
     return st.dictionaries(keys, words, max_size=3)
 
 
-amounts = st.fixed_dictionaries(
-    {}, optional={"cpu": st.integers(1, 10**6), "memory": st.integers(1, 2**50), "gpu": st.integers(1, 16)}
+amounts = st.fixed_dictionaries({}, optional={"cpu": st.integers(1, 10**6), "memory": st.integers(1, 2**50)})
+devices = (
+    st.just({})
+    | st.builds(lambda gpus: {"gpu": gpus}, st.integers(1, 16))
+    | st.builds(lambda milli: {"gpu-milli": milli}, st.integers(1, 999))
+    | st.sampled_from([{"mig-1g.10gb": 1}, {"mig-1g.10gb+me": 1}])
+)
+resources = st.builds(lambda plain, some: {**plain, **some}, amounts, devices)
+values = st.from_regex(rf"\A{LABEL_VALUE}\Z")
+some_values = st.lists(values, min_size=1, max_size=3).map(tuple)
+matches = (
+    st.builds(Match, labels, st.sampled_from(["In", "NotIn"]), some_values)
+    | st.builds(Match, labels, st.sampled_from(["Exists", "DoesNotExist"]))
+    | st.builds(Match, labels, st.sampled_from(["Gt", "Lt"]), st.integers(0, 10**17).map(lambda n: (str(n),)))
+)
+terms = st.lists(matches, min_size=1, max_size=3).map(tuple)
+sizes = st.builds(lambda n: {"replicas": n}, st.integers(1, 100))
+elastic_sizes = st.lists(st.integers(1, 100), min_size=2, max_size=2).map(
+    lambda bounds: {"replicas": max(bounds), "min_replicas": min(bounds), "max_replicas": max(bounds)}
 )
 tolerations = st.builds(
     Toleration,
@@ -45,16 +73,30 @@ tolerations = st.builds(
 )
 commands = st.tuples(words.filter(bool), words, words).map(tuple) | st.just(("torchrun", "--nproc-per-node=2", "x.py"))
 roles = st.builds(
-    Role,
+    lambda size, **fields: Role(**size, **fields),
+    size=sizes,
     name=names | st.just("worker"),
-    replicas=st.integers(1, 100),
     procs=st.integers(1, 16),
-    resources=amounts,
+    resources=resources,
     command=commands,
     env=mappings(st.text(string.ascii_letters + "_. -", min_size=1, max_size=8)),
     node_selector=mappings(labels),
     tolerations=st.lists(tolerations, max_size=2).map(tuple),
+    affinity=st.lists(terms, max_size=2).map(tuple),
+    whole_node=st.booleans(),
 )
+
+
+@st.composite
+def gangs(draw):
+    """Some roles, of which one may be elastic."""
+    chosen = draw(st.lists(roles, min_size=1, max_size=3, unique_by=lambda role: role.name))
+    if draw(st.booleans()):
+        chosen[-1] = replace(chosen[-1], **draw(elastic_sizes))
+    return tuple(chosen)
+
+
+nodes = st.from_regex(rf"\A{NODE_NAME}\Z").map(lambda name: name[:20].rstrip("-."))
 policies = st.builds(
     RestartPolicy,
     user_limit=st.integers(0, 100),
@@ -69,7 +111,7 @@ dependencies = st.builds(Dependency, names | st.just("prep-7_3"), st.sampled_fro
 jobs = st.builds(
     Job,
     name=names,
-    roles=st.lists(roles, min_size=1, max_size=3, unique_by=lambda role: role.name).map(tuple),
+    roles=gangs(),
     launcher=st.sampled_from(Launcher),
     queue=names,
     priority=st.integers(-(10**9), 10**9),
@@ -80,6 +122,10 @@ jobs = st.builds(
     restart=policies,
     suspend=st.booleans(),
     after=st.lists(dependencies, max_size=3, unique=True).map(tuple),
+    topology=st.none() | st.builds(TopologyRequest, nodes, st.booleans(), st.booleans(), st.integers(0, 99)),
+    gpu_types=st.lists(values, max_size=3, unique=True).map(tuple),
+    avoid=st.lists(nodes, max_size=3, unique=True).map(tuple),
+    preemptible=st.booleans(),
     workdir=st.sampled_from(["/", "/srv/a b", "/wörk/ü"]),
     user=st.just("ada"),
     labels=mappings(labels),
@@ -177,7 +223,21 @@ near = st.sampled_from(
             "00:10:00",
             "1-2",
         ],
-        *["16Gi", "500m", "1.5", "0-3%2", "1,2,5-9:2", "torchrun", "Exists", "NoSchedule", "any:prep-3", "any:", "A b"],
+        *[
+            "16Gi",
+            "500m",
+            "1.5",
+            "0-3%2",
+            "1,2,5-9:2",
+            "torchrun",
+            "Exists",
+            "NoSchedule",
+            "3g.20gb",
+            "zone in (a,b), !x>",
+            "any:prep-3",
+            "any:",
+            "A b",
+        ],
     ]
 )
 keys = st.sampled_from([path.rpartition(".")[2] for path, _ in walk(JOB)] + ["worker", "ps", "gpu", "A=b", "é"])
@@ -199,9 +259,28 @@ def near_jobs(draw):
 @example({"command": "python train.py", "restarts": 3, "restart": {"user": 2}})
 @example({"roles": {"a": {"command": "x"}, "b": {}}})
 @example({"roles": {"a": {"command": "x"}}, "nodes": 2})
+@example({"roles": {"a": {"command": "x"}}, "elastic": {"min": 2, "max": 3}})
+@example({"roles": {"a": {"command": "x", "gpus": 2, "mig": "1g.10gb"}}})
+@example({"command": "x", "elastic": {"min": 2, "max": 3}, "nodes": 2})
+@example({"command": "x", "elastic": {"min": 2}})
+@example({"command": "x", "gpus": 0, "gpu_share": 0.5, "mig": None})
+@example({"command": "x", "topology": {"spread": True}})
 def test_the_schema_accepts_what_the_parser_accepts(document):
+    assume(not beyond_a_schema(document))
     accepted = read(json.dumps(document)) is not None
     assert accepted == valid(document, schema()), document
+
+
+def beyond_a_schema(document):
+    """Elastic sizes the wrong way round, and more than one elastic role."""
+    if not isinstance(document, dict):
+        return False
+    roles = document.get("roles")
+    tables = [document, *(roles.values() if isinstance(roles, dict) else ())]
+    elastic = [table["elastic"] for table in tables if isinstance(table, dict) and table.get("elastic")]
+    bounds = [(each.get("min"), each.get("max")) for each in elastic if isinstance(each, dict)]
+    inverted = any(is_type(a, "number") and is_type(b, "number") and a > b for a, b in bounds)
+    return inverted or len(elastic) > 1
 
 
 @pytest.mark.parametrize("name", sorted(examples))
@@ -240,6 +319,7 @@ CHECKS = {
     "minimum": lambda v, a, _: not is_type(v, "number") or v >= a,
     "maximum": lambda v, a, _: not is_type(v, "number") or v <= a,
     "anyOf": lambda v, a, _: any(valid(v, each) for each in a),
+    "allOf": lambda v, a, _: all(valid(v, each) for each in a),
     "oneOf": lambda v, a, _: sum(valid(v, each) for each in a) == 1,
     "not": lambda v, a, _: not valid(v, a),
     "required": lambda v, a, _: not isinstance(v, dict) or all(name in v for name in a),

@@ -13,7 +13,7 @@ from windlass.core.resources import CPU, GPU, MEMORY
 from windlass.jobs import kinds
 from windlass.jobs.document import compose
 from windlass.jobs.errors import JobError, job_error
-from windlass.jobs.fields import Field, Shape, Table
+from windlass.jobs.field import Field, Shape, Table
 from windlass.jobs.kinds import choice, named, whole
 from windlass.jobs.names import NODE_NAME
 from windlass.jobs.reader import Reader

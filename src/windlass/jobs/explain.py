@@ -5,7 +5,8 @@ from __future__ import annotations
 import textwrap
 
 from windlass.jobs.errors import JobError, job_error
-from windlass.jobs.fields import JOB, Field, Shape, Table
+from windlass.jobs.field import Field, Shape, Table
+from windlass.jobs.fields import JOB
 from windlass.jobs.names import did_you_mean
 
 _WIDTH = 80

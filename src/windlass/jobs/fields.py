@@ -7,67 +7,19 @@ a field is called, takes, defaults to or means.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from enum import Enum, auto
-from typing import TypeAlias
 
 from windlass.core.job import Job, Launcher, RestartPolicy
 from windlass.jobs import kinds
 from windlass.jobs.durations import format_duration
-from windlass.jobs.kinds import Kind, choice, named, whole
-from windlass.jobs.names import JOB_NAME, LABEL, NODE_NAME, VARIABLE
-
-
-class Shape(Enum):
-    """How many values a field holds."""
-
-    ONE = auto()
-    LIST = auto()
-    """A list of single values; one alone may stand without its list."""
-    MAP = auto()
-    """Free names with single values."""
-    COMMAND = auto()
-    """A list of words, or a line for a shell."""
-    TABLE = auto()
-    """Fields of its own."""
-    TABLES = auto()
-    """A list of such."""
-    NAMED = auto()
-    """Free names with such."""
-
-
-@dataclass(frozen=True, slots=True)
-class Field:
-    """One field. `default` and `help` are for people; the default itself is applied in `resolve`."""
-
-    name: str
-    help: str
-    kind: Kind = kinds.TEXT
-    shape: Shape = Shape.ONE
-    default: str = ""
-    """In words; "" means that the field is required."""
-    example: str = ""
-    """A value as it would stand in a file."""
-    flags: tuple[str, ...] = ()
-    """Its options on the command line."""
-    nullable: bool = False
-    """`null` may be written, and means that there is no limit or none is asked for."""
-    also: tuple[str, ...] = ()
-    """What other systems call it: named in the error, never accepted."""
-    table: tuple[Field, ...] = ()
-    key: str = LABEL
-    """What a free name must look like, whole."""
-    key_words: str = "name"
-
-
-Table: TypeAlias = tuple[Field, ...]
+from windlass.jobs.field import Field, Shape, Table
+from windlass.jobs.kinds import choice, named, whole
+from windlass.jobs.names import JOB_NAME, NODE_NAME, VARIABLE
+from windlass.jobs.placing import ELASTIC, GPU_PARTS, MAX_REPLICAS, PLACING, REPLICA_PLACING
 
 _JOB = kinds.named(JOB_NAME, "name", "small letters, digits and dashes, a letter first, at most 48 characters")
 _QUEUE = named(NODE_NAME, "name of a queue", "small letters, digits, dashes and dots")
 _POLICY = RestartPolicy()
 _PLAIN = Job("", ())
-
-_MANY = whole(1, 100_000)
 
 PER_REPLICA: Table = (
     Field(
@@ -79,6 +31,7 @@ PER_REPLICA: Table = (
         flags=("-G", "--gpus"),
         also=("gpu", "gpus_per_node", "gres", "ngpus"),
     ),
+    *GPU_PARTS,
     Field(
         "procs",
         "Ranks (processes) on each node (replica); torchrun's nproc-per-node.",
@@ -92,7 +45,7 @@ PER_REPLICA: Table = (
         "cpus",
         "CPU cores of each node (replica), for all its ranks together. 0: none are reserved.",
         kinds.CORES,
-        default="one per rank if no GPUs are asked for, else 0",
+        default="one per rank if no GPU, or part of one, is asked for, else 0",
         example="8",
         flags=("--cpus",),
         also=("cpu", "cpus_per_task", "cores"),
@@ -139,6 +92,7 @@ PER_REPLICA: Table = (
         also=("node_selector", "nodeSelector", "constraint"),
         key_words="label",
     ),
+    *REPLICA_PLACING,
     Field(
         "tolerations",
         "Taints that do not keep the job away; as in Kubernetes.",
@@ -170,11 +124,12 @@ ROLE: Table = (
     Field(
         "replicas",
         "How many equal replicas this role has; each is on one node.",
-        _MANY,
+        whole(1, MAX_REPLICAS),
         default="1",
         example="2",
         also=("nodes", "count"),
     ),
+    ELASTIC,
     *PER_REPLICA,
 )
 
@@ -247,18 +202,21 @@ JOB: Table = (
     ),
     Field(
         "nodes",
-        "How many equal replicas; each gets all its GPUs and cores on one node.",
-        _MANY,
+        "How many equal replicas; each gets all its GPUs and cores on one node. On the command line MIN:MAX (or "
+        "MIN-MAX) makes it elastic.",
+        whole(1, MAX_REPLICAS),
         default="1",
         example="2",
         flags=("-N", "--nodes"),
         also=("replicas", "nnodes", "num_nodes", "workers"),
     ),
+    ELASTIC,
     *PER_REPLICA,
+    *PLACING,
     Field(
         "roles",
-        "Several kinds of replicas in one gang, by name, ranked in this order. The fields above, except nodes, are "
-        "then defaults for every role; env, selector and tolerations add up.",
+        "Several kinds of replicas in one gang, by name, ranked in this order. What a role may have and the job has "
+        "is the default for every role; env, selector and tolerations add up. nodes and elastic are in the roles then.",
         shape=Shape.NAMED,
         default="one role, worker, of the fields above",
         example="{ps: {replicas: 1, command: python ps.py}, worker: {replicas: 4, gpus: 1, command: python train.py}}",

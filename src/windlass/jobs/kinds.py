@@ -12,12 +12,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from windlass.core.job import Condition, Dependency
+from windlass.core.job import Condition, Dependency, Match
 from windlass.core.resources import CPU, MEMORY, QuantityError, format_quantity, parse_quantity
 from windlass.jobs.durations import PATTERN as DURATION_PATTERN
 from windlass.jobs.durations import format_duration, parse_duration
 from windlass.jobs.names import JOB_REFERENCE, is_name
 from windlass.jobs.submission import ARRAY_PATTERN, format_array, parse_array
+from windlass.jobs.terms import TERM_PATTERN, format_term, parse_term
 
 Plain: TypeAlias = str | int | float | bool | None
 """What a scalar of YAML's core schema, or a word of the command line, can be."""
@@ -170,6 +171,38 @@ def _write_array(value: tuple[tuple[int, ...], int]) -> Plain:
     return format_array(*value)
 
 
+_SHARE = r"(?=.*[1-9])(0?\.[0-9]{1,6}|[1-9][0-9]{0,2}m)"
+
+
+def _read_share(value: Plain) -> int:
+    """Thousandths, rounded up."""
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if number and 0.001 <= float(value) <= 0.999:  # type: ignore[arg-type]  # it is a number
+        value = f"{value:.6f}"
+    elif not isinstance(value, str) or not re.fullmatch(_SHARE, value):
+        raise ValueError(f"expects a part of one GPU such as 0.5 or 500m, not {show(value)}; whole ones are gpus")
+    return min(parse_quantity(CPU, value if value[0] != "." else f"0{value}"), 999)
+
+
+def _write_share(amount: int) -> Plain:
+    return amount / 1000
+
+
+_MIG = r"[1-9]g\.[1-9][0-9]{0,3}gb(\+me)?"
+
+
+def _read_mig(value: Plain) -> str:
+    if not isinstance(value, str) or not is_name(_MIG, value):
+        raise ValueError(f"expects a MIG profile such as 1g.10gb or 3g.20gb, not {show(value)}")
+    return value
+
+
+def _read_term(value: Plain) -> tuple[Match, ...]:
+    if not isinstance(value, str):
+        raise ValueError(f"expects conditions such as 'zone in (a,b), !spot', not {show(value)}")
+    return parse_term(value)
+
+
 _AFTER = rf"(any:)?{JOB_REFERENCE}"
 
 
@@ -219,3 +252,11 @@ INDEXES = Kind(
 )
 AFTER = Kind("a job's name or id", {"type": "string", "pattern": f"^{_AFTER}$"}, _read_after, _write_after)
 EXIT_CODE = whole(1, 255)
+SHARE = Kind(
+    "part of a GPU, such as 0.5 or 500m",
+    {"anyOf": [{"type": "number", "minimum": 0.001, "maximum": 0.999}, {"type": "string", "pattern": f"^{_SHARE}$"}]},
+    _read_share,
+    _write_share,
+)
+MIG = Kind("MIG profile, such as 3g.20gb", {"type": "string", "pattern": f"^{_MIG}$"}, _read_mig, str)
+TERM = Kind("conditions, such as 'zone=a, !spot'", {"type": "string", "pattern": TERM_PATTERN}, _read_term, format_term)

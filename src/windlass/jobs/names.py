@@ -20,6 +20,8 @@ VARIABLE = r"[ -<>-~]{1,255}"
 """Printable ASCII but for "=": what Kubernetes lets a variable be called."""
 LABEL = r"[A-Za-z0-9]([-A-Za-z0-9_./]{0,251}[A-Za-z0-9])?"
 """A qualified name of Kubernetes, a little wider."""
+LABEL_VALUE = r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
+"""A label's value, as Kubernetes has it; not empty."""
 
 
 def is_name(pattern: str, text: str) -> bool:

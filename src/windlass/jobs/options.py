@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from windlass.jobs import kinds
 from windlass.jobs.errors import JobError, Problem
-from windlass.jobs.fields import Field, Shape, job_field
+from windlass.jobs.field import Field, Shape
+from windlass.jobs.fields import job_field
 from windlass.jobs.names import is_name
+from windlass.jobs.placing import ELASTIC
 from windlass.jobs.resolve import Values, check, resolve
 from windlass.jobs.submission import Submission
 
@@ -21,8 +25,13 @@ class RunOptions:
     """Options as typed: None or empty is "not given". Names are those of the fields in `fields.JOB`."""
 
     name: str | None = None
-    nodes: int | None = None
+    nodes: str | None = None
+    """ "2", or "2:8" for an elastic job."""
     gpus: int | None = None
+    gpu_share: str | None = None
+    mig: str | None = None
+    gpu_type: tuple[str, ...] = ()
+    """Commas between several, best first."""
     procs: int | None = None
     cpus: str | None = None
     mem: str | None = None
@@ -41,6 +50,14 @@ class RunOptions:
     """ "NAME=value" each."""
     selector: tuple[str, ...] = ()
     """ "label=value" each."""
+    affinity: tuple[str, ...] = ()
+    """One term each."""
+    avoid: tuple[str, ...] = ()
+    """Commas between several."""
+    whole_node: bool | None = None
+    topology: str | None = None
+    """ "LEVEL", or with more of its fields: "rack,preferred,slice=4"."""
+    preemptible: bool | None = None
     after: tuple[str, ...] = ()
     """ "NAME" or "any:NAME" each, commas between several."""
 
@@ -61,7 +78,7 @@ def read_options(options: RunOptions, command: Sequence[str] = ()) -> dict[str, 
     for name, given in _given(options):
         field = job_field(name)
         try:
-            values[name] = _read(field, given)
+            values |= _size(given) if name == "nodes" else {name: _read(field, given)}
         except ValueError as error:
             problems.append(Problem(field.flags[-1], str(error)))
     if command:
@@ -78,6 +95,11 @@ def override(values: Values, given: Values, *, cwd: str) -> dict[str, Any]:
     if "workdir" in given:
         given["workdir"] = str(Path(cwd, given["workdir"]).absolute())
     merged = {**values, **given}
+    for size, other in (("nodes", "elastic"), ("elastic", "nodes")):
+        if size in given:
+            merged.pop(other, None)
+    if given.keys() & _GPUS:
+        merged = {name: value for name, value in merged.items() if name in given or name not in _GPUS}
     for mapping in ("env", "selector"):
         if mapping in given and mapping in values:
             merged[mapping] = {**values[mapping], **given[mapping]}
@@ -86,9 +108,16 @@ def override(values: Values, given: Values, *, cwd: str) -> dict[str, Any]:
     return merged
 
 
+_GPUS = {"gpus", "gpu_share", "mig"}
+_OF_A_REPLICA = (
+    *("nodes", "elastic", "gpus", "gpu_share", "mig", "procs", "cpus", "mem"),
+    *("selector", "affinity", "whole_node", "command"),
+)
+
+
 def _over_roles(values: Values, given: Values) -> dict[str, Any]:
     """A job of several roles: env goes to each of them, other options of a replica have no one place to go."""
-    single = [name for name in ("nodes", "gpus", "procs", "cpus", "mem", "selector", "command") if name in given]
+    single = [name for name in _OF_A_REPLICA if name in given]
     if single:
         names = ", ".join(values["roles"])
         raise JobError(
@@ -103,7 +132,7 @@ def flag_of(path: Sequence[str | int]) -> str:
     """The option that a field is given by, for errors."""
     if not path:
         return COMMAND_LINE
-    flags = job_field(str(path[0])).flags
+    flags = job_field("nodes" if path[0] == ELASTIC.name else str(path[0])).flags
     return flags[-1] if flags else COMMAND_LINE
 
 
@@ -118,8 +147,47 @@ def _read(field: Field, given: Any) -> Any:
     if field.shape is Shape.MAP:
         return dict(_pair(text, field) for text in given)
     if field.shape is Shape.LIST:
-        return [field.kind.read(word) for text in given for word in text.split(",")]
+        words = [word for text in given for word in (text.split(",") if field.commas else [text])]
+        return [field.kind.read(word) for word in words]
+    if field.shape is Shape.TABLE:
+        return _table(field, given)
     return field.kind.read(given)
+
+
+def _size(given: str) -> dict[str, Any]:
+    """How many, or between how many: "2", "2:8" (torchrun's way) or "2-8" (Slurm's)."""
+    found = re.fullmatch(r"([0-9]{1,9})(?:[:-]([0-9]{1,9}))?", given)
+    if found is None:
+        raise ValueError(f"expects a number such as 2, or MIN:MAX for an elastic job, not {given[:40]!r}")
+    bounds = [ELASTIC.table[0].kind.read(int(number)) for number in found.groups() if number]
+    if len(bounds) == 1:
+        return {"nodes": bounds[0]}
+    if bounds[0] > bounds[1]:
+        raise ValueError(f"expects MIN:MAX with MIN at most MAX, not {given[:40]!r}")
+    return {"elastic": {"min": bounds[0], "max": bounds[1]}}
+
+
+def _table(field: Field, given: str) -> dict[str, Any]:
+    """A table on one line: the value of its first field, then flags and name=value, commas between."""
+    fields = {each.name: each for each in field.table}
+    values: dict[str, Any] = {}
+    for number, word in enumerate(given.split(",")):
+        name, equals, value = word.partition("=")
+        if not equals and name not in fields and number == 0:
+            name, value = field.table[0].name, word
+        elif name not in fields or bool(equals) == (fields[name].kind is kinds.FLAG):
+            raise ValueError(f"cannot be {given[:40]!r}; write {_as_line(field)}")
+        kind = fields[name].kind
+        values[name] = True if kind is kinds.FLAG else kind.read(int(value) if value.isdecimal() else value)
+    if field.table[0].name not in values:
+        raise ValueError(f"lacks the {field.table[0].name}; write {_as_line(field)}")
+    return values
+
+
+def _as_line(field: Field) -> str:
+    first, *rest = field.table
+    written = [each.name if each.kind is kinds.FLAG else f"{each.name}={each.example}" for each in rest]
+    return f"{first.name.upper()}[,{'][,'.join(written)}]"
 
 
 def _pair(text: str, field: Field) -> tuple[str, str]:

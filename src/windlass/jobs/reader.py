@@ -7,7 +7,7 @@ from typing import Any
 from windlass.jobs.command import split_line
 from windlass.jobs.document import ListNode, MapNode, Node, Scalar
 from windlass.jobs.errors import Place, Problem
-from windlass.jobs.fields import Field, Shape, Table
+from windlass.jobs.field import Field, Shape, Table
 from windlass.jobs.kinds import Kind, show
 from windlass.jobs.names import did_you_mean, is_name
 from windlass.jobs.resolve import FieldPath
@@ -75,11 +75,20 @@ class Reader:
                 entries = self.free_names(node, field)
                 return {key.text: self.single(value, field.kind, f"{field.name}.{key.text}") for key, value in entries}
             case Shape.TABLE:
-                return self.table(node, field.table, path, field.name)
+                return self.whole_table(node, field, path)
             case Shape.TABLES:
                 return self.tables(node, field, path)
             case Shape.NAMED:
                 return self.named(node, field, path)
+
+    def whole_table(self, node: Node, field: Field, path: FieldPath) -> dict[str, Any]:
+        """A mapping of fields, of which those without a default must be written."""
+        before = len(self.problems)
+        values = self.table(node, field.table, path, field.name)
+        missing = [each.name for each in field.table if not each.default and each.name not in values]
+        if missing and len(self.problems) == before:
+            self.problem(f"{field.name} lacks {missing[0]}; write for example {field.example}", node.place)
+        return values
 
     def single(self, node: Node, kind: Kind, name: str) -> Any:
         """One scalar by its kind; None, and a problem, if it cannot be read."""

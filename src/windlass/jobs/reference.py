@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from windlass.jobs.cluster_file import CLUSTER
 from windlass.jobs.explain import type_of
-from windlass.jobs.fields import JOB, Field, Table, walk
+from windlass.jobs.field import Field, Table
+from windlass.jobs.fields import JOB, walk
 
 _JOB_INTRO = """\
 # Job files

@@ -8,11 +8,12 @@ from typing import Any, Literal
 
 import yaml
 
-from windlass.core.job import Job, RestartPolicy, Role
-from windlass.core.resources import CPU, GPU, MEMORY
+from windlass.core.job import Job, RestartPolicy, Role, TopologyRequest
+from windlass.core.resources import CPU, GPU, GPU_MILLI, MEMORY
 from windlass.jobs.document import UNPRINTABLE
-from windlass.jobs.fields import JOB, RESTART, ROLE, Field, Shape, Table
-from windlass.jobs.resolve import POLICY_NAMES
+from windlass.jobs.field import Field, Shape, Table
+from windlass.jobs.fields import JOB, RESTART, ROLE
+from windlass.jobs.resolve import MIG, POLICY_NAMES
 from windlass.jobs.submission import Submission
 
 _ESCAPED = re.compile(rf"{UNPRINTABLE.pattern}|[\x85\u2028\u2029]")
@@ -36,6 +37,10 @@ def as_fields(submission: Submission) -> dict[str, Any]:
     values: dict[str, Any] = {
         "name": job.name,
         **_roles(job),
+        "topology": _topology(job.topology),
+        "gpu_type": job.gpu_types,
+        "avoid": job.avoid,
+        "preemptible": job.preemptible,
         "launcher": job.launcher,
         "workdir": job.workdir,
         "queue": job.queue,
@@ -58,23 +63,35 @@ def _roles(job: Job) -> dict[str, Any]:
     if len(job.roles) > 1 or job.roles[0].name != "worker":
         return {"roles": {role.name: _written(_role(role), ROLE) for role in job.roles}}
     fields = _role(job.roles[0])
-    return {"nodes": fields.pop("replicas"), **fields}
+    return {"nodes" if name == "replicas" else name: value for name, value in fields.items()}
 
 
 def _role(role: Role) -> dict[str, Any]:
+    size = {"min": role.min_replicas, "max": role.max_replicas}
     return {
-        "replicas": role.replicas,
+        **({"elastic": size} if role.elastic else {"replicas": role.replicas}),
         "gpus": role.resources.get(GPU, 0),
+        "gpu_share": role.resources.get(GPU_MILLI),
+        "mig": next((name.removeprefix(MIG) for name in role.resources if name.startswith(MIG)), None),
         "procs": role.procs,
         "cpus": role.resources.get(CPU, 0),
         "mem": role.resources.get(MEMORY),
         "command": role.command,
         "env": role.env,
         "selector": role.node_selector,
+        "whole_node": role.whole_node,
+        "affinity": role.affinity,
         "tolerations": [
             {"key": t.key, "operator": t.operator, "value": t.value, "effect": t.effect} for t in role.tolerations
         ],
     }
+
+
+def _topology(request: TopologyRequest | None) -> dict[str, Any] | None:
+    if request is None:
+        return None
+    how = {"preferred": not request.required, "spread": request.spread, "slice": request.slice}
+    return {"level": request.level, **how}
 
 
 def _restart(policy: RestartPolicy) -> dict[str, Any]:

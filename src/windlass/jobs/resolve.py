@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from windlass.core.job import Job, Launcher, RestartPolicy, Role, Toleration
-from windlass.core.resources import CPU, GPU, MEMORY
+from windlass.core.job import Job, Launcher, RestartPolicy, Role, Toleration, TopologyRequest
+from windlass.core.resources import CPU, GPU, GPU_MILLI, MEMORY
 from windlass.jobs.command import is_standalone, launcher_of, procs_of, script_of, words_of
 from windlass.jobs.names import valid_name
 from windlass.jobs.submission import Submission
@@ -29,14 +29,40 @@ POLICY_NAMES = {
 }
 """Fields of `restart` and what `core.RestartPolicy` calls them."""
 
+MIG = "mig-"
+"""What the name of a resource begins with that is a MIG profile."""
+_GPU_WAYS = ("gpus", "gpu_share", "mig")
+
 
 def check(values: Values) -> Iterator[tuple[FieldPath, str]]:
     """What is wrong between fields that are right one by one: (field, message)."""
     if "nodes" in values and "roles" in values:
         yield ("nodes",), "nodes is for a job of one role; with roles write replicas in each of them"
+    if values.get("elastic") and "roles" in values:
+        yield ("elastic",), "elastic is for a job of one role; with roles write it in the one that is elastic"
     if "restarts" in values and "user" in values.get("restart", {}):
         yield ("restarts",), "restarts and restart.user say the same thing; keep one of them"
+    yield from _check_sizes(values)
     yield from _check_commands(values)
+
+
+def _check_sizes(values: Values) -> Iterator[tuple[FieldPath, str]]:
+    """Sizes and GPUs, each said in one way, in the job and in each of its roles."""
+    roles = values.get("roles", {})
+    tables: list[tuple[FieldPath, str, Values]] = [((), "nodes", values)]
+    tables += [(("roles", name), "replicas", role) for name, role in roles.items()]
+    for path, size, table in tables:
+        elastic = table.get("elastic")
+        if elastic and size in table:
+            yield (*path, "elastic"), f"elastic and {size} both say how many; keep one of them"
+        if elastic and elastic["min"] > elastic["max"]:
+            yield (*path, "elastic"), f"elastic expects min to be at most max, not {elastic['min']} > {elastic['max']}"
+        ways = [way for way in _GPU_WAYS if table.get(way)]
+        if len(ways) > 1:
+            yield (*path, ways[1]), f"{ways[0]} and {ways[1]} are two ways to ask for GPUs; keep one of them"
+    several = [name for name, role in roles.items() if role.get("elastic")]
+    if len(several) > 1:
+        yield ("roles", several[1], "elastic"), f"only one role can be elastic, and {several[0]!r} is"
 
 
 def _check_commands(values: Values) -> Iterator[tuple[FieldPath, str]]:
@@ -47,7 +73,7 @@ def _check_commands(values: Values) -> Iterator[tuple[FieldPath, str]]:
             yield path, f"{whose} has no command; write for example command: python train.py"
         elif not role["command"][0]:
             yield ("command",), "the command's first word is empty; write for example python train.py"
-        elif role["replicas"] > 1 and is_standalone(words_of(role["command"])):
+        elif _size(role)[0] > 1 and is_standalone(words_of(role["command"])):
             place = path if path and "command" in values["roles"][name] else ()
             yield (
                 (*place, "command"),
@@ -59,14 +85,19 @@ def roles_of(values: Values) -> dict[str, dict[str, Any]]:
     """Each role's own fields over the job's, which are its defaults; env, selector and tolerations add up."""
     shared = {name: values[name] for name in _SHARED if name in values}
     if "roles" not in values:
-        return {"worker": {**shared, "replicas": values.get("nodes", 1)}}
+        return {"worker": {**shared, "replicas": values.get("nodes", 1), "elastic": values.get("elastic")}}
     return {name: _over(shared, own) for name, own in values["roles"].items()}
 
 
-_SHARED = ("gpus", "procs", "cpus", "mem", "command", "env", "selector", "tolerations")
+_SHARED = (
+    *("gpus", "gpu_share", "mig", "procs", "cpus", "mem", "command", "env"),
+    *("selector", "tolerations", "whole_node", "affinity"),
+)
 
 
 def _over(shared: Values, own: Values) -> dict[str, Any]:
+    if any(own.get(way) for way in _GPU_WAYS):  # its own way to ask for GPUs takes the place of the job's
+        shared = {name: value for name, value in shared.items() if name not in _GPU_WAYS}
     merged = {"replicas": 1, **shared, **own}
     for name in ("env", "selector"):
         merged[name] = {**shared.get(name, {}), **own.get(name, {})}
@@ -90,30 +121,66 @@ def resolve(values: Values, *, base: str, user: str, source: str) -> Submission:
         workdir=str(Path(base, values.get("workdir", ".")).expanduser()),
         user=user,
         labels=dict(values.get("labels", {})),
+        topology=_topology(values.get("topology")),
+        gpu_types=tuple(dict.fromkeys(values.get("gpu_type", ()))),
+        avoid=tuple(dict.fromkeys(values.get("avoid", ()))),
         **{name: values[name] for name in _AS_WRITTEN if name in values},
     )
     return Submission(job, array, array_limit, source)
 
 
-_AS_WRITTEN = ("queue", "priority", "deadline", "ttl", "grace", "suspend")
+_AS_WRITTEN = ("queue", "priority", "deadline", "ttl", "grace", "suspend", "preemptible")
 """Fields whose names and defaults are those of `core.Job`."""
 
 
 def _role(name: str, role: Values, launcher: Launcher) -> Role:
     gpus = role.get("gpus", 0)
+    devices = _devices(role)
+    fewest, replicas = _size(role)
     told = procs_of(words_of(role["command"])) if launcher is Launcher.TORCHRUN else None
     procs = role.get("procs") or told or max(1, gpus)
-    cpus = role.get("cpus", 0 if gpus else 1000 * procs)
-    amounts = {CPU: cpus, MEMORY: role.get("mem") or 0, GPU: gpus}
+    cpus = role.get("cpus", 0 if devices else 1000 * procs)
+    amounts = {CPU: cpus, MEMORY: role.get("mem") or 0, **devices}
     return Role(
         name=name,
-        replicas=role["replicas"],
+        replicas=replicas,
         procs=procs,
         resources={resource: amount for resource, amount in amounts.items() if amount},
         command=tuple(role["command"]),
         env=dict(role.get("env", {})),
         node_selector=dict(role.get("selector", {})),
         tolerations=tuple(Toleration(**toleration) for toleration in role.get("tolerations", ())),
+        affinity=tuple(role.get("affinity", ())),
+        whole_node=role.get("whole_node", False),
+        min_replicas=fewest if role.get("elastic") else None,
+        max_replicas=replicas if role.get("elastic") else None,
+    )
+
+
+def _devices(role: Values) -> dict[str, int]:
+    """Whole GPUs, a part of one, or a slice of one."""
+    if share := role.get("gpu_share"):
+        return {GPU_MILLI: share}
+    if profile := role.get("mig"):
+        return {f"{MIG}{profile}": 1}
+    gpus = role.get("gpus", 0)
+    return {GPU: gpus} if gpus else {}
+
+
+def _size(role: Values) -> tuple[int, int]:
+    """Fewest and most replicas. An elastic role asks for its most, and takes what there is."""
+    elastic = role.get("elastic")
+    return (elastic["min"], elastic["max"]) if elastic else (role["replicas"], role["replicas"])
+
+
+def _topology(written: Values | None) -> TopologyRequest | None:
+    if written is None:
+        return None
+    return TopologyRequest(
+        level=written["level"],
+        required=not written.get("preferred", False),
+        spread=written.get("spread", False),
+        slice=written.get("slice", 0),
     )
 
 

@@ -1,7 +1,8 @@
 """The table of fields as a JSON Schema, for editors.
 
 It accepts what the parser accepts, but for what a schema cannot say: the number of an array's indexes, balanced
-quotes in a command line, and that a torchrun of several nodes must not be --standalone.
+quotes in a command line, that a torchrun of several nodes must not be --standalone, that an elastic role's min is not
+above its max, and that only one role is elastic.
 """
 
 from __future__ import annotations
@@ -10,7 +11,8 @@ from typing import Any
 
 import yaml
 
-from windlass.jobs.fields import JOB, Field, Shape, Table
+from windlass.jobs.field import Field, Shape, Table
+from windlass.jobs.fields import JOB
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
@@ -24,18 +26,33 @@ def schema() -> dict[str, Any]:
         **_table(JOB),
         "oneOf": [
             {"required": ["command"], "not": {"required": ["roles"]}},
-            {"required": ["roles", "command"], "not": {"required": ["nodes"]}},
+            {"required": ["roles", "command"], "not": {"anyOf": [_given("nodes"), _given("elastic")]}},
             {
                 "required": ["roles"],
-                "not": {"anyOf": [{"required": ["nodes"]}, {"required": ["command"]}]},
+                "not": {"anyOf": [_given("nodes"), _given("elastic"), {"required": ["command"]}]},
                 "properties": {"roles": {"additionalProperties": {"required": ["command"]}}},
             },
         ],
         "not": {
-            "required": ["restarts", "restart"],
-            "properties": {"restart": {"required": ["user"]}},
+            "anyOf": [
+                {"required": ["restarts", "restart"], "properties": {"restart": {"required": ["user"]}}},
+                *_exclusive("nodes"),
+            ]
         },
     }
+
+
+def _exclusive(size: str) -> list[dict[str, Any]]:
+    """Fields of a job or a role that say the same thing in two ways."""
+    kinds = ("gpus", "gpu_share", "mig")
+    pairs = [(size, "elastic"), *((a, b) for number, a in enumerate(kinds) for b in kinds[number + 1 :])]
+    return [{"allOf": [_given(a), _given(b)]} for a, b in pairs]
+
+
+def _given(name: str) -> dict[str, Any]:
+    """The field is there and asks for something."""
+    nothing = {"enum": [None, 0, 0.0]} if name == "gpus" else {"type": "null"}
+    return {"required": [name], "properties": {name: {"not": nothing}}}
 
 
 def _table(table: Table) -> dict[str, Any]:
@@ -66,11 +83,13 @@ def _shape(field: Field) -> dict[str, Any]:  # noqa: PLR0911 - one for each shap
         case Shape.MAP:
             return {"type": "object", "propertyNames": _names(field), "additionalProperties": one}
         case Shape.TABLE:
-            return _table(field.table)
+            required = [each.name for each in field.table if not each.default]
+            return {**_table(field.table), **({"required": required} if required else {})}
         case Shape.TABLES:
             return {"type": "array", "items": _table(field.table)}
         case Shape.NAMED:
-            named = {"type": "object", "propertyNames": _names(field), "additionalProperties": _table(field.table)}
+            role = {**_table(field.table), "not": {"anyOf": _exclusive("replicas")}}
+            named = {"type": "object", "propertyNames": _names(field), "additionalProperties": role}
             return {**named, "minProperties": 1}
 
 

@@ -48,7 +48,7 @@ def test_the_overview_has_every_verb_with_its_line(windlass):
 def test_the_options_of_a_job_are_those_that_files_have(verb):
     found = options(verb)
     for field in fields(RunOptions):
-        assert tuple(found[field.name].opts) == tuple(f for f in flags_of(field.name) if "/" not in f)
+        assert tuple(found[field.name].opts) == tuple(flag.split("/")[0] for flag in flags_of(field.name))
         assert found[field.name].help == help_of(field.name)
         assert found[field.name].default in (None, ())
 
@@ -64,6 +64,12 @@ def test_every_option_of_a_job_arrives_in_it(windlass):
         "name": ("x", "name: x"),
         "nodes": ("3", "nodes: 3"),
         "gpus": ("2", "gpus: 2"),
+        "gpu_type": ("H100,A100", "- H100\n- A100"),
+        "affinity": ("zone in (a,b), !spot", "- zone in (a,b), !spot"),
+        "avoid": ("n3,n4", "- n3\n- n4"),
+        "whole_node": (None, "whole_node: true"),
+        "topology": ("rack,preferred", "level: rack\n  preferred: true"),
+        "preemptible": (None, "preemptible: true"),
         "procs": ("4", "procs: 4"),
         "cpus": ("1500m", "cpus: 1500m"),
         "mem": ("2Gi", "mem: 2Gi"),
@@ -82,7 +88,10 @@ def test_every_option_of_a_job_arrives_in_it(windlass):
         "selector": ("zone=a", "zone: a"),
         "after": ("any:prep", "any:prep"),
     }
-    assert set(given) == {field.name for field in fields(RunOptions)}
+    other_ways = {"gpu_share": ("0.5", "gpu_share: 0.5"), "mig": ("3g.20gb", "mig: 3g.20gb")}
+    assert set(given) | set(other_ways) == {field.name for field in fields(RunOptions)}
+    for name, (value, said) in other_ways.items():
+        assert said in windlass("render", flags_of(name)[-1], value, "--", "python", "train.py").out
     given["env"] = ("SIZE=größe", "SIZE: größe")
     words = [word for name, (value, _) in given.items() for word in (flags_of(name)[-1].split("/")[0], value) if word]
     ran = windlass("render", *words, "--", "python", "träin.py")

@@ -26,9 +26,9 @@ def refused(*command, **options):
 
 
 def test_two_nodes_of_four_gpus_are_two_replicas_with_four_ranks_each():
-    (role,) = job(nodes=2, gpus=4).roles
+    (role,) = job(nodes="2", gpus=4).roles
     assert (role.name, role.replicas, role.procs, role.resources) == ("worker", 2, 4, {"gpu": 4})
-    assert job(nodes=2, gpus=4).world_size == 8
+    assert job(nodes="2", gpus=4).world_size == 8
 
 
 def test_without_gpus_every_rank_gets_a_core():
@@ -122,7 +122,7 @@ def test_the_launcher_can_be_said():
     [
         ({"time": "90"}, "--time: expects a duration; 90 of what? Write 90s, 90m or 90h"),
         ({"time": "0s"}, "--time: expects more than no time at all; leave it out (or null) for no limit"),
-        ({"nodes": 0}, "--nodes: expects a whole number from 1 to 100000, not 0"),
+        ({"nodes": "0"}, "--nodes: expects a whole number from 1 to 100000, not 0"),
         ({"gpus": -1}, "--gpus: expects a whole number from 0 to 1024, not -1"),
         ({"mem": "lots"}, "--mem: expects an amount of memory such as 16Gi or 512Mi, not 'lots'"),
         ({"cpus": "2k"}, "--cpus: expects a number of cores such as 2, 1.5 or 500m, not '2k'"),
@@ -140,7 +140,7 @@ def test_an_option_that_cannot_be_read_says_what_to_write(options, message):
 
 
 def test_all_wrong_options_are_told_at_once():
-    assert len(refused(time="1", nodes=-1, mem="x").splitlines()) == 3
+    assert len(refused(time="1", nodes="-1", mem="x").splitlines()) == 3
 
 
 def test_a_job_needs_a_command():
@@ -150,7 +150,7 @@ def test_a_job_needs_a_command():
 
 def test_standalone_torchrun_is_refused_on_several_nodes_only():
     command = ("torchrun", "--standalone", "train.py")
-    assert "leave it out" in refused(*command, nodes=2)
+    assert "leave it out" in refused(*command, nodes="2")
     assert job(*command).launcher is Launcher.TORCHRUN
 
 
