@@ -15,7 +15,8 @@ from windlass.core.gang import Pending, Turn
 
 Key: TypeAlias = tuple[int, ...]
 
-_DAY = 86_400_000
+_HOUR = 3_600_000
+_DAY = 24 * _HOUR
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,15 +26,18 @@ class Policy:
     order: str = "windlass"
     """One of ORDERS."""
     reservations: int = 1
-    """How many blocked gangs hold a reservation that others may not delay: 1 is EASY. -1: all of them, conservative."""
+    """How many blocked gangs hold a reservation that others may not delay: 1 is EASY. -1: all of them, conservative.
+    0: nobody passes a blocked gang on nodes that it could use, however short."""
     preempt: bool = True
     """Whether gangs may be stopped for others at all: by priority, and to give a queue its own back."""
     min_runtime: int = 300_000
     """Nobody is stopped for another one before it has run so long."""
     assumed_walltime: int = _DAY
     """What an order takes for the walltime of gangs that have none."""
-    ageing: int = 10
-    """By how many times its walltime a gang lets younger and shorter ones pass (order `windlass`)."""
+    courtesy: int = 20
+    """A gang lets those pass that came up to so many hundredths of its walltime later (order `windlass`) …"""
+    longest_courtesy: int = 4 * _HOUR
+    """… but none that came later than this. It bounds what the order can cost anyone, so nobody starves."""
     scoring: str = "tightest"
     """How nodes are chosen among those that do: one of core.placement's scores."""
     service_limits: tuple[int, ...] = (3_250_000, 7_200_000)
@@ -44,11 +48,13 @@ class Policy:
 class Order:
     """`key`: the smaller goes first. `fair`: between queues the fair share decides before the key does.
 
+    `backfill`: the key by which gangs are tried once all reservations are made; None: the same.
     `refill`: at every change everything, running or not, is sorted and placed anew from an empty cluster.
     """
 
     about: str
     key: Callable[[Pending, Policy], Key]
+    backfill: Callable[[Pending, Policy], Key] | None = None
     fair: bool = False
     refill: bool = False
 
@@ -79,7 +85,12 @@ def _las(gang: Pending, policy: Policy) -> Key:
 
 
 def _windlass(gang: Pending, policy: Policy) -> Key:
-    return (-gang.priority, gang.since + policy.ageing * _walltime(gang, policy))
+    """Age, but a gang counts as if it had come later by a part of what it asks for.
+
+    The constants and the shortest-first backfill are chosen by experiment: docs/design/scheduling.md.
+    """
+    courtesy = min(_walltime(gang, policy) * policy.courtesy // 100, policy.longest_courtesy)
+    return (-gang.priority, gang.since + courtesy)
 
 
 def _walltime(gang: Pending, policy: Policy) -> int:
@@ -95,9 +106,20 @@ ORDERS: Mapping[str, Order] = MappingProxyType(
         "srsf": Order("the least remaining GPU time, preemptive", _srsf, refill=True),
         "las": Order("the least attained GPU time in steps, preemptive (Tiresias-L)", _las, refill=True),
         "fair": Order("fair share, then priority and age", _priority, fair=True),
-        "windlass": Order("priority, fair share, then age less a multiple of the walltime", _windlass, fair=True),
+        "windlass": Order(
+            "priority, fair share, then age less a part of the walltime; the shortest first into the gaps",
+            _windlass,
+            backfill=_sjf,
+            fair=True,
+        ),
     }
 )
+
+POLICIES: Mapping[str, Policy] = MappingProxyType(
+    {name: Policy(name, reservations=0 if name == "fifo" else 1) for name in ORDERS}
+    | {"easy": Policy("fifo"), "conservative": Policy("fifo", reservations=-1)}
+)
+"""What `windlass simulate --policy` knows by name."""
 
 
 def turn_of(gang: Pending, policy: Policy) -> Turn:
@@ -105,5 +127,14 @@ def turn_of(gang: Pending, policy: Policy) -> Turn:
 
     The members of an array share a number, and of their ids (sweep-7_2, sweep-7_10) the shorter has the lower index.
     """
-    key = ORDERS[policy.order].key(gang, policy)
+    return _turn(ORDERS[policy.order].key(gang, policy), gang)
+
+
+def backfill_turn_of(gang: Pending, policy: Policy) -> Turn:
+    """Sorts gangs once all reservations are made: who is tried first for the gaps."""
+    order = ORDERS[policy.order]
+    return _turn((order.backfill or order.key)(gang, policy), gang)
+
+
+def _turn(key: Key, gang: Pending) -> Turn:
     return key, gang.since, gang.number, gang.array_id or gang.id, len(gang.id), gang.id
