@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from windlass.core import quota
-from windlass.core.booking import grant_of
 from windlass.core.cluster import Node
 from windlass.core.feasibility import CORDONED, Mask, eligibility
 from windlass.core.gang import Demand, Pending, Running, started, total_of
@@ -83,7 +82,7 @@ def explain(snapshot: Snapshot, job_id: str, now: int) -> Explanation:
     if gang is None:
         raise KeyError(job_id)
     trial = decide(snapshot, now)
-    starts = any(admitted is gang for admitted, _ in trial.started)
+    starts = any(start.gang is gang for start in trial.started)
     demand, column = _what_binds(trial, gang)
     verdicts = Verdicts(trial)
     order = tuple(verdicts.order())
@@ -158,8 +157,8 @@ def _holding(trial: Trial) -> Iterator[tuple[Running, Grant]]:
     snapshot = trial.snapshot
     for run in snapshot.running.values():
         yield run, snapshot.grants[run.id]
-    for gang, where in trial.started:
-        yield started(gang, where, trial.now), grant_of(snapshot.table, gang.demands, where)
+    for start in trial.started:
+        yield started(start.gang, start.placement, trial.now), start.grant
 
 
 def _freeing(table: NodeTable, run: Running, grant: Grant, resource: str, mask: Mask) -> Freeing:

@@ -9,7 +9,6 @@ from itertools import islice
 
 import numpy as np
 
-from windlass.core.booking import grant_of
 from windlass.core.gang import Pending
 from windlass.core.placement import fits
 from windlass.core.snapshot import Amounts, Grant
@@ -37,12 +36,11 @@ def ends(trial: Trial) -> Iterator[tuple[int, Grant]]:
     In ms, none before now. Gangs without a walltime never end.
     """
     now, snapshot = trial.now, trial.snapshot
-    new = sorted((now + gang.walltime, gang.id) for gang, _ in trial.started if gang.walltime is not None)
-    begun = {gang.id: (gang, where) for gang, where in trial.started}
+    new = sorted((now + s.gang.walltime, s.gang.id) for s in trial.started if s.gang.walltime is not None)
+    begun = {start.gang.id: start.grant for start in trial.started}
     for at, job_id in merge(snapshot.ends, new):
         if job_id in begun:
-            gang, where = begun[job_id]
-            yield at, grant_of(snapshot.table, gang.demands, where)
+            yield at, begun[job_id]
         else:
             yield max(at, now), snapshot.grants[job_id]
 

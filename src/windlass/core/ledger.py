@@ -126,8 +126,8 @@ class Ledger:
 
     # --- who holds ---------------------------------------------------------------------------------
 
-    def hold(self, gang: Running) -> None:
-        """It holds its placement from now on, and waits no longer."""
+    def hold(self, gang: Running, grant: Grant | None = None) -> None:
+        """It holds its placement from now on, and waits no longer. `grant`: what that is, if it is known."""
         if self._running.get(gang.id) == gang:
             return
         self.remove_pending(gang.id)
@@ -136,7 +136,7 @@ class Ledger:
         self._running[gang.id] = gang
         if gang.ends_by is not None:
             insort(self._ends, (gang.ends_by, gang.id))
-        self._grant(gang)
+        self._grant(gang, grant)
         self._count(gang, 1)
 
     def release(self, job_id: str) -> None:
@@ -212,8 +212,9 @@ class Ledger:
         self._given.pop(key, None)
         self._stale.add(key)
 
-    def _grant(self, gang: Running) -> None:
-        grant = grant_of(self._table, gang.demands, gang.placement)
+    def _grant(self, gang: Running, grant: Grant | None = None) -> None:
+        if grant is None:
+            grant = grant_of(self._table, gang.demands, gang.placement)
         self._grants[gang.id] = grant
         take(self._table, self._free, grant)
 

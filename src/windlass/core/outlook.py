@@ -43,4 +43,4 @@ def expected_start(snapshot: Snapshot, gang: Pending, now: int) -> int | None:
 
 
 def _starts(ledger: Ledger, now: int) -> list[Running]:
-    return [started(gang, placement, now) for gang, placement in decide(ledger.snapshot(), now).started]
+    return [started(start.gang, start.placement, now) for start in decide(ledger.snapshot(), now).started]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from windlass.core.reasons import Verdict
+from windlass.core.snapshot import Grant
 from windlass.core.status import Placement
 
 
@@ -15,6 +16,8 @@ class Admission:
 
     job_id: str
     placement: Placement
+    grant: Grant | None = field(default=None, compare=False, repr=False)
+    """What it takes from the nodes of the plan's snapshot; worked out anew if it is not told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,3 +54,6 @@ class Plan:
     resizes: tuple[Resize, ...] = ()
     order: Sequence[str] = ()
     """The gangs that wait for nodes, next first: a gang's position is its place in here. Gated gangs are not."""
+    due: int | None = None
+    """When time alone may bring another plan, in ms, always after `now`: a minimum run time is over, a reservation
+    begins, … None: only a change does."""

@@ -18,7 +18,7 @@ def schedule(snapshot: Snapshot, now: int) -> Plan:
     trial = decide(snapshot, now)
     # 6. one reason, with counts, for everything that stays; worked out when it is read
     verdicts = Verdicts(trial)
-    admissions = tuple(Admission(gang.id, placement) for gang, placement in trial.started)
+    admissions = tuple(Admission(start.gang.id, start.placement, start.grant) for start in trial.started)
     return Plan(snapshot.version, now, admissions, verdicts, order=verdicts.order())
 
 

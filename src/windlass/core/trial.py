@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import Enum, auto
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -13,10 +14,10 @@ from windlass.core.booking import take
 from windlass.core.feasibility import Mask, eligibility, kind_of, remember, room_when_empty
 from windlass.core.gang import Demand, Pending, Turn, total_of
 from windlass.core.gates import shut
-from windlass.core.placement import fits, place
+from windlass.core.placement import Placed, fits, place
 from windlass.core.policy import turn_of
 from windlass.core.quota import lacking, queue_named
-from windlass.core.snapshot import NodeTable, Snapshot
+from windlass.core.snapshot import Grant, NodeTable, Snapshot
 from windlass.core.status import Placement
 from windlass.core.stock import Stocks
 
@@ -41,6 +42,14 @@ class Hold:
     """Nobody ahead of it waits for any of these nodes, nor for the same quota."""
 
 
+class Start(NamedTuple):
+    """A gang that starts, where, and what it takes there."""
+
+    gang: Pending
+    placement: Placement
+    grant: Grant
+
+
 class Trial:
     """Begins as its snapshot stands. Only `attempt` changes it."""
 
@@ -51,7 +60,7 @@ class Trial:
         self.used: dict[str, Mapping[str, int]] = dict(snapshot.held)
         """By queue: held by running gangs and by those this plan starts."""
         self.arrays = dict(snapshot.arrays)
-        self.started: list[tuple[Pending, Placement]] = []
+        self.started: list[Start] = []
         self.obstacles: dict[str, Obstacle] = {}
         """By id of the gangs that were attempted in vain."""
         self.reserved: dict[str, Mapping[str, int]] = {}
@@ -76,10 +85,10 @@ class Trial:
         obstacle = self._limit(gang)
         if obstacle is None:
             mask = mask_of(self.snapshot.table, gang.demands)
-            placement = self._place(gang, mask)
-            if placement is not None:
-                self._start(gang, placement)
-                return placement
+            found = self._place(gang, mask)
+            if found is not None:
+                self._start(gang, found)
+                return found.placement
             obstacle = Obstacle.CAPACITY
             self._hold(gang, mask)
         self.obstacles[gang.id] = obstacle
@@ -120,20 +129,17 @@ class Trial:
         spoken_for = add_up(self.used.get(gang.queue, {}), self.reserved.get(gang.queue, {}))
         return Obstacle.QUOTA if lacking(queue, spoken_for, request) else None
 
-    def _place(self, gang: Pending, mask: Mask) -> Placement | None:
+    def _place(self, gang: Pending, mask: Mask) -> Placed | None:
         if self._closed is not None and not (mask > self._closed).any():
             return None
-        found = place(self.free, self.snapshot.table, gang.demands, self._closed)
-        if found is None:
-            return None
-        take(self.snapshot.table, self.free, found.grant)
-        return found.placement
+        return place(self.free, self.snapshot.table, gang.demands, self._closed)
 
-    def _start(self, gang: Pending, placement: Placement) -> None:
+    def _start(self, gang: Pending, found: Placed) -> None:
+        take(self.snapshot.table, self.free, found.grant)
         self.used[gang.queue] = add_up(self.used.get(gang.queue, {}), total_of(gang.demands))
         if gang.array_id:
             self.arrays[gang.array_id] = self.arrays.get(gang.array_id, 0) + 1
-        self.started.append((gang, placement))
+        self.started.append(Start(gang, *found))
 
     def _hold(self, gang: Pending, mask: Mask) -> None:
         """Keep the nodes it could use. Only for gangs that lack nodes: a queue's own shortage blocks no other queue."""

@@ -50,7 +50,7 @@ class Verdicts(Mapping[str, Verdict]):
     @cached_property
     def _groups(self) -> tuple[Sequence[Pending], ...]:
         """The lines without what has started, which is always their first gangs."""
-        started = {gang.id for gang, _ in self._trial.started}
+        started = {start.gang.id for start in self._trial.started}
         groups = (_left_of(line.gangs, started) for line in self._trial.snapshot.lines)
         return tuple(gangs for gangs in groups if gangs)
 

@@ -46,7 +46,7 @@ class _Trials:
     def starts(self, demands: tuple[Demand, ...]) -> bool:
         """Whether it would, with these instead of whatever was tried before."""
         self.ledger.add_pending(variant(self.gang, demands))
-        return any(gang.id == self.gang.id for gang, _ in decide(self.ledger.snapshot(), self.now).started)
+        return any(start.gang.id == self.gang.id for start in decide(self.ledger.snapshot(), self.now).started)
 
     def changed(self, demand: Demand) -> tuple[Demand, ...]:
         return tuple(demand if demand.role == old.role else old for old in self.gang.demands)
