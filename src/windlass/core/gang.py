@@ -77,6 +77,9 @@ class Line:
     gangs: tuple[Pending, ...]
     turns: tuple[Turn, ...]
     """Of each of them."""
+    fill: tuple[Pending, ...]
+    """The same gangs in the order in which they are tried for the gaps between reservations."""
+    fill_turns: tuple[Turn, ...]
 
 
 @dataclass(frozen=True, slots=True)

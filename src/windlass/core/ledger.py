@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from windlass.core.booking import give_back, grant_of, take
 from windlass.core.cluster import Node, Topology
 from windlass.core.gang import Line, LineKey, Pending, Running, Turn, line_of, total_of
-from windlass.core.policy import Policy, turn_of
+from windlass.core.policy import Policy, backfill_turn_of, fills_by_another_order, turn_of
 from windlass.core.queue import Queue
 from windlass.core.reservation import Reservation
 from windlass.core.snapshot import Amounts, Grant, Holding, PastUse, Snapshot
@@ -44,7 +44,7 @@ class Ledger:
         self._arrays: dict[str, int] = {}
         self._ends: list[tuple[int, str]] = []
         self._pending: dict[str, Pending] = {}
-        self._lines: dict[LineKey, tuple[list[Turn], list[Pending]]] = {}
+        self._lines: dict[LineKey, _Waiting] = {}
         self._given: dict[LineKey, Line] = {}
         """The lines as snapshots have them, but for those in `_stale`."""
         self._stale: set[LineKey] = set()
@@ -65,7 +65,7 @@ class Ledger:
         ledger._users, ledger._past = dict(snapshot.users), dict(snapshot.past)
         ledger._pending = {gang.id: gang for line in snapshot.lines for gang in line.gangs}
         ledger._given = {line_of(line.gangs[0]): line for line in snapshot.lines}
-        ledger._lines = {key: (list(line.turns), list(line.gangs)) for key, line in ledger._given.items()}
+        ledger._lines = {key: _Waiting(line) for key, line in ledger._given.items()}
         ledger._frozen = True
         return ledger
 
@@ -117,10 +117,9 @@ class Ledger:
         if gang is None:
             return
         key = line_of(gang)
-        turns, gangs = self._lines[key]
-        place = bisect_left(turns, turn_of(gang, self._policy))
-        del turns[place], gangs[place]
-        if not gangs:
+        waiting = self._lines[key]
+        waiting.remove(gang, self._policy)
+        if not waiting.gangs:
             del self._lines[key]
         self._line_changed(key)
 
@@ -158,8 +157,7 @@ class Ledger:
             self._frozen = True
             self._free.flags.writeable = False
             for key in self._stale & self._lines.keys():
-                turns, gangs = self._lines[key]
-                self._given[key] = Line(tuple(gangs), tuple(turns))
+                self._given[key] = self._lines[key].line()
             self._stale.clear()
             self._last = Snapshot(
                 version=self.version,
@@ -194,11 +192,10 @@ class Ledger:
             self._frozen = False
 
     def _queue_up(self, gang: Pending) -> None:
-        key, turn = line_of(gang), turn_of(gang, self._policy)
-        turns, gangs = self._lines.setdefault(key, ([], []))
-        place = bisect_left(turns, turn)
-        turns.insert(place, turn)
-        gangs.insert(place, gang)
+        key = line_of(gang)
+        if key not in self._lines:
+            self._lines[key] = _Waiting()
+        self._lines[key].add(gang, self._policy)
         self._line_changed(key)
 
     def _sort_anew(self, policy: Policy) -> None:
@@ -232,6 +229,41 @@ class Ledger:
             self._arrays[gang.array_id] = self._arrays.get(gang.array_id, 0) + sign
             if not self._arrays[gang.array_id]:
                 del self._arrays[gang.array_id]
+
+
+class _Waiting:
+    """One line while it changes: its gangs by turn, and by the order in which they fill gaps if that is another."""
+
+    def __init__(self, line: Line | None = None) -> None:
+        self.turns, self.gangs = (list(line.turns), list(line.gangs)) if line else ([], [])
+        self._fill_turns: list[Turn] = []
+        self._fill: list[Pending] = []
+        if line and line.fill is not line.gangs:
+            self._fill_turns, self._fill = list(line.fill_turns), list(line.fill)
+
+    def add(self, gang: Pending, policy: Policy) -> None:
+        turn = turn_of(gang, policy)
+        place = bisect_left(self.turns, turn)
+        self.turns.insert(place, turn)
+        self.gangs.insert(place, gang)
+        if fills_by_another_order(policy):
+            turn = backfill_turn_of(gang, policy)
+            place = bisect_left(self._fill_turns, turn)
+            self._fill_turns.insert(place, turn)
+            self._fill.insert(place, gang)
+
+    def remove(self, gang: Pending, policy: Policy) -> None:
+        place = bisect_left(self.turns, turn_of(gang, policy))
+        del self.turns[place], self.gangs[place]
+        if fills_by_another_order(policy):
+            place = bisect_left(self._fill_turns, backfill_turn_of(gang, policy))
+            del self._fill_turns[place], self._fill[place]
+
+    def line(self) -> Line:
+        gangs, turns = tuple(self.gangs), tuple(self.turns)
+        if not self._fill:
+            return Line(gangs, turns, gangs, turns)
+        return Line(gangs, turns, tuple(self._fill), tuple(self._fill_turns))
 
 
 def _changed(amounts: Mapping[str, int], by: Mapping[str, int], sign: int) -> dict[str, int]:

@@ -136,5 +136,10 @@ def backfill_turn_of(gang: Pending, policy: Policy) -> Turn:
     return _turn((order.backfill or order.key)(gang, policy), gang)
 
 
+def fills_by_another_order(policy: Policy) -> bool:
+    """Whether the two turns differ."""
+    return ORDERS[policy.order].backfill is not None
+
+
 def _turn(key: Key, gang: Pending) -> Turn:
     return key, gang.since, gang.number, gang.array_id or gang.id, len(gang.id), gang.id

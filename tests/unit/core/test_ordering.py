@@ -12,7 +12,8 @@ def turn(gang: Pending) -> Turn:
 
 
 def line(*gangs: Pending) -> Line:
-    return Line(gangs, tuple(turn(gang) for gang in gangs))
+    turns = tuple(turn(gang) for gang in gangs)
+    return Line(gangs, turns, gangs, turns)
 
 
 LINES = (
