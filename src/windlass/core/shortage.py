@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 
 import numpy as np
 
 from windlass.core.booking import take
-from windlass.core.feasibility import FULL, eligibility
+from windlass.core.domains import domain_name
+from windlass.core.feasibility import FULL, Eligibility, eligibility
 from windlass.core.gang import Demand
-from windlass.core.placement import fits, orders, place
+from windlass.core.nearness import Nearness, asked, counted, found_in, nearness
+from windlass.core.packing import Counts
+from windlass.core.placement import fits, orders, place, replicas_per_node
 from windlass.core.reasons import Count, Reason, Verdict
 from windlass.core.resources import format_quantity
-from windlass.core.snapshot import NodeTable
+from windlass.core.snapshot import Amounts, NodeTable
 from windlass.core.stock import Stocks, binding
+from windlass.core.topology import choose, roomiest
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +47,8 @@ class Shortage:
     """Nodes that are not eligible."""
     full: int
     """Eligible nodes without room for one replica."""
+    near: Nearness | None = None
+    """There would be room for all, but not in the domains that it asks for."""
 
 
 def shortage(stocks: Stocks, table: NodeTable, demands: Sequence[Demand]) -> Shortage | None:
@@ -51,7 +57,12 @@ def shortage(stocks: Stocks, table: NodeTable, demands: Sequence[Demand]) -> Sho
         return _of_role(stocks, table, demands[0], alone=True)
     if fits(stocks.free, table, demands):
         return None
-    trial = stocks.free.copy(order="F")  # roles that do fit take their part before the next is looked at
+    return _in_turn(stocks.free, table, demands) or _in_best_domain(stocks.free, table, demands)
+
+
+def _in_turn(free: Amounts, table: NodeTable, demands: Sequence[Demand]) -> Shortage | None:
+    """The first role that does not fit; those that do take their part before the next is looked at."""
+    trial = free.copy(order="F")
     for demand in next(iter(orders(table, demands))):
         if short := _of_role(Stocks(trial), table, demand, alone=False):
             return short
@@ -60,13 +71,34 @@ def shortage(stocks: Stocks, table: NodeTable, demands: Sequence[Demand]) -> Sho
     return None
 
 
+def _in_best_domain(free: Amounts, table: NodeTable, demands: Sequence[Demand]) -> Shortage | None:
+    """Each role fits somewhere, but no domain takes all of them: what is short in the one that comes nearest."""
+    near = demands[0].topology
+    if near is None or not (span := roomiest([(_counts(free, table, d), d.count) for d in demands], table, near)):
+        return None
+    inside = np.zeros_like(free)
+    inside[slice(*span)] = free[slice(*span)]
+    short = _in_turn(inside, table, [replace(demand, topology=None) for demand in demands])
+    if short is None:
+        return None
+    domains = nearness(_counts(free, table, short.demand), eligibility(table, short.demand).screen, table, near)
+    name = domain_name(table, domains.level, span.start)
+    return replace(short, enough=True, near=replace(domains, decisive=name, fits=short.fits, room=short.fits))
+
+
+def _counts(free: Amounts, table: NodeTable, demand: Demand) -> Counts:
+    able = eligibility(table, demand)
+    return replicas_per_node(free, able.request, able.mask, demand.count)
+
+
 def _of_role(stocks: Stocks, table: NodeTable, demand: Demand, *, alone: bool) -> Shortage | None:
     able = eligibility(table, demand)
     stock = stocks.of(able.screen)
     rooms = stock.rooms(able, demand.count)
     counts = reduce(np.minimum, rooms)
     room = int(np.add.reduce(counts))
-    if room >= demand.count:
+    near = _too_far(counts, able, table, demand) if room >= demand.count else None
+    if near is None and room >= demand.count:
         return None
     column, each = binding(able, rooms)
     return Shortage(
@@ -79,10 +111,22 @@ def _of_role(stocks: Stocks, table: NodeTable, demand: Demand, *, alone: bool) -
         freest=stock.most[column] if each else 0,
         nodes_with_free=stock.nodes[column] if each else 0,
         eligible=able.screen.eligible,
-        fits=room,
+        fits=near.fits if near else room,
         lost=able.screen.counts,
         full=able.screen.eligible - int(np.count_nonzero(counts)),
+        near=near,
     )
+
+
+def _too_far(counts: Counts, able: Eligibility, table: NodeTable, demand: Demand) -> Nearness | None:
+    """Why the domains do not take the role, although all nodes together would."""
+    if demand.topology is None:
+        return None
+    by_row = np.zeros(len(table.nodes), dtype=np.int64)
+    by_row[able.mask] = counts
+    if choose(by_row, able.mask, table, demand.count, demand.topology) is not None:
+        return None
+    return nearness(by_row, able.screen, table, demand.topology)
 
 
 def capacity_verdict(short: Shortage) -> Verdict:
@@ -95,7 +139,9 @@ def capacity_verdict(short: Shortage) -> Verdict:
         room = f", room for {short.fits} of {count}" if short.free else ""
     else:
         room = f", at most {format_quantity(unit, short.freest)} on one" if short.nodes_with_free > 1 else ""
-    return _verdict(reason, short, f"needs {wanted(short)}: {where}{room}{_said(short.lost)}")
+    if short.near:
+        room = f", {found_in(short.near)}"
+    return _verdict(reason, short, f"needs {wanted(short)}: {where}{room}{_all_lost(short)}")
 
 
 def never_verdict(short: Shortage) -> Verdict:
@@ -105,7 +151,9 @@ def never_verdict(short: Shortage) -> Verdict:
     able = _nodes(short.eligible) if short.eligible else "no node"
     beside = "" if short.alone else " beside its other roles"
     room = f", {short.fits} of {short.demand.count} in all{beside}" if short.eligible else ""
-    text = f"needs {wanted(short)}: {able} could take a replica{room}, however empty{_said(short.lost)}"
+    if short.near:
+        room = f", {found_in(short.near)}{beside}"
+    text = f"needs {wanted(short)}: {able} could take a replica{room}, however empty{_all_lost(short)}"
     return _verdict(Reason.NO_MATCHING_FLAVOR, short, text)
 
 
@@ -127,9 +175,10 @@ def wanted(short: Shortage) -> str:
     """Say what the role asks for: "2×8 gpu as one gang", "8 gpu on one node", "2×8 gpu for its role worker"."""
     demand = short.demand
     amount = said(short.resource, short.each) if short.resource else all_said(demand.resources)
+    near = f" {asked(short.near.request)}" if short.near else ""
     if not short.alone:
-        return f"{demand.count}×{amount} for its role {demand.role}"
-    return f"{demand.count}×{amount} as one gang" if demand.count > 1 else f"{amount} on one node"
+        return f"{demand.count}×{amount} for its role {demand.role}{near}"
+    return f"{demand.count}×{amount} as one gang{near}" if demand.count > 1 else f"{amount} on one node{near}"
 
 
 def said(resource: str, amount: int) -> str:
@@ -143,15 +192,21 @@ def all_said(resources: Mapping[str, int]) -> str:
 
 
 def _nodes(count: int) -> str:
-    return f"{count} node{'' if count == 1 else 's'}"
+    return counted(count, "node")
 
 
-def _said(lost: Sequence[Count]) -> str:
+def _all_lost(short: Shortage) -> str:
+    """Say where domains and nodes went."""
+    domains = _said(short.near.lost, short.near.request.level) if short.near else ""
+    return domains + _said(short.lost, "node")
+
+
+def _said(lost: Sequence[Count], what: str) -> str:
     """Say where nodes went: "; 40 nodes lost to label zone=a, 3 cordoned"."""
     parts = [
-        f"{_nodes(count.nodes)} lost to {count.cause}"
+        f"{counted(count.nodes, what)} lost to {count.cause}"
         if count.cause.startswith(("label ", "taint "))
-        else f"{count.nodes if place_in_line else _nodes(count.nodes)} {count.cause}"
+        else f"{count.nodes if place_in_line else counted(count.nodes, what)} {count.cause}"
         for place_in_line, count in enumerate(lost)
     ]
     return f"; {', '.join(parts)}" if parts else ""

@@ -64,9 +64,9 @@ def candidates(
 ) -> Iterator[Span]:
     """Domains that might take a gang of several roles whole, judged on sums; placing it there is the proof.
 
-    Each role must find room by itself, and each resource suffice for all of them. Tightest first, by the role of which
-    least would be left over; the first of equals. If the level is only preferred, the wider ones follow, and everything
-    at the end. A gang that is spread or sliced goes anywhere, each role for itself.
+    Each role must find room by itself, and each resource suffice for all of them. The tightest first, by the role of
+    which least would be left over, the first of equals; at last the roomiest. If the level is only preferred, the wider
+    ones follow, and everything at the end. A gang that is spread or sliced goes anywhere, each role for itself.
     """
     everything = Span(0, len(table.nodes))
     number = level_number(table, request.level)
@@ -77,10 +77,20 @@ def candidates(
         where = levels(table)[level]
         left = _left(roles, where)
         able = np.flatnonzero((left >= 0) & (_left(resources, where) >= 0) & where.named)
-        for domain in able[np.argsort(left[able], kind="stable")][:_DOMAINS_TRIED].tolist():
+        tightest_first = able[np.argsort(left[able], kind="stable")]
+        for domain in [*tightest_first[:_DOMAINS_TRIED].tolist(), *tightest_first[_DOMAINS_TRIED:][-1:].tolist()]:
             yield Span(*where.bounds[domain : domain + 2].tolist())
     if not request.required:
         yield everything
+
+
+def roomiest(roles: Sequence[Room], table: NodeTable, request: TopologyRequest) -> Span | None:
+    """The domain in which the role that finds least room has most left; None: there is no domain of that level."""
+    number = level_number(table, request.level)
+    if number is None or not (where := levels(table)[number]).named.any():
+        return None
+    domain = int(np.where(where.named, _left(roles, where), -MAX_AMOUNT).argmax())
+    return Span(*where.bounds[domain : domain + 2].tolist())
 
 
 def _left(rooms: Sequence[Room], where: Level) -> Counts:

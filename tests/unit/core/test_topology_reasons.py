@@ -1,0 +1,101 @@
+"""What a gang is told whose domains have no room for it."""
+
+from dataclasses import replace
+
+import pytest
+from gangs import demand, ledger_of, node, running, waiting
+
+from windlass.core.job import TopologyRequest
+from windlass.core.reasons import Reason
+from windlass.core.scheduler import schedule
+from windlass.core.shortage import never_verdict, shortage
+from windlass.core.stock import Stocks
+
+LEVELS = ("block", "rack")
+
+
+def cluster(*gangs, zone="a"):
+    """Two blocks of two racks of two nodes of eight GPUs; the last rack may be in another zone."""
+    places = [(block, rack) for block in ("b1", "b2") for rack in ("r1", "r2") for _ in range(2)]
+    machines = [
+        node(f"n{number}", place=place, zone=zone if number > 6 else "a")
+        for number, place in enumerate(places, start=1)
+    ]
+    return ledger_of(machines, *gangs, levels=LEVELS)
+
+
+def near(*demands, level="rack", **request):
+    return [replace(each, topology=TopologyRequest(level, **request)) for each in demands]
+
+
+def verdict(ledger, *demands):
+    ledger.add_pending(waiting(1, *demands))
+    return schedule(ledger.snapshot(), 0).verdicts["j-1"]
+
+
+BUSY = {"n1": 1, "n3": 1, "n5": 1, "n7": 1}
+
+
+def test_the_largest_domain_is_named_with_its_room():
+    answer = verdict(cluster(running(1, BUSY)), *near(demand(2, 8)))
+    assert answer.reason is Reason.TOPOLOGY_PLACEMENT_FAILED
+    assert answer.message == (
+        "needs 2×8 gpu as one gang in one rack: 60 free on 8 nodes, room for 1 in the largest of 4 racks (b1/r1)"
+    )
+    assert (answer.wanted, answer.fits) == (2, 1)
+
+
+def test_domains_that_are_lost_are_counted_beside_the_nodes():
+    answer = verdict(cluster(running(1, BUSY), zone="b"), *near(demand(2, 8, zone="a")))
+    assert answer.message == (
+        "needs 2×8 gpu as one gang in one rack: 45 free on 6 nodes, room for 1 in the largest of 3 racks (b1/r1); "
+        "1 rack lost to label zone=a; 2 nodes lost to label zone=a"
+    )
+
+
+def test_that_all_nodes_together_are_too_few_is_told_first():
+    answer = verdict(cluster(running(1, BUSY)), *near(demand(5, 8)))
+    assert answer.message == "needs 5×8 gpu as one gang: 60 free on 8 nodes, room for 4 of 5"
+
+
+def test_the_fullest_domain_decides_a_spread():
+    answer = verdict(cluster(running(1, BUSY | {"n2": 5})), *near(demand(8, 4), spread=True))
+    assert answer.message == (
+        "needs 8×4 gpu as one gang spread evenly by rack: 55 free on 8 nodes, "
+        "room for 7, as the fullest of 4 racks (b1/r1) takes 1"
+    )
+
+
+def test_slices_are_counted():
+    answer = verdict(cluster(running(1, BUSY)), *near(demand(8, 4), slice=4))
+    assert answer.message == (
+        "needs 8×4 gpu as one gang in slices of 4, each in one rack: 60 free on 8 nodes, room for 0 slices in 4 racks"
+    )
+
+
+def test_roles_that_fit_one_by_one_but_in_no_domain_together():
+    roles = near(demand(1, 8, role="chief"), demand(2, 4))
+    answer = verdict(cluster(running(1, BUSY)), *roles)
+    assert answer.reason is Reason.TOPOLOGY_PLACEMENT_FAILED
+    assert answer.message == (
+        "needs 2×4 gpu for its role worker in one rack: 7 free on 1 node, room for 1 in the largest of 4 racks (b1/r1)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("demands", "message"),
+    [
+        (
+            near(demand(3, 8)),
+            "in one rack: 8 nodes could take a replica, room for 2 in the largest of 4 racks (b1/r1), however empty",
+        ),
+        (
+            near(demand(2, 8), level="row"),
+            "in one row: 8 nodes could take a replica, the cluster's topology has no level row, however empty",
+        ),
+    ],
+)
+def test_never(demands, message):
+    table = cluster().snapshot().table
+    told = never_verdict(shortage(Stocks(table.capacity), table, demands)).message
+    assert told.removeprefix(f"needs {demands[0].count}×8 gpu as one gang ") == message
