@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from windlass.core.cluster import Node, Taint, Topology
 from windlass.core.job import DEFAULT_QUEUE
+from windlass.core.policy import Policy
 from windlass.core.queue import Queue
-from windlass.core.resources import CPU, GPU, MEMORY
+from windlass.core.reservation import Reservation
+from windlass.core.resources import CPU, GPU, GPU_TYPE, MEMORY
 from windlass.jobs import kinds
 from windlass.jobs.document import compose
 from windlass.jobs.errors import JobError, job_error
 from windlass.jobs.field import Field, Shape, Table
 from windlass.jobs.kinds import choice, named, whole
-from windlass.jobs.names import NODE_NAME
+from windlass.jobs.names import LABEL_VALUE, NODE_NAME
 from windlass.jobs.reader import Reader
 from windlass.jobs.resolve import FieldPath
+from windlass.jobs.rules import POLICY, RESERVATION, check_reservations, policy_of, reservations_of
 from windlass.jobs.text import Text, read_text
 
 MAX_CLUSTER_NODES = 100_000
@@ -30,6 +33,8 @@ class Cluster:
     nodes: tuple[Node, ...]
     queues: tuple[Queue, ...]
     topology: Topology
+    policy: Policy = field(default_factory=Policy)
+    reservations: tuple[Reservation, ...] = ()
 
 
 _NAME = named(NODE_NAME, "name", "small letters, digits, dashes and dots")
@@ -61,6 +66,21 @@ _NODE: Table = (
     Field("name", "The node's name. With count, the names are this and a number from 1 on.", _NAME, example="n"),
     Field("count", "So many equal nodes.", whole(1, MAX_CLUSTER_NODES), default="one, without a number", example="2"),
     *_AMOUNTS,
+    Field(
+        "gpu_type",
+        "The model of its GPUs, which jobs ask for by --gpu-type: its label gpu-type.",
+        named(LABEL_VALUE, "model of GPU", "a model such as H100"),
+        default="none",
+        example="H100",
+        also=("gpu_model",),
+    ),
+    Field(
+        "sharing",
+        "How its GPUs may be shared: not at all, milli (in parts, --gpu-share) or mig (in slices, --mig).",
+        choice(("", "milli", "mig")),
+        default='""',
+        example="milli",
+    ),
     Field("labels", "Labels that selectors match.", kinds.WORD, Shape.MAP, default="{}", example="{zone: a}"),
     Field(
         "taints",
@@ -116,6 +136,17 @@ CLUSTER: Table = (
         default="[]",
         example="[block, rack]",
     ),
+    Field(
+        "policy", "How nodes are given away.", shape=Shape.TABLE, default="{}", example="{order: fair}", table=POLICY
+    ),
+    Field(
+        "reservations",
+        "Nodes that are kept for somebody, or for nobody, for a time to come. windlass reserve makes more of them.",
+        shape=Shape.TABLES,
+        default="[]",
+        example="[{name: repair, nodes: [n1], start: 2026-11-22T08:00, end: 2026-11-22T18:00}]",
+        table=RESERVATION,
+    ),
 )
 
 
@@ -138,7 +169,13 @@ def read_cluster(text: Text) -> Cluster:
     levels = tuple(values.get("topology", ()))
     nodes = tuple(node for written in values["nodes"] for node in _nodes(written, levels))
     queues = {queue["name"]: Queue(queue["name"], queue.get("quota", {})) for queue in values.get("queues", ())}
-    return Cluster(nodes, tuple({DEFAULT_QUEUE: Queue(DEFAULT_QUEUE), **queues}.values()), Topology(levels))
+    return Cluster(
+        nodes,
+        tuple({DEFAULT_QUEUE: Queue(DEFAULT_QUEUE), **queues}.values()),
+        Topology(levels),
+        policy_of(values.get("policy", {})),
+        reservations_of(values.get("reservations", ())),
+    )
 
 
 def _check(values: dict[str, Any]) -> Iterator[tuple[FieldPath, str]]:
@@ -155,6 +192,8 @@ def _check(values: dict[str, Any]) -> Iterator[tuple[FieldPath, str]]:
         yield from _check_names(what, items)
     for number, node in enumerate(nodes):
         yield from _check_node(("nodes", number), node, levels)
+    names = [name for node in nodes if "name" in node for name in _names(node)]
+    yield from check_reservations(values.get("reservations", ()), names, ("reservations",))
 
 
 def _check_names(what: str, items: list[dict[str, Any]]) -> Iterator[tuple[FieldPath, str]]:
@@ -174,6 +213,8 @@ def _check_node(path: FieldPath, node: dict[str, Any], levels: list[str]) -> Ite
     for level in place.keys() - set(levels):
         yield (*path, "place"), f"the topology has no level {level!r}; its levels are {', '.join(levels) or 'none'}"
     missing = [level for level in levels if level not in place]
+    if node.get("sharing") and not node.get("gpus"):
+        yield (*path, "sharing"), "it has no gpus that could be shared"
     if missing:
         yield (*path, "place") if place else path, f"its place lacks the level {missing[0]!r} of the topology"
     for taint, written in enumerate(node.get("taints", ())):
@@ -193,8 +234,14 @@ def _nodes(written: dict[str, Any], levels: tuple[str, ...]) -> Iterator[Node]:
         yield Node(
             name=name,
             capacity={resource: amount for resource, amount in amounts.items() if amount},
-            labels=written.get("labels", {}),
+            labels=_labels(written),
             taints=tuple(Taint(**taint) for taint in written.get("taints", ())),
             place=tuple(written["place"][level] for level in levels) if levels else (),
             cordoned=written.get("cordoned", ""),
+            sharing=written.get("sharing", ""),
         )
+
+
+def _labels(written: dict[str, Any]) -> dict[str, str]:
+    model = written.get("gpu_type")
+    return {**({GPU_TYPE: model} if model else {}), **written.get("labels", {})}

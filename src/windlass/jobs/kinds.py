@@ -10,12 +10,15 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any, TypeAlias
 
 from windlass.core.job import Condition, Dependency, Match
 from windlass.core.resources import CPU, MEMORY, QuantityError, format_quantity, parse_quantity
 from windlass.jobs.durations import PATTERN as DURATION_PATTERN
 from windlass.jobs.durations import format_duration, parse_duration
+from windlass.jobs.moments import PATTERN as MOMENT_PATTERN
+from windlass.jobs.moments import parse_moment
 from windlass.jobs.names import JOB_REFERENCE, is_name
 from windlass.jobs.submission import ARRAY_PATTERN, format_array, parse_array
 from windlass.jobs.terms import TERM_PATTERN, format_term, parse_term
@@ -203,6 +206,16 @@ def _read_term(value: Plain) -> tuple[Match, ...]:
     return parse_term(value)
 
 
+def _read_moment(value: Plain) -> int:
+    if not isinstance(value, str):
+        raise ValueError(f"expects a time such as 2026-11-22T08:00, not {show(value)}")
+    return parse_moment(value)
+
+
+def _write_moment(at: int) -> Plain:
+    return datetime.fromtimestamp(at / 1000, UTC).isoformat().replace("+00:00", "Z")
+
+
 _AFTER = rf"(any:)?{JOB_REFERENCE}"
 
 
@@ -252,6 +265,9 @@ INDEXES = Kind(
 )
 AFTER = Kind("a job's name or id", {"type": "string", "pattern": f"^{_AFTER}$"}, _read_after, _write_after)
 EXIT_CODE = whole(1, 255)
+MOMENT = Kind(
+    "time, such as 2026-11-22T08:00", {"type": "string", "pattern": MOMENT_PATTERN}, _read_moment, _write_moment
+)
 SHARE = Kind(
     "part of a GPU, such as 0.5 or 500m",
     {"anyOf": [{"type": "number", "minimum": 0.001, "maximum": 0.999}, {"type": "string", "pattern": f"^{_SHARE}$"}]},

@@ -8,11 +8,11 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from windlass.jobs import kinds
 from windlass.jobs.errors import JobError, Problem
 from windlass.jobs.field import Field, Shape
 from windlass.jobs.fields import job_field
 from windlass.jobs.names import is_name
+from windlass.jobs.one_line import read_line
 from windlass.jobs.placing import ELASTIC
 from windlass.jobs.resolve import Values, check, resolve
 from windlass.jobs.submission import Submission
@@ -150,7 +150,7 @@ def _read(field: Field, given: Any) -> Any:
         words = [word for text in given for word in (text.split(",") if field.commas else [text])]
         return [field.kind.read(word) for word in words]
     if field.shape is Shape.TABLE:
-        return _table(field, given)
+        return read_line(field.table, given)
     return field.kind.read(given)
 
 
@@ -165,29 +165,6 @@ def _size(given: str) -> dict[str, Any]:
     if bounds[0] > bounds[1]:
         raise ValueError(f"expects MIN:MAX with MIN at most MAX, not {given[:40]!r}")
     return {"elastic": {"min": bounds[0], "max": bounds[1]}}
-
-
-def _table(field: Field, given: str) -> dict[str, Any]:
-    """A table on one line: the value of its first field, then flags and name=value, commas between."""
-    fields = {each.name: each for each in field.table}
-    values: dict[str, Any] = {}
-    for number, word in enumerate(given.split(",")):
-        name, equals, value = word.partition("=")
-        if not equals and name not in fields and number == 0:
-            name, value = field.table[0].name, word
-        elif name not in fields or bool(equals) == (fields[name].kind is kinds.FLAG):
-            raise ValueError(f"cannot be {given[:40]!r}; write {_as_line(field)}")
-        kind = fields[name].kind
-        values[name] = True if kind is kinds.FLAG else kind.read(int(value) if value.isdecimal() else value)
-    if field.table[0].name not in values:
-        raise ValueError(f"lacks the {field.table[0].name}; write {_as_line(field)}")
-    return values
-
-
-def _as_line(field: Field) -> str:
-    first, *rest = field.table
-    written = [each.name if each.kind is kinds.FLAG else f"{each.name}={each.example}" for each in rest]
-    return f"{first.name.upper()}[,{'][,'.join(written)}]"
 
 
 def _pair(text: str, field: Field) -> tuple[str, str]:

@@ -1,0 +1,109 @@
+"""How a cluster file says what its nodes are given away by, and for whom some are kept."""
+
+import time
+from dataclasses import fields
+
+import pytest
+
+from windlass.core.policy import Policy
+from windlass.core.reservation import Reservation
+from windlass.jobs.cluster_file import read_cluster
+from windlass.jobs.errors import JobError
+from windlass.jobs.moments import parse_moment
+from windlass.jobs.rules import POLICY, read_policy
+from windlass.jobs.text import Text
+
+NODES = "nodes: [{name: n, count: 4, gpus: 4}]\n"
+EIGHT = 1_795_334_400_000
+"""2026-11-22T08:00Z"""
+
+
+def cluster(text):
+    return read_cluster(Text("cluster.yaml", NODES + text))
+
+
+def error_of(text):
+    with pytest.raises(JobError) as error:
+        cluster(text)
+    return str(error.value)
+
+
+def test_everything_of_a_policy_can_be_said():
+    assert [field.name for field in POLICY] == [field.name for field in fields(Policy)]
+
+
+def test_a_policy_is_windlass_own_unless_said():
+    assert cluster("").policy == Policy()
+    said = "policy: {order: fair, reservations: -1, preempt: false, min_runtime: 10m, service_limits: [1h, 4h]}"
+    expected = Policy(
+        "fair", reservations=-1, preempt=False, min_runtime=600_000, service_limits=(3_600_000, 14_400_000)
+    )
+    assert cluster(said).policy == expected
+
+
+def test_a_policy_on_one_line():
+    assert read_policy("fair") == Policy("fair")
+    assert read_policy("fifo,reservations=-1,preempt=false") == Policy("fifo", reservations=-1, preempt=False)
+    with pytest.raises(ValueError, match="expects 'fifo' or"):
+        read_policy("best")
+    with pytest.raises(ValueError, match=r"cannot be 'fair,fast=1'; write ORDER\[,reservations=4\]\[,preempt\]"):
+        read_policy("fair,fast=1")
+
+
+def test_reserved_nodes_are_for_whom_they_name():
+    said = (
+        "reservations: [{name: exam, nodes: [n1, n2], start: 2026-11-22T08:00Z, end: 2026-11-22T10:00+01:00,"
+        " queues: [research], users: [ada], reason: exam}]"
+    )
+    assert cluster(said).reservations == (
+        Reservation("exam", ("n1", "n2"), EIGHT, EIGHT + 3_600_000, ("research",), ("ada",), "exam"),
+    )
+
+
+def test_a_moment_without_a_zone_is_of_this_machines_clock(monkeypatch):
+    monkeypatch.setenv("TZ", "UTC-2")
+    time.tzset()
+    assert parse_moment("2026-11-22 10:00") == EIGHT
+    monkeypatch.undo()
+    time.tzset()
+
+
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        ("policy: {order: best}", "2:17: order expects 'fifo' or 'priority'"),
+        ("policy: {fast: true}", "2:10: unknown field 'fast'"),
+        ("reservations: [{name: a}]", "2:16: it lacks nodes; write for example nodes: [n1, n2]"),
+        (
+            "reservations: [{name: a, nodes: [n9], start: 2026-11-22, end: 2026-11-23}]",
+            "2:26: there is no node 'n9'",
+        ),
+        (
+            "reservations: [{name: a, nodes: [n1], start: 2026-11-23, end: 2026-11-22}]",
+            "2:58: it ends before it begins",
+        ),
+        (
+            """reservations:
+- {name: a, nodes: [n1, n2], start: 2026-11-22, end: 2026-11-24}
+- {name: b, nodes: [n2], start: 2026-11-23, end: 2026-11-25}""",
+            "4:3: 'a' has n2 at that time already",
+        ),
+        (
+            "reservations: [{name: a, nodes: [n1], start: tomorrow, end: 2026-11-22}]",
+            "2:46: start expects a time such as 2026-11-22T08:00 (this machine's clock) or 2026-11-22T08:00Z, not",
+        ),
+    ],
+)
+def test_what_is_wrong_is_told_with_its_place(written, said):
+    assert f"cluster.yaml:{said}" in error_of(written)
+
+
+def test_nodes_say_their_model_and_how_they_are_shared():
+    text = "nodes: [{name: n, gpus: 4, gpu_type: H100, sharing: milli}, {name: m}]"
+    n, m = read_cluster(Text("cluster.yaml", text)).nodes
+    assert (n.labels, n.sharing, m.sharing) == ({"gpu-type": "H100"}, "milli", "")
+
+
+def test_a_node_without_gpus_has_none_to_share():
+    with pytest.raises(JobError, match="it has no gpus that could be shared"):
+        read_cluster(Text("cluster.yaml", "nodes: [{name: n, sharing: mig}]"))
