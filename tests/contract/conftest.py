@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
 from place import Behaviour, Place
 
 import strays
+from windlass.core.events import Exit
 from windlass.core.job import Job, Role
 from windlass.worlds.local.nodes import Machine, declared
 from windlass.worlds.local.world import LocalWorld
-from windlass.worlds.port import World
+from windlass.worlds.port import ClusterChanged, World
+from windlass.worlds.sim import cluster_of
+from windlass.worlds.sim.script import Script
+from windlass.worlds.sim.universe import Universe
+from windlass.worlds.sim.world import SimWorld
 
 
 class LocalPlace:
@@ -51,7 +56,39 @@ class LocalPlace:
         strays.assert_none([self.state])
 
 
-PLACES: dict[str, Callable[[Path], Place]] = {"local": LocalPlace}
+class SimPlace:
+    """The universe stays, controllers come and go."""
+
+    nodes = ("n1", "n2")
+
+    def __init__(self, _folder: Path) -> None:
+        cluster = cluster_of(2, 2)
+        self.universe = Universe(
+            ClusterChanged(cluster.nodes, cluster.queues), lambda _, job: self.scripts[job.labels["does"]]
+        )
+
+    scripts: Mapping[str, Script] = {
+        Behaviour.SUCCEED: Script(work=0),
+        Behaviour.FAIL: Script(work=0, exit=Exit(code=3)),
+        Behaviour.RUN: Script(work=None),
+        Behaviour.STUBBORN: Script(work=None, obeys=False),
+        Behaviour.UNSTARTABLE: Script(work=None, broken="/no/such/program cannot be started"),
+    }
+
+    def open(self) -> SimWorld:
+        return SimWorld(self.universe)
+
+    def abandon(self, world: World) -> None:
+        """Nothing is left of a controller but what it committed."""
+
+    def job(self, behaviour: Behaviour, replicas: int = 1) -> Job:
+        return Job("job", (Role(replicas=replicas, resources={"gpu": 1}),), labels={"does": behaviour})
+
+    def close(self) -> None:
+        assert self.universe.wrongs == []
+
+
+PLACES: dict[str, Callable[[Path], Place]] = {"local": LocalPlace, "sim": SimPlace}
 
 
 @pytest.fixture(params=sorted(PLACES))
