@@ -64,7 +64,7 @@ class Chart {
       width: Math.floor(this.holder.clientWidth), height: this.height(),
       padding: [10, 14, 0, 0],
       cursor: { y: false, points: { size: 7 }, drag: { x: this.data.kind !== "bars", y: false } },
-      legend: { live: true, markers: { width: 0 } },
+      legend: { live: true, markers: { width: 0, fill: (_, number) => colourOf(number - 1) } },
       scales: { x: this.scaleX(), y: this.scaleY() },
       axes: [this.axisX(), this.axisY()],
       series: [{ label: this.data.x_title, value: (_, value) => this.nameOf(value) },

@@ -251,11 +251,10 @@ function hue(degrees, saturation, light) {
   return `hsl(${(degrees % 360).toFixed(1)} ${saturation}% ${light}%)`;
 }
 
-// A moment as a day and an hour of the trace: "day 3, 14:05".
+// A moment of the trace as the charts have it: "20 d", "20 d 14:05".
 function clock(time, step) {
   const day = Math.floor(time / 86400), rest = time - day * 86400;
   const two = (value) => String(Math.floor(value)).padStart(2, "0");
-  if (step >= 86400) return `day ${day + 1}`;
-  const hours = `${two(rest / 3600)}:${two(rest % 3600 / 60)}${step < 60 ? `:${two(rest % 60)}` : ""}`;
-  return `day ${day + 1}, ${hours}`;
+  if (step >= 86400) return `${day} d`;
+  return `${day ? `${day} d ` : ""}${two(rest / 3600)}:${two(rest % 3600 / 60)}${step < 60 ? `:${two(rest % 60)}` : ""}`;
 }

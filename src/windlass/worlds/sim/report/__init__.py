@@ -1,0 +1,17 @@
+"""What a simulation came to, as a page that needs nothing but itself, and as JSON.
+
+Belongs here: the figures in words and tables, the series that are drawn, the page and its script. Does not belong
+here: replaying, measuring (`worlds.sim.metrics`), the command line.
+
+    report = build(experiment, runs)     # plain data: what report.json holds
+    write(report, Path("out"))           # out/index.html, out/report.json
+
+The same experiment and runs give the same bytes: nothing in it is of the clock or of the machine.
+"""
+
+from windlass.worlds.sim.report.build import build as build
+from windlass.worlds.sim.report.experiment import Experiment as Experiment
+from windlass.worlds.sim.report.experiment import Run as Run
+from windlass.worlds.sim.report.figures import FIGURES as FIGURES
+from windlass.worlds.sim.report.figures import Figure as Figure
+from windlass.worlds.sim.report.write import write as write

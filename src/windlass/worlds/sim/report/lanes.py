@@ -1,0 +1,44 @@
+"""Where on its node a gang is drawn: a node is a line as long as its capacity; who comes takes what is free of it."""
+
+from __future__ import annotations
+
+from bisect import insort
+from typing import TypeAlias
+
+Piece: TypeAlias = tuple[int, int]
+"""(from, to) in thousandths of a device."""
+
+
+class Lanes:
+    """The free pieces of one node, in order, none touching the next."""
+
+    def __init__(self, capacity: int) -> None:
+        self._free: list[Piece] = [(0, capacity)] if capacity else []
+
+    def take(self, amount: int) -> list[Piece]:
+        """The first piece that is long enough, or else the first ones together."""
+        for number, (low, high) in enumerate(self._free):
+            if high - low >= amount:
+                self._free[number : number + 1] = [(low + amount, high)] if high - low > amount else []
+                return [(low, low + amount)]
+        taken: list[Piece] = []
+        while amount > 0 and self._free:
+            low, high = self._free.pop(0)
+            piece = low, min(high, low + amount)
+            if piece[1] < high:
+                self._free.insert(0, (piece[1], high))
+            taken.append(piece)
+            amount -= piece[1] - low
+        return taken
+
+    def give(self, pieces: list[Piece]) -> None:
+        """Free again."""
+        for piece in pieces:
+            insort(self._free, piece)
+        joined: list[Piece] = []
+        for low, high in self._free:
+            if joined and joined[-1][1] == low:
+                joined[-1] = joined[-1][0], high
+            else:
+                joined.append((low, high))
+        self._free = joined

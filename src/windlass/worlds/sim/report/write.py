@@ -1,0 +1,24 @@
+"""The two files of a report."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from windlass.worlds.sim.errors import SimError
+from windlass.worlds.sim.report.build import Report
+from windlass.worlds.sim.report.page import page
+
+PAGE, DATA = "index.html", "report.json"
+
+
+def write(report: Report, folder: Path) -> Path:
+    """Write index.html and report.json into the folder, which is made. Returns the page. Raises SimError."""
+    texts = {PAGE: page(report), DATA: json.dumps(report, ensure_ascii=False, allow_nan=False, indent=1) + "\n"}
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, text in texts.items():
+            (folder / name).write_text(text, encoding="utf-8", newline="\n")
+    except OSError as error:
+        raise SimError(f"{error.filename or folder}: {error.strerror}; name another folder with --report") from None
+    return folder / PAGE
