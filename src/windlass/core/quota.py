@@ -1,18 +1,196 @@
-"""What a queue may hold: its nominal quota, a hard limit by resource."""
+"""What a queue may still take: its own quota, what its relatives lend, and the limits on both.
+
+The recursion is `available()` of Kueue (pkg/cache/scheduler/resource_node.go, KEP-79) over `cohort.Tree`. Amounts that
+come out are such as `cohort.charge` counts them: GPUs in thousandths. A queue without a quota costs nothing.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
 
+from windlass.core.accounts import Accounts
+from windlass.core.cohort import Amounts, Tree, charge
 from windlass.core.job import DEFAULT_QUEUE
 from windlass.core.queue import Queue
 from windlass.core.reasons import Reason, Verdict
-from windlass.core.resources import format_quantity
+from windlass.core.resources import GPU, GPU_MILLI, format_quantity
+
+_NO_LIMIT: frozenset[str] = frozenset()
 
 
 def queue_named(queues: Mapping[str, Queue], name: str) -> Queue | None:
     """The queue, or None. The default queue is there, without a limit, even if nobody declared it."""
     return queues.get(name) or (Queue(DEFAULT_QUEUE) if name == DEFAULT_QUEUE else None)
+
+
+def available(accounts: Accounts, queue: str, resource: str) -> int | None:
+    """How much more of a resource the queue may take now; less than 0 if too much is held already. None: any amount."""
+    tree = accounts.tree
+    if resource not in tree.limited.get(queue, _NO_LIMIT):
+        return None
+    *below, root = tree.path[queue]
+    left = tree.quota[root].get(resource, 0) - accounts.drawn(root).get(resource, 0)
+    for name in reversed(below):
+        left = _through(accounts, name, resource, left)
+    return left
+
+
+@lru_cache(maxsize=4096)
+def ceiling(tree: Tree, queue: str, resource: str) -> int | None:
+    """The same if nobody held anything: the most that the queue can ever have."""
+    return available(Accounts(tree, {}, {}), queue, resource)
+
+
+def short(accounts: Accounts, queue: str, request: Amounts) -> str:
+    """The first resource, by name, of which the queue may not take so much now; "" if it may take all."""
+    wanted = _asked(accounts.tree, queue, request)
+    return next((name for name, asked in wanted if asked > (available(accounts, queue, name) or 0)), "")
+
+
+def beyond(tree: Tree, queue: str, request: Amounts) -> str:
+    """The first resource, by name, of which the queue may never hold so much; "" if there is none."""
+    wanted = _asked(tree, queue, request)
+    return next((name for name, asked in wanted if asked > (ceiling(tree, queue, name) or 0)), "")
+
+
+def claimed(spoken_for: Accounts, queue: str, request: Amounts) -> str:
+    """The first resource, by name, that must be left to gangs which wait and go first; "" if there is none.
+
+    `spoken_for` is what is held and what those gangs will take. Within its own quota, or within that of the queues
+    above it, a queue gives way to the gangs of that same quota alone: what others wait to borrow is no claim on it.
+    """
+    wanted = _asked(spoken_for.tree, queue, request)
+    return next((name for name, asked in wanted if not _undisputed(spoken_for, queue, name, asked)), "")
+
+
+def rises(accounts: Accounts, path: tuple[str, ...], resource: str, amount: int) -> Iterator[tuple[str, int]]:
+    """Each queue up the path, and how much more is drawn of its quota if the first of them takes `amount` more.
+
+    A queue that keeps a part for itself draws on its parent only with what goes beyond that part.
+    """
+    for name in path:
+        yield name, amount
+        kept = accounts.tree.kept[name].get(resource, 0)
+        if kept:
+            used = accounts.drawn(name).get(resource, 0)
+            amount = max(used + amount - kept, 0) - max(used - kept, 0)
+
+
+def why(accounts: Accounts, queue: str, request: Amounts) -> Verdict | None:
+    """Why quota keeps a gang of the queue out, or None if it does not."""
+    tree = accounts.tree
+    if queue in tree.faults:
+        return Verdict(Reason.MISCONFIGURED, f"{tree.faults[queue].message}; nothing of {queue} can start")
+    if resource := beyond(tree, queue, request):
+        most = ceiling(tree, queue, resource) or 0
+        text = (
+            f"asks for {_amount(resource, charge(request, resource))}, queue {queue} may hold {_said(resource, most)}"
+        )
+        if most > tree.quota[queue].get(resource, 0):
+            text += ", all that it could borrow included"
+        return _verdict(Reason.EXCEEDS_MAX_QUOTA, text, resource, charge(request, resource))
+    if resource := short(accounts, queue, request):
+        wanted = charge(request, resource)
+        text = f"needs {_amount(resource, wanted)}: {binding(accounts, queue, resource)}"
+        return _verdict(
+            Reason.WAITING_FOR_QUOTA, text, resource, wanted, max(available(accounts, queue, resource) or 0, 0)
+        )
+    return None
+
+
+def binding(accounts: Accounts, queue: str, resource: str) -> str:
+    """In words, which limit up the tree leaves the queue so little of a resource."""
+    tree, path = accounts.tree, accounts.tree.path[queue]
+    held, quota = accounts.drawn(queue).get(resource, 0), tree.quota[queue].get(resource, 0)
+    if len(path) == 1:
+        return f"queue {queue} holds {_said(resource, held)} of the {_said(resource, quota)} it may hold"
+    name = _binds(accounts, queue, resource)
+    if name in tree.borrowing and resource in tree.borrowing[name]:
+        has = f"{_said(resource, tree.quota[name].get(resource, 0))} {resource}"
+        most = tree.borrowing[name][resource]
+        lent = f"may borrow {_said(resource, most)} more" if most else "may not borrow"
+        return f"queue {name} holds {_said(resource, accounts.drawn(name).get(resource, 0))} of its {has} and {lent}"
+    has, total = f"its {_said(resource, quota)} {resource}", tree.quota[name].get(resource, 0)
+    own = f"holds {_said(resource, held)} of {has}" if quota else f"has no {resource} of its own"
+    left = total - accounts.drawn(name).get(resource, 0)
+    rest = (
+        f"{_said(resource, left)} of its {_said(resource, total)} left"
+        if left > 0
+        else f"lent all {_said(resource, total)}"
+    )
+    return f"queue {queue} {own}; its cohort {name} has {rest}"
+
+
+def _binds(accounts: Accounts, queue: str, resource: str) -> str:
+    """The queue, from the root down, whose limit is the last that takes something away."""
+    tree = accounts.tree
+    *below, root = tree.path[queue]
+    found, left = root, tree.quota[root].get(resource, 0) - accounts.drawn(root).get(resource, 0)
+    for name in reversed(below):
+        if (most := _may_borrow(accounts, name, resource)) is not None and most < left:
+            found = name
+        left = _through(accounts, name, resource, left)
+    return found
+
+
+def _through(accounts: Accounts, name: str, resource: str, left: int) -> int:
+    """What a queue may take if its parent could give it `left`."""
+    most = _may_borrow(accounts, name, resource)
+    if most is not None and most < left:
+        left = most
+    kept = accounts.tree.kept[name].get(resource, 0)
+    return left + max(kept - accounts.drawn(name).get(resource, 0), 0) if kept else left
+
+
+def _may_borrow(accounts: Accounts, name: str, resource: str) -> int | None:
+    """What the queue's own limits let it take through its parent; None: there is no such limit."""
+    limit = accounts.tree.borrowing[name].get(resource)
+    if limit is None:
+        return None
+    has, kept = accounts.tree.quota[name].get(resource, 0), accounts.tree.kept[name].get(resource, 0)
+    return has - kept + limit - max(accounts.drawn(name).get(resource, 0) - kept, 0)
+
+
+def _undisputed(spoken_for: Accounts, queue: str, resource: str, amount: int) -> bool:
+    """Whether some queue up the tree has room for it, beyond all that is spoken for, without borrowing."""
+    tree = spoken_for.tree
+    for name, more in rises(spoken_for, tree.path[queue], resource, amount):
+        if spoken_for.drawn(name).get(resource, 0) + more <= tree.quota[name].get(resource, 0):
+            return True
+        most = _may_borrow(spoken_for, name, resource)
+        if most is not None and more > most:
+            return False
+    return False
+
+
+def _asked(tree: Tree, queue: str, request: Amounts) -> Iterator[tuple[str, int]]:
+    """By name: the resources that are asked for and limited, and how much is asked for."""
+    for name in sorted(tree.limited.get(queue, _NO_LIMIT)):
+        if (asked := charge(request, name)) > 0:
+            yield name, asked
+
+
+def _verdict(reason: Reason, text: str, resource: str, wanted: int, free: int = 0) -> Verdict:
+    """With its numbers in the resource's own unit: whole GPUs where they are whole."""
+    if resource == GPU and wanted % 1000 == 0:
+        wanted, free = wanted // 1000, free // 1000
+    elif resource == GPU:
+        resource = GPU_MILLI
+    return Verdict(reason, text, resource, wanted, free=free, usable=free)
+
+
+def _said(resource: str, amount: int) -> str:
+    if resource == GPU:
+        return str(amount // 1000) if amount % 1000 == 0 else f"{amount / 1000:g}"
+    return format_quantity(resource, amount)
+
+
+def _amount(resource: str, amount: int) -> str:
+    return f"{_said(resource, amount)} {resource}"
+
+
+# --- one queue alone ---------------------------------------------------------------------------------
 
 
 def lacking(queue: Queue, used: Mapping[str, int], request: Mapping[str, int]) -> str:
@@ -27,14 +205,14 @@ def lacking(queue: Queue, used: Mapping[str, int], request: Mapping[str, int]) -
 def verdict(queue: Queue, used: Mapping[str, int], request: Mapping[str, int]) -> Verdict | None:
     """Why the queue's quota keeps the gang out, or None if it does not."""
     if resource := lacking(queue, {}, request):
-        text = f"asks for {_amount(resource, request[resource])}, queue {queue.name} may hold {_limit(queue, resource)}"
+        text = f"asks for {_plain(resource, request[resource])}, queue {queue.name} may hold {_limit(queue, resource)}"
         return Verdict(Reason.EXCEEDS_MAX_QUOTA, text, resource, request[resource])
     resource = lacking(queue, used, request)
     if not resource:
         return None
     wanted, held = request[resource], used.get(resource, 0)
     text = (
-        f"needs {_amount(resource, wanted)}: queue {queue.name} holds {format_quantity(resource, held)} "
+        f"needs {_plain(resource, wanted)}: queue {queue.name} holds {format_quantity(resource, held)} "
         f"of the {_limit(queue, resource)} it may hold"
     )
     left = max(queue.nominal[resource] - held, 0)
@@ -45,5 +223,5 @@ def _limit(queue: Queue, resource: str) -> str:
     return format_quantity(resource, queue.nominal[resource])
 
 
-def _amount(resource: str, amount: int) -> str:
+def _plain(resource: str, amount: int) -> str:
     return f"{format_quantity(resource, amount)} {resource}"

@@ -1,0 +1,230 @@
+"""Quota trees: two teams of one cohort, and what they may take, lend and keep."""
+
+import pytest
+
+from windlass.core.accounts import Accounts
+from windlass.core.cohort import Fault, charge, faults_of, tree_of
+from windlass.core.queue import Queue
+from windlass.core.quota import available, beyond, ceiling, claimed, short, why
+from windlass.core.reasons import Reason
+
+
+def books(queues, held=None):
+    """Held: GPUs by queue."""
+    named = {queue.name: queue for queue in queues}
+    return Accounts(tree_of(named), {name: {"gpu": gpus} for name, gpus in (held or {}).items()}, {})
+
+
+def gpus_left(accounts, queue):
+    left = available(accounts, queue, "gpu")
+    return None if left is None else left // 1000
+
+
+def team(name, gpu, *, parent="lab", **more):
+    limits = {kind: {"gpu": more[kind]} for kind in ("borrowing", "lending") if kind in more}
+    return Queue(name, {"gpu": gpu} if gpu is not None else {}, parent, **limits)
+
+
+LAB = (Queue("lab"), team("a", 8), team("b", 8))
+
+
+def test_a_queue_may_borrow_all_that_its_cohort_does_not_use():
+    assert gpus_left(books(LAB), "a") == 16
+    assert gpus_left(books(LAB, {"b": 6}), "a") == 10
+    assert gpus_left(books(LAB, {"a": 3, "b": 6}), "a") == 7
+
+
+def test_a_queue_whose_quota_others_hold_has_to_wait_for_it():
+    accounts = books(LAB, {"a": 14})
+    assert gpus_left(accounts, "b") == 2
+    assert short(accounts, "b", {"gpu": 3}) == "gpu"
+    assert short(accounts, "b", {"gpu": 2}) == ""
+
+
+def test_the_borrowing_limit_bounds_what_is_taken_beyond_nominal():
+    queues = (Queue("lab"), team("a", 8, borrowing=2), team("b", 8))
+    assert gpus_left(books(queues), "a") == 10
+    assert gpus_left(books(queues, {"b": 7}), "a") == 9
+    assert gpus_left(books(queues, {"a": 9}), "a") == 1
+    assert gpus_left(books((Queue("lab"), team("a", 8, borrowing=0), team("b", 8))), "a") == 8
+
+
+def test_what_is_not_lent_stays_with_its_queue():
+    queues = (Queue("lab"), team("a", 8), team("b", 8, lending=3))
+    assert gpus_left(books(queues), "a") == 11
+    full = books(queues, {"a": 11})
+    assert gpus_left(full, "b") == 5
+    assert gpus_left(books(queues, {"a": 8, "b": 6}), "a") == 2
+
+
+def test_limits_hold_at_every_level():
+    queues = (
+        Queue("org"),
+        Queue("dept", parent="org", borrowing={"gpu": 4}),
+        Queue("other", {"gpu": 100}, parent="org"),
+        team("a", 8, parent="dept"),
+        team("b", 8, parent="dept", lending=0),
+    )
+    assert gpus_left(books(queues), "a") == 12
+    assert gpus_left(books(queues, {"a": 12}), "b") == 8
+    assert gpus_left(books(queues, {"b": 12}), "a") == 8
+
+
+def test_the_quota_of_a_parent_comes_on_top_of_its_childrens():
+    queues = (Queue("lab", {"gpu": 4}), team("a", 8))
+    assert (gpus_left(books(queues), "a"), gpus_left(books(queues), "lab")) == (12, 12)
+
+
+def test_what_a_parent_runs_itself_counts_with_all_below_it():
+    queues = (Queue("lab", {"gpu": 16}), team("a", None), team("b", None))
+    accounts = books(queues, {"lab": 5, "a": 4})
+    assert {name: gpus_left(accounts, name) for name in ("lab", "a", "b")} == {"lab": 7, "a": 7, "b": 7}
+
+
+def test_a_resource_that_nobody_in_the_tree_names_is_not_limited():
+    accounts = books((*LAB, Queue("open")))
+    assert available(accounts, "a", "cpu") is None
+    assert available(accounts, "open", "gpu") is None
+    assert available(accounts, "default", "gpu") is None
+    assert short(accounts, "a", {"cpu": 10**9}) == ""
+
+
+def test_a_quota_that_was_lowered_below_what_is_held_gives_nothing():
+    assert gpus_left(books([Queue("a", {"gpu": 4})], {"a": 6}), "a") == -2
+
+
+def test_parts_of_gpus_and_whole_ones_draw_on_one_quota():
+    # KAI-Scheduler#2209: parts that add up to the quota exactly are within it. #1369: every device counts.
+    accounts = books([Queue("a", {"gpu": 2})], {"a": 1})
+    assert charge({"gpu": 1, "gpu-milli": 300}, "gpu") == 1300
+    assert short(accounts, "a", {"gpu-milli": 1000}) == ""
+    assert short(accounts, "a", {"gpu-milli": 1001}) == "gpu"
+    assert why(accounts, "a", {"gpu-milli": 1001}).resource == "gpu-milli"
+
+
+@pytest.mark.parametrize("more", [{}, {"lending": 3}])
+def test_taking_and_giving_back_keeps_the_sums_that_counting_gives(more):
+    queues = (Queue("lab"), team("a", 8), team("b", 8, **more))
+    accounts = books(queues, {"a": 2})
+    before = {name: dict(accounts.drawn(name)) for name in ("lab", "a", "b")}
+    accounts.take("b", "ada", {"gpu": 7})
+    assert accounts.total("lab")["gpu"] == 9000
+    counted = books(queues, {"a": 2, "b": 7})
+    assert all(accounts.drawn(name)["gpu"] == counted.drawn(name)["gpu"] for name in ("lab", "a", "b"))
+    accounts.give_back("b", "ada", {"gpu": 7})
+    assert {name: accounts.drawn(name).get("gpu", 0) for name in before} == {"lab": 2000, "a": 2000, "b": 0}
+
+
+def test_a_copy_of_the_books_changes_nothing_in_them():
+    accounts = books(LAB, {"a": 2})
+    copy = accounts.copy()
+    copy.take("a", "ada", {"gpu": 6})
+    assert (gpus_left(accounts, "b"), gpus_left(copy, "b")) == (14, 8)
+
+
+# --- what is said ------------------------------------------------------------------------------------
+
+
+def words(queues, held, queue, gpus):
+    return why(books(queues, held), queue, {"gpu": gpus})
+
+
+def test_it_is_said_which_limit_binds_and_where():
+    lent = words(LAB, {"a": 6, "b": 10}, "a", 1)
+    assert lent.message == "needs 1 gpu: queue a holds 6 of its 8 gpu; its cohort lab has lent all 16"
+    assert (lent.reason, lent.resource, lent.wanted, lent.free) == (Reason.WAITING_FOR_QUOTA, "gpu", 1, 0)
+    some = words(LAB, {"a": 6, "b": 7}, "a", 4)
+    assert some.message == "needs 4 gpu: queue a holds 6 of its 8 gpu; its cohort lab has 3 of its 16 left"
+    assert (some.wanted, some.free) == (4, 3)
+    limited = words((Queue("lab"), team("a", 8, borrowing=2), team("b", 8)), {"a": 9}, "a", 2)
+    assert limited.message == "needs 2 gpu: queue a holds 9 of its 8 gpu and may borrow 2 more"
+    none = words((Queue("lab", {"gpu": 2}), team("a", None)), {"lab": 2}, "a", 1)
+    assert none.message == "needs 1 gpu: queue a has no gpu of its own; its cohort lab has lent all 2"
+    root = words([Queue("a", {"gpu": 8})], {"a": 6}, "a", 3)
+    assert root.message == "needs 3 gpu: queue a holds 6 of the 8 it may hold"
+    assert words(LAB, {}, "a", 16) is None
+
+
+def test_what_can_never_be_had_is_told_from_what_has_to_be_waited_for():
+    never = words(LAB, {}, "a", 17)
+    assert never.reason is Reason.EXCEEDS_MAX_QUOTA
+    assert never.message == "asks for 17 gpu, queue a may hold 16, all that it could borrow included"
+    assert words([Queue("a", {"gpu": 8})], {}, "a", 9).message == "asks for 9 gpu, queue a may hold 8"
+    tree = books(LAB).tree
+    assert (ceiling(tree, "a", "gpu"), ceiling(tree, "a", "cpu")) == (16000, None)
+    assert (beyond(tree, "a", {"gpu": 17}), beyond(tree, "a", {"gpu": 16})) == ("gpu", "")
+
+
+# --- gangs that wait ---------------------------------------------------------------------------------
+
+
+def test_within_its_own_quota_a_queue_gives_way_to_its_own_gangs_alone():
+    spoken_for = books(LAB, {"a": 16})  # a gang of a waits to borrow all there is
+    assert claimed(spoken_for, "b", {"gpu": 8}) == ""
+    assert claimed(spoken_for, "b", {"gpu": 9}) == "gpu"
+    own = books(LAB, {"b": 6})
+    assert claimed(own, "b", {"gpu": 8}) == ""
+    assert claimed(own, "b", {"gpu": 11}) == "gpu"
+
+
+def test_nobody_borrows_what_a_gang_that_goes_first_waits_to_borrow():
+    queues = (*LAB, team("c", 4))
+    spoken_for = books(queues, {"a": 8, "b": 12})
+    assert claimed(spoken_for, "c", {"gpu": 1}) == ""
+    assert claimed(spoken_for, "a", {"gpu": 1}) == "gpu"
+
+
+def test_a_department_is_own_ground_for_its_teams():
+    queues = (
+        Queue("org"),
+        Queue("dept", {"gpu": 8}, parent="org"),
+        team("a", None, parent="dept"),
+        Queue("other", {"gpu": 8}, parent="org"),
+    )
+    assert claimed(books(queues, {"other": 16}), "a", {"gpu": 8}) == ""
+    assert claimed(books(queues, {"other": 16, "dept": 1}), "a", {"gpu": 8}) == "gpu"
+
+
+# --- trees that do not stand -------------------------------------------------------------------------
+
+
+def faults(*queues):
+    return list(faults_of({queue.name: queue for queue in queues}))
+
+
+def test_a_sound_tree_has_no_faults():
+    assert faults(*LAB, team("c", 1, borrowing=2, lending=1)) == []
+
+
+def test_parents_that_are_not_there_and_circles_are_told():
+    assert faults(Queue("a", parent="b")) == [
+        Fault("a", "parent", "there is no queue b; declare it, or leave parent out")
+    ]
+    a, b, c = faults(Queue("a", parent="b"), Queue("b", parent="c"), Queue("c", parent="a"))
+    assert a.message == "a → b → c → a goes round in a circle; one has no parent"
+    assert (b.queue, c.queue) == ("b", "c")
+
+
+def test_limits_without_anything_to_limit_are_told():
+    (alone,) = faults(Queue("a", {"gpu": 4}, borrowing={"gpu": 2}))
+    assert (
+        alone.message == "it has no parent, so there is nobody to borrow from; give it a parent, or leave borrowing out"
+    )
+    (none,) = faults(Queue("lab", {"gpu": 4}), Queue("a", parent="lab", lending={"gpu": 2}))
+    assert none.message == "limits gpu, of which it has no quota; give it one, or leave it out"
+    (nobody,) = faults(Queue("lab", {"gpu": 4}), Queue("a", parent="lab", borrowing={"cpu": 2}))
+    assert nobody.message == "limits cpu, of which nobody in its tree has a quota; give it one, or leave it out"
+
+
+def test_nothing_starts_in_a_queue_under_a_broken_tree():
+    accounts = books([Queue("a", {"gpu": 8}, parent="b"), Queue("c", parent="a")])
+    assert why(accounts, "c", {"gpu": 1}).reason is Reason.MISCONFIGURED
+    assert why(accounts, "c", {"gpu": 1}).message == (
+        "queue a names a parent b that does not exist; nothing of c can start"
+    )
+
+
+def test_the_tree_of_one_set_of_queues_is_worked_out_once():
+    queues = {"a": Queue("a")}
+    assert tree_of(queues) is tree_of(queues)
+    assert tree_of(queues) is not tree_of(dict(queues))
