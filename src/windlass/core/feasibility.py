@@ -6,34 +6,51 @@ enough, so that requests which differ in size alone share them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import TypeAlias, TypeVar
+from typing import NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from windlass.core import affinity
 from windlass.core.cluster import Taint
+from windlass.core.devices import WHOLE, Devices
 from windlass.core.gang import Demand
-from windlass.core.job import Toleration
+from windlass.core.handout import asks_for_gpus, part_of
+from windlass.core.job import Match, Toleration
 from windlass.core.reasons import Count
-from windlass.core.resources import MAX_AMOUNT
+from windlass.core.resources import GPU_MILLI, GPU_TYPE, MAX_AMOUNT
 from windlass.core.snapshot import Amounts, NodeTable
 
 Mask: TypeAlias = NDArray[np.bool_]
-Kind: TypeAlias = tuple[tuple[tuple[str, str], ...], tuple[Toleration, ...]]
-"""A node selector, by label, and tolerations."""
+Counts: TypeAlias = NDArray[np.int64]
 Request: TypeAlias = tuple[tuple[int, int], ...]
 """(column, amount) of every resource a replica asks for, in the axis' order, zeros left out."""
 
+AVOIDED = "avoided"
 NOT_READY = "not ready"
 CORDONED = "cordoned"
+NOT_SHARED = "not shared"
 TOO_SMALL = "too small"
 FULL = "full"
 _PASSES = -1
 _KEPT = 32_768
 _KEPT_CELLS = 2**25
 """How many answers a node table keeps before it forgets them all, and how many if each had a cell per node."""
+
+
+class Kind(NamedTuple):
+    """Which kind of node is asked for, apart from its size."""
+
+    selector: tuple[tuple[str, str], ...]
+    """By label."""
+    tolerations: tuple[Toleration, ...]
+    affinity: tuple[tuple[Match, ...], ...] = ()
+    gpu_types: tuple[str, ...] = ()
+    avoid: tuple[str, ...] = ()
+    part: str = ""
+    """The resource by which parts of GPUs are asked for."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -61,6 +78,16 @@ class Eligibility:
     request: Request
     room: NDArray[np.int64]
     """int64[F]: replicas that an empty node of each size could take; at most MAX_AMOUNT."""
+    each: NDArray[np.int64]
+    """int64[R]: the request again, by column."""
+    ranked: int
+    """How many columns people speak of: all but those of single GPUs."""
+    milli: int = 0
+    """Thousandths of one GPU that it asks for."""
+    devices: Devices | None = None
+    """Where these are; None: it asks for none."""
+    capacity: Amounts | None = None
+    """Of the nodes (int64[N, R]), for a replica that wants one to itself: only those that are empty will do."""
 
     @property
     def mask(self) -> Mask:
@@ -81,19 +108,74 @@ class Sizes:
 def eligibility(table: NodeTable, demand: Demand) -> Eligibility:
     """The nodes a replica of `demand` may use."""
     kind = kind_of(demand)
-    key = ("eligible", tuple(sorted(demand.resources.items())), kind)
+    key = ("eligible", tuple(sorted(demand.resources.items())), kind, demand.whole_node)
     found: Eligibility | None = table.derived.get(key)
-    if found is None:
-        request = request_of(table, demand.resources)
-        room = _room_by_size(table, demand.resources, request)
-        found = remember(table, key, Eligibility(_screen(table, kind, room > 0), request, room))
-    return found
+    return _eligibility(table, demand, kind, key) if found is None else found
+
+
+def _eligibility(table: NodeTable, demand: Demand, kind: Kind, key: object) -> Eligibility:
+    request = request_of(table, demand.resources)
+    room = _room_by_size(table, demand.resources, request)
+    if demand.whole_node:
+        room = np.minimum(room, 1)
+    each = np.zeros(len(table.axis), dtype=np.int64)
+    for column, amount in request:
+        each[column] = amount
+    able = Eligibility(
+        screen=_screen(table, kind, room > 0),
+        request=request,
+        room=room,
+        each=each,
+        ranked=len(table.axis) if table.devices is None else table.devices.first,
+        milli=demand.resources.get(GPU_MILLI, 0),
+        devices=table.devices if demand.resources.get(GPU_MILLI, 0) else None,
+        capacity=table.capacity if demand.whole_node else None,
+    )
+    return remember(table, key, able)
 
 
 def kind_of(demand: Demand) -> Kind:
-    """Which kind of node is asked for, apart from its size."""
-    selector = demand.node_selector
-    return tuple(sorted(selector.items())) if selector else (), demand.tolerations
+    """Which kind of node is asked for, apart from its size. GPU types matter to roles that ask for GPUs."""
+    selector = tuple(sorted(demand.node_selector.items())) if demand.node_selector else ()
+    types = demand.gpu_types if demand.gpu_types and asks_for_gpus(demand.resources) else ()
+    return Kind(selector, demand.tolerations, demand.affinity, types, demand.avoid, part_of(demand.resources))
+
+
+def rooms(able: Eligibility, free: Amounts, most: int, rows: Mask | None = None) -> list[Counts]:
+    """For each resource asked for, int64[M]: replicas each node could take if that were the only one, at most `most`.
+
+    `free` (int64[M, R]) is of the nodes that `rows` (bool[N]) leaves, or of all. Whoever wants a node to itself finds
+    room on none that is in use, whatever the resource.
+    """
+    found = [np.minimum(_room(able, free, column, amount, rows), most) for column, amount in able.request]
+    if not found:
+        found = [np.full(len(free), most)]
+    if able.capacity is not None:
+        empty = np.all(free >= (able.capacity if rows is None else able.capacity[rows]), axis=1)
+        found = [np.minimum(room, empty) for room in found]
+    return found
+
+
+def room_per_node(free: Amounts, able: Eligibility, closed: Mask | None, most: int) -> Counts:
+    """int64[N]: how many replicas find room on each node now, at most `most`; none where one may not go."""
+    counts: Counts = (able.mask if closed is None else able.mask & ~closed) * np.int64(most)
+    if able.devices is None and able.capacity is None:
+        for column, amount in able.request:
+            np.minimum(counts, free[:, column] // amount, out=counts)
+    else:
+        for room in rooms(able, free, most):
+            np.minimum(counts, room, out=counts)
+    return np.maximum(counts, 0, out=counts)  # a node may have less than nothing left after it shrank
+
+
+def _room(able: Eligibility, free: Amounts, column: int, amount: int, rows: Mask | None) -> Counts:
+    """By one resource. Parts of GPUs must each be on one GPU, so they are counted GPU by GPU."""
+    devices = able.devices
+    if devices is None or column != devices.gpu_milli:
+        return free[:, column] // amount
+    milli = devices.milli if rows is None else devices.milli[rows]
+    counts: Counts = (free[:, devices.columns] // amount).sum(axis=1)
+    return counts * milli
 
 
 def room_when_empty(able: Eligibility, most: int) -> int:
@@ -137,21 +219,33 @@ def _room_by_size(table: NodeTable, resources: Mapping[str, int], request: Reque
         return np.zeros(len(amounts), dtype=np.int64)
     if not request:
         return np.full(len(amounts), MAX_AMOUNT)
-    columns, asked = zip(*request, strict=True)
-    room: NDArray[np.int64] = np.minimum.reduce(amounts[:, columns] // np.array(asked), axis=1)
+    by_resource = [
+        amounts[:, column] // WHOLE * (WHOLE // amount)
+        if table.axis[column] == GPU_MILLI
+        else amounts[:, column] // amount
+        for column, amount in request
+    ]
+    room: NDArray[np.int64] = np.minimum.reduce(by_resource)
     return room
 
 
 def _screen(table: NodeTable, kind: Kind, large: Mask) -> Screen:
-    """Each node is lost to the first cause in this order: label, taint, not ready, cordoned, too small."""
+    """Each node is lost to the first cause in this order.
+
+    label, affinity, gpu-type, taint, avoided, not ready, cordoned, not shared, too small
+    """
     key = ("screen", kind, large.tobytes())
     found: Screen | None = table.derived.get(key)
     if found is None:
-        selector, tolerations = kind
         of_node = sizes(table).of_node
-        small = (TOO_SMALL, ~large[of_node])
-        labels = [(f"label {name}={value}", _lacks_label(table, name, value)) for name, value in selector]
-        losses = [*labels, *_losses_to_taints(table, tolerations), *_losses_of_state(table), small]
+        losses = [
+            *_losses_to_labels(table, kind),
+            *_losses_to_taints(table, kind.tolerations),
+            *_losses_to_choice(table, kind.avoid),
+            *_losses_of_state(table),
+            *_losses_to_sharing(table, kind.part),
+            (TOO_SMALL, ~large[of_node]),
+        ]
         lost = np.full(len(table.nodes), _PASSES, dtype=np.int16)
         for number, (_, bad) in reversed(list(enumerate(losses))):
             lost[bad] = number
@@ -166,6 +260,30 @@ def _screen(table: NodeTable, kind: Kind, large: Mask) -> Screen:
 def _counts(lost: NDArray[np.int16], causes: tuple[str, ...]) -> tuple[Count, ...]:
     nodes = np.bincount(lost + 1, minlength=len(causes) + 1)[1:].tolist()
     return tuple(Count(cause, number) for cause, number in zip(causes, nodes, strict=True) if number)
+
+
+def _losses_to_labels(table: NodeTable, kind: Kind) -> Iterator[tuple[str, Mask]]:
+    for name, value in kind.selector:
+        yield f"label {name}={value}", _lacks_label(table, name, value)
+    if kind.affinity:
+        bad = [not affinity.meets(node.labels, kind.affinity) for node in table.nodes]
+        yield f"affinity {affinity.said(kind.affinity)}", np.array(bad, dtype=np.bool_)
+    if kind.gpu_types:
+        lacks = [_lacks_label(table, GPU_TYPE, gpu_type) for gpu_type in kind.gpu_types]
+        yield f"{GPU_TYPE} {' or '.join(kind.gpu_types)}", np.logical_and.reduce(lacks)
+
+
+def _losses_to_choice(table: NodeTable, avoid: tuple[str, ...]) -> Losses:
+    rows = [table.row[name] for name in avoid if name in table.row]
+    return [(AVOIDED, _at(table, rows))] if rows else []
+
+
+def _losses_to_sharing(table: NodeTable, part: str) -> Losses:
+    """Parts of GPUs are asked for, and the node has none to give."""
+    if not part:
+        return []
+    column = table.column.get(part)
+    return [(NOT_SHARED, np.ones(len(table.nodes), np.bool_) if column is None else table.capacity[:, column] == 0)]
 
 
 def _losses_of_state(table: NodeTable) -> Losses:

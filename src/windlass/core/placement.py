@@ -7,24 +7,24 @@ several orders; then in rounds, a replica of each role at a time. That is a heur
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import islice, permutations
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from windlass.core.booking import grant_of
-from windlass.core.feasibility import Eligibility, Mask, Request, eligibility
+from windlass.core.booking import give_back, joined, take
+from windlass.core.feasibility import Eligibility, Mask, Request, eligibility, kind_of, room_per_node
 from windlass.core.gang import Demand, total_of
+from windlass.core.handout import Numbers, amounts_of, hand_out
+from windlass.core.seating import Seats, seat
 from windlass.core.snapshot import Amounts, Grant, NodeTable
 from windlass.core.status import Placement
 from windlass.core.topology import Choice, candidates, choose
 
 Counts: TypeAlias = NDArray[np.int64]
-Seats: TypeAlias = list[tuple[int, int]]
-"""(row, replicas), by row."""
 
 _ORDERS_TRIED = 24
 """How many orders of the roles are tried, one role after the other."""
@@ -47,58 +47,53 @@ class Placed(NamedTuple):
     grant: Grant
 
 
+class _Seated(NamedTuple):
+    """One role: how many replicas go to which rows, the devices of each replica, and what they take together."""
+
+    seats: Seats
+    devices: tuple[Numbers, ...]
+    """By replica, in the order of rows; empty if the table has no single devices."""
+    grant: Grant
+
+
+_Roles: TypeAlias = dict[str, _Seated]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Scene:
+    """What is free, and what of it is closed to the gang. `free` changes while several roles are tried."""
+
+    free: Amounts
+    table: NodeTable
+    closed: Mask | None
+
+
 def place(free: Amounts, table: NodeTable, demands: Sequence[Demand], closed: Mask | None) -> Placed | None:
     """Find room for every replica of every role outside the `closed` nodes. None: not all of them fit.
 
     `free` stays as it is.
     """
-    trial = free if len(demands) == 1 else free.copy(order="F")
-    seats = _find(trial, table, demands, closed)
-    if seats is None:
-        return None
-    placement = _placement(table, demands, seats)
-    return Placed(placement, grant_of(table, demands, placement))
+    scene = _Scene(free if len(demands) == 1 else free.copy(order="F"), table, closed)
+    for asked in by_type(demands):
+        if roles := _find(scene, asked):
+            return _placed(table, demands, roles)
+    return None
 
 
 def fits(free: Amounts, table: NodeTable, demands: Sequence[Demand]) -> bool:
     """Whether `place` would find room; `free` stays as it was."""
-    if len(demands) == 1:
-        demand, able = demands[0], eligibility(table, demands[0])
-        counts = _counts(free, able, None, demand.count)
-        if demand.topology is not None:
-            return choose(counts, able.mask, table, demand.count, demand.topology) is not None
-        return int(counts.sum()) >= demand.count
-    return _find(free.copy(order="F"), table, demands, None) is not None
+    if len(demands) > 1:
+        return place(free, table, demands, None) is not None
+    return any(_fits(free, table, demand) for (demand,) in by_type(demands))
 
 
-def _find(free: Amounts, table: NodeTable, demands: Sequence[Demand], closed: Mask | None) -> dict[str, Seats] | None:
-    for bounds in _bounds(free, table, demands, closed):
-        for order in orders(table, demands):
-            if seats := _seat_all(free, table, order, bounds):
-                return seats
-        if len(demands) > 1 and (seats := _seat_in_rounds(free, table, demands, bounds)):
-            return seats
-    return None
-
-
-def _bounds(free: Amounts, table: NodeTable, demands: Sequence[Demand], closed: Mask | None) -> Iterator[Mask | None]:
-    """What is closed to the gang, one domain after the other if all its roles are to be in one."""
-    near = demands[0].topology
-    if near is None or len(demands) == 1:
-        yield closed
-        return
-    roles = [(_counts(free, eligibility(table, d), closed, d.count), d.count) for d in demands]
-    total = total_of(tuple(demands))
-    resources = [(np.maximum(free[:, column], 0), total.get(name, 0)) for column, name in enumerate(table.axis)]
-    for start, stop in candidates(roles, resources, table, near):
-        outside = np.ones(len(table.nodes), dtype=np.bool_)
-        outside[start:stop] = False if closed is None else closed[start:stop]
-        yield outside
-
-
-def _counts(free: Amounts, able: Eligibility, closed: Mask | None, most: int) -> Counts:
-    mask = able.mask if closed is None else able.mask & ~closed
-    return replicas_per_node(free, able.request, mask, most)
+def by_type(demands: Sequence[Demand]) -> Iterator[Sequence[Demand]]:
+    """The gang on each model of GPU that it names, the best first; as it is, if it names no choice."""
+    types = next((kind.gpu_types for kind in map(kind_of, demands) if len(kind.gpu_types) > 1), ())
+    if not types:
+        yield demands
+    for gpu_type in types:
+        yield [replace(demand, gpu_types=(gpu_type,)) for demand in demands]
 
 
 def orders(table: NodeTable, demands: Sequence[Demand]) -> Iterator[Sequence[Demand]]:
@@ -109,43 +104,73 @@ def orders(table: NodeTable, demands: Sequence[Demand]) -> Iterator[Sequence[Dem
     return islice(permutations(hardest_first), _ORDERS_TRIED)
 
 
+def _fits(free: Amounts, table: NodeTable, demand: Demand) -> bool:
+    able = eligibility(table, demand)
+    counts = room_per_node(free, able, None, demand.count)
+    if demand.topology is not None:
+        return choose(counts, able.mask, table, demand.count, demand.topology) is not None
+    return int(counts.sum()) >= demand.count
+
+
+def _find(scene: _Scene, demands: Sequence[Demand]) -> _Roles | None:
+    for bounded in _bounds(scene, demands):
+        for order in orders(scene.table, demands):
+            if roles := _seat_all(bounded, order):
+                return roles
+        if len(demands) > 1 and (roles := _seat_in_rounds(bounded, demands)):
+            return roles
+    return None
+
+
+def _bounds(scene: _Scene, demands: Sequence[Demand]) -> Iterator[_Scene]:
+    """The scene, one domain after the other if all the gang's roles are to be in one."""
+    near, free, table = demands[0].topology, scene.free, scene.table
+    if near is None or len(demands) == 1:
+        yield scene
+        return
+    roles = [(room_per_node(free, eligibility(table, d), scene.closed, d.count), d.count) for d in demands]
+    total = total_of(tuple(demands))
+    resources = [(np.maximum(free[:, column], 0), total.get(name, 0)) for column, name in enumerate(table.axis)]
+    for start, stop in candidates(roles, resources, table, near):
+        outside = np.ones(len(table.nodes), dtype=np.bool_)
+        outside[start:stop] = False if scene.closed is None else scene.closed[start:stop]
+        yield replace(scene, closed=outside)
+
+
 def _ease(table: NodeTable, demand: Demand) -> tuple[object, ...]:
     able = eligibility(table, demand)
-    asked = dict(able.request)
-    return able.screen.eligible, [-asked.get(column, 0) for column in range(len(table.axis))], demand.role
+    return able.screen.eligible, (-able.each).tolist(), demand.role
 
 
-def _seat_all(
-    free: Amounts, table: NodeTable, demands: Sequence[Demand], closed: Mask | None
-) -> dict[str, Seats] | None:
-    """Roles in this order; what was taken is given back if one of them does not fit. The last one takes nothing."""
-    taken: list[tuple[Request, Seats]] = []
-    seats: dict[str, Seats] = {}
+def _seat_all(scene: _Scene, demands: Sequence[Demand]) -> _Roles | None:
+    """Roles in this order; what was taken is given back at the end. The last one takes nothing."""
+    roles: _Roles = {}
     for demand in demands:
-        able = eligibility(table, demand)
-        found = _seat_role(free, table, demand, closed)
+        found = _seat_role(scene, demand)
         if found is None:
-            for request, before in taken:
-                _take(free, request, before, -1)
-            return None
-        seats[demand.role] = found
-        if len(seats) < len(demands):
-            _take(free, able.request, found, 1)
-            taken.append((able.request, found))
-    return seats
+            break
+        roles[demand.role] = found
+        if len(roles) < len(demands):
+            take(scene.table, scene.free, found.grant)
+    for number, before in enumerate(roles.values(), start=1):
+        if number < len(demands):
+            give_back(scene.table, scene.free, before.grant)
+    return roles if len(roles) == len(demands) else None
 
 
-def _seat_role(free: Amounts, table: NodeTable, demand: Demand, closed: Mask | None) -> Seats | None:
+def _seat_role(scene: _Scene, demand: Demand) -> _Seated | None:
     """All replicas of one role, in the domains it asks for."""
-    able = eligibility(table, demand)
-    counts = _counts(free, able, closed, demand.count)
+    able = eligibility(scene.table, demand)
+    counts = room_per_node(scene.free, able, scene.closed, demand.count)
     if demand.topology is None:
-        return seat(free, able.request, counts, demand.count)
-    choice = choose(counts, able.mask, table, demand.count, demand.topology)
-    return None if choice is None else _seat_parts(free, able.request, choice)
+        seats = seat(scene.free, able, counts, demand.count)
+    else:
+        choice = choose(counts, able.mask, scene.table, demand.count, demand.topology)
+        seats = None if choice is None else _seat_parts(scene.free, able, choice)
+    return None if seats is None else _seated(scene, demand, able, seats)
 
 
-def _seat_parts(free: Amounts, request: Request, choice: Choice) -> Seats:
+def _seat_parts(free: Amounts, able: Eligibility, choice: Choice) -> Seats:
     """What each part is to take: all that it has room for, or a choice among its nodes."""
     starts, stops, numbers = choice.parts.T
     room = np.add.reduceat(np.append(choice.counts, 0), choice.parts[:, :2].ravel())[::2]
@@ -155,91 +180,70 @@ def _seat_parts(free: Amounts, request: Request, choice: Choice) -> Seats:
     full = np.flatnonzero(edges[:-1].cumsum() * choice.counts)
     seats = list(zip(full.tolist(), choice.counts[full].tolist(), strict=True))
     for start, stop, number in choice.parts[room > numbers].tolist():
-        inside = seat(free[start:stop], request, choice.counts[start:stop], number) or ()
-        seats += [(start + row, replicas) for row, replicas in inside]
+        seats += seat(free[start:stop], able, choice.counts[start:stop], number, first=start) or ()
     return sorted(seats)
 
 
-def _seat_in_rounds(
-    free: Amounts, table: NodeTable, demands: Sequence[Demand], closed: Mask | None
-) -> dict[str, Seats] | None:
+def _seat_in_rounds(scene: _Scene, demands: Sequence[Demand]) -> _Roles | None:
     """A replica of each role in turn, so that roles which want different resources share nodes evenly."""
     near = demands[0].topology
     by_numbers = near is not None and (near.spread or near.slice > 0)
     if by_numbers or sum(demand.count for demand in demands) > _MOST_IN_ROUNDS:
         return None
-    trial = free.copy(order="F")
-    found: dict[str, Counter[int]] = {demand.role: Counter() for demand in demands}
-    hardest_first = sorted(demands, key=lambda demand: _ease(table, demand))
+    trial = replace(scene, free=scene.free.copy(order="F"))
+    found: dict[str, list[_Seated]] = {demand.role: [] for demand in demands}
+    hardest_first = sorted(demands, key=lambda demand: _ease(scene.table, demand))
     for round_number in range(max(demand.count for demand in demands)):
         for demand in hardest_first:
             if round_number >= demand.count:
                 continue
-            able = eligibility(table, demand)
-            here = seat(trial, able.request, _counts(trial, able, closed, 1), 1)
+            here = _seat_role(trial, replace(demand, count=1, topology=None))
             if here is None:
                 return None
-            _take(trial, able.request, here, 1)
-            found[demand.role].update(row for row, _ in here)
-    return {role: sorted(rows.items()) for role, rows in found.items()}
+            take(scene.table, trial.free, here.grant)
+            found[demand.role].append(here)
+    return {role: _together(replicas) for role, replicas in found.items()}
 
 
-def _take(free: Amounts, request: Request, seats: Seats, sign: int) -> None:
-    for row, replicas in seats:
-        for column, amount in request:
-            free[row, column] -= sign * replicas * amount
+def _seated(scene: _Scene, demand: Demand, able: Eligibility, seats: Seats) -> _Seated:
+    table = scene.table
+    rows = np.array([row for row, _ in seats], dtype=np.intp)
+    if able.capacity is not None:
+        amounts = able.capacity[rows]
+    elif len(seats) == 1:
+        amounts = able.each[None, :] * seats[0][1]
+    else:
+        amounts = able.each * np.array([[replicas] for _, replicas in seats])
+    if table.devices is None:
+        return _Seated(seats, (), Grant(rows, amounts))
+    devices: list[Numbers] = []
+    for number, (row, replicas) in enumerate(seats):
+        left = scene.free[row, table.devices.columns].tolist()
+        mine = hand_out(table, row, left, demand, replicas)
+        devices += mine
+        if able.capacity is None:
+            for column, amount in amounts_of(table, row, demand, mine):
+                amounts[number, column] += amount
+    return _Seated(seats, tuple(devices), Grant(rows, amounts))
 
 
-def seat(free: Amounts, request: Request, counts: Counts, wanted: int) -> Seats | None:
-    """Choose nodes for `wanted` equal replicas, given how many each node can take. None if they are too few.
-
-    Fewest nodes: the largest counts whole, and what remains on the tightest node that takes it. Among equals the one
-    that is left with least, resource by resource in the axis' order, then the first row.
-    """
-    if int(counts.sum()) < wanted:
-        return None
-    if int(counts.max()) >= wanted:
-        return [(_tightest(free, request, np.flatnonzero(counts >= wanted), wanted), wanted)]
-    whole, rest = _largest(free, request, counts, wanted)
-    others = counts >= rest
-    others[whole] = False
-    last = _tightest(free, request, np.flatnonzero(others), rest)
-    return sorted([*zip(whole.tolist(), counts[whole].tolist(), strict=True), (last, rest)])
+def _together(replicas: Sequence[_Seated]) -> _Seated:
+    """Replicas of one role that were seated one by one, in the order of rows."""
+    by_row = sorted(replicas, key=lambda one: one.seats[0][0])
+    seats: dict[int, int] = {}
+    for one in by_row:
+        row = one.seats[0][0]
+        seats[row] = seats.get(row, 0) + 1
+    devices = tuple(numbers for one in by_row for numbers in one.devices)
+    return _Seated(list(seats.items()), devices, joined([one.grant for one in by_row]))
 
 
-def _largest(free: Amounts, request: Request, counts: Counts, wanted: int) -> tuple[NDArray[np.int64], int]:
-    """The rows whose counts are used up whole, and how many replicas (at least one) remain for one more node."""
-    falling = np.sort(counts)[::-1]
-    least = int(falling[np.searchsorted(falling.cumsum(), wanted)])
-    above = np.flatnonzero(counts > least)
-    missing = wanted - int(counts[above].sum())
-    equals = np.flatnonzero(counts == least)
-    taken = (missing - 1) // least
-    tightest_first = equals[_by_left_over(free, request, equals, least)] if 0 < taken < len(equals) else equals
-    return np.concatenate((above, tightest_first[:taken])), missing - taken * least
-
-
-def _tightest(free: Amounts, request: Request, rows: NDArray[np.int64], replicas: int) -> int:
-    """The row that has least left once it took `replicas`; what a row gives up is the same for all."""
-    asked = dict(request)
-    for column in range(free.shape[1]):
-        if len(rows) == 1:
-            break
-        left = free[rows, column] - replicas * asked.get(column, 0)
-        rows = rows[left == left.min()]
-    return int(rows[0])
-
-
-def _by_left_over(free: Amounts, request: Request, rows: NDArray[np.int64], replicas: int) -> NDArray[np.int64]:
-    """Order of rows by what is left once each took `replicas`, by the axis' order; stable, so then by row."""
-    asked = dict(request)
-    left = [free[rows, column] - replicas * asked.get(column, 0) for column in range(free.shape[1])]
-    return np.lexsort(left[::-1])
-
-
-def _placement(table: NodeTable, demands: Sequence[Demand], seats: dict[str, Seats]) -> Placement:
+def _placed(table: NodeTable, demands: Sequence[Demand], roles: _Roles) -> Placed:
     """Replicas in the order of rows, so that neighbours by rank are neighbours in the network."""
-    names = table.nodes
-    return Placement(
-        {d.role: tuple(names[row].name for row, replicas in seats[d.role] for _ in range(replicas)) for d in demands}
-    )
+    nodes = table.nodes
+    names = {
+        d.role: tuple([nodes[row].name for row, replicas in roles[d.role].seats for _ in range(replicas)])
+        for d in demands
+    }
+    devices = {d.role: roles[d.role].devices for d in demands if any(roles[d.role].devices)}
+    return Placed(Placement(names, devices), joined([roles[d.role].grant for d in demands]))

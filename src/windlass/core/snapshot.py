@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from windlass.core.cluster import Node, Topology
+from windlass.core.devices import Devices
 from windlass.core.gang import Line, Pending, Running
 from windlass.core.policy import Policy, turn_of
 from windlass.core.queue import Queue
@@ -29,7 +30,8 @@ class NodeTable:
 
     epoch: int
     axis: tuple[str, ...]
-    """Names of the R columns, scarcest kind first: devices, then cpu, then memory."""
+    """Names of the R columns, scarcest kind first: devices, then cpu, then memory; last the single GPUs that are
+    shared, of which people are not told (`core.devices.hidden`)."""
     topology: Topology
     nodes: tuple[Node, ...]
     row: Mapping[str, int]
@@ -40,6 +42,8 @@ class NodeTable:
     """bool[N]: ready and not cordoned."""
     domains: NDArray[np.int32]
     """int32[N, L]: number of the node's domain at each topology level."""
+    devices: Devices | None = None
+    """Of the nodes that share their GPUs; None: no node does."""
     derived: dict[Any, Any] = field(default_factory=dict, repr=False)
     """What `core.feasibility` has worked out of the fields above, by its own keys. No part of the picture."""
 

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from windlass.core.cluster import Node, Topology
-from windlass.core.resources import CPU, GPU, MAX_AMOUNT, MEMORY
+from windlass.core.devices import MILLI, Devices, derive, full, layout, shared_names
+from windlass.core.resources import CPU, GPU, GPU_MILLI, MAX_AMOUNT, MEMORY
 from windlass.core.snapshot import Amounts, NodeTable
 
 _DIGITS = re.compile(r"([0-9]+)")
@@ -19,15 +20,17 @@ def tabulate(nodes: Iterable[Node], topology: Topology, epoch: int) -> NodeTable
     """One row a node, sorted by topology place, then name, numbers in names by their value (n2 before n10)."""
     ordered = tuple(sorted(nodes, key=lambda node: _sort_key(node, topology)))
     axis = axis_of(ordered)
+    devices = layout(ordered, axis)
     return NodeTable(
         epoch=epoch,
         axis=axis,
         topology=topology,
         nodes=ordered,
         row={node.name: row for row, node in enumerate(ordered)},
-        capacity=_capacity(ordered, axis),
+        capacity=_capacity(ordered, axis, devices),
         usable=np.array([node.ready and not node.cordoned for node in ordered], dtype=np.bool_),
         domains=_domains(ordered, topology),
+        devices=devices,
     )
 
 
@@ -42,17 +45,31 @@ def _by_value(digits: str) -> tuple[int, str]:
     return len(significant), significant
 
 
-def axis_of(nodes: Iterable[Node]) -> tuple[str, ...]:
-    """The resources any node has: devices first, because they are scarce, GPUs before all; then cpu, then memory."""
-    named = {name for node in nodes for name in node.capacity} - {GPU, CPU, MEMORY}
-    return GPU, *sorted(named), CPU, MEMORY
+def axis_of(nodes: Sequence[Node]) -> tuple[str, ...]:
+    """The resources any node has: devices first, because they are scarce, GPUs before all; then cpu, then memory.
+
+    Behind them the single GPUs of nodes that share theirs.
+    """
+    shared, single = shared_names(nodes)
+    named = ({name for node in nodes for name in node.capacity} | shared) - {GPU, CPU, MEMORY}
+    return GPU, *sorted(named), CPU, MEMORY, *single
 
 
-def _capacity(nodes: Sequence[Node], axis: tuple[str, ...]) -> Amounts:
-    amounts = [[min(node.capacity.get(name, 0), MAX_AMOUNT) for name in axis] for node in nodes]
+def _capacity(nodes: Sequence[Node], axis: tuple[str, ...], devices: Devices | None) -> Amounts:
+    amounts = [[_amount(node, name) for name in axis] for node in nodes]
     table = np.asfortranarray(np.array(amounts, dtype=np.int64).reshape(len(nodes), len(axis)))
+    if devices is not None:
+        table[:, devices.columns] = full(nodes, devices)
+        derive(devices, table, np.arange(len(nodes)))
     table.flags.writeable = False
     return table
+
+
+def _amount(node: Node, name: str) -> int:
+    """Parts of GPUs only where GPUs are shared; and a node that shares by MIG gives none of them whole."""
+    if (name == GPU and node.sharing) or (name == GPU_MILLI and node.sharing != MILLI):
+        return 0
+    return min(node.capacity.get(name, 0), MAX_AMOUNT)
 
 
 def _sort_key(node: Node, topology: Topology) -> tuple[object, ...]:

@@ -1,0 +1,141 @@
+"""MIG: which memory slices of a GPU an instance of each profile may lie on, and where the next one is put.
+
+An instance occupies neighbouring slices from one of its profile's own starts, so whether it fits is a matter of
+places, not of sums: two free slices that are apart hold no 2g instance. A GPU's free slices are a bit mask.
+Source: NVIDIA MIG User Guide, "Supported MIG profiles", and what `nvidia-smi mig -lgipp` prints there. The variants
+with media extensions (+me) and graphics (+gfx) are left out: there is one a GPU, in the places of the plain ones.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from types import MappingProxyType
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+PREFIX = "mig-"
+"""A resource of this prefix and a profile's name is an instance of that profile."""
+MASKS = 256
+"""Bit masks of a GPU's slices; no GPU has more than eight."""
+_PLACES = 8
+"""An instance's number is its GPU's times this, and the first of its slices."""
+
+
+class Profile(NamedTuple):
+    """So many neighbouring slices, from one of these on. No two of its places overlap."""
+
+    name: str
+    slices: int
+    starts: tuple[int, ...]
+
+    def bits(self, start: int) -> int:
+        """The slices of an instance that begins there, as a mask."""
+        return ((1 << self.slices) - 1) << start
+
+
+@dataclass(frozen=True, eq=False)
+class Geometry:
+    """The profiles of one model of GPU, the largest first."""
+
+    model: str
+    slices: int
+    profiles: tuple[Profile, ...]
+
+    @property
+    def whole(self) -> int:
+        """The mask of a GPU of which nothing is given away."""
+        return (1 << self.slices) - 1
+
+    @cached_property
+    def most(self) -> NDArray[np.int64]:
+        """int64[256, P]: how many more instances of each profile fit, by the mask of free slices; exact."""
+        return np.array(
+            [
+                [sum(mask & p.bits(start) == p.bits(start) for start in p.starts) for p in self.profiles]
+                for mask in range(MASKS)
+            ],
+            dtype=np.int64,
+        )
+
+    def profile(self, resource: str) -> Profile | None:
+        """The profile that a resource names, if this model has it."""
+        return next((p for p in self.profiles if PREFIX + p.name == resource), None)
+
+    def worth(self, mask: int) -> int:
+        """Sorts masks by what still fits: the number of the largest profile, then that of the next, and so on."""
+        return int(self.most[mask] @ (8 ** np.arange(len(self.profiles))[::-1]))
+
+    def start(self, profile: Profile, mask: int) -> int | None:
+        """Where the next instance goes, so that the most large ones still fit; the first of equals. None: nowhere."""
+        able = [start for start in profile.starts if mask & profile.bits(start) == profile.bits(start)]
+        return max(able, key=lambda start: (self.worth(mask - profile.bits(start)), -start), default=None)
+
+
+def instance(gpu: int, start: int) -> int:
+    """The number by which a placement names an instance."""
+    return gpu * _PLACES + start
+
+
+def gpu_and_start(number: int) -> tuple[int, int]:
+    """The GPU an instance is on, and its first slice: inverse of `instance`."""
+    return divmod(number, _PLACES)
+
+
+def _eight(model: str, *names: str) -> Geometry:
+    """Eight memory slices, seven of compute: since the A100 every such GPU has the same places."""
+    seven, four, three, two, wide, one = names
+    places = (
+        Profile(seven, 8, (0,)),
+        Profile(four, 4, (0,)),
+        Profile(three, 4, (0, 4)),
+        Profile(two, 2, (0, 2, 4)),
+        Profile(wide, 2, (0, 2, 4, 6)),
+        Profile(one, 1, (0, 1, 2, 3, 4, 5, 6)),
+    )
+    return Geometry(model, 8, places)
+
+
+_OF_80 = ("7g.80gb", "4g.40gb", "3g.40gb", "2g.20gb", "1g.20gb", "1g.10gb")
+
+GEOMETRIES: Mapping[str, Geometry] = MappingProxyType(
+    {
+        geometry.model: geometry
+        for geometry in (
+            _eight("A100-40GB", "7g.40gb", "4g.20gb", "3g.20gb", "2g.10gb", "1g.10gb", "1g.5gb"),
+            _eight("A100-80GB", *_OF_80),
+            _eight("H100-80GB", *_OF_80),
+            _eight("H200-141GB", "7g.141gb", "4g.71gb", "3g.71gb", "2g.35gb", "1g.35gb", "1g.18gb"),
+            Geometry(
+                "A30-24GB",
+                4,
+                (
+                    Profile("4g.24gb", 4, (0,)),
+                    Profile("2g.12gb", 2, (0, 2)),
+                    Profile("1g.6gb", 1, (0, 1, 2, 3)),
+                ),
+            ),
+        )
+    }
+)
+
+_ONE_SIZE = ("A30", "H200")
+"""Models that come with one size of memory; of the others the name has to say which."""
+_WORDS = re.compile(r"[A-Z0-9]+")
+
+
+def geometry_of(gpu_type: str) -> Geometry | None:
+    """The geometry of a `gpu-type`: "A100-40GB", NVIDIA's product label ("NVIDIA-A100-SXM4-40GB"), "A30".
+
+    None: a model that is not known here, or one that comes in several sizes and does not say which.
+    """
+    words = set(_WORDS.findall(gpu_type.upper()))
+    for model, geometry in GEOMETRIES.items():
+        name, size = model.split("-")
+        if name in words and (size in words or (name in _ONE_SIZE and not any(word.endswith("GB") for word in words))):
+            return geometry
+    return None
