@@ -14,6 +14,7 @@ from windlass.core import quota
 from windlass.core.feasibility import eligibility, restored
 from windlass.core.gang import MAX_MEMBERS, Demand, demands_of, total_of
 from windlass.core.job import DEFAULT_QUEUE, Job
+from windlass.core.nearness import out_of_shape
 from windlass.core.placement import fits
 from windlass.core.queue import Queue
 from windlass.core.quota import queue_named
@@ -33,7 +34,7 @@ def refusal(snapshot: Snapshot, job: Job) -> Verdict | None:
     queue = queue_named(snapshot.queues, job.queue)
     table = restored(snapshot.table)
     # 1. as written
-    if nonsense := _nonsense(demands):
+    if nonsense := _nonsense(demands) or out_of_shape(table, demands):
         return _refused(nonsense)
     # 2. its queue
     if queue is None:
@@ -87,16 +88,18 @@ def _greediest(demands: Sequence[Demand], resource: str) -> str:
 def _largest(table: NodeTable, queue: Queue, demands: tuple[Demand, ...], role: str) -> str:
     """What to ask for instead: fewer replicas of one role, or else smaller ones."""
     asked = next(demand for demand in demands if demand.role == role)
+    step = max(asked.topology.slice, 1) if asked.topology else 1
     for size in (asked, _shrunk(table, queue, asked)):
 
         def too_many(count: int, size: Demand = size) -> bool:
             return not _possible(table, queue, _with_role(demands, replace(size, count=count)))
 
-        if most := bisect_left(range(1, asked.count + 1), x=True, key=too_many):
+        if most := step * bisect_left(range(step, asked.count + 1, step), x=True, key=too_many):
             replicas = f"{most} replica{'' if most == 1 else 's'}"
             of_role = f" of {role}" if len(demands) > 1 else ""
             return f"largest gang that fits: {replicas}{of_role} of {all_said(size.resources)}"
-    return f"not even one replica of any size would fit{' beside its other roles' if len(demands) > 1 else ''}"
+    smallest = f"slice of {step}" if step > 1 else "replica of any size"
+    return f"not even one {smallest} would fit{' beside its other roles' if len(demands) > 1 else ''}"
 
 
 def _possible(table: NodeTable, queue: Queue, demands: tuple[Demand, ...]) -> bool:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 
 import numpy as np
 
 from windlass.core.domains import Bounds, domain_name, level_number, levels
 from windlass.core.feasibility import Mask, Screen
+from windlass.core.gang import Demand
 from windlass.core.job import TopologyRequest
 from windlass.core.packing import Counts
 from windlass.core.reasons import Count
@@ -55,6 +58,26 @@ def nearness(counts: Counts, screen: Screen, table: NodeTable, near: TopologyReq
     domain = able[decides]
     name = domain_name(table, number, int(level.bounds[domain]))
     return Nearness(near, number, len(able), fits, name, int(room[domain]), lost)
+
+
+def out_of_shape(table: NodeTable, demands: Sequence[Demand]) -> str:
+    """What is wrong with how a gang asks for domains, and what would be right, or "". Without nodes, nothing is yet."""
+    near, known = demands[0].topology, table.topology.levels
+    if near is None:
+        return ""
+    if near.level not in known and table.nodes and (near.required or known):
+        close = get_close_matches(near.level, known, n=1)
+        hint = (
+            f"did you mean {close[0]}?" if close else f"its levels are {', '.join(known)}" if known else "it has none"
+        )
+        return f"the cluster's topology has no level {near.level}; {hint}"
+    if near.slice < 0 or (near.slice and near.spread):
+        return "a gang is cut into slices of one replica at least, or spread, not both"
+    sizes = ((demand.role, size) for demand in demands for size in (demand.count, demand.least, demand.most))
+    for role, size in sizes:
+        if near.slice and size % near.slice:
+            return f"{size} replicas of {role} are no whole number of slices of {near.slice}"
+    return ""
 
 
 def asked(near: TopologyRequest) -> str:

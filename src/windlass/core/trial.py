@@ -162,8 +162,9 @@ class Trial:
 
 def fits_empty(table: NodeTable, gang: Pending) -> bool:
     """Whether the gang would fit if nothing else ran."""
-    if len(gang.demands) == 1:
-        return room_when_empty(eligibility(table, gang.demands[0]), gang.demands[0].count) >= gang.demands[0].count
+    first = gang.demands[0]
+    if len(gang.demands) == 1 and first.topology is None:
+        return room_when_empty(eligibility(table, first), first.count) >= first.count
     key = ("fits", gang.shape)
     found: bool | None = table.derived.get(key)
     return remember(table, key, fits(table.capacity, table, gang.demands)) if found is None else found

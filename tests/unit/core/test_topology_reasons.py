@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 from gangs import demand, ledger_of, node, running, waiting
 
-from windlass.core.job import TopologyRequest
+from windlass.core.admission import refusal
+from windlass.core.job import Job, Role, TopologyRequest
 from windlass.core.reasons import Reason
 from windlass.core.scheduler import schedule
 from windlass.core.shortage import never_verdict, shortage
@@ -54,8 +55,8 @@ def test_domains_that_are_lost_are_counted_beside_the_nodes():
 
 
 def test_that_all_nodes_together_are_too_few_is_told_first():
-    answer = verdict(cluster(running(1, BUSY)), *near(demand(5, 8)))
-    assert answer.message == "needs 5×8 gpu as one gang: 60 free on 8 nodes, room for 4 of 5"
+    answer = verdict(cluster(running(1, BUSY)), *near(demand(6, 8), level="block", spread=True))
+    assert answer.message == "needs 6×8 gpu as one gang: 60 free on 8 nodes, room for 4 of 6"
 
 
 def test_the_fullest_domain_decides_a_spread():
@@ -99,3 +100,52 @@ def test_never(demands, message):
     table = cluster().snapshot().table
     told = never_verdict(shortage(Stocks(table.capacity), table, demands)).message
     assert told.removeprefix(f"needs {demands[0].count}×8 gpu as one gang ") == message
+
+
+# --- refused before it queues ---------------------------------------------------------------------------
+
+
+def refused(replicas, gpus, machines=None, levels=LEVELS, **request):
+    job = Job("x", (Role("worker", replicas, resources={"gpu": gpus}),), topology=TopologyRequest(**request))
+    table = cluster().snapshot().table
+    answer = refusal(ledger_of(table.nodes if machines is None else machines, levels=levels).snapshot(), job)
+    return answer.message if answer else ""
+
+
+def test_what_an_empty_cluster_could_do_is_not_refused():
+    assert refused(2, 8, level="rack") == ""
+    assert refused(8, 8, level="rack", slice=2) == ""
+    assert refused(8, 8, level="block", spread=True) == ""
+    assert refused(8, 8, level="rack", required=False) == ""
+
+
+@pytest.mark.parametrize(
+    ("replicas", "request_", "instead"),
+    [
+        (3, {"level": "rack"}, "largest gang that fits: 2 replicas of 8 gpu"),
+        (9, {"level": "block", "slice": 3}, "largest gang that fits: 6 replicas of 8 gpu"),
+        (6, {"level": "rack", "slice": 3}, "not even one slice of 3 would fit"),
+    ],
+)
+def test_what_no_domain_could_ever_hold_names_the_largest_that_could(replicas, request_, instead):
+    assert refused(replicas, 8, **request_).endswith(instead)
+
+
+def test_a_level_that_is_not_there_is_told_with_those_that_are():
+    assert refused(2, 8, level="rak") == "the cluster's topology has no level rak; did you mean rack?"
+    assert refused(2, 8, level="x") == "the cluster's topology has no level x; its levels are block, rack"
+    assert refused(2, 8, level="rack", levels=()) == "the cluster's topology has no level rack; it has none"
+
+
+def test_a_level_that_is_only_preferred_may_be_missing_where_there_is_no_topology_at_all():
+    assert refused(2, 8, level="rack", required=False, levels=()) == ""
+    assert refused(2, 8, level="rak", required=False) == "the cluster's topology has no level rak; did you mean rack?"
+
+
+def test_a_cluster_that_has_not_come_up_yet_refuses_nobody():
+    assert refused(2, 8, machines=(), levels=(), level="rack") == ""
+
+
+def test_slices_have_to_add_up():
+    assert refused(5, 8, level="rack", slice=2) == "5 replicas of worker are no whole number of slices of 2"
+    assert refused(4, 8, level="rack", slice=2, spread=True).startswith("a gang is cut into slices")
