@@ -13,17 +13,30 @@ makes all of them), the command line, pages and plots.
 - `replay.replay(trace, cluster, policy, *, costs=None, kill=False, skip_bad=False, on_progress=…) -> Outcome`:
   every run of every job as arrays; `on_progress(done, all)`
 - `metrics.measure(outcome) -> Metrics`
+- `walltimes.with_walltimes(trace, kind, seed) -> Trace`: kind is "trace", "none", "exact" or "users" (noisy)
+- `synthetic.synthesize(law, jobs, seed) -> Trace`, `Law.at_load(gpus, load)`, `fitted.fit(trace) -> Law`
+- `simulate.simulate(trace, cluster, policy, controlled, *, costs, delays, faults) -> Outcome`: through the real
+  controller, with faults (`faults.draw_faults`, `faults.read_faults`). The worlds do not know the controller, so the
+  caller brings it: `controlled = lambda world: run(Controller(world.recover(), world.finished), world, on_trouble=…)`
 """
 
 from windlass.worlds.sim.clusters import cluster_of as cluster_of
 from windlass.worlds.sim.clusters import read_nodes as read_nodes
 from windlass.worlds.sim.errors import SimError as SimError
 from windlass.worlds.sim.errors import TraceError as TraceError
+from windlass.worlds.sim.faults import draw_faults as draw_faults
+from windlass.worlds.sim.faults import read_faults as read_faults
+from windlass.worlds.sim.fitted import fit as fit
 from windlass.worlds.sim.metrics import Metrics as Metrics
 from windlass.worlds.sim.metrics import measure as measure
 from windlass.worlds.sim.outcome import Outcome as Outcome
 from windlass.worlds.sim.progress import Costs as Costs
 from windlass.worlds.sim.replay import replay as replay
+from windlass.worlds.sim.simulate import simulate as simulate
+from windlass.worlds.sim.synthetic import Law as Law
+from windlass.worlds.sim.synthetic import Size as Size
+from windlass.worlds.sim.synthetic import synthesize as synthesize
 from windlass.worlds.sim.traces.job import Trace as Trace
 from windlass.worlds.sim.traces.job import TraceJob as TraceJob
 from windlass.worlds.sim.traces.read import read_trace as read_trace
+from windlass.worlds.sim.walltimes import with_walltimes as with_walltimes

@@ -7,11 +7,13 @@ from dataclasses import dataclass, field
 
 from windlass.core.cluster import Node
 from windlass.core.gang import Demand, Pending, milli_gpus_of, shape_of
-from windlass.core.job import Job, Role
+from windlass.core.job import Job, RestartPolicy, Role
 from windlass.core.resources import CPU, GPU, GPU_MILLI, MEMORY
 from windlass.worlds.sim.traces.job import Trace, TraceJob
 
 NAME = "trace"
+_FORGIVING = RestartPolicy(infrastructure_limit=1_000_000)
+"""A job of the past did end: faults delay it, however many there are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +111,7 @@ def job_of(job: TraceJob, sizes: Sizes) -> Job:
         priority=job.priority,
         walltime=job.walltime,
         grace=0,
+        restart=_FORGIVING,
         user=job.user,
         gpu_types=job.gpu_types,
     )
@@ -117,3 +120,8 @@ def job_of(job: TraceJob, sizes: Sizes) -> Job:
 def id_of(number: int) -> str:
     """The id of the trace's job of this number; the trace's own ids need be neither unique nor short."""
     return f"{NAME}-{number}"
+
+
+def number_of(job_id: str) -> int:
+    """The opposite."""
+    return int(job_id.rpartition("-")[2])

@@ -49,10 +49,8 @@ def replay(
     """
     policy = policy or Policy()
     # 1. everybody's gang, and an empty cluster
-    named = {queue.name: queue for queue in cluster.queues}
-    queues = {job.queue: Queue(job.queue) for job in trace.jobs} | named
-    ledger = Ledger(cluster.nodes, queues.values(), cluster.topology, policy)
-    gangs, left_out = _gangs(trace, cluster, ledger.snapshot().table, skip_bad=skip_bad)
+    ledger = Ledger(cluster.nodes, queues_of(trace, cluster), cluster.topology, policy)
+    gangs, left_out = fitting(trace, cluster, ledger.snapshot().table, skip_bad=skip_bad)
     run = _Run(trace, gangs, ledger, costs or Costs(), kill=kill)
     # 2. from one moment to the next
     for count, now in enumerate(run.moments()):
@@ -67,7 +65,13 @@ def replay(
     return run.record.outcome(trace, cluster, policy, left_out)
 
 
-def _gangs(trace: Trace, cluster: Cluster, table: NodeTable, *, skip_bad: bool) -> tuple[list[Pending], Counter[str]]:
+def queues_of(trace: Trace, cluster: Cluster) -> tuple[Queue, ...]:
+    """The cluster's queues, and one without limits for every other that a job names."""
+    named = {queue.name: queue for queue in cluster.queues}
+    return tuple(({job.queue: Queue(job.queue) for job in trace.jobs} | named).values())
+
+
+def fitting(trace: Trace, cluster: Cluster, table: NodeTable, *, skip_bad: bool) -> tuple[list[Pending], Counter[str]]:
     """The gangs that fit, numbered by the trace's jobs from 1, and how many do not."""
     sizes, left_out = sizes_of(cluster.nodes), Counter(trace.left_out)
     known: dict[object, bool] = {}
