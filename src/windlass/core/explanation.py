@@ -9,10 +9,10 @@ import numpy as np
 
 from windlass.core import quota
 from windlass.core.cluster import Node
-from windlass.core.feasibility import CORDONED, Mask, eligibility
+from windlass.core.feasibility import CORDONED, Mask, eligibility, room_per_node
 from windlass.core.gang import Demand, Pending, Running, started, total_of
 from windlass.core.outlook import expected_start
-from windlass.core.placement import orders, replicas_per_node
+from windlass.core.placement import orders
 from windlass.core.reasons import Verdict
 from windlass.core.scheduler import decide
 from windlass.core.shortage import shortage
@@ -111,14 +111,14 @@ def _what_binds(trial: Trial, gang: Pending) -> tuple[Demand, int | None]:
     short = shortage(stock, table, gang.demands)
     demand = short.demand if short else next(iter(orders(table, gang.demands)))[0]
     able = eligibility(table, demand)
-    column, each = binding(able, stock.of(able.screen).rooms(able, demand.count))
+    column, each = binding(able, stock.of(able).rooms(able, demand.count))
     return demand, column if each else None
 
 
 def _views(trial: Trial, gang: Pending, demand: Demand, column: int | None) -> Iterator[NodeView]:
     table = trial.snapshot.table
     able = eligibility(table, demand)
-    counts = replicas_per_node(trial.free, able.request, able.mask, demand.count).tolist()
+    counts = room_per_node(trial.free, able, None, demand.count).tolist()
     free, capacity = ([0] * len(counts),) * 2 if column is None else _columns(trial, column)
     ahead = [hold for hold in trial.holds if trial.turn(hold.gang) < trial.turn(gang)]
     for row, node in enumerate(table.nodes):

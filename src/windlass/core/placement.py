@@ -13,10 +13,9 @@ from itertools import islice, permutations
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from windlass.core.booking import give_back, joined, take
-from windlass.core.feasibility import Eligibility, Mask, Request, eligibility, kind_of, room_per_node
+from windlass.core.feasibility import Eligibility, Mask, eligibility, kind_of, room_per_node
 from windlass.core.gang import Demand, total_of
 from windlass.core.handout import Numbers, amounts_of, hand_out
 from windlass.core.seating import Seats, seat
@@ -24,20 +23,10 @@ from windlass.core.snapshot import Amounts, Grant, NodeTable
 from windlass.core.status import Placement
 from windlass.core.topology import Choice, candidates, choose
 
-Counts: TypeAlias = NDArray[np.int64]
-
 _ORDERS_TRIED = 24
 """How many orders of the roles are tried, one role after the other."""
 _MOST_IN_ROUNDS = 256
 """Replicas that are placed one by one: each costs a look at all nodes."""
-
-
-def replicas_per_node(free: Amounts, request: Request, mask: Mask, most: int) -> Counts:
-    """int64[N]: how many replicas find room on each node now, at most `most`; none outside the mask."""
-    counts = mask * np.int64(most)
-    for column, amount in request:
-        np.minimum(counts, free[:, column] // amount, out=counts)
-    return np.maximum(counts, 0, out=counts)  # a node may have less than nothing left after it shrank
 
 
 class Placed(NamedTuple):

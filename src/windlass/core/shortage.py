@@ -10,16 +10,19 @@ import numpy as np
 
 from windlass.core.booking import take
 from windlass.core.domains import domain_name
-from windlass.core.feasibility import FULL, Eligibility, eligibility
+from windlass.core.feasibility import FULL, Eligibility, eligibility, room_per_node
 from windlass.core.gang import Demand
 from windlass.core.nearness import Nearness, asked, counted, found_in, nearness
 from windlass.core.packing import Counts
-from windlass.core.placement import fits, orders, place, replicas_per_node
+from windlass.core.placement import by_type, fits, orders, place
 from windlass.core.reasons import Count, Reason, Verdict
 from windlass.core.resources import format_quantity
 from windlass.core.snapshot import Amounts, NodeTable
 from windlass.core.stock import Stocks, binding
 from windlass.core.topology import choose, roomiest
+
+_NAMED = ("label ", "affinity ", "gpu-type ", "taint ")
+"""Causes that say what exactly was asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +55,20 @@ class Shortage:
 
 
 def shortage(stocks: Stocks, table: NodeTable, demands: Sequence[Demand]) -> Shortage | None:
-    """What keeps the gang from fitting into what is free, or None if it fits."""
+    """What keeps the gang from fitting into what is free, or None if it fits.
+
+    Of a gang that would do with several models of GPU: on the one where most of it fits, the first of equals.
+    """
+    found: list[Shortage] = []
+    for asked_for in by_type(demands):
+        short = _shortage(stocks, table, asked_for)
+        if short is None:
+            return None
+        found.append(short)
+    return max(found, key=lambda short: short.fits)
+
+
+def _shortage(stocks: Stocks, table: NodeTable, demands: Sequence[Demand]) -> Shortage | None:
     if len(demands) == 1:
         return _of_role(stocks, table, demands[0], alone=True)
     if fits(stocks.free, table, demands):
@@ -87,13 +103,12 @@ def _in_best_domain(free: Amounts, table: NodeTable, demands: Sequence[Demand]) 
 
 
 def _counts(free: Amounts, table: NodeTable, demand: Demand) -> Counts:
-    able = eligibility(table, demand)
-    return replicas_per_node(free, able.request, able.mask, demand.count)
+    return room_per_node(free, eligibility(table, demand), None, demand.count)
 
 
 def _of_role(stocks: Stocks, table: NodeTable, demand: Demand, *, alone: bool) -> Shortage | None:
     able = eligibility(table, demand)
-    stock = stocks.of(able.screen)
+    stock = stocks.of(able)
     rooms = stock.rooms(able, demand.count)
     counts = reduce(np.minimum, rooms)
     room = int(np.add.reduce(counts))
@@ -139,6 +154,8 @@ def capacity_verdict(short: Shortage) -> Verdict:
         room = f", room for {short.fits} of {count}" if short.free else ""
     else:
         room = f", at most {format_quantity(unit, short.freest)} on one" if short.nodes_with_free > 1 else ""
+    if short.demand.whole_node:
+        where, room = f"{short.fits} of {_nodes(short.eligible)} empty", ""
     if short.near:
         room = f", {found_in(short.near)}"
     return _verdict(reason, short, f"needs {wanted(short)}: {where}{room}{_all_lost(short)}")
@@ -176,9 +193,12 @@ def wanted(short: Shortage) -> str:
     demand = short.demand
     amount = said(short.resource, short.each) if short.resource else all_said(demand.resources)
     near = f" {asked(short.near.request)}" if short.near else ""
+    own = ", each on a node of its own" if demand.whole_node and demand.count > 1 else ""
     if not short.alone:
-        return f"{demand.count}×{amount} for its role {demand.role}{near}"
-    return f"{demand.count}×{amount} as one gang{near}" if demand.count > 1 else f"{amount} on one node{near}"
+        return f"{demand.count}×{amount} for its role {demand.role}{own}{near}"
+    if demand.count > 1:
+        return f"{demand.count}×{amount} as one gang{own}{near}"
+    return f"{amount} on {'a node of its own' if demand.whole_node else 'one node'}{near}"
 
 
 def said(resource: str, amount: int) -> str:
@@ -205,7 +225,7 @@ def _said(lost: Sequence[Count], what: str) -> str:
     """Say where nodes went: "; 40 nodes lost to label zone=a, 3 cordoned"."""
     parts = [
         f"{counted(count.nodes, what)} lost to {count.cause}"
-        if count.cause.startswith(("label ", "taint "))
+        if count.cause.startswith(_NAMED)
         else f"{count.nodes if place_in_line else counted(count.nodes, what)} {count.cause}"
         for place_in_line, count in enumerate(lost)
     ]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from windlass.core.feasibility import Eligibility, Screen
+from windlass.core.feasibility import Eligibility, Mask, Screen, rooms
 from windlass.core.snapshot import Amounts
 
 
@@ -16,6 +16,8 @@ class Stock:
 
     amounts: Amounts
     """int64[M, R]"""
+    rows: Mask
+    """bool[N]: which nodes these are."""
     total: tuple[int, ...]
     most: tuple[int, ...]
     """On any one node."""
@@ -24,9 +26,7 @@ class Stock:
 
     def rooms(self, able: Eligibility, most: int) -> list[Amounts]:
         """For each resource asked for, int64[M]: replicas that each node could take if that were the only one."""
-        if not able.request:
-            return [np.full(len(self.amounts), most)]
-        return [np.minimum(self.amounts[:, column] // amount, most) for column, amount in able.request]
+        return rooms(able, self.amounts, most, self.rows)
 
 
 class Stocks:
@@ -34,18 +34,23 @@ class Stocks:
 
     def __init__(self, free: Amounts) -> None:
         self.free = free
-        self._found: dict[Screen, Stock] = {}
+        self._found: dict[tuple[Screen, bool], Stock] = {}
 
-    def of(self, screen: Screen) -> Stock:
-        """The stock of the nodes that pass the screen."""
-        if screen not in self._found:
-            self._found[screen] = _stock(np.maximum(self.free[screen.mask], 0))
-        return self._found[screen]
+    def of(self, able: Eligibility) -> Stock:
+        """The stock of the eligible nodes; for whoever wants nodes to himself, what is in use has nothing."""
+        key = able.screen, able.capacity is not None
+        if key not in self._found:
+            amounts = np.maximum(self.free[able.mask], 0)
+            if able.capacity is not None:
+                amounts[np.any(amounts < able.capacity[able.mask], axis=1)] = 0
+            self._found[key] = _stock(amounts, able.mask)
+        return self._found[key]
 
 
-def _stock(amounts: Amounts) -> Stock:
+def _stock(amounts: Amounts, rows: Mask) -> Stock:
     return Stock(
         amounts=np.asfortranarray(amounts),
+        rows=rows,
         total=tuple(amounts.sum(axis=0).tolist()),
         most=tuple(amounts.max(axis=0, initial=0).tolist()),
         nodes=tuple(np.count_nonzero(amounts, axis=0).tolist()),

@@ -163,7 +163,7 @@ class Trial:
 def fits_empty(table: NodeTable, gang: Pending) -> bool:
     """Whether the gang would fit if nothing else ran."""
     first = gang.demands[0]
-    if len(gang.demands) == 1 and first.topology is None:
+    if len(gang.demands) == 1 and first.topology is None and len(first.gpu_types) < 2:
         return room_when_empty(eligibility(table, first), first.count) >= first.count
     key = ("fits", gang.shape)
     found: bool | None = table.derived.get(key)
