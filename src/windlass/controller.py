@@ -15,11 +15,22 @@ from dataclasses import replace
 from windlass.core import lifecycle
 from windlass.core.admission import refusal
 from windlass.core.commands import Command, Forget, Launch, Stop
-from windlass.core.events import Admit, DependencyEnded, Event, NodeClosed, NodeLost, Refused, Submitted, Timer
+from windlass.core.events import (
+    Admit,
+    DependencyEnded,
+    Event,
+    NodeClosed,
+    NodeLost,
+    Preempt,
+    Refused,
+    Resized,
+    Submitted,
+    Timer,
+)
 from windlass.core.gang import pending_of, running_of
 from windlass.core.job import Condition, Dependency, Job
 from windlass.core.ledger import Ledger
-from windlass.core.plan import Plan
+from windlass.core.plan import Plan, Preemption
 from windlass.core.reasons import Verdict
 from windlass.core.scheduler import schedule
 from windlass.core.snapshot import Snapshot
@@ -88,6 +99,8 @@ class Controller:
         self._finished = finished
         self._dependents: defaultdict[str, set[str]] = defaultdict(set)
         self._timers: list[tuple[int, str]] = []
+        self._late: set[str] = set()
+        """Jobs of which the ledger is to hear before the next plan, but which alone are no reason for one."""
         self._turn = _Turn()
 
     # --- what the world and the faces call ---------------------------------------------------------
@@ -126,7 +139,8 @@ class Controller:
         """When the next turn is needed even if nothing happens."""
         while self._timers and not self._is_current(*self._timers[0]):
             heapq.heappop(self._timers)
-        return self._timers[0][0] if self._timers else None
+        dues = [at for at, _ in self._timers[:1]] + ([] if self.plan.due is None else [self.plan.due])
+        return min(dues, default=None)
 
     def refusal(self, job: Job) -> Verdict | None:
         """Why this job could never run here, or None if it could."""
@@ -171,16 +185,28 @@ class Controller:
 
     def _close(self, now: int) -> Changes:
         # 3. who may start, if anything that matters to that has changed
-        if self.plan.version != self.ledger.version:
-            self.plan = schedule(self.ledger.snapshot(), now)
-            for admission in self.plan.admissions:
-                self._happen(admission.job_id, Admit(admission.placement), now)
-            # what was admitted has been taken out of the pending ones: the verdicts stand for this version
-            self.plan = replace(self.plan, version=self.ledger.version)
+        if self.plan.version != self.ledger.version or (self.plan.due is not None and self.plan.due <= now):
+            self._decide(now)
         # 4. all of it as one change
         changes = self._turn.changes()
         self._let_go(changes.states)
         return changes
+
+    def _decide(self, now: int) -> None:
+        """Plan, and carry it out; again if a gang that is preempted gives its nodes back at once."""
+        at_once = True
+        while at_once:
+            self._file_late()
+            self.plan = schedule(self.ledger.snapshot(), now)
+            for preemption in self.plan.preemptions:
+                self._happen(preemption.job_id, Preempt(_told(preemption)), now)
+            for resize in self.plan.resizes:
+                self._happen(resize.job_id, Resized(resize.placement, resize.reason), now)
+            for admission in self.plan.admissions:
+                self._happen(admission.job_id, Admit(admission.placement), now)
+            at_once = any(self.states[p.job_id].status.phase is Phase.QUEUED for p in self.plan.preemptions)
+        # what was admitted has been taken out of the pending ones: the verdicts stand for this version
+        self.plan = replace(self.plan, version=self.ledger.version)
 
     def _happen(self, job_id: str, event: Event, now: int) -> None:
         """One event, and whatever it sets off in jobs that waited for this one."""
@@ -224,8 +250,11 @@ class Controller:
         if due is not None and (before is None or due != lifecycle.next_due(before)):
             heapq.heappush(self._timers, (due, state.id))
         if before is not None and _same_to_scheduler(before.status, state.status):
+            if _running_otherwise(before.status, state.status):
+                self._late.add(state.id)
             return
         status = state.status
+        self._late.discard(state.id)
         if status.phase is Phase.QUEUED:
             self.ledger.release(state.id)
             self.ledger.add_pending(pending_of(state))
@@ -235,6 +264,13 @@ class Controller:
                 self.ledger.release(state.id)
             else:
                 self.ledger.hold(running_of(state, status.placement))
+
+    def _file_late(self) -> None:
+        for job_id in sorted(self._late):
+            state = self.states.get(job_id)
+            if state is not None and state.status.placement is not None:
+                self.ledger.hold(running_of(state, state.status.placement))
+        self._late.clear()
 
     def _admit_to_queue(self, state: JobState, now: int) -> None:
         no = self.refusal(state.job)
@@ -295,21 +331,40 @@ class _Turn:
                 self.forgotten.append(command.job_id)
 
     def changes(self) -> Changes:
+        # a start that is taken back in the same turn does not happen: its nodes may be gone already
+        stopped = {(stop.job_id, stop.generation) for stop in self.commands if isinstance(stop, Stop)}
+        commands = [c for c in self.commands if not (isinstance(c, Launch) and (c.job_id, c.generation) in stopped)]
         return Changes(
             states=tuple(self.states.values()),
             transitions=tuple(self.transitions),
             forgotten=tuple(self.forgotten),
-            commands=tuple(self.commands),
+            commands=tuple(commands),
         )
 
 
 def _nodes_of(state: JobState) -> tuple[str, ...]:
-    return state.status.placement.distinct() if state.status.placement else ()
+    """Where it runs, and where it is to go on."""
+    placements = (state.status.placement, state.status.resize_to)
+    return tuple(node for placement in placements if placement is not None for node in placement.distinct())
 
 
 def _same_to_scheduler(before: Status, after: Status) -> bool:
-    queued = (before.phase is Phase.QUEUED, before.placement, before.waits_for, before.not_before, before.queued_at)
-    return queued == (after.phase is Phase.QUEUED, after.placement, after.waits_for, after.not_before, after.queued_at)
+    """Whether nothing has changed that could let anybody start."""
+    return _waiting_or_holding(before) == _waiting_or_holding(after)
+
+
+def _waiting_or_holding(status: Status) -> tuple[object, ...]:
+    waits = (status.phase is Phase.QUEUED, status.waits_for, status.not_before, status.queued_at)
+    return (*waits, status.placement, status.resize_to)
+
+
+def _running_otherwise(before: Status, after: Status) -> bool:
+    """Whether it is being stopped, or has saved its work: that matters to who is stopped for others."""
+    return (before.target, before.saved_at) != (after.target, after.saved_at)
+
+
+def _told(preemption: Preemption) -> str:
+    return f"for {preemption.by}: {preemption.reason}" if preemption.reason else f"for {preemption.by}"
 
 
 def _unanswered(state: JobState) -> list[Command]:

@@ -31,6 +31,11 @@ def _sized(role: Role, nodes: Mapping[str, tuple[str, ...]]) -> Role:
     return replace(role, replicas=len(nodes[role.name]))
 
 
+def fully_grown(job: Job) -> Job:
+    """The job with as many replicas of each role as it may ever have."""
+    return replace(job, roles=tuple(replace(r, replicas=max(r.replicas, r.max_replicas or 0)) for r in job.roles))
+
+
 def both(before: Placement, after: Placement | None) -> Placement:
     """What a gang holds that goes from one placement to another: never both at a time, so of each node the larger."""
     if after is None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import msgspec
 
+from windlass.core.elastic import fully_grown
 from windlass.core.job import Dependency, Job
 from windlass.core.status import JobState
 from windlass.jobs.names import JOB_NAME, is_name
@@ -57,8 +58,9 @@ def _cannot_be_kept(submission: Submission) -> str:
     job = submission.job
     if not is_name(JOB_NAME, job.name):
         return f"{job.name[:60]!a} cannot be the name of a job"
-    if job.world_size > _MOST_RANKS:
-        return f"{job.world_size} ranks are more than {_MOST_RANKS}"
+    ranks = fully_grown(job).world_size
+    if ranks > _MOST_RANKS:
+        return f"{ranks} ranks are more than {_MOST_RANKS}"
     try:
         msgspec.json.encode(submission)
     except UnicodeEncodeError as error:

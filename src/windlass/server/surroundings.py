@@ -39,10 +39,11 @@ def _threads(role: Role, placed: Mapping[str, tuple[str, ...]], cluster: LocalCl
 
 
 def _devices(job: Job, tasks: Sequence[Task]) -> list[str]:
-    asked = sum(role.resources.get(GPU, 0) * role.replicas for role in job.roles)
+    wanted = {role.name: role.resources.get(GPU, 0) for role in job.roles}
+    real = {(task.role, task.replica): len(task.devices) for task in tasks}
+    asked = sum(wanted[role] for role, _ in real)
     if not asked:
         return []
-    real = {(task.role, task.replica): len(task.devices) for task in tasks}
     if not sum(real.values()):
         return [f"{asked} CPU slot{'s' * (asked > 1)} stand{'s' * (asked == 1)} in for GPUs"]
     return [f"{sum(real.values())} GPU{'s' * (sum(real.values()) > 1)} found"]

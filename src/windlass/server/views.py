@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from windlass.core.cluster import Node
+from windlass.core.elastic import sized
 from windlass.core.gang import Running
 from windlass.core.job import total_request
 from windlass.core.queue import Queue
@@ -33,7 +34,8 @@ NOT_WAITING = Waiting()
 
 def line(state: JobState, waiting: Waiting = NOT_WAITING) -> Json:
     """A job as one line of a listing."""
-    job, status = state.job, state.status
+    status = state.status
+    job = sized(state.job, status.placement)
     verdict = waiting.verdict if status.phase is Phase.QUEUED else None
     return {
         "id": state.id,

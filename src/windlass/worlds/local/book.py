@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from windlass.core.elastic import sized
 from windlass.core.events import Exit, GangGone, MemberExited, Started
 from windlass.core.job import Job
 from windlass.core.status import Placement
@@ -24,7 +25,10 @@ Key: TypeAlias = tuple[str, int]
 
 @dataclass(slots=True)
 class Gang:
-    """One generation of a job. `job` and `ranks` are None and empty if nothing is known of it but its name."""
+    """One generation of a job, whose `job` is as large as this generation.
+
+    `job` and `ranks` are None and empty if nothing is known of it but its name.
+    """
 
     key: Key
     job: Job | None = None
@@ -87,6 +91,7 @@ class Gang:
 
 def new_gang(key: Key, job: Job, placement: Placement) -> Gang:
     """A gang about to be launched, still without devices."""
+    job = sized(job, placement)
     ranks = ranks_of(job)
     left: dict[int, set[int]] = {}
     for rank in ranks:
