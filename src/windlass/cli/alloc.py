@@ -18,14 +18,20 @@ from windlass.cli import narrate
 from windlass.cli.exit_codes import ExitCode
 from windlass.cli.handing import facts, here, myself, runnable, user
 from windlass.cli.interrupts import Interrupts
-from windlass.cli.options import ClusterOption, GpusOption, NodesOption, takes_job_options
+from windlass.cli.options import (
+    ClusterOption,
+    GpusOption,
+    NodesOption,
+    PolicyOption,
+    takes_job_options,
+    wanted_of,
+)
 from windlass.cli.place import NoColorOption, StateOption, state_folder
 from windlass.cli.screen import Screen
 from windlass.jobs.options import RunOptions, from_options
 from windlass.jobs.submission import Submission
 from windlass.server.attach import LOST, Connection, differs, find, find_or_become
 from windlass.server.errors import ApiError
-from windlass.server.wanted import Wanted
 
 Json = dict[str, Any]
 _HOLDER = ("sh", "-c", "trap 'exit 0' TERM; sleep infinity & wait")
@@ -47,6 +53,7 @@ def alloc(
     local_nodes: NodesOption = None,
     local_gpus: GpusOption = None,
     cluster: ClusterOption = None,
+    policy: PolicyOption = "",
     state: StateOption = None,
     no_color: NoColorOption = False,
 ) -> int:
@@ -58,7 +65,7 @@ def alloc(
     command = runnable(words or [os.environ.get("SHELL") or "/bin/sh"])
     described = replace(options, name=options.name or "alloc", procs=options.procs or 1)
     held = _unforgiving(from_options(described, _HOLDER, cwd=here(), user=user()))
-    wanted = Wanted(local_nodes, local_gpus, cluster)
+    wanted = wanted_of(local_nodes, local_gpus, cluster, policy)
     with Interrupts() as interrupts, contextlib.closing(screen):
         connection = find_or_become(folder, wanted, screen.say)
         with contextlib.closing(_Allocation(folder, connection, screen, interrupts)) as allocation:

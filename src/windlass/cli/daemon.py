@@ -10,11 +10,11 @@ from typing import Annotated
 import typer
 
 from windlass.cli.exit_codes import ExitCode
+from windlass.cli.options import wanted_of
 from windlass.cli.place import StateOption, state_folder
 from windlass.cli.words import several
 from windlass.server.attach import daemon_of
 from windlass.server.errors import ApiError, Code
-from windlass.server.wanted import Wanted
 
 _STOP_PATIENCE = 30.0
 
@@ -23,7 +23,15 @@ def up(
     background: Annotated[bool, typer.Option("-d", "--detach", help="Return as soon as it answers.")] = False,
     local_nodes: Annotated[int | None, typer.Option("--local-nodes", min=1, help="So many nodes.")] = None,
     local_gpus: Annotated[int | None, typer.Option("--local-gpus", min=0, help="GPUs (or slots) of each node.")] = None,
-    cluster: Annotated[Path | None, typer.Option("--cluster", help="Nodes and queues from a file.")] = None,
+    cluster: Annotated[Path | None, typer.Option("--cluster", help="Nodes, queues and policy from a file.")] = None,
+    policy: Annotated[
+        str,
+        typer.Option(
+            "--policy",
+            metavar="ORDER[,…]",
+            help="How nodes are given away: fifo, fair, windlass, … or with more: fair,min_runtime=1m.",
+        ),
+    ] = "",
     state: StateOption = None,
 ) -> int:
     """Start the daemon: it keeps the queue, and its jobs outlive their terminals, and even itself.
@@ -32,7 +40,7 @@ def up(
     """
     from windlass.server import daemon  # noqa: PLC0415
 
-    folder, wanted = state_folder(state), Wanted(local_nodes, local_gpus, cluster)
+    folder, wanted = state_folder(state), wanted_of(local_nodes, local_gpus, cluster, policy)
     if background:
         facts = daemon.start(folder, wanted)
         print(f"windlass is up (pid {facts['pid']}) with {facts['cluster']}; state in {facts['state']}")

@@ -12,6 +12,7 @@ from typing import Annotated, Any, TypeAlias, get_type_hints
 import typer
 
 from windlass.jobs.options import RunOptions, flags_of, help_of
+from windlass.server.wanted import Wanted
 
 Verb: TypeAlias = Callable[..., int]
 _HINTS = get_type_hints(RunOptions)
@@ -29,6 +30,21 @@ GpusOption = Annotated[
 ClusterOption = Annotated[
     Path | None, typer.Option("--cluster", help="Without a daemon: nodes and queues from a file.")
 ]
+PolicyOption = Annotated[
+    str,
+    typer.Option(
+        "--policy", metavar="ORDER[,…]", help="Without a daemon: how nodes are given away: fifo, fair, windlass, …"
+    ),
+]
+
+
+def wanted_of(nodes: int | None, gpus: int | None, cluster: Path | None, policy: str) -> Wanted:
+    """The cluster that a command line asks for. Raises JobError if there is no such policy."""
+    if policy:
+        from windlass.server.clusters import policy_named  # noqa: PLC0415 - loads the world
+
+        policy_named(policy)
+    return Wanted(nodes, gpus, cluster, policy)
 
 
 def takes_job_options(verb: Verb) -> Verb:

@@ -11,12 +11,20 @@ from windlass.cli.attend import Attendance
 from windlass.cli.exit_codes import ExitCode
 from windlass.cli.handing import facts, submissions
 from windlass.cli.interrupts import Interrupts
-from windlass.cli.options import ClusterOption, FileOption, GpusOption, NodesOption, Words, takes_job_options
+from windlass.cli.options import (
+    ClusterOption,
+    FileOption,
+    GpusOption,
+    NodesOption,
+    PolicyOption,
+    Words,
+    takes_job_options,
+    wanted_of,
+)
 from windlass.cli.place import NoColorOption, StateOption, state_folder
 from windlass.cli.screen import Screen
 from windlass.jobs.options import RunOptions
 from windlass.server.attach import daemon_of, differs
-from windlass.server.wanted import Wanted
 
 
 @takes_job_options
@@ -28,6 +36,7 @@ def run(
     local_nodes: NodesOption = None,
     local_gpus: GpusOption = None,
     cluster: ClusterOption = None,
+    policy: PolicyOption = "",
     state: StateOption = None,
     no_color: NoColorOption = False,
 ) -> int:
@@ -42,7 +51,7 @@ def run(
         print(*daemon_of(folder).submit(handed, **facts()), sep="\n")
         return ExitCode.OK
     screen = Screen(no_color=no_color)
-    wanted = Wanted(local_nodes, local_gpus, cluster)
+    wanted = wanted_of(local_nodes, local_gpus, cluster, policy)
     with Interrupts() as interrupts, contextlib.closing(screen):
         attendance = Attendance(folder, wanted, screen)
         with contextlib.closing(attendance):

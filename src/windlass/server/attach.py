@@ -101,9 +101,14 @@ def differs(connection: Connection, wanted: Wanted) -> str:
     facts = connection.facts
     nodes, gpus = facts["nodes"], facts["capacity"].get("gpu", 0)
     asked = (wanted.nodes or nodes, gpus if wanted.gpus is None else (wanted.nodes or nodes) * wanted.gpus)
-    if wanted.file is None and asked == (nodes, gpus):
+    if wanted.file is None and not wanted.policy and asked == (nodes, gpus):
         return ""
-    options = {"--local-nodes": wanted.nodes, "--local-gpus": wanted.gpus, "--cluster": wanted.file}
+    options = {
+        "--local-nodes": wanted.nodes,
+        "--local-gpus": wanted.gpus,
+        "--cluster": wanted.file,
+        "--policy": wanted.policy or None,
+    }
     ignored = ", ".join(name for name, value in options.items() if value is not None)
     whose = "a daemon" if connection.kind == "up" else "another `windlass run`"
     return f"{whose} runs (pid {facts['pid']}) with {facts['cluster']}: {ignored} ignored"

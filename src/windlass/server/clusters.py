@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
 
+from windlass.core.policy import Policy
+from windlass.jobs.errors import job_error
 from windlass.server.wanted import Wanted
 from windlass.worlds.local.nodes import LocalCluster, declared, found, from_nodes, machine
 from windlass.worlds.local.paths import StatePaths
@@ -33,14 +36,30 @@ def keep(store: Store, cluster: LocalCluster) -> None:
 
 
 def cluster_of(wanted: Wanted) -> LocalCluster:
-    """The cluster. Raises JobError if its file is wrong."""
+    """The cluster. Raises JobError if its file, or its policy, is wrong."""
+    nodes = _nodes_of(wanted)
+    return replace(nodes, policy=policy_named(wanted.policy)) if wanted.policy else nodes
+
+
+def policy_named(text: str) -> Policy:
+    """What `--policy` says. Raises JobError."""
+    from windlass.jobs.rules import read_policy  # noqa: PLC0415 - few commands name one
+
+    try:
+        return read_policy(text)
+    except ValueError as error:
+        raise job_error("--policy", str(error)) from None
+
+
+def _nodes_of(wanted: Wanted) -> LocalCluster:
     if wanted.file is not None:
         from windlass.jobs.cluster_file import load_cluster  # noqa: PLC0415 - loads the YAML parser
 
         read = load_cluster(str(wanted.file))
-        return from_nodes(read.nodes, read.queues, read.topology, str(wanted.file))
+        nodes = from_nodes(machine(), read.nodes, read.queues, read.topology, str(wanted.file))
+        return replace(nodes, policy=read.policy, reservations=read.reservations)
     here = machine()
-    if wanted == Wanted():
+    if wanted.nodes is None and wanted.gpus is None:
         return found(here)
     count = wanted.nodes or 1
     devices = len(here.gpus) or here.cpu // 1000

@@ -67,7 +67,7 @@ def start(state: Path, wanted: Wanted) -> dict[str, Any]:
 def _words(wanted: Wanted) -> list[str]:
     return [
         "" if value is None else str(value)
-        for value in (wanted.nodes, wanted.gpus, wanted.file and wanted.file.absolute())
+        for value in (wanted.nodes, wanted.gpus, wanted.file and wanted.file.absolute(), wanted.policy)
     ]
 
 
@@ -112,9 +112,9 @@ async def _live(state: Path, wanted: Wanted, held: lock.Lock, say: Callable[[str
 
 
 def main(words: list[str]) -> int:
-    """`python -m windlass.server.daemon STATE NODES GPUS FILE`: what `start` starts."""
-    state, nodes, gpus, file = words
-    wanted = Wanted(int(nodes) if nodes else None, int(gpus) if gpus else None, Path(file) if file else None)
+    """`python -m windlass.server.daemon STATE NODES GPUS FILE POLICY`: what `start` starts."""
+    state, nodes, gpus, file, policy = words
+    wanted = Wanted(int(nodes) if nodes else None, int(gpus) if gpus else None, Path(file) if file else None, policy)
 
     def say(text: str) -> None:
         sys.stdout.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {text}\n")

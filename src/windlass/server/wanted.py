@@ -13,3 +13,5 @@ class Wanted:
     nodes: int | None = None
     gpus: int | None = None
     file: Path | None = None
+    policy: str = ""
+    """How nodes are given away: "fair", or with more of a policy's fields; "": as the file says, else as by default."""

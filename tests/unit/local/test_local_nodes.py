@@ -6,7 +6,8 @@ import pytest
 from windlass.core.cluster import Node, Topology
 from windlass.core.queue import Queue
 from windlass.worlds.local import nodes
-from windlass.worlds.local.nodes import DEVICE_LABEL, Gpu, Machine, declared, found, found_gpus, from_nodes
+from windlass.worlds.local.gpus import Gpu, found_gpus
+from windlass.worlds.local.nodes import DEVICE_LABEL, Machine, declared, found, from_nodes
 
 GIB = 2**30
 FOUR_GPUS = tuple(Gpu(f"GPU-{letter}", "NVIDIA H200") for letter in "abcd")
@@ -22,7 +23,11 @@ def test_without_a_gpu_every_core_is_a_slot():
 def test_real_gpus_are_handed_out_by_their_ids():
     cluster = found(Machine(8_000, GIB, FOUR_GPUS))
     assert cluster.nodes[0].capacity["gpu"] == 4
-    assert cluster.nodes[0].labels == {DEVICE_LABEL: "gpu", "windlass.dev/gpu": "NVIDIA-H200"}
+    assert cluster.nodes[0].labels == {
+        DEVICE_LABEL: "gpu",
+        "windlass.dev/gpu": "NVIDIA-H200",
+        "gpu-type": "H200",
+    }
     assert cluster.devices == {"n1": ("GPU-a", "GPU-b", "GPU-c", "GPU-d")}
     assert cluster.text == "1 node with 4× NVIDIA H200"
 
@@ -50,7 +55,7 @@ def test_declared_gpus_are_real_if_there_are_enough(gpus, devices, text):
 
 def test_nodes_of_a_file_have_slots_unless_they_say_otherwise():
     written = [Node("big", {"gpu": 8}, {"zone": "a"}), Node("odd", {"gpu": 1}, {DEVICE_LABEL: "gpu"})]
-    cluster = from_nodes(written, [], Topology(("rack",)), "cluster.yaml")
+    cluster = from_nodes(Machine(4_000, GIB, FOUR_GPUS), written, [], Topology(("rack",)), "cluster.yaml")
     assert [dict(node.labels) for node in cluster.nodes] == [
         {DEVICE_LABEL: "slot", "zone": "a"},
         {DEVICE_LABEL: "gpu"},
@@ -58,11 +63,64 @@ def test_nodes_of_a_file_have_slots_unless_they_say_otherwise():
     assert cluster.changed().topology == Topology(("rack",))
 
 
+def test_nodes_of_a_file_have_real_gpus_if_there_are_enough():
+    written = [Node("a", {"gpu": 1}, {"gpu-type": "X"}, sharing="milli"), Node("b", {"gpu": 2}), Node("c", {})]
+    cluster = from_nodes(Machine(4_000, GIB, FOUR_GPUS), written, [], Topology(), "cluster.yaml")
+    assert cluster.devices == {"a": ("GPU-a",), "b": ("GPU-b", "GPU-c")}
+    assert [node.labels["gpu-type"] for node in cluster.nodes[:2]] == ["X", "H200"]
+    assert cluster.nodes[0].sharing == "milli"
+    assert cluster.text == "3 nodes from cluster.yaml, with real GPUs"
+
+
+def test_real_gpus_are_not_cut_into_mig_instances_by_us():
+    written = [Node("a", {"gpu": 1}, sharing="mig")]
+    cluster = from_nodes(Machine(4_000, GIB, FOUR_GPUS), written, [], Topology(), "cluster.yaml")
+    assert cluster.devices == {}
+    assert cluster.text == "1 node from cluster.yaml, with slots for gpus"
+
+
+def test_mig_instances_are_resources_by_their_profile():
+    parts = [
+        Gpu(f"MIG-{number}", "NVIDIA H200", profile) for number, profile in enumerate(["1g.18gb"] * 2 + ["3g.71gb"])
+    ]
+    cluster = found(Machine(8_000, GIB, (FOUR_GPUS[0], *parts)))
+    assert cluster.nodes[0].capacity == {
+        "cpu": 8_000,
+        "memory": GIB,
+        "gpu": 1,
+        "mig-1g.18gb": 2,
+        "mig-3g.71gb": 1,
+    }
+    assert cluster.devices == {"n1": ("GPU-a",)}
+    assert cluster.instances == {"n1": {"mig-1g.18gb": ("MIG-0", "MIG-1"), "mig-3g.71gb": ("MIG-2",)}}
+    assert cluster.text == "1 node with 1× NVIDIA H200, 2× MIG 1g.18gb, 1× MIG 3g.71gb"
+
+
 class NVMLError(Exception):
     pass
 
 
-def nvml(count: int = 2, *, broken: bool = False) -> SimpleNamespace:
+class NotSupportedError(NVMLError):
+    pass
+
+
+class NotFoundError(NVMLError):
+    pass
+
+
+def nvml(count: int = 2, *, broken: bool = False, cut: tuple[int, ...] = ()) -> SimpleNamespace:
+    """NVML of some GPUs, of which those in `cut` are in MIG mode, with two instances in seven places each."""
+
+    def mig_mode(handle: int) -> tuple[int, int]:
+        if not cut:
+            raise NotSupportedError
+        return (int(handle in cut),) * 2
+
+    def instance(handle: int, number: int) -> str:
+        if number not in (1, 4):
+            raise NotFoundError
+        return f"{handle}/{number}"
+
     def init() -> None:
         if broken:
             raise NVMLError
@@ -73,13 +131,33 @@ def nvml(count: int = 2, *, broken: bool = False) -> SimpleNamespace:
         nvmlDeviceGetCount=lambda: count,
         nvmlDeviceGetHandleByIndex=lambda index: index,
         nvmlDeviceGetUUID=lambda handle: f"GPU-{handle}",
-        nvmlDeviceGetName=lambda _handle: b"H200",  # as older versions return it
+        # bytes, as older versions return it
+        nvmlDeviceGetName=lambda handle: b"H200" if isinstance(handle, int) else "NVIDIA H200 MIG 1g.18gb",
+        NVMLError_NotSupported=NotSupportedError,
+        NVMLError_NotFound=NotFoundError,
+        NVML_DEVICE_MIG_ENABLE=1,
+        nvmlDeviceGetMigMode=mig_mode,
+        nvmlDeviceGetMaxMigDeviceCount=lambda _handle: 7,
+        nvmlDeviceGetMigDeviceHandleByIndex=instance,
     )
 
 
 def test_gpus_come_from_nvml(monkeypatch):
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     assert found_gpus(nvml) == (Gpu("GPU-0", "H200"), Gpu("GPU-1", "H200"))
+
+
+@pytest.mark.parametrize(
+    ("setting", "ids"),
+    [(None, ["GPU-0", "GPU-1/1", "GPU-1/4"]), ("1", ["GPU-1/1", "GPU-1/4"]), ("GPU-1/4", ["GPU-1/4"])],
+)
+def test_a_gpu_in_mig_mode_is_its_instances(monkeypatch, setting, ids):
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    if setting:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", setting)
+    seen = found_gpus(lambda: nvml(cut=(1,)))
+    assert [gpu.id for gpu in seen] == ids
+    assert {gpu.profile for gpu in seen if "/" in gpu.id} == {"1g.18gb"}
 
 
 @pytest.mark.parametrize(("setting", "ids"), [("1", ["GPU-1"]), ("GPU-1,0", ["GPU-1", "GPU-0"]), ("", []), ("-1", [])])

@@ -5,13 +5,13 @@ Pure: what is taken comes from the tasks of the gangs that live, so a new contro
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
-from windlass.core.job import Job
+from windlass.core.job import Job, Role
 from windlass.core.resources import GPU
 from windlass.core.status import Placement
+from windlass.worlds.local.nodes import MIG, LocalCluster
 
 Assigned: TypeAlias = dict[tuple[str, int], tuple[str, ...]]
 """(role, replica) → device ids, as CUDA_VISIBLE_DEVICES takes them."""
@@ -21,24 +21,39 @@ class NoDeviceError(RuntimeError):
     """A node has fewer free devices than the scheduler counted: a device is held that no living gang accounts for."""
 
 
-def assign(job: Job, placement: Placement, owned: Mapping[str, tuple[str, ...]], taken: Iterable[str]) -> Assigned:
-    """The first free devices of each node, replica by replica in the gang's order. Raises NoDeviceError.
+def assign(job: Job, placement: Placement, cluster: LocalCluster, taken: Iterable[str]) -> Assigned:
+    """Each replica's devices, replica by replica in the gang's order. Raises NoDeviceError.
 
-    `owned`: node → its real devices; on a node without any, a replica gets none and sees none.
+    Where GPUs are shared the scheduler has chosen them; else they are the first free ones of the node. On a node
+    without real devices a replica gets none and sees none.
     """
     held = set(taken)
-    free = {node: [device for device in devices if device not in held] for node, devices in owned.items()}
-    assigned: Assigned = defaultdict(tuple)
+    assigned: Assigned = {}
     for role in job.roles:
-        wanted = role.resources.get(GPU, 0)
+        chosen = placement.devices.get(role.name, ())
         for replica, node in enumerate(placement.nodes.get(role.name, ())):
-            if node not in free or not wanted:
-                assigned[role.name, replica] = ()
-                continue
-            if len(free[node]) < wanted:
-                raise NoDeviceError(
-                    f"{node} has {len(free[node])} free devices, {role.name}/{replica} was promised {wanted}"
-                )
-            assigned[role.name, replica] = tuple(free[node][:wanted])
-            del free[node][:wanted]
-    return dict(assigned)
+            owned = cluster.devices.get(node, ())
+            if role.whole_node or (chosen and chosen[replica]):
+                ids = owned if role.whole_node else tuple(owned[number] for number in chosen[replica] if owned)
+            else:
+                ids = tuple(_free(cluster, role, node, held, f"{role.name}/{replica}"))
+                held.update(ids)
+            assigned[role.name, replica] = ids
+    return assigned
+
+
+def _free(cluster: LocalCluster, role: Role, node: str, held: set[str], who: str) -> Iterable[str]:
+    for resource, wanted in role.resources.items():
+        pool = _pool(cluster, node, resource)
+        if not pool or not wanted:
+            continue
+        free = [device for device in pool if device not in held]
+        if len(free) < wanted:
+            raise NoDeviceError(f"{node} has {len(free)} free devices, {who} was promised {wanted}")
+        yield from free[:wanted]
+
+
+def _pool(cluster: LocalCluster, node: str, resource: str) -> Sequence[str]:
+    if resource == GPU:
+        return cluster.devices.get(node, ())
+    return cluster.instances.get(node, {}).get(resource, ()) if resource.startswith(MIG) else ()

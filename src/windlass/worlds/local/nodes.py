@@ -3,27 +3,28 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 from types import ModuleType
 from typing import NamedTuple
 
 from windlass.core.cluster import Node, Topology
+from windlass.core.policy import Policy
 from windlass.core.queue import Queue
-from windlass.core.resources import CPU, GPU, MEMORY
+from windlass.core.reservation import Reservation
+from windlass.core.resources import CPU, GPU, GPU_TYPE, MEMORY
+from windlass.worlds.local import gpus as hardware
+from windlass.worlds.local.gpus import Gpu
 from windlass.worlds.port import ClusterChanged
 
 DEVICE_LABEL = "windlass.dev/device"
 """What a node's gpus are: "gpu", or "slot" for a share of the CPU that stands in for one."""
 PRODUCT_LABEL = "windlass.dev/gpu"
-
-
-class Gpu(NamedTuple):
-    """A real GPU, by the id that CUDA_VISIBLE_DEVICES takes."""
-
-    id: str
-    product: str
+MIG = "mig-"
+"""A resource of this prefix and a profile's name is an instance of that profile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +36,17 @@ class LocalCluster:
     topology: Topology = field(default_factory=Topology)
     devices: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Node → the ids of its real GPUs."""
+    instances: Mapping[str, Mapping[str, tuple[str, ...]]] = field(default_factory=dict)
+    """Node → resource of a MIG profile → the ids of its real instances."""
+    policy: Policy = field(default_factory=Policy)
+    reservations: tuple[Reservation, ...] = ()
+    """Those of the cluster file; the world knows those that people made."""
     text: str = ""
     """One line for people: what was found or declared."""
 
-    def changed(self) -> ClusterChanged:
-        """As the controller wants it."""
-        return ClusterChanged(self.nodes, self.queues, self.topology)
+    def changed(self, reserved: tuple[Reservation, ...] = ()) -> ClusterChanged:
+        """As the controller wants it, with what people have `reserved`."""
+        return ClusterChanged(self.nodes, self.queues, self.topology, self.policy, (*self.reservations, *reserved))
 
 
 class Machine(NamedTuple):
@@ -49,20 +55,23 @@ class Machine(NamedTuple):
     cpu: int
     memory: int
     gpus: tuple[Gpu, ...] = ()
+    """Whole ones, and MIG instances."""
 
 
 def machine(*, load_nvml: Callable[[], ModuleType | None] | None = None) -> Machine:
     """Look at this machine. Without a GPU driver, or with one that does not answer, there are no GPUs."""
-    return Machine(usable_cpu(), usable_memory(), found_gpus(load_nvml or _load_nvml))
+    return Machine(usable_cpu(), usable_memory(), hardware.found_gpus(load_nvml or hardware.load_nvml))
 
 
 def found(here: Machine, queues: Sequence[Queue] = ()) -> LocalCluster:
-    """One node: its real GPUs, or a slot for each usable core."""
-    count = len(here.gpus) or max(1, here.cpu // 1000)
-    cluster = declared(here, 1, count, queues)
-    products = " + ".join(dict.fromkeys(gpu.product for gpu in here.gpus))
-    text = f"1 node with {count}× {products}" if here.gpus else f"no GPU found: 1 node with {_slots(count)}, one a core"
-    return LocalCluster(cluster.nodes, cluster.queues, devices=cluster.devices, text=text)
+    """One node: its real GPUs and MIG instances, or a slot for each usable core."""
+    whole = tuple(gpu for gpu in here.gpus if not gpu.profile)
+    parts = _by_profile(here.gpus)
+    count = len(whole) if here.gpus else max(1, here.cpu // 1000)
+    plain = declared(here._replace(gpus=whole), 1, count, queues)
+    capacity = {**plain.nodes[0].capacity, **{name: len(ids) for name, ids in parts.items()}}
+    node = replace(plain.nodes[0], capacity=capacity, labels=_labels(here.gpus))
+    return replace(plain, nodes=(node,), instances={node.name: parts} if parts else {}, text=_told(here.gpus, count))
 
 
 def declared(here: Machine, count: int, gpus: int, queues: Sequence[Queue] = ()) -> LocalCluster:
@@ -70,32 +79,61 @@ def declared(here: Machine, count: int, gpus: int, queues: Sequence[Queue] = ())
 
     The gpus are real if the machine has as many in all, else slots.
     """
-    real = bool(gpus) and len(here.gpus) >= count * gpus
-    names = [f"n{number}" for number in range(1, count + 1)]
     capacity = {CPU: here.cpu // count, MEMORY: here.memory // count, GPU: gpus}
-    parts = {name: here.gpus[row * gpus : (row + 1) * gpus] if real else () for row, name in enumerate(names)}
+    parts = _dealt(here, {f"n{number}": gpus for number in range(1, count + 1)})
     nodes = tuple(Node(name, capacity, _labels(part)) for name, part in parts.items())
-    devices = {name: tuple(gpu.id for gpu in part) for name, part in parts.items() if part}
+    real = any(parts.values())
     each = f"{gpus} real GPU{'s' * (gpus != 1)}" if real else _slots(gpus)
     text = f"{count} node{'s' * (count != 1)} with {each}{' each' * (count != 1)}"
-    return LocalCluster(nodes, tuple(queues), devices=devices, text=text)
+    return LocalCluster(nodes, tuple(queues), devices=_ids(parts), text=text)
 
 
-def from_nodes(nodes: Sequence[Node], queues: Sequence[Queue], topology: Topology, source: str) -> LocalCluster:
-    """Nodes as a cluster file has them; their gpus are slots. `source` names the file."""
-    labelled = tuple(
-        Node(n.name, n.capacity, {DEVICE_LABEL: "slot", **n.labels}, n.taints, n.place, n.cordoned, n.ready)
-        for n in nodes
-    )
+def from_nodes(
+    here: Machine, nodes: Sequence[Node], queues: Sequence[Queue], topology: Topology, source: str
+) -> LocalCluster:
+    """Nodes as a cluster file has them; their gpus are real if the machine has as many in all, else slots.
+
+    `source` names the file. GPUs that are shared in MIG profiles are slots: only an administrator can cut real ones.
+    """
+    parts = _dealt(here, {node.name: node.capacity.get(GPU, 0) for node in nodes if node.sharing != "mig"})
+    labelled = tuple(replace(node, labels={**_labels(parts.get(node.name, ())), **node.labels}) for node in nodes)
+    gpus = "real GPUs" if any(parts.values()) else "slots for gpus"
+    count = f"{len(nodes)} node{'s' * (len(nodes) != 1)}"
     return LocalCluster(
-        labelled, tuple(queues), topology, text=f"{len(nodes)} nodes from {source}, with slots for gpus"
+        labelled, tuple(queues), topology, devices=_ids(parts), text=f"{count} from {source}, with {gpus}"
     )
+
+
+def _dealt(here: Machine, wanted: Mapping[str, int]) -> dict[str, tuple[Gpu, ...]]:
+    """Node → its real GPUs: as many as it wants, if there are enough for all of them."""
+    whole = [gpu for gpu in here.gpus if not gpu.profile]
+    real = len(whole) >= sum(wanted.values())
+    left = iter(whole)
+    return {name: tuple(islice(left, count)) if real else () for name, count in wanted.items()}
+
+
+def _ids(parts: Mapping[str, Sequence[Gpu]]) -> dict[str, tuple[str, ...]]:
+    return {name: tuple(gpu.id for gpu in part) for name, part in parts.items() if part}
+
+
+def _by_profile(gpus: Sequence[Gpu]) -> dict[str, tuple[str, ...]]:
+    names = sorted({gpu.profile for gpu in gpus if gpu.profile})
+    return {f"{MIG}{name}": tuple(gpu.id for gpu in gpus if gpu.profile == name) for name in names}
 
 
 def _labels(gpus: Sequence[Gpu]) -> dict[str, str]:
     if not gpus:
         return {DEVICE_LABEL: "slot"}
-    return {DEVICE_LABEL: "gpu", PRODUCT_LABEL: gpus[0].product.replace(" ", "-")}
+    product = gpus[0].product.replace(" ", "-")
+    return {DEVICE_LABEL: "gpu", PRODUCT_LABEL: product, GPU_TYPE: product.removeprefix("NVIDIA-")}
+
+
+def _told(gpus: Sequence[Gpu], count: int) -> str:
+    if not gpus:
+        return f"no GPU found: 1 node with {_slots(count)}, one a core"
+    products = " + ".join(dict.fromkeys(gpu.product for gpu in gpus if not gpu.profile))
+    kinds = Counter(f"MIG {gpu.profile}" if gpu.profile else products for gpu in gpus)
+    return f"1 node with {', '.join(f'{number}× {kind}' for kind, number in kinds.items())}"
 
 
 def _slots(count: int) -> str:
@@ -140,40 +178,3 @@ def _words(path: Path) -> list[str]:
         return path.read_text().split()
     except OSError:
         return []
-
-
-def found_gpus(load_nvml: Callable[[], ModuleType | None]) -> tuple[Gpu, ...]:
-    """The GPUs that NVML lists, less those that CUDA_VISIBLE_DEVICES hides from this process."""
-    nvml = load_nvml()
-    if nvml is None:
-        return ()
-    try:
-        nvml.nvmlInit()
-        handles = [nvml.nvmlDeviceGetHandleByIndex(index) for index in range(nvml.nvmlDeviceGetCount())]
-        gpus = tuple(Gpu(_text(nvml.nvmlDeviceGetUUID(h)), _text(nvml.nvmlDeviceGetName(h))) for h in handles)
-    except nvml.NVMLError:  # a library without its driver
-        return ()
-    return _visible(gpus, os.environ.get("CUDA_VISIBLE_DEVICES"))
-
-
-def _visible(gpus: tuple[Gpu, ...], setting: str | None) -> tuple[Gpu, ...]:
-    if setting is None:
-        return gpus
-    by_name = {str(index): gpu for index, gpu in enumerate(gpus)} | {gpu.id: gpu for gpu in gpus}
-    return tuple(by_name[name] for name in setting.replace(" ", "").split(",") if name in by_name)
-
-
-def _text(value: str | bytes) -> str:
-    return value.decode() if isinstance(value, bytes) else value
-
-
-def _load_nvml() -> ModuleType | None:
-    import ctypes  # noqa: PLC0415 - only machines with a driver pay for what follows
-
-    try:
-        ctypes.CDLL("libnvidia-ml.so.1")
-    except OSError:
-        return None
-    import pynvml  # noqa: PLC0415 - see above
-
-    return pynvml  # type: ignore[no-any-return]  # ships no types

@@ -252,7 +252,7 @@ class LocalWorld:
     def _equip(self, gang: Gang, launch: Launch, living: Sequence[Gang]) -> None:
         taken = [device for other in living for device in other.taken()]
         try:
-            gang.devices = devices.assign(self._jobs[launch.job_id], launch.placement, self.cluster.devices, taken)
+            gang.devices = devices.assign(self._jobs[launch.job_id], launch.placement, self.cluster, taken)
         except devices.NoDeviceError as error:
             gang.cannot = str(error)
 

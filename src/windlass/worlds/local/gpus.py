@@ -1,0 +1,85 @@
+"""The GPUs of this machine, and the MIG instances that they are cut into, as NVML lists them."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator
+from types import ModuleType
+from typing import Any, NamedTuple
+
+_PROFILE = re.compile(r"\bMIG ([0-9]g\.[0-9]+gb)")
+
+
+class Gpu(NamedTuple):
+    """A real GPU, or an instance on one, by the id that CUDA_VISIBLE_DEVICES takes."""
+
+    id: str
+    product: str
+    profile: str = ""
+    """Of a MIG instance: "1g.10gb"."""
+
+
+def found_gpus(load_nvml: Callable[[], ModuleType | None]) -> tuple[Gpu, ...]:
+    """What NVML lists, less what CUDA_VISIBLE_DEVICES hides from this process.
+
+    A GPU in MIG mode is not in the list, its instances are.
+    """
+    nvml = load_nvml()
+    if nvml is None:
+        return ()
+    try:
+        nvml.nvmlInit()
+        handles = [nvml.nvmlDeviceGetHandleByIndex(index) for index in range(nvml.nvmlDeviceGetCount())]
+        gpus = {str(index): tuple(_parts(nvml, handle)) for index, handle in enumerate(handles)}
+    except nvml.NVMLError:  # a library without its driver
+        return ()
+    return _visible(gpus, os.environ.get("CUDA_VISIBLE_DEVICES"))
+
+
+def _parts(nvml: Any, handle: Any) -> Iterator[Gpu]:
+    product = _text(nvml.nvmlDeviceGetName(handle))
+    if not _is_cut(nvml, handle):
+        yield Gpu(_text(nvml.nvmlDeviceGetUUID(handle)), product)
+        return
+    for number in range(nvml.nvmlDeviceGetMaxMigDeviceCount(handle)):
+        try:
+            part = nvml.nvmlDeviceGetMigDeviceHandleByIndex(handle, number)
+        except nvml.NVMLError_NotFound:  # fewer instances than there could be
+            continue
+        if profile := _PROFILE.search(_text(nvml.nvmlDeviceGetName(part))):
+            yield Gpu(_text(nvml.nvmlDeviceGetUUID(part)), product, profile[1])
+
+
+def _is_cut(nvml: Any, handle: Any) -> bool:
+    try:
+        current, _pending = nvml.nvmlDeviceGetMigMode(handle)
+    except nvml.NVMLError_NotSupported:
+        return False
+    return bool(current == nvml.NVML_DEVICE_MIG_ENABLE)
+
+
+def _visible(gpus: dict[str, tuple[Gpu, ...]], setting: str | None) -> tuple[Gpu, ...]:
+    every = tuple(part for parts in gpus.values() for part in parts)
+    if setting is None:
+        return every
+    by_name = gpus | {part.id: (part,) for part in every}
+    named = setting.replace(" ", "").split(",")
+    return tuple(part for name in named for part in by_name.get(name, ()))
+
+
+def _text(value: str | bytes) -> str:
+    return value.decode() if isinstance(value, bytes) else value
+
+
+def load_nvml() -> ModuleType | None:
+    """NVML's module; None without its library."""
+    import ctypes  # noqa: PLC0415 - only machines with a driver pay for what follows
+
+    try:
+        ctypes.CDLL("libnvidia-ml.so.1")
+    except OSError:
+        return None
+    import pynvml  # noqa: PLC0415 - see above
+
+    return pynvml  # type: ignore[no-any-return]  # ships no types
