@@ -3,9 +3,11 @@
 A script is a text file of blocks. The lines above `----` are what happens in one turn of the controller; the lines
 below it, up to an empty line, are what it decided. `pytest --rewrite` writes them anew.
 
-    nodes n1 n2 gpu=2                    declare nodes (again: the cluster changes)
+    topology block rack                  declare the levels of the network, widest first
+    nodes n1 n2 gpu=2 place=b1/r1        declare nodes (again: the cluster changes)
     queue research gpu=4                 declare a queue with hard quotas
     submit a replicas=2 gpu=1 time=60s   also cpu procs queue priority deadline ttl restarts after array zone hold
+                                         topology=rack (or rack,preferred or rack,spread or rack,slice=4)
     started a · exit a 1 code=1 · exit a 1 signal=9 · gone a
     cancel a · suspend a · resume a · cordon n1 · wait 10s
     takeover                             the controller is killed, another one recovers
@@ -19,10 +21,10 @@ from dataclasses import replace
 
 from windlass.controller import Controller
 from windlass.core import events as e
-from windlass.core.cluster import Node
+from windlass.core.cluster import Node, Topology
 from windlass.core.commands import Command, Launch
 from windlass.core.invariants import violations
-from windlass.core.job import ArrayMember, Condition, Dependency, Job, RestartPolicy, Role
+from windlass.core.job import ArrayMember, Condition, Dependency, Job, RestartPolicy, Role, TopologyRequest
 from windlass.core.queue import Queue
 from windlass.core.resources import parse_quantity
 from windlass.core.status import TERMINAL, JobState
@@ -38,6 +40,7 @@ class Stage:
         self.now = 0
         self.nodes: dict[str, Node] = {}
         self.queues: dict[str, Queue] = {"default": Queue("default")}
+        self.topology = Topology()
         self.stored: dict[str, JobState] = {}
         self.alive: set[tuple[str, int]] = set()
         self.controller = self._new_controller()
@@ -69,7 +72,7 @@ class Stage:
         return state if state is not None and state.status.phase in TERMINAL else None
 
     def _cluster(self) -> ClusterChanged:
-        return ClusterChanged(tuple(self.nodes.values()), tuple(self.queues.values()))
+        return ClusterChanged(tuple(self.nodes.values()), tuple(self.queues.values()), self.topology)
 
     def _wait(self, duration: int) -> list[str]:
         """Let time pass, with a turn at every moment that the controller asked for."""
@@ -83,7 +86,7 @@ class Stage:
     # --- what happens ------------------------------------------------------------------------------
 
     def _events(self, verb: str, words: list[str], options: dict[str, str]) -> list[WorldEvent]:
-        if verb in ("nodes", "queue", "cordon", "remove"):
+        if verb in ("topology", "nodes", "queue", "cordon", "remove"):
             self._change_cluster(verb, words, options)
             return [self._cluster()]
         if verb == "submit":
@@ -104,10 +107,13 @@ class Stage:
 
     def _change_cluster(self, verb: str, words: list[str], options: dict[str, str]) -> None:
         amounts = {name: parse_quantity(name, options[name]) for name in RESOURCES if name in options}
+        if verb == "topology":
+            self.topology, words = Topology(tuple(words)), []
         for name in words:
             if verb == "nodes":
                 labels = {"zone": options["zone"]} if "zone" in options else {}
-                self.nodes[name] = Node(name, amounts, labels)
+                place = tuple(part for part in options.get("place", "").split("/") if part)
+                self.nodes[name] = Node(name, amounts, labels, place=place)
             elif verb == "queue":
                 self.queues[name] = Queue(name, amounts)
             elif verb == "cordon":
@@ -174,6 +180,7 @@ def _job(name: str, options: dict[str, str]) -> Job:
         suspend="hold" in options,
         after=tuple(_dependency(text) for text in options.get("after", "").split(",") if text),
         array=_array(options["array"]) if "array" in options else None,
+        topology=_topology(options["topology"]) if "topology" in options else None,
     )
 
 
@@ -186,6 +193,12 @@ def _dependency(text: str) -> Dependency:
 def _array(text: str) -> ArrayMember:
     array_id, index, limit = text.split("/")
     return ArrayMember(array_id, int(index), int(limit))
+
+
+def _topology(text: str) -> TopologyRequest:
+    level, *words = text.split(",")
+    sizes = [int(word.removeprefix("slice=")) for word in words if word.startswith("slice=")]
+    return TopologyRequest(level, "preferred" not in words, "spread" in words, sum(sizes))
 
 
 def _exit(options: dict[str, str]) -> e.Exit:

@@ -84,17 +84,19 @@ def lay_out(found: Tally, wanted: int, span: Span, level: int) -> Parts:
     return by_row(np.concatenate((full, tail)))
 
 
-def fewest(sums: Counts, wanted: int) -> tuple[NDArray[np.intp], Counts]:
+def fewest(sums: Counts, wanted: int, left: Counts | None = None) -> tuple[NDArray[np.intp], Counts]:
     """Which domains, and how many each: the largest whole, and last the tightest that takes what remains.
 
-    Of equals the first. Together they have room for `wanted`, which is at least one.
+    Of equals the one with least `left`, then the first. Together they have room for `wanted`, which is at least one.
     """
-    falling = np.argsort(-sums, kind="stable")
+    left = np.zeros_like(sums) if left is None else left
+    falling = np.lexsort((left, -sums))
     whole = falling[: int(np.searchsorted(sums[falling].cumsum(), wanted))]
     rest = wanted - int(sums[whole].sum())
     others = np.where(sums >= rest, sums, _NOWHERE)
     others[whole] = _NOWHERE
-    return np.append(whole, others.argmin()), np.append(sums[whole], rest)
+    equals = np.flatnonzero(others == others.min())
+    return np.append(whole, equals[left[equals].argmin()]), np.append(sums[whole], rest)
 
 
 def part(span: Span, number: int) -> Parts:

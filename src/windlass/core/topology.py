@@ -146,13 +146,13 @@ def _spread(found: Tally, domains: NDArray[np.intp], wanted: int, level: int, *,
 
 def _sliced(found: Tally, wanted: int, level: int, size: int) -> Parts | None:
     """Every slice in one domain of the level, all of them in as few wider domains as can be."""
-    slices = found.sums[level] // size
+    slices, left = found.sums[level] // size, found.sums[level] % size
     if wanted % size or int(slices.sum()) < wanted // size:
         return None
     by_domain = tally(slices, [np.searchsorted(found.bounds[level], wider) for wider in found.bounds[:level]])
     taken = np.zeros_like(slices)
     for first, last, number in lay_out(by_domain, wanted // size, by_domain.everything, CLUSTER).tolist():
-        domains, numbers = fewest(slices[first:last], number)
+        domains, numbers = fewest(slices[first:last], number, left[first:last])
         taken[first + domains] = numbers * size
     domains = np.flatnonzero(taken)
     return _inside(found, level, domains, taken[domains])

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from windlass.core.gang import Demand, Pending, shape_of
 from windlass.core.ledger import Ledger
+from windlass.core.nearness import asked
 from windlass.core.resources import CPU, MEMORY, format_quantity
 from windlass.core.scheduler import decide
 from windlass.core.snapshot import Snapshot
@@ -28,7 +29,7 @@ class Alternative:
 def alternatives(snapshot: Snapshot, gang: Pending, now: int) -> tuple[Alternative, ...]:
     """Smaller and less choosy requests that would start now, the least changed of each kind."""
     trial = _Trials(Ledger.at(snapshot), gang, now)
-    found = [*_fewer(trial), *_split(trial), *_less_choosy(trial)]
+    found = [*_fewer(trial), *_split(trial), *_less_choosy(trial), *_less_near(trial)]
     return tuple(Alternative(change, demands) for change, demands in found)
 
 
@@ -62,7 +63,8 @@ def _fewer(trial: _Trials) -> _Found:
         def fails(count: int, demand: Demand = demand) -> bool:
             return not trial.starts(trial.changed(replace(demand, count=count)))
 
-        most = bisect_left(range(1, demand.count), x=True, key=fails)
+        step = max(demand.topology.slice, 1) if demand.topology else 1
+        most = step * bisect_left(range(step, demand.count, step), x=True, key=fails)
         if most:
             of_role = f" of {demand.role}" if len(trial.gang.demands) > 1 else ""
             text = f"{most} replica{'' if most == 1 else 's'}{of_role} instead of {demand.count}"
@@ -100,3 +102,20 @@ def _less_choosy(trial: _Trials) -> _Found:
             if trial.starts(demands):
                 yield f"without nodeSelector {dropped}", demands
                 break
+
+
+def _less_near(trial: _Trials) -> _Found:
+    """With domains of a wider level, the narrowest that would do; or else with the level only preferred."""
+    near, levels = trial.gang.demands[0].topology, trial.ledger.snapshot().table.topology.levels
+    if near is None:
+        return
+    wider = levels[: levels.index(near.level)] if near.level in levels else ()
+    changed = [replace(near, level=level) for level in reversed(wider)]
+    variants = [(f"{asked(other)} instead of {asked(near)}", other) for other in changed]
+    if near.required:
+        variants.append((f"{asked(near)} only if possible", replace(near, required=False)))
+    for change, other in [*variants, ("without topology", None)]:
+        demands = tuple(replace(demand, topology=other) for demand in trial.gang.demands)
+        if trial.starts(demands):
+            yield change, demands
+            return

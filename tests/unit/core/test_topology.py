@@ -149,6 +149,10 @@ def test_a_domain_takes_several_slices():
     assert chosen(in_slices(2), 8, a1=(2, 2), a2=(2, 3), b1=(1, 1)) == {"a1": 4, "a2": 4}
 
 
+def test_of_racks_that_take_equally_many_slices_the_one_with_least_left():
+    assert chosen(in_slices(4), 4, a1=(2, 2, 2), a2=(2, 2), b1=(3, 3)) == {"a2": 4}
+
+
 def test_slices_that_only_prefer_the_level_are_cut_along_wider_ones():
     assert chosen(in_slices(3, required=False), 6, a1=(1, 1), a2=(2,), b1=(1, 1), b2=(2,)) == {
         "a1": 2,

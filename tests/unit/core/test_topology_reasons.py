@@ -11,6 +11,7 @@ from windlass.core.reasons import Reason
 from windlass.core.scheduler import schedule
 from windlass.core.shortage import never_verdict, shortage
 from windlass.core.stock import Stocks
+from windlass.core.whatif import alternatives
 
 LEVELS = ("block", "rack")
 
@@ -149,3 +150,32 @@ def test_a_cluster_that_has_not_come_up_yet_refuses_nobody():
 def test_slices_have_to_add_up():
     assert refused(5, 8, level="rack", slice=2) == "5 replicas of worker are no whole number of slices of 2"
     assert refused(4, 8, level="rack", slice=2, spread=True).startswith("a gang is cut into slices")
+
+
+# --- what would start instead ---------------------------------------------------------------------------
+
+
+def offered(*demands, busy=BUSY):
+    gang = waiting(2, *demands)
+    return [other.change for other in alternatives(cluster(running(1, busy), gang).snapshot(), gang, 0)]
+
+
+def test_the_narrowest_wider_level_that_would_do():
+    assert offered(*near(demand(2, 8))) == ["1 replica instead of 2", "in one block instead of in one rack"]
+
+
+def test_the_level_only_preferred():
+    busy = {"n1": 1, "n3": 1, "n4": 1, "n5": 1, "n7": 1, "n8": 1}
+    assert offered(*near(demand(2, 8)), busy=busy)[-1] == "in one rack only if possible"
+    assert offered(*near(demand(8, 4), spread=True), busy=BUSY | {"n2": 5}) == [
+        "7 replicas instead of 8",
+        "as 16×2 gpu",
+        "spread evenly by block instead of spread evenly by rack",
+    ]
+
+
+def test_as_many_slices_as_would_do():
+    assert offered(*near(demand(8, 4), slice=4), busy=BUSY | {"n2": 5})[-1] == (
+        "in slices of 4, each in one block instead of in slices of 4, each in one rack"
+    )
+    assert offered(*near(demand(12, 4), slice=3), busy=BUSY | {"n2": 5})[0] == "9 replicas instead of 12"
