@@ -1,51 +1,109 @@
-"""When enough will be free for the gang that is next, if everything that runs uses its walltime in full."""
+"""What will be free, and when, if everything that runs uses its walltime in full."""
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Sequence
 from heapq import merge
-from itertools import islice
+from itertools import chain, islice
+from typing import Final, NamedTuple
 
 import numpy as np
 
-from windlass.core.gang import Pending
+from windlass.core.booking import settle
+from windlass.core.gang import Demand
 from windlass.core.placement import fits
-from windlass.core.snapshot import Amounts, Grant
-from windlass.core.trial import Trial
+from windlass.core.snapshot import Amounts, Grant, NodeTable, Snapshot
+
+NEVER: Final = 2**62
+"""A moment after every other, in ms: the end of a gang that has no walltime."""
 
 _FIRST_BATCH = 8
 
 
-def enough_free_at(trial: Trial, gang: Pending) -> int | None:
-    """The first moment, in ms, at which enough gangs have ended to let this one in; None if they never do."""
-    free, table = trial.free, trial.snapshot.table
-    for batch in _batches(ends(trial)):
-        given = _Given([grant for _, grant in batch])
-        if fits(given.after(free, len(batch)), table, gang.demands):
-            enough = range(1, len(batch))
-            number = bisect_left(enough, x=True, key=lambda n: fits(given.after(free, n), table, gang.demands))
-            return batch[number][0]
-        free = given.after(free, len(batch))
-    return None
+class End(NamedTuple):
+    """A gang gives back what it holds, at this moment at the latest."""
+
+    at: int
+    grant: Grant
 
 
-def ends(trial: Trial) -> Iterator[tuple[int, Grant]]:
-    """When each gang that runs, or that the plan starts, ends at the latest, soonest first, and what it gives back.
+class Moment(NamedTuple):
+    """What is free from then on."""
 
-    In ms, none before now. Gangs without a walltime never end.
+    at: int
+    free: Amounts
+
+
+class Forecast:
+    """Begins as `free` stands now and goes through the ends, as far as somebody asks. Nothing in it changes `free`."""
+
+    def __init__(self, snapshot: Snapshot, now: int, free: Amounts, new: Iterable[End] = ()) -> None:
+        self._table = snapshot.table
+        self._now = Moment(now, free.copy(order="F"))
+        self._free = self._now.free
+        """Once all batches so far have ended."""
+        self._coming = _batches(ends(snapshot, now, new))
+        self._batches: list[_Batch] = []
+
+    def first_fit(self, demands: Sequence[Demand]) -> Moment | None:
+        """When enough gangs have ended to let this one in, or now, if nothing else starts; None if they never do.
+
+        At NEVER if it takes the end of gangs that have no walltime; then `free` is what is free once those with
+        a walltime have ended and, of the others, the longest-running ones.
+        """
+        if fits(self._now.free, self._table, demands):
+            return self._now
+        for batch in self._all():
+            if fits(batch.after(len(batch.times)), self._table, demands):
+                enough = range(1, len(batch.times))
+                number = bisect_left(enough, x=True, key=lambda n: fits(batch.after(n), self._table, demands)) + 1
+                return Moment(batch.times[number - 1], batch.after(number))
+        return None
+
+    def free_at(self, moment: int) -> Amounts:
+        """int64[N, R], a copy: once every gang that ends by then has ended."""
+        last = None
+        for batch in self._all():
+            if batch.times[0] > moment:
+                break
+            last = batch
+            if batch.times[-1] > moment:
+                break
+        return self._now.free.copy(order="F") if last is None else last.after(bisect_right(last.times, moment))
+
+    def moments(self, after: int) -> Iterator[int]:
+        """The moments after this one at which anything ends, each once, NEVER last if anything has no end."""
+        last = after
+        for at in chain.from_iterable(batch.times for batch in self._all()):
+            if at > last:
+                last = at
+                yield at
+
+    def _all(self) -> Iterator[_Batch]:
+        yield from self._batches
+        while found := next(self._coming, None):
+            batch = _Batch(self._table, self._free, found)
+            self._batches.append(batch)
+            self._free = batch.after(len(found))
+            yield batch
+
+
+def ends(snapshot: Snapshot, now: int, new: Iterable[End] = ()) -> Iterator[End]:
+    """When each gang that runs, and each `new` one, ends at the latest, soonest first. In ms, none before now.
+
+    Those without a walltime come last, at NEVER, those that have run longest first.
     """
-    now, snapshot = trial.now, trial.snapshot
-    new = sorted((now + s.gang.walltime, s.gang.id) for s in trial.started if s.gang.walltime is not None)
-    begun = {start.gang.id: start.grant for start in trial.started}
-    for at, job_id in merge(snapshot.ends, new):
-        if job_id in begun:
-            yield at, begun[job_id]
-        else:
-            yield max(at, now), snapshot.grants[job_id]
+    known = (End(max(at, now), snapshot.grants[job_id]) for at, job_id in snapshot.ends)
+    starting = sorted(new, key=lambda end: end.at)
+    yield from merge(known, (end for end in starting if end.at < NEVER), key=lambda end: end.at)
+    endless = [run for run in snapshot.running.values() if run.ends_by is None]
+    for run in sorted(endless, key=lambda run: (run.admitted_at, run.number, run.id)):
+        yield End(NEVER, snapshot.grants[run.id])
+    yield from (end for end in starting if end.at >= NEVER)
 
 
-def _batches(found: Iterator[tuple[int, Grant]]) -> Iterator[Sequence[tuple[int, Grant]]]:
+def _batches(found: Iterator[End]) -> Iterator[Sequence[End]]:
     """Twice as many each time: most gangs need few ends, and none costs more than all of them together."""
     size = _FIRST_BATCH
     while batch := list(islice(found, size)):
@@ -53,17 +111,21 @@ def _batches(found: Iterator[tuple[int, Grant]]) -> Iterator[Sequence[tuple[int,
         size *= 2
 
 
-class _Given:
-    """What the gangs of one batch give back, in their order."""
+class _Batch:
+    """Some ends in their order, and what was free before the first of them."""
 
-    def __init__(self, batch: Sequence[Grant]) -> None:
-        self._until = np.cumsum([len(grant.rows) for grant in batch])
-        self._rows = np.concatenate([grant.rows for grant in batch])
-        self._amounts = np.concatenate([grant.amounts for grant in batch])
+    def __init__(self, table: NodeTable, before: Amounts, found: Sequence[End]) -> None:
+        self.before = before
+        self.times = [end.at for end in found]
+        self._table = table
+        self._until = np.cumsum([len(end.grant.rows) for end in found])
+        self._rows = np.concatenate([end.grant.rows for end in found])
+        self._amounts = np.concatenate([end.grant.amounts for end in found])
 
-    def after(self, free: Amounts, gangs: int) -> Amounts:
-        """`free` once the first `gangs` of them have ended."""
-        until = self._until[gangs - 1]
-        later = free.copy(order="F")
+    def after(self, gangs: int) -> Amounts:
+        """Once the first `gangs` of them have ended; a copy."""
+        later = self.before.copy(order="F")
+        until = self._until[gangs - 1] if gangs else 0
         np.add.at(later, self._rows[:until], self._amounts[:until])
+        settle(self._table, later, self._rows[:until])
         return later

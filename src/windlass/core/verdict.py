@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from windlass.core import gates, quota
-from windlass.core.forecast import enough_free_at
+from windlass.core.forecast import NEVER, End, Forecast
 from windlass.core.gang import Pending, total_of
 from windlass.core.reasons import Reason, Verdict
 from windlass.core.shortage import capacity_verdict, never_verdict, shortage
@@ -29,7 +29,13 @@ def verdict_of(trial: Trial, gang: Pending) -> Verdict:
 def eta_of(trial: Trial, gang: Pending) -> int | None:
     """A time, in ms, only for a gang that holds its nodes with nobody before it: for others it would be a guess."""
     first = any(hold.first and hold.gang.id == gang.id for hold in trial.holds)
-    return enough_free_at(trial, gang) if first else None
+    return _enough_free_at(trial, gang) if first else None
+
+
+def _enough_free_at(trial: Trial, gang: Pending) -> int | None:
+    new = [End(NEVER if s.gang.walltime is None else trial.now + s.gang.walltime, s.grant) for s in trial.started]
+    found = Forecast(trial.snapshot, trial.now, trial.free, new).first_fit(gang.demands)
+    return None if found is None or found.at == NEVER else found.at
 
 
 def _goes_first(trial: Trial, gang: Pending) -> Pending | None:

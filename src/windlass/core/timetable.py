@@ -1,0 +1,208 @@
+"""Who has been promised which nodes from when on, and what that leaves to those who start now.
+
+Promises are reservations of blocked gangs, made in the order in which the gangs are blocked, and what people have
+reserved (`core.reservation`). A gang that starts now may use, on each node, what is free now and at the beginning of
+every promise that falls into its walltime: between those moments gangs only end. A gang without a walltime never ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from heapq import merge
+
+import numpy as np
+
+from windlass.core.booking import lower, settle, take
+from windlass.core.feasibility import Mask, eligibility
+from windlass.core.forecast import NEVER, End, Forecast, Moment
+from windlass.core.gang import Pending
+from windlass.core.placement import place
+from windlass.core.reservation import Reservation
+from windlass.core.snapshot import Amounts, Grant, Snapshot
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Promise:
+    """A blocked gang starts at `start` at the latest, by the walltimes of what runs, and holds `grant` until `until`.
+
+    `start` is NEVER if that takes the end of a gang without a walltime: nobody knows when, but it will be there.
+    """
+
+    gang: Pending
+    start: int
+    until: int
+    grant: Grant
+    free: Amounts
+    """int64[N, R]: what is free beside it when it starts; less with everybody who is let in and still runs then."""
+
+
+class Timetable:
+    """Of one plan. `free` (int64[N, R]) is the plan's own: what is free now, kept up by whoever plans.
+
+    Promises are worked out when the first gang asks what they leave to it: most turns nobody fits in anyway.
+    """
+
+    def __init__(self, snapshot: Snapshot, now: int, free: Amounts) -> None:
+        self._snapshot = snapshot
+        self._now = now
+        self._free = free
+        self._limit = snapshot.policy.reservations
+        self._blocked: list[Pending] = []
+        """Those to which nothing has been promised yet."""
+        self._promises: list[Promise] = []
+        self._masks: list[list[Mask]] = []
+        """The nodes that each gang with a promise, or blocked, could use, by role."""
+        self._claims: dict[int, tuple[Mask, int]] = {}
+        """By id of a mask (kept, so that the id stays its own): how many of `_masks` overlap it."""
+        self._forecast: Forecast | None = None
+        self._starts: list[End] = []
+        self._late: list[End] = []
+        """Those that start with the plan before the forecast was made, and since."""
+
+    # --- what the plan tells ------------------------------------------------------------------------
+
+    def begins(self, gang: Pending, grant: Grant) -> None:
+        """The gang starts with this plan, there."""
+        end = End(self._end_of(gang, self._now), grant)
+        if self._forecast is None:
+            self._starts.append(end)
+            return
+        self._late.append(end)
+        for promise in self._promises:
+            if _crosses(end.at, promise):
+                take(self._snapshot.table, promise.free, grant)
+
+    def open_to(self, gang: Pending) -> bool:
+        """Whether the gang, if it cannot start, gets a promise of its own.
+
+        The policy says how many may contend for the same nodes; a gang that could use none of the nodes that others
+        wait for is the first for its own.
+        """
+        return self._limit < 0 or max(map(self._overlapping, _masks(self._snapshot, gang)), default=0) < self._limit
+
+    def reserve(self, gang: Pending) -> None:
+        """The gang cannot start now: whoever is asked after it must not delay it. For gangs that it is `open_to`."""
+        self._blocked.append(gang)
+        self._masks.append(_masks(self._snapshot, gang))
+        self._claims.clear()
+
+    # --- what the plan asks -------------------------------------------------------------------------
+
+    def room(self, gang: Pending) -> Amounts:
+        """int64[N, R], to be read only: what the gang may use if it starts now."""
+        end = self._end_of(gang, self._now)
+        room = self._free
+        for promise in self.promises():
+            if _crosses(end, promise):
+                room = lower(self._snapshot.table, room, promise.free)
+        closed = self._closed(gang, self._now, end)
+        if closed is not None:
+            room = room.copy(order="F")
+            room[closed] = 0
+            settle(self._snapshot.table, room, np.flatnonzero(closed))
+        return room
+
+    def shorter(self, gang: Pending) -> int | None:
+        """The longest walltime, in ms, with which an equal gang would run into fewer promises; None: no walltime."""
+        end = self._end_of(gang, self._now)
+        starts = [promise.start for promise in self.promises() if self._now < promise.start < end]
+        starts += [each.start for each in self._barred(gang) if self._now < each.start < end]
+        return max(starts) - self._now if starts else None
+
+    def promises(self) -> list[Promise]:
+        """In the order in which they were made."""
+        if self._blocked:
+            if self._forecast is None:
+                self._forecast = Forecast(self._snapshot, self._now, self._free, self._starts)
+            for gang in self._blocked:
+                self._promise(self._forecast, gang)
+            self._blocked.clear()
+        return self._promises
+
+    # --- promises -----------------------------------------------------------------------------------
+
+    def _promise(self, forecast: Forecast, gang: Pending) -> None:
+        soonest = forecast.first_fit(gang.demands)
+        for at, free in self._moments(forecast, gang, soonest) if soonest else ():
+            found = place(free, self._snapshot.table, gang.demands, self._closed(gang, at, self._end_of(gang, at)))
+            if found is None:
+                continue
+            until = self._end_of(gang, at)
+            beside = self._beside(forecast, at).copy(order="F") if at < NEVER else free.copy(order="F")
+            take(self._snapshot.table, beside, found.grant)
+            for other in self._promises:
+                if at <= other.start < until:
+                    take(self._snapshot.table, other.free, found.grant)
+            self._promises.append(Promise(gang, at, until, found.grant, beside))
+            return
+
+    def _moments(self, forecast: Forecast, gang: Pending, soonest: Moment) -> Iterator[Moment]:
+        """When it may fit for the first time, and what it may use then."""
+        if not self._promises and not self._late and not self._snapshot.reservations:
+            yield soonest
+            return
+        known = {end.at for end in self._late} | {promise.until for promise in self._promises}
+        known |= {each.end for each in self._barred(gang)} | {max(soonest.at, self._now)}
+        later = sorted(at for at in known if at >= soonest.at)
+        last = None
+        for at in merge(later, forecast.moments(soonest.at)):
+            if at != last:
+                yield Moment(at, self._over(forecast, at, self._end_of(gang, at)))
+            last = at
+
+    def _beside(self, forecast: Forecast, at: int) -> Amounts:
+        """What is free at that moment, which nobody else has been promised."""
+        free = forecast.free_at(at)
+        for end in self._late:
+            if end.at > at:
+                take(self._snapshot.table, free, end.grant)
+        for promise in self._promises:
+            if promise.start <= at < promise.until or promise.start == NEVER:
+                take(self._snapshot.table, free, promise.grant)
+        return free
+
+    def _over(self, forecast: Forecast, at: int, until: int) -> Amounts:
+        """What is free from one moment to the other."""
+        free = self._beside(forecast, at)
+        for promise in self._promises:
+            if at < promise.start < until:
+                free = lower(self._snapshot.table, free, promise.free)
+        return free
+
+    # --- what people have reserved --------------------------------------------------------------------
+
+    def _barred(self, gang: Pending) -> list[Reservation]:
+        reservations = self._snapshot.reservations
+        return [each for each in reservations if not each.admits(gang.queue, gang.user)] if reservations else []
+
+    def _closed(self, gang: Pending, start: int, end: int) -> Mask | None:
+        """The nodes that are somebody else's at any time from `start` to `end`; None: no node."""
+        table = self._snapshot.table
+        names = [each.nodes for each in self._barred(gang) if each.start < end and each.end > start]
+        if not names:
+            return None
+        closed = np.zeros(len(table.nodes), dtype=np.bool_)
+        closed[[table.row[name] for nodes in names for name in nodes if name in table.row]] = True
+        return closed
+
+    # --- small things -------------------------------------------------------------------------------
+
+    def _end_of(self, gang: Pending, start: int) -> int:
+        return NEVER if gang.walltime is None else min(start + gang.walltime, NEVER)
+
+    def _overlapping(self, mask: Mask) -> int:
+        found = self._claims.get(id(mask))
+        if found is None:
+            found = mask, sum(any((mask & other).any() for other in masks) for masks in self._masks)
+            self._claims[id(mask)] = found
+        return found[1]
+
+
+def _crosses(end: int, promise: Promise) -> bool:
+    """Whether whoever runs until then is still there when the promise is due, which may be any time if it is NEVER."""
+    return promise.start < end or promise.start == NEVER
+
+
+def _masks(snapshot: Snapshot, gang: Pending) -> list[Mask]:
+    return [eligibility(snapshot.table, demand).mask for demand in gang.demands]

@@ -1,0 +1,146 @@
+from dataclasses import replace
+
+from gangs import demand, ledger_of, node, nodes, running, waiting
+
+from windlass.core.booking import take
+from windlass.core.forecast import NEVER
+from windlass.core.placement import place
+from windlass.core.policy import Policy
+from windlass.core.reservation import Reservation
+from windlass.core.timetable import Timetable
+
+
+def timetable(machines, *gangs, reservations=(), policy=None, now=0):
+    """Of a plan that has given nothing away yet, and what is free in it."""
+    snapshot = ledger_of(machines, *gangs).snapshot()
+    snapshot = replace(snapshot, reservations=tuple(reservations), policy=policy or Policy())
+    free = snapshot.free.copy(order="F")
+    return Timetable(snapshot, now, free), free
+
+
+def gpus(table, gang):
+    """What it may use, node by node."""
+    return table.room(gang)[:, 0].tolist()
+
+
+def start(table, free, gang, machines):
+    """As the scheduler does it, if there is room."""
+    nodes_of = ledger_of(machines).snapshot().table
+    found = place(table.room(gang), nodes_of, gang.demands, None)
+    if found:
+        take(nodes_of, free, found.grant)
+        table.begins(gang, found.grant)
+    return found is not None
+
+
+HALF_FULL = [running(1, {"n1": 8}, ends_by=100), running(2, {"n2": 4}, ends_by=60)]
+BIG = waiting(10, demand(2, 8), walltime=50)
+
+
+def test_without_promises_everything_free_is_there():
+    table, free = timetable(nodes(2), *HALF_FULL)
+    assert table.room(waiting(1, demand(1))) is free
+    assert table.shorter(waiting(1, demand(1))) is None
+
+
+def test_who_ends_in_time_may_use_what_is_promised_later():
+    table, _ = timetable(nodes(2), *HALF_FULL)
+    table.reserve(BIG)
+    assert [promise.start for promise in table.promises()] == [100]
+    assert gpus(table, waiting(11, demand(1), walltime=100)) == [0, 4]
+    assert gpus(table, waiting(12, demand(1), walltime=101)) == [0, 0]
+    assert table.shorter(waiting(12, demand(1), walltime=101)) == 100
+    assert table.shorter(waiting(12, demand(1), walltime=100)) is None
+
+
+def test_who_has_no_walltime_crosses_no_promise():
+    table, _ = timetable(nodes(2), *HALF_FULL)
+    table.reserve(BIG)
+    assert gpus(table, waiting(11, demand(1))) == [0, 0]
+
+
+def test_what_a_promise_leaves_over_is_for_anyone():
+    table, _ = timetable(nodes(2), *HALF_FULL)
+    table.reserve(waiting(10, demand(1, 5), walltime=50))
+    assert [promise.start for promise in table.promises()] == [60]
+    assert gpus(table, waiting(11, demand(1))) == [0, 3]
+
+
+def test_who_is_let_in_takes_from_what_the_promise_leaves_over():
+    machines = nodes(2)
+    table, free = timetable(machines, *HALF_FULL)
+    table.reserve(waiting(10, demand(1, 5), walltime=50))
+    assert start(table, free, waiting(11, demand(2), walltime=500), machines)
+    assert gpus(table, waiting(12, demand(1))) == [0, 1]
+    assert gpus(table, waiting(12, demand(1), walltime=60)) == [0, 2]
+
+
+def test_what_starts_in_the_plan_ends_too():
+    machines = nodes(1)
+    table, free = timetable(machines)
+    assert start(table, free, waiting(1, demand(1, 5), walltime=70), machines)
+    table.reserve(waiting(2, demand(1, 8), walltime=10))
+    assert [promise.start for promise in table.promises()] == [70]
+
+
+def test_if_nobody_knows_when_the_longest_running_have_to_go():
+    runs = [replace(running(n, {f"n{n}": 7}), admitted_at=at) for n, at in ((1, 50), (2, 20), (3, 90))]
+    table, _ = timetable(nodes(3), *runs)
+    table.reserve(waiting(10, demand(2, 8), walltime=50))
+    assert [(promise.start, promise.grant.rows.tolist()) for promise in table.promises()] == [(NEVER, [0, 1])]
+    assert gpus(table, waiting(11, demand(1), walltime=1)) == [0, 0, 1]
+    assert table.shorter(waiting(11, demand(1), walltime=1)) is None
+
+
+def test_as_many_as_the_policy_says_contend_for_the_same_nodes():
+    machines = [node("a1", zone="a"), node("b1", zone="b")]
+    in_a, in_b, anywhere = (
+        waiting(n, demand(1, 8, **where)) for n, where in ((1, {"zone": "a"}), (2, {"zone": "b"}), (3, {}))
+    )
+    one, _ = timetable(machines, policy=Policy(reservations=1))
+    assert one.open_to(anywhere)
+    one.reserve(in_a)
+    assert [one.open_to(gang) for gang in (in_a, in_b, anywhere)] == [False, True, False]
+    every, _ = timetable(machines, policy=Policy(reservations=-1))
+    every.reserve(in_a)
+    assert every.open_to(in_a)
+
+
+def test_the_second_promise_does_not_delay_the_first():
+    table, _ = timetable(nodes(2), *HALF_FULL, policy=Policy(reservations=-1))
+    table.reserve(BIG)
+    table.reserve(waiting(11, demand(1, 6), walltime=40))
+    table.reserve(waiting(12, demand(1, 6), walltime=41))
+    assert [(promise.start, promise.until) for promise in table.promises()] == [(100, 150), (60, 100), (150, 191)]
+
+
+def test_a_later_promise_sees_who_was_let_in_before_it():
+    machines = nodes(2)
+    table, free = timetable(machines, *HALF_FULL, policy=Policy(reservations=-1))
+    table.reserve(BIG)
+    assert start(table, free, waiting(11, demand(4), walltime=90), machines)
+    table.reserve(waiting(12, demand(1, 8), walltime=5))
+    assert [promise.start for promise in table.promises()] == [100, 90]
+
+
+def test_maintenance_keeps_out_who_would_still_run():
+    window = Reservation("fans", ("n1",), start=1_000, end=2_000, reason="new fans")
+    table, _ = timetable(nodes(2), reservations=[window])
+    assert gpus(table, waiting(1, demand(1), walltime=1_000)) == [8, 8]
+    assert gpus(table, waiting(1, demand(1), walltime=1_001)) == [0, 8]
+    assert table.shorter(waiting(1, demand(1))) == 1_000
+
+
+def test_nodes_reserved_for_a_queue_or_user_are_theirs_before_and_during():
+    claim = Reservation("demo", ("n1",), start=0, end=2_000, queues=("vision",), users=("ada",))
+    table, _ = timetable(nodes(2), reservations=[claim], now=500)
+    assert gpus(table, waiting(1, demand(1), walltime=10)) == [0, 8]
+    assert gpus(table, waiting(1, demand(1), queue="vision")) == [8, 8]
+    assert gpus(table, waiting(1, demand(1), user="ada")) == [8, 8]
+
+
+def test_a_promise_waits_for_the_end_of_maintenance():
+    window = Reservation("fans", ("n1",), start=50, end=2_000)
+    table, _ = timetable(nodes(2), *HALF_FULL, reservations=[window])
+    table.reserve(BIG)
+    assert [promise.start for promise in table.promises()] == [2_000]
