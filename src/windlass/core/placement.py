@@ -18,10 +18,11 @@ from windlass.core.booking import give_back, joined, take
 from windlass.core.feasibility import Eligibility, Mask, eligibility, kind_of, room_per_node
 from windlass.core.gang import Demand, total_of
 from windlass.core.handout import Numbers, amounts_of, hand_out
+from windlass.core.partwise import seat_each
 from windlass.core.seating import Seats, seat
 from windlass.core.snapshot import Amounts, Grant, NodeTable
 from windlass.core.status import Placement
-from windlass.core.topology import Choice, candidates, choose
+from windlass.core.topology import candidates, choose
 
 _ORDERS_TRIED = 24
 """How many orders of the roles are tried, one role after the other."""
@@ -155,22 +156,8 @@ def _seat_role(scene: _Scene, demand: Demand) -> _Seated | None:
         seats = seat(scene.free, able, counts, demand.count)
     else:
         choice = choose(counts, able.mask, scene.table, demand.count, demand.topology)
-        seats = None if choice is None else _seat_parts(scene.free, able, choice)
+        seats = None if choice is None else seat_each(scene.free, able, choice.counts, choice.parts)
     return None if seats is None else _seated(scene, demand, able, seats)
-
-
-def _seat_parts(free: Amounts, able: Eligibility, choice: Choice) -> Seats:
-    """What each part is to take: all that it has room for, or a choice among its nodes."""
-    starts, stops, numbers = choice.parts.T
-    room = np.add.reduceat(np.append(choice.counts, 0), choice.parts[:, :2].ravel())[::2]
-    edges = np.zeros(len(choice.counts) + 1, dtype=np.int64)
-    edges[starts[room == numbers]] += 1
-    edges[stops[room == numbers]] -= 1
-    full = np.flatnonzero(edges[:-1].cumsum() * choice.counts)
-    seats = list(zip(full.tolist(), choice.counts[full].tolist(), strict=True))
-    for start, stop, number in choice.parts[room > numbers].tolist():
-        seats += seat(free[start:stop], able, choice.counts[start:stop], number, first=start) or ()
-    return sorted(seats)
 
 
 def _seat_in_rounds(scene: _Scene, demands: Sequence[Demand]) -> _Roles | None:
