@@ -21,6 +21,7 @@ FAMILIES = MappingProxyType(
         "explain": ("files", "What a field of a job file means"),
         "render": ("files", "Print a job as Windlass understands it, every default filled in"),
         "schema": ("files", "Print the JSON Schema of job files, for editors"),
+        "simulate": ("simulate", "Run a trace of the past on any cluster, and compare policies"),
         "up": ("daemon", "Start the daemon"),
         "down": ("daemon", "End the daemon"),
         "completion": ("shell", "Print the completion script for bash, zsh or fish"),

@@ -9,7 +9,7 @@ from string import Template
 from typing import Any
 
 from windlass.worlds.sim.report.build import Report
-from windlass.worlds.sim.report.words import several, told
+from windlass.worlds.sim.report.words import deviation, several, told
 
 _HERE = files("windlass.worlds.sim.report")
 _SCRIPTS = ("vendor/uplot/uPlot.iife.min.js", *(f"assets/{name}.js" for name in ("format", "charts", "gantt", "page")))
@@ -78,9 +78,9 @@ def _row(figure: dict[str, Any]) -> str:
     shown = [told(mean, figure["unit"]) for mean in figure["mean"]]
     best = _best(figure, shown)
     cells = []
-    for mark, text, sd in zip(best, shown, figure["sd"], strict=True):
-        spread = f" <small>± {told(sd, figure['unit'])}</small>" if sd else ""
-        cells.append(f'<td class="{mark}">{text}{spread}</td>')
+    for mark, text, mean, sd in zip(best, shown, figure["mean"], figure["sd"], strict=True):
+        spread = deviation(mean, sd, figure["unit"])
+        cells.append(f'<td class="{mark}">{text}{f" <small>± {spread}</small>" if spread else ""}</td>')
     return f'<tr><th scope="row"><b>{html.escape(figure["title"])}</b> {about}</th>{"".join(cells)}</tr>'
 
 

@@ -9,11 +9,34 @@ _UNITS = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
 
 def span(seconds: float) -> str:
     """ "40 ms", "1.25 h", "9.9 d"."""
+    name, length = _unit_of(seconds)
+    return f"{trimmed(seconds / length, 3)} {name}"
+
+
+def _unit_of(seconds: float) -> tuple[str, float]:
+    """The largest unit of which there is one, give or take what is not shown."""
     size = abs(seconds)
     if size < 0.9995:
-        return "0 s" if size == 0 else f"{trimmed(seconds * 1000, 3)} ms"
-    name, length = next((name, length) for name, length in _UNITS if size >= length * 0.9995)
-    return f"{trimmed(seconds / length, 3)} {name}"
+        return ("s", 1) if size == 0 else ("ms", 0.001)
+    return next((name, length) for name, length in _UNITS if size >= length * 0.9995)
+
+
+def told_with(mean: float, sd: float, unit: Unit) -> str:
+    """A mean and its standard deviation in one unit: "12.3 ± 0.4 min"; the mean alone if there is no deviation."""
+    spread = deviation(mean, sd, unit)
+    if not spread:
+        return told(mean, unit)
+    number, space, name = told(mean, unit).partition(" ")
+    return f"{number} ± {spread}{space}{name}"
+
+
+def deviation(mean: float, sd: float, unit: Unit) -> str:
+    """A standard deviation as a number in the unit in which its mean is told; "" if there is none."""
+    if not sd:
+        return ""
+    if unit == "s":
+        return trimmed(sd / _unit_of(mean)[1], 2)
+    return f"{sd * 100:.1f}" if unit == "share" else trimmed(sd, 2)
 
 
 def trimmed(value: float, digits: int) -> str:

@@ -1,0 +1,75 @@
+"""Policies as they are asked for by name: `fifo`, `sjf+easy`, `windlass:reservations=4,courtesy=50`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any
+
+from windlass.core.policy import POLICIES, Policy
+from windlass.jobs.names import did_you_mean
+from windlass.jobs.rules import POLICY
+from windlass.jobs.spelled import read_spelled
+
+ADDITIONS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
+    {
+        "strict": {"reservations": 0},
+        "easy": {"reservations": 1},
+        "conservative": {"reservations": -1},
+        "nopreempt": {"preempt": False},
+    }
+)
+"""What may follow a name after a plus, and the settings that it stands for."""
+
+_SETTINGS = tuple(field for field in POLICY if field.name != "order")
+
+
+def read_policies(texts: Iterable[str]) -> dict[str, Policy]:
+    """Each policy under the words it was asked for by; several in one text stand behind commas.
+
+    A name, additions behind pluses, settings behind a colon. Raises ValueError.
+    """
+    found: dict[str, Policy] = {}
+    for text in texts:
+        for words in _apart(text):
+            if words in found:
+                raise ValueError(f"{words!r} is named twice")
+            found[words] = read_policy(words)
+    if not found:
+        raise ValueError(f"names no policy; there are {', '.join(POLICIES)}")
+    return found
+
+
+def _apart(text: str) -> Iterator[str]:
+    """The policies of a list: a part that is a setting belongs to the one before it."""
+    whole = ""
+    for part in (part.strip() for part in text.split(",")):
+        if whole and "=" in part and ":" not in part:
+            whole += f",{part}"
+        elif part:
+            if whole:
+                yield whole
+            whole = part
+    if whole:
+        yield whole
+
+
+def read_policy(words: str) -> Policy:
+    """One of them. Raises ValueError, whose text says what there is."""
+    named, _, settings = words.partition(":")
+    name, *additions = named.split("+")
+    if name not in POLICIES:
+        raise ValueError(f"there is no policy {name!r}{did_you_mean(name, POLICIES) or _there_are()}")
+    given: dict[str, Any] = {}
+    for addition in additions:
+        if addition not in ADDITIONS:
+            raise ValueError(f"a policy has no addition {addition!r}{did_you_mean(addition, ADDITIONS)}")
+        given |= ADDITIONS[addition]
+    if settings:
+        given |= read_spelled(settings.split(","), _SETTINGS)
+    return replace(POLICIES[name], **given)
+
+
+def _there_are() -> str:
+    return f"; there are {', '.join(POLICIES)}"

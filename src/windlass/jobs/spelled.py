@@ -1,0 +1,51 @@
+"""Settings on one line, such as `jobs=1000 load=0.9`: fields of a table, each as name=value."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from windlass.jobs.field import Field, Shape, Table
+from windlass.jobs.kinds import Plain
+from windlass.jobs.names import did_you_mean
+
+BETWEEN = "/"
+"""Between two values of a list: the comma is taken."""
+
+
+def read_spelled(words: Iterable[str], table: Table) -> dict[str, Any]:
+    """The values that are given, by field. Raises ValueError, whose text names the setting and what it takes."""
+    fields = {field.name: field for field in table}
+    values: dict[str, Any] = {}
+    for word in words:
+        name, equals, text = (part.strip() for part in word.partition("="))
+        plain = name.replace("-", "_")
+        if not equals:
+            raise ValueError(f"{word.strip()!r} is no setting; write it as name=value{did_you_mean(plain, fields)}")
+        if plain not in fields:
+            raise ValueError(f"there is no setting {name!r}{did_you_mean(plain, fields)}")
+        if plain in values:
+            raise ValueError(f"{name} is given twice")
+        values[plain] = _value(fields[plain], text)
+    return values
+
+
+def _value(field: Field, text: str) -> Any:
+    parts = text.split(BETWEEN) if field.shape is Shape.LIST else [text]
+    try:
+        values = [field.kind.read(part if field.kind.as_written else plain_of(part)) for part in parts]
+    except ValueError as error:
+        raise ValueError(f"{field.name} {error}") from None
+    return tuple(values) if field.shape is Shape.LIST else values[0]
+
+
+def plain_of(text: str) -> Plain:
+    """What YAML would take the word for."""
+    if text in ("true", "false"):
+        return text == "true"
+    for number in (int, float):
+        try:
+            return number(text)
+        except ValueError:
+            continue
+    return text
