@@ -43,6 +43,9 @@ class Tree:
     """The part of `quota` that is not lent, where a lending limit says so."""
     borrowing: Mapping[str, Amounts]
     """The limits on what is borrowed, of those queues that have a parent."""
+    disputed: Mapping[str, frozenset[str]]
+    """Of the queues that have children: the resources of which some child has a quota. Of what is left, which only
+    queues further up name, no child has a part of its own: none of them borrows it, and none can ask for it back."""
     keeps: bool
     """Whether anybody keeps a part."""
     crowded: frozenset[str]
@@ -121,6 +124,7 @@ def _tree_of(same: _Same) -> Tree:
         quota=quota,
         kept=kept,
         borrowing={name: _scaled(queues[name].borrowing) if len(path[name]) > 1 else {} for name in queues},
+        disputed={name: frozenset().union(*(quota[child] for child in below)) for name, below in children.items()},
         keeps=any(kept.values()),
         crowded=frozenset(name for name, q in queues.items() if q.max_running or q.user_running or q.user_limits),
         faults=faults,

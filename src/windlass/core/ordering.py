@@ -1,39 +1,76 @@
-"""Whose turn it is, by the policy's order (`core.policy`)."""
+"""Whose turn it is: within a queue by the policy's order (`core.policy`), between queues by fair share."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
-from heapq import heapify, heappop, heapreplace
 from typing import overload
 
+from windlass.core.fairshare import Shares
 from windlass.core.gang import Line, Pending, Turn
+from windlass.core.heads import NOBODY, Heads
+from windlass.core.tournament import Tournament
 
 
 class Contest:
-    """Yields gangs by their turn. A line that is dropped yields no more: equals would get the same answer.
+    """Yields gangs by their turn until every line is through: not one of each queue, but all.
 
-    A turn of a thousand equal gangs so costs as much as one of a single gang.
+    A line that is dropped yields no more, for equals would get the same answer: a turn of a thousand equal gangs
+    costs as much as one of a single gang.
+
+    With `shares`, the next gang is found down the tree of queues (`core.tournament`). `classes`: a higher priority
+    then goes first in whatever queue it is; else priority counts within a queue alone. `fill`: gangs of a queue go
+    in the order in which they fill gaps.
     """
 
-    def __init__(self, lines: Iterable[Line]) -> None:
-        self._heads: list[tuple[Turn, int, Line]] = [(line.turns[0], 0, line) for line in lines]
-        heapify(self._heads)
-        self._dropped = False
+    def __init__(
+        self, lines: Iterable[Line], shares: Shares | None = None, *, classes: bool = True, fill: bool = False
+    ) -> None:
+        self._lines = list(lines)
+        self._shares = shares
+        self._classes = classes
+        self._fill = fill
+        self._longest: int | None = None
+        self._field: Heads | Tournament
 
     def __iter__(self) -> Iterator[Pending]:
-        while self._heads:
-            _, place, line = self._heads[0]
-            self._dropped = False
-            yield line.gangs[place]
-            if self._dropped or place + 1 == len(line.gangs):
-                heappop(self._heads)
-            else:
-                heapreplace(self._heads, (line.turns[place + 1], place + 1, line))
+        for lines in self._groups():
+            self._field = self._field_of(lines)
+            while (head := self._field.first()) is not None:
+                self._longest = None
+                yield head.gang
+                self._field.pass_on(self._longest)
+
+    @property
+    def line(self) -> Line:
+        """The line of the gang that was yielded last."""
+        return self._field.line
 
     def drop(self) -> None:
-        """Leave out the rest of the line whose gang was yielded last."""
-        self._dropped = True
+        """Leave out the rest of that line."""
+        self._longest = NOBODY
+
+    def only_shorter(self, longest: int) -> None:
+        """Of the rest of that line, go on with gangs whose walltime is at most this, in ms."""
+        self._longest = longest
+
+    def _groups(self) -> Iterable[list[Line]]:
+        """Lines that compete with one another, the highest priority class first."""
+        if self._shares is None or not self._classes:
+            return [self._lines]
+        groups: dict[int, list[Line]] = {}
+        for line in self._lines:
+            groups.setdefault(line.gangs[0].priority, []).append(line)
+        return [groups[priority] for priority in sorted(groups, reverse=True)]
+
+    def _field_of(self, lines: list[Line]) -> Heads | Tournament:
+        by_queue: dict[str, list[Line]] = {}
+        if self._shares is not None:
+            for line in lines:
+                by_queue.setdefault(line.gangs[0].queue, []).append(line)
+        if self._shares is None or len(by_queue) < 2:
+            return Heads(lines, fill=self._fill)
+        return Tournament(self._shares, {name: Heads(some, fill=self._fill) for name, some in by_queue.items()})
 
 
 class Order(Sequence[str]):

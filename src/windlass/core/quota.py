@@ -6,7 +6,7 @@ come out are such as `cohort.charge` counts them: GPUs in thousandths. A queue w
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 
 from windlass.core.accounts import Accounts
@@ -64,17 +64,17 @@ def claimed(spoken_for: Accounts, queue: str, request: Amounts) -> str:
     return next((name for name, asked in wanted if not _undisputed(spoken_for, queue, name, asked)), "")
 
 
-def rises(accounts: Accounts, path: tuple[str, ...], resource: str, amount: int) -> Iterator[tuple[str, int]]:
-    """Each queue up the path, and how much more is drawn of its quota if the first of them takes `amount` more.
+def rise(accounts: Accounts, path: Sequence[str], resource: str, amount: int) -> int:
+    """How much more is drawn of the quota of the last queue of `path` if the first, at its bottom, takes `amount`.
 
     A queue that keeps a part for itself draws on its parent only with what goes beyond that part.
     """
-    for name in path:
-        yield name, amount
-        kept = accounts.tree.kept[name].get(resource, 0)
-        if kept:
+    if accounts.tree.keeps:
+        for name in path[:-1]:
+            kept = accounts.tree.kept[name].get(resource, 0)
             used = accounts.drawn(name).get(resource, 0)
             amount = max(used + amount - kept, 0) - max(used - kept, 0)
+    return amount
 
 
 def why(accounts: Accounts, queue: str, request: Amounts) -> Verdict | None:
@@ -84,16 +84,14 @@ def why(accounts: Accounts, queue: str, request: Amounts) -> Verdict | None:
         return Verdict(Reason.MISCONFIGURED, f"{tree.faults[queue].message}; nothing of {queue} can start")
     if resource := beyond(tree, queue, request):
         most = ceiling(tree, queue, resource) or 0
-        text = (
-            f"asks for {_amount(resource, charge(request, resource))}, queue {queue} may hold {_said(resource, most)}"
-        )
+        text = f"asks for {_amount(resource, charge(request, resource))}, queue {queue} may hold {said(resource, most)}"
         if most > tree.quota[queue].get(resource, 0):
             text += ", all that it could borrow included"
-        return _verdict(Reason.EXCEEDS_MAX_QUOTA, text, resource, charge(request, resource))
+        return verdict_on(Reason.EXCEEDS_MAX_QUOTA, text, resource, charge(request, resource))
     if resource := short(accounts, queue, request):
         wanted = charge(request, resource)
         text = f"needs {_amount(resource, wanted)}: {binding(accounts, queue, resource)}"
-        return _verdict(
+        return verdict_on(
             Reason.WAITING_FOR_QUOTA, text, resource, wanted, max(available(accounts, queue, resource) or 0, 0)
         )
     return None
@@ -104,20 +102,20 @@ def binding(accounts: Accounts, queue: str, resource: str) -> str:
     tree, path = accounts.tree, accounts.tree.path[queue]
     held, quota = accounts.drawn(queue).get(resource, 0), tree.quota[queue].get(resource, 0)
     if len(path) == 1:
-        return f"queue {queue} holds {_said(resource, held)} of the {_said(resource, quota)} it may hold"
+        return f"queue {queue} holds {said(resource, held)} of the {said(resource, quota)} it may hold"
     name = _binds(accounts, queue, resource)
     if name in tree.borrowing and resource in tree.borrowing[name]:
-        has = f"{_said(resource, tree.quota[name].get(resource, 0))} {resource}"
+        has = f"{said(resource, tree.quota[name].get(resource, 0))} {resource}"
         most = tree.borrowing[name][resource]
-        lent = f"may borrow {_said(resource, most)} more" if most else "may not borrow"
-        return f"queue {name} holds {_said(resource, accounts.drawn(name).get(resource, 0))} of its {has} and {lent}"
-    has, total = f"its {_said(resource, quota)} {resource}", tree.quota[name].get(resource, 0)
-    own = f"holds {_said(resource, held)} of {has}" if quota else f"has no {resource} of its own"
+        lent = f"may borrow {said(resource, most)} more" if most else "may not borrow"
+        return f"queue {name} holds {said(resource, accounts.drawn(name).get(resource, 0))} of its {has} and {lent}"
+    has, total = f"its {said(resource, quota)} {resource}", tree.quota[name].get(resource, 0)
+    own = f"holds {said(resource, held)} of {has}" if quota else f"has no {resource} of its own"
     left = total - accounts.drawn(name).get(resource, 0)
     rest = (
-        f"{_said(resource, left)} of its {_said(resource, total)} left"
+        f"{said(resource, left)} of its {said(resource, total)} left"
         if left > 0
-        else f"lent all {_said(resource, total)}"
+        else f"lent all {said(resource, total)}"
     )
     return f"queue {queue} {own}; its cohort {name} has {rest}"
 
@@ -155,7 +153,9 @@ def _may_borrow(accounts: Accounts, name: str, resource: str) -> int | None:
 def _undisputed(spoken_for: Accounts, queue: str, resource: str, amount: int) -> bool:
     """Whether some queue up the tree has room for it, beyond all that is spoken for, without borrowing."""
     tree = spoken_for.tree
-    for name, more in rises(spoken_for, tree.path[queue], resource, amount):
+    path = tree.path[queue]
+    for place, name in enumerate(path):
+        more = rise(spoken_for, path[: place + 1], resource, amount)
         if spoken_for.drawn(name).get(resource, 0) + more <= tree.quota[name].get(resource, 0):
             return True
         most = _may_borrow(spoken_for, name, resource)
@@ -171,8 +171,8 @@ def _asked(tree: Tree, queue: str, request: Amounts) -> Iterator[tuple[str, int]
             yield name, asked
 
 
-def _verdict(reason: Reason, text: str, resource: str, wanted: int, free: int = 0) -> Verdict:
-    """With its numbers in the resource's own unit: whole GPUs where they are whole."""
+def verdict_on(reason: Reason, text: str, resource: str, wanted: int, free: int = 0) -> Verdict:
+    """A verdict with its numbers in the resource's own unit: whole GPUs if it is about whole ones."""
     if resource == GPU and wanted % 1000 == 0:
         wanted, free = wanted // 1000, free // 1000
     elif resource == GPU:
@@ -180,14 +180,15 @@ def _verdict(reason: Reason, text: str, resource: str, wanted: int, free: int = 
     return Verdict(reason, text, resource, wanted, free=free, usable=free)
 
 
-def _said(resource: str, amount: int) -> str:
+def said(resource: str, amount: int) -> str:
+    """In words, an amount as `cohort.charge` counts it."""
     if resource == GPU:
         return str(amount // 1000) if amount % 1000 == 0 else f"{amount / 1000:g}"
     return format_quantity(resource, amount)
 
 
 def _amount(resource: str, amount: int) -> str:
-    return f"{_said(resource, amount)} {resource}"
+    return f"{said(resource, amount)} {resource}"
 
 
 # --- one queue alone ---------------------------------------------------------------------------------

@@ -1,0 +1,182 @@
+"""Fair share: whose turn it is between queues, and who may take back what from whom. One measure for both.
+
+At each level of the tree siblings are compared: whoever stays within his own quota goes before whoever borrows, and
+of two such the one with the lower share. A share is the largest, over all resources, of (held + past use) to
+(capacity · weight), as an integer in millionths (dominant resource fairness, Ghodsi et al., NSDI 2011, weighted).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import TypeAlias
+
+from windlass.core.accounts import NOTHING, Accounts
+from windlass.core.cohort import Amounts, Tree, charge, charges
+from windlass.core.past_use import SCALE
+from windlass.core.quota import rise
+from windlass.core.snapshot import NodeTable, PastUse
+
+MILLIONTHS = 1_000_000
+
+Standing: TypeAlias = tuple[bool, int]
+"""(borrows, share): the smaller goes first, and the larger gives back."""
+
+
+class Shares:
+    """The shares of queues and of everything below them; follows the accounts, and so the plan."""
+
+    def __init__(self, accounts: Accounts, capacity: Amounts, past: Mapping[str, PastUse]) -> None:
+        self.accounts = accounts
+        self.tree = accounts.tree
+        self.capacity = capacity
+        """Of the whole cluster, as `cohort.charge` counts it."""
+        self._past = past_along(self.tree, past)
+
+    def share(self, queue: str) -> int:
+        """In millionths of the cluster for each unit of weight, of the queue and all below it."""
+        return self._share(self.accounts.total(queue), self._past.get(queue, NOTHING), self._weight(queue))
+
+    def own_share(self, queue: str) -> int:
+        """The same of the queue's own jobs alone, with a weight of 1: how they stand against the queues below it."""
+        return self._share(charges(self.accounts.own.get(queue, NOTHING)), NOTHING, 1)
+
+    def stands(self, queue: str, level: str, request: Amounts) -> Standing:
+        """How `level`, the queue itself or one above it, stands if the queue asks for so much.
+
+        Whether it borrows then, and its share *before*. By the share after it a queue of large gangs would go last for
+        ever, as long as its siblings have small ones.
+        """
+        return not self.within(queue, level, request), self.share(level)
+
+    def own_stands(self, queue: str, request: Amounts) -> Standing:
+        """The same of the jobs of a queue with children, among these: its own part is its own nominal quota."""
+        return not self.own_within(queue, request), self.own_share(queue)
+
+    def within(self, queue: str, level: str, request: Amounts) -> bool:
+        """Whether `level` holds no more than its own quota once the queue, at or below it, has taken the request."""
+        path = self.tree.path.get(queue, ())
+        place = path.index(level) if level in path else 0
+        if place + 1 >= len(path):
+            return True
+        return all(
+            self.accounts.drawn(level).get(name, 0) + more <= self.tree.quota[level].get(name, 0)
+            for name in self.tree.disputed[path[place + 1]]
+            if (asked := charge(request, name)) > 0
+            for more in (rise(self.accounts, path[: place + 1], name, asked),)
+        )
+
+    def own_within(self, queue: str, request: Amounts) -> bool:
+        """The same of the own jobs of a queue that has children."""
+        own, nominal = self.accounts.own.get(queue, NOTHING), self.tree.queues[queue].nominal
+        asked = {name: charge(request, name) for name in self.tree.disputed[queue]}
+        return all(charge(own, name) + more <= charge(nominal, name) for name, more in asked.items() if more > 0)
+
+    def borrows(self, level: str, resource: str) -> bool:
+        """Whether a queue and all below it hold more of a resource than their quota."""
+        return self.accounts.drawn(level).get(resource, 0) > self.tree.quota[level].get(resource, 0)
+
+    def own_borrows(self, queue: str, resource: str) -> bool:
+        """Whether the own jobs of a queue with children hold more of it than its own nominal quota."""
+        own, nominal = self.accounts.own.get(queue, NOTHING), self.tree.queues[queue].nominal
+        return charge(own, resource) > charge(nominal, resource)
+
+    def _weight(self, queue: str) -> int:
+        declared = self.tree.queues.get(queue)
+        return 1 if declared is None else max(declared.weight, 1)
+
+    def _share(self, held: Amounts, past: Amounts, weight: int) -> int:
+        share = 0
+        for resource, capacity in self.capacity.items():
+            used = held.get(resource, 0)
+            before = past.get(resource, 0)
+            if before:
+                part = (used * SCALE + before) * MILLIONTHS // (capacity * weight * SCALE)
+            else:
+                part = used * MILLIONTHS // (capacity * weight)
+            share = max(share, part)
+        return share
+
+
+def may_reclaim(shares: Shares, taker: str, loser: str, request: Amounts, victim: Amounts | None = None) -> bool:
+    """Whether a gang of queue `loser` may be stopped so that one of queue `taker` gets `request`.
+
+    `shares` as they are with this victim, and without those chosen before it. `victim` is what it holds; None: not
+    looked at. Where the paths of the two queues part, the taker's branch stays within its quota with the request, and
+    the loser's branch, as every queue from there down to the loser, borrows something that is asked for and that the
+    victim holds. So the taker's branch goes before the loser's, now and afterwards.
+    """
+    tree = shares.tree
+    mine, theirs, meeting = _branches(tree, taker, loser)
+    if not meeting or taker == loser:
+        return False
+    stays = shares.within(taker, mine[-1], request) if mine else shares.own_within(taker, request)
+    return stays and any(
+        charge(request, name) > 0
+        and (victim is None or charge(victim, name) > 0)
+        and (all(shares.borrows(level, name) for level in theirs) if theirs else shares.own_borrows(loser, name))
+        and _borrows_itself(shares, loser, name)
+        for name in tree.disputed[meeting]
+    )
+
+
+def reclaims(shares: Shares, taker: str, request: Amounts, victims: Sequence[tuple[str, str, Amounts]]) -> bool:
+    """Whether all these gangs (queue, user, what it holds) may be stopped, in this order, for one that is to start.
+
+    Beyond `may_reclaim` for each, nobody above the two sides may come to borrow more than before. So the amounts
+    borrowed, summed up level by level, become smaller at the highest level that a reclaim touches, and grow at
+    none above it: no sequence of reclaims comes back to where it began.
+    """
+    tree, before = shares.tree, shares.accounts
+    after = before.copy()
+    left = Shares(after, shares.capacity, {})
+    for queue, user, held in victims:
+        if not may_reclaim(left, taker, queue, request, held):
+            return False
+        after.give_back(queue, user, held)
+    after.take(taker, "", request)
+    heights = [len(_branches(tree, taker, queue)[0]) for queue, _, _ in victims]
+    return not any(
+        after.drawn(level).get(name, 0) > max(before.drawn(level).get(name, 0), tree.quota[level].get(name, 0))
+        for level, parent in pairwise(tree.path.get(taker, ())[max(heights, default=0) :])
+        for name in tree.disputed[parent]
+    )
+
+
+def total_capacity(table: NodeTable) -> dict[str, int]:
+    """What all nodes have, up or not, as `cohort.charge` counts it; without what nobody has."""
+    key = ("capacity of all",)
+    found: dict[str, int] | None = table.derived.get(key)
+    if found is None:
+        sums = {name: int(total) for name, total in zip(table.axis, table.capacity.sum(axis=0), strict=False)}
+        found = {name: amount for name, amount in charges(sums).items() if amount}
+        table.derived[key] = found
+    return found
+
+
+def past_along(tree: Tree, past: Mapping[str, PastUse]) -> dict[str, dict[str, int]]:
+    """The past use of every queue and all below it, in 1/SCALE of what `cohort.charge` counts."""
+    sums: dict[str, dict[str, int]] = {}
+    for name, use in past.items():
+        for level in tree.path.get(name, ()):
+            there = sums.setdefault(level, {})
+            for resource, amount in charges(use.amounts).items():
+                there[resource] = there.get(resource, 0) + amount
+    return sums
+
+
+def _branches(tree: Tree, one: str, other: str) -> tuple[tuple[str, ...], tuple[str, ...], str]:
+    """The paths of two queues below the one where they meet, and that one; "" if they are in different trees.
+
+    A path is empty if its queue is where they meet: its own jobs are the branch.
+    """
+    mine, theirs, meeting = list(tree.path.get(one, ())), list(tree.path.get(other, ())), ""
+    while mine and theirs and mine[-1] == theirs[-1]:
+        meeting = mine.pop()
+        theirs.pop()
+    return tuple(mine), tuple(theirs), meeting
+
+
+def _borrows_itself(shares: Shares, loser: str, resource: str) -> bool:
+    """Of a queue with children the own jobs lose nothing that is within its own nominal quota."""
+    return loser not in shares.tree.children or shares.own_borrows(loser, resource)

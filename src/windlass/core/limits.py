@@ -1,0 +1,58 @@
+"""What people set for a queue beside its quota: how many jobs run, and what one user may hold.
+
+A limit of a queue holds for it and all below it together. Whoever waits for one keeps nothing from others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from windlass.core.accounts import Accounts
+from windlass.core.cohort import Amounts, charge
+from windlass.core.quota import said, verdict_on
+from windlass.core.reasons import Reason, Verdict
+
+
+def limit(accounts: Accounts, queue: str, user: str, request: Amounts, *, jobs: int = 1) -> Verdict | None:
+    """The first limit, from the queue up to its root, that keeps a gang of the user out; None: no limit does.
+
+    ExceedsMaxQuota if it would even if nobody held anything, else WaitingForQuota. `jobs` is 0 for a gang that
+    runs already, and would grow.
+    """
+    tree = accounts.tree
+    if not tree.crowded:
+        return None
+    for level in tree.path.get(queue, ()):
+        if level in tree.crowded:
+            for found in _at(accounts, level, user, request, jobs):
+                return found
+    return None
+
+
+def _at(accounts: Accounts, level: str, user: str, request: Amounts, jobs: int) -> Iterator[Verdict]:
+    rules = accounts.tree.queues[level]
+    for name, most in sorted(rules.user_limits.items()):
+        asked, allowed = charge(request, name), charge({name: most}, name)
+        if asked > allowed:
+            text = f"asks for {said(name, asked)} {name}, a user may hold {said(name, allowed)} in queue {level}"
+            yield verdict_on(Reason.EXCEEDS_MAX_QUOTA, text, name, asked)
+        held = charge(accounts.crowd(level, user).amounts, name)
+        if asked > 0 and held + asked > allowed:
+            text = (
+                f"needs {said(name, asked)} {name}: {user or 'its user'} holds {said(name, held)} of the "
+                f"{said(name, allowed)} {name} that a user may hold in queue {level}"
+            )
+            yield verdict_on(Reason.WAITING_FOR_QUOTA, text, name, asked, max(allowed - held, 0))
+    if jobs:
+        yield from _jobs(accounts, level, user)
+
+
+def _jobs(accounts: Accounts, level: str, user: str) -> Iterator[Verdict]:
+    rules = accounts.tree.queues[level]
+    mine, all_of_them = rules.user_running, rules.max_running
+    if mine and (running := accounts.crowd(level, user).jobs) >= mine:
+        text = f"{user or 'its user'} runs {running} of the {mine} jobs that a user may run in queue {level}"
+        yield Verdict(Reason.WAITING_FOR_QUOTA, text, "jobs", 1)
+    if all_of_them and (running := accounts.crowd(level).jobs) >= all_of_them:
+        text = f"queue {level} runs {running} of the {all_of_them} jobs that it may run at a time"
+        yield Verdict(Reason.WAITING_FOR_QUOTA, text, "jobs", 1)
