@@ -46,20 +46,50 @@ def _choose(
     rows = _rows_of(starts, stops)
     part = np.repeat(np.arange(len(parts)), stops - starts)[counts[rows] > 0]
     rows = rows[counts[rows] > 0]
-    keys = [free[rows, column] for column in range(able.ranked)]
-    if score is not None:
-        keys.insert(0, score(rows))
-    order = np.lexsort((*keys[::-1], -counts[rows], part))
-    rows, part, keys = rows[order], part[order], [key[order] for key in keys]
     room = counts[rows]
-    first = np.searchsorted(part, np.arange(len(parts)))
-    so_far = room.cumsum()
-    so_far -= (so_far - room)[first][part]
-    whole = so_far < numbers[part]
+    # 1. nodes that are used up, in parts that need several
+    whole = np.zeros(len(rows), dtype=np.bool_)
+    several = np.maximum.reduceat(room, _firsts(part)) < numbers
+    some = np.flatnonzero(several[part])
+    if len(some):
+        falling = some[np.lexsort((*_keys(free, able, rows[some], score)[::-1], -room[some], part[some]))]
+        whole[falling] = _sums_within(part[falling], room[falling]) < numbers[part[falling]]
+    # 2. the last node of each
     rest = numbers - np.bincount(part, room * whole, len(parts)).astype(np.int64)
     left = np.flatnonzero(~whole & (room >= rest[part]))
-    last = rows[left[_least(part[left], [key[left] for key in keys], rows[left])]]
-    return [(rows[whole], room[whole]), (last, rest)]
+    last = left[_least(part[left], _keys(free, able, rows[left], score))]
+    return [(rows[whole], room[whole]), (rows[last], rest)]
+
+
+def _keys(free: Amounts, able: Eligibility, rows: Rows, score: Score | None) -> list[Counts]:
+    """What tells equal rows apart; the lesser is taken first."""
+    left = [free[rows, column] for column in range(able.ranked)]
+    return left if score is None else [score(rows), *left]
+
+
+def _least(part: NDArray[np.intp], keys: list[Counts]) -> NDArray[np.intp]:
+    """Of each part (rising) the position of the least by these keys, and then the first."""
+    found = np.arange(len(part))
+    for key in keys:
+        firsts = _firsts(part[found])
+        if len(firsts) == len(found):
+            return found
+        least = np.minimum.reduceat(key[found], firsts)
+        found = found[key[found] == np.repeat(least, np.diff(firsts, append=len(found)))]
+    return found[_firsts(part[found])]
+
+
+def _firsts(part: NDArray[np.intp]) -> NDArray[np.intp]:
+    """Where each part (rising) begins."""
+    return np.flatnonzero(np.diff(part, prepend=-1))
+
+
+def _sums_within(part: NDArray[np.intp], room: Counts) -> Counts:
+    """Running sums that begin anew with each part (rising)."""
+    sums = room.cumsum()
+    firsts = _firsts(part)
+    sums -= np.repeat((sums - room)[firsts], np.diff(firsts, append=len(part)))
+    return sums
 
 
 def _rows_of(starts: NDArray[np.int64], stops: NDArray[np.int64]) -> Rows:
@@ -68,15 +98,3 @@ def _rows_of(starts: NDArray[np.int64], stops: NDArray[np.int64]) -> Rows:
     ahead = lengths.cumsum() - lengths
     rows: Rows = np.arange(int(lengths.sum())) + np.repeat(starts - ahead, lengths)
     return rows
-
-
-def _least(part: NDArray[np.intp], keys: list[Counts], rows: Rows) -> NDArray[np.intp]:
-    """Of each part (rising) the position of the least by these keys, and then by row."""
-    found = np.arange(len(part))
-    for key in (*keys, rows):
-        ends = np.flatnonzero(np.diff(part[found], prepend=-1))
-        if len(ends) == len(found):
-            break
-        least = np.minimum.reduceat(key[found], ends)
-        found = found[key[found] == np.repeat(least, np.diff(ends, append=len(found)))]
-    return found
