@@ -1,0 +1,117 @@
+"""A gang of 512 pods that asks for a place in the network: 20,000 nodes × 8 GPUs, and a real Clos of 847 hosts."""
+
+import csv
+import gzip
+import json
+import os
+import random
+import statistics
+import time
+from collections.abc import Iterator
+from itertools import groupby
+from pathlib import Path
+
+from windlass.core.cluster import Node, Topology
+from windlass.core.gang import Demand, Pending, shape_of, started
+from windlass.core.job import TopologyRequest
+from windlass.core.ledger import Ledger
+from windlass.core.queue import Queue
+from windlass.core.scheduler import schedule
+from windlass.core.snapshot import NodeTable
+
+TRACES = Path(os.environ.get("WINDLASS_TRACES", "../shared/data"))
+WHOLE = {"gpu": 8, "cpu": 96_000, "memory": 768 * 2**30}
+ROUNDS, TARGET = 100, 5.0
+REQUESTS = {
+    "in one block": TopologyRequest("block"),
+    "racks preferred": TopologyRequest("rack", required=False),
+    "spread over racks": TopologyRequest("rack", required=False, spread=True),
+    "slices of 8, each in one rack": TopologyRequest("rack", slice=8),
+}
+CLOS = {
+    "in one PSW": TopologyRequest("PSW"),
+    "ASW preferred": TopologyRequest("ASW", required=False),
+    "spread over ASWs": TopologyRequest("ASW", required=False, spread=True),
+    "slices of 4, each in one ASW": TopologyRequest("ASW", slice=4),
+}
+
+
+def main() -> None:
+    large = made_up()
+    report("20,000 nodes × 8 GPUs, 3 levels", large, 512, 8, REQUESTS)
+    report("the same, 4 GPUs a pod", large, 512, 4, REQUESTS)
+    hosts = TRACES / "lingjun" / "topo.csv.gz"
+    if hosts.exists():
+        report("the Clos of Lingjun, 847 hosts", clos(hosts), 128, 8, CLOS)
+    else:
+        print(f"no {hosts}: the real Clos is left out; WINDLASS_TRACES says where the traces are")
+
+
+def made_up() -> Ledger:
+    """Blocks of 40 racks of 16 hosts; jobs of 2 to 32 GPUs, half of which have ended again."""
+    nodes = [Node(f"h{n}", WHOLE, place=(f"b{n // 640}", f"r{n // 16}", f"h{n}")) for n in range(20_000)]
+    return busy(nodes, Topology(("block", "rack", "host")))
+
+
+def clos(path: Path) -> Ledger:
+    """DSW over PSW over ASW: the levels of switches that two hosts have in common."""
+    with gzip.open(path, "rt", newline="") as file:
+        nodes = [Node(row["ip"], WHOLE, place=(row["DSW"], row["PSW"], row["ASW"])) for row in csv.DictReader(file)]
+    return busy(nodes, Topology(("DSW", "PSW", "ASW")))
+
+
+def busy(nodes: list[Node], topology: Topology) -> Ledger:
+    chance = random.Random(7)  # noqa: S311 - a seed, so that every run measures the same
+    ledger = Ledger(nodes, [Queue("default")], topology)
+    for number in range(len(nodes) // 2):
+        start(ledger, gang(f"r-{number}", number, chance.choice([1, 1, 1, 2, 4]), chance.choice([2, 4, 8]), None))
+    for job_id in list(ledger.snapshot().running):
+        if chance.random() < 0.5:
+            ledger.release(job_id)
+    return ledger
+
+
+def gang(name: str, number: int, replicas: int, gpus: int, request: TopologyRequest | None) -> Pending:
+    resources = {"gpu": gpus, "cpu": 8_000 * gpus, "memory": gpus * 64 * 2**30}
+    demands = (Demand("worker", replicas, resources, topology=request),)
+    return Pending(name, number, "default", 0, number, demands, shape_of("default", demands))
+
+
+def start(ledger: Ledger, asking: Pending) -> tuple[str, ...]:
+    """From a gang's arrival to its nodes: the ledger hears of it, a plan is made, the ledger hears of that."""
+    ledger.add_pending(asking)
+    admissions = schedule(ledger.snapshot(), asking.number).admissions
+    for admission in admissions:
+        ledger.hold(started(asking, admission.placement, asking.number))
+    return admissions[0].placement.nodes["worker"] if admissions else ()
+
+
+def report(where: str, ledger: Ledger, replicas: int, gpus: int, requests: dict[str, TopologyRequest]) -> None:
+    table, column = ledger.snapshot().table, ledger.snapshot().table.column["gpu"]
+    print(f"{where}: {int(ledger.snapshot().free[:, column].sum())} of {len(table.nodes) * 8} GPUs free")
+    for name, request in {"anywhere": None, **requests}.items():
+        took, placed = [], ()
+        for number in range(ROUNDS):
+            asking = gang(f"j-{number}", len(table.nodes) + number, replicas, gpus, request)
+            begin = time.perf_counter()
+            placed = start(ledger, asking)
+            took.append((time.perf_counter() - begin) * 1000)
+            ledger.remove_pending(asking.id)
+            ledger.release(asking.id)
+        assert len(placed) == replicas, f"{name} did not start"
+        shown = ", ".join(domains(table, placed))
+        print(f"  {name}: median {statistics.median(took):.2f} ms, p99 {sorted(took)[-2]:.2f} ms, on {shown}")
+        if request is not None:
+            what = f"decision for {replicas} pods × {gpus} gpu {name}, {where}"
+            print(json.dumps({"claim": what, "measured": statistics.median(took), "unit": "ms", "target": TARGET}))
+
+
+def domains(table: NodeTable, placed: tuple[str, ...]) -> Iterator[str]:
+    """How many domains of each level."""
+    rows = sorted({table.row[name] for name in placed})
+    for number, level in enumerate(table.topology.levels):
+        yield f"{sum(1 for _ in groupby(table.domains[rows, number]))} {level}"
+
+
+if __name__ == "__main__":
+    main()
