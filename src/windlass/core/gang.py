@@ -68,6 +68,8 @@ class Pending:
     milli_gpus: int = 0
     """GPUs of the whole gang, in thousandths."""
     preemptible: bool = True
+    grace: int = 0
+    """How long it may take to end once it is asked to, in ms; part of `walltime`."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -107,6 +109,8 @@ class Running:
     resized_at: int | None = None
     resize_to: Placement | None = None
     """It is being stopped to go on with these nodes. Until then `placement` is the larger, node by node."""
+    grace: int = 0
+    """How long it may take to end once it is asked to, in ms."""
 
 
 def demands_of(job: Job) -> tuple[Demand, ...]:
@@ -177,6 +181,7 @@ def started(gang: Pending, placement: Placement, now: int) -> Running:
         since=gang.since,
         served=gang.served,
         preemptible=gang.preemptible,
+        grace=gang.grace,
     )
 
 
@@ -185,6 +190,13 @@ def placed(demands: tuple[Demand, ...], placement: Placement) -> tuple[Demand, .
     if not any(d.least or d.most for d in demands):
         return demands
     return tuple(replace(d, count=len(placement.nodes.get(d.role, ()))) for d in demands)
+
+
+def at_least(demands: tuple[Demand, ...]) -> tuple[Demand, ...]:
+    """The demands of the smallest gang that may run: an elastic role at its least."""
+    if not any(d.least for d in demands):
+        return demands
+    return tuple(replace(d, count=d.least or d.count) for d in demands)
 
 
 def pending_of(state: JobState) -> Pending:
@@ -208,6 +220,7 @@ def pending_of(state: JobState) -> Pending:
         served=status.served,
         milli_gpus=milli_gpus_of(demands),
         preemptible=job.preemptible,
+        grace=job.grace,
     )
 
 
@@ -234,6 +247,7 @@ def running_of(state: JobState, placement: Placement) -> Running:
         preemptible=job.preemptible,
         resized_at=status.resized_at,
         resize_to=status.resize_to,
+        grace=job.grace,
     )
 
 

@@ -32,6 +32,8 @@ class Policy:
     """Whether gangs may be stopped for others at all: by priority, and to give a queue its own back."""
     min_runtime: int = 300_000
     """Nobody is stopped for another one before it has run so long."""
+    resize_interval: int = 300_000
+    """An elastic gang grows no sooner than this after it has started or changed its size."""
     assumed_walltime: int = _DAY
     """What an order takes for the walltime of gangs that have none."""
     courtesy: int = 20

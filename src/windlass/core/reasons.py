@@ -27,6 +27,8 @@ class Reason(StrEnum):
     """Its queue's quota or the cluster's free capacity does not suffice now."""
     TOPOLOGY_PLACEMENT_FAILED = "TopologyPlacementFailed"
     """Enough is free in all, but not in pieces of the right size."""
+    WAITING_FOR_PREEMPTED = "WaitingForPreemptedWorkloads"
+    """Starts as soon as gangs that are being stopped have given their nodes back."""
     PENDING_EVALUATION = "PendingEvaluation"
     """Not looked at yet."""
 
