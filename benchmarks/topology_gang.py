@@ -82,7 +82,7 @@ def start(ledger: Ledger, asking: Pending) -> tuple[str, ...]:
     ledger.add_pending(asking)
     admissions = schedule(ledger.snapshot(), asking.number).admissions
     for admission in admissions:
-        ledger.hold(started(asking, admission.placement, asking.number))
+        ledger.hold(started(asking, admission.placement, asking.number), admission.grant)
     return admissions[0].placement.nodes["worker"] if admissions else ()
 
 
