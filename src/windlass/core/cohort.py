@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TypeAlias
 
+from windlass.core.job import DEFAULT_QUEUE
 from windlass.core.queue import Queue
 from windlass.core.resources import GPU, GPU_MILLI
 
@@ -28,7 +29,7 @@ class Fault:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tree:
-    """One set of queues, worked out once. Amounts as `charge` gives them."""
+    """One set of queues, worked out once; the default queue is always among them. Amounts as `charge` gives them."""
 
     queues: Mapping[str, Queue]
     path: Mapping[str, tuple[str, ...]]
@@ -68,6 +69,13 @@ def charges(amounts: Amounts) -> dict[str, int]:
     return {**amounts, GPU: charge(amounts, GPU)}
 
 
+def discharged(amounts: Amounts) -> dict[str, int]:
+    """The same in the resources' own units: whole GPUs, and the rest in thousandths. Without what is nothing."""
+    plain = {name: amount for name, amount in amounts.items() if amount and name not in (GPU, GPU_MILLI)}
+    whole, rest = divmod(amounts.get(GPU, 0), 1000)
+    return {**({GPU: whole} if whole else {}), **({GPU_MILLI: rest} if rest else {}), **plain}
+
+
 def faults_of(queues: Mapping[str, Queue]) -> Iterator[Fault]:
     """Parents that are not there or go round in a circle, and limits without a quota that they could limit."""
     for name, queue in queues.items():
@@ -105,7 +113,7 @@ class _Same:
 
 @lru_cache(maxsize=16)
 def _tree_of(same: _Same) -> Tree:
-    queues = same.queues
+    queues = same.queues if DEFAULT_QUEUE in same.queues else {**same.queues, DEFAULT_QUEUE: Queue(DEFAULT_QUEUE)}
     faults = {name: fault for name in queues if (fault := _fault(queues, name))}
     path = {name: (name,) if name in faults else (name, *_above(queues, name)) for name in queues}
     children: dict[str, list[str]] = {}
