@@ -41,18 +41,26 @@ class Text:
 
 def read_text(path: str) -> Text:
     """A file's text, or standard input's for "-". Raises JobError."""
-    source = "<stdin>" if path == STDIN else path
+    return decode(read_bytes(path, MAX_BYTES), _source(path))
+
+
+def read_bytes(path: str, most: int) -> bytes:
+    """A file's bytes, or standard input's for "-"; an error if they are more than `most`. Raises JobError."""
     try:
         if path == STDIN:
-            data = sys.stdin.buffer.read(MAX_BYTES + 1) if sys.stdin else b""
+            data = sys.stdin.buffer.read(most + 1) if sys.stdin else b""
         else:
             with Path(path).open("rb") as file:
-                data = file.read(MAX_BYTES + 1)
+                data = file.read(most + 1)
     except (OSError, ValueError) as error:  # ValueError: a NUL in the path
-        raise job_error(source, _why_unreadable(error)) from None
-    if len(data) > MAX_BYTES:
-        raise job_error(source, "the file is larger than 1 MiB; is it the right one?")
-    return decode(data, source)
+        raise job_error(_source(path), _why_unreadable(error)) from None
+    if len(data) > most:
+        raise job_error(_source(path), f"the file is larger than {most >> 20} MiB; is it the right one?")
+    return data
+
+
+def _source(path: str) -> str:
+    return "<stdin>" if path == STDIN else path
 
 
 def _why_unreadable(error: Exception) -> str:

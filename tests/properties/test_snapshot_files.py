@@ -1,0 +1,177 @@
+"""A snapshot that was written and read makes the plan that was made on it: admissions, order, verdicts and all."""
+
+import json
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from windlass.core.cluster import Node, Taint, Topology
+from windlass.core.gang import Demand, Pending, milli_gpus_of, shape_of, started
+from windlass.core.job import Match, Toleration, TopologyRequest
+from windlass.core.ledger import Ledger
+from windlass.core.plan import Plan
+from windlass.core.policy import ORDERS, Policy
+from windlass.core.queue import Queue
+from windlass.core.reservation import Reservation
+from windlass.core.scheduler import schedule
+from windlass.core.snapshot import PastUse
+from windlass.jobs.errors import JobError
+from windlass.jobs.snapshot_file import Taken, decisions_of, dump, from_bytes, load, to_bytes
+
+QUEUES = (
+    Queue("default"),
+    Queue("lab", {"gpu": 6}),
+    Queue("a", {"gpu": 3}, parent="lab", weight=2, half_life=1_000),
+    Queue("b", {"gpu": 3}, parent="lab", borrowing={"gpu": 1}, lending={"gpu": 2}, max_running=2),
+)
+TOPOLOGY = Topology(("rack",))
+LAB = Taint("lab")
+
+
+@st.composite
+def clusters(draw):
+    return [
+        Node(
+            name=f"n{number}",
+            capacity={"gpu": draw(st.integers(0, 4)), "cpu": 1000 * draw(st.integers(0, 4))},
+            labels={"gpu-type": draw(st.sampled_from(["A100-80GB", "T4"]))},
+            taints=draw(st.sampled_from([(), (), (LAB,)])),
+            place=(draw(st.sampled_from("rs")),),
+            cordoned=draw(st.sampled_from(["", "", "", "drained"])),
+            sharing=draw(st.sampled_from(["", "", "milli", "mig"])),
+        )
+        for number in range(1, draw(st.integers(1, 5)) + 1)
+    ]
+
+
+topologies = st.none() | st.builds(TopologyRequest, st.just("rack"), st.booleans(), st.booleans())
+devices = st.sampled_from([{"gpu": 1}, {"gpu": 2}, {"gpu": 3}, {"gpu-milli": 400}, {"mig-3g.40gb": 1}, {}])
+
+
+@st.composite
+def gangs(draw, number):
+    count = draw(st.integers(1, 4))
+    demand = Demand(
+        role="worker",
+        count=count,
+        resources={**draw(devices), "cpu": 500 * draw(st.integers(0, 3))},
+        tolerations=draw(st.sampled_from([(), (Toleration("lab", "Exists"),)])),
+        affinity=draw(st.sampled_from([(), ((Match("gpu-type", "NotIn", ("T4",)),),)])),
+        gpu_types=draw(st.sampled_from([(), ("T4", "A100-80GB")])),
+        avoid=draw(st.sampled_from([(), ("n1",)])),
+        whole_node=draw(st.integers(0, 5)) == 0,
+        topology=draw(topologies),
+        least=draw(st.sampled_from([0, 0, 1])),
+    )
+    queue = draw(st.sampled_from(["default", "a", "b"]))
+    return Pending(
+        id=f"j-{number}",
+        number=number,
+        queue=queue,
+        priority=draw(st.sampled_from([0, 0, 0, 1])),
+        since=draw(st.integers(0, 3)),
+        demands=(demand,),
+        shape=shape_of(queue, (demand,)),
+        walltime=draw(st.none() | st.integers(1, 2_000)),
+        not_before=draw(st.none() | st.none() | st.integers(0, 20)),
+        user=draw(st.sampled_from(["ada", "bob"])),
+        milli_gpus=milli_gpus_of((demand,)),
+        served=draw(st.integers(0, 5)),
+        preemptible=draw(st.booleans()),
+    )
+
+
+reservations = st.builds(
+    Reservation,
+    st.just("kept"),
+    st.sampled_from([("n1",), ("n1", "n2")]),
+    st.integers(0, 500),
+    st.integers(501, 3_000),
+    queues=st.sampled_from([(), ("a",)]),
+)
+policies = st.builds(
+    Policy,
+    st.sampled_from(sorted(ORDERS)),
+    reservations=st.sampled_from([0, 1, 3, -1]),
+    preempt=st.booleans(),
+    min_runtime=st.sampled_from([0, 50]),
+)
+
+
+@st.composite
+def scenes(draw):
+    """A ledger on which something runs from one turn, and more waits; and a moment a little later."""
+    kept = draw(st.lists(reservations, max_size=1))
+    ledger = Ledger(draw(clusters()), QUEUES, TOPOLOGY, draw(policies), kept)
+    count = draw(st.integers(0, 6))
+    for number in range(count):
+        ledger.add_pending(draw(gangs(number)))
+    first = ledger.snapshot()
+    waiting = {gang.id: gang for gang in first.pending}
+    for admission in schedule(first, 0).admissions:
+        run = started(waiting[admission.job_id], admission.placement, 0)
+        ledger.hold(replace(run, leaving=draw(st.integers(0, 6)) == 0, saved_at=draw(st.none() | st.integers(0, 9))))
+    for number in range(count, count + draw(st.integers(0, 5))):
+        ledger.add_pending(draw(gangs(number)))
+    return ledger.snapshot(), draw(st.integers(0, 100))
+
+
+def whole(plan: Plan):
+    """Everything a plan says."""
+    return replace(plan, order=tuple(plan.order), verdicts=dict(plan.verdicts))
+
+
+@settings(max_examples=100)
+@given(scenes(), st.booleans())
+def test_a_plan_made_on_what_was_read_is_the_plan(scene, packed):
+    snapshot, now = scene
+    before = schedule(snapshot, now)
+    read = from_bytes(to_bytes(Taken(snapshot, now, decisions_of(before)), packed=packed), "s.json")
+    after = schedule(read.snapshot, read.now)
+    assert whole(after) == whole(before)
+    assert read.plan == decisions_of(after)
+
+
+@given(scenes())
+def test_what_was_read_is_written_as_it_was(scene):
+    taken = Taken(*scene)
+    assert dump(load(dump(taken))) == dump(taken)
+    assert to_bytes(load(dump(taken)), packed=True) == to_bytes(taken, packed=True)
+
+
+def test_past_use_comes_along():
+    ledger = Ledger([Node("n1", {"gpu": 2})], QUEUES)
+    snapshot = replace(ledger.snapshot(), past={"a": PastUse(7, {"gpu": 2**41})})
+    assert load(dump(Taken(snapshot, 9))).snapshot.past == snapshot.past
+
+
+@given(scenes(), st.data())
+def test_a_damaged_file_is_a_snapshot_or_one_clear_error(scene, data):
+    content = to_bytes(Taken(*scene), packed=data.draw(st.booleans()))
+    start = data.draw(st.integers(0, len(content)))
+    damaged = content[:start] + data.draw(st.binary(max_size=4)) + content[start + data.draw(st.integers(0, 9)) :]
+    said = ""
+    try:
+        from_bytes(damaged, "s.json")
+    except JobError as error:
+        said = str(error)
+    assert not said or said.startswith("s.json: is ")
+
+
+@pytest.mark.parametrize(
+    ("plain", "said"),
+    [
+        ([], "s.json: is no snapshot; make one with: windlass snapshot -o FILE"),
+        (
+            {"format": "windlass snapshot", "version": 9},
+            "is a snapshot of version 9, and this Windlass reads version 1",
+        ),
+        ({"format": "windlass snapshot", "version": 1}, "s.json: is a damaged snapshot: 'pending'"),
+    ],
+)
+def test_what_is_no_snapshot_says_so(plain, said):
+    with pytest.raises(JobError) as error:
+        from_bytes(json.dumps(plain).encode(), "s.json")
+    assert said in str(error.value)
