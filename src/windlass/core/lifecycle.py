@@ -66,7 +66,7 @@ TABLE: tuple[Row, ...] = (
     _row((QUEUED,), Admit, (ADMITTED,), t.admit),
     _row((ADMITTED,), Started, (RUNNING,), t.started),
     _row(STARTED, MemberExited, (RESTARTING,), t.member_exited),
-    _row((ADMITTED, RUNNING), GangGone, (SUCCEEDED, FAILED, SUSPENDED, RESTARTING, ADMITTED), t.gang_gone),
+    _row((ADMITTED, RUNNING), GangGone, (SUCCEEDED, FAILED, SUSPENDED, RESTARTING), t.gang_gone),
     _row((RESTARTING,), GangGone, (ADMITTED, QUEUED, SUSPENDED, FAILED), t.gang_gone),
     _row(STARTED, NodeLost, (RESTARTING,), t.node_lost),
     _row((RESTARTING,), NodeLost, (QUEUED,), t.node_lost),

@@ -195,6 +195,9 @@ def gang_gone(state: JobState, _event: GangGone, now: int) -> Outcome:
     if after.status.target is None:
         failure = Failure(FailureClass.INFRASTRUCTURE, "Lost", "all members vanished unseen", now)
         after, _nothing_left_to_stop = _lost_generation(after, failure, now)
+        if after.status.target is Target.RESTART:
+            # by a timer that is due now: while it restarts it can still hear that one of its nodes is closed
+            return _wait_for_restart(after, now, backoff(after.status.backoff_step, after.job.restart))
     return _become(after, now)
 
 
@@ -230,9 +233,12 @@ def _given_back(status: Status, now: int) -> dict[str, Any]:
 def _restart(state: JobState, now: int) -> Outcome:
     """On its nodes, after the backoff."""
     wait = backoff(state.status.backoff_step, state.job.restart)
-    if wait == 0:
-        return _launch(state)
-    message = f"{state.status.message}; starts again in {_seconds(wait)}"
+    return _launch(state) if wait == 0 else _wait_for_restart(state, now, wait)
+
+
+def _wait_for_restart(state: JobState, now: int, wait: int) -> Outcome:
+    said = state.status.message
+    message = f"{said}; starts again in {_seconds(wait)}" if wait else said
     return _with(state, not_before=now + wait, target=None, stopping_since=None, message=message), ()
 
 
