@@ -17,8 +17,10 @@ import numpy as np
 from windlass.core.booking import give_back, joined, take
 from windlass.core.feasibility import Eligibility, Mask, eligibility, kind_of, room_per_node
 from windlass.core.gang import Demand, total_of
-from windlass.core.handout import Numbers, amounts_of, hand_out
+from windlass.core.handout import Numbers, amounts_of, hand_out, tightest
 from windlass.core.partwise import seat_each
+from windlass.core.policy import Policy
+from windlass.core.scoring import Chooser, chooser
 from windlass.core.seating import Seats, seat
 from windlass.core.snapshot import Amounts, Grant, NodeTable
 from windlass.core.status import Placement
@@ -56,14 +58,20 @@ class _Scene:
     free: Amounts
     table: NodeTable
     closed: Mask | None
+    policy: Policy
 
 
-def place(free: Amounts, table: NodeTable, demands: Sequence[Demand], closed: Mask | None) -> Placed | None:
+_PLAIN = Policy()
+
+
+def place(
+    free: Amounts, table: NodeTable, demands: Sequence[Demand], closed: Mask | None, policy: Policy = _PLAIN
+) -> Placed | None:
     """Find room for every replica of every role outside the `closed` nodes. None: not all of them fit.
 
-    `free` stays as it is.
+    `free` stays as it is. The policy says how nodes are chosen among those that do.
     """
-    scene = _Scene(free if len(demands) == 1 else free.copy(order="F"), table, closed)
+    scene = _Scene(free if len(demands) == 1 else free.copy(order="F"), table, closed, policy)
     for asked in by_type(demands):
         if roles := _find(scene, asked):
             return _placed(table, demands, roles)
@@ -152,12 +160,14 @@ def _seat_role(scene: _Scene, demand: Demand) -> _Seated | None:
     """All replicas of one role, in the domains it asks for."""
     able = eligibility(scene.table, demand)
     counts = room_per_node(scene.free, able, scene.closed, demand.count)
+    by = chooser(scene.policy, scene.table, scene.free, demand, able)
+    score = None if by is None else by.score
     if demand.topology is None:
-        seats = seat(scene.free, able, counts, demand.count)
+        seats = seat(scene.free, able, counts, demand.count, score)
     else:
         choice = choose(counts, able.mask, scene.table, demand.count, demand.topology)
-        seats = None if choice is None else seat_each(scene.free, able, choice.counts, choice.parts)
-    return None if seats is None else _seated(scene, demand, able, seats)
+        seats = None if choice is None else seat_each(scene.free, able, choice.counts, choice.parts, score)
+    return None if seats is None else _seated(scene, demand, able, seats, by)
 
 
 def _seat_in_rounds(scene: _Scene, demands: Sequence[Demand]) -> _Roles | None:
@@ -181,7 +191,7 @@ def _seat_in_rounds(scene: _Scene, demands: Sequence[Demand]) -> _Roles | None:
     return {role: _together(replicas) for role, replicas in found.items()}
 
 
-def _seated(scene: _Scene, demand: Demand, able: Eligibility, seats: Seats) -> _Seated:
+def _seated(scene: _Scene, demand: Demand, able: Eligibility, seats: Seats, by: Chooser | None) -> _Seated:
     table = scene.table
     rows = np.array([row for row, _ in seats], dtype=np.intp)
     if able.capacity is not None:
@@ -195,7 +205,7 @@ def _seated(scene: _Scene, demand: Demand, able: Eligibility, seats: Seats) -> _
     devices: list[Numbers] = []
     for number, (row, replicas) in enumerate(seats):
         left = scene.free[row, table.devices.columns].tolist()
-        mine = hand_out(table, row, left, demand, replicas)
+        mine = hand_out(table, row, left, demand, replicas, tightest if by is None else by.on(row))
         devices += mine
         if able.capacity is None:
             for column, amount in amounts_of(table, row, demand, mine):

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TypeAlias
 
-from windlass.core.gang import Pending, Turn
+from windlass.core.gang import Demand, Pending, Turn
 
 Key: TypeAlias = tuple[int, ...]
 
@@ -41,7 +41,9 @@ class Policy:
     longest_courtesy: int = 4 * _HOUR
     """… but none that came later than this. It bounds what the order can cost anyone, so nobody starves."""
     scoring: str = "tightest"
-    """How nodes are chosen among those that do: one of core.placement's scores."""
+    """How nodes are chosen among those that do: one of core.scoring's."""
+    typical: tuple[tuple[Demand, int], ...] = ()
+    """What is mostly asked for, and how often: scores that look ahead judge nodes by it."""
     service_limits: tuple[int, ...] = (3_250_000, 7_200_000)
     """GPU-ms of service at which a gang falls into the next queue of order `las` (Tiresias-L)."""
 

@@ -1,0 +1,147 @@
+"""Alibaba's openb trace through the real core: the GPUs that are given away when 100 % of the capacity has been asked for.
+
+The protocol of Weng et al., "Beware of Fragmentation" (ATC 2023): shuffle the pods by a seed, append random ones until
+they ask for 130 % of all GPUs, schedule one by one, nobody leaves. What does not fit counts as arrived. The shuffle is
+Python's, not Go's, so single seeds differ from the published ones; means over seeds are comparable.
+"""
+
+import argparse
+import csv
+import gzip
+import json
+import os
+import random
+import statistics
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+from windlass.core.cluster import Node
+from windlass.core.devices import MILLI
+from windlass.core.gang import Demand, Pending, milli_gpus_of, shape_of, started
+from windlass.core.ledger import Ledger
+from windlass.core.policy import Policy
+from windlass.core.scheduler import schedule
+from windlass.core.scoring import SCORINGS
+
+TRACES = Path(os.environ.get("WINDLASS_TRACES", Path(__file__).parents[2] / "shared" / "data")) / "openb"
+VARIANTS = ("default", "cpu050", "gpushare40")
+SEEDS = range(42, 52)
+ASKED_FOR, TYPICAL = 130, 95
+"""In per cent: of all GPUs, by the arrivals; of the pods, by the shapes that are typical."""
+
+
+def main() -> None:
+    options = arguments()
+    if not TRACES.is_dir():
+        raise SystemExit(f"{TRACES} is not there; set WINDLASS_TRACES to the folder that has openb/")
+    nodes = list(machines())
+    for variant in options.variants:
+        pods = list(demands(variant))
+        for scoring in options.scorings:
+            policy = Policy(order="fifo", scoring=scoring, typical=typical(pods))
+            runs = [run(nodes, arrivals(nodes, pods, seed), policy) for seed in range(42, 42 + options.seeds)]
+            report(variant, scoring, [given for given, _ in runs], [took for _, took in runs])
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--variants", nargs="+", choices=VARIANTS, default=VARIANTS)
+    parser.add_argument("--scorings", nargs="+", choices=list(SCORINGS), default=list(SCORINGS))
+    parser.add_argument("--seeds", type=int, default=len(SEEDS), help="how many, from 42 on (default: %(default)s)")
+    return parser.parse_args()
+
+
+def machines() -> Iterator[Node]:
+    for row in rows("openb_node_list_gpu_node"):
+        amounts = {"gpu": int(row["gpu"]), "cpu": int(row["cpu_milli"]), "memory": int(row["memory_mib"]) << 20}
+        yield Node(row["sn"], amounts, {"gpu-type": row["model"]}, sharing=MILLI)
+
+
+def demands(variant: str) -> Iterator[Demand]:
+    known: dict[tuple[str, ...], Demand] = {}
+    for row in rows(f"openb_pod_list_{variant}"):
+        count, milli = int(row["num_gpu"]), int(row["gpu_milli"] or 0)
+        asked = {"gpu": count} if milli == 1000 else {"gpu-milli": milli}
+        asked |= {"cpu": int(row["cpu_milli"]), "memory": int(row["memory_mib"]) << 20}
+        amounts = {name: amount for name, amount in asked.items() if amount}
+        key = (*(f"{name} {amount}" for name, amount in amounts.items()), row["gpu_spec"])
+        types = tuple(filter(None, row["gpu_spec"].split("|")))
+        yield known.setdefault(key, Demand("worker", 1, amounts, gpu_types=types))
+
+
+def rows(name: str) -> Iterator[dict[str, str]]:
+    with gzip.open(TRACES / f"{name}.csv.gz", "rt") as file:
+        yield from csv.DictReader(file)
+
+
+def typical(pods: list[Demand]) -> tuple[tuple[Demand, int], ...]:
+    """The most popular shapes, up to 95 % of all pods."""
+    popular = Counter(map(id, pods)).most_common()
+    by_id = {id(pod): pod for pod in pods}
+    chosen, covered = [], 0
+    for pod, times in popular:
+        if covered * 100 >= len(pods) * TYPICAL:
+            break
+        chosen.append((by_id[pod], times))
+        covered += times
+    return tuple(chosen)
+
+
+def arrivals(nodes: list[Node], pods: list[Demand], seed: int) -> list[Demand]:
+    chance = random.Random(seed)  # noqa: S311 - a shuffle that anybody can repeat
+    wanted = 10 * ASKED_FOR * capacity(nodes)
+    order = chance.sample(pods, len(pods))
+    asked = sum(milli_gpus_of((pod,)) for pod in order)
+    while asked < wanted:
+        order.append(chance.choice(pods))
+        asked += milli_gpus_of((order[-1],))
+    return order
+
+
+def capacity(nodes: list[Node]) -> int:
+    return sum(node.capacity["gpu"] for node in nodes)
+
+
+def run(nodes: list[Node], order: list[Demand], policy: Policy) -> tuple[float, float]:
+    """(per cent of the GPUs that are given away when as many have been asked for as there are, seconds)."""
+    begin = time.perf_counter()
+    ledger = Ledger(nodes, (), policy=policy)
+    total, asked, given = 1000 * capacity(nodes), 0, 0
+    for number, pod in enumerate(order):
+        wants = milli_gpus_of((pod,))
+        gang = Pending(f"p-{number}", number, "default", 0, number, (pod,), shape_of("default", (pod,)))
+        ledger.add_pending(gang)
+        admissions = schedule(ledger.snapshot(), number).admissions
+        for admission in admissions:
+            ledger.hold(started(gang, admission.placement, number))
+        if not admissions:
+            ledger.remove_pending(gang.id)
+        asked += wants
+        given += wants if admissions else 0
+        if asked >= total:
+            break
+    return 100 * given / total, time.perf_counter() - begin
+
+
+def report(variant: str, scoring: str, given: list[float], took: list[float]) -> None:
+    mean, spread = statistics.fmean(given), statistics.stdev(given) if len(given) > 1 else 0.0
+    published = fgd(variant)
+    print(
+        f"{variant:10} {scoring:10} {mean:6.2f} ± {spread:.2f} % of the GPUs, FGD published {published:.2f}; "
+        f"{statistics.median(took):.1f} s a run, longest {max(took):.1f} s"
+    )
+    what = f"openb {variant}, {scoring}, GPUs given away when arrivals reach 100 %"
+    print(json.dumps({"claim": what, "measured": mean, "unit": "%", "target": published}))
+
+
+def fgd(variant: str) -> float:
+    """The mean of FGD's published runs."""
+    with (TRACES / "fgd_published_allocation.csv").open() as file:
+        runs = [row for row in csv.DictReader(file) if row["workload"].endswith(variant)]
+    return statistics.fmean(float(row["allocated_gpu_percent_at_100"]) for row in runs if row["sc_policy"] == "06-FGD")
+
+
+if __name__ == "__main__":
+    main()
