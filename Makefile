@@ -5,11 +5,12 @@ PYTHON ?=
 BIN := .venv/bin
 PINS := requirements.lock pyproject.toml tools/install.sh
 
-.PHONY: help demo test lint format bench docs lock clean
+.PHONY: help demo test soak lint format bench docs lock clean
 
 help:
 	@echo 'make demo    install, train a model on real data, lose a rank, recover: see it happen'
 	@echo 'make test    install what the tests need, run every test'
+	@echo 'make soak    10,000 fault schedules through the controller in simulated time'
 	@echo 'make lint    style, types, sizes, and the walls between the rooms'
 	@echo 'make format  let the formatter and the linter mend what they can'
 	@echo 'make bench   run every benchmark and print one table'
@@ -22,6 +23,9 @@ demo: .venv/.installed-demo
 
 test: .venv/.installed-dev
 	$(BIN)/python -m pytest $(TESTS)
+
+soak: .venv/.installed-dev
+	@$(BIN)/python tools/soak.py $(SOAK)
 
 lint: .venv/.installed-dev
 	$(BIN)/ruff check

@@ -61,6 +61,8 @@ class Universe:
         self._untold: list[WorldEvent] = []
         """What happened and was not committed; the first `_told` of them have been told."""
         self._told = 0
+        self._asked_anew = False
+        """A controller that has just taken over repeats what its predecessor decided before a node was closed."""
         self._launched: dict[str, int] = {}
         self._left: dict[str, int | None] = {}
 
@@ -92,6 +94,7 @@ class Universe:
                 self.now = max(self.now, until or 0)
                 return []
             self._pass_to(following[0], following[1])
+        self._asked_anew = False
         heard = self._untold[self._told :]
         self._told = len(self._untold)
         return heard
@@ -101,14 +104,20 @@ class Universe:
         while self._happenings and self._happenings[0][:2] == (at, rank):
             heappop(self._happenings)[3]()
 
-    def heard(self) -> None:
-        """Whatever was told has been committed."""
-        del self._untold[: self._told]
-        self._told = 0
+    @property
+    def told(self) -> int:
+        """How many events have been told and not committed."""
+        return self._told
+
+    def heard(self, events: int) -> None:
+        """The first so many of those that were told have been committed."""
+        del self._untold[:events]
+        self._told -= events
 
     def unheard(self) -> None:
         """A new controller: what was not committed comes again."""
         self._told = 0
+        self._asked_anew = True
 
     def forget(self, job_id: str) -> None:
         """Nothing is kept of the job."""
@@ -124,7 +133,8 @@ class Universe:
         self._launched[job_id] = generation
         if job_id in self.gangs:
             self.wrongs.append(f"{job_id}: generation {generation} starts while another one lives")
-        for node in placement.distinct():
+        uninformed = self._asked_anew or any(isinstance(event, ClusterChanged) for event in self._untold)
+        for node in () if uninformed else placement.distinct():
             if problem := self.machines.shut(node):
                 self.wrongs.append(f"{job_id}: starts on {node}, which is {problem}")
         asked = self.states[job_id].job

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 from windlass.core.commands import Command, Forget, Launch, Stop
 from windlass.core.status import TERMINAL, JobState
-from windlass.worlds.port import Changes, Recovery, WorldEvent
+from windlass.worlds.port import Changes, Recovery, WorldError, WorldEvent
 from windlass.worlds.sim.universe import Universe
 
 
@@ -18,11 +18,19 @@ class Over(Exception):  # noqa: N818 - the end of a simulation is no error
 
 
 class SimWorld:
-    """Implements `worlds.port.World`. `watch` is called before each wait, when everything decided has been done."""
+    """Implements `worlds.port.World`.
 
-    def __init__(self, universe: Universe, watch: Callable[[], None] = lambda: None) -> None:
+    `watch` is called before each wait, when everything decided has been done. `full` says whether a commit finds its
+    disk full.
+    """
+
+    def __init__(
+        self, universe: Universe, watch: Callable[[], None] = lambda: None, full: Callable[[], bool] = lambda: False
+    ) -> None:
         self.universe = universe
-        self._watch = watch
+        self._watch, self._full = watch, full
+        self._trying: tuple[Changes | None, int] = (None, 0)
+        """A commit that failed, and how many events it answers; what is heard until it is tried again is not its own."""
 
     def now(self) -> int:
         """The universe's clock."""
@@ -50,11 +58,16 @@ class SimWorld:
         return self.universe.take(until)
 
     def commit(self, changes: Changes) -> None:
-        """Kept in memory, which is as durable as a universe."""
+        """Kept in memory, which is as durable as a universe. Raises WorldError if the disk is full."""
+        events = self._trying[1] if self._trying[0] is changes else self.universe.told
+        if self._full():
+            self._trying = changes, events
+            raise WorldError("no space left on the simulated disk")
         self.universe.states.update({state.id: state for state in changes.states})
         for job_id in changes.forgotten:
             self.universe.states.pop(job_id, None)
-        self.universe.heard()
+        self.universe.heard(events)
+        self._trying = None, 0
 
     def perform(self, commands: Sequence[Command]) -> None:
         """Carry out; answers come in `wait`."""

@@ -1,0 +1,306 @@
+"""Seeded fault schedules through the real controller, the invariants checked after every event.
+
+    make soak                      10,000 schedules over every core
+    make soak SOAK='--seed 4711'   one of them again, with its story
+
+A schedule is a small cluster, some jobs of every kind, a policy, and whatever befalls them: nodes that die, GPUs that
+fail, ranks that are killed, gangs that vanish, slow and reclaimed nodes, a full disk, people who cancel, suspend and
+resume, and a controller that is killed at any point of its turn. When the faults are over every job must end, and
+nothing may be left held.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, replace
+from functools import partial
+from random import Random
+
+from windlass.controller import Controller, run
+from windlass.core import events as e
+from windlass.core.cluster import Node, Topology
+from windlass.core.commands import Command
+from windlass.core.invariants import plan_violations, violations
+from windlass.core.job import ArrayMember, Dependency, Job, RestartPolicy, Role, TopologyRequest
+from windlass.core.policy import ORDERS, Policy
+from windlass.core.queue import Queue
+from windlass.core.scheduler import schedule
+from windlass.core.status import TERMINAL
+from windlass.worlds.port import Changes, ClusterChanged, JobArrived, JobEvent, WorldEvent
+from windlass.worlds.sim.faults import FaultKind, Rate, draw_faults
+from windlass.worlds.sim.progress import Costs
+from windlass.worlds.sim.script import Delays, Script
+from windlass.worlds.sim.universe import Universe
+from windlass.worlds.sim.world import Over, SimWorld
+
+HORIZON = 600_000
+"""Faults begin before this, in ms; afterwards people resume what they suspended, and everything must end."""
+MOST_TURNS = 20_000
+SCHEDULES = 10_000
+_BATCH = 20
+_PLANS = 5
+"""Every so many turns the plan is looked at, too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What one schedule came to."""
+
+    seed: int
+    wrongs: tuple[str, ...]
+    turns: int
+    deaths: int
+
+
+def soak(seed: int) -> Report:
+    """One schedule, whole. Equal seeds give equal schedules."""
+    rng = Random(seed)  # noqa: S311 - not for secrets
+    universe = _universe(rng)
+    watch = _Watch(universe)
+    deaths = 0
+    while True:
+        # 1. a controller takes over …
+        world = _MortalWorld(universe, rng, watch.look)
+        watch.controller = Controller(world.recover(), world.finished)
+        running = run(watch.controller, world, on_trouble=lambda _: None)
+        try:
+            running.send(None)  # 2. … and drives the world until it is killed, or nothing will happen any more
+        except _Killed:
+            deaths += 1
+        except (Over, _Wrong):
+            break
+        finally:
+            running.close()
+    # 3. nobody may be left behind
+    return Report(seed, (*watch.wrongs, *universe.wrongs, *_left_behind(universe, watch)), watch.turns, deaths)
+
+
+def _left_behind(universe: Universe, watch: _Watch) -> Iterator[str]:
+    if watch.wrongs:
+        return
+    for state in universe.states.values():
+        if state.status.phase not in TERMINAL:
+            yield f"{state.id} never ends: {state.status.phase}, {state.status.reason} {state.status.message}"
+    yield from (f"{job_id} is still alive" for job_id in universe.gangs)
+    snapshot = watch.controller.snapshot()
+    if (snapshot.free != snapshot.table.capacity).any():
+        yield "nodes are still held"
+
+
+# --- whoever watches, and whoever kills ---------------------------------------------------------------
+
+
+class _Wrong(Exception):  # noqa: N818 - ends a schedule
+    """Something is wrong: the rest of the schedule would say the same again."""
+
+
+class _Killed(Exception):  # noqa: N818 - ends a controller
+    """SIGKILL."""
+
+
+class _Watch:
+    """Looks at everything between two events."""
+
+    def __init__(self, universe: Universe) -> None:
+        self.controller: Controller
+        self.wrongs: list[str] = []
+        self.turns = 0
+        self._universe = universe
+
+    def look(self) -> None:
+        self.turns += 1
+        snapshot = self.controller.snapshot()
+        self.wrongs += violations(snapshot, self.controller.states)
+        if self.turns % _PLANS == 0:
+            self.wrongs += plan_violations(snapshot, schedule(snapshot, self._universe.now))
+        if self.turns > MOST_TURNS:
+            self.wrongs.append(f"still busy after {MOST_TURNS} turns, at {self._universe.now} ms")
+        if self.wrongs or self._universe.wrongs:
+            raise _Wrong
+
+
+class _MortalWorld(SimWorld):
+    """Its controller may die before it has committed, before it has performed, or between; and its disk may be full."""
+
+    def __init__(self, universe: Universe, rng: Random, watch: Callable[[], None]) -> None:
+        super().__init__(universe, watch, lambda: self._busy() and rng.random() < 0.02)
+        self._rng = rng
+
+    def commit(self, changes: Changes) -> None:
+        self._perhaps_die()
+        super().commit(changes)
+        self._perhaps_die()
+
+    def perform(self, commands: Sequence[Command]) -> None:
+        for command in commands:
+            super().perform([command])
+            self._perhaps_die()
+
+    def _perhaps_die(self) -> None:
+        if self._busy() and self._rng.random() < 0.01:
+            raise _Killed
+
+    def _busy(self) -> bool:
+        return self.universe.now < HORIZON
+
+
+# --- what there is ------------------------------------------------------------------------------------
+
+
+def _universe(rng: Random) -> Universe:
+    cluster = _cluster(rng)
+    scripts: dict[str, Script] = {}
+    universe = Universe(
+        cluster,
+        lambda job_id, _job: scripts[job_id],
+        costs=Costs(rng.choice((0, 2_000)), rng.choice((0, 5_000)), rng.choice((0, 20_000)), 500, rng.random() < 0.5),
+        delays=Delays(rng.choice((0, 0, 300)), rng.choice((0, 5_000))),
+    )
+    jobs = list(_jobs(rng, cluster))
+    for event in jobs:
+        scripts[event.job_id] = _script(rng)
+        universe.arrive(rng.randrange(HORIZON // 2), event)
+    rates = {kind: Rate(rng.randrange(100_000, 2_000_000), 60_000) for kind in FaultKind if rng.random() < 0.5}
+    seed, notice = rng.getrandbits(32), rng.choice((0, 30_000))
+    universe.befall(draw_faults([node.name for node in cluster.nodes], rates, HORIZON, seed, notice=notice))
+    for at, event in _people(rng, [event.job_id for event in jobs]):
+        universe.arrive(at, event)
+    for at, changed in _declarations(rng, cluster):
+        universe.later(at, partial(universe.declare, changed))
+    return universe
+
+
+def _cluster(rng: Random) -> ClusterChanged:
+    levels = rng.choice(((), ("rack",)))
+    nodes = tuple(
+        Node(f"n{number}", {"gpu": rng.choice((2, 4, 4)), "cpu": 8_000}, place=tuple(f"r{number % 2}" for _ in levels))
+        for number in range(1, rng.randrange(3, 6))
+    )
+    queues = (
+        Queue("default"),
+        Queue("small", {"gpu": 3}, max_running=rng.choice((0, 2))),
+        Queue("all", {"gpu": 0}),
+        Queue("red", {"gpu": 4}, parent="all", half_life=rng.choice((0, 100_000))),
+        Queue("blue", {"gpu": 4}, parent="all", weight=2, borrowing={"gpu": rng.choice((0, 2, 8))}),
+    )
+    policy = Policy(
+        order=rng.choice(sorted(ORDERS)),
+        reservations=rng.choice((0, 1, 2, -1)),
+        preempt=rng.random() < 0.8,
+        min_runtime=rng.choice((0, 5_000)),
+    )
+    return ClusterChanged(nodes, queues, Topology(levels), policy)
+
+
+def _jobs(rng: Random, cluster: ClusterChanged) -> Iterator[JobArrived]:
+    for number in range(1, rng.randrange(5, 16)):
+        after = (Dependency(f"j-{number - 1}"),) if number > 1 and rng.random() < 0.1 else ()
+        array = ArrayMember("sweep-1", number, 2) if rng.random() < 0.1 else None
+        level = cluster.topology.levels and rng.random() < 0.2
+        job = Job(
+            name="j",
+            roles=tuple(_roles(rng)),
+            queue=rng.choice(("default", "default", "small", "red", "blue")),
+            priority=rng.choice((0, 0, 0, 1, 2)),
+            walltime=rng.choice((None, 30_000, 100_000, 400_000)),
+            deadline=rng.choice((None, None, None, 500_000)),
+            grace=rng.choice((0, 2_000, 10_000)),
+            restart=RestartPolicy(rng.randrange(3), rng.randrange(4), backoff_max=20_000),
+            suspend=rng.random() < 0.05,
+            after=after,
+            array=array,
+            topology=TopologyRequest("rack", required=rng.random() < 0.5) if level else None,
+            preemptible=rng.random() < 0.9,
+            user=rng.choice(("ann", "bob")),
+        )
+        yield JobArrived(f"j-{number}", number, job)
+
+
+def _roles(rng: Random) -> Iterator[Role]:
+    replicas = rng.randrange(1, 5)
+    elastic = rng.random() < 0.2
+    yield Role(
+        replicas=replicas,
+        resources={"gpu": rng.randrange(4), "cpu": 500},
+        min_replicas=rng.randrange(1, replicas + 1) if elastic else None,
+        max_replicas=replicas + rng.randrange(3) if elastic else None,
+    )
+    if rng.random() < 0.2:
+        yield Role(name="leader", resources={"cpu": 1_000})
+
+
+def _script(rng: Random) -> Script:
+    exits = [e.Exit(code=0)] * 8 + [e.Exit(code=1), e.Exit(signal=11), e.Exit(code=83, declared=e.Declared.PREEMPTED)]
+    return Script(
+        work=rng.randrange(150_000),
+        exit=rng.choice(exits),
+        obeys=rng.random() < 0.8,
+        leaves_after=rng.choice((0, 0, 1_000, 5_000)),
+        broken="" if rng.random() < 0.97 else "no such program",
+    )
+
+
+def _people(rng: Random, jobs: Sequence[str]) -> Iterator[tuple[int, WorldEvent]]:
+    for job_id in jobs:
+        for event in (e.Cancel("ann"), e.Suspend("ann"), e.Resume("ann"), e.Preempt("by hand")):
+            if rng.random() < 0.08:
+                yield rng.randrange(HORIZON), JobEvent(job_id, event)
+        yield HORIZON, JobEvent(job_id, e.Resume())
+
+
+def _declarations(rng: Random, cluster: ClusterChanged) -> Iterator[tuple[int, ClusterChanged]]:
+    """Somebody takes a node out and puts it back, or changes the policy."""
+    if rng.random() < 0.3:
+        yield rng.randrange(HORIZON // 2), replace(cluster, nodes=cluster.nodes[1:])
+        yield rng.randrange(HORIZON // 2, HORIZON), cluster
+    if rng.random() < 0.2:
+        yield HORIZON - 1, replace(cluster, policy=replace(cluster.policy, order=rng.choice(sorted(ORDERS))))
+
+
+# --- many of them -------------------------------------------------------------------------------------
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Seeded fault schedules, invariants after every event.")
+    parser.add_argument("--schedules", type=int, default=SCHEDULES, help=f"how many (default {SCHEDULES})")
+    parser.add_argument("--from", dest="first", type=int, default=0, help="the first seed (default 0)")
+    parser.add_argument("--seed", type=int, help="this one only, and say what went wrong")
+    parser.add_argument("--processes", type=int, default=os.cpu_count(), help="side by side (default: all cores)")
+    asked = parser.parse_args()
+    if asked.seed is not None:
+        report = soak(asked.seed)
+        print(f"seed {report.seed}: {report.turns} turns, {report.deaths} controllers killed", *report.wrongs, sep="\n")
+        return 1 if report.wrongs else 0
+    return _many(range(asked.first, asked.first + asked.schedules), asked.processes)
+
+
+def _many(seeds: range, processes: int | None) -> int:
+    begun, done, turns, deaths = time.monotonic(), 0, 0, 0
+    failed: list[Report] = []
+    with ProcessPoolExecutor(processes) as pool:
+        for report in pool.map(soak, seeds, chunksize=_BATCH):
+            done, turns, deaths = done + 1, turns + report.turns, deaths + report.deaths
+            if report.wrongs:
+                failed.append(report)
+                print(f"\nseed {report.seed}: {report.wrongs[0]}")
+            if done % 100 == 0 or done == len(seeds):
+                _show(done, len(seeds), len(failed), time.monotonic() - begun)
+    print(f"\n{done:,} schedules, {turns:,} turns, {deaths:,} controllers killed: {len(failed)} with violations")
+    for report in failed[:10]:
+        print(f"again with: make soak SOAK='--seed {report.seed}'")
+    return 1 if failed else 0
+
+
+def _show(done: int, of: int, failed: int, seconds: float) -> None:
+    left = seconds / done * (of - done)
+    end = "\r" if sys.stdout.isatty() else "\n"
+    print(f"{done:>6,} of {of:,} schedules, {failed} with violations, {left:.0f} s to go ", end=end, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
