@@ -120,7 +120,7 @@ def _views(trial: Trial, gang: Pending, demand: Demand, column: int | None) -> I
     able = eligibility(table, demand)
     counts = room_per_node(trial.free, able, None, demand.count).tolist()
     free, capacity = ([0] * len(counts),) * 2 if column is None else _columns(trial, column)
-    ahead = [hold for hold in trial.holds if trial.turn(hold.gang) < trial.turn(gang)]
+    ahead = [hold for hold in trial.holds if hold.gang.id != gang.id]
     for row, node in enumerate(table.nodes):
         lost = able.screen.lost[row]
         holder = next((hold.gang.id for hold in ahead if hold.mask[row]), "") if lost < 0 else ""
@@ -139,18 +139,22 @@ def _cause(cause: str, node: Node) -> str:
 def _frees(trial: Trial, gang: Pending, demand: Demand, resource: str) -> tuple[Freeing, ...]:
     """Who holds what the verdict says is missing: quota of the same queue, or the resource on eligible nodes."""
     table = trial.snapshot.table
-    queue = quota.queue_named(trial.snapshot.queues, gang.queue)
-    lacking = queue and quota.lacking(queue, trial.used.get(gang.queue, {}), total_of(gang.demands))
+    lacking = quota.short(trial.accounts, gang.queue, total_of(gang.demands))
     holding = _holding(trial)
     if lacking and lacking in table.column:
         resource, mask = lacking, np.ones(len(table.nodes), dtype=np.bool_)
-        holding = ((run, grant) for run, grant in holding if run.queue == gang.queue)
+        holding = ((run, grant) for run, grant in holding if _of_one_tree(trial, run.queue, gang.queue))
     elif resource and shortage(trial.stock, table, gang.demands):
         mask = eligibility(table, demand).mask
     else:
         return ()
     found = [_freeing(table, run, grant, resource, mask) for run, grant in holding]
     return tuple(sorted((freeing for freeing in found if freeing.amount), key=_soonest))
+
+
+def _of_one_tree(trial: Trial, queue: str, other: str) -> bool:
+    path = trial.accounts.tree.path
+    return path.get(queue, (queue,))[-1] == path.get(other, (other,))[-1]
 
 
 def _holding(trial: Trial) -> Iterator[tuple[Running, Grant]]:

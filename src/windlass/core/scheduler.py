@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from windlass.core.gang import Line
 from windlass.core.gates import shut
 from windlass.core.ordering import Contest
 from windlass.core.plan import Admission, Plan
 from windlass.core.snapshot import Snapshot
-from windlass.core.trial import Trial
+from windlass.core.trial import Obstacle, Trial
 from windlass.core.verdicts import Verdicts
+
+_MOST_TRIED = 1_000
+"""Lines that are tried in vain for the gaps in one plan; so that a plan's cost is bounded (Slurm's bf_max_job_test)."""
 
 
 def schedule(snapshot: Snapshot, now: int) -> Plan:
@@ -26,14 +30,46 @@ def decide(snapshot: Snapshot, now: int) -> Trial:
     """Give away what is free; the trial it returns knows who got it and who waits for what."""
     trial = Trial(snapshot, now)
     # 1. gates: lines that wait out a backoff or another job are not in the contest
-    contest = Contest(line for line in snapshot.lines if not shut(line.gangs[0], snapshot.arrays, now))
-    # 2. order: priority, age, number; a line of equals is asked through its first
-    for gang in contest:
-        # 3. hard limits: its array's, its queue's quota, nodes that could ever take it
-        # 4. nodes: those that pass its masks and that no gang ahead of it holds
-        # 5. all of its replicas or none
-        if trial.attempt(gang) is None:
-            contest.drop()
-        if trial.contended:
-            break
+    lines = [line for line in snapshot.lines if not shut(line.gangs[0], snapshot.arrays, now)]
+    # 2. by turn: they start, or wait, and those who wait first hold reservations that nobody may delay
+    gaps = _by_turn(trial, lines)
+    # 3. into the gaps between the reservations: whoever delays none of them
+    _into_gaps(trial, gaps)
     return trial
+
+
+def _by_turn(trial: Trial, lines: list[Line]) -> list[Line]:
+    """Returns the lines of which somebody may still fill a gap."""
+    gaps: list[Line] = []
+    contest = Contest(lines, trial.shares_that_count)
+    for gang in contest:
+        obstacle = trial.limit(gang)
+        if obstacle is None and not trial.timetable.open_to(gang):
+            # as many wait for the same nodes as may hold reservations: a gap, at best
+            gaps.append(contest.line)
+            contest.drop()
+            continue
+        obstacle = obstacle or trial.attempt(gang)
+        if obstacle is not None:
+            trial.wait(gang, obstacle)
+            if obstacle not in (Obstacle.CAPACITY, Obstacle.PROMISED) or not trial.timetable.has_gaps:
+                contest.drop()
+    return gaps
+
+
+def _into_gaps(trial: Trial, lines: list[Line]) -> None:
+    contest, failed = Contest(lines, trial.shares_that_count, fill=True), 0
+    for gang in contest:
+        if gang.id in trial.settled:
+            continue
+        obstacle = trial.limit(gang) or trial.attempt(gang)
+        if obstacle is None:
+            continue
+        longest = trial.timetable.shorter(gang) if obstacle is Obstacle.PROMISED else None
+        if longest is None:
+            contest.drop()
+        else:
+            contest.only_shorter(longest)
+        failed += 1
+        if failed == _MOST_TRIED:
+            return

@@ -56,9 +56,17 @@ class Timetable:
         self._claims: dict[int, tuple[Mask, int]] = {}
         """By id of a mask (kept, so that the id stays its own): how many of `_masks` overlap it."""
         self._forecast: Forecast | None = None
+        self._strict: list[Pending] = []
+        self._shut: Mask | None = None
+        """Under a policy without backfill: the nodes that anybody who is blocked could use. None: no node."""
         self._starts: list[End] = []
         self._late: list[End] = []
         """Those that start with the plan before the forecast was made, and since."""
+
+    @property
+    def has_gaps(self) -> bool:
+        """Whether anybody may pass somebody who is blocked."""
+        return self._limit != 0
 
     # --- what the plan tells ------------------------------------------------------------------------
 
@@ -77,26 +85,37 @@ class Timetable:
         """Whether the gang, if it cannot start, gets a promise of its own.
 
         The policy says how many may contend for the same nodes; a gang that could use none of the nodes that others
-        wait for is the first for its own.
+        wait for is the first for its own. Without backfill nobody passes anybody, so everybody gets one.
         """
-        return self._limit < 0 or max(map(self._overlapping, _masks(self._snapshot, gang)), default=0) < self._limit
+        return self._limit <= 0 or max(map(self._overlapping, _masks(self._snapshot, gang)), default=0) < self._limit
 
     def reserve(self, gang: Pending) -> None:
         """The gang cannot start now: whoever is asked after it must not delay it. For gangs that it is `open_to`."""
         self._blocked.append(gang)
-        self._masks.append(_masks(self._snapshot, gang))
+        masks = _masks(self._snapshot, gang)
+        self._masks.append(masks)
         self._claims.clear()
+        if self._limit == 0:
+            self._strict.append(gang)
+            self._shut = np.logical_or.reduce(masks if self._shut is None else [self._shut, *masks])
 
     # --- what the plan asks -------------------------------------------------------------------------
 
+    def is_shut_to(self, gang: Pending) -> bool:
+        """Whether nobody passes on any node that the gang could use; always False if the policy has backfill."""
+        shut = self._shut
+        return shut is not None and not any((mask > shut).any() for mask in _masks(self._snapshot, gang))
+
     def room(self, gang: Pending) -> Amounts:
-        """int64[N, R], to be read only: what the gang may use if it starts now."""
+        """int64[N, R], to be read only: what the gang may use if it starts now; the plan's own `free` if all of it."""
         end = self._end_of(gang, self._now)
         room = self._free
-        for promise in self.promises():
+        for promise in self.promises() if self._limit else ():
             if _crosses(end, promise):
                 room = lower(self._snapshot.table, room, promise.free)
         closed = self._closed(gang, self._now, end)
+        if self._shut is not None:
+            closed = self._shut if closed is None else closed | self._shut
         if closed is not None:
             room = room.copy(order="F")
             room[closed] = 0
@@ -119,6 +138,17 @@ class Timetable:
                 self._promise(self._forecast, gang)
             self._blocked.clear()
         return self._promises
+
+    def kept(self) -> Iterator[tuple[Pending, Mask]]:
+        """The gangs that others must not delay, and the nodes that are kept for them."""
+        if self._limit == 0:
+            for gang in self._strict:
+                yield gang, np.logical_or.reduce(_masks(self._snapshot, gang))
+            return
+        for promise in self.promises():
+            mask = np.zeros(len(self._snapshot.table.nodes), dtype=np.bool_)
+            mask[promise.grant.rows] = True
+            yield promise.gang, mask
 
     # --- promises -----------------------------------------------------------------------------------
 

@@ -1,25 +1,29 @@
-"""What a plan has given away so far, and what is spoken for by gangs that have to wait."""
+"""What a plan has given away so far, and what it keeps for gangs that have to wait."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from enum import Enum, auto
 from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
+from windlass.core.accounts import Accounts
 from windlass.core.booking import take
-from windlass.core.feasibility import Mask, eligibility, kind_of, remember, room_when_empty
+from windlass.core.cohort import tree_of
+from windlass.core.fairshare import Shares, total_capacity
+from windlass.core.feasibility import Mask, eligibility, remember, room_when_empty
 from windlass.core.gang import Demand, Pending, Turn, total_of
 from windlass.core.gates import shut
+from windlass.core.limits import limit
 from windlass.core.placement import Placed, fits, place
-from windlass.core.policy import turn_of
-from windlass.core.quota import lacking, queue_named
+from windlass.core.policy import ORDERS, turn_of
+from windlass.core.quota import beyond, claimed, queue_named, short
 from windlass.core.snapshot import Grant, NodeTable, Snapshot
 from windlass.core.status import Placement
 from windlass.core.stock import Stocks
+from windlass.core.timetable import Timetable
 
 
 class Obstacle(Enum):
@@ -30,16 +34,15 @@ class Obstacle(Enum):
     """No gang's end can help: too few nodes pass its masks, or its queue's quota is too small for it."""
     QUOTA = auto()
     CAPACITY = auto()
+    PROMISED = auto()
+    """It would fit, and delay a gang that goes first and to which these nodes are promised."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Hold:
-    """A gang that waits for nodes to become free, and keeps those it could use from everybody behind it."""
+class Hold(NamedTuple):
+    """Of the nodes in `mask` (bool[N]) this waiting gang has been promised its part."""
 
     gang: Pending
     mask: Mask
-    first: bool
-    """Nobody ahead of it waits for any of these nodes, nor for the same quota."""
 
 
 class Start(NamedTuple):
@@ -51,59 +54,90 @@ class Start(NamedTuple):
 
 
 class Trial:
-    """Begins as its snapshot stands. Only `attempt` changes it."""
+    """Begins as its snapshot stands. Only `attempt` and `wait` change it."""
 
     def __init__(self, snapshot: Snapshot, now: int) -> None:
         self.snapshot = snapshot
         self.now = now
         self.free = snapshot.free.copy(order="F")
-        self.used: dict[str, Mapping[str, int]] = dict(snapshot.held)
-        """By queue: held by running gangs and by those this plan starts."""
+        self.accounts = Accounts(tree_of(snapshot.queues), snapshot.held, snapshot.users)
+        """What running gangs hold and those that this plan starts."""
+        self.spoken_for: Accounts | None = None
+        """The same, and what gangs that wait will take; None: nobody waits for quota."""
         self.arrays = dict(snapshot.arrays)
         self.started: list[Start] = []
         self.obstacles: dict[str, Obstacle] = {}
-        """By id of the gangs that were attempted in vain."""
-        self.reserved: dict[str, Mapping[str, int]] = {}
-        """By queue that has a quota: what gangs that wait in it will need; nobody behind them may use it up."""
+        """By id of the gangs that wait, and whom those behind them must not delay."""
         self.first_in: dict[str, Pending] = {}
-        """By queue: the first gang that reserved."""
-        self.holds: list[Hold] = []
-        """By turn; only those that hold a node which nobody ahead of them holds."""
-        self.contended = False
-        """Every node that anybody who waits could use is held: nobody further down can start."""
-        self._closed: Mask | None = None
-        """The nodes that are held. None: no node."""
-        self._awaited: Mask | None = None
-        """The nodes that some waiting gang could use, held or not."""
+        """By queue: the first gang that waits for quota."""
+        self.settled: set[str] = set()
+        """By id: those that start and those that hold a place among the waiting."""
+        self._most: list[int] | None = None
+        """By column: what is free on the node that has most of it."""
+        self.timetable = Timetable(snapshot, now, self.free)
 
     def turn(self, gang: Pending) -> Turn:
         """Its turn under the policy of the day."""
         return turn_of(gang, self.snapshot.policy)
 
-    def attempt(self, gang: Pending) -> Placement | None:
-        """Start the gang, or note what it has to wait for and what it keeps from those behind it."""
-        obstacle = self._limit(gang)
-        if obstacle is None:
-            mask = mask_of(self.snapshot.table, gang.demands)
-            found = self._place(gang, mask)
-            if found is not None:
-                self._start(gang, found)
-                return found.placement
-            obstacle = Obstacle.CAPACITY
-            self._hold(gang, mask)
-        self.obstacles[gang.id] = obstacle
-        if obstacle in (Obstacle.QUOTA, Obstacle.CAPACITY):
-            self._reserve(gang)
+    def limit(self, gang: Pending) -> Obstacle | None:
+        """What keeps the gang from being placed at all."""
+        if shut(gang, self.arrays, self.now):
+            return Obstacle.GATE
+        tree = self.accounts.tree
+        known = queue_named(self.snapshot.queues, gang.queue)
+        if known is None or gang.queue in tree.faults or not fits_empty(self.snapshot.table, gang):
+            return Obstacle.NEVER
+        if not self._is_limited(gang.queue) and not tree.crowded:
+            return None
+        request = total_of(gang.demands)
+        if beyond(tree, gang.queue, request):
+            return Obstacle.NEVER
+        return Obstacle.QUOTA if self._lacks_quota(gang, request) else None
+
+    def attempt(self, gang: Pending) -> Obstacle | None:
+        """Start the gang, to which no limit applies, if it finds room; else say what is in its way."""
+        if self.timetable.is_shut_to(gang):
+            return Obstacle.PROMISED
+        if self._is_too_large(gang):
+            return Obstacle.CAPACITY
+        found = place(self.free, self.snapshot.table, gang.demands, None, self.snapshot.policy)
+        if found is None:
+            return Obstacle.CAPACITY
+        room = self.timetable.room(gang)
+        if room is not self.free:
+            found = place(room, self.snapshot.table, gang.demands, None, self.snapshot.policy)
+            if found is None:
+                return Obstacle.PROMISED
+        self._start(gang, found)
         return None
 
+    def wait(self, gang: Pending, obstacle: Obstacle) -> None:
+        """The gang has to wait; who comes after it must not delay it."""
+        self.obstacles[gang.id] = obstacle
+        self.settled.add(gang.id)
+        if obstacle in (Obstacle.CAPACITY, Obstacle.PROMISED):
+            self.timetable.reserve(gang)
+        if obstacle is not Obstacle.GATE and obstacle is not Obstacle.NEVER and self._is_limited(gang.queue):
+            if self.spoken_for is None:
+                self.spoken_for = self.accounts.copy()
+            self.spoken_for.take(gang.queue, gang.user, total_of(gang.demands))
+            self.first_in.setdefault(gang.queue, gang)
+
     @cached_property
-    def _wanted(self) -> Mask:
-        """The nodes of the kinds that anybody who waits asks for, whatever their size."""
-        lines = self.snapshot.lines
-        kinds = {kind_of(demand): demand for line in lines for demand in line.gangs[0].demands}
-        table = self.snapshot.table
-        wanted: Mask = np.logical_or.reduce([eligibility(table, replace(d, resources={})).mask for d in kinds.values()])
-        return wanted
+    def shares(self) -> Shares:
+        """Of the queues, as the plan has it."""
+        return Shares(self.accounts, total_capacity(self.snapshot.table), self.snapshot.past)
+
+    @property
+    def shares_that_count(self) -> Shares | None:
+        """None if the policy's order knows no fairness between queues."""
+        return self.shares if ORDERS[self.snapshot.policy.order].fair else None
+
+    @cached_property
+    def holds(self) -> list[Hold]:
+        """Which nodes are kept for whom. To be asked for when the last gang has been attempted."""
+        return [Hold(gang, mask) for gang, mask in self.timetable.kept()]
 
     @cached_property
     def stock(self) -> Stocks:
@@ -115,49 +149,37 @@ class Trial:
         """What would be free if nothing ran."""
         return Stocks(self.snapshot.table.capacity)
 
-    def _limit(self, gang: Pending) -> Obstacle | None:
-        queue = queue_named(self.snapshot.queues, gang.queue)
-        if shut(gang, self.arrays, self.now):
-            return Obstacle.GATE
-        if queue is None or not fits_empty(self.snapshot.table, gang):
-            return Obstacle.NEVER
-        if not queue.nominal:
-            return None
-        request = total_of(gang.demands)
-        if lacking(queue, {}, request):
-            return Obstacle.NEVER
-        spoken_for = add_up(self.used.get(gang.queue, {}), self.reserved.get(gang.queue, {}))
-        return Obstacle.QUOTA if lacking(queue, spoken_for, request) else None
+    def _is_too_large(self, gang: Pending) -> bool:
+        """Whether no node at all has room for one replica of some role: the quick way to say no."""
+        if self._most is None:
+            self._most = self.free.max(axis=0, initial=0).tolist()
+        most = self._most
+        table = self.snapshot.table
+        return any(amount > most[column] for d in gang.demands for column, amount in eligibility(table, d).request)
 
-    def _place(self, gang: Pending, mask: Mask) -> Placed | None:
-        if self._closed is not None and not (mask > self._closed).any():
-            return None
-        return place(self.free, self.snapshot.table, gang.demands, self._closed)
+    def _lacks_quota(self, gang: Pending, request: Mapping[str, int]) -> bool:
+        waited_for = self.spoken_for is not None and claimed(self.spoken_for, gang.queue, request)
+        return bool(
+            waited_for
+            or short(self.accounts, gang.queue, request)
+            or limit(self.accounts, gang.queue, gang.user, request)
+        )
+
+    def _is_limited(self, queue: str) -> bool:
+        return bool(self.accounts.tree.limited.get(queue))
 
     def _start(self, gang: Pending, found: Placed) -> None:
         take(self.snapshot.table, self.free, found.grant)
-        self.used[gang.queue] = add_up(self.used.get(gang.queue, {}), total_of(gang.demands))
+        self._most = None
+        self.settled.add(gang.id)
+        self.timetable.begins(gang, found.grant)
+        request = total_of(gang.demands)
+        self.accounts.take(gang.queue, gang.user, request)
+        if self.spoken_for is not None:
+            self.spoken_for.take(gang.queue, gang.user, request)
         if gang.array_id:
             self.arrays[gang.array_id] = self.arrays.get(gang.array_id, 0) + 1
         self.started.append(Start(gang, *found))
-
-    def _hold(self, gang: Pending, mask: Mask) -> None:
-        """Keep the nodes it could use. Only for gangs that lack nodes: a queue's own shortage blocks no other queue."""
-        if self._closed is not None and not (mask > self._closed).any():
-            return
-        alone = self._awaited is None or not (self._awaited & mask).any()
-        self.holds.append(Hold(gang, mask, first=alone and gang.queue not in self.first_in))
-        self._closed = mask if self._closed is None else self._closed | mask
-        self.contended = bool((self._closed >= self._wanted).all())
-
-    def _reserve(self, gang: Pending) -> None:
-        """Keep the quota it will need, in queues that have one, and remember which nodes it waits for."""
-        mask = mask_of(self.snapshot.table, gang.demands)
-        self._awaited = mask if self._awaited is None else self._awaited | mask
-        queue = self.snapshot.queues.get(gang.queue)
-        if queue is not None and queue.nominal:
-            self.reserved[gang.queue] = add_up(self.reserved.get(gang.queue, {}), total_of(gang.demands))
-            self.first_in.setdefault(gang.queue, gang)
 
 
 def fits_empty(table: NodeTable, gang: Pending) -> bool:
@@ -174,11 +196,3 @@ def mask_of(table: NodeTable, demands: tuple[Demand, ...]) -> Mask:
     """The nodes that any of the gang's roles could use."""
     masks = [eligibility(table, demand).mask for demand in demands]
     return masks[0] if len(masks) == 1 else np.logical_or.reduce(masks)
-
-
-def add_up(left: Mapping[str, int], right: Mapping[str, int]) -> dict[str, int]:
-    """Exact sum by resource."""
-    total = dict(left)
-    for name, amount in right.items():
-        total[name] = total.get(name, 0) + amount
-    return total

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from windlass.core import gates, quota
-from windlass.core.forecast import NEVER, End, Forecast
+from windlass.core.forecast import NEVER
 from windlass.core.gang import Pending, total_of
+from windlass.core.limits import limit
 from windlass.core.reasons import Reason, Verdict
 from windlass.core.shortage import capacity_verdict, never_verdict, shortage
 from windlass.core.trial import Obstacle, Trial, fits_empty, mask_of
@@ -19,7 +20,10 @@ def verdict_of(trial: Trial, gang: Pending) -> Verdict:
         return Verdict(Reason.MISCONFIGURED, f"there is no queue {gang.queue} any more")
     if not fits_empty(table, gang) and (short := shortage(trial.stock_if_empty, table, gang.demands)):
         return never_verdict(short)
-    if answer := quota.verdict(queue, trial.used.get(gang.queue, {}), total_of(gang.demands)):
+    request = total_of(gang.demands)
+    if answer := quota.why(trial.accounts, gang.queue, request) or limit(
+        trial.accounts, gang.queue, gang.user, request
+    ):
         return answer
     if short := shortage(trial.stock, table, gang.demands):
         return capacity_verdict(short)
@@ -27,24 +31,19 @@ def verdict_of(trial: Trial, gang: Pending) -> Verdict:
 
 
 def eta_of(trial: Trial, gang: Pending) -> int | None:
-    """A time, in ms, only for a gang that holds its nodes with nobody before it: for others it would be a guess."""
-    first = any(hold.first and hold.gang.id == gang.id for hold in trial.holds)
-    return _enough_free_at(trial, gang) if first else None
-
-
-def _enough_free_at(trial: Trial, gang: Pending) -> int | None:
-    new = [End(NEVER if s.gang.walltime is None else trial.now + s.gang.walltime, s.grant) for s in trial.started]
-    found = Forecast(trial.snapshot, trial.now, trial.free, new).first_fit(gang.demands)
-    return None if found is None or found.at == NEVER else found.at
+    """A time, in ms, only for a gang that nodes are promised to: for others it would be a guess."""
+    if any(trial.turn(ahead) < trial.turn(gang) for ahead in trial.first_in.values()):
+        return None  # nobody knows when these get their quota, and then they go first
+    promise = next((promise for promise in trial.timetable.promises() if promise.gang.id == gang.id), None)
+    return None if promise is None or promise.start == NEVER else promise.start
 
 
 def _goes_first(trial: Trial, gang: Pending) -> Pending | None:
     """The first gang ahead whose claim on the queue's quota, or else on nodes, keeps this one waiting."""
-    if trial.obstacles.get(gang.id) is Obstacle.QUOTA:
-        return trial.first_in[gang.queue]
+    if trial.obstacles.get(gang.id) is Obstacle.QUOTA or trial.limit(gang) is Obstacle.QUOTA:
+        return trial.first_in.get(gang.queue) or next(iter(trial.first_in.values()), None)
     mine = mask_of(trial.snapshot.table, gang.demands)
-    ahead = (hold for hold in trial.holds if trial.turn(hold.gang) < trial.turn(gang))
-    return next((hold.gang for hold in ahead if (hold.mask & mine).any()), None)
+    return next((hold.gang for hold in trial.holds if hold.gang.id != gang.id and hold.mask[mine].any()), None)
 
 
 def _after(first: Pending | None) -> Verdict:

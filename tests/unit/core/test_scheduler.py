@@ -34,11 +34,13 @@ def test_gangs_start_by_priority_and_age():
     assert list(plan.order) == ["j-2"]
 
 
-def test_a_gang_that_waits_for_nodes_is_not_overtaken_on_nodes_it_could_use():
-    plan = plan_of(running(1, {"n1": 8, "n2": 8}), waiting(2, demand(3, 8)), waiting(3, demand(1)))
-    assert admitted(plan) == {}
-    assert plan.verdicts["j-3"].behind == "j-2"
-    assert list(plan.order) == ["j-2", "j-3"]
+def test_a_gang_that_waits_for_nodes_is_not_overtaken_on_those_promised_to_it():
+    plan = plan_of(
+        running(1, {"n1": 8, "n2": 8}), waiting(2, demand(3, 8)), waiting(3, demand(1)), waiting(4, demand(1, 8))
+    )
+    assert admitted(plan) == {"j-3": ("n4",)}, "three nodes are enough for j-2"
+    assert plan.verdicts["j-4"].behind == "j-2"
+    assert list(plan.order) == ["j-2", "j-4"]
 
 
 def test_others_go_on_where_it_could_not():
