@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import TypeAlias
 
 from windlass.core.job import DEFAULT_QUEUE
+from windlass.core.mig import PREFIX as MIG_PREFIX
 from windlass.core.queue import Queue
 from windlass.core.resources import GPU, GPU_MILLI
 
@@ -58,22 +59,30 @@ class Tree:
 def charge(amounts: Amounts, resource: str) -> int:
     """So much of a quota of `resource` do these amounts take up."""
     if resource == GPU:
-        return 1000 * amounts.get(GPU, 0) + amounts.get(GPU_MILLI, 0)
+        return sum(amount * thousandths(name) for name, amount in amounts.items())
     return amounts.get(resource, 0)
 
 
 def charges(amounts: Amounts) -> dict[str, int]:
     """All that these amounts take up, of every quota."""
-    if GPU not in amounts and GPU_MILLI not in amounts:
-        return dict(amounts)
-    return {**amounts, GPU: charge(amounts, GPU)}
+    gpus = charge(amounts, GPU)
+    return {**amounts, GPU: gpus} if gpus else dict(amounts)
 
 
 def discharged(amounts: Amounts) -> dict[str, int]:
-    """The same in the resources' own units: whole GPUs, and the rest in thousandths. Without what is nothing."""
-    plain = {name: amount for name, amount in amounts.items() if amount and name not in (GPU, GPU_MILLI)}
+    """The same in the resources' own units: GPUs whole, the rest of them in thousandths, and nothing that is zero."""
+    plain = {name: amount for name, amount in amounts.items() if amount and not thousandths(name)}
     whole, rest = divmod(amounts.get(GPU, 0), 1000)
     return {**({GPU: whole} if whole else {}), **({GPU_MILLI: rest} if rest else {}), **plain}
+
+
+@lru_cache(maxsize=256)
+def thousandths(resource: str) -> int:
+    """What one of it is of a GPU: MIG instances by their compute slices, of which a GPU has seven. 0: it is no GPU."""
+    if resource.startswith(MIG_PREFIX):
+        slices = resource.removeprefix(MIG_PREFIX).partition("g")[0]
+        return int(slices) * 1000 // 7 if slices.isdecimal() else 0
+    return {GPU: 1000, GPU_MILLI: 1}.get(resource, 0)
 
 
 def faults_of(queues: Mapping[str, Queue]) -> Iterator[Fault]:

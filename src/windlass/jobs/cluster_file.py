@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from windlass.core.cluster import Node, Taint, Topology
-from windlass.core.job import DEFAULT_QUEUE
 from windlass.core.policy import Policy
 from windlass.core.queue import Queue
 from windlass.core.reservation import Reservation
@@ -18,6 +17,7 @@ from windlass.jobs.errors import JobError, job_error
 from windlass.jobs.field import Field, Shape, Table
 from windlass.jobs.kinds import choice, named, whole
 from windlass.jobs.names import LABEL_VALUE, NODE_NAME
+from windlass.jobs.queues import QUEUE, check_queues, queues_of
 from windlass.jobs.reader import Reader
 from windlass.jobs.resolve import FieldPath
 from windlass.jobs.rules import POLICY, RESERVATION, check_reservations, policy_of, reservations_of
@@ -101,23 +101,6 @@ _NODE: Table = (
     ),
     Field("cordoned", "Why nothing may start here.", kinds.TEXT, default='""', example="drained for repair"),
 )
-_QUOTA: Table = (
-    Field("gpu", "GPUs.", whole(0, 2**53), default="no limit", example="8", also=("gpus",)),
-    Field("cpu", "CPU cores.", kinds.CORES, default="no limit", example="64", also=("cpus",)),
-    Field("memory", "Memory.", kinds.BYTES, default="no limit", example="1Ti", also=("mem",)),
-)
-_QUEUE: Table = (
-    Field("name", "The queue's name.", _NAME, example="research"),
-    Field(
-        "quota",
-        "The most its jobs may hold together.",
-        shape=Shape.TABLE,
-        default="{} (no limit)",
-        example="{gpu: 4}",
-        table=_QUOTA,
-        also=("nominal", "limits"),
-    ),
-)
 CLUSTER: Table = (
     Field("nodes", "The nodes.", shape=Shape.TABLES, example="[{name: n, count: 2, gpus: 4}]", table=_NODE),
     Field(
@@ -126,7 +109,7 @@ CLUSTER: Table = (
         shape=Shape.TABLES,
         default="[{name: default}]",
         example="[{name: research, quota: {gpu: 4}}]",
-        table=_QUEUE,
+        table=QUEUE,
     ),
     Field(
         "topology",
@@ -168,10 +151,9 @@ def read_cluster(text: Text) -> Cluster:
         raise JobError(reader.problems)
     levels = tuple(values.get("topology", ()))
     nodes = tuple(node for written in values["nodes"] for node in _nodes(written, levels))
-    queues = {queue["name"]: Queue(queue["name"], queue.get("quota", {})) for queue in values.get("queues", ())}
     return Cluster(
         nodes,
-        tuple({DEFAULT_QUEUE: Queue(DEFAULT_QUEUE), **queues}.values()),
+        queues_of(values.get("queues", ())),
         Topology(levels),
         policy_of(values.get("policy", {})),
         reservations_of(values.get("reservations", ())),
@@ -188,8 +170,11 @@ def _check(values: dict[str, Any]) -> Iterator[tuple[FieldPath, str]]:
         return
     if len(set(levels)) < len(levels):
         yield ("topology",), "a level is named twice"
-    for what, items in (("nodes", nodes), ("queues", values.get("queues", []))):
-        yield from _check_names(what, items)
+    queues = values.get("queues", [])
+    wrong = list(_check_names("queues", queues))
+    yield from (*_check_names("nodes", nodes), *wrong)
+    if not wrong:
+        yield from check_queues(queues, ("queues",))
     for number, node in enumerate(nodes):
         yield from _check_node(("nodes", number), node, levels)
     names = [name for node in nodes if "name" in node for name in _names(node)]

@@ -1,0 +1,111 @@
+"""Queues of a cluster file by example."""
+
+import pytest
+
+from windlass.core.queue import Queue
+from windlass.jobs.cluster_file import read_cluster
+from windlass.jobs.errors import JobError
+from windlass.jobs.text import Text
+
+NODES = "nodes: [{name: n}]\n"
+
+
+def queues(text):
+    return {queue.name: queue for queue in read_cluster(Text("cluster.yaml", NODES + text)).queues}
+
+
+def error_of(text):
+    with pytest.raises(JobError) as error:
+        queues(text)
+    return str(error.value)
+
+
+def test_everything_of_a_queue_can_be_said():
+    got = queues("""
+queues:
+  - {name: research, quota: {gpu: 4}}
+  - name: team-a
+    parent: research
+    weight: 2
+    quota: {gpu: 8, cpu: 64, memory: 1Ti}
+    borrowing: {gpu: 4}
+    lending: {gpu: 2}
+    half_life: 7d
+    max_running: 20
+    user_running: 4
+    user_limits: {gpu: 8}
+""")
+    assert got["team-a"] == Queue(
+        name="team-a",
+        nominal={"gpu": 8, "cpu": 64_000, "memory": 2**40},
+        parent="research",
+        weight=2,
+        borrowing={"gpu": 4},
+        lending={"gpu": 2},
+        half_life=7 * 86_400_000,
+        max_running=20,
+        user_running=4,
+        user_limits={"gpu": 8},
+    )
+
+
+def test_a_half_life_holds_for_the_queues_below_until_they_say_another():
+    got = queues("""
+queues:
+  - {name: org, half_life: 7d}
+  - {name: dept, parent: org}
+  - {name: a, parent: dept}
+  - {name: b, parent: dept, half_life: 0s}
+""")
+    week = 7 * 86_400_000
+    assert {name: queue.half_life for name, queue in got.items()} == {
+        "default": 0,
+        "org": week,
+        "dept": week,
+        "a": week,
+        "b": 0,
+    }
+
+
+def test_a_queue_may_stand_under_the_default_queue():
+    assert queues("queues: [{name: a, parent: default}]")["a"].parent == "default"
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        (
+            "queues: [{name: a, parent: b}]",
+            "cluster.yaml:2:20: there is no queue b; declare it, or leave parent out",
+        ),
+        (
+            "queues: [{name: a, parent: b}, {name: b, parent: a}]",
+            "cluster.yaml:2:20: a → b → a goes round in a circle; one has no parent",
+        ),
+        (
+            "queues: [{name: a, quota: {gpu: 1}, lending: {gpu: 1}}]",
+            "cluster.yaml:2:37: it has no parent, so there is nobody to lend to; give it a parent, or leave lending out",
+        ),
+        (
+            "queues: [{name: lab}, {name: a, parent: lab, lending: {gpu: 1}}]",
+            "cluster.yaml:2:46: limits gpu, of which it has no quota; give it one, or leave it out",
+        ),
+        ("queues: [{name: a, weight: 0}]", "cluster.yaml:2:28: weight expects a whole number from 1 to 1000000, not 0"),
+        (
+            "queues: [{name: a, half_life: 7}]",
+            "cluster.yaml:2:31: half_life expects a duration; 7 of what? Write 7s, 7m or 7h",
+        ),
+        (
+            "queues: [{name: a, borrowingLimit: {}}]",
+            "cluster.yaml:2:20: unknown field 'borrowingLimit'; it is called 'borrowing' here",
+        ),
+    ],
+)
+def test_what_is_wrong_is_said_with_its_place_and_what_to_do(text, line):
+    assert line in error_of(text).splitlines()
+
+
+def test_every_broken_queue_is_told_at_once():
+    error = error_of("queues: [{name: a, parent: x}, {name: b, parent: y}]")
+    assert "there is no queue x" in error
+    assert "there is no queue y" in error
