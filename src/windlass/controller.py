@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import heapq
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from windlass.core import lifecycle
@@ -33,7 +33,7 @@ from windlass.core.ledger import Ledger
 from windlass.core.plan import Plan, Preemption
 from windlass.core.reasons import Verdict
 from windlass.core.scheduler import schedule
-from windlass.core.snapshot import Snapshot
+from windlass.core.snapshot import PastUse, Snapshot
 from windlass.core.status import HOLDING, TERMINAL, JobState, Phase, Status
 from windlass.core.transitions import created
 from windlass.worlds.port import (
@@ -94,7 +94,9 @@ class Controller:
     def __init__(self, recovery: Recovery, finished: Callable[[str], JobState | None]) -> None:
         cluster = recovery.cluster
         self.states: dict[str, JobState] = {state.id: state for state in recovery.states}
-        self.ledger = Ledger(cluster.nodes, cluster.queues, cluster.topology, cluster.policy, cluster.reservations)
+        self.ledger = Ledger(
+            cluster.nodes, cluster.queues, cluster.topology, cluster.policy, cluster.reservations, recovery.past
+        )
         self.plan = Plan(version=-1, now=0, admissions=(), verdicts={})
         self._finished = finished
         self._dependents: defaultdict[str, set[str]] = defaultdict(set)
@@ -110,6 +112,7 @@ class Controller:
         self._turn = _Turn()
         for state in list(self.states.values()):
             self._file(state)
+        self.ledger.pass_time(now)
         ready = {node.name for node in self.ledger.snapshot().table.nodes if node.ready}
         for state in list(self.states.values()):
             if state.status.phase is Phase.CREATED:
@@ -127,6 +130,7 @@ class Controller:
     def turn(self, events: Sequence[WorldEvent], now: int) -> Changes:
         """One round: what happened, what is due, who starts; and all that follows from it."""
         self._turn = _Turn()
+        self.ledger.pass_time(now)
         # 1. what happened
         for event in events:
             self._take(event, now)
@@ -188,7 +192,7 @@ class Controller:
         if self.plan.version != self.ledger.version or (self.plan.due is not None and self.plan.due <= now):
             self._decide(now)
         # 4. all of it as one change
-        changes = self._turn.changes()
+        changes = self._turn.changes(self.ledger.past)
         self._let_go(changes.states)
         return changes
 
@@ -330,7 +334,7 @@ class _Turn:
             if isinstance(command, Forget):
                 self.forgotten.append(command.job_id)
 
-    def changes(self) -> Changes:
+    def changes(self, past: Mapping[str, PastUse]) -> Changes:
         # a start that is taken back in the same turn does not happen: its nodes may be gone already
         stopped = {(stop.job_id, stop.generation) for stop in self.commands if isinstance(stop, Stop)}
         commands = [c for c in self.commands if not (isinstance(c, Launch) and (c.job_id, c.generation) in stopped)]
@@ -339,6 +343,7 @@ class _Turn:
             transitions=tuple(self.transitions),
             forgotten=tuple(self.forgotten),
             commands=tuple(commands),
+            past=past if self.states else {},
         )
 
 

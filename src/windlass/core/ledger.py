@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from windlass.core.booking import give_back, grant_of, take
 from windlass.core.cluster import Node, Topology
 from windlass.core.gang import Line, LineKey, Pending, Running, Turn, line_of, total_of
+from windlass.core.past_use import advanced
 from windlass.core.policy import Policy, backfill_turn_of, fills_by_another_order, turn_of
 from windlass.core.queue import Queue
 from windlass.core.reservation import Reservation
@@ -29,6 +30,7 @@ class Ledger:
         topology: Topology | None = None,
         policy: Policy | None = None,
         reservations: Iterable[Reservation] = (),
+        past: Mapping[str, PastUse] | None = None,
     ) -> None:
         self.version = 0
         self._policy = policy or Policy()
@@ -40,7 +42,7 @@ class Ledger:
         self._grants: dict[str, Grant] = {}
         self._held: dict[str, dict[str, int]] = {}
         self._users: dict[tuple[str, str], Holding] = {}
-        self._past: dict[str, PastUse] = {}
+        self._past: dict[str, PastUse] = dict(past or {})
         self._arrays: dict[str, int] = {}
         self._ends: list[tuple[int, str]] = []
         self._pending: dict[str, Pending] = {}
@@ -99,6 +101,23 @@ class Ledger:
             self._grant(gang)
         still = {node.name: node.ready for node in after.nodes}
         return tuple(node.name for node in before.nodes if not still.get(node.name, False) and _was_there(node, still))
+
+    # --- time ------------------------------------------------------------------------------------------
+
+    def pass_time(self, now: int) -> None:
+        """What is held has been held until now (ms): to be told before anything else of that moment."""
+        fading = [queue for queue in self._queues.values() if queue.half_life]
+        if fading:
+            self._past = {
+                queue.name: advanced(self._past.get(queue.name), self._held.get(queue.name, {}), queue.half_life, now)
+                for queue in fading
+            }
+            self._last = None
+
+    @property
+    def past(self) -> Mapping[str, PastUse]:
+        """By queue that has a half-life: its past use, to be kept for whoever takes over."""
+        return self._past
 
     # --- who waits ---------------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ The contract, which `tests/contract` checks for every world:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
@@ -23,6 +23,7 @@ from windlass.core.job import Job
 from windlass.core.policy import Policy
 from windlass.core.queue import Queue
 from windlass.core.reservation import Reservation
+from windlass.core.snapshot import PastUse
 from windlass.core.status import JobState
 from windlass.worlds.trouble import WorldError as WorldError  # noqa: PLC0414 - part of the port, told onwards
 
@@ -80,6 +81,8 @@ class Changes:
     forgotten: tuple[str, ...] = ()
     commands: tuple[Command, ...] = ()
     """To be performed after this commit."""
+    past: Mapping[str, PastUse] = field(default_factory=dict)
+    """By queue that has a half-life: its past use until now. For `Recovery`; only told with other changes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +94,8 @@ class Recovery:
 
     cluster: ClusterChanged
     states: tuple[JobState, ...] = ()
+    past: Mapping[str, PastUse] = field(default_factory=dict)
+    """As last committed."""
 
 
 class World(Protocol):

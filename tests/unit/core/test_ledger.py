@@ -6,6 +6,7 @@ from gangs import demand, ledger_of, node, nodes, running, waiting
 from windlass.core.cluster import Node
 from windlass.core.invariants import violations
 from windlass.core.ledger import Ledger
+from windlass.core.past_use import average
 from windlass.core.queue import Queue
 
 
@@ -145,3 +146,22 @@ def test_a_ledger_made_of_a_snapshot_stands_as_it_does_and_leaves_it_alone():
     assert violations(copy.snapshot()) == []
     assert violations(snapshot) == []
     assert list(snapshot.running) == ["r-1"]
+
+
+def test_past_use_grows_with_what_is_held_and_fades_by_half_in_a_half_life():
+    ledger = Ledger(nodes(1), [Queue("default", half_life=1_000)])
+    ledger.pass_time(0)
+    ledger.hold(running(1, {"n1": 8}))
+    ledger.pass_time(1_000)
+    assert average(ledger.past["default"]) == {"gpu": 4}
+    ledger.release("r-1")
+    ledger.pass_time(2_000)
+    assert average(ledger.snapshot().past["default"]) == {"gpu": 2}
+
+
+def test_a_ledger_without_half_lives_reckons_no_past():
+    ledger = ledger_of(nodes(1), running(1, {"n1": 8}))
+    before = ledger.snapshot()
+    ledger.pass_time(1_000)
+    assert ledger.past == {}
+    assert ledger.snapshot() is before
