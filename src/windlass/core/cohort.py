@@ -195,7 +195,7 @@ def _idle_limits(tree: Tree, queue: Queue, kind: str) -> Iterator[Fault]:
     for resource in limits:
         if len(tree.path[queue.name]) == 1 and not queue.parent:
             text = f"it has no parent, so there is nobody to {'borrow from' if kind == 'borrowing' else 'lend to'}"
-            yield Fault(queue.name, kind, f"{text}; give it a parent, or leave {kind} out")
+            yield Fault(queue.name, kind, f"{text}; give it one, or leave {kind} out")
             return
         has = tree.limited[queue.name] if kind == "borrowing" else tree.quota[queue.name]
         if resource not in has:
