@@ -44,7 +44,8 @@ def build(experiment: Experiment, runs: Sequence[Run]) -> Report:
 
 
 def _policy(name: str, policy: Policy) -> dict[str, Any]:
-    settings = {each.name: getattr(policy, each.name) for each in fields(policy)}
+    values = {each.name: getattr(policy, each.name) for each in fields(policy)}
+    settings = {key: list(value) if isinstance(value, tuple) else value for key, value in values.items()}
     return {"name": name, "about": ORDERS[policy.order].about, **settings}
 
 

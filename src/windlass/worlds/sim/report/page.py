@@ -81,7 +81,7 @@ def _row(figure: dict[str, Any]) -> str:
     for mark, text, mean, sd in zip(best, shown, figure["mean"], figure["sd"], strict=True):
         spread = deviation(mean, sd, figure["unit"])
         cells.append(f'<td class="{mark}">{text}{f" <small>± {spread}</small>" if spread else ""}</td>')
-    return f'<tr><th scope="row"><b>{html.escape(figure["title"])}</b> {about}</th>{"".join(cells)}</tr>'
+    return f'<tr><th scope="row"><div>{html.escape(figure["title"])} {about}</div></th>{"".join(cells)}</tr>'
 
 
 def _best(figure: dict[str, Any], shown: list[str]) -> list[str]:

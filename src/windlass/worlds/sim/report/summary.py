@@ -32,11 +32,11 @@ def _what(experiment: Experiment, runs: Sequence[Run], drawn: Mapping[str, Outco
     policies = several(len(experiment.policies), "policy", "policies")
     jobs = metrics.everything.jobs
     work = f"{metrics.everything.held:,.0f} {noun}-hours of work"
-    seeds = (
-        f", each under {several(len(experiment.seeds), 'seed')} ({experiment.random})"
-        if experiment.random
-        else "; nothing in it is random, so one run of each tells all"
-    )
+    seeds = "; nothing in it is random, so one run of each tells all"
+    if experiment.random:
+        count = len(experiment.seeds)
+        each = f"each under {count} seeds" if count > 1 else f"under seed {experiment.seeds[0]}"
+        seeds = f", {each} ({experiment.random})"
     return (
         f"{several(jobs, 'job')} with {work} were replayed on {experiment.cluster} "
         f"under {policies}: {listed(list(experiment.policies))}{seeds}. "

@@ -43,8 +43,8 @@ def trimmed(value: float, digits: int) -> str:
     """So many significant digits, no zeros behind the point, and no digit before it dropped."""
     if abs(value) >= 10**digits:
         return f"{value:,.0f}"
-    shown = f"{float(f'{value:.{digits}g}'):.{digits}f}"
-    return shown.rstrip("0").rstrip(".") if abs(value) >= 10**-digits else f"{value:.{digits}g}"
+    shown = f"{float(f'{value:.{digits}g}'):.6f}"
+    return shown.rstrip("0").rstrip(".")
 
 
 def told(value: float, unit: Unit) -> str:

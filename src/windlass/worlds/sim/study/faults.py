@@ -12,6 +12,7 @@ from windlass.worlds.sim.errors import SimError
 from windlass.worlds.sim.faults import Fault, FaultKind, Rate, Rates, draw_faults, read_faults
 from windlass.worlds.sim.traces.job import Trace
 
+_KINDS = [kind.value for kind in FaultKind]
 _EXAMPLE = "node=30d/4h gpu=90d/12h"
 
 
@@ -53,8 +54,8 @@ def read_fault_words(text: str, nodes: Iterable[str]) -> Faults:
     rates: Rates = {}
     for word in text.replace(",", " ").split():
         kind, _, times = word.partition("=")
-        if kind not in {each.value for each in FaultKind}:
-            raise SimError(f"--faults: there are no faults {kind!r}{did_you_mean(kind, FaultKind)}")
+        if kind not in _KINDS:
+            raise SimError(f"--faults: there are no faults {kind!r}{did_you_mean(kind, _KINDS)}")
         between, _, lasts = times.partition("/")
         try:
             rates[FaultKind(kind)] = Rate(parse_duration(between), parse_duration(lasts) if lasts else 0)

@@ -55,7 +55,7 @@ class Chart {
   }
 
   height() {
-    return this.holder.clientWidth < 420 ? 220 : 270;
+    return this.holder.clientWidth < 420 ? 230 : 280;
   }
 
   draw() {
@@ -130,7 +130,8 @@ class Chart {
   }
 
   axisX() {
-    const plain = { stroke: tint("--quiet"), grid: { show: false }, ticks: { stroke: tint("--line"), size: 4 }, font: FONT, gap: 4, size: 32 };
+    const plain = { stroke: tint("--quiet"), grid: { show: false }, ticks: { stroke: tint("--line"), size: 4 }, font: FONT, gap: 4, size: 30,
+      label: this.data.x_title, labelSize: 20, labelFont: FONT, labelGap: 0 };
     if (this.data.kind === "bars") {
       const every = Math.ceil(this.data.categories.length * this.widestName() / Math.max(1, this.holder.clientWidth - 70));
       return { ...plain, splits: () => this.data.categories.map((_, index) => index), filter: (_, all) => all,

@@ -1,0 +1,127 @@
+"""`windlass simulate` by what it prints, and by what it refuses."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+JOBS = "".join(
+    json.dumps({"id": f"j{n}", "submit": n * 600_000, "duration": 3_600_000, "gpus": 1 + n % 4, "queue": "ab"[n % 2]})
+    + "\n"
+    for n in range(12)
+)
+
+
+@pytest.fixture
+def small(tmp_path) -> Path:
+    path = tmp_path / "small.jsonl"
+    path.write_text(JOBS)
+    return path
+
+
+def test_a_table_with_a_row_for_each_policy(windlass, small):
+    ran = windlass("simulate", str(small), "--cluster", "2x4", "--policy", "fifo,sjf+easy", "-j", "1")
+    assert (ran.code, ran.err) == (0, "")
+    head, *rows = ran.out.splitlines()
+    assert head.split()[:3] == ["POLICY", "WAIT", "WAIT"]
+    assert [row.split()[0] for row in rows] == ["fifo", "sjf+easy"]
+
+
+def test_the_same_as_json(windlass, small):
+    ran = windlass("simulate", str(small), "--cluster", "2x4", "--policy", "fifo", "-j", "1", "-o", "json")
+    (row,) = json.loads(ran.out)
+    assert (row["policy"], row["runs"], row["jobs"], row["left_out"]) == ("fifo", 1, 12, {})
+    assert row["offered_load"]["mean"] == pytest.approx(30 / (110 / 60 * 8))
+    assert set(row["wait_avg"]) == {"mean", "sd"}
+
+
+def test_without_anything_random_one_seed_tells_all(windlass, small):
+    ran = windlass("simulate", str(small), "--cluster", "2x4", "--policy", "fifo", "--seeds", "3", "-j", "1")
+    assert ran.code == 0
+    assert ran.err == "nothing in this depends on a seed: one run of each policy tells all\n"
+
+
+def test_seeds_spread_what_is_drawn(windlass):
+    words = ("--synthetic", "jobs=30 load=1.2", "--cluster", "2x4", "--policy", "fifo", "--seeds", "4-6", "-j", "1")
+    ran = windlass("simulate", *words, "-o", "json")
+    (row,) = json.loads(ran.out)
+    assert row["runs"] == 3
+    assert row["wait_avg"]["sd"] > 0
+    assert "±" in windlass("simulate", *words).out
+
+
+def test_the_report_tells_how_to_repeat_it_and_nothing_of_the_machine(windlass, small, tmp_path):
+    out = tmp_path / "out"
+    words = ("--cluster", "2x4", "--policy", "fifo", "--walltimes", "users", "--limit", "9", "--kill")
+    ran = windlass("simulate", str(small), *words, "--report", str(out), "-j", "1")
+    assert ran.err == f"report: {out / 'index.html'}\n"
+    report = json.loads((out / "report.json").read_text())
+    assert report["command"] == (
+        "windlass simulate small.jsonl --cluster 2x4 --policy fifo --seeds 1 --limit 9 --walltimes users --kill "
+        "--report report"
+    )
+    assert report["sources"][0]["name"] == "small.jsonl"
+    assert str(tmp_path) not in (out / "report.json").read_text() + (out / "index.html").read_text()
+
+
+def test_faults_go_through_the_controller(windlass, small):
+    words = ("simulate", str(small), "--cluster", "2x4", "--policy", "fifo", "-j", "1", "-o", "json")
+    (well,) = json.loads(windlass(*words).out)
+    (ill,) = json.loads(windlass(*words, "--faults", "node=3h/30m", "--costs", "restart=5m").out)
+    assert ill["jct_avg"]["mean"] > well["jct_avg"]["mean"]
+
+
+def test_bad_rows_are_left_out_and_counted(windlass, tmp_path):
+    path = tmp_path / "bad.jsonl"
+    path.write_text(
+        JOBS + '{"id": "x", "submit": 1, "duration": -5}\n{"id": "y", "submit": 9, "duration": 9, "gpus": 99}\n'
+    )
+    words = ("simulate", str(path), "--cluster", "2x4", "--policy", "fifo", "-j", "1")
+    ran = windlass(*words)
+    assert (ran.code, ran.out) == (2, "")
+    assert "bad.jsonl, row 13: " in ran.err
+    assert "--skip-bad" in ran.err
+    ran = windlass(*words, "--skip-bad")
+    assert ran.code == 0
+    assert ran.err == "left out: 1 × negative value and 1 × too large for the cluster\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ((), "no trace\nname one or more files, or draw one: --synthetic 'jobs=1000 load=0.9'"),
+        (("{small}",), "--cluster is missing; name a cluster file"),
+        (("{small}", "--synthetic", "jobs=5", "--cluster", "2x4"), "leave one of them out"),
+        (("{small}", "--cluster", "0x4"), "--cluster 0x4: between 1 and 100,000 nodes"),
+        (("{small}", "--cluster", "nowhere.yaml"), "nowhere.yaml"),
+        (
+            ("{small}", "--cluster", "2x4", "--policy", "esay"),
+            "--policy: there is no policy 'esay'; did you mean 'easy'?",
+        ),
+        (("{small}", "--cluster", "2x4", "--walltimes", "user"), "--walltimes has no 'user'; did you mean 'users'?"),
+        (("{small}", "--cluster", "2x4", "--format", "phily"), "--format has no 'phily'; did you mean 'philly'?"),
+        (("{small}", "--cluster", "2x4", "--seeds", "some"), "seeds expects a count such as 5"),
+        (("{small}", "--cluster", "1x2"), "which this cluster of 1 nodes cannot hold"),
+        (("gone.csv", "--cluster", "2x4"), "gone.csv: cannot be read: No such file or directory"),
+        (("{small}", "--cluster", "2x4", "--faults", "fire=1d"), "--faults: there are no faults 'fire'"),
+        (("--synthetic", "jobs=none", "--cluster", "2x4"), "--synthetic: jobs expects a whole number"),
+    ],
+)
+def test_what_cannot_be_is_one_clear_error(windlass, small, words, said):
+    ran = windlass("simulate", *(word.format(small=small) for word in words), "-j", "1")
+    assert (ran.code, ran.out) == (2, "")
+    assert said in ran.err
+    assert "Traceback" not in ran.err
+    assert ran.err.startswith("windlass: ")
+
+
+def test_policies_and_walltimes_are_offered(windlass, monkeypatch):
+    def offered(words):
+        monkeypatch.setenv("_WINDLASS_COMPLETE", "complete_bash")
+        monkeypatch.setenv("COMP_WORDS", words)
+        monkeypatch.setenv("COMP_CWORD", str(len(words.split(" ")) - 1))
+        return windlass().out.split()
+
+    assert offered("windlass simulate --policy fifo,ea") == ["fifo,easy"]
+    assert offered("windlass simulate --walltimes u") == ["users"]
+    assert offered("windlass simulate --format ph") == ["philly"]

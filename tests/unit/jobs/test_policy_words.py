@@ -1,0 +1,55 @@
+"""Policies as people ask for them, by example."""
+
+from dataclasses import replace
+
+import pytest
+
+from windlass.core.policy import POLICIES, Policy
+from windlass.jobs.policy_words import read_policies, read_policy
+
+
+def error_of(*texts):
+    with pytest.raises(ValueError) as error:
+        read_policies(texts)
+    return str(error.value)
+
+
+def test_a_name_is_the_policy_of_that_name():
+    assert read_policies(["fifo,easy,windlass"]) == {name: POLICIES[name] for name in ("fifo", "easy", "windlass")}
+
+
+def test_additions_change_it():
+    assert read_policy("fifo+easy") == POLICIES["easy"]
+    assert read_policy("fifo+conservative") == POLICIES["conservative"]
+    assert read_policy("sjf+strict+nopreempt") == replace(POLICIES["sjf"], reservations=0, preempt=False)
+
+
+def test_settings_stand_behind_a_colon():
+    given = read_policy("windlass:reservations=4,min-runtime=10m,preempt=false")
+    assert given == Policy("windlass", reservations=4, min_runtime=600_000, preempt=False)
+    assert read_policy("las:service_limits=1h/4h").service_limits == (3_600_000, 14_400_000)
+
+
+def test_a_setting_in_a_list_belongs_to_the_policy_before_it():
+    found = read_policies(["windlass:reservations=4,courtesy=50,fifo", "sjf:reservations=2"])
+    assert list(found) == ["windlass:reservations=4,courtesy=50", "fifo", "sjf:reservations=2"]
+    assert found["windlass:reservations=4,courtesy=50"].courtesy == 50
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("fif", "there is no policy 'fif'; did you mean 'fifo'?"),
+        ("zzz", "there is no policy 'zzz'; "),
+        ("fifo+esy", "a policy has no addition 'esy'; did you mean 'easy'?"),
+        ("windlass:reservation=4", "there is no setting 'reservation'; did you mean 'reservations'?"),
+        ("windlass:reservations", "'reservations' is no setting; write it as name=value"),
+        ("windlass:reservations=many", "reservations expects a whole number"),
+        ("windlass:order=fifo", "there is no setting 'order'"),
+        ("windlass:courtesy=1,courtesy=2", "courtesy is given twice"),
+        ("fifo,fifo", "'fifo' is named twice"),
+        (" , ", "names no policy; there are fifo, "),
+    ],
+)
+def test_what_is_wrong_is_told_with_what_would_be_right(text, said):
+    assert said in error_of(text)
