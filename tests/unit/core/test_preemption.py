@@ -1,0 +1,180 @@
+"""Who goes for whom: the cheapest set that suffices, and nobody if it does not."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from gangs import demand, ledger_of, node, nodes, running, waiting
+
+from windlass.core.accounts import Accounts
+from windlass.core.cohort import tree_of
+from windlass.core.gang import Pending, Running
+from windlass.core.policy import Policy
+from windlass.core.preemption import Eviction, Ground, victims_for
+from windlass.core.queue import Queue
+from windlass.core.status import Placement
+from windlass.core.victims import Lineup
+
+NOW = 1_000_000
+AT_ONCE = Policy(min_runtime=0)
+
+
+def evicted(
+    machines, gang: Pending, *runs: Running, queues: Iterable[Queue] = (), policy: Policy = AT_ONCE, before=()
+) -> Eviction | None:
+    """What is taken back for a gang from those that run."""
+    ledger = ledger_of(machines, *runs, queues=queues)
+    ledger.set_cluster(machines, queues, None, policy)
+    snapshot = ledger.snapshot()
+    accounts = Accounts(tree_of(snapshot.queues), snapshot.held, snapshot.users)
+    ground = Ground(snapshot, NOW, Lineup(snapshot, NOW, accounts), snapshot.free, accounts, before=before)
+    return victims_for(ground, gang)
+
+
+def stopped(eviction: Eviction | None) -> set[str]:
+    assert eviction is not None
+    return {preemption.job_id for preemption in eviction.preemptions}
+
+
+def low(number: int, where: dict[str, int], **more) -> Running:
+    return replace(running(number, where, gpu=more.pop("gpu", 1)), **{"admitted_at": NOW - 600_000, **more})
+
+
+def elastic(number: int, where: dict[str, int], least: int, **more) -> Running:
+    run = low(number, where, **more)
+    return replace(run, demands=(replace(run.demands[0], least=least, most=16),))
+
+
+def test_a_gang_of_higher_priority_takes_the_place_of_one_of_lower() -> None:
+    found = evicted(nodes(1, gpu=4), waiting(9, demand(1, 4), priority=1), low(1, {"n1": 4}))
+    assert stopped(found) == {"r-1"}
+    assert found.preemptions[0].reason == "it has a lower priority"
+    assert found.placed.placement == Placement({"worker": ("n1",)})
+
+
+def test_nobody_goes_for_a_gang_of_equal_priority() -> None:
+    assert evicted(nodes(1, gpu=4), waiting(9, demand(1, 4)), low(1, {"n1": 4})) is None
+
+
+def test_nobody_goes_if_the_gang_would_not_fit_even_then() -> None:
+    runs = low(1, {"n1": 4}), low(2, {"n2": 4}, preemptible=False)
+    assert evicted(nodes(2, gpu=4), waiting(9, demand(2, 4), priority=1), *runs) is None
+
+
+def test_no_more_go_than_are_needed() -> None:
+    runs = [low(number, {f"n{number}": 1}) for number in range(1, 11)]
+    assert len(stopped(evicted(nodes(10, gpu=1), waiting(9, demand(1, 1), priority=1), *runs))) == 1
+
+
+def test_a_small_gang_stays_if_a_larger_one_has_to_go_anyway() -> None:
+    runs = low(1, {"n1": 1}), low(2, {"n1": 7})
+    assert stopped(evicted(nodes(1, gpu=8), waiting(9, demand(1, 7), priority=1), *runs)) == {"r-2"}
+
+
+def test_only_who_holds_what_the_gang_could_use_goes() -> None:
+    machines = [node("n1", 4, zone="a"), node("n2", 4, zone="b")]
+    found = evicted(machines, waiting(9, demand(1, 4, zone="b"), priority=1), low(1, {"n1": 4}), low(2, {"n2": 4}))
+    assert stopped(found) == {"r-2"}
+
+
+def test_the_lowest_priority_goes_first_then_the_least_work_lost_then_the_smallest_then_the_youngest() -> None:
+    lowest = low(1, {"n1": 2}, priority=1, admitted_at=0)
+    saved = low(2, {"n2": 2}, priority=2, admitted_at=0, saved_at=NOW - 5)
+    fresh = low(3, {"n3": 2}, priority=2, admitted_at=NOW - 10)
+    small = low(4, {"n4": 1}, priority=3, admitted_at=NOW - 30)
+    one = low(5, {"n5": 1}, gpu=2, priority=3, admitted_at=NOW - 30)
+    two = low(6, {"n6": 2}, priority=3, admitted_at=NOW - 30)
+    young = low(7, {"n1": 1}, priority=4, admitted_at=NOW - 100, saved_at=NOW - 50)
+    old = low(8, {"n1": 1}, priority=4, admitted_at=NOW - 200, saved_at=NOW - 50)
+    snapshot = ledger_of(nodes(6), old, young, two, one, small, fresh, saved, lowest).snapshot()
+    accounts = Accounts(tree_of(snapshot.queues), snapshot.held, snapshot.users)
+    snapshot = replace(snapshot, policy=AT_ONCE)
+    assert [run.id for run in Lineup(snapshot, NOW, accounts).ripe] == [f"r-{number}" for number in range(1, 9)]
+
+
+def test_who_has_not_run_for_long_enough_stays() -> None:
+    young = low(1, {"n1": 4}, admitted_at=NOW - 1_000)
+    assert evicted(nodes(1, gpu=4), waiting(9, demand(1, 4), priority=1), young, policy=Policy()) is None
+
+
+def test_a_gang_that_fits_once_others_have_left_waits_for_them() -> None:
+    leaving = low(1, {"n1": 4}, leaving=True, ends_by=NOW + 10_000)
+    found = evicted(nodes(2, gpu=4), waiting(9, demand(1, 4), priority=1), leaving, low(2, {"n2": 4}))
+    assert stopped(found) == set()
+    assert found.at == NOW + 10_000
+
+
+def test_nobody_waits_for_those_whom_another_gang_waits_for() -> None:
+    leaving = low(1, {"n1": 4}, leaving=True)
+    machines, first = nodes(2, gpu=4), waiting(8, demand(1, 4), priority=1)
+    before = evicted(machines, first, leaving, low(2, {"n2": 4}))
+    second = evicted(machines, waiting(9, demand(1, 4), priority=1), leaving, low(2, {"n2": 4}), before=[before])
+    assert stopped(second) == {"r-2"}
+    assert second.placed.placement == Placement({"worker": ("n2",)})
+
+
+def test_nobody_is_chosen_twice() -> None:
+    machines, runs = nodes(2, gpu=4), (low(1, {"n1": 4}), low(2, {"n2": 4}))
+    before = evicted(machines, waiting(8, demand(1, 4), priority=1), *runs)
+    second = evicted(machines, waiting(9, demand(1, 4), priority=1), *runs, before=[before])
+    assert stopped(before) | stopped(second) == {"r-1", "r-2"}
+    third = waiting(10, demand(1, 4), priority=1)
+    assert evicted(machines, third, *runs, before=[before, second]) is None
+
+
+TREE = (Queue("all"), Queue("a", {"gpu": 4}, "all"), Queue("b", {"gpu": 4}, "all"))
+
+
+def test_a_queue_takes_back_what_another_one_has_borrowed_whatever_the_priorities() -> None:
+    runs = [low(number, {f"n{number}": 2}, queue="b", priority=5) for number in (1, 2, 3, 4)]
+    found = evicted(nodes(4, gpu=2), waiting(9, demand(2, 2), queue="a"), *runs, queues=TREE)
+    assert len(stopped(found)) == 2
+    assert found.preemptions[0].reason == "its queue has borrowed what queue a asks for"
+
+
+def test_what_a_queue_holds_of_its_own_is_safe_from_higher_priorities_of_other_queues() -> None:
+    runs = low(1, {"n1": 4}, queue="a"), low(2, {"n2": 4}, queue="b")
+    assert evicted(nodes(2, gpu=4), waiting(9, demand(2, 4), queue="a", priority=9), *runs, queues=TREE) is None
+
+
+def test_between_queues_of_different_trees_nobody_takes_anything() -> None:
+    run = low(1, {"n1": 4}, queue="b")
+    queues = Queue("a", {"gpu": 4}), Queue("b", {"gpu": 4})
+    assert evicted(nodes(1, gpu=4), waiting(9, demand(1, 4), queue="a", priority=9), run, queues=queues) is None
+
+
+def test_an_elastic_gang_shrinks_before_anybody_is_stopped_and_no_further_than_needed() -> None:
+    runs = elastic(1, {"n1": 4}, 1), low(2, {"n2": 4})
+    found = evicted(nodes(2, gpu=4), waiting(9, demand(1, 2), priority=1), *runs)
+    assert stopped(found) == set()
+    (resize,) = found.resizes
+    assert (resize.job_id, resize.placement) == ("r-1", Placement({"worker": ("n1", "n1")}))
+
+
+def test_an_elastic_gang_makes_room_for_an_equal_one_of_its_queue_and_is_never_stopped_for_it() -> None:
+    found = evicted(nodes(1, gpu=4), waiting(9, demand(1, 3)), elastic(1, {"n1": 4}, 1))
+    assert (stopped(found), len(found.resizes)) == (set(), 1)
+    assert evicted(nodes(1, gpu=4), waiting(9, demand(1, 4)), elastic(1, {"n1": 4}, 1)) is None
+
+
+def test_an_elastic_gang_that_has_to_go_whole_does_not_shrink_as_well() -> None:
+    found = evicted(nodes(1, gpu=4), waiting(9, demand(1, 4), priority=1), elastic(1, {"n1": 4}, 1))
+    assert (stopped(found), found.resizes) == ({"r-1"}, ())
+
+
+def test_it_gives_up_the_replicas_that_help_most() -> None:
+    run = elastic(1, {"n1": 2, "n2": 4}, 2)
+    found = evicted(nodes(2, gpu=4), waiting(9, demand(1, 4), priority=1), run, low(2, {"n1": 2}, preemptible=False))
+    assert found.resizes[0].placement == Placement({"worker": ("n1", "n1")})
+
+
+def test_an_elastic_gang_makes_others_leave_for_its_least_alone() -> None:
+    want = replace(demand(4, 1), least=2, most=4)
+    found = evicted(nodes(4, gpu=1), waiting(9, want, priority=1), *(low(n, {f"n{n}": 1}) for n in (1, 2, 3, 4)))
+    assert len(stopped(found)) == 2
+
+
+def test_a_gang_that_is_shrinking_already_is_waited_for() -> None:
+    run = replace(elastic(1, {"n1": 4}, 1), resize_to=Placement({"worker": ("n1",)}))
+    found = evicted(nodes(2, gpu=4), waiting(9, demand(1, 3), priority=1), run, low(2, {"n2": 4}))
+    assert (stopped(found), found.resizes) == (set(), ())
+    assert found.placed.placement == Placement({"worker": ("n1",)})
