@@ -24,7 +24,7 @@ class Contest:
     """
 
     def __init__(
-        self, lines: Iterable[Line], shares: Shares | None = None, *, classes: bool = True, fill: bool = False
+        self, lines: Iterable[Line], shares: Shares | None = None, *, classes: bool = False, fill: bool = False
     ) -> None:
         self._lines = list(lines)
         self._shares = shares

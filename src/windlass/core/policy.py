@@ -52,6 +52,7 @@ class Policy:
 class Order:
     """`key`: the smaller goes first. `fair`: between queues the fair share decides before the key does.
 
+    `classes`: and before the share a higher priority, in whatever queue it is.
     `backfill`: the key by which gangs are tried once all reservations are made; None: the same.
     `refill`: at every change everything, running or not, is sorted and placed anew from an empty cluster.
     """
@@ -60,6 +61,7 @@ class Order:
     key: Callable[[Pending, Policy], Key]
     backfill: Callable[[Pending, Policy], Key] | None = None
     fair: bool = False
+    classes: bool = False
     refill: bool = False
 
 
@@ -115,6 +117,7 @@ ORDERS: Mapping[str, Order] = MappingProxyType(
             _windlass,
             backfill=_sjf,
             fair=True,
+            classes=True,
         ),
     }
 )

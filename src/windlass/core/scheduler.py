@@ -41,7 +41,7 @@ def decide(snapshot: Snapshot, now: int) -> Trial:
 def _by_turn(trial: Trial, lines: list[Line]) -> list[Line]:
     """Returns the lines of which somebody may still fill a gap."""
     gaps: list[Line] = []
-    contest = Contest(lines, trial.shares_that_count)
+    contest = Contest(lines, trial.shares_that_count, classes=trial.classes)
     for gang in contest:
         obstacle = trial.limit(gang)
         if obstacle is None and not trial.timetable.open_to(gang):
@@ -58,7 +58,7 @@ def _by_turn(trial: Trial, lines: list[Line]) -> list[Line]:
 
 
 def _into_gaps(trial: Trial, lines: list[Line]) -> None:
-    contest, failed = Contest(lines, trial.shares_that_count, fill=True), 0
+    contest, failed = Contest(lines, trial.shares_that_count, classes=trial.classes, fill=True), 0
     for gang in contest:
         if gang.id in trial.settled:
             continue

@@ -20,6 +20,7 @@ from windlass.core.limits import limit
 from windlass.core.placement import Placed, fits, place
 from windlass.core.policy import ORDERS, turn_of
 from windlass.core.quota import beyond, claimed, queue_named, short
+from windlass.core.reasons import Reason
 from windlass.core.snapshot import Grant, NodeTable, Snapshot
 from windlass.core.status import Placement
 from windlass.core.stock import Stocks
@@ -32,10 +33,16 @@ class Obstacle(Enum):
     GATE = auto()
     NEVER = auto()
     """No gang's end can help: too few nodes pass its masks, or its queue's quota is too small for it."""
+    LIMIT = auto()
+    """Its user, or its queue, runs or holds as much as people allow: that keeps nothing from anybody else."""
     QUOTA = auto()
     CAPACITY = auto()
     PROMISED = auto()
     """It would fit, and delay a gang that goes first and to which these nodes are promised."""
+
+
+_KEEPS_NOTHING = frozenset({Obstacle.GATE, Obstacle.NEVER, Obstacle.LIMIT})
+"""What a gang waits for without any claim on quota."""
 
 
 class Hold(NamedTuple):
@@ -93,6 +100,8 @@ class Trial:
         request = total_of(gang.demands)
         if beyond(tree, gang.queue, request):
             return Obstacle.NEVER
+        if rule := limit(self.accounts, gang.queue, gang.user, request):
+            return Obstacle.NEVER if rule.reason is Reason.EXCEEDS_MAX_QUOTA else Obstacle.LIMIT
         return Obstacle.QUOTA if self._lacks_quota(gang, request) else None
 
     def attempt(self, gang: Pending) -> Obstacle | None:
@@ -118,7 +127,7 @@ class Trial:
         self.settled.add(gang.id)
         if obstacle in (Obstacle.CAPACITY, Obstacle.PROMISED):
             self.timetable.reserve(gang)
-        if obstacle is not Obstacle.GATE and obstacle is not Obstacle.NEVER and self._is_limited(gang.queue):
+        if obstacle not in _KEEPS_NOTHING and self._is_limited(gang.queue):
             if self.spoken_for is None:
                 self.spoken_for = self.accounts.copy()
             self.spoken_for.take(gang.queue, gang.user, total_of(gang.demands))
@@ -133,6 +142,11 @@ class Trial:
     def shares_that_count(self) -> Shares | None:
         """None if the policy's order knows no fairness between queues."""
         return self.shares if ORDERS[self.snapshot.policy.order].fair else None
+
+    @property
+    def classes(self) -> bool:
+        """Whether a higher priority goes before the fair share."""
+        return ORDERS[self.snapshot.policy.order].classes
 
     @cached_property
     def holds(self) -> list[Hold]:
@@ -159,11 +173,7 @@ class Trial:
 
     def _lacks_quota(self, gang: Pending, request: Mapping[str, int]) -> bool:
         waited_for = self.spoken_for is not None and claimed(self.spoken_for, gang.queue, request)
-        return bool(
-            waited_for
-            or short(self.accounts, gang.queue, request)
-            or limit(self.accounts, gang.queue, gang.user, request)
-        )
+        return bool(waited_for or short(self.accounts, gang.queue, request))
 
     def _is_limited(self, queue: str) -> bool:
         return bool(self.accounts.tree.limited.get(queue))
