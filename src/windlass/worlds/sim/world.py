@@ -30,7 +30,7 @@ class SimWorld:
         self.universe = universe
         self._watch, self._full = watch, full
         self._trying: tuple[Changes | None, int] = (None, 0)
-        """A commit that failed, and how many events it answers; what is heard until it is tried again is not its own."""
+        """A commit that failed, and how many events it answers; what is heard before the next try is not its own."""
 
     def now(self) -> int:
         """The universe's clock."""
