@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from windlass.core.admission import refusal
-from windlass.core.cluster import Node, Taint
+from windlass.core.cluster import Node, Taint, Topology
 from windlass.core.explanation import explain
 from windlass.core.gang import Demand, Pending, shape_of, started
 from windlass.core.invariants import plan_violations, violations
-from windlass.core.job import Job, Role, Toleration
+from windlass.core.job import Job, Role, Toleration, TopologyRequest
 from windlass.core.ledger import Ledger
 from windlass.core.plan import Plan
 from windlass.core.queue import Queue
@@ -23,11 +23,20 @@ from windlass.core.whatif import variant
 
 QUEUES = (Queue("default"), Queue("small", {"gpu": 4}), Queue("mixed", {"gpu": 5, "cpu": 3}))
 LAB = Taint("lab")
+RACKS = Topology(("rack",))
 
 # --- clusters and gangs ---------------------------------------------------------------------------------
 
 zones = st.sampled_from([{}, {"zone": "a"}, {"zone": "b"}])
 sizes = st.builds(lambda gpu, cpu: {"gpu": gpu, "cpu": cpu}, st.integers(0, 4), st.integers(0, 4))
+
+
+racks = st.sampled_from([("r1",), ("r1",), ("r2",), ()])
+near = st.none() | st.builds(
+    lambda required, how: TopologyRequest("rack", required, **how),
+    st.booleans(),
+    st.sampled_from([{}, {"spread": True}, {"slice": 2}]),
+)
 
 
 @st.composite
@@ -38,6 +47,7 @@ def clusters(draw, most=5):
             draw(sizes),
             draw(zones),
             draw(st.sampled_from([(), (), (LAB,)])),
+            draw(racks),
             cordoned=draw(st.sampled_from(["", "", "", "drained"])),
             ready=draw(st.sampled_from([True, True, True, False])),
         )
@@ -54,7 +64,9 @@ def demands(draw, role="worker"):
 
 @st.composite
 def gangs(draw, number=None, roles=2):
-    asked = tuple(draw(demands(role)) for role in ("worker", "chief")[: draw(st.integers(1, roles))])
+    together = draw(near)
+    names = ("worker", "chief")[: draw(st.integers(1, roles))]
+    asked = tuple(replace(draw(demands(role)), topology=together) for role in names)
     queue = draw(st.sampled_from([queue.name for queue in QUEUES]))
     number = draw(st.integers(0, 999)) if number is None else number
     return Pending(
@@ -82,7 +94,7 @@ def crowds(draw, most=8, roles=2):
 @st.composite
 def scenes(draw, roles=2):
     """A ledger on which something runs, from one turn, and something waits that has not been planned yet."""
-    ledger = Ledger(draw(clusters()), QUEUES)
+    ledger = Ledger(draw(clusters()), QUEUES, RACKS)
     for gang in draw(crowds(roles=roles)):
         ledger.add_pending(gang)
     carry_out(ledger, 0)
@@ -122,7 +134,7 @@ class Cluster(RuleBasedStateMachine):
     def __init__(self):
         super().__init__()
         self.nodes = [Node(f"n{number}", {"gpu": 3, "cpu": 3}) for number in range(3)]
-        self.ledger = Ledger(self.nodes, QUEUES)
+        self.ledger = Ledger(self.nodes, QUEUES, RACKS)
         self.now = 0
         self.submitted = 0
 
@@ -159,7 +171,7 @@ class Cluster(RuleBasedStateMachine):
         """Nodes that stay keep their size: a node that shrinks below what runs there is overfull by declaration."""
         size = {node.name: node.capacity for node in self.nodes}
         self.nodes = [replace(node, capacity=size.get(node.name, node.capacity)) for node in nodes]
-        lost = self.ledger.set_cluster(self.nodes, QUEUES)
+        lost = self.ledger.set_cluster(self.nodes, QUEUES, RACKS)
         for run in list(self.ledger.snapshot().running.values()):
             if set(lost) & set(run.placement.distinct()):
                 self.ledger.release(run.id)
@@ -224,7 +236,7 @@ def _any_placement(free, replicas):
 @settings(max_examples=100, deadline=None)
 def test_names_and_the_order_of_arrival_in_the_ledger_do_not_matter(nodes, crowd, chance):
     def plan_of(nodes, crowd):
-        ledger = Ledger(nodes, QUEUES)
+        ledger = Ledger(nodes, QUEUES, RACKS)
         for gang in crowd:
             ledger.add_pending(gang)
         return schedule(ledger.snapshot(), 0)
@@ -245,7 +257,7 @@ def test_one_more_idle_node_never_keeps_the_first_in_line_from_starting(ledger, 
     snapshot = ledger.snapshot()
     first = next((gang.id for gang in snapshot.pending if gang.id in _open(snapshot)), None)
     before = ids(schedule(snapshot, 5))
-    ledger.set_cluster([*snapshot.table.nodes, Node("extra", size, labels)], QUEUES)
+    ledger.set_cluster([*snapshot.table.nodes, Node("extra", size, labels)], QUEUES, RACKS)
     assert first not in before or first in ids(schedule(ledger.snapshot(), 5))
 
 
@@ -259,8 +271,10 @@ def _open(snapshot):
 def test_the_first_in_line_starts_whatever_comes_in_behind_it(nodes, crowd, first, chance):
     first = replace(first, priority=9, array_id="", array_limit=0, not_before=None)
     up = [replace(node, ready=True, cordoned="") for node in nodes]
-    job = Job("x", tuple(_role(demand) for demand in first.demands), queue=first.queue)
-    ledger = Ledger(up, QUEUES)
+    job = Job(
+        "x", tuple(_role(demand) for demand in first.demands), queue=first.queue, topology=first.demands[0].topology
+    )
+    ledger = Ledger(up, QUEUES, RACKS)
     assume(refusal(ledger.snapshot(), job) is None)
     for gang in crowd:
         ledger.add_pending(gang)
@@ -361,9 +375,9 @@ def test_an_explanation_agrees_with_the_plan(ledger):
 @settings(max_examples=300, deadline=None)
 def test_a_job_is_refused_exactly_if_it_would_not_start_alone_on_all_nodes(nodes, gang):
     gang = replace(gang, array_id="", array_limit=0, not_before=None)
-    job = Job("x", tuple(_role(demand) for demand in gang.demands), queue=gang.queue)
-    no = refusal(Ledger(nodes, QUEUES).snapshot(), job)
-    ledger = Ledger([replace(node, ready=True, cordoned="") for node in nodes], QUEUES)
+    job = Job("x", tuple(_role(demand) for demand in gang.demands), queue=gang.queue, topology=gang.demands[0].topology)
+    no = refusal(Ledger(nodes, QUEUES, RACKS).snapshot(), job)
+    ledger = Ledger([replace(node, ready=True, cordoned="") for node in nodes], QUEUES, RACKS)
     ledger.add_pending(gang)
     assert (no is None) == (ids(schedule(ledger.snapshot(), 0)) == {gang.id})
     assert no is None or no.reason is Reason.MISCONFIGURED
@@ -372,16 +386,16 @@ def test_a_job_is_refused_exactly_if_it_would_not_start_alone_on_all_nodes(nodes
 @given(clusters(), gangs(number=1, roles=1))
 @settings(max_examples=300, deadline=None)
 def test_the_largest_gang_that_is_named_fits_and_one_more_replica_does_not(nodes, gang):
-    snapshot = Ledger(nodes, QUEUES).snapshot()
+    snapshot = Ledger(nodes, QUEUES, RACKS).snapshot()
     role = replace(_role(gang.demands[0]), replicas=gang.demands[0].count)
-    no = refusal(snapshot, Job("x", (role,), queue=gang.queue))
+    no = refusal(snapshot, Job("x", (role,), queue=gang.queue, topology=gang.demands[0].topology))
     named = re.search(r"largest gang that fits: (\d+) replicas? of (.*)", no.message) if no else None
     assume(named is not None)
     amounts = {name: int(amount.rstrip("m")) for amount, name in re.findall(r"(\d+m?) (\w+)", named[2])}
 
     def refused(replicas):
         smaller = replace(role, replicas=replicas, resources=amounts)
-        return refusal(snapshot, Job("x", (smaller,), queue=gang.queue)) is not None
+        return refusal(snapshot, Job("x", (smaller,), queue=gang.queue, topology=gang.demands[0].topology)) is not None
 
     assert not refused(int(named[1]))
     assert int(named[1]) == role.replicas or refused(int(named[1]) + 1)

@@ -125,6 +125,27 @@ def _misplaced(table: NodeTable, gang: Pending, placement: Placement) -> Iterato
         for name in set(placement.nodes.get(demand.role, ())):
             if not able[table.row[name]]:
                 yield f"{gang.id} starts on {name}, which {demand.role} may not use"
+    yield from _out_of_domain(table, gang, placement)
+
+
+def _out_of_domain(table: NodeTable, gang: Pending, placement: Placement) -> Iterator[str]:
+    """Required domains are kept to: all of the gang in one, or each slice in one, or evenly many in each."""
+    near = gang.demands[0].topology
+    if near is None or not near.required:
+        return
+    level = table.topology.levels.index(near.level)
+    for role, names in placement.nodes.items():
+        domains = [int(table.domains[table.row[name], level]) for name in names]
+        numbers = Counter(domains).values()
+        size = near.slice or len(domains)
+        if near.spread:
+            if max(numbers) - min(numbers) > 1:
+                yield f"{gang.id} starts with {sorted(numbers)} replicas of {role} by {near.level}"
+        elif any(len(set(domains[first : first + size])) > 1 for first in range(0, len(domains), size)):
+            yield f"{gang.id} starts with {role} in several domains of {near.level}"
+    rows = [table.row[name] for name in placement.distinct()]
+    if not near.spread and not near.slice and len(set(table.domains[rows, level].tolist())) > 1:
+        yield f"{gang.id} starts in several domains of {near.level}"
 
 
 def _carried_out(snapshot: Snapshot, waiting: Mapping[str, Pending], plan: Plan) -> Snapshot:

@@ -45,7 +45,7 @@ def choose(counts: Counts, able: Mask, table: NodeTable, wanted: int, request: T
     (bool[N]) are the nodes that it could use if they were empty, which makes their domains part of a spread.
     A level that the cluster does not have is no domain of anything: None, unless it is only preferred.
     """
-    if int(counts.sum()) < wanted:
+    if int(counts.sum()) < wanted or (request.slice and wanted % request.slice):
         return None
     number = level_number(table, request.level)
     for level in _asked(number, required=request.required):
@@ -147,7 +147,7 @@ def _spread(found: Tally, domains: NDArray[np.intp], wanted: int, level: int, *,
 def _sliced(found: Tally, wanted: int, level: int, size: int) -> Parts | None:
     """Every slice in one domain of the level, all of them in as few wider domains as can be."""
     slices, left = found.sums[level] // size, found.sums[level] % size
-    if wanted % size or int(slices.sum()) < wanted // size:
+    if int(slices.sum()) < wanted // size:
         return None
     by_domain = tally(slices, [np.searchsorted(found.bounds[level], wider) for wider in found.bounds[:level]])
     taken = np.zeros_like(slices)

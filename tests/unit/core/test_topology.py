@@ -164,6 +164,7 @@ def test_slices_that_only_prefer_the_level_are_cut_along_wider_ones():
 
 def test_a_gang_that_is_no_number_of_slices_has_no_place():
     assert chosen(in_slices(4), 6, a1=(4, 4)) is None
+    assert chosen(in_slices(4, required=False), 6, a1=(4, 4)) is None
 
 
 # --- several roles --------------------------------------------------------------------------------------
