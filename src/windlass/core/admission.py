@@ -11,12 +11,14 @@ from difflib import get_close_matches
 import numpy as np
 
 from windlass.core import quota
+from windlass.core.accounts import Accounts
+from windlass.core.cohort import Tree, tree_of
 from windlass.core.feasibility import eligibility, restored
 from windlass.core.gang import MAX_MEMBERS, Demand, demands_of, total_of
 from windlass.core.job import DEFAULT_QUEUE, Job
+from windlass.core.limits import allowed_to_a_user, limit
 from windlass.core.nearness import out_of_shape
 from windlass.core.placement import fits
-from windlass.core.queue import Queue
 from windlass.core.quota import queue_named
 from windlass.core.reasons import Reason, Verdict
 from windlass.core.shortage import all_said, never_verdict, shortage
@@ -31,22 +33,24 @@ def refusal(snapshot: Snapshot, job: Job) -> Verdict | None:
     has not come up yet.
     """
     demands = demands_of(job)
-    queue = queue_named(snapshot.queues, job.queue)
     table = restored(snapshot.table)
+    empty = Accounts(tree_of(snapshot.queues), {}, {})
     # 1. as written
     if nonsense := _nonsense(demands) or out_of_shape(table, demands):
         return _refused(nonsense)
     # 2. its queue
-    if queue is None:
+    if queue_named(snapshot.queues, job.queue) is None:
         return _refused(_no_queue(job.queue, snapshot.queues))
-    # 3. its queue's quota, and the nodes, were they all up and empty
-    if verdict := quota.verdict(queue, {}, total_of(demands)):
+    if job.queue in empty.tree.faults:
+        return quota.why(empty, job.queue, {})
+    # 3. its queue's quota and limits, and the nodes, were they all up and empty
+    if verdict := _kept_out(empty, job.queue, demands):
         role = _greediest(demands, verdict.resource)
     elif short := shortage(Stocks(table.capacity), table, demands) if table.nodes else None:
         verdict, role = never_verdict(short), short.demand.role
     else:
         return None
-    text = f"{verdict.message}; {_largest(table, queue, demands, role)}"
+    text = f"{verdict.message}; {_largest(table, empty, job.queue, demands, role)}"
     return replace(verdict, reason=Reason.MISCONFIGURED, message=text)
 
 
@@ -85,14 +89,20 @@ def _greediest(demands: Sequence[Demand], resource: str) -> str:
     return max(demands, key=lambda demand: demand.resources.get(resource, 0) * demand.count).role
 
 
-def _largest(table: NodeTable, queue: Queue, demands: tuple[Demand, ...], role: str) -> str:
+def _kept_out(empty: Accounts, queue: str, demands: tuple[Demand, ...]) -> Verdict | None:
+    """Why the queue would not let the gang in, were nothing held."""
+    request = total_of(demands)
+    return quota.why(empty, queue, request) or limit(empty, queue, "", request)
+
+
+def _largest(table: NodeTable, empty: Accounts, queue: str, demands: tuple[Demand, ...], role: str) -> str:
     """What to ask for instead: fewer replicas of one role, or else smaller ones."""
     asked = next(demand for demand in demands if demand.role == role)
     step = max(asked.topology.slice, 1) if asked.topology else 1
-    for size in (asked, _shrunk(table, queue, asked)):
+    for size in (asked, _shrunk(table, empty.tree, queue, asked)):
 
         def too_many(count: int, size: Demand = size) -> bool:
-            return not _possible(table, queue, _with_role(demands, replace(size, count=count)))
+            return not _possible(table, empty, queue, _with_role(demands, replace(size, count=count)))
 
         if most := step * bisect_left(range(step, asked.count + 1, step), x=True, key=too_many):
             replicas = f"{most} replica{'' if most == 1 else 's'}"
@@ -102,18 +112,17 @@ def _largest(table: NodeTable, queue: Queue, demands: tuple[Demand, ...], role: 
     return f"not even one {smallest} would fit{' beside its other roles' if len(demands) > 1 else ''}"
 
 
-def _possible(table: NodeTable, queue: Queue, demands: tuple[Demand, ...]) -> bool:
-    within = not quota.lacking(queue, {}, total_of(demands))
-    return within and (not table.nodes or fits(table.capacity, table, demands))
+def _possible(table: NodeTable, empty: Accounts, queue: str, demands: tuple[Demand, ...]) -> bool:
+    return _kept_out(empty, queue, demands) is None and (not table.nodes or fits(table.capacity, table, demands))
 
 
 def _with_role(demands: tuple[Demand, ...], changed: Demand) -> tuple[Demand, ...]:
     return tuple(changed if demand.role == changed.role else demand for demand in demands)
 
 
-def _shrunk(table: NodeTable, queue: Queue, demand: Demand) -> Demand:
+def _shrunk(table: NodeTable, tree: Tree, queue: str, demand: Demand) -> Demand:
     """The largest replica of the kind that any one node could hold, and the queue allows."""
-    allowed = {name: min(amount, queue.nominal.get(name, amount)) for name, amount in demand.resources.items()}
+    allowed = {name: allowed_to_a_user(tree, queue, name, amount) for name, amount in demand.resources.items()}
     rows = np.flatnonzero(eligibility(table, replace(demand, resources={})).mask)
     best = dict.fromkeys(allowed, 0)
     for row in rows.tolist():

@@ -33,6 +33,12 @@ class Shares:
         """Of the whole cluster, as `cohort.charge` counts it."""
         self._past = past_along(self.tree, past)
 
+    def follow(self, accounts: Accounts) -> Shares:
+        """The same, by other books of the same queues."""
+        other = Shares(accounts, self.capacity, {})
+        other._past = self._past
+        return other
+
     def share(self, queue: str) -> int:
         """In millionths of the cluster for each unit of weight, of the queue and all below it."""
         return self._share(self.accounts.total(queue), self._past.get(queue, NOTHING), self._weight(queue))
@@ -129,7 +135,7 @@ def reclaims(shares: Shares, taker: str, request: Amounts, victims: Sequence[tup
     """
     tree, before = shares.tree, shares.accounts
     after = before.copy()
-    left = Shares(after, shares.capacity, {})
+    left = shares.follow(after)
     for queue, user, held in victims:
         if not may_reclaim(left, taker, queue, request, held):
             return False

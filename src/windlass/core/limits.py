@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from windlass.core.accounts import Accounts
-from windlass.core.cohort import Amounts, charge
-from windlass.core.quota import said, verdict_on
+from windlass.core.cohort import Amounts, Tree, charge, thousandths
+from windlass.core.quota import ceiling, said, verdict_on
 from windlass.core.reasons import Reason, Verdict
+from windlass.core.resources import GPU
 
 
 def limit(accounts: Accounts, queue: str, user: str, request: Amounts, *, jobs: int = 1) -> Verdict | None:
@@ -27,6 +28,16 @@ def limit(accounts: Accounts, queue: str, user: str, request: Amounts, *, jobs: 
             for found in _at(accounts, level, user, request, jobs):
                 return found
     return None
+
+
+def allowed_to_a_user(tree: Tree, queue: str, resource: str, amount: int) -> int:
+    """No more of `amount`, in the resource's unit, than a user may ever hold in the queue, by quota and limits."""
+    part = thousandths(resource)
+    name, wanted = (GPU, amount * part) if part else (resource, amount)
+    most = ceiling(tree, queue, name)
+    limits = [charge(rules, name) for level in tree.path[queue] if name in (rules := tree.queues[level].user_limits)]
+    least: int = min([wanted, *limits, *(() if most is None else (most,))])
+    return least // (part or 1)
 
 
 def _at(accounts: Accounts, level: str, user: str, request: Amounts, jobs: int) -> Iterator[Verdict]:

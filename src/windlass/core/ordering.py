@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
-from typing import overload
+from typing import TypeAlias, overload
 
 from windlass.core.fairshare import Shares
-from windlass.core.gang import Line, Pending, Turn
+from windlass.core.gang import Line, Pending, Turn, total_of
 from windlass.core.heads import NOBODY, Heads
 from windlass.core.tournament import Tournament
+
+Turning: TypeAlias = Callable[[Pending], Turn]
 
 
 class Contest:
@@ -73,17 +75,24 @@ class Contest:
         return Tournament(self._shares, {name: Heads(some, fill=self._fill) for name, some in by_queue.items()})
 
 
-class Order(Sequence[str]):
-    """Ids of gangs by their turn, sorted when somebody looks."""
+def in_fair_turn(groups: Iterable[Sequence[Pending]], turn: Turning, shares: Shares, *, classes: bool) -> Iterator[str]:
+    """Ids in the order in which a contest would ask them if each of them started. `groups` are lines, by turn."""
+    accounts = shares.accounts.copy()
+    lines = [Line(gangs, turns, gangs, turns) for gangs, turns in ((tuple(g), tuple(map(turn, g))) for g in groups)]
+    for gang in Contest(lines, shares.follow(accounts), classes=classes):
+        yield gang.id
+        accounts.take(gang.queue, gang.user, total_of(gang.demands))
 
-    def __init__(self, groups: Callable[[], Iterable[Sequence[Pending]]], turn: Callable[[Pending], Turn]) -> None:
-        self._groups = groups
-        self._turn = turn
+
+class Order(Sequence[str]):
+    """Ids of gangs, put in order when somebody looks."""
+
+    def __init__(self, ids: Callable[[], Iterable[str]]) -> None:
+        self._given = ids
 
     @cached_property
     def _ids(self) -> tuple[str, ...]:
-        gangs = (gang for group in self._groups() for gang in group)
-        return tuple(gang.id for gang in sorted(gangs, key=self._turn))
+        return tuple(self._given())
 
     @overload
     def __getitem__(self, index: int) -> str: ...

@@ -8,7 +8,7 @@ from functools import cached_property
 
 from windlass.core import gates
 from windlass.core.gang import Pending
-from windlass.core.ordering import Order
+from windlass.core.ordering import Order, in_fair_turn
 from windlass.core.reasons import Verdict
 from windlass.core.trial import Trial
 from windlass.core.verdict import eta_of, verdict_of
@@ -24,7 +24,7 @@ class Verdicts(Mapping[str, Verdict]):
 
     def order(self) -> Order:
         """The gangs whose gates are open, by their turn."""
-        return Order(self._open_groups, self._trial.turn)
+        return Order(lambda: self._in_turn(self._open_groups()))
 
     def __getitem__(self, job_id: str) -> Verdict:
         number, place = self._places[job_id]
@@ -33,7 +33,7 @@ class Verdicts(Mapping[str, Verdict]):
         return self._answers[number][min(place, 1)]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(Order(lambda: self._groups, self._trial.turn))
+        return iter(self._in_turn(self._groups))
 
     def __len__(self) -> int:
         return len(self._places)
@@ -42,6 +42,12 @@ class Verdicts(Mapping[str, Verdict]):
         verdict = verdict_of(self._trial, first)
         eta = eta_of(self._trial, first)
         return (verdict if eta is None else replace(verdict, eta=eta)), verdict
+
+    def _in_turn(self, groups: Sequence[Sequence[Pending]]) -> Iterator[str]:
+        trial = self._trial
+        if trial.shares_that_count and len({group[0].queue for group in groups}) > 1:
+            return in_fair_turn(groups, trial.turn, trial.shares, classes=trial.classes)
+        return (gang.id for gang in sorted((gang for group in groups for gang in group), key=trial.turn))
 
     def _open_groups(self) -> list[Sequence[Pending]]:
         trial = self._trial

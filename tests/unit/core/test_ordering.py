@@ -46,7 +46,7 @@ def test_a_dropped_line_yields_no_more():
     assert seen == [5, 1, 2, 4]
 
 
-def test_the_order_of_several_lines():
-    order = Order(lambda: [line.gangs for line in LINES], turn)
+def test_an_order_is_a_sequence_of_ids():
+    order = Order(lambda: (gang.id for gang in Contest(LINES)))
     assert list(order) == ["j-5", "j-1", "j-2", "j-3", "j-4"]
     assert (len(order), order[0], order[1:3], order.index("j-3")) == (5, "j-5", ("j-1", "j-2"), 3)
