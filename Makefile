@@ -1,4 +1,5 @@
-# Every target installs what it needs into .venv and nothing elsewhere; see tools/install.sh.
+# Every target installs what it needs into .venv and nothing elsewhere (tools/install.sh); but the tests of pages need a
+# browser, and root gets Debian's (tools/install_browser.sh).
 # `make -s` shows only what the commands themselves say.
 
 PYTHON ?=
@@ -22,6 +23,7 @@ demo: .venv/.installed-demo
 	@$(BIN)/python examples/demo.py
 
 test: .venv/.installed-dev
+	@sh tools/install_browser.sh
 	$(BIN)/python -m pytest $(TESTS)
 
 soak: .venv/.installed-dev

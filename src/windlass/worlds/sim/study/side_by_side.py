@@ -24,6 +24,7 @@ Result = TypeVar("Result")
 Task: TypeAlias = Callable[[Advance], Result]
 
 _SECONDS_BETWEEN_LOOKS = 0.2
+_INTERRUPTIONS = {signal.SIGINT, signal.SIGTERM}
 _FORK = multiprocessing.get_context("fork")
 """A process that is forked has the trace already; sending it would take longer than replaying it."""
 
@@ -82,15 +83,21 @@ class _Side(Generic[Result]):
         finally:
             for _, process in self._running.values():
                 process.kill()
+            for _, process in self._running.values():
                 process.join()
         return [self._results[number] for number in range(len(self._tasks))]
 
     def _start(self, number: int) -> None:
+        """Not to be interrupted between a process's birth and its being known, or it would outlive the call."""
         ours, theirs = _FORK.Pipe(duplex=False)
         process = _FORK.Process(target=_carry_out, args=(self._tasks[number], number, self._done, theirs), daemon=True)
-        process.start()
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, _INTERRUPTIONS)
+        try:
+            process.start()
+            self._running[ours] = number, process
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
         theirs.close()
-        self._running[ours] = number, process
 
     def _end(self, pipe: Any) -> None:
         number, process = self._running[pipe]
@@ -111,6 +118,7 @@ def _carry_out(task: Task[Any], number: int, done: Any, pipe: Connection) -> Non
     """In a process of its own. Ctrl-C is for whoever started it, who ends this one."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _INTERRUPTIONS)
     started_by = os.getppid()
 
     def advance(count: int) -> None:

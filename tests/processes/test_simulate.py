@@ -1,0 +1,69 @@
+"""`windlass simulate` as a program: over processes, interrupted, and the same bytes every time."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import strays
+
+WINDLASS = Path(sys.executable).with_name("windlass")
+DRAWN = ("--synthetic", "jobs=60 load=1.1", "--cluster", "4x8", "--policy", "fifo,sjf", "--seeds", "2")
+ENDLESS = ("--synthetic", "jobs=20000 load=1.5", "--cluster", "64x8", "--policy", "fifo,sjf,easy", "-j", "2")
+
+
+def simulate(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([WINDLASS, "simulate", *words], cwd=cwd, capture_output=True, text=True, check=False)
+
+
+def test_the_same_seeds_give_the_same_bytes_however_many_run_at_a_time(tmp_path: Path):
+    written = []
+    for processes in ("1", "3"):
+        folder = tmp_path / processes
+        folder.mkdir()
+        ran = simulate(*DRAWN, "-j", processes, "--report", "out", cwd=folder)
+        assert ran.returncode == 0, ran.stderr
+        files = {path.name: path.read_bytes() for path in (folder / "out").iterdir()}
+        written.append((ran.stdout, files))
+    assert written[0] == written[1]
+    assert set(written[0][1]) == {"index.html", "report.json"}
+
+
+def test_an_error_in_a_process_of_its_own_is_told_as_any_other(tmp_path: Path):
+    (tmp_path / "big.jsonl").write_text('{"id": "big", "submit": 0, "duration": 1000, "gpus": 64}\n')
+    ran = simulate("big.jsonl", "--cluster", "2x8", "--policy", "fifo,sjf", "-j", "2", cwd=tmp_path)
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert ran.stderr.startswith("windlass: big.jsonl, row 1: job big asks for 64 GPUs")
+
+
+@pytest.mark.parametrize(("number", "to_all"), [(signal.SIGINT, True), (signal.SIGINT, False), (signal.SIGTERM, False)])
+def test_interrupted_it_ends_with_all_its_runs_and_writes_nothing(tmp_path: Path, number: int, to_all: bool):
+    command = [WINDLASS, "simulate", *ENDLESS, "--report", "out"]
+    program = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    until = time.monotonic() + strays.PATIENCE
+    while len(children_of(program.pid)) < 2 and time.monotonic() < until:
+        time.sleep(0.02)
+    runs = children_of(program.pid)
+    assert len(runs) == 2
+    (os.killpg if to_all else os.kill)(program.pid, number)
+    _, said = program.communicate(timeout=strays.PATIENCE)
+    assert program.returncode == 130
+    assert said == "windlass: interrupted; nothing was written\n"
+    assert not [pid for pid in runs if alive(pid)]
+    assert not (tmp_path / "out").exists()
+
+
+def alive(pid: int) -> bool:
+    file = Path(f"/proc/{pid}/stat")
+    return file.exists() and file.read_text().rpartition(")")[2].split()[0] not in "ZX"
+
+
+def children_of(pid: int) -> list[int]:
+    file = Path(f"/proc/{pid}/task/{pid}/children")
+    return [int(child) for child in file.read_text().split()] if file.exists() else []
