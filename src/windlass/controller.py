@@ -11,6 +11,7 @@ import heapq
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from windlass.core import lifecycle
 from windlass.core.admission import refusal
@@ -85,6 +86,13 @@ async def _commit(world: World, changes: Changes, on_trouble: Callable[[str], No
     return came
 
 
+class Decided(NamedTuple):
+    """A plan, and the picture on which it was made."""
+
+    snapshot: Snapshot
+    plan: Plan
+
+
 class Controller:
     """Every job that has not ended, the ledger of what they hold, and the last plan made.
 
@@ -98,6 +106,8 @@ class Controller:
             cluster.nodes, cluster.queues, cluster.topology, cluster.policy, cluster.reservations, recovery.past
         )
         self.plan = Plan(version=-1, now=0, admissions=(), verdicts={})
+        self.decided: Decided | None = None
+        """The last plan as it was made, and on what: `plan` has the version after it was carried out."""
         self._finished = finished
         self._dependents: defaultdict[str, set[str]] = defaultdict(set)
         self._timers: list[tuple[int, str]] = []
@@ -201,7 +211,9 @@ class Controller:
         at_once = True
         while at_once:
             self._file_late()
-            self.plan = schedule(self.ledger.snapshot(), now)
+            snapshot = self.ledger.snapshot()
+            self.plan = schedule(snapshot, now)
+            self.decided = Decided(snapshot, self.plan)
             for preemption in self.plan.preemptions:
                 self._happen(preemption.job_id, Preempt(_told(preemption)), now)
             for resize in self.plan.resizes:
