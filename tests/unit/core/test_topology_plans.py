@@ -1,0 +1,43 @@
+"""A plan that leaves the domains a gang asks for is called wrong."""
+
+from dataclasses import replace
+
+import pytest
+from gangs import demand, ledger_of, node, waiting
+
+from windlass.core.invariants import plan_violations
+from windlass.core.job import TopologyRequest
+from windlass.core.plan import Admission
+from windlass.core.scheduler import schedule
+from windlass.core.status import Placement
+
+PACKED = TopologyRequest("rack")
+
+
+def wrong(request, **nodes):
+    """What is wrong with a plan that starts j-1 on these nodes, by role; n1 and n2 are in one rack, n3 and n4 in one."""
+    machines = [node(f"n{number}", place=(f"r{(number + 1) // 2}",)) for number in range(1, 5)]
+    roles = [replace(demand(len(names), role=role), topology=request) for role, names in nodes.items()]
+    snapshot = ledger_of(machines, waiting(1, *roles), levels=("rack",)).snapshot()
+    admission = Admission("j-1", Placement(nodes))
+    return plan_violations(snapshot, replace(schedule(snapshot, 0), admissions=(admission,), verdicts={}))
+
+
+@pytest.mark.parametrize(
+    ("request_", "worker", "said"),
+    [
+        (PACKED, ("n1", "n2"), []),
+        (PACKED, ("n1", "n3"), ["with worker in several domains of rack", "in several domains of rack"]),
+        (replace(PACKED, required=False), ("n1", "n3"), []),
+        (replace(PACKED, slice=2), ("n1", "n2", "n3", "n4"), []),
+        (replace(PACKED, slice=2), ("n1", "n3", "n2", "n4"), ["with worker in several domains of rack"]),
+        (replace(PACKED, spread=True), ("n1", "n2", "n3"), []),
+        (replace(PACKED, spread=True), ("n1", "n2", "n2", "n3"), ["with [1, 3] replicas of worker by rack"]),
+    ],
+)
+def test_one_role(request_, worker, said):
+    assert wrong(request_, worker=worker) == [f"j-1 starts {each}" for each in said]
+
+
+def test_roles_in_two_domains():
+    assert wrong(PACKED, chief=("n1",), worker=("n3", "n4")) == ["j-1 starts in several domains of rack"]
