@@ -15,7 +15,7 @@ PACKED = TopologyRequest("rack")
 
 
 def wrong(request, **nodes):
-    """What is wrong with a plan that starts j-1 on these nodes, by role; n1 and n2 are in one rack, n3 and n4 in one."""
+    """What is wrong with a plan that starts j-1 on these nodes, by role; n1 and n2 share a rack, n3 and n4 do."""
     machines = [node(f"n{number}", place=(f"r{(number + 1) // 2}",)) for number in range(1, 5)]
     roles = [replace(demand(len(names), role=role), topology=request) for role, names in nodes.items()]
     snapshot = ledger_of(machines, waiting(1, *roles), levels=("rack",)).snapshot()
