@@ -14,23 +14,22 @@ from itertools import islice
 import numpy as np
 
 from windlass.core.accounts import Accounts
-from windlass.core.booking import give_back, grant_of, lower, settle, take
-from windlass.core.cohort import Amounts
-from windlass.core.fairshare import Shares, reclaims
-from windlass.core.feasibility import Mask, eligibility, room_per_node
+from windlass.core.booking import grant_of, take
+from windlass.core.clearing import Clearing, Given
+from windlass.core.entitlement import Entitlement
+from windlass.core.feasibility import Mask, eligibility
 from windlass.core.gang import Pending, Running, at_least, placed, total_of
-from windlass.core.limits import limit
-from windlass.core.placement import Placed, fits, place
+from windlass.core.placement import Placed
 from windlass.core.plan import Preemption, Resize
-from windlass.core.quota import claimed, short
-from windlass.core.resizing import giving_order, own_replicas, smaller, surplus
-from windlass.core.snapshot import Amounts as Nodes
-from windlass.core.snapshot import Grant, NodeTable, Snapshot
+from windlass.core.resizing import elastic_role, giving_order, own_replicas, smaller, surplus
+from windlass.core.snapshot import Amounts, Grant, NodeTable, Snapshot
 from windlass.core.status import Placement
 from windlass.core.timetable import Promise
-from windlass.core.victims import BORROWED, Asked, Lineup, may_shrink, may_stop
+from windlass.core.victims import Asked, Lineup
 
 _FIRST_BATCH = 8
+_FINE = 1_000
+"""In what parts room for a replica is compared."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -42,22 +41,12 @@ class Eviction:
     """An elastic gang is placed at its least."""
     at: int
     """When all of it will have been given back, at the latest, in ms."""
-    beside: Nodes
+    beside: Amounts
     """int64[N, R]: what is free beside the gang then."""
     preemptions: tuple[Preemption, ...] = ()
     resizes: tuple[Resize, ...] = ()
     given: tuple[Given, ...] = ()
     """What each of the preempted and resized gives back."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Given:
-    """What one running gang gives back, and whether it is stopped for that or made smaller."""
-
-    run: Running
-    grant: Grant
-    amounts: Amounts
-    whole: bool
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -67,7 +56,7 @@ class Ground:
     snapshot: Snapshot
     now: int
     lineup: Lineup
-    free: Nodes
+    free: Amounts
     """int64[N, R]: what is free now, whatever is promised."""
     accounts: Accounts
     spoken_for: Accounts | None = None
@@ -86,224 +75,14 @@ def victims_for(ground: Ground, gang: Pending) -> Eviction | None:
     # 1. those that are being stopped already are enough
     if search.fits():
         return search.outcome() if ground.lineup.going or ground.before else None
-    # 2. the cheapest first, until all of it fits
-    if not search.gather():
+    # 2. the cheapest first, until all of it fits; or those on the nodes that are cheapest as a whole
+    if not (search.gather(search.candidates()) or search.gather(search.node_by_node())):
         return None
     # 3. who need not go stays, and who shrinks shrinks no further than needed
     search.reprieve()
     search.trim()
     # 4. proven by a full placement
-    return search.outcome() if search.is_fair() else None
-
-
-class _Search:
-    """One gang's search. What it has chosen so far is counted as given back, on the nodes and in the accounts."""
-
-    def __init__(self, ground: Ground, gang: Pending) -> None:
-        self._ground = ground
-        self._table = ground.snapshot.table
-        self._gang = gang
-        self._demands = at_least(gang.demands)
-        self._asked = Asked(gang, total_of(self._demands))
-        self._chosen: list[_Step] = []
-        self._later = _Later(ground)
-        self._books = [books.copy() for books in (ground.accounts, ground.spoken_for) if books is not None]
-        """The accounts, and what is spoken for, if anybody waits for quota."""
-        for given in _coming(ground):
-            self._later.add(given)
-            self._credit(given)
-        for earlier in ground.before:
-            self._later.remove(earlier.placed.grant)
-            self._books[0].take(earlier.gang.queue, earlier.gang.user, total_of(at_least(earlier.gang.demands)))
-        self._start = self._books[0].copy()
-
-    # --- does it fit --------------------------------------------------------------------------------
-
-    def fits(self) -> bool:
-        """Whether the gang would start if all that is chosen were gone."""
-        return self._allowed() and fits(self._later.room(), self._table, self._demands)
-
-    def _allowed(self) -> bool:
-        gang, request, books = self._gang, self._asked.request, self._books
-        if short(books[0], gang.queue, request) or limit(books[0], gang.queue, gang.user, request):
-            return False
-        return len(books) == 1 or not claimed(books[1], gang.queue, request)
-
-    # --- the cheapest first ---------------------------------------------------------------------------
-
-    def gather(self) -> bool:
-        """Choose until it fits, and no further; False if it never does."""
-        steps, size = self._steps(), _FIRST_BATCH
-        while batch := list(islice(steps, size)):
-            self._later.add(*(step.given for step in batch))
-            self._chosen += batch
-            if self.fits():
-                self._back_to_the_first_that_fits(len(self._chosen) - len(batch) + 1)
-                return True
-            size *= 2
-        return False
-
-    def _steps(self) -> Iterator[_Step]:
-        """Whom to take next; the accounts have got it back when the next one is asked for."""
-        able = self._allowed()
-        masks = [eligibility(self._table, demand).mask for demand in self._demands]
-        mask: Mask = np.logical_or.reduce(masks)
-        candidates = self._ground.lineup.candidates(self._asked, mask if able else None)
-        taken = {given.run.id for eviction in self._ground.before for given in eviction.given}
-        runs = [run for run in candidates if run.id not in taken]
-        shares = Shares(self._books[0], {}, {})
-        shrunk: dict[str, Given] = {}
-        for run in (run for run in runs if surplus(run)):
-            if reason := may_shrink(shares, self._asked, run):
-                order = giving_order(self._table, run, self._wanted_most(run))
-                step = _shrinking(self._table, run, order, surplus(run), reason)
-                shrunk[run.id] = step.given
-                self._credit(step.given)
-                yield step
-        for run in runs:
-            if reason := may_stop(shares, self._asked, run):
-                given = self._ending(run, shrunk.get(run.id))
-                self._credit(given)
-                yield _Step(given, reason)
-
-    def _ending(self, run: Running, shrunk: Given | None) -> Given:
-        """What it gives back by ending, beyond what it gives back by shrinking."""
-        whole, holds = self._ground.snapshot.grants[run.id], total_of(run.demands)
-        if shrunk is None:
-            return Given(run, whole, holds, whole=True)
-        rest = {name: amount - shrunk.amounts.get(name, 0) for name, amount in holds.items()}
-        return Given(run, _less(whole, shrunk.grant), rest, whole=True)
-
-    def _wanted_most(self, run: Running) -> list[int]:
-        """Its rows, best first: where the one that asks gains most room for the fewest replicas given up."""
-        own = {self._table.row[name]: number for name, number in own_replicas(run).items() if name in self._table.row}
-        demand = max(self._demands, key=lambda demand: demand.count)
-        able = eligibility(self._table, demand)
-        before = self._later.room()
-        after = before.copy(order="F")
-        give_back(self._table, after, self._ground.snapshot.grants[run.id])
-        gain = room_per_node(after, able, None, demand.count) - room_per_node(before, able, None, demand.count)
-        return sorted(own, key=lambda row: (-(int(gain[row]) * _FINE // own[row]), -row))
-
-    def _back_to_the_first_that_fits(self, low: int) -> None:
-        """Give up again what was chosen beyond need; `low` is the least that could do. Bisects."""
-        undone: list[_Step] = []
-        high = len(self._chosen)
-        while low < high:
-            middle = (low + high) // 2
-            while len(self._chosen) > middle:
-                undone.append(self._undo(len(self._chosen) - 1))
-            while len(self._chosen) < middle:
-                self._choose(len(self._chosen), undone.pop())
-            low, high = (low, middle) if self.fits() else (middle + 1, high)
-        while len(self._chosen) > low:
-            undone.append(self._undo(len(self._chosen) - 1))
-        while len(self._chosen) < low:
-            self._choose(len(self._chosen), undone.pop())
-
-    # --- no more than needed --------------------------------------------------------------------------
-
-    def reprieve(self) -> None:
-        """Let everybody stay without whom it still fits, the most costly first."""
-        stopped: set[str] = set()
-        for number in reversed(range(len(self._chosen))):
-            step = self._chosen[number]
-            if step.given.run.id in stopped:  # it goes, so it does not matter that it was to shrink
-                continue
-            self._undo(number)
-            if not (self.fits() and (not self._is_mine(step) or self.is_fair())):
-                self._choose(number, step)
-                stopped |= {step.given.run.id} if step.given.whole else set()
-
-    def trim(self) -> None:
-        """Let those that shrink keep as many replicas as they can."""
-        stopped = {step.given.run.id for step in self._chosen if step.given.whole}
-        for number, step in enumerate(self._chosen):
-            if step.given.run.id not in stopped:
-                low, high = 1, len(step.order[: surplus(step.given.run)])
-                while low < high:
-                    middle = (low + high) // 2
-                    self._shrink(number, middle)
-                    low, high = (low, middle) if self.fits() else (middle + 1, high)
-                self._shrink(number, low)
-
-    def is_fair(self) -> bool:
-        """Whether each of those chosen may go with the others gone: by priority first, then by reclaim."""
-        if all(step.given.run.queue == self._gang.queue for step in self._chosen):
-            return True
-        books = self._start.copy()
-        shares = Shares(books, {}, {})
-        reclaimed = [step.given for step in self._chosen if step.reason.startswith(BORROWED)]
-        for step in self._chosen:
-            given = step.given
-            if not step.reason.startswith(BORROWED):
-                if not (may_stop if given.whole else may_shrink)(shares, self._asked, given.run):
-                    return False
-                books.give_back(given.run.queue, given.run.user, given.amounts)
-        losers = [(given.run.queue, given.run.user, given.amounts) for given in reclaimed]
-        return reclaims(shares, self._gang.queue, self._asked.request, losers)
-
-    def _is_mine(self, step: _Step) -> bool:
-        """Whether it may matter to what the gang's own queue is entitled to that this one goes."""
-        paths = self._books[0].tree.path
-        mine, theirs = paths.get(self._gang.queue, ()), paths.get(step.given.run.queue, ())
-        return len(mine) > 1 and len(theirs) > 1 and mine[-2] == theirs[-2]
-
-    # --- choosing and undoing ---------------------------------------------------------------------------
-
-    def _choose(self, number: int, step: _Step) -> None:
-        self._chosen.insert(number, step)
-        self._later.add(step.given)
-        self._credit(step.given)
-
-    def _undo(self, number: int) -> _Step:
-        step = self._chosen.pop(number)
-        self._later.add(step.given, sign=-1)
-        self._credit(step.given, sign=-1)
-        return step
-
-    def _shrink(self, number: int, replicas: int) -> None:
-        """By so many instead."""
-        step = self._undo(number)
-        self._choose(number, _shrinking(self._table, step.given.run, step.order, replicas, step.reason))
-
-    def _credit(self, given: Given, sign: int = 1) -> None:
-        run, jobs = given.run, int(given.whole)
-        for books in self._books:
-            change = books.give_back if sign > 0 else books.take
-            change(run.queue, run.user, given.amounts, jobs=jobs)
-
-    # --- what comes of it -------------------------------------------------------------------------------
-
-    def outcome(self) -> Eviction | None:
-        """The placement, and who goes for it."""
-        found = place(self._later.room(), self._table, self._demands, None)
-        if found is None:
-            return None
-        stopped = {step.given.run.id: step for step in self._chosen if step.given.whole}
-        smaller_ones = [step for step in self._chosen if step.given.run.id not in stopped]
-        beside = self._later.base.copy(order="F")
-        take(self._table, beside, found.grant)
-        return Eviction(
-            gang=self._gang,
-            placed=found,
-            at=self._when(found.grant),
-            beside=beside,
-            preemptions=tuple(Preemption(job_id, self._gang.id, step.reason) for job_id, step in stopped.items()),
-            resizes=tuple(step.resize(self._gang) for step in smaller_ones),
-            given=tuple(step.given for step in self._chosen),
-        )
-
-    def _when(self, grant: Grant) -> int:
-        """When those of its nodes are free that are not yet."""
-        now, rows = self._ground.now, set(grant.rows.tolist())
-        ends = [now + step.given.run.grace for step in self._chosen]
-        ends += [
-            now + given.run.grace if given.run.ends_by is None else max(given.run.ends_by, now)
-            for given in _coming(self._ground)
-            if not rows.isdisjoint(given.grant.rows.tolist())
-        ]
-        return max(ends, default=now)
+    return search.outcome()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -315,52 +94,231 @@ class _Step:
     order: Sequence[int] = ()
     placement: Placement | None = None
 
-    def resize(self, taker: Pending) -> Resize:
-        """For those that shrink."""
-        assert self.placement is not None  # noqa: S101 - see above
-        return Resize(self.given.run.id, self.placement, f"makes room for {taker.id}: {self.reason}")
 
+class _Search:
+    """One gang's search. What it has chosen so far is gone, on the nodes and in the accounts."""
 
-def _shrinking(table: NodeTable, run: Running, order: Sequence[int], replicas: int, reason: str) -> _Step:
-    less = smaller(table, run, order[:replicas])
-    return _Step(Given(run, less.freed, less.amounts, whole=False), reason, order, less.placement)
-
-
-class _Later:
-    """What will be free for the gang once others have gone: beside each promise that it would run into."""
-
-    def __init__(self, ground: Ground) -> None:
+    def __init__(self, ground: Ground, gang: Pending) -> None:
+        self._ground = ground
         self._table = ground.snapshot.table
-        self._closed = ground.closed
-        self.base = ground.free.copy(order="F")
-        self._beside = [(promise.start, promise.free.copy(order="F")) for promise in ground.promises]
+        self._gang = gang
+        self._demands = at_least(gang.demands)
+        self._asked = Asked(gang, total_of(self._demands))
+        self._chosen: list[_Step] = []
+        self._nodes = Clearing(self._table, ground.free, self._demands, ground.promises, ground.closed)
+        self._rights = Entitlement(self._asked, ground.accounts, ground.spoken_for)
+        self._coming = tuple(_coming(ground))
+        self._nodes.give(*self._coming)
+        for given in self._coming:
+            self._rights.give(given)
+        for earlier in ground.before:
+            self._nodes.take(earlier.placed.grant)
+            self._rights.take(earlier.gang, total_of(at_least(earlier.gang.demands)))
+        self._rights.begin()
 
-    def add(self, *given: Given, sign: int = 1) -> None:
-        """Count these as gone, or (-1) as there again. Who ends before a promise is due is gone by then anyway."""
-        for each in given:
-            _change(self._table, self.base, each.grant, sign)
-            for start, free in self._beside:
-                if each.run.ends_by is None or each.run.ends_by > start:
-                    _change(self._table, free, each.grant, sign)
+    def fits(self) -> bool:
+        """Whether the gang would start if all that is chosen were gone."""
+        return self._nodes.fits() and self._rights.lets_in()
 
-    def remove(self, grant: Grant) -> None:
-        """Count this as taken by somebody else."""
-        take(self._table, self.base, grant)
+    # --- whom to ask --------------------------------------------------------------------------------
 
-    def room(self) -> Nodes:
-        """int64[N, R], to be read only."""
-        room = self.base
-        for _, free in self._beside:
-            room = lower(self._table, room, free)
-        if self._closed is not None:
-            room = room.copy(order="F")
-            room[self._closed] = 0
-            settle(self._table, room, np.flatnonzero(self._closed))
-        return room
+    def candidates(self) -> Sequence[Running]:
+        """Cheapest first. If quota lets the gang in, only who holds something of the nodes that it could use."""
+        masks = [eligibility(self._table, demand).mask for demand in self._demands]
+        mask: Mask | None = np.logical_or.reduce(masks) if self._rights.lets_in() else None
+        taken = {given.run.id for given in self._coming}
+        return [run for run in self._ground.lineup.candidates(self._asked, mask) if run.id not in taken]
 
+    def node_by_node(self) -> Sequence[Running]:
+        """The same, those on one node after another: the nodes first of which the most costly is cheapest.
 
-_FINE = 1_000
-"""In what parts room for a replica is compared."""
+        For gangs that are entitled to less than all that stands before the last they need: what is taken then serves.
+        """
+        runs, grants = self.candidates(), self._ground.snapshot.grants
+        dearest = np.full(len(self._table.nodes), -1)
+        for place, run in enumerate(runs):
+            dearest[grants[run.id].rows] = place
+        everybody = [Given(run, grants[run.id], {}, whole=True) for run in runs]
+        self._nodes.give(*everybody)
+        useful = self._nodes.helps(self._demands)
+        self._nodes.undo(*everybody)
+        rank = np.where(useful, dearest, len(runs))
+        first = {run.id: int(rank[grants[run.id].rows].min(initial=len(runs))) for run in runs}
+        return sorted((run for run in runs if first[run.id] < len(runs)), key=lambda run: first[run.id])
+
+    # --- the cheapest first ---------------------------------------------------------------------------
+
+    def gather(self, runs: Sequence[Running]) -> bool:
+        """Choose, in this order, until it fits, and no further; False, and nobody chosen, if it never does."""
+        steps, size = self._steps(runs), _FIRST_BATCH
+        while batch := list(islice(steps, size)):
+            self._nodes.give(*(step.given for step in batch))
+            self._chosen += batch
+            if self.fits():
+                self._back_to_the_first_that_fits(len(batch) - 1)
+                return True
+            size *= 2
+        while self._chosen:
+            self._undo_last()
+        return False
+
+    def _steps(self, runs: Sequence[Running]) -> Iterator[_Step]:
+        """Whom to take next; the accounts have got it back when the next one is asked for."""
+        shrunk: dict[str, Given] = {}
+        for run in (run for run in runs if surplus(run)):
+            if reason := self._rights.to_shrink(run):
+                step = self._shrinking(run, self._giving_order(run), surplus(run), reason)
+                shrunk[run.id] = step.given
+                self._rights.give(step.given)
+                yield step
+        for run in runs:
+            if reason := self._rights.to_stop(run):
+                given = self._ending(run, shrunk.get(run.id))
+                self._rights.give(given)
+                yield _Step(given, reason)
+
+    def _ending(self, run: Running, shrunk: Given | None) -> Given:
+        """What it gives back by ending, beyond what it gives back by shrinking."""
+        whole, holds = self._ground.snapshot.grants[run.id], total_of(run.demands)
+        if shrunk is None:
+            return Given(run, whole, holds, whole=True)
+        rest = {name: amount - shrunk.amounts.get(name, 0) for name, amount in holds.items()}
+        return Given(run, _less(whole, shrunk.grant), rest, whole=True)
+
+    def _giving_order(self, run: Running) -> Sequence[int]:
+        """Its replicas, those first on the nodes where the gang gains most for the fewest of them."""
+        role, grant = elastic_role(run), self._ground.snapshot.grants[run.id]
+        assert role is not None  # noqa: S101 - it has a surplus
+        own = {self._table.row.get(name, -1): number for name, number in own_replicas(run).items()}
+        demand = max(self._demands, key=lambda demand: demand.count)
+        gain = dict(zip(grant.rows.tolist(), self._nodes.gain(grant, demand), strict=True))
+        rows = sorted(own, key=lambda row: (-(gain.get(row, 0) * _FINE // own[row]), -row))
+        return giving_order(self._table, run, rows)
+
+    def _shrinking(self, run: Running, order: Sequence[int], replicas: int, reason: str) -> _Step:
+        less = smaller(self._table, run, order[:replicas])
+        return _Step(Given(run, less.freed, less.amounts, whole=False), reason, order, less.placement)
+
+    def _back_to_the_first_that_fits(self, most: int) -> None:
+        """Leave out as many of those chosen last as can be: first what nodes do not need, then ask quota. Bisects."""
+        undone = [step.given for step in reversed(self._chosen[len(self._chosen) - most :])]
+        low, high, gone = 0, most, 0
+        while low < high:
+            middle = (low + high + 1) // 2
+            self._nodes.undo(*undone[gone:middle])
+            self._nodes.give(*undone[middle:gone])
+            gone = middle
+            low, high = (middle, high) if self._nodes.fits() else (low, middle - 1)
+        self._nodes.give(*undone[:gone])
+        for _ in range(low):
+            step = self._undo_last()
+            if not self._rights.lets_in():
+                self._choose(step)
+                return
+
+    # --- no more than needed --------------------------------------------------------------------------
+
+    def reprieve(self) -> None:
+        """Let everybody stay without whom it still fits, the most costly first."""
+        stopped: set[str] = set()
+        kept: list[_Step] = []
+        while self._chosen:
+            step = self._chosen[-1]
+            # who goes for good need not also stay as large as it is
+            if step.given.run.id in stopped or not self._can_do_without(step, kept):
+                kept.append(step)
+                stopped |= {step.given.run.id} if step.given.whole else set()
+            self._chosen.pop()
+        self._chosen = kept[::-1]
+
+    def _can_do_without(self, step: _Step, kept: Sequence[_Step]) -> bool:
+        """Whether it fits without the last of those chosen; then that one is there again."""
+        self._nodes.undo(step.given)
+        if not self._nodes.fits():
+            self._nodes.give(step.given)
+            return False
+        self._rights.undo(step.given)
+        others = [*self._chosen[:-1], *reversed(kept)]
+        if self._rights.lets_in() and (not self._rights.depends_on(step.given) or self._is_covered(others)):
+            return True
+        self._rights.give(step.given)
+        self._nodes.give(step.given)
+        return False
+
+    def trim(self) -> None:
+        """Let those that shrink keep as many replicas as they can."""
+        stopped = {step.given.run.id for step in self._chosen if step.given.whole}
+        for number, step in enumerate(self._chosen):
+            if step.given.run.id in stopped:
+                continue
+            low, high = 1, surplus(step.given.run)
+            while low < high:
+                middle = (low + high) // 2
+                self._shrink(number, middle)
+                low, high = (low, middle) if self.fits() else (middle + 1, high)
+            self._shrink(number, low)
+
+    def _shrink(self, number: int, replicas: int) -> None:
+        """By so many instead."""
+        before = self._chosen[number]
+        after = self._shrinking(before.given.run, before.order, replicas, before.reason)
+        self._nodes.undo(before.given)
+        self._rights.undo(before.given)
+        self._nodes.give(after.given)
+        self._rights.give(after.given)
+        self._chosen[number] = after
+
+    def _is_covered(self, steps: Sequence[_Step]) -> bool:
+        return self._rights.covers((step.given, step.reason) for step in steps)
+
+    def _choose(self, step: _Step) -> None:
+        self._chosen.append(step)
+        self._nodes.give(step.given)
+        self._rights.give(step.given)
+
+    def _undo_last(self) -> _Step:
+        step = self._chosen.pop()
+        self._nodes.undo(step.given)
+        self._rights.undo(step.given)
+        return step
+
+    # --- what comes of it -------------------------------------------------------------------------------
+
+    def outcome(self) -> Eviction | None:
+        """The placement, and who goes for it; None if queues above would come to borrow more for it."""
+        if self._rights.is_deep() and not self._is_covered(self._chosen):
+            return None
+        found = self._nodes.place()
+        if found is None:
+            return None
+        stopped = {step.given.run.id: step for step in self._chosen if step.given.whole}
+        resized = [step for step in self._chosen if step.given.run.id not in stopped]
+        beside = self._nodes.free.copy(order="F")
+        take(self._table, beside, found.grant)
+        return Eviction(
+            gang=self._gang,
+            placed=found,
+            at=self._when(found.grant),
+            beside=beside,
+            preemptions=tuple(Preemption(job_id, self._gang.id, step.reason) for job_id, step in stopped.items()),
+            resizes=tuple(self._resize(step) for step in resized),
+            given=tuple(step.given for step in self._chosen),
+        )
+
+    def _resize(self, step: _Step) -> Resize:
+        assert step.placement is not None  # noqa: S101 - it shrinks
+        return Resize(step.given.run.id, step.placement, f"makes room for {self._gang.id}: {step.reason}")
+
+    def _when(self, grant: Grant) -> int:
+        """When those of its nodes are free that are not yet."""
+        now, rows = self._ground.now, set(grant.rows.tolist())
+        ends = [now + step.given.run.grace for step in self._chosen]
+        ends += [
+            now + given.run.grace if given.run.ends_by is None else max(given.run.ends_by, now)
+            for given in self._coming
+            if not rows.isdisjoint(given.grant.rows.tolist())
+        ]
+        return max(ends, default=now)
 
 
 def _coming(ground: Ground) -> Iterator[Given]:
@@ -391,7 +349,3 @@ def _less(whole: Grant, part: Grant) -> Grant:
     for number, row in enumerate(part.rows.tolist()):
         amounts[place[row]] -= part.amounts[number]
     return Grant(whole.rows, amounts)
-
-
-def _change(table: NodeTable, free: Nodes, grant: Grant, sign: int) -> None:
-    (give_back if sign > 0 else take)(table, free, grant)

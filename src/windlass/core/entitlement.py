@@ -1,0 +1,82 @@
+"""What a gang may take from whom, and whether quota and limits let it in once it has: the accounts of one search."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from windlass.core.accounts import Accounts
+from windlass.core.clearing import Given
+from windlass.core.fairshare import Shares, reclaims
+from windlass.core.gang import Pending, Running
+from windlass.core.limits import limit
+from windlass.core.quota import claimed, short
+from windlass.core.victims import BORROWED, Asked, may_shrink, may_stop
+
+
+class Entitlement:
+    """Begins as the plan has it. `spoken_for`: the same, and what gangs that go first will take; None: nobody waits."""
+
+    def __init__(self, asked: Asked, accounts: Accounts, spoken_for: Accounts | None) -> None:
+        self._asked = asked
+        self._accounts = accounts.copy()
+        self._books = [self._accounts] if spoken_for is None else [self._accounts, spoken_for.copy()]
+        self._shares = Shares(self._accounts, {}, {})
+        self._start = self._accounts
+
+    def begin(self) -> None:
+        """From now on it is about those that the gang takes itself."""
+        self._start = self._accounts.copy()
+
+    def give(self, given: Given) -> None:
+        """This is given back."""
+        for books in self._books:
+            books.give_back(given.run.queue, given.run.user, given.amounts, jobs=int(given.whole))
+
+    def undo(self, given: Given) -> None:
+        """It is not."""
+        for books in self._books:
+            books.take(given.run.queue, given.run.user, given.amounts, jobs=int(given.whole))
+
+    def take(self, gang: Pending, amounts: dict[str, int]) -> None:
+        """Another gang takes this, for which `spoken_for` has it already."""
+        self._accounts.take(gang.queue, gang.user, amounts)
+
+    def lets_in(self) -> bool:
+        """Whether quota and limits do."""
+        gang, request = self._asked.gang, self._asked.request
+        if short(self._accounts, gang.queue, request) or limit(self._accounts, gang.queue, gang.user, request):
+            return False
+        return len(self._books) == 1 or not claimed(self._books[1], gang.queue, request)
+
+    def to_shrink(self, run: Running) -> str:
+        """Why this gang may be made smaller, in words; "" if it may not."""
+        return may_shrink(self._shares, self._asked, run)
+
+    def to_stop(self, run: Running) -> str:
+        """Why this gang may be stopped, in words; "" if it may not."""
+        return may_stop(self._shares, self._asked, run)
+
+    def covers(self, chosen: Iterable[tuple[Given, str]]) -> bool:
+        """Whether all of these may go, each with the others gone: first those by priority, then those by reclaim."""
+        books = self._start.copy()
+        shares, reclaimed = Shares(books, {}, {}), []
+        for given, reason in chosen:
+            if reason.startswith(BORROWED):
+                reclaimed.append((given.run.queue, given.run.user, given.amounts))
+            elif (may_stop if given.whole else may_shrink)(shares, self._asked, given.run):
+                books.give_back(given.run.queue, given.run.user, given.amounts)
+            else:
+                return False
+        return reclaims(shares, self._asked.gang.queue, self._asked.request, reclaimed)
+
+    def depends_on(self, given: Given) -> bool:
+        """Whether it may matter to what the gang's queue is entitled to that this one goes: they share a branch."""
+        mine, theirs = self._path(self._asked.gang.queue), self._path(given.run.queue)
+        return len(mine) > 1 and len(theirs) > 1 and mine[-2] == theirs[-2]
+
+    def is_deep(self) -> bool:
+        """Whether queues between the gang's own and the root could come to borrow more."""
+        return len(self._path(self._asked.gang.queue)) > 2
+
+    def _path(self, queue: str) -> Sequence[str]:
+        return self._accounts.tree.path.get(queue, ())
