@@ -1,4 +1,4 @@
-"""Alibaba's openb trace through the real core: the GPUs that are given away when 100 % of the capacity has been asked for.
+"""Alibaba's openb trace through the real core: the GPUs given away once 100 % of the capacity has been asked for.
 
 The protocol of Weng et al., "Beware of Fragmentation" (ATC 2023): shuffle the pods by a seed, append random ones until
 they ask for 130 % of all GPUs, schedule one by one, nobody leaves. What does not fit counts as arrived. The shuffle is
@@ -22,7 +22,7 @@ from windlass.core.devices import MILLI
 from windlass.core.gang import Demand, Pending, milli_gpus_of, shape_of, started
 from windlass.core.ledger import Ledger
 from windlass.core.policy import Policy
-from windlass.core.scheduler import schedule
+from windlass.core.scheduler import decide
 from windlass.core.scoring import SCORINGS
 
 TRACES = Path(os.environ.get("WINDLASS_TRACES", Path(__file__).parents[2] / "shared" / "data")) / "openb"
@@ -113,13 +113,13 @@ def run(nodes: list[Node], order: list[Demand], policy: Policy) -> tuple[float, 
         wants = milli_gpus_of((pod,))
         gang = Pending(f"p-{number}", number, "default", 0, number, (pod,), shape_of("default", (pod,)))
         ledger.add_pending(gang)
-        admissions = schedule(ledger.snapshot(), number).admissions
-        for admission in admissions:
-            ledger.hold(started(gang, admission.placement, number))
-        if not admissions:
+        starts = decide(ledger.snapshot(), number).started
+        for start in starts:
+            ledger.hold(started(gang, start.placement, number), start.grant)
+        if not starts:
             ledger.remove_pending(gang.id)
         asked += wants
-        given += wants if admissions else 0
+        given += wants if starts else 0
         if asked >= total:
             break
     return 100 * given / total, time.perf_counter() - begin

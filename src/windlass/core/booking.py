@@ -47,13 +47,19 @@ def joined(grants: Sequence[Grant]) -> Grant:
 
 def take(table: NodeTable, free: Amounts, grant: Grant) -> None:
     """The gang holds its part of `free`, an array of this table, from now on."""
-    free[grant.rows] -= grant.amounts
+    if len(grant.rows) == 1:  # most gangs are on one node, and that is several times as fast
+        free[grant.rows[0]] -= grant.amounts[0]
+    else:
+        free[grant.rows] -= grant.amounts
     settle(table, free, grant.rows)
 
 
 def give_back(table: NodeTable, free: Amounts, grant: Grant) -> None:
     """The opposite."""
-    free[grant.rows] += grant.amounts
+    if len(grant.rows) == 1:
+        free[grant.rows[0]] += grant.amounts[0]
+    else:
+        free[grant.rows] += grant.amounts
     settle(table, free, grant.rows)
 
 

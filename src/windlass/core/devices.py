@@ -105,6 +105,12 @@ def derive(devices: Devices, amounts: NDArray[np.int64], rows: NDArray[np.intp])
     A device from which more was given than it has (its node has changed) offers nothing.
     """
     milli = rows[devices.milli[rows]]
+    if len(milli) == len(rows) == 1:  # most gangs are on one node
+        row = int(rows[0])
+        left = amounts[row, devices.columns].tolist()
+        amounts[row, devices.gpu] = left.count(WHOLE)
+        amounts[row, devices.gpu_milli] = sum(part for part in left if part > 0)
+        return
     if len(milli):
         parts = amounts[milli, devices.columns]
         amounts[milli, devices.gpu] = np.count_nonzero(parts == WHOLE, axis=1)

@@ -38,6 +38,8 @@ _PASSES = -1
 _KEPT = 32_768
 _KEPT_CELLS = 2**25
 """How many answers a node table keeps before it forgets them all, and how many if each had a cell per node."""
+_KNOWN = 4_096
+"""How many demands are known by being the same object, which is much quicker than by what they say."""
 
 
 class Kind(NamedTuple):
@@ -82,6 +84,8 @@ class Eligibility:
     """int64[R]: the request again, by column."""
     ranked: int
     """How many columns people speak of: all but those of single GPUs."""
+    part: str = ""
+    """The resource by which it asks for parts of GPUs."""
     milli: int = 0
     """Thousandths of one GPU that it asks for."""
     devices: Devices | None = None
@@ -107,6 +111,16 @@ class Sizes:
 
 def eligibility(table: NodeTable, demand: Demand) -> Eligibility:
     """The nodes a replica of `demand` may use."""
+    known: dict[int, tuple[Demand, Eligibility]] | None = table.derived.get("by identity")
+    if known is None or len(known) >= _KNOWN:
+        known = remember(table, "by identity", {})
+    pair = known.get(id(demand))  # the demand is kept beside it, so that its id stays its own
+    if pair is None:
+        pair = known[id(demand)] = demand, _by_value(table, demand)
+    return pair[1]
+
+
+def _by_value(table: NodeTable, demand: Demand) -> Eligibility:
     kind = kind_of(demand)
     key = ("eligible", tuple(sorted(demand.resources.items())), kind, demand.whole_node)
     found: Eligibility | None = table.derived.get(key)
@@ -127,6 +141,7 @@ def _eligibility(table: NodeTable, demand: Demand, kind: Kind, key: object) -> E
         room=room,
         each=each,
         ranked=len(table.axis) if table.devices is None else table.devices.first,
+        part=kind.part,
         milli=demand.resources.get(GPU_MILLI, 0),
         devices=table.devices if demand.resources.get(GPU_MILLI, 0) else None,
         capacity=table.capacity if demand.whole_node else None,
@@ -158,7 +173,10 @@ def rooms(able: Eligibility, free: Amounts, most: int, rows: Mask | None = None)
 
 def room_per_node(free: Amounts, able: Eligibility, closed: Mask | None, most: int) -> Counts:
     """int64[N]: how many replicas find room on each node now, at most `most`; none where one may not go."""
-    counts: Counts = (able.mask if closed is None else able.mask & ~closed) * np.int64(most)
+    mask = able.mask if closed is None else able.mask & ~closed
+    if most == 1:
+        return _room_for_one(free, able, mask)
+    counts: Counts = mask * np.int64(most)
     if able.devices is None and able.capacity is None:
         for column, amount in able.request:
             np.minimum(counts, free[:, column] // amount, out=counts)
@@ -166,6 +184,18 @@ def room_per_node(free: Amounts, able: Eligibility, closed: Mask | None, most: i
         for room in rooms(able, free, most):
             np.minimum(counts, room, out=counts)
     return np.maximum(counts, 0, out=counts)  # a node may have less than nothing left after it shrank
+
+
+def _room_for_one(free: Amounts, able: Eligibility, mask: Mask) -> Counts:
+    """The same for a single replica, which most gangs are: comparing is quicker than dividing."""
+    fits = mask.copy()
+    for column, amount in able.request:
+        fits &= free[:, column] >= amount
+    if able.devices is not None:
+        fits &= (free[:, able.devices.columns] >= able.milli).any(axis=1) & able.devices.milli
+    if able.capacity is not None:
+        fits &= (free >= able.capacity).all(axis=1)
+    return fits.astype(np.int64)
 
 
 def _room(able: Eligibility, free: Amounts, column: int, amount: int, rows: Mask | None) -> Counts:

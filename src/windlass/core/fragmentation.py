@@ -91,12 +91,12 @@ def left_on(table: NodeTable, typical: Typical, free: Amounts, rows: Rows) -> Le
     fit = np.repeat(gpus[:, None], len(typical.thresholds), axis=1)
     short, total = np.zeros_like(fit), gpus * WHOLE
     devices = table.devices
-    if devices is not None and (by_part := devices.milli[rows]).any():
-        parts = np.maximum(free[rows[by_part], devices.columns], 0)
+    if devices is not None and len(shared := devices.milli[rows].nonzero()[0]):
+        parts = np.maximum(free[rows[shared], devices.columns], 0)
         enough = parts[:, None, :] >= typical.thresholds[:, None]
-        fit[by_part] = enough.sum(axis=2)
-        short[by_part] = (parts[:, None, :] * ~enough).sum(axis=2)
-        total[by_part] = parts.sum(axis=1)
+        fit[shared] = enough.sum(axis=2)
+        short[shared] = (parts[:, None, :] * ~enough).sum(axis=2)
+        total[shared] = parts.sum(axis=1)
     return Left(rows, tuple(free[rows, column] for column, _ in typical.plain), fit, short, total)
 
 
@@ -108,6 +108,17 @@ def fragmentation(typical: Typical, left: Left) -> Counts:
     wasted = np.where(runs, left.short[:, typical.level], left.total[:, None])
     expected: Counts = (wasted @ typical.weights) // typical.weights.sum()
     return expected
+
+
+def joined(one: Left, other: Left) -> Left:
+    """The nodes of one, then those of the other."""
+    return Left(
+        rows=np.concatenate((one.rows, other.rows)),
+        plain=tuple(np.concatenate(pair) for pair in zip(one.plain, other.plain, strict=True)),
+        fit=np.concatenate((one.fit, other.fit)),
+        short=np.concatenate((one.short, other.short)),
+        total=np.concatenate((one.total, other.total)),
+    )
 
 
 def with_whole(typical: Typical, left: Left, able: Eligibility, gpus: int) -> Left:

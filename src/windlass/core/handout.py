@@ -20,7 +20,7 @@ Choose: TypeAlias = Callable[[Sequence[int], int], int]
 
 def part_of(resources: Mapping[str, int]) -> str:
     """The resource by which parts of GPUs are asked for, the first of several; "": only whole ones, or none."""
-    return next((name for name in sorted(resources) if resources[name] and _is_part(name)), "")
+    return min((name for name in resources if _is_part(name) and resources[name]), default="")
 
 
 def asks_for_gpus(resources: Mapping[str, int]) -> bool:
@@ -35,7 +35,7 @@ def tightest(left: Sequence[int], asked: int) -> int:
 
 def hand_out(
     table: NodeTable, row: int, left: Sequence[int], demand: Demand, replicas: int, choose: Choose = tightest
-) -> tuple[Numbers, ...]:
+) -> Sequence[Numbers]:
     """Devices for each of so many replicas on one node, of which each device has so much `left`.
 
     Whole GPUs from the lowest number on. The node has room for them. A node that does not share: none.
@@ -46,7 +46,8 @@ def hand_out(
     now = list(left)
     if demand.whole_node:
         return (_all(devices, row, now),) * replicas
-    return tuple(_one(devices, row, now, demand, choose) for _ in range(replicas))
+    part = part_of(demand.resources)
+    return [_one(devices, row, now, demand, part, choose) for _ in range(replicas)]
 
 
 def taken(
@@ -74,31 +75,29 @@ def _is_part(resource: str) -> bool:
     return resource == GPU_MILLI or resource.startswith(PREFIX)
 
 
-def _one(devices: Devices, row: int, left: list[int], demand: Demand, choose: Choose) -> Numbers:
-    part = part_of(demand.resources)
+def _one(devices: Devices, row: int, left: list[int], demand: Demand, part: str, choose: Choose) -> Numbers:
     if part == GPU_MILLI:
-        numbers = [choose(left, demand.resources[GPU_MILLI])]
-    elif part:
-        numbers = _instances(devices.geometries[devices.geometry[row]], left, part, demand.resources[part])
-    else:
-        whole = (number for number, amount in enumerate(left) if amount == WHOLE)
-        numbers = [number for number, _ in zip(whole, range(demand.resources.get(GPU, 0)), strict=False)]
-    if not part or part == GPU_MILLI:
-        for number in numbers:
-            left[number] -= _amount(devices, row, demand, number)[1]
-    return tuple(numbers)
+        number = choose(left, demand.resources[GPU_MILLI])
+        left[number] -= demand.resources[GPU_MILLI]
+        return (number,)
+    if part:
+        return _instances(devices.geometries[devices.geometry[row]], left, part, demand.resources[part])
+    numbers = tuple([number for number, amount in enumerate(left) if amount == WHOLE][: demand.resources.get(GPU, 0)])
+    for number in numbers:
+        left[number] = 0
+    return numbers
 
 
 def _all(devices: Devices, row: int, left: Sequence[int]) -> Numbers:
     return tuple(number if devices.milli[row] else instance(number, 0) for number, amount in enumerate(left) if amount)
 
 
-def _instances(geometry: Geometry, left: list[int], resource: str, count: int) -> list[int]:
+def _instances(geometry: Geometry, left: list[int], resource: str, count: int) -> Numbers:
     """Each where it takes least from what the larger profiles could use, then on the fullest GPU, then the lowest."""
     profile = geometry.profile(resource)
     found: list[int] = []
     if profile is None:
-        return found
+        return ()
     for _ in range(count):
         able = []
         for gpu, mask in enumerate(left):
@@ -109,7 +108,7 @@ def _instances(geometry: Geometry, left: list[int], resource: str, count: int) -
         _, _, gpu, start = min(able)
         left[gpu] -= profile.bits(start)
         found.append(instance(gpu, start))
-    return found
+    return tuple(found)
 
 
 def _lowest(demand: Demand) -> Numbers:

@@ -193,11 +193,11 @@ def _seat_in_rounds(scene: _Scene, demands: Sequence[Demand]) -> _Roles | None:
 
 def _seated(scene: _Scene, demand: Demand, able: Eligibility, seats: Seats, by: Chooser | None) -> _Seated:
     table = scene.table
-    rows = np.array([row for row, _ in seats], dtype=np.intp)
+    rows = np.array([row for row, _ in seats])
     if able.capacity is not None:
         amounts = able.capacity[rows]
     elif len(seats) == 1:
-        amounts = able.each[None, :] * seats[0][1]
+        amounts = able.each[None] * seats[0][1]
     else:
         amounts = able.each * np.array([[replicas] for _, replicas in seats])
     if table.devices is None:

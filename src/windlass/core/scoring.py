@@ -20,13 +20,14 @@ from windlass.core.fragmentation import (
     Typical,
     Weighted,
     fragmentation,
+    joined,
     left_on,
     typical_of,
     with_part,
     with_whole,
 )
 from windlass.core.gang import Demand
-from windlass.core.handout import Choose, part_of
+from windlass.core.handout import Choose, tightest
 from windlass.core.policy import Policy
 from windlass.core.resources import CPU, GPU, GPU_MILLI
 from windlass.core.seating import Rows
@@ -73,72 +74,74 @@ class Chooser:
         kept, board = self._kept, self._board
         stale = rows[board.changed[rows] > kept.at[rows]]
         if len(stale):
-            kept.cost[stale] = self._costs(stale)
+            kept.score[stale], kept.device[stale] = self._work_out(stale)
             kept.at[stale] = board.clock
-        scores: Counts = kept.cost[rows] * _FINER + board.fit[rows]
+        scores: Counts = kept.score[rows]
         return scores
 
     def on(self, row: int) -> Choose:
-        """Which GPU of this node gives a part: where F grows least, then the tightest, then the lowest number."""
+        """Which GPU of this node gives a part: where F grows least, then the tightest, then the lowest number.
+
+        Of several replicas the first has it from the scores, the others go to the tightest.
+        """
+        first = int(self._kept.device[row])
 
         def choose(left: Sequence[int], asked: int) -> int:
-            parts = np.array([left], dtype=np.int64)
-            keys = self._by_device(np.array([row], dtype=np.intp), parts, asked)[1]
-            return int(keys.min() % len(left))
+            fresh = left == self._free[row, self._board.columns].tolist()
+            return first if fresh and self._kept.at[row] >= self._board.changed[row] else tightest(left, asked)
 
         return choose
 
-    def _costs(self, rows: Rows) -> Counts:
-        board, able = self._board, self._able
-        if able.milli:
-            parts = self._free[rows, board.columns]
-            firsts, keys = self._by_device(rows, parts, able.milli)
-            least: Counts = np.minimum.reduceat(keys, firsts)
-            costs: Counts = least // (parts.shape[1] * (WHOLE + 1))
-            return costs
-        before = board.left.of(rows)
-        after = with_whole(board.typical, before, able, int(able.each[board.gpu]))
-        return _steps(fragmentation(board.typical, after) - board.before[rows])
-
-    def _by_device(self, rows: Rows, parts: Counts, asked: int) -> tuple[Counts, Counts]:
-        """For each GPU (int64[K, D] `parts` left) that has enough: its cost, what is left, its number, as one integer.
-
-        And where each row's begin. Each row has one.
-        """
-        board, (nodes, numbers) = self._board, np.nonzero(parts >= asked)
+    def _work_out(self, rows: Rows) -> tuple[Counts, Counts | int]:
+        """int64[K]: the score of each node; and, for a part of a GPU, on which of its GPUs."""
+        board, able, typical, count = self._board, self._able, self._board.typical, len(rows)
+        before = left_on(board.table, typical, self._free, rows)
+        fit = board.fit(before, self._free)
+        if not able.milli:
+            after = with_whole(typical, before, able, int(able.each[board.gpu]))
+            wasted = fragmentation(typical, joined(before, after))
+            return _steps(wasted[count:] - wasted[:count]) * _FINER + fit, 0
+        # 1. every GPU that has enough
+        parts = self._free[rows, board.columns]
+        nodes, numbers = (parts >= able.milli).nonzero()
         had = parts[nodes, numbers]
-        before = board.left.of(rows[nodes])
-        after = with_part(board.typical, before, self._able, had, asked)
-        growth = fragmentation(board.typical, after) - board.before[rows[nodes]]
-        firsts = np.flatnonzero(np.diff(nodes, prepend=-1))
-        return firsts, (_steps(growth) * (WHOLE + 1) + had) * parts.shape[1] + numbers
+        after = with_part(typical, before.of(nodes), able, had, able.milli)
+        wasted = fragmentation(typical, joined(before, after))
+        costs = _steps(wasted[count:] - wasted[nodes])
+        # 2. of each node the one of least cost, then the tightest, then the lowest number; each node has one
+        devices = parts.shape[1]
+        keys = (costs * (WHOLE + 1) + had) * devices + numbers
+        least: Counts = np.minimum.reduceat(keys, nodes.searchsorted(np.arange(count)))
+        return least // (devices * (WHOLE + 1)) * _FINER + fit, least % devices
 
 
 class _Kept:
-    """Costs of one kind of demand, by row, and at which tick of the board's clock they were worked out."""
+    """Scores of one kind of demand, by row, and at which tick of the board's clock they were worked out."""
 
     def __init__(self, nodes: int) -> None:
-        self.cost = np.zeros(nodes, dtype=np.int64)
+        self.score = np.zeros(nodes, dtype=np.int64)
+        self.device = np.zeros(nodes, dtype=np.int64)
         self.at = np.full(nodes, -1, dtype=np.int64)
 
 
 class _Board:
-    """What scores are made of, by row, kept up to date by looking for rows that differ from the last time."""
+    """What scores are made of, kept up to date by looking for rows that differ from the last time."""
 
     def __init__(self, table: NodeTable, demands: Weighted) -> None:
         self.demands = demands
+        self.table = table
         self.typical: Typical = typical_of(table, demands)
         self.clock = 0
         self.changed = np.zeros(len(table.nodes), dtype=np.int64)
+        """int64[N]: the tick at which each row changed."""
         self.gpu = table.column[GPU]
         self.columns = slice(0, 0) if table.devices is None else table.devices.columns
-        self.left: Left = left_on(table, self.typical, table.capacity, np.arange(len(table.nodes)))
-        self.before = fragmentation(self.typical, self.left)
-        self._table = table
+        self._cpu = table.column[CPU]
         self._seen = table.capacity.copy(order="F")
-        self._largest = [max(int(each.max(initial=0)), 1) for each in self._balance(self.left, table.capacity)]
-        self.fit = self._fit(self.left, table.capacity)
         self._kept: dict[Eligibility, _Kept] = {}
+        gpus = left_on(table, self.typical, table.capacity, np.arange(len(table.nodes))).total
+        self._most_gpus = max(int(gpus.max(initial=0)), 1)
+        self._most_cpu = max(int(table.capacity[:, self._cpu].max(initial=0)), 1)
 
     def kept(self, able: Eligibility) -> _Kept:
         """Of one kind of demand."""
@@ -150,30 +153,18 @@ class _Board:
         return found
 
     def look(self, free: Amounts) -> None:
-        """Work out anew what has changed."""
-        rows = np.flatnonzero((free != self._seen).any(axis=1))
-        if not len(rows):
-            return
-        self.clock += 1
-        self.changed[rows] = self.clock
-        self._seen[rows] = free[rows]
-        now = left_on(self._table, self.typical, free, rows)
-        for mine, there in zip((*self.left.plain,), now.plain, strict=True):
-            mine[rows] = there
-        self.left.fit[rows], self.left.short[rows], self.left.total[rows] = now.fit, now.short, now.total
-        self.before[rows] = fragmentation(self.typical, now)
-        self.fit[rows] = self._fit(now, free[rows])
+        """Note which rows have changed."""
+        rows = (free != self._seen).any(axis=1).nonzero()[0]
+        if len(rows):
+            self.clock += 1
+            self.changed[rows] = self.clock
+            self._seen[rows] = free[rows]
 
-    def _balance(self, left: Left, free: Amounts) -> tuple[Counts, Counts]:
-        return left.total, free[:, self._table.column[CPU]]
-
-    def _fit(self, left: Left, free: Amounts) -> Counts:
+    def fit(self, left: Left, free: Amounts) -> Counts:
         """Best fit: what is left of GPUs and of cpu, each in thousandths of what the largest node has."""
-        shares = [
-            np.clip(each * 1000 // largest, 0, 1000)
-            for each, largest in zip(self._balance(left, free), self._largest, strict=True)
-        ]
-        return shares[0] + shares[1]
+        cpu = np.maximum(free[left.rows, self._cpu], 0)
+        fit: Counts = left.total * 1000 // self._most_gpus + cpu * 1000 // self._most_cpu
+        return fit
 
 
 def chooser(policy: Policy, table: NodeTable, free: Amounts, demand: Demand, able: Eligibility) -> Chooser | None:
@@ -184,7 +175,7 @@ def chooser(policy: Policy, table: NodeTable, free: Amounts, demand: Demand, abl
     scoring = SCORINGS[policy.scoring]
     if not scoring.gradient or not policy.typical or demand.whole_node:
         return None
-    if part_of(demand.resources) not in ("", GPU_MILLI):
+    if able.part not in ("", GPU_MILLI):
         return None
     key = ("scoring", policy.scoring)
     board: _Board | None = table.derived.get(key)
@@ -204,5 +195,5 @@ _CURVE = _curve()
 
 
 def _steps(growth: Counts) -> Counts:
-    steps: Counts = _CURVE[np.clip(growth, -_WIDEST, _WIDEST) + _WIDEST]
+    steps: Counts = _CURVE[np.minimum(np.maximum(growth, -_WIDEST), _WIDEST) + _WIDEST]
     return steps
