@@ -59,14 +59,22 @@ class Tree:
 def charge(amounts: Amounts, resource: str) -> int:
     """So much of a quota of `resource` do these amounts take up."""
     if resource == GPU:
-        return sum(amount * thousandths(name) for name, amount in amounts.items())
+        gpus = 0
+        for name, amount in amounts.items():
+            gpus += amount * thousandths(name)
+        return gpus
     return amounts.get(resource, 0)
 
 
 def charges(amounts: Amounts) -> dict[str, int]:
     """All that these amounts take up, of every quota."""
-    gpus = charge(amounts, GPU)
-    return {**amounts, GPU: gpus} if gpus else dict(amounts)
+    found, gpus = dict(amounts), 0
+    for name, amount in amounts.items():
+        if part := thousandths(name):
+            gpus += amount * part
+    if gpus:
+        found[GPU] = gpus
+    return found
 
 
 def discharged(amounts: Amounts) -> dict[str, int]:

@@ -45,7 +45,7 @@ class Shares:
 
     def own_share(self, queue: str) -> int:
         """The same of the queue's own jobs alone, with a weight of 1: how they stand against the queues below it."""
-        return self._share(charges(self.accounts.own.get(queue, NOTHING)), NOTHING, 1)
+        return self._share(self.accounts.own(queue), NOTHING, 1)
 
     def stands(self, queue: str, level: str, request: Amounts) -> Standing:
         """How `level`, the queue itself or one above it, stands if the queue asks for so much.
@@ -62,21 +62,21 @@ class Shares:
     def within(self, queue: str, level: str, request: Amounts) -> bool:
         """Whether `level` holds no more than its own quota once the queue, at or below it, has taken the request."""
         path = self.tree.path.get(queue, ())
-        place = path.index(level) if level in path else 0
-        if place + 1 >= len(path):
+        if not path or level == path[-1]:
             return True
-        return all(
-            self.accounts.drawn(level).get(name, 0) + more <= self.tree.quota[level].get(name, 0)
-            for name in self.tree.disputed[path[place + 1]]
-            if (asked := charge(request, name)) > 0
-            for more in (rise(self.accounts, path[: place + 1], name, asked),)
-        )
+        place = path.index(level) + 1
+        drawn, quota = self.accounts.drawn(level), self.tree.quota[level]
+        for name in self.tree.disputed[path[place]]:
+            asked = charge(request, name)
+            if asked > 0 and drawn.get(name, 0) + rise(self.accounts, path[:place], name, asked) > quota.get(name, 0):
+                return False
+        return True
 
     def own_within(self, queue: str, request: Amounts) -> bool:
         """The same of the own jobs of a queue that has children."""
-        own, nominal = self.accounts.own.get(queue, NOTHING), self.tree.queues[queue].nominal
+        own, nominal = self.accounts.own(queue), self.tree.queues[queue].nominal
         asked = {name: charge(request, name) for name in self.tree.disputed[queue]}
-        return all(charge(own, name) + more <= charge(nominal, name) for name, more in asked.items() if more > 0)
+        return all(own.get(name, 0) + more <= charge(nominal, name) for name, more in asked.items() if more > 0)
 
     def borrows(self, level: str, resource: str) -> bool:
         """Whether a queue and all below it hold more of a resource than their quota."""
@@ -84,8 +84,7 @@ class Shares:
 
     def own_borrows(self, queue: str, resource: str) -> bool:
         """Whether the own jobs of a queue with children hold more of it than its own nominal quota."""
-        own, nominal = self.accounts.own.get(queue, NOTHING), self.tree.queues[queue].nominal
-        return charge(own, resource) > charge(nominal, resource)
+        return self.accounts.own(queue).get(resource, 0) > charge(self.tree.queues[queue].nominal, resource)
 
     def _weight(self, queue: str) -> int:
         declared = self.tree.queues.get(queue)
@@ -94,13 +93,10 @@ class Shares:
     def _share(self, held: Amounts, past: Amounts, weight: int) -> int:
         share = 0
         for resource, capacity in self.capacity.items():
-            used = held.get(resource, 0)
-            before = past.get(resource, 0)
-            if before:
-                part = (used * SCALE + before) * MILLIONTHS // (capacity * weight * SCALE)
-            else:
-                part = used * MILLIONTHS // (capacity * weight)
-            share = max(share, part)
+            if used := held.get(resource, 0):
+                share = max(share, used * MILLIONTHS // (capacity * weight))
+            if before := past.get(resource, 0):
+                share = max(share, (used * SCALE + before) * MILLIONTHS // (capacity * weight * SCALE))
         return share
 
 

@@ -47,7 +47,7 @@ def _at(accounts: Accounts, level: str, user: str, request: Amounts, jobs: int) 
         if asked > allowed:
             text = f"asks for {said(name, asked)} {name}, a user may hold {said(name, allowed)} in queue {level}"
             yield verdict_on(Reason.EXCEEDS_MAX_QUOTA, text, name, asked)
-        held = charge(accounts.crowd(level, user).amounts, name)
+        held = accounts.crowd(level, user).amounts.get(name, 0)
         if asked > 0 and held + asked > allowed:
             text = (
                 f"needs {said(name, asked)} {name}: {user or 'its user'} holds {said(name, held)} of the "

@@ -194,7 +194,7 @@ def _lent(accounts: Accounts) -> dict[str, dict[str, int]]:
     """Of each queue's idle quota its part, in proportion, of what its siblings have borrowed from one another."""
     tree, lent = accounts.tree, dict[str, dict[str, int]]()
     for parent, children in tree.children.items():
-        own = charges(accounts.own.get(parent, NOTHING))
+        own = accounts.own(parent)
         for resource in tree.disputed[parent]:
             idle = {name: _idle(accounts, name, resource) for name in children}
             nominal = charge(tree.queues[parent].nominal, resource)

@@ -45,8 +45,7 @@ class Tournament:
         self._own: dict[str, Side] = {}
         for name in sorted(heads):
             self._enter(name, heads[name])
-        for side in self._own.values():
-            self._look_at(side)
+        self._look_below(self._top)
 
     def first(self) -> Head | None:
         """Whose turn it is; None: nobody is left."""
@@ -94,6 +93,14 @@ class Tournament:
         return next(
             (self._whole[level] for level in self._shares.tree.path.get(name, ()) if level in self._whole), None
         )
+
+    def _look_below(self, side: Side) -> None:
+        """Find out who goes first here, and below."""
+        for part in side.parts:
+            self._look_below(part)
+        side.best = _best(side)
+        if side.best is not None and side.above is not None:
+            side.rank = self._rank(side, *side.best)
 
     def _look_at(self, side: Side | None) -> None:
         """Find out anew who goes first here and how this side stands, and so on up to the top."""
