@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from windlass.core.events import Submitted
+from windlass.core.gang import pending_of
+from windlass.core.lifecycle import step
 from windlass.core.policy import Policy
+from windlass.core.transitions import created
 from windlass.worlds.sim import Costs, Outcome, SimError, Trace, TraceJob, cluster_of, measure, replay
+from windlass.worlds.sim.gangs import gang_of, job_of, sizes_of
 from windlass.worlds.sim.outcome import Cause
 from windlass.worlds.sim.progress import time_needed, work_done, work_kept
 
@@ -55,9 +60,7 @@ def test_a_walltime_ends_a_job_only_where_it_is_asked_for() -> None:
 
 def test_a_job_that_no_empty_cluster_could_take_is_refused_with_its_row() -> None:
     trace = trace_of((0, 10, 4), (1, 10, 99))
-    with pytest.raises(
-        SimError, match="by-hand, row 2: job t-2 asks for 99 GPUs, which this cluster of 2 nodes"
-    ):
+    with pytest.raises(SimError, match="by-hand, row 2: job t-2 asks for 99 GPUs, which this cluster of 2 nodes"):
         replay(trace, cluster_of(2), FIFO)
     outcome = replay(trace, cluster_of(2), FIFO, skip_bad=True)
     assert outcome.left_out == {"too large for the cluster": 1}
@@ -123,3 +126,16 @@ def test_what_starts_and_checkpoints_cost() -> None:
     assert work_kept(5 + 100 + 10 + 40, costs, first=True, asked=True) == 140
     assert work_kept(5 + 100 + 10 + 40, costs, first=True, asked=False) == 100
     assert work_kept(70, Costs(saves_when_stopped=False), first=True, asked=True) == 0
+
+
+def test_a_gang_is_what_the_controller_would_make_of_the_job() -> None:
+    jobs = (
+        TraceJob("a", 5, 10, gpus=20, replicas=None, cpu=40_000, user="ann", queue="q", walltime=9, priority=3),
+        TraceJob("b", 6, 10, gpu_milli=300, gpu_types=("a100", "v100"), memory=2**30),
+        TraceJob("c", 7, 10, replicas=None, cpu=9_000),
+    )
+    sizes = sizes_of(cluster_of(2, 8, cpus=4).nodes)
+    for number, job in enumerate(jobs, start=1):
+        state = created(f"trace-{number}", number, job_of(job, sizes), job.submit)
+        queued, _ = step(state, Submitted(), job.submit)
+        assert gang_of(job, number, sizes) == pending_of(queued)

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from windlass.core.cluster import Node
-from windlass.core.gang import Demand, Pending, milli_gpus_of, shape_of
+from windlass.core.gang import Demand, Pending, Shape, milli_gpus_of, shape_of
 from windlass.core.job import Job, RestartPolicy, Role
 from windlass.core.resources import CPU, GPU, GPU_MILLI, MEMORY
 from windlass.worlds.sim.traces.job import Trace, TraceJob
+
+Asked: TypeAlias = tuple[tuple[Demand, ...], Shape, int]
+"""The demands of a gang, their shape, and its thousandths of GPUs."""
 
 NAME = "trace"
 _FORGIVING = RestartPolicy(infrastructure_limit=1_000_000)
@@ -21,8 +25,8 @@ class Sizes:
     """The largest amounts of any one node, by which jobs that say only how much they want in all are divided."""
 
     largest: dict[str, int]
-    known: dict[tuple[object, ...], tuple[Role, ...]] = field(default_factory=dict)
-    """The roles for each request met so far: traces repeat themselves."""
+    known: dict[tuple[object, ...], Asked] = field(default_factory=dict)
+    """Every request met so far."""
 
 
 def sizes_of(nodes: Iterable[Node]) -> Sizes:
@@ -36,14 +40,6 @@ def sizes_of(nodes: Iterable[Node]) -> Sizes:
 
 def roles_of(job: TraceJob, sizes: Sizes) -> tuple[Role, ...]:
     """Equal replicas as the trace has them; or else whole nodes, and a second role for what remains."""
-    key = (job.gpus, job.replicas, job.cpu, job.memory, job.gpu_milli)
-    found = sizes.known.get(key)
-    if found is None:
-        found = sizes.known[key] = tuple(_divided(job, sizes))
-    return found
-
-
-def _divided(job: TraceJob, sizes: Sizes) -> Iterable[Role]:
     asked = _request(job, sizes)
     if job.replicas is not None:
         return (Role(replicas=job.replicas, resources=asked),)
@@ -55,7 +51,7 @@ def _divided(job: TraceJob, sizes: Sizes) -> Iterable[Role]:
     roles = [Role(replicas=whole, resources=_part(asked, each, total))]
     if rest:
         roles.append(Role(name="rest", resources=_part(asked, rest, total)))
-    return roles
+    return tuple(roles)
 
 
 def _request(job: TraceJob, sizes: Sizes) -> dict[str, int]:
@@ -85,9 +81,7 @@ def unit_of(trace: Trace) -> str:
 
 def gang_of(job: TraceJob, number: int, sizes: Sizes) -> Pending:
     """The job as it waits for the first time; equal to what the controller makes of `job_of`."""
-    demands = tuple(
-        Demand(role.name, role.replicas, role.resources, gpu_types=job.gpu_types) for role in roles_of(job, sizes)
-    )
+    demands, shape, milli_gpus = _known(job, sizes)
     return Pending(
         id=id_of(number),
         number=number,
@@ -95,11 +89,22 @@ def gang_of(job: TraceJob, number: int, sizes: Sizes) -> Pending:
         priority=job.priority,
         since=job.submit,
         demands=demands,
-        shape=shape_of(job.queue, demands),
+        shape=shape,
         walltime=job.walltime,
         user=job.user,
-        milli_gpus=milli_gpus_of(demands),
+        milli_gpus=milli_gpus,
     )
+
+
+def _known(job: TraceJob, sizes: Sizes) -> Asked:
+    """Traces repeat themselves: equal requests of a queue share one object."""
+    key = (job.queue, job.gpus, job.replicas, job.cpu, job.memory, job.gpu_milli, job.gpu_types)
+    found = sizes.known.get(key)
+    if found is None:
+        roles = roles_of(job, sizes)
+        demands = tuple(Demand(r.name, r.replicas, r.resources, gpu_types=job.gpu_types) for r in roles)
+        found = sizes.known[key] = demands, shape_of(job.queue, demands), milli_gpus_of(demands)
+    return found
 
 
 def job_of(job: TraceJob, sizes: Sizes) -> Job:

@@ -131,7 +131,7 @@ class _Run:
 
     def decide(self, now: int) -> None:
         """Plan until a plan stops nobody: what a stopped gang held is given away by the next one."""
-        while self._carry_out(schedule(self._ledger.snapshot(), now), now):
+        while self._waiting and self._carry_out(schedule(self._ledger.snapshot(), now), now):
             pass
 
     def check(self) -> None:
@@ -142,7 +142,7 @@ class _Run:
         for admission in plan.admissions:
             gang = self._waiting.pop(admission.job_id)
             running = started(gang, admission.placement, now)
-            self._ledger.hold(running)
+            self._ledger.hold(running, admission.grant)
             self._holding[gang.id] = gang, running
             self._plan_end(gang, now)
         for preemption in plan.preemptions:
