@@ -28,8 +28,8 @@ def up(
         str,
         typer.Option(
             "--policy",
-            metavar="ORDER[,…]",
-            help="How nodes are given away: fifo, fair, windlass, … or with more: fair,min_runtime=1m.",
+            metavar="POLICY",
+            help="How nodes are given away: fifo, easy, fair, windlass:min_runtime=1m, …",
         ),
     ] = "",
     state: StateOption = None,

@@ -33,7 +33,7 @@ ClusterOption = Annotated[
 PolicyOption = Annotated[
     str,
     typer.Option(
-        "--policy", metavar="ORDER[,…]", help="Without a daemon: how nodes are given away: fifo, fair, windlass, …"
+        "--policy", metavar="POLICY", help="Without a daemon: how nodes are given away: fifo, fair, windlass, …"
     ),
 ]
 

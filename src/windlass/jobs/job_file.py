@@ -29,10 +29,12 @@ def load(
     return _load(text, base, options or RunOptions(), command, cwd, user)
 
 
-def loads(data: str | bytes, *, source: str = "<text>", base: str = ".", user: str = "") -> list[Submission]:
-    """The jobs of a text. Raises JobError."""
+def loads(
+    data: str | bytes, *, source: str = "<text>", base: str = ".", user: str = "", options: RunOptions | None = None
+) -> list[Submission]:
+    """The jobs of a text, under `options`. Raises JobError."""
     text = decode(data, source) if isinstance(data, bytes) else Text(source, data)
-    return _load(text, base, RunOptions(), (), base, user)
+    return _load(text, base, options or RunOptions(), (), base, user)
 
 
 def _load(text: Text, base: str, options: RunOptions, command: Sequence[str], cwd: str, user: str) -> list[Submission]:

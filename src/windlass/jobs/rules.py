@@ -12,7 +12,6 @@ from windlass.jobs.durations import format_duration
 from windlass.jobs.field import Field, Shape, Table
 from windlass.jobs.kinds import choice, named, whole
 from windlass.jobs.names import JOB_NAME, NODE_NAME
-from windlass.jobs.one_line import read_line
 from windlass.jobs.resolve import FieldPath
 
 _PLAIN = Policy()
@@ -118,11 +117,6 @@ def policy_of(written: Mapping[str, Any]) -> Policy:
     """The policy that a file, or an option, says."""
     values: dict[str, Any] = {k: tuple(value) if isinstance(value, list) else value for k, value in written.items()}
     return Policy(**values)
-
-
-def read_policy(text: str) -> Policy:
-    """ "fair", or with more of a policy's fields: "fair,min_runtime=1m,preempt=false". Raises ValueError."""
-    return policy_of(read_line(POLICY, text))
 
 
 def reservations_of(written: Sequence[Mapping[str, Any]]) -> tuple[Reservation, ...]:

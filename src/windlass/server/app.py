@@ -14,7 +14,7 @@ from starlette.routing import Route
 
 from windlass.server.arrivals import read
 from windlass.server.errors import HTTP_STATUS, ApiError, Code
-from windlass.server.service import Service
+from windlass.server.service import ACTS, Service
 from windlass.worlds.port import WorldError
 
 _MAX_BODY = 64 << 20
@@ -33,6 +33,13 @@ def application(service: Service) -> Starlette:
         Route("/v1/jobs/{name}", api.job, methods=["GET"]),
         Route("/v1/jobs/{name}/why", api.why, methods=["GET"]),
         Route("/v1/jobs/{name}/{verb}", api.act, methods=["POST"]),
+        Route("/v1/why", api.why_all, methods=["GET"]),
+        Route("/v1/shares", api.shares, methods=["GET"]),
+        Route("/v1/snapshot", api.snapshot, methods=["GET"]),
+        Route("/v1/reservations", api.reservations, methods=["GET"]),
+        Route("/v1/reservations", api.reserve, methods=["POST"]),
+        Route("/v1/reservations/{name}", api.unreserve, methods=["DELETE"]),
+        *(Route(f"/v1/{verb}", api.act_on_all, methods=["POST"]) for verb in ACTS),
         Route("/v1/nodes", api.nodes, methods=["GET"]),
         Route("/v1/queues", api.queues, methods=["GET"]),
         Route("/v1/history", api.history, methods=["GET"]),
@@ -67,11 +74,34 @@ class _Api:
         return _json(self._service.job(request.path_params["name"]))
 
     async def why(self, request: Request) -> Response:
-        return _json(await self._service.why(request.path_params["name"]))
+        what_if = request.query_params.get("what_if", "")
+        return _json(await self._service.why(request.path_params["name"], what_if))
+
+    async def why_all(self, _request: Request) -> Response:
+        return _json(await self._service.why_all())
+
+    async def shares(self, _request: Request) -> Response:
+        return _json(self._service.planning.shares())
+
+    async def snapshot(self, request: Request) -> Response:
+        return _json(await self._service.planning.snapshot(planned="planned" in request.query_params))
+
+    async def reservations(self, _request: Request) -> Response:
+        return _json({"reservations": self._service.planning.reservations()})
+
+    async def reserve(self, request: Request) -> Response:
+        return _json(await self._service.planning.reserve(await _object(request)), status=201)
+
+    async def unreserve(self, request: Request) -> Response:
+        return _json(await self._service.planning.unreserve(request.path_params["name"]))
 
     async def act(self, request: Request) -> Response:
         parameters = request.path_params
         return _json(await self._service.act(parameters["verb"], parameters["name"], await _object(request)))
+
+    async def act_on_all(self, request: Request) -> Response:
+        verb = request.url.path.rpartition("/")[2]
+        return _json(await self._service.act_on_all(verb, await _object(request)))
 
     async def nodes(self, _request: Request) -> Response:
         return _json({"nodes": self._service.nodes()})

@@ -58,9 +58,37 @@ class Client:
         """A job's whole story."""
         return self._get(f"/v1/jobs/{quote(name)}")
 
-    def why(self, name: str) -> Json:
-        """Why a job waits, with counts."""
-        return self._get(f"/v1/jobs/{quote(name)}/why")
+    def why(self, name: str, what_if: str = "") -> Json:
+        """Why a job waits, with counts; `what_if`: as if it had asked for that."""
+        return self._get(f"/v1/jobs/{quote(name)}/why", {"what_if": what_if})
+
+    def why_all(self) -> Json:
+        """All that wait, each with its reason."""
+        return self._get("/v1/why")
+
+    def shares(self) -> Json:
+        """The queues: what each should have, and has."""
+        return self._get("/v1/shares")
+
+    def snapshot(self, *, planned: bool = False) -> Json:
+        """Everything the scheduler knows, now or (`planned`) when it last decided."""
+        return self._get("/v1/snapshot", {"planned": "1"} if planned else None)
+
+    def reservations(self) -> list[Json]:
+        """What is reserved, soonest first."""
+        return list(self._get("/v1/reservations")["reservations"])
+
+    def reserve(self, **asked: Any) -> Json:
+        """Reserve nodes; see `reserving.Asked`."""
+        return self.call("POST", "/v1/reservations", asked)
+
+    def unreserve(self, name: str) -> Json:
+        """Give the nodes of a reservation back."""
+        return self.call("DELETE", f"/v1/reservations/{quote(name)}")
+
+    def act_on_all(self, verb: str, names: Sequence[str], **how: Any) -> Json:
+        """Cancel, suspend or resume several: `jobs` to which it was done, and `errors`."""
+        return self.call("POST", f"/v1/{verb}", {"jobs": list(names), **how})
 
     def act(self, verb: str, name: str, **how: Any) -> Json:
         """Cancel, suspend or resume a job (or a whole array)."""

@@ -43,7 +43,7 @@ def cluster_of(wanted: Wanted) -> LocalCluster:
 
 def policy_named(text: str) -> Policy:
     """What `--policy` says. Raises JobError."""
-    from windlass.jobs.rules import read_policy  # noqa: PLC0415 - few commands name one
+    from windlass.jobs.policy_words import read_policy  # noqa: PLC0415 - few commands name one
 
     try:
         return read_policy(text)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, TypeAlias
 
 import msgspec
@@ -17,8 +18,10 @@ from windlass.core.queue import Queue
 from windlass.core.status import HOLDING, TERMINAL, JobState, Phase, Target
 from windlass.server import views
 from windlass.server.arrivals import Handed, arrivals, earlier
+from windlass.server.durable import check_open, durable
 from windlass.server.errors import ApiError, Code
 from windlass.server.feed import Feed
+from windlass.server.planning import Planning
 from windlass.server.surroundings import surroundings
 from windlass.server.views import Json, Waiting
 from windlass.worlds.local.records import UnknownJobError
@@ -32,7 +35,8 @@ _DIGITS = 18
 """Of any number that is asked for: the database takes 64 bits."""
 _HEARTBEAT = 15.0
 """Seconds of silence after which a follower gets a sign of life."""
-_ACTS: dict[str, Callable[[str], Event]] = {"cancel": Cancel, "suspend": Suspend, "resume": Resume}
+ACTS: Mapping[str, Callable[[str], Event]] = MappingProxyType({"cancel": Cancel, "suspend": Suspend, "resume": Resume})
+"""What one can do to a job."""
 
 
 class Service:
@@ -47,6 +51,7 @@ class Service:
         self._kind = kind
         self._leave = leave
         self._began = world.now()
+        self.planning = Planning(controller, world, feed)
 
     # --- asking ------------------------------------------------------------------------------------
 
@@ -97,22 +102,35 @@ class Service:
         told = surroundings(state.job, tasks, self._world.cluster)
         return views.story(state, self._waiting(state, positions), tasks, store.transitions(state.id), told)
 
-    async def why(self, name: str) -> Json:
+    async def why(self, name: str, what_if: str = "") -> Json:
         """Why it waits, in full; for a job that does not wait, its line and nothing more.
 
-        Far down a long queue that takes seconds, so it is worked out beside the loop; a snapshot does not change.
+        `what_if`: as if it had asked for that instead. Far down a long queue this takes seconds, so it is worked out
+        beside the loop; a snapshot does not change.
         """
-        ids = self.ids(name)
-        states = [self._state(job_id) for job_id in ids]
-        state = next((state for state in states if state.status.phase is Phase.QUEUED), states[0])
+        states = [self._state(job_id) for job_id in self.ids(name)]
+        state = next((state for state in states if _waits(state)), states[0])
         answer = {"job": views.line(state, self._waiting(state, self._positions())), "now": self._world.now()}
-        if state.status.phase is Phase.QUEUED:
-            from windlass.core.explanation import explain  # noqa: PLC0415 - a `run` of 200 ms is never asked why
+        if what_if and not _waits(state):
+            raise ApiError(Code.WRONG_STATE, f"{state.id} does not wait: it is {state.status.phase.value}")
+        if _waits(state):
+            from windlass.server import asking  # noqa: PLC0415 - a `run` of 200 ms is never asked why
 
             snapshot, now = self._controller.snapshot(), self._world.now()
-            found = await asyncio.to_thread(explain, snapshot, state.id, now)
-            answer["explanation"] = msgspec.to_builtins(found)
+            job = asking.supposed(state, what_if, snapshot) if what_if else None
+            answer |= await asyncio.to_thread(asking.explained, snapshot, state, job, now)
         return answer
+
+    async def why_all(self) -> Json:
+        """All that wait, next first, each with its reason and, of the first few, what would start now instead."""
+        from windlass.server import asking  # noqa: PLC0415 - see above
+
+        positions = self._positions()
+        states = [state for state in self._controller.states.values() if _waits(state)]
+        states.sort(key=lambda state: _rank(state, positions))
+        lines = [views.line(state, self._waiting(state, positions)) for state in states[:_LISTED]]
+        snapshot, now = self._controller.snapshot(), self._world.now()
+        return {"jobs": await asyncio.to_thread(asking.with_alternatives, snapshot, lines, now), "now": now}
 
     def nodes(self) -> list[Json]:
         """Every node."""
@@ -149,7 +167,7 @@ class Service:
 
     async def submit(self, handed: Handed) -> list[str]:
         """Take jobs in, all or none. Returns an id for each, an array's own for an array."""
-        self._check_open()
+        check_open(self._feed)
         if self._kind == "run" and not handed.owner:
             raise ApiError(
                 Code.NO_DAEMON,
@@ -169,19 +187,46 @@ class Service:
 
     async def act(self, verb: str, name: str, body: Mapping[str, Any]) -> Json:
         """Cancel, suspend or resume. `by` says who asked; `now` cuts a cancelled job's grace short."""
-        if verb not in _ACTS:
-            raise ApiError(Code.BAD_REQUEST, f"{verb} is nothing one can do to a job", "cancel, suspend or resume")
-        self._check_open()
-        ids = self.ids(name)
-        possible = [job_id for job_id in ids if not (why_not := _hindrance(verb, self._state(job_id)))]
+        possible, refused = self._possible(verb, [name])
         if not possible:
-            raise ApiError(Code.WRONG_STATE, f"{name} {why_not}")
-        event = _ACTS[verb](str(body.get("by", "")))
-        await self._durable([self._world.inject(JobEvent(job_id, event)) for job_id in possible])
-        states = [self._state(job_id) for job_id in possible]
+            raise refused[0]
+        return {"jobs": await self._do(verb, possible, body)}
+
+    async def act_on_all(self, verb: str, body: Mapping[str, Any]) -> Json:
+        """The same for several `jobs` at once: the lines of those it was done to, and an error for each other one."""
+        names = body.get("jobs")
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+            raise ApiError(Code.BAD_REQUEST, "jobs is a list of names or ids")
+        possible, refused = self._possible(verb, names)
+        lines = await self._do(verb, possible, body) if possible else []
+        return {"jobs": lines, "errors": [error.as_json()["error"] for error in refused]}
+
+    def _possible(self, verb: str, names: Iterable[str]) -> tuple[list[str], list[ApiError]]:
+        """The jobs to which this can be done, and an error for each name of which it can be to none."""
+        if verb not in ACTS:
+            raise ApiError(Code.BAD_REQUEST, f"{verb} is nothing one can do to a job", "cancel, suspend or resume")
+        check_open(self._feed)
+        possible: dict[str, None] = {}
+        refused: list[ApiError] = []
+        for name in names:
+            try:
+                reasons = {job_id: _hindrance(verb, self._state(job_id)) for job_id in self.ids(name)}
+            except ApiError as error:
+                refused.append(error)
+                continue
+            able = [job_id for job_id, why_not in reasons.items() if not why_not]
+            possible |= dict.fromkeys(able)
+            if not able:
+                refused.append(ApiError(Code.WRONG_STATE, f"{name} {next(reversed(reasons.values()))}"))
+        return list(possible), refused
+
+    async def _do(self, verb: str, job_ids: Sequence[str], body: Mapping[str, Any]) -> list[Json]:
+        event = ACTS[verb](str(body.get("by", "")))
+        await self._durable([self._world.inject(JobEvent(job_id, event)) for job_id in job_ids])
+        states = [self._state(job_id) for job_id in job_ids]
         if verb == "cancel" and body.get("now"):
             self._world.perform([Stop(s.id, s.status.generation, 0) for s in states if not s.status.gone])
-        return {"jobs": [views.line(state) for state in states]}
+        return [views.line(state) for state in states]
 
     async def down(self, body: Mapping[str, Any]) -> Json:
         """Leave. Jobs go on with `keep_jobs`, else they are cancelled first and waited for."""
@@ -248,26 +293,14 @@ class Service:
 
     # --- plumbing ----------------------------------------------------------------------------------
 
-    def _check_open(self) -> None:
-        if self._feed.closed:
-            raise ApiError(Code.NO_DAEMON, "the daemon is leaving", "ask again")
-        if self._feed.trouble:
-            raise ApiError(Code.DISK, self._feed.trouble)
-
     async def _durable(self, promises: list[asyncio.Future[None]], undo: Iterable[str] = ()) -> None:
         """Wait until all is on disk. If the disk will not have it, take it back. Raises ApiError."""
-        news = self._feed.join()
-        promises[-1].add_done_callback(lambda _done: news.set())
         try:
-            while not all(promise.done() for promise in promises):
-                news.clear()
-                if self._feed.trouble or self._feed.closed:
-                    for job_id in undo:
-                        self._world.inject(JobEvent(job_id, Cancel(by="the daemon: it could not be written down")))
-                    self._check_open()
-                await news.wait()
-        finally:
-            self._feed.leave(news)
+            await durable(self._feed, promises)
+        except ApiError:
+            for job_id in undo:
+                self._world.inject(JobEvent(job_id, Cancel(by="the daemon: it could not be written down")))
+            raise
 
     def _known(self, name: str) -> list[str]:
         """The jobs an `after` means. Raises ApiError."""

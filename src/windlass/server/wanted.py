@@ -14,4 +14,4 @@ class Wanted:
     gpus: int | None = None
     file: Path | None = None
     policy: str = ""
-    """How nodes are given away: "fair", or with more of a policy's fields; "": as the file says, else as by default."""
+    """How nodes are given away: "fair", "windlass:min_runtime=1m"; "": as the file says, else as by default."""

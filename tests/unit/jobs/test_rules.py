@@ -10,7 +10,7 @@ from windlass.core.reservation import Reservation
 from windlass.jobs.cluster_file import read_cluster
 from windlass.jobs.errors import JobError
 from windlass.jobs.moments import parse_moment
-from windlass.jobs.rules import POLICY, read_policy
+from windlass.jobs.rules import POLICY
 from windlass.jobs.text import Text
 
 NODES = "nodes: [{name: n, count: 4, gpus: 4}]\n"
@@ -39,15 +39,6 @@ def test_a_policy_is_windlass_own_unless_said():
         "fair", reservations=-1, preempt=False, min_runtime=600_000, service_limits=(3_600_000, 14_400_000)
     )
     assert cluster(said).policy == expected
-
-
-def test_a_policy_on_one_line():
-    assert read_policy("fair") == Policy("fair")
-    assert read_policy("fifo,reservations=-1,preempt=false") == Policy("fifo", reservations=-1, preempt=False)
-    with pytest.raises(ValueError, match="expects 'fifo' or"):
-        read_policy("best")
-    with pytest.raises(ValueError, match=r"cannot be 'fair,fast=1'; write ORDER\[,reservations=4\]\[,preempt\]"):
-        read_policy("fair,fast=1")
 
 
 def test_reserved_nodes_are_for_whom_they_name():

@@ -17,11 +17,13 @@ from windlass.core.commands import Command
 from windlass.core.events import Event, Exit, GangGone, MemberExited, Started
 from windlass.core.job import Job, Role
 from windlass.core.queue import Queue
+from windlass.core.reservation import Reservation
 from windlass.core.status import TERMINAL, JobState
 from windlass.jobs.submission import Submission
 from windlass.server.app import application
 from windlass.server.feed import Feed, Watched
 from windlass.server.service import Service
+from windlass.worlds.local import reserved
 from windlass.worlds.local.inbox import Inbox, keep
 from windlass.worlds.local.nodes import LocalCluster, Machine, declared
 from windlass.worlds.local.paths import prepare
@@ -39,6 +41,7 @@ class StandIn:
         self.paths = prepare(state)
         self.cluster = cluster
         self.store = open_store(self.paths)
+        self.reservations = reserved.read(self.store)
         self.clock = NOON
         self.full = ""
         """Why the disk takes nothing, "" if it does."""
@@ -52,7 +55,7 @@ class StandIn:
         return self.clock
 
     def recover(self) -> Recovery:
-        return Recovery(self.cluster.changed(), tuple(self.store.recoverable()))
+        return Recovery(self.cluster.changed(self.reservations), tuple(self.store.recoverable()))
 
     def finished(self, job_id: str) -> JobState | None:
         state = self.store.job(job_id)
@@ -86,6 +89,11 @@ class StandIn:
             self._origins[event.job_id] = origin
         self._inbox.put(event, promise)
         return promise
+
+    def set_reservations(self, reservations: tuple[Reservation, ...]) -> asyncio.Future[None]:
+        self.store.note(reserved.notes(reservations))
+        self.reservations = reservations
+        return self.inject(self.cluster.changed(reservations))
 
     def living(self) -> bool:
         return bool(self.store.alive())
@@ -138,6 +146,9 @@ class Daemon:
 
     def post(self, path: str, body: object = None) -> Answer:
         return self.runner.run(self._ask("POST", path, b"" if body is None else json.dumps(body).encode(), {}))
+
+    def delete(self, path: str) -> Answer:
+        return self.runner.run(self._ask("DELETE", path, b"", {}))
 
     def send(self, path: str, raw: bytes) -> Answer:
         """Whatever somebody may send."""

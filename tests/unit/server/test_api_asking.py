@@ -18,7 +18,7 @@ from windlass.worlds.local.store import Notes
 @pytest.fixture
 def crowded(daemon, job):
     """`one` holds all but one slot of each node; `two` and `three` need more than that, in this order."""
-    daemon.submit(job("one", gpu=3, replicas=2))
+    daemon.submit(job("one", gpu=3, replicas=2, queue="research"))
     daemon.submit(job("two", gpu=2, user="bob"), job("three", gpu=2, queue="research"))
     return daemon
 
@@ -51,7 +51,7 @@ def test_those_that_hold_nodes_come_first_then_the_line(crowded, job):
     ("query", "found"),
     [
         ("user=bob", ["two-2"]),
-        ("queue=research", ["three-3"]),
+        ("queue=research", ["one-1", "three-3"]),
         ("name=one,three", ["one-1", "three-3"]),
         ("phase=Queued", ["two-2", "three-3"]),
         ("phase=Admitted,Running", ["one-1"]),
@@ -170,8 +170,8 @@ def test_nodes_say_what_they_have_and_who_holds_it(crowded):
 def test_queues_say_what_they_may_have_and_what_they_hold(crowded):
     found = {each["name"]: each for each in crowded.get("/v1/queues").json["queues"]}
     assert list(found) == ["default", "idle", "research"]
-    assert (found["default"]["running"], found["default"]["waiting"], found["default"]["used"]) == (1, 1, {"gpu": 6})
-    assert (found["research"]["running"], found["research"]["waiting"]) == (0, 1)
+    assert (found["research"]["running"], found["research"]["waiting"], found["research"]["used"]) == (1, 1, {"gpu": 6})
+    assert (found["default"]["running"], found["default"]["waiting"]) == (0, 1)
     assert found["idle"]["quota"] == {"gpu": 1}
 
 

@@ -7,7 +7,7 @@ from contextlib import closing
 
 import pytest
 
-from windlass.core.events import Cancel, Exit
+from windlass.core.events import Cancel, Exit, GangGone
 from windlass.jobs.submission import Submission
 from windlass.server.attach import source
 from windlass.server.errors import ApiError, Code
@@ -21,7 +21,7 @@ def records(daemon, job):
     daemon.submit(job("done"), job("one", gpu=3, replicas=2), job("two", gpu=2, user="bob"))
     daemon.submit(Submission(job("sweep"), array=(0, 1)))
     daemon.end("done-1", Exit(4))
-    daemon.happen("sweep-4_1", Cancel("ada"))
+    daemon.happen("sweep-4_1", Cancel("ada"), GangGone(1))
     verdicts = daemon.controller.plan.verdicts
     daemon.world.store.note(Notes(verdicts={name: (daemon.world.clock, verdicts[name]) for name in verdicts}))
     offline = Offline.open(daemon.world.paths.root)

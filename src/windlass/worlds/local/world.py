@@ -14,12 +14,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import msgspec
+
 from windlass.core.commands import Command, Forget, Launch, Stop
 from windlass.core.events import Cancel
 from windlass.core.job import Job
 from windlass.core.reasons import Verdict
+from windlass.core.reservation import Reservation
+from windlass.core.snapshot import PastUse
 from windlass.core.status import TERMINAL, JobState, Phase
-from windlass.worlds.local import devices, inbox, lock
+from windlass.worlds.local import devices, inbox, lock, reserved
 from windlass.worlds.local.book import Gang, Key, new_gang, remembered_gang, tasks_of
 from windlass.worlds.local.clock import SYSTEM, Clock, Kept, Sources, offset
 from windlass.worlds.local.keeper import Heard, Keeper
@@ -32,6 +36,7 @@ from windlass.worlds.local.warden_line import Report
 from windlass.worlds.local.warden_start import Link, start_warden
 from windlass.worlds.port import Changes, JobArrived, JobEvent, Recovery, WorldError, WorldEvent
 
+_PAST = "past use"
 _EARLIER = 0
 """The line of gangs that an earlier controller launched; lines of this one count from 1."""
 _RUN_LINGER = 2.0
@@ -89,6 +94,8 @@ class LocalWorld:
             if held is None:
                 self._lock.release()
             raise
+        self.reservations = reserved.read(self.store)
+        """Those that people made here; the cluster has those of its file."""
         self._environment = dict(os.environ if environment is None else environment)
         self._on_trouble = on_trouble
         self._nodes = {node.name: node for node in cluster.nodes}
@@ -128,7 +135,9 @@ class LocalWorld:
         for job_id, owner in self.store.owners().items():
             self._owners.add(job_id, owner)
         self._remove_logs(self.store.unremoved())
-        return Recovery(self.cluster.changed(), tuple(states))
+        past = self.store.meta(_PAST)
+        kept = msgspec.json.decode(past, type=dict[str, PastUse]) if past else {}
+        return Recovery(self.cluster.changed(self.reservations), tuple(states), kept)
 
     def finished(self, job_id: str) -> JobState | None:
         """A job that has ended, by id."""
@@ -201,7 +210,13 @@ class LocalWorld:
         """The nodes or queues are now these."""
         self.cluster = cluster
         self._nodes = {node.name: node for node in cluster.nodes}
-        return self.inject(cluster.changed())
+        return self.inject(cluster.changed(self.reservations))
+
+    def set_reservations(self, reservations: tuple[Reservation, ...]) -> asyncio.Future[None]:
+        """What people have reserved is now this; it is on disk when this returns. Raises WorldError."""
+        self.store.note(reserved.notes(reservations))
+        self.reservations = reservations
+        return self.inject(self.cluster.changed(reservations))
 
     def note_verdicts(self, verdicts: Mapping[str, Verdict]) -> None:
         """Have the next commit write down why these wait, for `why` when no controller runs."""
@@ -233,6 +248,8 @@ class LocalWorld:
         if changes.states:
             notes.meta["next_number"] = str(self._next_number)
         heard = self._keeper.heard
+        if changes.past:
+            notes.meta[_PAST] = msgspec.json.encode(changes.past).decode()
         if heard.number:
             notes.meta["heard"] = f"{heard.warden} {heard.number}"
         return _Attempt(changes, notes, gangs, heard, since.promises)

@@ -1,0 +1,53 @@
+"""Why jobs wait, in full: worked out beside the loop, on a snapshot that does not change. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+
+from windlass.core.admission import refusal
+from windlass.core.explanation import explain
+from windlass.core.gang import pending_of
+from windlass.core.job import Job
+from windlass.core.ledger import Ledger
+from windlass.core.snapshot import Snapshot
+from windlass.core.status import JobState
+from windlass.core.whatif import alternatives
+from windlass.jobs.what_if import changed
+from windlass.server.errors import ApiError, Code
+
+Json = dict[str, Any]
+_TRIED = 10
+"""Of the jobs that wait, so many are told what would start instead: each costs a few plans."""
+
+
+def supposed(state: JobState, what_if: str, snapshot: Snapshot) -> Job:
+    """The job as if it had asked for something else. Raises ApiError if it cannot ask for that, or never had it."""
+    try:
+        job = changed(state.job, what_if)
+    except ValueError as error:
+        raise ApiError(Code.BAD_REQUEST, f"--what-if {error}") from None
+    if no := refusal(snapshot, job):
+        raise ApiError(Code.REFUSED, f"that could never run here: {no.message}")
+    return job
+
+
+def explained(snapshot: Snapshot, state: JobState, job: Job | None, now: int) -> Json:
+    """The explanation of a job that waits; with a `job` in its place as if that waited there, all else equal."""
+    if job is not None:
+        ledger = Ledger.at(snapshot)
+        ledger.add_pending(pending_of(replace(state, job=job)))
+        snapshot = ledger.snapshot()
+    found = msgspec.to_builtins(explain(snapshot, state.id, now))
+    return {"explanation": found, "supposed": job is not None}
+
+
+def with_alternatives(snapshot: Snapshot, lines: Sequence[Json], now: int) -> list[Json]:
+    """The lines of jobs that wait, the first of them with the changes that would let them start now."""
+    waiting = {gang.id: gang for line in snapshot.lines for gang in line.gangs}
+    tried = [line["id"] for line in lines if line["position"] and line["id"] in waiting][:_TRIED]
+    found = {name: [each.change for each in alternatives(snapshot, waiting[name], now)] for name in tried}
+    return [{**line, "would_start": found.get(line["id"])} for line in lines]

@@ -1,0 +1,171 @@
+"""What the scheduler as a whole is asked, and told: reservations, shares, snapshots, and what would be otherwise."""
+
+from __future__ import annotations
+
+import pytest
+from tests.unit.server.conftest import NOON
+
+from windlass.core.events import Started
+from windlass.core.scheduler import schedule
+from windlass.jobs.snapshot_file import decisions_of, load
+
+HOUR = 3_600_000
+
+
+def reserve(daemon, name="exam", **asked):
+    given = {"start": NOON + HOUR, "end": NOON + 2 * HOUR, "queues": ["research"], **asked}
+    if "nodes" not in given and "count" not in given:
+        given["count"] = 1
+    return daemon.post("/v1/reservations", {"name": name, **given})
+
+
+def reserved(daemon):
+    return {each["name"]: each for each in daemon.get("/v1/reservations").json["reservations"]}
+
+
+# --- reservations -------------------------------------------------------------------------------------
+
+
+def test_named_nodes_are_kept_for_a_queue(daemon):
+    made = reserve(daemon, nodes=["n2"])
+    assert made.status == 201
+    assert (made.json["nodes"], made.json["queues"], made.json["state"]) == (["n2"], ["research"], "to come")
+    assert list(reserved(daemon)) == ["exam"]
+    assert daemon.controller.snapshot().reservations[0].nodes == ("n2",)
+
+
+def test_nodes_are_chosen_where_the_fewest_jobs_would_still_run(daemon, job):
+    daemon.submit(job("long", gpu=3))
+    daemon.happen("long-1", Started(1))
+    assert reserve(daemon, count=1, gpus=4).json["nodes"] == ["n2"]
+
+
+def test_who_would_still_run_then_is_told(daemon, job):
+    daemon.submit(job("short", walltime=HOUR // 2), job("long", gpu=1))
+    made = reserve(daemon, nodes=["n1", "n2"]).json
+    assert [run["id"] for run in made["running"]] == ["long-2"]
+
+
+def test_a_reservation_is_there_after_a_crash_and_until_it_is_deleted(daemon, open_daemon):
+    reserve(daemon, nodes=["n2"])
+    again = open_daemon()
+    assert list(reserved(again)) == ["exam"]
+    assert again.delete("/v1/reservations/exam").json == {"name": "exam"}
+    assert reserved(again) == {}
+    assert again.controller.snapshot().reservations == ()
+
+
+def test_what_is_over_is_listed_no_more(daemon):
+    reserve(daemon, nodes=["n2"])
+    daemon.world.clock += 2 * HOUR
+    assert reserved(daemon) == {}
+    assert reserve(daemon, nodes=["n2"], start=daemon.world.clock, end=daemon.world.clock + 1).status == 201
+
+
+@pytest.mark.parametrize(
+    ("asked", "status", "said"),
+    [
+        ({"nodes": ["n2"]}, 409, "there is a reservation 'exam' already"),
+        ({"name": "b", "nodes": ["n1", "n2"]}, 409, "n2: reserved as 'exam' at that time already"),
+        ({"name": "b", "count": 2}, 409, "1 node could be reserved for that time, not 2"),
+        ({"name": "b", "count": 1, "gpus": 9}, 409, "0 nodes with 9 GPUs could be reserved for that time, not 1"),
+        ({"name": "b", "nodes": ["n9"]}, 400, "there is no node 'n9'; valid are n1, n2"),
+        ({"name": "b", "queues": ["reserch"]}, 400, "there is no queue 'reserch'; did you mean 'research'?"),
+        ({"name": "b", "queues": []}, 400, "it must be for somebody, or else for maintenance"),
+        ({"name": "b", "maintenance": True}, 400, "it must be for somebody, or else for maintenance"),
+        ({"name": "b", "end": NOON}, 400, "the reservation ends before it begins"),
+        ({"name": "b", "start": 1, "end": 2}, 400, "the reservation is over already"),
+        ({"name": "b", "nodes": ["n1"], "count": 1}, 400, "either nodes or their number must be said"),
+        ({"name": "B!"}, 400, "'B!' cannot be the name of a reservation"),
+        ({"name": "b", "start": "soon"}, 400, "this is no reservation: Expected `int`, got `str` - at `$.start`"),
+    ],
+)
+def test_what_cannot_be_reserved_says_why(daemon, asked, status, said):
+    reserve(daemon, nodes=["n2"])
+    refused = reserve(daemon, **{"name": "exam", **asked})
+    assert refused.error[0] == status
+    assert refused.error[2].startswith(said)
+    assert list(reserved(daemon)) == ["exam"]
+
+
+def test_one_that_is_not_there_cannot_be_deleted(daemon):
+    assert daemon.delete("/v1/reservations/exam").error[0] == 404
+
+
+# --- shares and snapshots -----------------------------------------------------------------------------
+
+
+def test_shares_tell_what_every_queue_has_and_who_is_next(daemon, job):
+    daemon.submit(job("one", gpu=4, replicas=2), job("two", queue="research"))
+    found = {each["queue"]: each for each in daemon.get("/v1/shares").json["queues"]}
+    assert list(found) == ["default", "idle", "research"]
+    assert (found["default"]["held"], found["default"]["running"]) == ({"gpu": 8}, 1)
+    assert (found["research"]["next"], found["research"]["waiting"]) == ("two-2", 1)
+
+
+def test_a_snapshot_makes_the_plan_that_was_made_on_it(daemon, job):
+    daemon.submit(job("one", gpu=3, replicas=2), job("two", gpu=2), job("three"))
+    taken = load(daemon.get("/v1/snapshot?planned=1").json)
+    assert list(taken.plan.admissions) == ["one-1", "three-3"]
+    assert decisions_of(schedule(taken.snapshot, taken.now)) == taken.plan
+    now = load(daemon.get("/v1/snapshot").json)
+    assert (now.plan, sorted(now.snapshot.running)) == (None, ["one-1", "three-3"])
+
+
+# --- why ----------------------------------------------------------------------------------------------
+
+
+def test_why_of_all_has_a_line_for_each_that_waits(daemon, job):
+    daemon.submit(job("one", gpu=3, replicas=2), job("two", gpu=2), job("three", gpu=2, replicas=2))
+    found = daemon.get("/v1/why").json["jobs"]
+    assert sorted(each["id"] for each in found) == ["three-3", "two-2"]
+    assert all(each["reason"] and each["message"] for each in found)
+    assert {each["id"]: each["would_start"] for each in found} == {"two-2": ["as 2×1 gpu"], "three-3": []}
+
+
+@pytest.mark.parametrize(("what_if", "starts"), [("gpus=1", True), ("gpus=2 queue=research", False)])
+def test_what_if_tells_whether_the_job_would_start_now(daemon, job, what_if, starts):
+    daemon.submit(job("one", gpu=3, replicas=2), job("two", gpu=2))
+    found = daemon.get(f"/v1/jobs/two/why?what_if={what_if.replace(' ', '%20')}").json
+    assert found["supposed"]
+    assert (found["explanation"]["verdict"] is None) == starts
+    assert (found["explanation"]["expected"] == NOON) == starts
+    assert daemon.phase("two") == "Queued"
+
+
+@pytest.mark.parametrize(
+    ("what_if", "status", "said"),
+    [
+        ("gpus=9", 422, "that could never run here: "),
+        ("color=red", 400, "--what-if 'color' is nothing that could be asked for otherwise"),
+        ("gpus", 400, "--what-if 'gpus' is no change; write for example gpus=2"),
+        ("gpus=two", 400, "--what-if gpus is a number, not 'two'"),
+        ("time=0s", 400, "--what-if expects more than no time at all"),
+    ],
+)
+def test_what_could_not_be_says_so(daemon, job, what_if, status, said):
+    daemon.submit(job("one", gpu=4, replicas=2), job("two"))
+    refused = daemon.get(f"/v1/jobs/two/why?what_if={what_if}").error
+    assert refused[0] == status
+    assert refused[2].startswith(said)
+
+
+def test_what_if_is_for_jobs_that_wait(daemon, job):
+    daemon.submit(job("one"))
+    assert daemon.get("/v1/jobs/one/why?what_if=gpus=2").error == (
+        409,
+        "wrong_state",
+        "one-1 does not wait: it is Admitted",
+    )
+
+
+# --- several at once ----------------------------------------------------------------------------------
+
+
+def test_several_jobs_are_cancelled_by_one_request(daemon, job):
+    daemon.submit(job("one", gpu=4, replicas=2), job("two"), job("three"))
+    answer = daemon.post("/v1/cancel", {"jobs": ["two", "nobody", "three", "two-2"], "by": "ada"}).json
+    assert [line["id"] for line in answer["jobs"]] == ["two-2", "three-3"]
+    assert [error["code"] for error in answer["errors"]] == ["no_such_job"]
+    assert daemon.post("/v1/cancel", {"jobs": ["two"]}).json["errors"][0]["code"] == "wrong_state"
+    assert daemon.post("/v1/cancel", {"jobs": "two"}).error[0] == 400
