@@ -9,6 +9,7 @@ import numpy as np
 
 from windlass.core.booking import give_back, lower, settle, take
 from windlass.core.feasibility import Eligibility, Mask, eligibility, room_per_node
+from windlass.core.forecast import NEVER
 from windlass.core.gang import Demand, Running
 from windlass.core.placement import Placed, fits, place
 from windlass.core.snapshot import Amounts, Grant, NodeTable
@@ -28,8 +29,9 @@ class Given:
 class Clearing:
     """Begins with what is free now, and beside each promise that the gang would run into.
 
-    Whoever ends before a promise is due is gone by then anyway, and frees nothing beside it. For equal replicas of one
-    role without a topology the room is counted node by node and kept up: what one gang gives back costs what it holds.
+    Whoever ends before a promise is due is gone by then anyway, and frees nothing beside it; nor does anybody beside a
+    promise of which nobody knows when it is due, because that may count on his end. For equal replicas of
+    one role without a topology the room is counted node by node and kept up: a change costs what it changes.
     """
 
     def __init__(
@@ -111,7 +113,7 @@ class Clearing:
         for each in given:
             change(self._table, self._now, each.grant)
             for start, free in self._beside:
-                if each.run.ends_by is None or each.run.ends_by > start:
+                if start != NEVER and (each.run.ends_by is None or each.run.ends_by > start):
                     change(self._table, free, each.grant)
         if self._able is None:
             return

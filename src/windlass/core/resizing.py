@@ -1,13 +1,14 @@
-"""Other sizes of an elastic gang that runs: which replicas it gives up, and what that frees."""
+"""Other sizes of an elastic gang: how large it starts, which replicas it gives up, and what that frees."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeAlias, TypeVar
 
 from windlass.core.booking import grant_of
-from windlass.core.gang import Demand, Running
+from windlass.core.gang import Demand, Running, at_least
 from windlass.core.snapshot import Grant, NodeTable
 from windlass.core.status import Placement
 
@@ -22,12 +23,36 @@ class Smaller:
     """The same by resource."""
 
 
+Demands: TypeAlias = tuple[Demand, ...]
+_Answer = TypeVar("_Answer")
+
+
+def largest(demands: Demands, attempt: Callable[[Demands], _Answer | None]) -> _Answer | None:
+    """What `attempt` makes of the gang in the largest size, from its least to what it asks for, in which it succeeds.
+
+    None: not even at its least. Whoever fits in one size must fit in every smaller one.
+    """
+    whole = attempt(demands)
+    role = next((d for d in demands if 0 < d.least < d.count), None)
+    if whole is not None or role is None:
+        return whole
+    best = attempt(at_least(demands))
+    low, high = role.least, role.count - 1
+    while best is not None and low < high:
+        middle = (low + high + 1) // 2
+        found = attempt(tuple(replace(d, count=middle) if d is role else d for d in demands))
+        low, high = (middle, high) if found is not None else (low, middle - 1)
+        best = best if found is None else found
+    return best
+
+
 def elastic_role(run: Running) -> Demand | None:
     """The role of which the number may change; None: of none. Spread and sliced replicas stay as many as they are."""
-    role = next((demand for demand in run.demands if demand.least or demand.most), None)
-    if role is None or (role.topology is not None and (role.topology.spread or role.topology.slice)):
-        return None
-    return role
+    for demand in run.demands:
+        if demand.least or demand.most:
+            near = demand.topology
+            return None if near is not None and (near.spread or near.slice) else demand
+    return None
 
 
 def surplus(run: Running) -> int:
