@@ -4,9 +4,10 @@
 
 PYTHON ?=
 BIN := .venv/bin
+SCHEDULER := openb muri philly small_traces topology_gang reclaim_cycle reasons_for_pending fault_schedules
 PINS := requirements.lock pyproject.toml tools/install.sh
 
-.PHONY: help demo test soak lint format bench docs lock clean
+.PHONY: help demo test soak lint format bench bench-scheduler docs lock clean
 
 help:
 	@echo 'make demo    install, train a model on real data, lose a rank, recover: see it happen'
@@ -15,6 +16,7 @@ help:
 	@echo 'make lint    style, types, sizes, and the walls between the rooms'
 	@echo 'make format  let the formatter and the linter mend what they can'
 	@echo 'make bench   run every benchmark and print one table'
+	@echo 'make bench-scheduler   the scheduler against published results on public traces, one table'
 	@echo 'make docs    build the documentation into site/'
 	@echo 'make lock    resolve requirements.lock anew'
 	@echo 'make clean   remove what the targets above made'
@@ -42,6 +44,9 @@ format: .venv/.installed-dev
 
 bench: .venv/.installed-demo
 	@$(BIN)/python benchmarks/run.py $(ONLY)
+
+bench-scheduler: .venv/.installed-demo
+	@$(BIN)/python benchmarks/run.py $(or $(ONLY),$(SCHEDULER))
 
 docs: .venv/.installed-docs
 	$(BIN)/python docs/generate.py

@@ -98,7 +98,8 @@ def command_of(asked: Asked) -> str:
     """The command that asks the same again. Files lose their folders: a report tells nothing of the machine."""
     words = ["windlass", "simulate", *map(_name, asked.traces)]
     words += ["--cluster", asked.cluster if _EQUAL_NODES.match(asked.cluster) else _name(asked.cluster)]
-    words += ["--policy", ",".join(asked.policies), "--seeds", asked.seeds]
+    words += ["--policy", ",".join(asked.policies)]
+    words += ["--seeds", asked.seeds] if asked.seeds != "1" else []
     for option in ("synthetic", "load", "limit", "faults", "costs", "format"):
         if value := getattr(asked, option):
             words += [f"--{option}", _plain(option, value)]

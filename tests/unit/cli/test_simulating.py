@@ -57,8 +57,7 @@ def test_the_report_tells_how_to_repeat_it_and_nothing_of_the_machine(windlass, 
     assert ran.err == f"report: {out / 'index.html'}\n"
     report = json.loads((out / "report.json").read_text())
     assert report["command"] == (
-        "windlass simulate small.jsonl --cluster 2x4 --policy fifo --seeds 1 --limit 9 --walltimes users --kill "
-        "--report report"
+        "windlass simulate small.jsonl --cluster 2x4 --policy fifo --limit 9 --walltimes users --kill --report report"
     )
     assert report["sources"][0]["name"] == "small.jsonl"
     assert str(tmp_path) not in (out / "report.json").read_text() + (out / "index.html").read_text()

@@ -30,7 +30,7 @@ def page(report: Report) -> str:
         facts="\n".join(
             f"    <div><dt>{html.escape(k)}</dt><dd>{html.escape(v)}</dd></div>" for k, v in _facts(report)
         ),
-        command=html.escape(report["command"]),
+        command=" ".join(f"<span>{html.escape(word)}</span>" for word in report["command"].split(" ")),
         figures_about=html.escape(_about(report)),
         figures=_table(report, policies),
         style="\n".join(map(_asset, _STYLES)),

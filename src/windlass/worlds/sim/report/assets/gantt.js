@@ -93,7 +93,7 @@ class Gantt {
   zoom(factor, x = 0.5, y = 0.5) {
     const whole = this.data.to - this.data.from;
     const wide = Math.min(whole, Math.max(whole / 2000, (this.to - this.from) * factor));
-    const seen = Math.min(this.rows, Math.max(Math.min(2, this.rows), this.seen * factor));
+    const seen = Math.min(this.rows, Math.max(Math.min(4, this.rows), this.seen * Math.sqrt(factor)));  // rows are short already
     const from = this.from + (this.to - this.from - wide) * x, top = this.top + (this.seen - seen) * y;
     [this.from, this.to, this.top, this.seen] = [from, from + wide, top, seen];
     this.shift(0, 0);
