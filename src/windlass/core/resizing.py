@@ -30,17 +30,18 @@ _Answer = TypeVar("_Answer")
 def largest(demands: Demands, attempt: Callable[[Demands], _Answer | None]) -> _Answer | None:
     """What `attempt` makes of the gang in the largest size, from its least to what it asks for, in which it succeeds.
 
-    None: not even at its least. Whoever fits in one size must fit in every smaller one.
+    None: not even at its least. Whoever fits in one size must fit in every smaller one; slices stay whole.
     """
     whole = attempt(demands)
     role = next((d for d in demands if 0 < d.least < d.count), None)
     if whole is not None or role is None:
         return whole
     best = attempt(at_least(demands))
-    low, high = role.least, role.count - 1
+    size = max(role.topology.slice, 1) if role.topology else 1
+    low, high = role.least // size, (role.count - 1) // size
     while best is not None and low < high:
         middle = (low + high + 1) // 2
-        found = attempt(tuple(replace(d, count=middle) if d is role else d for d in demands))
+        found = attempt(tuple(replace(d, count=middle * size) if d is role else d for d in demands))
         low, high = (middle, high) if found is not None else (low, middle - 1)
         best = best if found is None else found
     return best

@@ -1,4 +1,4 @@
-"""A plan that leaves the domains a gang asks for is called wrong."""
+"""Plans keep to the domains a gang asks for; one that does not is called wrong."""
 
 from dataclasses import replace
 
@@ -8,6 +8,7 @@ from gangs import demand, ledger_of, node, waiting
 from windlass.core.invariants import plan_violations
 from windlass.core.job import TopologyRequest
 from windlass.core.plan import Admission
+from windlass.core.resizing import largest
 from windlass.core.scheduler import schedule
 from windlass.core.status import Placement
 
@@ -41,3 +42,9 @@ def test_one_role(request_, worker, said):
 
 def test_roles_in_two_domains():
     assert wrong(PACKED, chief=("n1",), worker=("n3", "n4")) == ["j-1 starts in several domains of rack"]
+
+
+def test_an_elastic_gang_starts_with_as_many_whole_slices_as_fit():
+    asked = replace(demand(12), least=2, most=12, topology=replace(PACKED, slice=2))
+    found = largest((asked,), lambda demands: demands[0].count if demands[0].count in (2, 4, 6, 8, 10) else None)
+    assert found == 10
