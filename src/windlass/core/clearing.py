@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from windlass.core.booking import give_back, lower, settle, take
-from windlass.core.feasibility import Eligibility, Mask, eligibility, room_per_node
+from windlass.core.feasibility import Counts, Eligibility, Mask, eligibility, room_per_node
 from windlass.core.forecast import NEVER
 from windlass.core.gang import Demand, Running
 from windlass.core.placement import Placed, fits, place
@@ -77,6 +78,21 @@ class Clearing:
             return fits(self.room(), self._table, self._demands)
         return int(self._room.sum()) >= self._demands[0].count
 
+    def slack(self) -> int:
+        """For how many more replicas than wanted there is room, if that is counted."""
+        return int(self._room.sum()) - self._demands[0].count
+
+    def losses(self, given: Sequence[Given]) -> list[int]:
+        """Of each: how much less room there would be if it alone were there again; 0 where only trying could tell."""
+        if self._able is None or not given:
+            return [0] * len(given)
+        until = np.cumsum([len(each.grant.rows) for each in given])
+        rows = np.concatenate([each.grant.rows for each in given])
+        amounts = np.concatenate([each.grant.amounts for each in given])
+        lost = np.concatenate(([0], (self._room[rows] - self._count(self._able, rows, amounts)).cumsum()))
+        found: list[int] = np.diff(lost[until], prepend=0).tolist()
+        return found
+
     def place(self) -> Placed | None:
         """Where it would go."""
         return place(self.room(), self._table, self._demands, None)
@@ -118,7 +134,7 @@ class Clearing:
         if self._able is None:
             return
         if len(given) == 1:
-            self._count(self._able, given[0].grant)
+            self._room[given[0].grant.rows] = self._count(self._able, given[0].grant.rows)
         else:
             self._recount()
 
@@ -126,14 +142,14 @@ class Clearing:
         if self._able is not None:
             self._room = room_per_node(self.room(), self._able, self._closed, self._demands[0].count)
 
-    def _count(self, able: Eligibility, grant: Grant) -> None:
-        """Count anew on these nodes."""
-        rows = grant.rows
-        free = self._now[rows]
+    def _count(self, able: Eligibility, rows: NDArray[np.intp], less: Amounts | int = 0) -> Counts:
+        """The room on these rows, if so much less were free on each."""
+        free = self._now[rows] - less
         for _, beside in self._beside:
-            np.minimum(free, beside[rows], out=free)
+            np.minimum(free, beside[rows] - less, out=free)
         room = np.full(len(rows), self._demands[0].count)
         for column, amount in able.request:
             np.minimum(room, free[:, column] // amount, out=room)
         usable = able.mask[rows] if self._closed is None else able.mask[rows] & ~self._closed[rows]
-        self._room[rows] = np.maximum(room, 0) * usable
+        counted: Counts = np.maximum(room, 0) * usable
+        return counted

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from windlass.core.accounts import Accounts
 from windlass.core.clearing import Given
 from windlass.core.fairshare import Shares, reclaims
-from windlass.core.gang import Pending, Running
+from windlass.core.gang import Pending
 from windlass.core.limits import limit
 from windlass.core.quota import claimed, short
 from windlass.core.victims import BORROWED, Asked, may_shrink, may_stop
@@ -27,15 +27,17 @@ class Entitlement:
         """From now on it is about those that the gang takes itself."""
         self._start = self._accounts.copy()
 
-    def give(self, given: Given) -> None:
-        """This is given back."""
-        for books in self._books:
-            books.give_back(given.run.queue, given.run.user, given.amounts, jobs=int(given.whole))
+    def give(self, *given: Given) -> None:
+        """All this is given back."""
+        for (queue, user), (amounts, jobs) in _by_owner(given).items():
+            for books in self._books:
+                books.give_back(queue, user, amounts, jobs=jobs)
 
-    def undo(self, given: Given) -> None:
+    def undo(self, *given: Given) -> None:
         """It is not."""
-        for books in self._books:
-            books.take(given.run.queue, given.run.user, given.amounts, jobs=int(given.whole))
+        for (queue, user), (amounts, jobs) in _by_owner(given).items():
+            for books in self._books:
+                books.take(queue, user, amounts, jobs=jobs)
 
     def take(self, gang: Pending, amounts: dict[str, int]) -> None:
         """Another gang takes this, for which `spoken_for` has it already."""
@@ -48,13 +50,28 @@ class Entitlement:
             return False
         return len(self._books) == 1 or not claimed(self._books[1], gang.queue, request)
 
-    def to_shrink(self, run: Running) -> str:
-        """Why this gang may be made smaller, in words; "" if it may not."""
-        return may_shrink(self._shares, self._asked, run)
+    def to_shrink(self, given: Given) -> str:
+        """Why a gang may be made smaller by so much, in words; "" if it may not."""
+        return may_shrink(self._shares, self._asked, given.run, given.amounts)
 
-    def to_stop(self, run: Running) -> str:
-        """Why this gang may be stopped, in words; "" if it may not."""
-        return may_stop(self._shares, self._asked, run)
+    def stop(self, group: Sequence[Given]) -> tuple[int, str]:
+        """How many of these, from the first on, may be stopped one after the other, and why; they give it back then.
+
+        All are of one queue and one user, on one side of the gang's priority, and hold the same kinds of resources:
+        as each of them leaves less to take from the next, the last one that may go is found by bisection.
+        """
+        low, high, middle, reason = 0, len(group), len(group), ""
+        while low < high:
+            self.give(*group[low : middle - 1])
+            last = group[middle - 1]
+            if why := may_stop(self._shares, self._asked, last.run, last.amounts):
+                self.give(last)
+                low, reason = middle, why
+            else:
+                self.undo(*group[low : middle - 1])
+                high = middle - 1
+            middle = (low + high + 1) // 2
+        return low, reason
 
     def covers(self, chosen: Iterable[tuple[Given, str]]) -> bool:
         """Whether all of these may go, each with the others gone: first those by priority, then those by reclaim."""
@@ -63,7 +80,7 @@ class Entitlement:
         for given, reason in chosen:
             if reason.startswith(BORROWED):
                 reclaimed.append((given.run.queue, given.run.user, given.amounts))
-            elif (may_stop if given.whole else may_shrink)(shares, self._asked, given.run):
+            elif (may_stop if given.whole else may_shrink)(shares, self._asked, given.run, given.amounts):
                 books.give_back(given.run.queue, given.run.user, given.amounts)
             else:
                 return False
@@ -80,3 +97,15 @@ class Entitlement:
 
     def _path(self, queue: str) -> Sequence[str]:
         return self._accounts.tree.path.get(queue, ())
+
+
+def _by_owner(given: Sequence[Given]) -> dict[tuple[str, str], tuple[dict[str, int], int]]:
+    """By queue and user: the amounts, and how many jobs that is."""
+    sums: dict[tuple[str, str], tuple[dict[str, int], int]] = {}
+    for each in given:
+        owner = each.run.queue, each.run.user
+        amounts, jobs = sums.get(owner, ({}, 0))
+        for name, amount in each.amounts.items():
+            amounts[name] = amounts.get(name, 0) + amount
+        sums[owner] = amounts, jobs + each.whole
+    return sums

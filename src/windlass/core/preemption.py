@@ -8,8 +8,9 @@ nobody goes. If it fits once those have left that are being stopped already, nob
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from itertools import islice
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import groupby
 
 import numpy as np
 
@@ -109,8 +110,7 @@ class _Search:
         self._rights = Entitlement(self._asked, ground.accounts, ground.spoken_for)
         self._coming = tuple(_coming(ground))
         self._nodes.give(*self._coming)
-        for given in self._coming:
-            self._rights.give(given)
+        self._rights.give(*self._coming)
         for earlier in ground.before:
             self._nodes.take(earlier.placed.grant)
             self._rights.take(earlier.gang, total_of(at_least(earlier.gang.demands)))
@@ -150,32 +150,46 @@ class _Search:
 
     def gather(self, runs: Sequence[Running]) -> bool:
         """Choose, in this order, until it fits, and no further; False, and nobody chosen, if it never does."""
-        steps, size = self._steps(runs), _FIRST_BATCH
-        while batch := list(islice(steps, size)):
+        for batch in self._batches(runs):
             self._nodes.give(*(step.given for step in batch))
             self._chosen += batch
             if self.fits():
                 self._back_to_the_first_that_fits(len(batch) - 1)
                 return True
-            size *= 2
-        while self._chosen:
-            self._undo_last()
+        self._nodes.undo(*(step.given for step in self._chosen))
+        self._rights.undo(*(step.given for step in self._chosen))
+        self._chosen.clear()
         return False
 
-    def _steps(self, runs: Sequence[Running]) -> Iterator[_Step]:
-        """Whom to take next; the accounts have got it back when the next one is asked for."""
-        shrunk: dict[str, Given] = {}
-        for run in (run for run in runs if surplus(run)):
-            if reason := self._rights.to_shrink(run):
-                step = self._shrinking(run, self._giving_order(run), surplus(run), reason)
-                shrunk[run.id] = step.given
-                self._rights.give(step.given)
-                yield step
-        for run in runs:
-            if reason := self._rights.to_stop(run):
-                given = self._ending(run, shrunk.get(run.id))
-                self._rights.give(given)
-                yield _Step(given, reason)
+    def _batches(self, runs: Sequence[Running]) -> Iterator[list[_Step]]:
+        """Who may be taken next, twice as many each time; the accounts have got it back."""
+        shrinks = [step for run in runs if surplus(run) for step in self._shrink_to_least(run)]
+        if shrinks:
+            yield shrinks
+        shrunk = {step.given.run.id: step.given for step in shrinks}
+        start, size = 0, _FIRST_BATCH
+        while start < len(runs):
+            batch = [self._ending(run, shrunk.get(run.id)) for run in runs[start : start + size]]
+            start, size = start + size, size * 2
+            steps: list[_Step] = []
+            for _, group in groupby(batch, key=self._alike):
+                members = list(group)
+                number, reason = self._rights.stop(members)
+                steps += [_Step(given, reason) for given in members[:number]]
+            if steps:
+                yield steps
+
+    def _shrink_to_least(self, run: Running) -> Iterator[_Step]:
+        order, most = self._giving_order(run), surplus(run)
+        step = self._shrinking(run, order, most, "")
+        if reason := self._rights.to_shrink(step.given):
+            self._rights.give(step.given)
+            yield replace(step, reason=reason)
+
+    def _alike(self, given: Given) -> tuple[object, ...]:
+        """Those of which one may be stopped if the next one may be."""
+        run = given.run
+        return run.queue, run.user, run.priority < self._gang.priority, tuple(given.amounts)
 
     def _ending(self, run: Running, shrunk: Given | None) -> Given:
         """What it gives back by ending, beyond what it gives back by shrinking."""
@@ -210,11 +224,10 @@ class _Search:
             gone = middle
             low, high = (middle, high) if self._nodes.fits() else (low, middle - 1)
         self._nodes.give(*undone[:gone])
-        for _ in range(low):
-            step = self._undo_last()
-            if not self._rights.lets_in():
-                self._choose(step)
-                return
+        spare = self._chosen[len(self._chosen) - low :]
+        self._drop(spare)
+        while spare and not self._rights.lets_in():
+            self._choose(spare.pop(0))
 
     # --- no more than needed --------------------------------------------------------------------------
 
@@ -222,12 +235,19 @@ class _Search:
         """Let everybody stay without whom it still fits, the most costly first."""
         stopped: set[str] = set()
         kept: list[_Step] = []
-        while self._chosen:
-            step = self._chosen[-1]
+        losses = self._nodes.losses([step.given for step in self._chosen])
+        neighbours = _Neighbours(self._chosen)
+        for number in reversed(range(len(self._chosen))):
+            step = self._chosen[number]
             # who goes for good need not also stay as large as it is
-            if step.given.run.id in stopped or not self._can_do_without(step, kept):
+            needed = step.given.run.id in stopped or losses[number] > self._nodes.slack()
+            if needed or not self._can_do_without(step, kept):
                 kept.append(step)
                 stopped |= {step.given.run.id} if step.given.whole else set()
+            else:
+                near = neighbours.before(number)
+                for other, loss in zip(near, self._nodes.losses([self._chosen[n].given for n in near]), strict=True):
+                    losses[other] = loss
             self._chosen.pop()
         self._chosen = kept[::-1]
 
@@ -276,11 +296,11 @@ class _Search:
         self._nodes.give(step.given)
         self._rights.give(step.given)
 
-    def _undo_last(self) -> _Step:
-        step = self._chosen.pop()
-        self._nodes.undo(step.given)
-        self._rights.undo(step.given)
-        return step
+    def _drop(self, last: Sequence[_Step]) -> None:
+        """Those chosen last are there again."""
+        del self._chosen[len(self._chosen) - len(last) :]
+        self._nodes.undo(*(step.given for step in last))
+        self._rights.undo(*(step.given for step in last))
 
     # --- what comes of it -------------------------------------------------------------------------------
 
@@ -319,6 +339,25 @@ class _Search:
             if not rows.isdisjoint(given.grant.rows.tolist())
         ]
         return max(ends, default=now)
+
+
+class _Neighbours:
+    """Which of some gangs have nodes in common."""
+
+    def __init__(self, steps: Sequence[_Step]) -> None:
+        self._rows = [step.given.grant.rows.tolist() for step in steps]
+
+    @cached_property
+    def _on(self) -> dict[int, list[int]]:
+        found: dict[int, list[int]] = {}
+        for number, rows in enumerate(self._rows):
+            for row in rows:
+                found.setdefault(row, []).append(number)
+        return found
+
+    def before(self, number: int) -> list[int]:
+        """Those with a smaller number that share a node with this one."""
+        return sorted({other for row in self._rows[number] for other in self._on[row] if other < number})
 
 
 def _coming(ground: Ground) -> Iterator[Given]:

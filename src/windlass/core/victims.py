@@ -19,8 +19,7 @@ from windlass.core.accounts import Accounts
 from windlass.core.cohort import Amounts, Tree, charge
 from windlass.core.fairshare import MILLIONTHS, Shares, may_reclaim, total_capacity
 from windlass.core.feasibility import Mask
-from windlass.core.gang import Pending, Running, milli_gpus_of, total_of
-from windlass.core.resizing import surplus
+from windlass.core.gang import Pending, Running, milli_gpus_of
 from windlass.core.snapshot import Snapshot
 
 LOWER_PRIORITY = "it has a lower priority"
@@ -56,13 +55,16 @@ class Lineup:
         self._snapshot = snapshot
         self._now = now
         self._accounts = accounts
-        free_to_go = [run for run in snapshot.running.values() if _may_go(run)]
-        least = snapshot.policy.min_runtime
         self.going = tuple(run for run in snapshot.running.values() if run.leaving or run.resize_to is not None)
         """Those that give something back already."""
-        self.ripe = sorted((run for run in free_to_go if began(run) + least <= now), key=self._cost)
+        self._unripe: list[Running] = []
+        ripe: list[Running] = []
+        latest = now - snapshot.policy.min_runtime
+        for run in snapshot.running.values():
+            if run.preemptible and not run.leaving and run.resize_to is None:
+                (ripe if began(run) <= latest else self._unripe).append(run)
+        self.ripe = sorted(ripe, key=self._cost)
         """Those that have run long enough to be stopped, cheapest first."""
-        self._unripe = [run for run in free_to_go if began(run) + least > now]
 
     def candidates(self, asked: Asked, mask: Mask | None) -> Sequence[Running]:
         """Those that may be stopped or made smaller, if their queues stand as they do now, cheapest first.
@@ -132,7 +134,7 @@ class Lineup:
 
     @cached_property
     def _elastic(self) -> Mask:
-        return np.array([surplus(run) > 0 for run in self.ripe], dtype=np.bool_)
+        return np.array([any(d.least for d in run.demands) for run in self.ripe], dtype=np.bool_)
 
     @cached_property
     def _borrowed(self) -> Mapping[str, int]:
@@ -141,31 +143,26 @@ class Lineup:
         return {queue: _borrowed(self._accounts, capacity, queue) for queue in self._tree.queues}
 
     def _cost(self, run: Running) -> Cost:
-        return Cost(
-            priority=run.priority,
-            less_borrowed=-self._borrowed.get(run.queue, 0),
-            lost=self._now - max(run.admitted_at, run.saved_at or 0),
-            milli_gpus=milli_gpus_of(run.demands),
-            members=sum(demand.count for demand in run.demands),
-            younger=-run.admitted_at,
-            id=run.id,
-        )
+        lost = self._now - max(run.admitted_at, run.saved_at or 0)
+        demands = run.demands
+        members = demands[0].count if len(demands) == 1 else sum(demand.count for demand in demands)
+        borrowed = self._borrowed.get(run.queue, 0)
+        return Cost(run.priority, -borrowed, lost, milli_gpus_of(demands), members, -run.admitted_at, run.id)
 
 
 def began(run: Running) -> int:
     """Since when it has run undisturbed by the scheduler, in ms."""
-    return max(run.admitted_at, run.resized_at or 0)
+    return run.admitted_at if run.resized_at is None else max(run.admitted_at, run.resized_at)
 
 
-def may_stop(shares: Shares, asked: Asked, victim: Running) -> str:
-    """Why this gang may be stopped for the one that asks, in words; "" if it may not.
+def may_stop(shares: Shares, asked: Asked, victim: Running, holds: Amounts) -> str:
+    """Why this gang, which holds so much, may be stopped for the one that asks, in words; "" if it may not.
 
     `shares` as they are with the victim, and without those chosen before it.
     """
     gang = asked.gang
     if victim.queue == gang.queue:
         return LOWER_PRIORITY if victim.priority < gang.priority else ""
-    holds = total_of(victim.demands)
     if may_reclaim(shares, gang.queue, victim.queue, asked.request, holds):
         return f"{BORROWED} {gang.queue} asks for"
     if victim.priority < gang.priority and not _its_own(shares, asked, victim.queue, holds):
@@ -173,11 +170,11 @@ def may_stop(shares: Shares, asked: Asked, victim: Running) -> str:
     return ""
 
 
-def may_shrink(shares: Shares, asked: Asked, victim: Running) -> str:
+def may_shrink(shares: Shares, asked: Asked, victim: Running, holds: Amounts) -> str:
     """The same for making an elastic gang smaller: also one of equal priority in the same queue."""
     if victim.queue == asked.gang.queue and victim.priority == asked.gang.priority:
         return "others of its queue wait"
-    return may_stop(shares, asked, victim)
+    return may_stop(shares, asked, victim, holds)
 
 
 def _its_own(shares: Shares, asked: Asked, queue: str, holds: Amounts) -> bool:
@@ -201,10 +198,6 @@ def _has_borrowed(shares: Shares, branch: Sequence[str], meeting: str, resource:
     if not branch:
         return shares.own_borrows(meeting, resource)
     return all(shares.borrows(level, resource) for level in branch)
-
-
-def _may_go(run: Running) -> bool:
-    return run.preemptible and not run.leaving and run.resize_to is None
 
 
 def _borrowed(accounts: Accounts, capacity: Amounts, queue: str) -> int:
