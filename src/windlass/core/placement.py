@@ -8,14 +8,14 @@ several orders; then in rounds, a replica of each role at a time. That is a heur
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice, permutations
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
 from windlass.core.booking import give_back, joined, take
-from windlass.core.feasibility import Eligibility, Mask, eligibility, kind_of, room_per_node
+from windlass.core.feasibility import Eligibility, Mask, eligibility, room_per_node
 from windlass.core.gang import Demand, total_of
 from windlass.core.handout import Numbers, amounts_of, hand_out, tightest
 from windlass.core.partwise import seat_each
@@ -51,8 +51,7 @@ class _Seated(NamedTuple):
 _Roles: TypeAlias = dict[str, _Seated]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Scene:
+class _Scene(NamedTuple):
     """What is free, and what of it is closed to the gang. `free` changes while several roles are tried."""
 
     free: Amounts
@@ -72,6 +71,9 @@ def place(
     `free` stays as it is. The policy says how nodes are chosen among those that do.
     """
     scene = _Scene(free if len(demands) == 1 else free.copy(order="F"), table, closed, policy)
+    if len(demands) == 1 and len(demands[0].gpu_types) < 2:
+        seated = _seat_role(scene, demands[0])
+        return None if seated is None else _placed(table, demands, {demands[0].role: seated})
     for asked in by_type(demands):
         if roles := _find(scene, asked):
             return _placed(table, demands, roles)
@@ -85,13 +87,11 @@ def fits(free: Amounts, table: NodeTable, demands: Sequence[Demand]) -> bool:
     return any(_fits(free, table, demand) for (demand,) in by_type(demands))
 
 
-def by_type(demands: Sequence[Demand]) -> Iterator[Sequence[Demand]]:
+def by_type(demands: Sequence[Demand]) -> Sequence[Sequence[Demand]]:
     """The gang on each model of GPU that it names, the best first; as it is, if it names no choice."""
-    types = next((kind.gpu_types for kind in map(kind_of, demands) if len(kind.gpu_types) > 1), ())
-    if not types:
-        yield demands
-    for gpu_type in types:
-        yield [replace(demand, gpu_types=(gpu_type,)) for demand in demands]
+    if len(demands[0].gpu_types) < 2:  # every role of a gang names the same
+        return (demands,)
+    return [[replace(demand, gpu_types=(model,)) for demand in demands] for model in demands[0].gpu_types]
 
 
 def orders(table: NodeTable, demands: Sequence[Demand]) -> Iterator[Sequence[Demand]]:
@@ -111,11 +111,14 @@ def _fits(free: Amounts, table: NodeTable, demand: Demand) -> bool:
 
 
 def _find(scene: _Scene, demands: Sequence[Demand]) -> _Roles | None:
+    if len(demands) == 1:
+        found = _seat_role(scene, demands[0])
+        return None if found is None else {demands[0].role: found}
     for bounded in _bounds(scene, demands):
         for order in orders(scene.table, demands):
             if roles := _seat_all(bounded, order):
                 return roles
-        if len(demands) > 1 and (roles := _seat_in_rounds(bounded, demands)):
+        if roles := _seat_in_rounds(bounded, demands):
             return roles
     return None
 
@@ -123,7 +126,7 @@ def _find(scene: _Scene, demands: Sequence[Demand]) -> _Roles | None:
 def _bounds(scene: _Scene, demands: Sequence[Demand]) -> Iterator[_Scene]:
     """The scene, one domain after the other if all the gang's roles are to be in one."""
     near, free, table = demands[0].topology, scene.free, scene.table
-    if near is None or len(demands) == 1:
+    if near is None:
         yield scene
         return
     roles = [(room_per_node(free, eligibility(table, d), scene.closed, d.count), d.count) for d in demands]
@@ -132,7 +135,7 @@ def _bounds(scene: _Scene, demands: Sequence[Demand]) -> Iterator[_Scene]:
     for start, stop in candidates(roles, resources, table, near):
         outside = np.ones(len(table.nodes), dtype=np.bool_)
         outside[start:stop] = False if scene.closed is None else scene.closed[start:stop]
-        yield replace(scene, closed=outside)
+        yield scene._replace(closed=outside)
 
 
 def _ease(table: NodeTable, demand: Demand) -> tuple[object, ...]:
@@ -176,7 +179,7 @@ def _seat_in_rounds(scene: _Scene, demands: Sequence[Demand]) -> _Roles | None:
     by_numbers = near is not None and (near.spread or near.slice > 0)
     if by_numbers or sum(demand.count for demand in demands) > _MOST_IN_ROUNDS:
         return None
-    trial = replace(scene, free=scene.free.copy(order="F"))
+    trial = scene._replace(free=scene.free.copy(order="F"))
     found: dict[str, list[_Seated]] = {demand.role: [] for demand in demands}
     hardest_first = sorted(demands, key=lambda demand: _ease(scene.table, demand))
     for round_number in range(max(demand.count for demand in demands)):

@@ -172,8 +172,7 @@ def chooser(policy: Policy, table: NodeTable, free: Amounts, demand: Demand, abl
 
     A score by typical demands says nothing of whole nodes and of MIG profiles, or where nobody says what is typical.
     """
-    scoring = SCORINGS[policy.scoring]
-    if not scoring.gradient or not policy.typical or demand.whole_node:
+    if not policy.typical or demand.whole_node or not SCORINGS[policy.scoring].gradient:
         return None
     if able.part not in ("", GPU_MILLI):
         return None
