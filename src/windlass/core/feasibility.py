@@ -82,8 +82,8 @@ class Eligibility:
     """int64[F]: replicas that an empty node of each size could take; at most MAX_AMOUNT."""
     each: NDArray[np.int64]
     """int64[R]: the request again, by column."""
-    ranked: int
-    """How many columns people speak of: all but those of single GPUs."""
+    ranked: tuple[int, ...]
+    """The columns that tell nodes apart: those people speak of, not single GPUs, and of which some node has any."""
     part: str = ""
     """The resource by which it asks for parts of GPUs."""
     milli: int = 0
@@ -140,13 +140,22 @@ def _eligibility(table: NodeTable, demand: Demand, kind: Kind, key: object) -> E
         request=request,
         room=room,
         each=each,
-        ranked=len(table.axis) if table.devices is None else table.devices.first,
+        ranked=_ranked(table),
         part=kind.part,
         milli=demand.resources.get(GPU_MILLI, 0),
         devices=table.devices if demand.resources.get(GPU_MILLI, 0) else None,
         capacity=table.capacity if demand.whole_node else None,
     )
     return remember(table, key, able)
+
+
+def _ranked(table: NodeTable) -> tuple[int, ...]:
+    found: tuple[int, ...] | None = table.derived.get("ranked")
+    if found is None:
+        spoken_of = len(table.axis) if table.devices is None else table.devices.first
+        had = table.capacity[:, :spoken_of].any(axis=0)
+        found = remember(table, "ranked", tuple(np.flatnonzero(had).tolist()) or (0,))
+    return found
 
 
 def kind_of(demand: Demand) -> Kind:
@@ -210,6 +219,8 @@ def _room(able: Eligibility, free: Amounts, column: int, amount: int, rows: Mask
 
 def room_when_empty(able: Eligibility, most: int) -> int:
     """How many replicas the eligible nodes could take if they were empty, at most `most` on each."""
+    if most == 1:
+        return able.screen.eligible
     return int(np.minimum(able.room, most) @ able.screen.by_size)
 
 

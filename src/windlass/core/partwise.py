@@ -63,7 +63,7 @@ def _choose(
 
 def _keys(free: Amounts, able: Eligibility, rows: Rows, score: Score | None) -> list[Counts]:
     """What tells equal rows apart; the lesser is taken first."""
-    left = [free[rows, column] for column in range(able.ranked)]
+    left = [free[rows, column] for column in able.ranked]
     return left if score is None else [score(rows), *left]
 
 

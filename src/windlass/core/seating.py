@@ -65,17 +65,18 @@ def _tightest(free: Amounts, able: Eligibility, rows: Rows, score: Score | None,
     if score is not None and len(rows) > 1:
         scores = score(rows + first)
         rows = rows[scores == scores.min()]
-    for column in range(able.ranked):
+    *before, last = able.ranked
+    for column in before:
         if len(rows) == 1:
             break
         left = free[rows, column]
-        rows = rows[left == left.min()]
-    return int(rows[0])
+        rows = rows[left == left[left.argmin()]]
+    return int(rows[free[rows, last].argmin()])  # the first of equals
 
 
 def _by_left_over(free: Amounts, able: Eligibility, rows: Rows, score: Score | None, first: int) -> Rows:
     """Order of rows by score, then by what is left on them, by the axis' order; stable, so then by row."""
-    keys = [free[rows, column] for column in range(able.ranked)]
+    keys = [free[rows, column] for column in able.ranked]
     if score is not None:
         keys.insert(0, score(rows + first))
     order: Rows = np.lexsort(keys[::-1])
