@@ -37,10 +37,11 @@ def test_durations_in_their_largest_unit(seconds, said):
 
 def test_a_mean_and_its_deviation_share_a_unit():
     assert told_with(720, 24, "s") == "12 ± 0.4 min"
-    assert told_with(0.1234, 0.01, "share") == "12.3 ± 1.0 %"
+    assert told_with(0.1234, 0.01, "share") == "12.3 ± 1 %"
     assert told_with(5, 0, "count") == "5"
-    assert (deviation(3600, 60, "s"), told(1234.5, "ratio"), listed(["a", "b", "c"])) == (
-        "0.017",
+    assert told_with(40_000, 14, "s") == "11.1 ± 0 h"
+    assert (deviation(3600, 61, "s"), told(1234.5, "ratio"), listed(["a", "b", "c"])) == (
+        "0.02",
         "1,234",
         "a, b and c",
     )
@@ -49,6 +50,7 @@ def test_a_mean_and_its_deviation_share_a_unit():
 def test_the_deviation_is_that_of_a_sample():
     assert mean_and_sd([2.0, 4.0]) == (3.0, pytest.approx(2**0.5))
     assert mean_and_sd([7.0]) == (7.0, 0.0)
+    assert mean_and_sd([0.1] * 3) == (0.1, 0.0)
 
 
 # --- series -------------------------------------------------------------------------------------------

@@ -153,8 +153,8 @@ FIGURES: tuple[Figure, ...] = (
 
 
 def mean_and_sd(values: Sequence[float]) -> tuple[float, float]:
-    """The mean, and the standard deviation of a sample (n - 1); that of one value is 0."""
+    """The mean, and the standard deviation of a sample (n - 1); that of one value, or of equal ones, is 0."""
+    if len(set(values)) == 1:
+        return values[0], 0.0
     mean = math.fsum(values) / len(values)
-    if len(values) < 2:
-        return mean, 0.0
     return mean, math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from windlass.worlds.sim.report.figures import Unit
 
 _UNITS = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
@@ -31,12 +33,13 @@ def told_with(mean: float, sd: float, unit: Unit) -> str:
 
 
 def deviation(mean: float, sd: float, unit: Unit) -> str:
-    """A standard deviation as a number in the unit in which its mean is told; "" if there is none."""
+    """A standard deviation in the unit of its mean and with no more places than that; "" if there is none."""
     if not sd:
         return ""
-    if unit == "s":
-        return trimmed(sd / _unit_of(mean)[1], 2)
-    return f"{sd * 100:.1f}" if unit == "share" else trimmed(sd, 2)
+    scale = _unit_of(mean)[1] if unit == "s" else 0.01 if unit == "share" else 1
+    places = 1 if unit == "share" else max(0, 2 - math.floor(math.log10(abs(mean) / scale))) if mean else 2
+    shown = f"{sd / scale:,.{places}f}"
+    return shown.rstrip("0").rstrip(".") if "." in shown else shown
 
 
 def trimmed(value: float, digits: int) -> str:
