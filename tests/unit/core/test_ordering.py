@@ -50,3 +50,13 @@ def test_an_order_is_a_sequence_of_ids():
     order = Order(lambda: (gang.id for gang in Contest(LINES)))
     assert list(order) == ["j-5", "j-1", "j-2", "j-3", "j-4"]
     assert (len(order), order[0], order[1:3], order.index("j-3")) == (5, "j-5", ("j-1", "j-2"), 3)
+
+
+def test_a_line_may_go_on_with_those_that_are_short_enough():
+    walltimes = (50, 90, 20, None, 40, 45)
+    lines = [line(*(waiting(number, demand(1), walltime=length) for number, length in enumerate(walltimes, start=1)))]
+    seen = []
+    for gang in (contest := Contest(lines)):
+        seen.append(gang.number)
+        contest.only_shorter({1: 45, 3: 40}.get(gang.number, 1000))
+    assert seen == [1, 3, 5]

@@ -1,0 +1,274 @@
+"""Quota trees and fair shares of any shape: limits hold, reclaims come to an end, and names mean nothing."""
+
+from dataclasses import dataclass, field, replace
+from random import Random
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from windlass.core.accounts import Accounts
+from windlass.core.cluster import Node
+from windlass.core.cohort import Tree, tree_of
+from windlass.core.fairshare import Shares, reclaims
+from windlass.core.gang import Demand, Pending, shape_of
+from windlass.core.ledger import Ledger
+from windlass.core.queue import Queue
+from windlass.core.quota import available, short
+from windlass.core.scheduler import schedule
+
+RESOURCES = ("cpu", "memory")
+
+
+@st.composite
+def trees(draw, most=6):
+    """Queues q0 … qn, each under an earlier one or a root; limits of anything."""
+    queues = []
+    for number in range(draw(st.integers(2, most))):
+        parent = draw(st.sampled_from(["", *(queue.name for queue in queues)])) if number else ""
+        amounts = st.dictionaries(st.sampled_from(RESOURCES), st.integers(0, 8))
+        nominal = draw(amounts)
+        borrowing, lending = (draw(amounts) if parent else {} for _ in "bl")
+        weight = draw(st.integers(1, 3))
+        queues.append(Queue(f"q{number}", nominal, parent, weight, borrowing, lending))
+    return queues
+
+
+def some(draw, names, size=5):
+    return draw(st.fixed_dictionaries({}, optional={name: st.integers(1, size) for name in names}))
+
+
+def books(queues, held=None):
+    return Accounts(tree_of({queue.name: queue for queue in queues}), held or {}, {})
+
+
+# --- what may be taken -------------------------------------------------------------------------------
+
+
+def drawn_from_scratch(tree: Tree, held, name, resource):
+    """As the definition says it, without any sum that is kept up."""
+    below = (child for child in tree.children.get(name, ()))
+    kept = {child: tree.kept[child].get(resource, 0) for child in tree.queues}
+    through = (max(drawn_from_scratch(tree, held, child, resource) - kept[child], 0) for child in below)
+    return held.get(name, {}).get(resource, 0) + sum(through)
+
+
+def allowed(tree: Tree, held, queue, resource):
+    """Whether every limit from the queue up to its root holds."""
+    for level in tree.path[queue]:
+        used, quota = drawn_from_scratch(tree, held, level, resource), tree.quota[level].get(resource, 0)
+        if used <= tree.kept[level].get(resource, 0):
+            return True
+        most = tree.borrowing[level].get(resource)
+        if most is not None and used > quota + most:
+            return False
+    return used <= quota
+
+
+@given(st.data())
+def test_what_is_available_is_the_most_that_breaks_no_limit(data):
+    queues = data.draw(trees())
+    tree = tree_of({queue.name: queue for queue in queues})
+    held = {}
+    for queue in data.draw(st.permutations(queues)):
+        for resource in RESOURCES:
+            left = available(Accounts(tree, held, {}), queue.name, resource)
+            most = 9 if left is None else left
+            there = held.setdefault(queue.name, {})
+            if left is None:
+                assert all(
+                    resource not in q.nominal for q in queues if tree.path[q.name][-1] == tree.path[queue.name][-1]
+                )
+            elif left >= 0:
+                for more, fine in ((left, True), (left + 1, False)):
+                    then = {**held, queue.name: {**there, resource: more}}
+                    assert allowed(tree, then, queue.name, resource) is fine or more == 0
+            there[resource] = data.draw(st.integers(0, max(most, 0)))
+
+
+@given(st.data())
+def test_books_that_follow_the_plan_say_what_new_books_would(data):
+    queues = data.draw(trees())
+    accounts, held, gangs = books(queues), {}, []
+    for _ in range(data.draw(st.integers(1, 12))):
+        if gangs and data.draw(st.booleans()):
+            queue, amounts = gangs.pop(data.draw(st.integers(0, len(gangs) - 1)))
+            accounts.give_back(queue, "ada", amounts)
+            held[queue] = {r: held[queue].get(r, 0) - amounts.get(r, 0) for r in RESOURCES}
+        else:
+            queue, amounts = data.draw(st.sampled_from(queues)).name, some(data.draw, RESOURCES)
+            gangs.append((queue, amounts))
+            accounts.take(queue, "ada", amounts)
+            held[queue] = {r: held.get(queue, {}).get(r, 0) + amounts.get(r, 0) for r in RESOURCES}
+        fresh, copied = books(queues, held), accounts.copy()
+        for name in data.draw(st.sets(st.sampled_from([queue.name for queue in queues]))):
+            for resource in RESOURCES:
+                for of in (Accounts.total, Accounts.drawn):
+                    found = [of(each, name).get(resource, 0) for each in (accounts, copied, fresh)]
+                    assert found[0] == found[1] == found[2]
+
+
+@given(st.data())
+def test_nobody_touches_what_is_not_lent_nor_borrows_beyond_a_limit(data):
+    queues = data.draw(trees())
+    accounts = books(queues)
+    for _ in range(20):
+        queue, amounts = data.draw(st.sampled_from(queues)).name, some(data.draw, RESOURCES)
+        if not short(accounts, queue, amounts):
+            accounts.take(queue, "ada", amounts)
+    tree = accounts.tree
+    for name in tree.queues:
+        for resource in tree.limited[name]:
+            used, quota = accounts.drawn(name).get(resource, 0), tree.quota[name].get(resource, 0)
+            most = tree.borrowing[name].get(resource) if len(tree.path[name]) > 1 else 0
+            assert most is None or used <= quota + most
+            kept = tree.kept[name].get(resource, 0)
+            left = available(accounts, name, resource)
+            assert left is not None
+            assert left >= kept - used
+
+
+# --- taking back -------------------------------------------------------------------------------------
+
+
+@dataclass
+class Floor:
+    """Gangs that hold and gangs that wait, in a cluster of so much of each resource."""
+
+    shares: Shares
+    free: dict
+    running: list = field(default_factory=list)
+    waiting: list = field(default_factory=list)
+
+    def reclaim(self, gang, order):
+        """Stop gangs in this order until this one fits; whether it may be done, and was."""
+        queue, request = gang
+        accounts, free, victims = self.shares.accounts.copy(), dict(self.free), []
+        for victim in order:
+            if not short(accounts, queue, request) and all(free[r] >= amount for r, amount in request.items()):
+                break
+            accounts.give_back(victim[0], "", victim[1])
+            for resource, amount in victim[1].items():
+                free[resource] += amount
+            victims.append(victim)
+        fits = not short(accounts, queue, request) and all(free[r] >= amount for r, amount in request.items())
+        if not victims or not fits or not reclaims(self.shares, queue, request, [(q, "", held) for q, held in victims]):
+            return False
+        for victim in victims:
+            self.stop(victim)
+        self.start(gang)
+        return True
+
+    def has_room(self, gang):
+        fits = all(self.free[resource] >= amount for resource, amount in gang[1].items())
+        return fits and not short(self.shares.accounts, *gang)
+
+    def start(self, gang):
+        self.waiting.remove(gang)
+        self.running.append(gang)
+        self.shares.accounts.take(gang[0], "", gang[1])
+        self.free = {r: amount - gang[1].get(r, 0) for r, amount in self.free.items()}
+
+    def stop(self, gang):
+        self.running.remove(gang)
+        self.waiting.append(gang)
+        self.shares.accounts.give_back(gang[0], "", gang[1])
+        self.free = {r: amount + gang[1].get(r, 0) for r, amount in self.free.items()}
+
+    def borrowed(self):
+        """By depth, from the root down: all that is held there beyond the quotas of siblings. Reclaims lower it."""
+        tree, accounts = self.shares.tree, self.shares.accounts
+        levels = [0] * 8
+        for name, path in tree.path.items():
+            for resource in tree.disputed.get(path[1], ()) if len(path) > 1 else ():
+                over = accounts.drawn(name).get(resource, 0) - tree.quota[name].get(resource, 0)
+                levels[len(path)] += max(over, 0)
+            for resource in tree.disputed.get(name, ()):
+                own = accounts.own(name).get(resource, 0) - tree.queues[name].nominal.get(resource, 0)
+                levels[len(path) + 1] += max(own, 0)
+        return tuple(levels)
+
+
+def crowded_floor(rng):
+    """A cluster that everybody has filled as far as he may, queue by queue: much is borrowed."""
+
+    def amounts(chance):
+        return {resource: rng.randint(0, 8) for resource in RESOURCES if rng.random() < chance}
+
+    queues = []
+    for number in range(rng.randint(3, 8)):
+        parent = rng.choice(queues).name if queues and rng.random() < 0.9 else ""
+        borrowing, lending = (amounts(0.15), amounts(0.2)) if parent else ({}, {})
+        queues.append(Queue(f"q{number}", amounts(0.6), parent, rng.randint(1, 3), borrowing, lending))
+    capacity = {resource: rng.randint(4, 30) for resource in RESOURCES}
+    floor = Floor(Shares(books(queues), capacity, {}), dict(capacity))
+    for queue in rng.sample(queues, len(queues)):
+        gang = (queue.name, {"cpu": rng.randint(1, 4), **({"memory": rng.randint(1, 4)} if rng.random() < 0.5 else {})})
+        floor.waiting += [gang] * rng.randint(1, 5)
+        while gang in floor.waiting and floor.has_room(gang):
+            floor.start(gang)
+    return floor
+
+
+@given(st.integers(0, 2**32))
+@settings(max_examples=150, deadline=None)
+def test_no_sequence_of_reclaims_comes_back_to_where_it_began(seed):
+    rng = Random(seed)  # noqa: S311 - no secret
+    floor = crowded_floor(rng)
+    for _ in range(20):
+        before = floor.borrowed()
+        if floor.waiting and floor.reclaim(rng.choice(floor.waiting), rng.sample(floor.running, len(floor.running))):
+            assert floor.borrowed() < before
+
+
+def test_reclaims_happen():
+    floor = crowded_floor(rng := Random(7))  # noqa: S311 - no secret
+    assert any(floor.reclaim(gang, rng.sample(floor.running, len(floor.running))) for gang in list(floor.waiting))
+
+
+# --- names and order mean nothing --------------------------------------------------------------------
+
+
+@st.composite
+def clusters(draw):
+    queues = [
+        replace(queue, name=f"m{queue.name}", parent=queue.parent and f"m{queue.parent}") for queue in draw(trees())
+    ]
+    gangs = []
+    for number in range(draw(st.integers(1, 10))):
+        queue, amounts = draw(st.sampled_from(queues)).name, some(draw, RESOURCES)
+        demands = (Demand("worker", draw(st.integers(1, 2)), amounts or {"cpu": 1}),)
+        priority = draw(st.integers(0, 1))
+        gangs.append(Pending(f"j-{number}", number, queue, priority, number, demands, shape_of(queue, demands)))
+    return queues, gangs
+
+
+def starts(queues, gangs):
+    """Who starts where in one plan, and who is next."""
+    ledger = Ledger([Node(name, {"cpu": 9, "memory": 9}) for name in ("n1", "n2")], queues)
+    for gang in gangs:
+        ledger.add_pending(gang)
+    plan = schedule(ledger.snapshot(), 0)
+    return [(admission.job_id, admission.placement) for admission in plan.admissions], list(plan.order)
+
+
+@given(clusters(), st.randoms(use_true_random=False))
+@settings(deadline=None)
+def test_names_of_queues_and_the_order_in_which_they_are_told_mean_nothing(cluster, rng):
+    queues, gangs = cluster
+    names = [queue.name for queue in queues]
+    others = dict(zip(names, rng.sample([f"r{number}" for number in range(len(names))], len(names)), strict=True))
+    renamed = [replace(queue, name=others[queue.name], parent=others.get(queue.parent, "")) for queue in queues]
+    moved = [
+        replace(gang, queue=others[gang.queue], shape=shape_of(others[gang.queue], gang.demands)) for gang in gangs
+    ]
+    rng.shuffle(renamed)
+    rng.shuffle(moved)
+    assert starts(renamed, moved) == starts(queues, gangs)
+
+
+@given(clusters(), st.data())
+@settings(deadline=None)
+def test_an_idle_queue_without_a_quota_changes_nothing(cluster, data):
+    queues, gangs = cluster
+    parent = data.draw(st.sampled_from(["", *(queue.name for queue in queues)]))
+    assert starts([Queue("idle", parent=parent), *queues], gangs) == starts(queues, gangs)

@@ -1,0 +1,232 @@
+"""Fair share between queues: whose turn it is, and who may take back what."""
+
+from gangs import demand, ledger_of, nodes, waiting
+
+from windlass.core.accounts import Accounts
+from windlass.core.cohort import tree_of
+from windlass.core.fairshare import Shares, may_reclaim, reclaims, total_capacity
+from windlass.core.ordering import Contest, in_fair_turn
+from windlass.core.past_use import SCALE
+from windlass.core.policy import Policy, turn_of
+from windlass.core.queue import Queue
+from windlass.core.snapshot import PastUse
+
+LAB = (Queue("lab"), Queue("a", {"gpu": 8}, "lab"), Queue("b", {"gpu": 8}, "lab"))
+
+
+def shares_of(queues, held=None, past=None, gpus=16):
+    """Held and past: GPUs by queue."""
+    tree = tree_of({queue.name: queue for queue in queues})
+    accounts = Accounts(tree, {name: {"gpu": number} for name, number in (held or {}).items()}, {})
+    past = {name: PastUse(0, {"gpu": number * SCALE}) for name, number in (past or {}).items()}
+    return Shares(accounts, {"gpu": 1000 * gpus}, past)
+
+
+def order_of(shares, *gangs, classes=False):
+    """Numbers of the gangs as they are asked, if each of them starts."""
+    lines = ledger_of((), *gangs).snapshot().lines
+    groups = [line.gangs for line in lines]
+    ids = in_fair_turn(groups, lambda gang: turn_of(gang, Policy()), shares, classes=classes)
+    return [int(job_id.removeprefix("j-")) for job_id in ids]
+
+
+# --- shares ------------------------------------------------------------------------------------------
+
+
+def test_the_share_is_the_largest_part_of_any_resource_for_each_unit_of_weight():
+    tree = tree_of({"a": Queue("a"), "b": Queue("b", weight=2)})
+    held = {"a": {"gpu": 2, "cpu": 48_000}, "b": {"gpu": 12}}
+    shares = Shares(Accounts(tree, held, {}), {"gpu": 16_000, "cpu": 64_000}, {})
+    assert (shares.share("a"), shares.share("b")) == (750_000, 375_000)
+
+
+def test_a_parent_has_the_share_of_all_below_it_and_its_own():
+    shares = shares_of(LAB, {"lab": 1, "a": 4, "b": 3})
+    assert (shares.share("lab"), shares.own_share("lab")) == (500_000, 62_500)
+
+
+def test_past_use_counts_up_the_tree():
+    shares = shares_of(LAB, {"a": 4}, past={"a": 2, "b": 2})
+    assert (shares.share("a"), shares.share("b"), shares.share("lab")) == (375_000, 125_000, 500_000)
+
+
+def test_the_capacity_is_that_of_all_nodes_up_or_not():
+    machines = [*nodes(2, cpu=64_000), *nodes(1, ready=False)]
+    assert total_capacity(ledger_of(machines).snapshot().table) == {"gpu": 24_000, "cpu": 128_000}
+
+
+# --- whose turn it is --------------------------------------------------------------------------------
+
+
+def test_the_queue_with_the_lower_share_goes_first_and_shares_change_as_gangs_start():
+    queues = (Queue("a"), Queue("b"))
+    gangs = [waiting(number, demand(2), queue="a" if number < 4 else "b") for number in range(1, 7)]
+    assert order_of(shares_of(queues), *gangs) == [1, 4, 2, 5, 3, 6]
+    assert order_of(shares_of(queues, {"a": 4}), *gangs) == [4, 5, 1, 6, 2, 3]
+
+
+def test_twice_the_weight_is_twice_as_much():
+    queues = (Queue("a"), Queue("b", weight=2))
+    gangs = [waiting(number, demand(1), queue="a" if number < 5 else "b") for number in range(1, 10)]
+    assert order_of(shares_of(queues), *gangs)[:6] == [1, 5, 6, 2, 7, 8]
+
+
+def test_who_stays_within_its_quota_goes_before_who_borrows_whatever_the_shares():
+    shares = shares_of(LAB, {"a": 6, "b": 8}, gpus=32)
+    assert order_of(shares, waiting(1, demand(2), queue="b"), waiting(2, demand(2), queue="a")) == [2, 1]
+    assert order_of(shares, waiting(1, demand(1), queue="b"), waiting(2, demand(3), queue="a")) == [2, 1]
+
+
+def test_departments_share_before_their_teams_do():
+    queues = (
+        Queue("x"),
+        Queue("y"),
+        Queue("x1", parent="x"),
+        Queue("x2", parent="x"),
+        Queue("y1", parent="y"),
+    )
+    gangs = [waiting(number, demand(1), queue=queue) for number, queue in enumerate(("x1", "x2", "y1", "y1"), start=1)]
+    assert order_of(shares_of(queues), *gangs) == [1, 3, 2, 4]
+    assert order_of(shares_of(queues, {"x1": 1}), *gangs) == [3, 2, 4, 1]
+
+
+def test_the_own_jobs_of_a_parent_stand_among_its_children():
+    queues = (Queue("lab", {"gpu": 16}), Queue("a", parent="lab"))
+    gangs = [waiting(number, demand(1), queue="lab" if number < 3 else "a") for number in range(1, 5)]
+    assert order_of(shares_of(queues), *gangs) == [1, 3, 2, 4]
+    assert order_of(shares_of(queues, {"lab": 2}), *gangs) == [3, 4, 1, 2]
+
+
+def test_priority_classes_go_before_the_share_or_count_within_a_queue():
+    queues = (Queue("a"), Queue("b"))
+    gangs = [
+        waiting(1, demand(1), queue="b"),
+        waiting(2, demand(1), queue="a"),
+        waiting(3, demand(1), queue="a", priority=5),
+    ]
+    shares = shares_of(queues, {"a": 4})
+    assert order_of(shares, *gangs, classes=True) == [3, 1, 2]
+    assert order_of(shares, *gangs) == [1, 3, 2]
+
+
+def test_past_use_puts_a_queue_back():
+    gangs = [waiting(1, demand(1), queue="a"), waiting(2, demand(1), queue="b")]
+    assert order_of(shares_of(LAB[1:], past={"a": 1}), *gangs) == [2, 1]
+
+
+def test_a_queue_is_drained_in_one_plan_not_one_gang_of_each_in_a_turn():
+    # kueue#14477: one workload of each queue in a cycle, so that waits grow with the depth of a queue.
+    lines = ledger_of((), *(waiting(number, demand(1), queue="ab"[number % 2]) for number in range(100))).snapshot()
+    assert len(list(Contest(lines.lines, shares_of((Queue("a"), Queue("b")))))) == 100
+
+
+def test_a_line_that_is_dropped_yields_no_more_and_the_others_go_on():
+    queues = (Queue("a"), Queue("b"))
+    gangs = [waiting(number, demand(1), queue="a" if number < 3 else "b") for number in range(1, 5)]
+    seen = []
+    for gang in (contest := Contest(ledger_of((), *gangs).snapshot().lines, shares_of(queues))):
+        seen.append(gang.number)
+        if gang.queue == "a":
+            assert [each.number for each in contest.line.gangs] == [1, 2]
+            contest.drop()
+    assert seen == [1, 3, 4]
+
+
+def test_who_was_stopped_for_others_stands_by_what_it_holds_then():
+    queues = (Queue("a"), Queue("b"), Queue("c"))
+    shares = shares_of(queues, {"a": 6, "b": 4, "c": 2})
+    gangs = [waiting(number, demand(1), queue=queue) for number, queue in enumerate("cba", start=1)]
+    seen = []
+    for gang in Contest(ledger_of((), *gangs).snapshot().lines, shares):
+        seen.append(gang.queue)
+        if gang.queue == "c":
+            shares.accounts.give_back("a", "", {"gpu": 6})
+    assert seen == ["c", "a", "b"]
+
+
+# --- taking back -------------------------------------------------------------------------------------
+
+
+def test_a_queue_takes_back_its_own_from_who_borrowed_it():
+    shares = shares_of(LAB, {"a": 14, "b": 2})
+    assert may_reclaim(shares, "b", "a", {"gpu": 6})
+    assert not may_reclaim(shares, "b", "a", {"gpu": 7})
+    assert not may_reclaim(shares, "a", "b", {"gpu": 1})
+    assert not may_reclaim(shares, "a", "a", {"gpu": 1})
+
+
+def test_who_is_within_his_quota_loses_nothing_and_roots_owe_each_other_nothing():
+    queues = (*LAB, Queue("c", parent="lab"), Queue("other", {"gpu": 8}))
+    shares = shares_of(queues, {"a": 8, "c": 4, "other": 8})
+    assert not may_reclaim(shares, "b", "a", {"gpu": 4})
+    assert may_reclaim(shares, "b", "c", {"gpu": 4})
+    assert not may_reclaim(shares, "b", "other", {"gpu": 4})
+
+
+def test_only_who_holds_what_is_asked_for_is_worth_stopping():
+    shares = shares_of(LAB, {"a": 14})
+    assert not may_reclaim(shares, "b", "a", {"gpu": 6}, {"cpu": 4000})
+    assert may_reclaim(shares, "b", "a", {"gpu": 6}, {"gpu-milli": 500})
+
+
+def test_a_team_reclaims_for_its_department_and_within_it():
+    queues = (
+        Queue("org"),
+        Queue("x", parent="org"),
+        Queue("y", {"gpu": 8}, parent="org"),
+        Queue("x1", {"gpu": 4}, parent="x"),
+        Queue("x2", {"gpu": 4}, parent="x"),
+        Queue("y1", parent="y"),
+    )
+    assert may_reclaim(shares_of(queues, {"y1": 12}), "x1", "y1", {"gpu": 8})
+    assert not may_reclaim(shares_of(queues, {"y1": 12}), "x1", "y1", {"gpu": 9})
+    assert may_reclaim(shares_of(queues, {"x1": 8, "x2": 0}), "x2", "x1", {"gpu": 4})
+    assert not may_reclaim(shares_of(queues, {"x1": 8, "x2": 0}), "y1", "x1", {"gpu": 8})
+
+
+def test_a_parents_own_jobs_lose_what_is_beyond_its_own_quota_and_take_back_up_to_it():
+    queues = (Queue("lab", {"gpu": 4}), Queue("a", {"gpu": 4}, "lab"))
+    assert may_reclaim(shares_of(queues, {"lab": 6}), "a", "lab", {"gpu": 2})
+    assert not may_reclaim(shares_of(queues, {"lab": 4}), "a", "lab", {"gpu": 2})
+    assert may_reclaim(shares_of(queues, {"a": 8}), "lab", "a", {"gpu": 4})
+    assert not may_reclaim(shares_of(queues, {"a": 8}), "lab", "a", {"gpu": 5})
+
+
+def test_two_queues_with_quotas_of_different_things_do_not_stop_each_other_in_turn():
+    # Each would be within its quota of the one, and borrow the other: taking turns for ever (see also kueue#7393).
+    queues = (Queue("lab"), Queue("a", {"gpu": 1}, "lab"), Queue("b", {"cpu": 1000}, "lab"))
+    tree = tree_of({queue.name: queue for queue in queues})
+    both = {"gpu": 1, "cpu": 1000}
+    shares = Shares(Accounts(tree, {"a": both}, {}), {"gpu": 1000, "cpu": 1000}, {})
+    assert not may_reclaim(shares, "b", "a", both)
+    assert may_reclaim(shares, "b", "a", {"cpu": 1000})
+
+
+def test_what_only_the_root_has_is_nobodys_own():
+    queues = (Queue("lab", {"cpu": 64_000}), Queue("a", {"gpu": 8}, "lab"), Queue("b", {"gpu": 8}, "lab"))
+    tree = tree_of({queue.name: queue for queue in queues})
+    held = {"a": {"gpu": 12, "cpu": 12_000}}
+    shares = Shares(Accounts(tree, held, {}), {"gpu": 16_000, "cpu": 64_000}, {})
+    assert may_reclaim(shares, "b", "a", {"gpu": 8, "cpu": 8_000})
+    assert not may_reclaim(shares, "b", "a", {"cpu": 8_000})
+
+
+def test_several_gangs_are_stopped_until_their_queue_borrows_no_more():
+    shares = shares_of(LAB, {"a": 14})
+    three = ("a", "ada", {"gpu": 3})
+    assert reclaims(shares, "b", {"gpu": 6}, [three, three])
+    assert not reclaims(shares, "b", {"gpu": 6}, [three, three, three])
+
+
+def test_nobody_above_comes_to_borrow_more_by_a_reclaim():
+    queues = (
+        Queue("org"),
+        Queue("x", parent="org"),
+        Queue("y", {"gpu": 8}, parent="org"),
+        Queue("x1", {"gpu": 4}, parent="x"),
+        Queue("x2", {"gpu": 4}, parent="x"),
+    )
+    shares = shares_of(queues, {"x2": 10})
+    assert may_reclaim(shares, "x1", "x2", {"gpu": 4}, {"gpu": 2})
+    assert not reclaims(shares, "x1", {"gpu": 4}, [("x2", "", {"gpu": 2})])
+    assert reclaims(shares, "x1", {"gpu": 4}, [("x2", "", {"gpu": 2}), ("x2", "", {"gpu": 2})])
