@@ -15,6 +15,7 @@ from windlass.core.accounts import Accounts
 from windlass.core.cohort import Tree, tree_of
 from windlass.core.feasibility import eligibility, restored
 from windlass.core.gang import MAX_MEMBERS, Demand, demands_of, total_of
+from windlass.core.gpu_requests import not_here, senseless
 from windlass.core.job import DEFAULT_QUEUE, Job
 from windlass.core.limits import allowed_to_a_user, limit
 from windlass.core.nearness import out_of_shape
@@ -36,7 +37,7 @@ def refusal(snapshot: Snapshot, job: Job) -> Verdict | None:
     table = restored(snapshot.table)
     empty = Accounts(tree_of(snapshot.queues), {}, {})
     # 1. as written
-    if nonsense := _nonsense(demands) or out_of_shape(table, demands):
+    if nonsense := _nonsense(demands) or senseless(demands) or not_here(table, demands) or out_of_shape(table, demands):
         return _refused(nonsense)
     # 2. its queue
     if queue_named(snapshot.queues, job.queue) is None:
@@ -126,6 +127,11 @@ def _shrunk(table: NodeTable, tree: Tree, queue: str, demand: Demand) -> Demand:
     rows = np.flatnonzero(eligibility(table, replace(demand, resources={})).mask)
     best = dict.fromkeys(allowed, 0)
     for row in rows.tolist():
-        there = {name: min(amount, table.nodes[row].capacity.get(name, 0)) for name, amount in allowed.items()}
+        there = {name: min(amount, _amount(table, row, name)) for name, amount in allowed.items()}
         best = max(best, there, key=lambda amounts: [amounts.get(name, 0) for name in table.axis])
     return replace(demand, resources=best if table.nodes else allowed)
+
+
+def _amount(table: NodeTable, row: int, resource: str) -> int:
+    column = table.column.get(resource)
+    return 0 if column is None else int(table.capacity[row, column])

@@ -118,8 +118,10 @@ def _lowest(demand: Demand) -> Numbers:
 def _amount(devices: Devices, row: int, demand: Demand, number: int) -> tuple[int, int]:
     """The GPU of a device that a replica holds, and how much of it."""
     if devices.milli[row]:
-        return number, demand.resources.get(GPU_MILLI, 0) or WHOLE
+        return number, WHOLE if demand.whole_node else demand.resources.get(GPU_MILLI, 0) or WHOLE
     geometry = devices.geometries[devices.geometry[row]]
+    if demand.whole_node:
+        return gpu_and_start(number)[0], geometry.whole
     profile = geometry.profile(part_of(demand.resources))
     if profile is None:
         return number, geometry.whole

@@ -1,7 +1,7 @@
 """What must hold after every step, as functions that tell what does not. For tests and for the simulator.
 
-Two of them a person can break from outside, by declaring a smaller node or a smaller quota than is in use:
-`overfull_nodes` and `overfull_queues`. Nothing new starts there until enough has ended.
+Some of them a person can break from outside, by declaring a smaller node, quota or limit than is in use:
+`overfull_nodes`, `overfull_queues` and `overrun_limits`. Nothing new starts there until enough has ended.
 """
 
 from __future__ import annotations
@@ -12,11 +12,16 @@ from dataclasses import replace
 
 import numpy as np
 
+from windlass.core.accounts import Accounts
 from windlass.core.booking import grant_of, take
+from windlass.core.cohort import charge, tree_of
+from windlass.core.devices import WHOLE, hidden
 from windlass.core.feasibility import eligibility
 from windlass.core.gang import Demand, Pending, started, total_of
+from windlass.core.handout import taken
 from windlass.core.ledger import Ledger
 from windlass.core.plan import Plan
+from windlass.core.quota import said
 from windlass.core.snapshot import NodeTable, Snapshot
 from windlass.core.status import HOLDING, JobState, Phase, Placement
 
@@ -25,7 +30,9 @@ def violations(snapshot: Snapshot, states: Mapping[str, JobState] | None = None)
     """Everything that is wrong with a snapshot, and with the jobs' states beside it. Empty: nothing."""
     found = [
         *overfull_nodes(snapshot),
+        *devices_given_twice(snapshot),
         *overfull_queues(snapshot),
+        *overrun_limits(snapshot),
         *partly_placed(snapshot),
         *twice_present(snapshot),
         *wrong_sums(snapshot),
@@ -37,16 +44,60 @@ def overfull_nodes(snapshot: Snapshot) -> Iterator[str]:
     """No node gives more than it has."""
     table = snapshot.table
     for row, column in zip(*np.nonzero(snapshot.free < 0), strict=True):
-        yield f"node {table.nodes[row].name} gives {-snapshot.free[row, column]} {table.axis[column]} too many"
+        if not hidden(table.axis[column]):
+            yield f"node {table.nodes[row].name} gives {-snapshot.free[row, column]} {table.axis[column]} too many"
+
+
+def devices_given_twice(snapshot: Snapshot) -> Iterator[str]:
+    """No GPU that is shared gives more than its thousandths, and none of its slices to two."""
+    table = snapshot.table
+    held: Counter[tuple[int, int]] = Counter()
+    for gang in snapshot.running.values():
+        for demand in gang.demands:
+            names, numbers = gang.placement.nodes.get(demand.role, ()), gang.placement.devices.get(demand.role, ())
+            for row, column, amount in taken(table, demand, names, numbers):
+                yield from _overlaps(table, gang.id, row, column, held[row, column], amount)
+                held[row, column] += amount
+
+
+def _overlaps(table: NodeTable, job_id: str, row: int, column: int, held: int, amount: int) -> Iterator[str]:
+    devices = table.devices
+    if devices is None:
+        return
+    over = held + amount > WHOLE if devices.milli[row] else bool(held & amount)
+    if over:
+        yield f"{job_id} holds of GPU {column - devices.first} on {table.nodes[row].name} what another one holds"
 
 
 def overfull_queues(snapshot: Snapshot) -> Iterator[str]:
-    """No queue holds more than its nominal quota."""
-    for name, queue in snapshot.queues.items():
-        held = snapshot.held.get(name, {})
-        for resource, limit in queue.nominal.items():
-            if held.get(resource, 0) > limit:
-                yield f"queue {name} holds {held[resource]} {resource} of {limit}"
+    """No tree of queues holds more than its quotas together, nobody borrows more than he may or what is not lent."""
+    tree = tree_of(snapshot.queues)
+    accounts = Accounts(tree, snapshot.held, snapshot.users)
+    for name, path in tree.path.items():
+        drawn, quota = accounts.drawn(name), tree.quota[name]
+        for resource in sorted(tree.limited[name]):
+            used, has = drawn.get(resource, 0), quota.get(resource, 0)
+            most = tree.borrowing[name].get(resource) if len(path) > 1 else 0
+            if most is not None and used > has + most:
+                yield f"queue {name} holds {said(resource, used)} {resource} of {said(resource, has + most)}"
+
+
+def overrun_limits(snapshot: Snapshot) -> Iterator[str]:
+    """No queue runs more jobs than it may, and no user runs or holds more."""
+    tree = tree_of(snapshot.queues)
+    accounts = Accounts(tree, snapshot.held, snapshot.users)
+    users = sorted({user for _, user in snapshot.users})
+    for name in sorted(tree.crowded):
+        rules, all_jobs = tree.queues[name], accounts.crowd(name).jobs
+        if 0 < rules.max_running < all_jobs:
+            yield f"queue {name} runs {all_jobs} jobs of {rules.max_running}"
+        for user in users:
+            crowd = accounts.crowd(name, user)
+            if 0 < rules.user_running < crowd.jobs:
+                yield f"{user} runs {crowd.jobs} jobs of {rules.user_running} in queue {name}"
+            for resource, most in rules.user_limits.items():
+                if crowd.amounts.get(resource, 0) > charge({resource: most}, resource):
+                    yield f"{user} holds more than {most} {resource} in queue {name}"
 
 
 def partly_placed(snapshot: Snapshot) -> Iterator[str]:

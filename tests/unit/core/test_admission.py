@@ -2,8 +2,8 @@ import pytest
 from gangs import ledger_of, node, nodes, running
 
 from windlass.core.admission import refusal
-from windlass.core.cluster import Taint
-from windlass.core.job import Job, Role
+from windlass.core.cluster import Node, Taint
+from windlass.core.job import Job, Match, Role
 from windlass.core.queue import Queue
 from windlass.core.reasons import Reason
 
@@ -112,3 +112,95 @@ def test_what_is_named_as_the_largest_is_not_refused_itself():
     assert refused(role(4, 4)) == ""
     assert refused(role(1, 8), machines=[node("n1", 4), node("n2", 8)]) == ""
     assert refused(role(1, 6), queue="research") == ""
+
+
+# --- GPUs, parts of them and models ---------------------------------------------------------------------
+
+MIXED = [
+    Node("n1", {"gpu": 8}, {"gpu-type": "V100"}),
+    Node("n2", {"gpu": 4}, {"gpu-type": "A100-40GB"}, sharing="mig"),
+    Node("n3", {"gpu": 4}, {"gpu-type": "T4"}, sharing="milli"),
+]
+
+
+def part(resource, amount=1, **more):
+    return Role("worker", 1, resources={resource: amount}, **more)
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        (
+            part("gpu-milli", 1500),
+            "asks for 1500 thousandths of one GPU; a GPU has 1000, so ask for 2 whole ones",
+        ),
+        (
+            Role(resources={"gpu": 1, "gpu-milli": 200}),
+            "asks for whole GPUs and for gpu-milli in one replica; ask for one or the other, or use two roles",
+        ),
+        (
+            Role(resources={"mig-1g.5gb": 1, "mig-3g.20gb": 1}),
+            "asks for 1g.5gb and 3g.20gb in one replica; ask for one kind of part, or use two roles",
+        ),
+        (part("mig-3g.20"), "there is no MIG profile 3g.20; did you mean 3g.20gb?"),
+        (part("mig-7g.80gb"), "no node offers the MIG profile 7g.80gb; did you mean 7g.40gb?"),
+        (
+            part("gpu", affinity=((Match("zone", "Within", ("a",)),),)),
+            "Within is no operator of an affinity; there are In, NotIn, Exists, DoesNotExist, Gt, Lt",
+        ),
+        (part("gpu", affinity=((Match("gen", "Gt", ("new",)),),)), "the affinity's gen Gt needs one whole number"),
+    ],
+)
+def test_senseless_parts_of_gpus_are_told_with_what_would_make_sense(asked, message):
+    assert refused(asked, machines=MIXED) == message
+
+
+def test_parts_where_nobody_shares():
+    assert refused(part("gpu-milli", 500)) == (
+        "no node shares its GPUs in thousandths; ask for whole ones, or declare `sharing: milli` for a node"
+    )
+    assert refused(part("mig-1g.5gb")) == (
+        "no node offers the MIG profile 1g.5gb; no node is declared with `sharing: mig` and a gpu-type that has it"
+    )
+    assert refused(part("gpu"), machines=MIXED[1:2]).startswith(
+        "all GPUs are given in MIG profiles; ask for one of them: 1g.10gb or 1g.5gb or 2g.10gb"
+    )
+
+
+def test_models_that_are_not_there():
+    def of(*models, machines=MIXED, resource="gpu"):
+        snapshot = ledger_of(machines).snapshot()
+        verdict = refusal(snapshot, Job("x", (part(resource),), gpu_types=models))
+        return verdict.message if verdict else ""
+
+    assert of("B2", "MI300") == "no node has the GPU B2 or MI300; there are A100-40GB, T4, V100"
+    assert of("V10") == "no node has the GPU V10; did you mean V100?"
+    assert of("V100", machines=nodes(1)) == "no node has the GPU V100; no node says which it has (label gpu-type)"
+    assert of("V100", resource="cpu") == ("names the GPU V100 and asks for no GPU; ask for one, or leave the name out")
+    assert of("H100", "T4") == ""
+
+
+def test_a_gang_is_on_one_model_whole():
+    snapshot = ledger_of([*MIXED, Node("n4", {"gpu": 4}, {"gpu-type": "V100"})]).snapshot()
+    worker = Role("worker", 4, resources={"gpu": 4})
+    verdict = refusal(snapshot, Job("x", (worker,), gpu_types=("V100", "T4")))
+    assert verdict.message == (
+        "needs 4×4 gpu as one gang: 2 nodes could take a replica, 3 of 4 in all, however empty; "
+        "2 nodes lost to gpu-type V100; largest gang that fits: 3 replicas of 4 gpu"
+    )
+
+
+def test_too_few_nodes_for_whole_ones():
+    assert refused(Role("worker", 3, resources={"gpu": 2}, whole_node=True)) == (
+        "needs 3×2 gpu as one gang, each on a node of its own: 2 nodes could take a replica, 2 of 3 in all, "
+        "however empty; largest gang that fits: 2 replicas of 2 gpu"
+    )
+
+
+def test_parts_that_fit_are_not_refused():
+    assert refused(part("gpu-milli", 1000), machines=MIXED) == ""
+    assert refused(Role("worker", 8, resources={"gpu-milli": 500}), machines=MIXED) == ""
+    assert refused(part("mig-3g.20gb", 8), machines=MIXED) == ""
+    assert refused(part("mig-3g.20gb", 9), machines=MIXED).endswith(
+        "largest gang that fits: 1 replica of 8 mig-3g.20gb"
+    )
