@@ -84,7 +84,7 @@ class Entitlement:
                 books.give_back(given.run.queue, given.run.user, given.amounts)
             else:
                 return False
-        return reclaims(shares, self._asked.gang.queue, self._asked.request, reclaimed)
+        return not reclaimed or reclaims(shares, self._asked.gang.queue, self._asked.request, reclaimed)
 
     def depends_on(self, given: Given) -> bool:
         """Whether it may matter to what the gang's queue is entitled to that this one goes: they share a branch."""

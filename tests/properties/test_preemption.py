@@ -1,0 +1,133 @@
+"""The chosen victims suffice, none of them could stay, and no cheaper set would do: held against every subset."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import product
+
+from gangs import demand, ledger_of, nodes, running, waiting
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from windlass.core.accounts import Accounts
+from windlass.core.booking import give_back
+from windlass.core.cohort import tree_of
+from windlass.core.fairshare import Shares, reclaims
+from windlass.core.gang import Pending, Running, total_of
+from windlass.core.ledger import Ledger
+from windlass.core.placement import fits
+from windlass.core.policy import Policy
+from windlass.core.preemption import Eviction, Ground, victims_for
+from windlass.core.queue import Queue
+from windlass.core.quota import short
+from windlass.core.snapshot import Snapshot
+from windlass.core.victims import BORROWED, Lineup
+
+NOW = 1_000
+NODES, GPUS = 3, 4
+TREE = (Queue("all"), Queue("a", {"gpu": 6}, "all"), Queue("b", {"gpu": 6}, "all"))
+
+
+@st.composite
+def clusters(draw: st.DrawFn, queues: Sequence[str] = ("default",)) -> list[Running]:
+    """Gangs of one or two nodes, as many as fit, up to seven."""
+    left = dict.fromkeys((f"n{number}" for number in range(1, NODES + 1)), GPUS)
+    runs: list[Running] = []
+    for number in range(draw(st.integers(1, 7))):
+        gpu = draw(st.integers(1, 3))
+        where = draw(st.lists(st.sampled_from(sorted(left)), min_size=1, max_size=2))
+        if any(left[name] < gpu * where.count(name) for name in where):
+            continue
+        for name in where:
+            left[name] -= gpu
+        run = running(number, {name: where.count(name) for name in where}, gpu=gpu, queue=draw(st.sampled_from(queues)))
+        rank = {"priority": draw(st.integers(0, 3)), "admitted_at": draw(st.integers(0, 5))}
+        runs.append(replace(run, **rank, preemptible=draw(st.sampled_from([True, True, True, False]))))
+    return runs
+
+
+takers = st.builds(
+    lambda replicas, gpu, priority: waiting(99, demand(replicas, gpu), priority=priority),
+    st.integers(1, 4),
+    st.integers(1, 4),
+    st.integers(0, 3),
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(clusters(), takers)
+def test_by_priority_the_most_costly_victim_is_as_cheap_as_can_be_then_the_next(
+    runs: list[Running], gang: Pending
+) -> None:
+    snapshot = ledger_of(nodes(NODES, GPUS), *runs).snapshot()
+    assume(not fits(snapshot.free, snapshot.table, gang.demands))
+    found = evicted(snapshot, gang)
+    order = [run for run in lineup(snapshot).ripe if run.priority < gang.priority]
+    assert chosen(found) == cheapest(snapshot, gang, order)
+
+
+def cheapest(snapshot: Snapshot, gang: Pending, order: Sequence[Running]) -> set[str] | None:
+    """Of all sets that suffice the one whose most costly victim is cheapest, then the next; None: none suffices."""
+    for picked in sorted(product((False, True), repeat=len(order)), key=lambda picked: picked[::-1]):
+        names = {run.id for run, pick in zip(order, picked, strict=True) if pick}
+        if suffices(snapshot, gang, names):
+            return names
+    return None
+
+
+def suffices(snapshot: Snapshot, gang: Pending, names: set[str]) -> bool:
+    free = snapshot.free.copy(order="F")
+    for name in names:
+        give_back(snapshot.table, free, snapshot.grants[name])
+    return fits(free, snapshot.table, gang.demands)
+
+
+@settings(max_examples=150, deadline=None)
+@given(clusters(("a", "b")), takers, st.sampled_from(["a", "b"]))
+def test_by_reclaim_all_are_entitled_to_and_none_could_stay(runs: list[Running], gang: Pending, queue: str) -> None:
+    gang = replace(gang, queue=queue)
+    ledger = ledger_of(nodes(NODES, GPUS), *runs, queues=TREE)
+    snapshot = ledger.snapshot()
+    books = accounts(snapshot)
+    assume(not fits(snapshot.free, snapshot.table, gang.demands) or short(books, queue, total_of(gang.demands)))
+    found = evicted(snapshot, gang)
+    if found is None:
+        return
+    names = chosen(found)
+    assert names
+    assert starts(ledger, gang, names)
+    assert not any(starts(ledger, gang, names - {name}) for name in names)
+    losers = {p.job_id for p in found.preemptions if p.reason.startswith(BORROWED)}
+    for name in names - losers:
+        run = snapshot.running[name]
+        assert run.priority < gang.priority
+        books.give_back(run.queue, run.user, total_of(run.demands))
+    held = [(run.queue, run.user, total_of(run.demands)) for run in lineup(snapshot).ripe if run.id in losers]
+    assert not held or reclaims(Shares(books, {}, {}), queue, total_of(gang.demands), held)
+
+
+def starts(ledger: Ledger, gang: Pending, names: set[str]) -> bool:
+    """Whether it fits and its queue may have it, with these gone."""
+    trial = Ledger.at(ledger.snapshot())
+    for name in names:
+        trial.release(name)
+    after = trial.snapshot()
+    room = fits(after.free, after.table, gang.demands)
+    return room and not short(accounts(after), gang.queue, total_of(gang.demands))
+
+
+def evicted(snapshot: Snapshot, gang: Pending) -> Eviction | None:
+    return victims_for(Ground(snapshot, NOW, lineup(snapshot), snapshot.free, accounts(snapshot)), gang)
+
+
+def chosen(eviction: Eviction | None) -> set[str] | None:
+    return None if eviction is None else {preemption.job_id for preemption in eviction.preemptions}
+
+
+def lineup(snapshot: Snapshot) -> Lineup:
+    return Lineup(replace(snapshot, policy=Policy(min_runtime=0)), NOW, accounts(snapshot))
+
+
+def accounts(snapshot: Snapshot) -> Accounts:
+    return Accounts(tree_of(snapshot.queues), snapshot.held, snapshot.users)
