@@ -13,17 +13,14 @@ from dataclasses import replace
 import numpy as np
 
 from windlass.core.accounts import Accounts
-from windlass.core.accounts import Accounts
 from windlass.core.booking import grant_of, take
 from windlass.core.cohort import charge, tree_of
 from windlass.core.devices import WHOLE, hidden
-from windlass.core.cohort import charge, tree_of
 from windlass.core.feasibility import eligibility
 from windlass.core.gang import Demand, Pending, started, total_of
 from windlass.core.handout import taken
 from windlass.core.ledger import Ledger
 from windlass.core.plan import Plan
-from windlass.core.quota import said
 from windlass.core.quota import said
 from windlass.core.snapshot import NodeTable, Snapshot
 from windlass.core.status import HOLDING, JobState, Phase, Placement
@@ -35,7 +32,6 @@ def violations(snapshot: Snapshot, states: Mapping[str, JobState] | None = None)
         *overfull_nodes(snapshot),
         *devices_given_twice(snapshot),
         *overfull_queues(snapshot),
-        *overrun_limits(snapshot),
         *overrun_limits(snapshot),
         *partly_placed(snapshot),
         *twice_present(snapshot),
