@@ -65,6 +65,7 @@ def allowed(tree: Tree, held, queue, resource):
 
 
 @given(st.data())
+@settings(max_examples=50, deadline=None)
 def test_what_is_available_is_the_most_that_breaks_no_limit(data):
     queues = data.draw(trees())
     tree = tree_of({queue.name: queue for queue in queues})
@@ -86,6 +87,7 @@ def test_what_is_available_is_the_most_that_breaks_no_limit(data):
 
 
 @given(st.data())
+@settings(max_examples=50, deadline=None)
 def test_books_that_follow_the_plan_say_what_new_books_would(data):
     queues = data.draw(trees())
     accounts, held, gangs = books(queues), {}, []
@@ -108,6 +110,7 @@ def test_books_that_follow_the_plan_say_what_new_books_would(data):
 
 
 @given(st.data())
+@settings(max_examples=50, deadline=None)
 def test_nobody_touches_what_is_not_lent_nor_borrows_beyond_a_limit(data):
     queues = data.draw(trees())
     accounts = books(queues)
@@ -252,7 +255,7 @@ def starts(queues, gangs):
 
 
 @given(clusters(), st.randoms(use_true_random=False))
-@settings(deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_names_of_queues_and_the_order_in_which_they_are_told_mean_nothing(cluster, rng):
     queues, gangs = cluster
     names = [queue.name for queue in queues]
@@ -267,7 +270,7 @@ def test_names_of_queues_and_the_order_in_which_they_are_told_mean_nothing(clust
 
 
 @given(clusters(), st.data())
-@settings(deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_an_idle_queue_without_a_quota_changes_nothing(cluster, data):
     queues, gangs = cluster
     parent = data.draw(st.sampled_from(["", *(queue.name for queue in queues)]))
