@@ -13,7 +13,7 @@ from windlass.cli.handing import user
 from windlass.cli.known import job_names
 from windlass.cli.place import StateOption, state_folder
 from windlass.server.attach import daemon_of
-from windlass.server.errors import ApiError
+from windlass.server.errors import from_json
 
 Jobs = Annotated[list[str], typer.Argument(metavar="JOB…", help="Names or ids.", autocompletion=job_names)]
 
@@ -38,13 +38,10 @@ def resume(jobs: Jobs, state: StateOption = None) -> int:
 
 
 def _each(verb: str, said: str, jobs: Sequence[str], state: Any, **how: Any) -> int:
-    client = daemon_of(state_folder(state))
-    code: int = ExitCode.OK
-    for name in jobs:
-        try:
-            for line in client.act(verb, name, by=user(), **how)["jobs"]:
-                print(f"{line['id']} {said}")
-        except ApiError as error:
-            print(f"windlass: {error}", file=sys.stderr)
-            code = OF_ERROR[error.code]
-    return code
+    done = daemon_of(state_folder(state)).act_on_all(verb, jobs, by=user(), **how)
+    for line in done["jobs"]:
+        print(f"{line['id']} {said}")
+    errors = [from_json({"error": error}, 400) for error in done["errors"]]
+    for error in errors:
+        print(f"windlass: {error}", file=sys.stderr)
+    return OF_ERROR[errors[-1].code] if errors else ExitCode.OK

@@ -32,6 +32,16 @@ class _Verbs(TyperGroup):
             return None
         return _load(cmd_name)
 
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The verb that was typed. Raises UsageError with the one that was probably meant."""
+        if args[0] not in FAMILIES and not args[0].startswith("-") and not ctx.resilient_parsing:
+            from windlass.cli.failures import UsageError  # noqa: PLC0415 - only when something is wrong
+            from windlass.jobs.names import did_you_mean  # noqa: PLC0415
+
+            hint = did_you_mean(args[0], FAMILIES)
+            raise UsageError(f"there is no verb {args[0][:40]!r}{hint}\nwindlass --help lists them")
+        return super().resolve_command(ctx, args)
+
     def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002
         with formatter.section("Verbs"):
             formatter.write_dl([(verb, text) for verb, (_, text) in FAMILIES.items()])

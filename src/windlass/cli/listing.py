@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import sys
 import time
 from typing import Annotated, Any
 
@@ -125,6 +126,8 @@ def queue(
 ) -> int:
     """List jobs that wait or run: those that hold nodes first, then the line in its order."""
     asked = source(state_folder(state))
+    if not asked.kind:
+        print("no daemon runs: this is what was last written down (start one with: windlass up -d)", file=sys.stderr)
     filters = {"all": every or "", "phase": phase, "name": name, "user": user, "queue": in_queue, "limit": limit}
     look = functools.partial(asked.jobs, **filters)
     listed(_QUEUE, look, output, again=watch, paint=paints(no_color=no_color), limit=limit)

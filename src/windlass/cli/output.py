@@ -1,4 +1,4 @@
-"""Listings: the same rows as a table, wide, JSON, YAML or bare names; once, or whenever they change."""
+"""Listings: the same rows as a table, wide, JSON, JSON lines, YAML or bare names; once, or whenever they change."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ class Format(StrEnum):
     TABLE = "table"
     WIDE = "wide"
     JSON = "json"
+    JSONL = "jsonl"
     YAML = "yaml"
     NAME = "name"
 
@@ -61,6 +62,8 @@ def show(listing: Listing, rows: Sequence[Row], how: Format, *, paint: bool) -> 
     """Print rows once."""
     if how is Format.JSON:
         print(as_json(rows))
+    elif how is Format.JSONL:
+        print("".join(f"{as_line(row)}\n" for row in rows), end="")
     elif how is Format.YAML:
         print(as_yaml(rows), end="")
     elif how is Format.NAME:
@@ -112,6 +115,11 @@ def as_json(value: object) -> str:
     return json.dumps(value, indent=2, ensure_ascii=False)
 
 
+def as_line(value: object) -> str:
+    """JSON on one line: a listing so printed is a file of JSON lines."""
+    return json.dumps(value, ensure_ascii=False)
+
+
 def as_yaml(value: object) -> str:
     """The same as YAML."""
     import yaml  # noqa: PLC0415 - only for those who ask
@@ -123,6 +131,8 @@ def structured(value: object, how: Format, name: str) -> bool:
     """Print one thing as JSON, YAML or its name; False if a table is wanted."""
     if how is Format.JSON:
         print(as_json(value))
+    elif how is Format.JSONL:
+        print(as_line(value))
     elif how is Format.YAML:
         print(as_yaml(value), end="")
     elif how is Format.NAME:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from windlass.cli.exit_codes import ExitCode
 from windlass.cli.handing import facts, submissions
 from windlass.cli.options import FileOption, Words, takes_job_options
-from windlass.cli.output import Format, FormatOption, as_json, as_yaml
+from windlass.cli.output import Format, FormatOption, as_json, as_line, as_yaml
 from windlass.cli.place import StateOption, state_folder
 from windlass.jobs.options import RunOptions
 from windlass.server.attach import daemon_of
@@ -24,6 +24,8 @@ def submit(
     ids = daemon_of(state_folder(state)).submit(handed, **facts())
     if output is Format.JSON:
         print(as_json(ids))
+    elif output is Format.JSONL:
+        print(*map(as_line, ids), sep="\n")
     elif output is Format.YAML:
         print(as_yaml(ids), end="")
     else:

@@ -7,6 +7,7 @@ from typing import Any
 
 from windlass.core.policy import ORDERS, Policy
 from windlass.core.reservation import Reservation
+from windlass.core.scoring import SCORINGS
 from windlass.jobs import kinds
 from windlass.jobs.durations import format_duration
 from windlass.jobs.field import Field, Shape, Table
@@ -53,6 +54,13 @@ POLICY: Table = (
         example="10m",
     ),
     Field(
+        "resize_interval",
+        "An elastic job grows no sooner than this after it has started or changed its size.",
+        kinds.DURATION,
+        default=format_duration(_PLAIN.resize_interval),
+        example="30m",
+    ),
+    Field(
         "assumed_walltime",
         "What orders by walltime take for jobs that have none.",
         kinds.LIMIT,
@@ -75,10 +83,10 @@ POLICY: Table = (
     ),
     Field(
         "scoring",
-        "How nodes are chosen among those that do.",
-        choice(("tightest",)),
+        "How nodes are chosen among those that do. " + " ".join(f"{n}: {s.about}." for n, s in SCORINGS.items()),
+        choice(tuple(SCORINGS)),
         default=_PLAIN.scoring,
-        example="tightest",
+        example="fgd",
     ),
     Field(
         "service_limits",

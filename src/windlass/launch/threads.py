@@ -37,6 +37,7 @@ def threads_of(role: Role, *, cpu_share: int, inherited: Mapping[str, str] | Non
     asked = role.resources.get(CPU, 0)
     count = max(1, (asked or cpu_share) // 1000 // role.procs)
     cores = f"{(asked or cpu_share) / 1000:g}"
-    source = f"{cores} CPUs" if asked else f"{cores} CPUs as this replica's share of the node"
+    cpus = f"{cores} CPU{'s' * (cores != '1')}"
+    source = cpus if asked else f"{cpus} as this replica's share of the node"
     ranks = "1 rank" if role.procs == 1 else f"{role.procs} ranks"
     return Threads(count, f"{VARIABLE}={count} ({source} for {ranks})")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -11,13 +12,16 @@ from windlass.core.elastic import fully_grown
 from windlass.core.job import Dependency, Job
 from windlass.core.status import JobState
 from windlass.jobs.names import JOB_NAME, is_name
-from windlass.jobs.submission import Submission, members
+from windlass.jobs.submission import MAX_ARRAY, Submission, members
 from windlass.server.errors import ApiError, Code
 from windlass.worlds.local.records import Records
 from windlass.worlds.port import JobArrived
 
 KEY_LABEL = "windlass.dev/submission"
 """Which request a job came with: a request that is repeated, because its answer was lost, finds its jobs by it."""
+_OWNER = r"[1-9][0-9]{0,9}:[0-9]{1,18}:[^:]{1,64}"
+_LAST_INDEX = 999_999
+"""Six digits, for valid ids."""
 _LOOKED_BACK = 10_000
 _MOST_RANKS = 1_000_000
 _MOST_WAITS = 50_000
@@ -47,6 +51,8 @@ def read(body: object) -> Handed:
         raise ApiError(Code.BAD_REQUEST, f"this is no list of jobs: {error}") from None
     if not handed.submissions:
         raise ApiError(Code.BAD_REQUEST, "there is no job in this request")
+    if handed.owner and not re.fullmatch(_OWNER, handed.owner):
+        raise ApiError(Code.BAD_REQUEST, f"owner is 'pid:start ticks:boot id', not {handed.owner[:60]!r}")
     for number, submission in enumerate(handed.submissions):
         if wrong := _cannot_be_kept(submission):
             raise ApiError(Code.BAD_REQUEST, f"this is no list of jobs: {wrong} - at `$.submissions[{number}]`")
@@ -58,6 +64,9 @@ def _cannot_be_kept(submission: Submission) -> str:
     job = submission.job
     if not is_name(JOB_NAME, job.name):
         return f"{job.name[:60]!a} cannot be the name of a job"
+    indexes = submission.array
+    if len(indexes) > MAX_ARRAY or len(set(indexes)) < len(indexes) or not all(0 <= i <= _LAST_INDEX for i in indexes):
+        return f"an array has at most {MAX_ARRAY} indexes, each once, from 0 to {_LAST_INDEX}"
     ranks = fully_grown(job).world_size
     if ranks > _MOST_RANKS:
         return f"{ranks} ranks are more than {_MOST_RANKS}"

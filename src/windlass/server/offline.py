@@ -45,12 +45,16 @@ class Offline:
         tasks, transitions = self._records.tasks(state.id), self._records.transitions(state.id)
         return views.story(state, self._waiting(state), tasks, transitions)
 
-    def why(self, name: str) -> Json:
+    def why(self, name: str, what_if: str = "") -> Json:  # noqa: ARG002 - only a controller can try something else
         """The last verdict that was written down."""
         found = self._resolve(name)
         state = self._records.job(found) or self._records.job(self._records.members(found)[0])
         assert state is not None  # noqa: S101 - an array has members
         return {"job": self._line(state)}
+
+    def why_all(self) -> Json:
+        """The last verdict of each that waits."""
+        return {"jobs": [{**line, "would_start": None} for line in self.jobs(phase=Phase.QUEUED.value)]}
 
     def history(self, **filters: Any) -> list[Json]:
         """Jobs that have ended, the last first."""

@@ -25,16 +25,16 @@ def raised(code: Code) -> ApiError:
 
 
 PROVOKED = {
-    ExitCode.OK: {"/v1/jobs/x/cancel": {"jobs": [{"id": "x-1"}]}},
-    ExitCode.USAGE: {"/v1/jobs/x/cancel": raised(Code.BAD_REQUEST)},
-    ExitCode.REFUSED: {"/v1/jobs/x/cancel": raised(Code.REFUSED)},
-    ExitCode.NO_SUCH_JOB: {"/v1/jobs/x/cancel": raised(Code.NO_SUCH_JOB)},
-    ExitCode.WRONG_STATE: {"/v1/jobs/x/cancel": raised(Code.WRONG_STATE)},
+    ExitCode.OK: {"/v1/cancel": {"jobs": [{"id": "x-1"}], "errors": []}},
+    ExitCode.USAGE: {"/v1/cancel": raised(Code.BAD_REQUEST)},
+    ExitCode.REFUSED: {"/v1/cancel": raised(Code.REFUSED)},
+    ExitCode.NO_SUCH_JOB: {"/v1/cancel": raised(Code.NO_SUCH_JOB)},
+    ExitCode.WRONG_STATE: {"/v1/cancel": raised(Code.WRONG_STATE)},
     ExitCode.NO_DAEMON: {"/v1/ping": raised(Code.NO_DAEMON)},
-    ExitCode.SOFTWARE: {"/v1/jobs/x/cancel": raised(Code.INTERNAL)},
-    ExitCode.STATE_UNUSABLE: {"/v1/jobs/x/cancel": raised(Code.DISK)},
+    ExitCode.SOFTWARE: {"/v1/cancel": raised(Code.INTERNAL)},
+    ExitCode.STATE_UNUSABLE: {"/v1/cancel": raised(Code.DISK)},
     ExitCode.NOT_ALLOWED: {"/v1/ping": raised(Code.NOT_ALLOWED)},
-    ExitCode.CANCELLED: {"/v1/jobs/x/cancel": KeyboardInterrupt()},
+    ExitCode.CANCELLED: {"/v1/cancel": KeyboardInterrupt()},
 }
 
 
@@ -132,7 +132,8 @@ def test_an_error_of_ours_on_a_machine_without_room_for_its_details(monkeypatch)
         (("nodes", "--polish"), "windlass: No such option: --polish\nsee: windlass nodes --help\n"),
         (("nodes", "-o", "xml"), "windlass: Invalid value for '-o' / '--output': 'xml' is not one of"),
         (("cancel",), "windlass: Missing argument 'JOB…'\nsee: windlass cancel --help\n"),
-        (("polish",), "windlass: No such command 'polish'\nsee: windlass --help\n"),
+        (("polish",), "windlass: there is no verb 'polish'\nwindlass --help lists them\n"),
+        (("qeue",), "windlass: there is no verb 'qeue'; did you mean 'queue'?\nwindlass --help lists them\n"),
         (("run", "-x", "train.py"), "the command's own options go after --: windlass run -N 2 -- python train.py -x"),
         (("run",), "windlass: nothing to run\nwrite a command (windlass run -N 2 -- python train.py)"),
         (("queue", "--limit", "0"), "windlass: Invalid value for '--limit': 0 is not in the range x>=1"),

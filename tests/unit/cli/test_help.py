@@ -142,7 +142,7 @@ def test_verbs_options_values_and_jobs_are_offered(daemon, windlass, monkeypatch
     daemon.says["/v1/jobs"] = {"jobs": [{"id": "digits-1", "phase": "Running"}, {"id": "gpt-2", "phase": "Queued"}]}
     assert offered(windlass, monkeypatch, "windlass su") == ["submit", "suspend"]
     assert offered(windlass, monkeypatch, "windlass run --loc") == ["--local-nodes", "--local-gpus"]
-    assert offered(windlass, monkeypatch, "windlass queue -o ") == ["table", "wide", "json", "yaml", "name"]
+    assert offered(windlass, monkeypatch, "windlass queue -o ") == ["table", "wide", "json", "jsonl", "yaml", "name"]
     assert offered(windlass, monkeypatch, "windlass cancel di") == ["digits-1"]
     assert offered(windlass, monkeypatch, "windlass why ") == ["digits-1", "gpt-2"]
 

@@ -157,7 +157,7 @@ def test_why_in_words_nodes_and_names(why):
     assert lines[0] == "digits-1 Queued, position 8: WaitingForQuota: needs 2 gpu on one node"
     assert lines[1] == "behind: j-0,j-1,j-2,j-3,j-4 and 2 more"
     assert lines[2].startswith("starts by: ")
-    assert lines[2].endswith("(in 10m00s)")
+    assert lines[2].endswith("(in 10m00s), unless something comes in ahead of it")
     assert [row.split() for row in lines[3:7]] == [
         ["NODE", "FREE", "GPU", "FITS", "BUT"],
         ["n2", "2/4", "1", "replica", "-"],
@@ -199,17 +199,20 @@ def test_why_of_a_job_that_runs(daemon, windlass, made):
     [("cancel", "is being cancelled"), ("suspend", "is being suspended"), ("resume", "is back in the queue")],
 )
 def test_each_job_has_its_own_answer_and_the_last_error_its_code(daemon, windlass, made, verb, said):
-    daemon.says[f"/v1/jobs/sweep/{verb}"] = {"jobs": [made.line(made.running(1)), made.line(made.running(2))]}
-    daemon.says[f"/v1/jobs/done/{verb}"] = ApiError(Code.WRONG_STATE, "done has ended already (Failed)")
-    ran = windlass(verb, "sweep", "nonesuch", "done", "sweep")
+    errors = [("no_such_job", "no job is called 'nonesuch'"), ("wrong_state", "done has ended already (Failed)")]
+    daemon.says[f"/v1/{verb}"] = {
+        "jobs": [made.line(made.running(1)), made.line(made.running(2))],
+        "errors": [{"code": code, "message": message, "fix": ""} for code, message in errors],
+    }
+    ran = windlass(verb, "sweep", "nonesuch", "done")
     assert ran.code == 5
-    assert ran.out == f"digits-1 {said}\ndigits-2 {said}\n" * 2
-    assert ran.err.splitlines()[1] == "windlass: done has ended already (Failed)"
-    assert {method for method, *_ in daemon.asked} == {"POST"}
+    assert ran.out == f"digits-1 {said}\ndigits-2 {said}\n"
+    assert ran.err.splitlines() == [f"windlass: {message}" for _, message in errors]
+    assert [(method, body["jobs"]) for method, _, _, body in daemon.asked] == [("POST", ["sweep", "nonesuch", "done"])]
 
 
 def test_cancel_now(daemon, windlass):
-    daemon.says["/v1/jobs/x/cancel"] = {"jobs": []}
+    daemon.says["/v1/cancel"] = {"jobs": [], "errors": []}
     windlass("cancel", "x", "--now")
     assert daemon.asked[-1][3]["now"] is True
     windlass("cancel", "x")

@@ -29,7 +29,9 @@ def error_of(text):
 
 
 def test_everything_of_a_policy_can_be_said():
-    assert [field.name for field in POLICY] == [field.name for field in fields(Policy)]
+    """But for what is mostly asked for, which nobody writes down by hand."""
+    said = [field.name for field in fields(Policy) if field.name != "typical"]
+    assert [field.name for field in POLICY] == said
 
 
 def test_a_policy_is_windlass_own_unless_said():

@@ -43,6 +43,22 @@ def test_one_that_could_never_run_keeps_all_of_them_out(daemon, job):
     assert daemon.world.performed == []
 
 
+@pytest.mark.parametrize(
+    ("array", "owner", "said"),
+    [
+        ((), "me", "owner is 'pid:start ticks:boot id', not 'me'"),
+        (tuple(range(10_001)), "", "an array has at most 10000 indexes, each once, from 0 to 999999"),
+        ((1, 1), "", "an array has at most 10000 indexes, each once"),
+        ((-1,), "", "an array has at most 10000 indexes, each once"),
+    ],
+)
+def test_what_a_program_gets_wrong_is_told_before_anything_is_taken_in(daemon, job, array, owner, said):
+    status, code, message = daemon.hand_in(Submission(job(), array=array), owner=owner).error
+    assert (status, code) == (400, "bad_request")
+    assert said in message
+    assert on_record(daemon) == []
+
+
 def test_one_that_waits_for_an_unknown_job_keeps_all_of_them_out(daemon, job):
     after = (Dependency("prepp"),)
     status, code, message = daemon.hand_in(job("prep"), job("train", after=after)).error

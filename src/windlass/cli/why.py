@@ -1,0 +1,138 @@
+"""`windlass why`: what keeps a job waiting, or all that wait; and what if it had asked for something else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Annotated, Any
+
+import typer
+
+from windlass.cli.exit_codes import ExitCode
+from windlass.cli.failures import UsageError
+from windlass.cli.known import job_names
+from windlass.cli.output import Column, Format, FormatOption, Listing, WatchOption, listed, paged, show, structured
+from windlass.cli.place import NoColorOption, StateOption, paints, state_folder
+from windlass.cli.story import headline
+from windlass.cli.words import amount, moment, several, shortened, span
+from windlass.server.attach import Source, daemon_of, source
+
+Json = dict[str, Any]
+_NODES_SHOWN = 20
+_AHEAD_SHOWN = 5
+
+_ALL = Listing(
+    (
+        Column("JOB", lambda row: row["id"]),
+        Column("QUEUE", lambda row: row["queue"]),
+        Column("POS", lambda row: str(row["position"] or "-"), right=True),
+        Column("STARTS BY", lambda row: moment(row["eta"])),
+        Column("WOULD START NOW", lambda row: _instead(row["would_start"])),
+        Column("REASON", lambda row: row["reason"]),
+        Column("MESSAGE", lambda row: row["message"]),
+    ),
+    key="id",
+    empty="no job waits",
+)
+
+
+def why(
+    job: Annotated[
+        str,
+        typer.Argument(metavar="[JOB]", help="A name or an id; without one: all that wait.", autocompletion=job_names),
+    ] = "",
+    what_if: Annotated[
+        str,
+        typer.Option("--what-if", metavar="'gpus=4 time=1h'", help="As if the job had asked for that instead."),
+    ] = "",
+    output: FormatOption = Format.TABLE,
+    watch: WatchOption = False,
+    state: StateOption = None,
+    no_color: NoColorOption = False,
+) -> int:
+    """Why a job waits: what is missing, node by node, who frees it and when, and what would start now instead.
+
+    Without a job: a line for each that waits. "starts by" is a bound: it holds if nothing comes in ahead of the job.
+    "expected" is what comes out if everything uses its walltime in full.
+    """
+    if what_if and not job:
+        raise UsageError("--what-if is about one job; name it")
+    paint = paints(no_color=no_color)
+    folder = state_folder(state)
+    asked: Source = daemon_of(folder) if what_if else source(folder)
+    if not job:
+        listed(_ALL, lambda: asked.why_all()["jobs"], output, again=watch, paint=paint)
+        return ExitCode.OK
+
+    def tell(answer: Json) -> None:
+        if not structured(answer, output, answer["job"]["id"]):
+            _tell(answer, what_if, paint=paint)
+
+    paged(lambda: asked.why(job, what_if), tell, again=watch)
+    return ExitCode.OK
+
+
+def _tell(answer: Json, what_if: str, *, paint: bool) -> None:
+    found = answer.get("explanation")
+    if not what_if:
+        print(headline(answer["job"]))
+    elif found:
+        print(_supposedly(answer["job"]["id"], what_if, found["verdict"]))
+    if found:
+        _explain(found, answer["now"], paint=paint)
+
+
+def _supposedly(job_id: str, what_if: str, verdict: Json | None) -> str:
+    told = f"would wait: {verdict['reason']}: {verdict['message']}" if verdict else "would start now"
+    return f"{job_id} with {what_if} {told}"
+
+
+def _instead(changes: list[str] | None) -> str:
+    """The first change that would let it start."""
+    if changes is None:
+        return "?"
+    return f"with {changes[0]}" if changes else "-"
+
+
+def _explain(found: Json, now: int, *, paint: bool) -> None:
+    unit = found["resource"]
+    for line in _times(found, now):
+        print(line)
+    _node_table(found, unit, paint=paint)
+    frees = [_freeing(each, unit, now) for each in found["frees"]]
+    if frees:
+        print("frees:", *frees, sep="\n  ")
+    if found["would_start"]:
+        print("would start now:", " | ".join(each["change"] for each in found["would_start"]))
+
+
+def _times(found: Json, now: int) -> Iterator[str]:
+    if found["ahead"]:
+        yield f"behind: {shortened(found['ahead'], _AHEAD_SHOWN)}"
+    if found["not_before"]:
+        yield f"not before: {moment(found['not_before'], now)}"
+    eta = found["verdict"] and found["verdict"]["eta"]
+    if eta:
+        yield f"starts by: {moment(eta, now)} (in {span(eta - now)}), unless something comes in ahead of it"
+    elif found["verdict"] and found["expected"]:
+        at = found["expected"]
+        yield f"expected: {moment(at, now)} (in {span(at - now)}), if everything uses its walltime in full"
+
+
+def _node_table(found: Json, unit: str, *, paint: bool) -> None:
+    rows = sorted(found["nodes"], key=lambda node: (bool(node["cause"]), -node["fits"], -node["free"]))
+    cells: dict[str, Callable[[Json], str]] = {
+        f"FREE {unit.upper()}".strip(): lambda row: f"{amount(unit, row['free'])}/{amount(unit, row['capacity'])}",
+        "FITS": lambda row: several(row["fits"], "replica"),
+        "BUT": lambda row: row["cause"] or (f"held for {row['held_for']}" if row["held_for"] else ""),
+    }
+    columns = (Column("NODE", lambda row: row["node"]), *(Column(title, cell) for title, cell in cells.items()))
+    show(Listing(columns, "node", "there are no nodes"), rows[:_NODES_SHOWN], Format.TABLE, paint=paint)
+    if len(rows) > _NODES_SHOWN:
+        print(f"and {len(rows) - _NODES_SHOWN} more nodes (-o json has all)")
+
+
+def _freeing(each: Json, unit: str, now: int) -> str:
+    when = f"by {moment(each['ends_by'], now)}" if each["ends_by"] else "has no time limit"
+    where = ", ".join(f"{amount(unit, held)} on {node}" for node, held in each["nodes"][:4])
+    more = f" and {len(each['nodes']) - 4} more nodes" if len(each["nodes"]) > 4 else ""
+    return f"{each['job_id']}: {amount(unit, each['amount'])} {unit} ({where}{more}), {when}"

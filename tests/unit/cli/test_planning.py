@@ -1,0 +1,237 @@
+"""`share`, `reserve`, `snapshot`, `replay` and `why` without a job, from what a daemon says."""
+
+from __future__ import annotations
+
+import gzip
+import json
+
+import pytest
+
+from windlass.cli import given
+from windlass.cli.failures import UsageError
+from windlass.core.cluster import Node
+from windlass.core.gang import pending_of
+from windlass.core.ledger import Ledger
+from windlass.core.queue import Queue
+from windlass.core.scheduler import schedule
+from windlass.jobs.snapshot_file import Taken, decisions_of, dump
+from windlass.worlds.sim.traces.jsonl import job_of
+
+NOW = 1_700_000_000_000
+HOUR = 3_600_000
+EXAM = {
+    "name": "exam",
+    "nodes": ["n1", "n2"],
+    "start": NOW + HOUR,
+    "end": NOW + 2 * HOUR,
+    "queues": ["research"],
+    "users": [],
+    "reason": "",
+    "state": "to come",
+    "source": "reserve",
+    "running": [{"id": "long-3", "ends_by": None, "nodes": ["n1"]}],
+}
+
+
+def rows(text: str) -> list[list[str]]:
+    return [line.split() for line in text.splitlines()]
+
+
+# --- share --------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def shares(daemon):
+    def queue(name, depth, **more):
+        amounts = {part: {} for part in ("quota", "target", "held", "borrowed", "lent", "past")}
+        plain = {"parent": "", "weight": 1, "share": 0, "running": 0, "waiting": 0, "next": ""}
+        return {"queue": name, "depth": depth, **plain, **amounts, **more}
+
+    held = {"gpu": 6, "cpu": 1_500}
+    lab = queue("lab", 0, quota={"gpu": 8}, target={"gpu": 8}, held=held, share=750_000, running=1)
+    vision = queue("vision", 1, quota={"gpu": 4}, held=held, borrowed={"gpu": 2}, past={"gpu": 3}, next="big-2")
+    daemon.says["/v1/shares"] = {"queues": [lab, vision], "now": NOW}
+
+
+@pytest.mark.usefixtures("shares")
+def test_share_shows_the_tree_with_what_each_has(windlass):
+    head, lab, vision = windlass("share").out.splitlines()
+    assert head.split()[:4] == ["QUEUE", "WEIGHT", "GPU", "QUOTA"]
+    assert lab.split() == ["lab", "1", "8", "8", "6", "0", "0", "0", "75.0", "%", "1", "0", "-"]
+    assert vision.split() == ["·", "vision", "1", "4", "0", "6", "2", "0", "3", "0.0", "%", "0", "0", "big-2"]
+
+
+@pytest.mark.usefixtures("shares")
+def test_share_counts_another_resource_if_asked(windlass):
+    assert rows(windlass("share", "--resource", "cpu").out)[1][:5] == ["lab", "1", "-", "0", "1500m"]
+    assert windlass("share", "-o", "name").out == "lab\nvision\n"
+    assert json.loads(windlass("share", "-o", "json").out)[1]["borrowed"] == {"gpu": 2}
+
+
+# --- reserve ------------------------------------------------------------------------------------------
+
+
+def test_reserve_lists_what_is_reserved(daemon, windlass):
+    daemon.says["/v1/reservations"] = {"reservations": [EXAM]}
+    head, exam = windlass("reserve").out.splitlines()
+    assert head.split()[0] == "RESERVATION"
+    assert exam.split()[0] == "exam"
+    assert exam.endswith("n1,n2  queue research  long-3")
+
+
+def test_reserve_says_what_it_reserved_and_who_is_in_the_way(daemon, windlass):
+    daemon.says["/v1/reservations"] = EXAM
+    ran = windlass("reserve", "exam", "-N", "2", "-G", "4", "--from", "1h", "--for", "1h", "--queue", "research")
+    assert ran.out.startswith("reserved 2 nodes (n1,n2) from ")
+    assert ran.out.endswith("for queue research: exam\n  long-3 is on n1 and has no time limit\n")
+    asked = daemon.asked[-1][3]
+    assert asked["end"] - asked["start"] == HOUR
+    assert (asked["count"], asked["gpus"], asked["nodes"], asked["queues"]) == (2, 4, [], ["research"])
+
+
+def test_reserve_deletes(daemon, windlass):
+    daemon.says["/v1/reservations/exam"] = {"name": "exam"}
+    assert windlass("reserve", "exam", "--delete").out == "reservation exam is deleted\n"
+    assert daemon.asked[-1][0] == "DELETE"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ((), "it must end some time\nsay either --for 2h or --until 18:00"),
+        (("--for", "soon"), "--for expects a duration such as 90s, 10m, 1h30m or 1-12:00:00, not 'soon'"),
+        (("--for", "1h", "--from", "soon"), "--from expects now, 2h, 22:00 or 2026-11-22T08:00, not 'soon'"),
+    ],
+)
+def test_a_reservation_without_an_end_is_refused(daemon, windlass, words, said):
+    ran = windlass("reserve", "exam", "-N", "2", *words)
+    assert (ran.code, ran.err) == (2, f"windlass: {said}\n")
+    assert daemon.asked == []
+
+
+def test_moments_are_relative_of_the_clock_or_dates(monkeypatch):
+    monkeypatch.setenv("TZ", "UTC")
+    given.time.tzset()
+    ten = NOW - NOW % 86_400_000 + 10 * HOUR  # a day's ten o'clock
+    assert given.moment("--from", "now", ten) == ten
+    assert given.moment("--from", "+90m", ten) == given.moment("--from", "1h30m", ten) == ten + 5_400_000
+    assert given.moment("--from", "10:30", ten) == ten + 1_800_000
+    assert given.moment("--from", "9:30", ten) == ten + 24 * HOUR - 1_800_000
+    assert given.moment("--from", "2023-11-14T22:13:20Z", ten) == NOW
+    with pytest.raises(UsageError, match="not '25:00'"):
+        given.moment("--from", "25:00", ten)
+    monkeypatch.undo()
+    given.time.tzset()
+
+
+# --- snapshots ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def taken(made):
+    """Two jobs wait for a node of two GPUs; the first of them starts, by the plan that comes with it."""
+    ledger = Ledger([Node("n1", {"gpu": 2, "memory": 2**40})], [Queue("research")])
+    for number in (1, 2):
+        ledger.add_pending(pending_of(made.queued(number)))
+    plan = schedule(ledger.snapshot(), NOW)
+    return Taken(ledger.snapshot(), NOW, decisions_of(plan))
+
+
+def test_a_snapshot_is_written_and_replayed(daemon, windlass, taken, tmp_path):
+    daemon.says["/v1/snapshot"] = dump(taken)
+    file = tmp_path / "s.json.gz"
+    wrote = windlass("snapshot", "--planned", "-o", str(file))
+    assert (wrote.code, wrote.out) == (0, "")
+    assert wrote.err.startswith(f"{file}: 1 node, 0 running jobs, 2 that wait, at ")
+    assert json.loads(gzip.decompress(file.read_bytes())) == json.loads(json.dumps(dump(taken)))
+    ran = windlass("replay", str(file))
+    assert (ran.code, ran.err) == (0, "the plan that was made then\n")
+    assert [row[:4] for row in rows(ran.out)[1:]] == [
+        ["digits-1", "-", "starts", "n1"],
+        ["digits-2", "1", "waits", "-"],
+    ]
+    assert "needs 2×1 gpu" in ran.out
+
+
+def test_a_plan_that_differs_is_told_by_the_exit_code(windlass, taken, tmp_path):
+    file = tmp_path / "s.json"
+    other = dump(taken)
+    other["plan"]["admissions"] = {}
+    file.write_text(json.dumps(other))
+    ran = windlass("replay", str(file))
+    assert (ran.code, ran.err) == (1, "not the plan that was made then\n")
+    assert windlass("replay", str(file), "--policy", "fifo").code == 0
+
+
+def test_a_snapshot_without_a_file_goes_to_standard_output(daemon, windlass, taken):
+    daemon.says["/v1/snapshot"] = dump(taken)
+    assert json.loads(windlass("snapshot").out) == json.loads(json.dumps(dump(taken)))
+    assert daemon.asked[-1][2] == {}
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("replay", "{folder}/none.json"), "windlass: {folder}/none.json: no such file\n"),
+        (("replay", "{folder}/bad.json"), "windlass: {folder}/bad.json: is no snapshot; make one with: "),
+        (("replay", "{folder}/good.json", "--policy", "best"), "windlass: --policy: there is no policy 'best'"),
+        (("snapshot", "-o", "{folder}/none/s.json"), "windlass: {folder}/none/s.json cannot be written: No such file"),
+    ],
+)
+def test_what_cannot_be_read_or_written_says_so(daemon, windlass, taken, tmp_path, words, said):
+    daemon.says["/v1/snapshot"] = dump(taken)
+    (tmp_path / "bad.json").write_text("{}")
+    (tmp_path / "good.json").write_text(json.dumps(dump(taken)))
+    ran = windlass(*(word.format(folder=tmp_path) for word in words))
+    assert ran.code == 2
+    assert ran.err.startswith(said.format(folder=tmp_path))
+
+
+# --- why ----------------------------------------------------------------------------------------------
+
+
+def test_why_without_a_job_has_a_line_for_each_that_waits(daemon, windlass, made):
+    first, second = (made.line(made.queued(number), message="needs 2 gpu") for number in (1, 2))
+    jobs = [{**first, "would_start": ["1 replica instead of 2"]}, {**second, "would_start": []}]
+    daemon.says["/v1/why"] = {"jobs": jobs, "now": NOW}
+    _, one, two = windlass("why").out.splitlines()
+    assert one.split()[0] == "digits-1"
+    assert "with 1 replica instead of 2" in one
+    assert two.split()[3:6] == ["-", "-", "Queued"]
+    assert windlass("why", "-o", "name").out == "digits-1\ndigits-2\n"
+
+
+@pytest.mark.parametrize(
+    ("verdict", "said"),
+    [
+        (None, "digits-1 with gpus=1 would start now"),
+        (
+            {"reason": "WaitingForQuota", "message": "needs 1 gpu", "eta": None},
+            "digits-1 with gpus=1 would wait: WaitingForQuota: needs 1 gpu",
+        ),
+    ],
+)
+def test_what_if_says_whether_it_would_start(daemon, windlass, made, verdict, said):
+    found = {"ahead": [], "not_before": None, "expected": NOW, "resource": "gpu", "nodes": [], "frees": []}
+    explanation = {**found, "would_start": [], "verdict": verdict}
+    daemon.says["/v1/jobs/digits/why"] = {"job": made.line(made.queued()), "now": NOW, "explanation": explanation}
+    assert windlass("why", "digits", "--what-if", "gpus=1").out.splitlines()[0] == said
+    assert daemon.asked[-1][2] == {"what_if": ["gpus=1"]}
+
+
+def test_what_if_is_about_one_job(windlass):
+    assert windlass("why", "--what-if", "gpus=1").err == "windlass: --what-if is about one job; name it\n"
+
+
+# --- listings -----------------------------------------------------------------------------------------
+
+
+def test_history_as_json_lines_is_a_trace(daemon, windlass, lines):
+    daemon.says["/v1/history"] = {"jobs": lines("succeeded", "failed")}
+    printed = windlass("history", "-o", "jsonl").out.splitlines()
+    jobs = [job_of(line, row) for row, line in enumerate(printed, start=1)]
+    assert [(job.id, job.submit, job.duration) for job in jobs] == [
+        ("digits-1", NOW, HOUR),
+        ("digits-2", NOW, 64_000),
+    ]
+    assert [(job.replicas, job.gpus, job.user, job.queue) for job in jobs] == [(2, 1, "zoë", "research")] * 2
