@@ -44,6 +44,8 @@ class Ledger:
         self._users: dict[tuple[str, str], Holding] = {}
         self._past: dict[str, PastUse] = dict(past or {})
         self._arrays: dict[str, int] = {}
+        self._ranks: dict[tuple[str, int], int] = {}
+        self._special: dict[str, Running] = {}
         self._ends: list[tuple[int, str]] = []
         self._pending: dict[str, Pending] = {}
         self._lines: dict[LineKey, _Waiting] = {}
@@ -65,6 +67,7 @@ class Ledger:
         ledger._ends = list(snapshot.ends)
         ledger._held = {queue: dict(held) for queue, held in snapshot.held.items()}
         ledger._users, ledger._past = dict(snapshot.users), dict(snapshot.past)
+        ledger._ranks, ledger._special = dict(snapshot.ranks), dict(snapshot.special)
         ledger._pending = {gang.id: gang for line in snapshot.lines for gang in line.gangs}
         ledger._given = {line_of(line.gangs[0]): line for line in snapshot.lines}
         ledger._lines = {key: _Waiting(line) for key, line in ledger._given.items()}
@@ -193,6 +196,8 @@ class Ledger:
                 reservations=self._reservations,
                 users=self._users,
                 past=self._past,
+                ranks=self._ranks,
+                special=self._special,
             )
         return self._last
 
@@ -208,6 +213,8 @@ class Ledger:
             self._held = self._held.copy()
             self._users = self._users.copy()
             self._arrays = self._arrays.copy()
+            self._ranks = self._ranks.copy()
+            self._special = self._special.copy()
             self._frozen = False
 
     def _queue_up(self, gang: Pending) -> None:
@@ -235,7 +242,7 @@ class Ledger:
         take(self._table, self._free, grant)
 
     def _count(self, gang: Running, sign: int) -> None:
-        """Add (1) or take (-1) the gang's part of the sums of its queue, its user and its array."""
+        """Add (1) or take (-1) the gang's part of the sums of its queue, its user, its array and its priority."""
         total = total_of(gang.demands)
         held = _changed(self._held.pop(gang.queue, {}), total, sign)
         if held:
@@ -248,6 +255,13 @@ class Ledger:
             self._arrays[gang.array_id] = self._arrays.get(gang.array_id, 0) + sign
             if not self._arrays[gang.array_id]:
                 del self._arrays[gang.array_id]
+        rank = gang.queue, gang.priority
+        self._ranks[rank] = self._ranks.get(rank, 0) + sign
+        if not self._ranks[rank]:
+            del self._ranks[rank]
+        self._special.pop(gang.id, None)
+        if sign > 0 and (gang.leaving or gang.resize_to is not None or any(d.least or d.most for d in gang.demands)):
+            self._special[gang.id] = gang
 
 
 class _Waiting:

@@ -104,6 +104,10 @@ class Snapshot:
     """By queue and user."""
     past: Mapping[str, PastUse]
     """By queue that has a half-life."""
+    ranks: Mapping[tuple[str, int], int]
+    """By queue and priority: how many gangs run."""
+    special: Mapping[str, Running]
+    """Those of the running gangs that are elastic, being stopped or being resized."""
 
     @cached_property
     def pending(self) -> tuple[Pending, ...]:
