@@ -20,6 +20,7 @@ from windlass.core.cohort import Amounts, Tree, charge
 from windlass.core.fairshare import MILLIONTHS, Shares, may_reclaim, total_capacity
 from windlass.core.feasibility import Mask
 from windlass.core.gang import Pending, Running, milli_gpus_of
+from windlass.core.resizing import surplus
 from windlass.core.snapshot import Snapshot
 
 LOWER_PRIORITY = "it has a lower priority"
@@ -55,16 +56,23 @@ class Lineup:
         self._snapshot = snapshot
         self._now = now
         self._accounts = accounts
-        self.going = tuple(run for run in snapshot.running.values() if run.leaving or run.resize_to is not None)
+        self.going = tuple(run for run in snapshot.special.values() if run.leaving or run.resize_to is not None)
         """Those that give something back already."""
-        self._unripe: list[Running] = []
-        ripe: list[Running] = []
-        latest = now - snapshot.policy.min_runtime
-        for run in snapshot.running.values():
-            if run.preemptible and not run.leaving and run.resize_to is None:
-                (ripe if began(run) <= latest else self._unripe).append(run)
-        self.ripe = sorted(ripe, key=self._cost)
+        self._offers: dict[tuple[str, int], bool] = {}
+
+    @cached_property
+    def ripe(self) -> Sequence[Running]:
         """Those that have run long enough to be stopped, cheapest first."""
+        return sorted((run for run in self._stoppable if began(run) <= self._latest), key=self._cost)
+
+    def offers(self, gang: Pending) -> bool:
+        """Whether anybody runs who might have to make room for such a gang: a quick look, by queues and priorities."""
+        key = gang.queue, gang.priority
+        if key not in self._offers:
+            self._offers[key] = any(self._may_give(rank, gang) for rank in self._snapshot.ranks) or any(
+                run.queue == gang.queue and surplus(run) for run in self._snapshot.special.values()
+            )
+        return self._offers[key]
 
     def candidates(self, asked: Asked, mask: Mask | None) -> Sequence[Running]:
         """Those that may be stopped or made smaller, if their queues stand as they do now, cheapest first.
@@ -75,15 +83,34 @@ class Lineup:
             return ()
         near = self._near(asked)
         keep = near if mask is None else near & self._touching(mask)
-        return [self.ripe[number] for number in np.flatnonzero(keep)]
+        return [self.ripe[number] for number in np.flatnonzero(keep).tolist()]
 
     def ripens(self, gang: Pending) -> int | None:
         """When, in ms, the next gang of those which are too young to be stopped for this one is not any more."""
-        least = self._snapshot.policy.min_runtime
-        path = self._tree.path.get(gang.queue, (gang.queue,))
-        mine = [run for run in self._unripe if self._root(run.queue) == path[-1]]
-        soon = [began(run) + least for run in mine if run.priority < gang.priority or run.queue != gang.queue]
-        return min(soon, default=None)
+        young = [run for run in self._stoppable if began(run) > self._latest]
+        soon = [began(run) for run in young if self._may_give((run.queue, run.priority), gang) or surplus(run)]
+        return min(soon) + self._snapshot.policy.min_runtime if soon else None
+
+    @property
+    def _latest(self) -> int:
+        return self._now - self._snapshot.policy.min_runtime
+
+    @cached_property
+    def _stoppable(self) -> list[Running]:
+        running = self._snapshot.running.values()
+        return [run for run in running if run.preemptible and not run.leaving and run.resize_to is None]
+
+    def _may_give(self, rank: tuple[str, int], gang: Pending) -> bool:
+        """Whether a gang of this queue and priority could be stopped for that one, as far as these tell."""
+        queue, priority = rank
+        if self._root(queue) != self._root(gang.queue):
+            return False
+        return priority < gang.priority or (queue != gang.queue and self._may_have_borrowed(queue))
+
+    def _may_have_borrowed(self, queue: str) -> bool:
+        quota, drawn = self._tree.quota.get(queue, {}), self._accounts.drawn(queue)
+        limited = self._tree.limited.get(queue, ())
+        return queue in self._tree.children or any(drawn.get(name, 0) > quota.get(name, 0) for name in limited)
 
     @property
     def _tree(self) -> Tree:
