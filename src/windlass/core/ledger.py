@@ -16,7 +16,7 @@ from windlass.core.past_use import advanced
 from windlass.core.policy import Policy, backfill_turn_of, fills_by_another_order, turn_of
 from windlass.core.queue import Queue
 from windlass.core.reservation import Reservation
-from windlass.core.snapshot import Amounts, Grant, Holding, PastUse, Snapshot
+from windlass.core.snapshot import Amounts, Grant, Holding, NodeTable, PastUse, Snapshot
 from windlass.core.table import tabulate
 
 
@@ -170,6 +170,16 @@ class Ledger:
             del self._ends[bisect_left(self._ends, (gang.ends_by, job_id))]
         give_back(self._table, self._free, self._grants.pop(job_id))
         self._count(gang, -1)
+
+    @property
+    def table(self) -> NodeTable:
+        """The nodes."""
+        return self._table
+
+    @property
+    def free(self) -> Amounts:
+        """int64[N, R]: what is free now; to be looked at, not to be kept."""
+        return self._free
 
     # --- the picture -------------------------------------------------------------------------------
 
