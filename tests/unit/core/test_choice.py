@@ -1,0 +1,43 @@
+from gangs import demand, ledger_of, node, nodes, running
+
+from windlass.core.choice import candidates
+from windlass.core.gang import Demand
+from windlass.core.placement import place
+from windlass.core.policy import Policy
+
+TYPICAL = ((Demand("worker", 1, {"gpu": 4}), 3), (Demand("worker", 1, {"gpu": 1}), 1))
+LOOKING_AHEAD = Policy(scoring="fgd", typical=TYPICAL)
+
+
+def told(ledger, asked, policy):
+    snapshot = ledger.snapshot()
+    found = candidates(snapshot.free, snapshot.table, asked, policy)
+    placed = place(snapshot.free, snapshot.table, (asked,), None, policy)
+    assert placed is None or found[0].node in placed.placement.nodes["worker"]
+    return [(one.node, one.decided_by) for one in found]
+
+
+def test_the_tightest_goes_first_and_each_tie_break_is_named():
+    machines = [node("n1", 8, cpu=9), node("n2", 4, cpu=9), node("n3", 4, cpu=5), node("n4", 4, cpu=5)]
+    assert told(ledger_of(machines), demand(1, 2), Policy()) == [
+        ("n3", ""),
+        ("n4", "row"),
+        ("n2", "cpu"),
+        ("n1", "gpu"),
+    ]
+
+
+def test_nodes_that_take_more_replicas_go_first():
+    machines = [node("n1", 2), node("n2", 8), node("n3", 4)]
+    assert told(ledger_of(machines), demand(3, 2), Policy()) == [("n2", ""), ("n3", "replicas"), ("n1", "replicas")]
+
+
+def test_a_score_comes_before_the_tightest():
+    """One GPU of the four that are left on n1 would make them useless to most; of the five on n2 it does not."""
+    busy = ledger_of(nodes(2), running(1, {"n1": 4, "n2": 3}))
+    assert told(busy, demand(1, 1), Policy()) == [("n1", ""), ("n2", "gpu")]
+    assert told(busy, demand(1, 1), LOOKING_AHEAD) == [("n2", ""), ("n1", "score")]
+
+
+def test_there_may_be_none():
+    assert told(ledger_of(nodes(1)), demand(1, 9), LOOKING_AHEAD) == []
