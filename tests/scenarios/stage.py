@@ -5,8 +5,9 @@ below it, up to an empty line, are what it decided. `pytest --rewrite` writes th
 
     topology block rack                  declare the levels of the network, widest first
     nodes n1 n2 gpu=2 place=b1/r1        declare nodes (again: the cluster changes)
-    queue research gpu=4                 declare a queue with hard quotas
-    submit a replicas=2 gpu=1 time=60s   also cpu procs queue priority deadline ttl restarts after array zone hold
+    queue research gpu=4                 declare a queue with a quota; also parent weight half-life=60s borrowing=gpu:2
+                                         lending=gpu:2 max-running user-running user-limits=gpu:4
+    submit a replicas=2 gpu=1 time=60s   also cpu procs queue user priority deadline ttl restarts after array zone hold
                                          topology=rack (or rack,preferred or rack,spread or rack,slice=4)
     started a · exit a 1 code=1 · exit a 1 signal=9 · gone a
     cancel a · suspend a · resume a · cordon n1 · wait 10s
@@ -115,7 +116,7 @@ class Stage:
                 place = tuple(part for part in options.get("place", "").split("/") if part)
                 self.nodes[name] = Node(name, amounts, labels, place=place)
             elif verb == "queue":
-                self.queues[name] = Queue(name, amounts)
+                self.queues[name] = _queue(name, amounts, options)
             elif verb == "cordon":
                 self.nodes[name] = replace(self.nodes[name], cordoned="by ada")
             else:
@@ -164,6 +165,26 @@ def _asked(command: Command) -> str:
     return f"-> {type(command).__name__} {command.job_id}"
 
 
+def _queue(name: str, nominal: dict[str, int], options: dict[str, str]) -> Queue:
+    return Queue(
+        name,
+        nominal,
+        parent=options.get("parent", ""),
+        weight=int(options.get("weight", 1)),
+        borrowing=_limits(options.get("borrowing", "")),
+        lending=_limits(options.get("lending", "")),
+        half_life=_ms(options.get("half-life", "0s")),
+        max_running=int(options.get("max-running", 0)),
+        user_running=int(options.get("user-running", 0)),
+        user_limits=_limits(options.get("user-limits", "")),
+    )
+
+
+def _limits(text: str) -> dict[str, int]:
+    pairs = (part.split(":") for part in text.split(",") if part)
+    return {name: parse_quantity(name, amount) for name, amount in pairs}
+
+
 def _job(name: str, options: dict[str, str]) -> Job:
     resources = {key: parse_quantity(key, options[key]) for key in RESOURCES if key in options}
     selector = {"zone": options["zone"]} if "zone" in options else {}
@@ -172,6 +193,7 @@ def _job(name: str, options: dict[str, str]) -> Job:
         name,
         (role,),
         queue=options.get("queue", "default"),
+        user=options.get("user", ""),
         priority=int(options.get("priority", 0)),
         walltime=_ms(options["time"]) if "time" in options else None,
         deadline=_ms(options["deadline"]) if "deadline" in options else None,

@@ -64,6 +64,18 @@ def claimed(spoken_for: Accounts, queue: str, request: Amounts) -> str:
     return next((name for name, asked in wanted if not _undisputed(spoken_for, queue, name, asked)), "")
 
 
+def home(tree: Tree, queue: str, request: Amounts) -> str:
+    """The lowest queue, from this one up, whose own quota is enough: there a gang that waits has its claim.
+
+    What a gang needs beyond its queue's own quota is nobody's right, so it does not keep that quota from smaller gangs;
+    but nobody else may borrow before it does.
+    """
+    wanted = list(_asked(tree, queue, request))
+    path = tree.path.get(queue, (queue,))
+    enough = (name for name in path if all(asked <= tree.quota[name].get(r, 0) for r, asked in wanted))
+    return next(enough, path[-1])
+
+
 def rise(accounts: Accounts, path: Sequence[str], resource: str, amount: int) -> int:
     """How much more is drawn of the quota of the last queue of `path` if the first, at its bottom, takes `amount`.
 

@@ -19,7 +19,7 @@ from windlass.core.gates import shut
 from windlass.core.limits import limit
 from windlass.core.placement import Placed, fits, place
 from windlass.core.policy import ORDERS, turn_of
-from windlass.core.quota import beyond, claimed, queue_named, short
+from windlass.core.quota import beyond, claimed, home, queue_named, short
 from windlass.core.reasons import Reason
 from windlass.core.snapshot import Grant, NodeTable, Snapshot
 from windlass.core.status import Placement
@@ -76,7 +76,7 @@ class Trial:
         self.obstacles: dict[str, Obstacle] = {}
         """By id of the gangs that wait, and whom those behind them must not delay."""
         self.first_in: dict[str, Pending] = {}
-        """By queue: the first gang that waits for quota."""
+        """By queue: the first gang that has a claim on its quota."""
         self.settled: set[str] = set()
         """By id: those that start and those that hold a place among the waiting."""
         self._most: list[int] | None = None
@@ -130,8 +130,10 @@ class Trial:
         if obstacle not in _KEEPS_NOTHING and self._is_limited(gang.queue):
             if self.spoken_for is None:
                 self.spoken_for = self.accounts.copy()
-            self.spoken_for.take(gang.queue, gang.user, total_of(gang.demands))
-            self.first_in.setdefault(gang.queue, gang)
+            request = total_of(gang.demands)
+            claim = home(self.accounts.tree, gang.queue, request)
+            self.spoken_for.take(claim, gang.user, request)
+            self.first_in.setdefault(claim, gang)
 
     @cached_property
     def shares(self) -> Shares:

@@ -41,7 +41,9 @@ def eta_of(trial: Trial, gang: Pending) -> int | None:
 def _goes_first(trial: Trial, gang: Pending) -> Pending | None:
     """The first gang ahead whose claim on the queue's quota, or else on nodes, keeps this one waiting."""
     if trial.obstacles.get(gang.id) is Obstacle.QUOTA or trial.limit(gang) is Obstacle.QUOTA:
-        return trial.first_in.get(gang.queue) or next(iter(trial.first_in.values()), None)
+        levels = trial.accounts.tree.path.get(gang.queue, ())
+        claims = (trial.first_in[level] for level in levels if level in trial.first_in)
+        return next((first for first in claims if first.id != gang.id), None)
     mine = mask_of(trial.snapshot.table, gang.demands)
     return next((hold.gang for hold in trial.holds if hold.gang.id != gang.id and hold.mask[mine].any()), None)
 

@@ -1,6 +1,8 @@
 from gangs import admitted, demand, ledger_of, nodes, running, waiting
 
+from windlass.core.cohort import tree_of
 from windlass.core.queue import Queue
+from windlass.core.quota import home
 from windlass.core.reasons import Reason
 from windlass.core.scheduler import schedule
 
@@ -78,3 +80,29 @@ def test_a_gang_whose_queue_is_gone_waits_and_says_so():
     plan = plan_of(waiting(1, demand(1), queue="gone"), waiting(2, demand(1)))
     assert plan.verdicts["j-1"].reason is Reason.MISCONFIGURED
     assert list(admitted(plan)) == ["j-2"]
+
+
+LAB = (Queue("lab"), Queue("a", {"gpu": 4}, "lab"), Queue("b", {"gpu": 4}, "lab"))
+
+
+def test_a_gang_larger_than_its_queues_own_quota_does_not_keep_that_from_smaller_ones():
+    held = running(1, {"n1": 4}, queue="b")
+    plan = plan_of(held, waiting(2, demand(6), queue="a"), waiting(3, demand(4), queue="a"), queues=LAB)
+    assert list(admitted(plan)) == ["j-3"]
+    assert home(tree_of({queue.name: queue for queue in LAB}), "a", {"gpu": 6}) == "lab"
+
+
+def test_but_nobody_borrows_before_it_does():
+    queues = (*LAB, Queue("c", parent="lab"))
+    held = running(1, {"n1": 4}, queue="b")
+    plan = plan_of(held, waiting(2, demand(6), queue="a"), waiting(3, demand(1), queue="c"), queues=queues)
+    assert admitted(plan) == {}
+    assert plan.verdicts["j-3"].behind == "j-2"
+
+
+def test_two_queues_of_one_cohort_do_not_both_get_what_is_left():
+    plan = plan_of(waiting(1, demand(6), queue="a"), waiting(2, demand(6), queue="b"), queues=LAB)
+    assert list(admitted(plan)) == ["j-1"]
+    assert (
+        plan.verdicts["j-2"].message == "needs 6 gpu: queue b holds 0 of its 4 gpu; its cohort lab has 2 of its 8 left"
+    )
