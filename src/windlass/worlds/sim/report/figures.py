@@ -96,6 +96,7 @@ FIGURES: tuple[Figure, ...] = (
         "From the first submission to the last end.",
         "s",
         lambda m: _seconds(m.makespan),
+        wide=True,
     ),
     Figure(
         "unallocated",
@@ -120,6 +121,7 @@ FIGURES: tuple[Figure, ...] = (
         f"Share of jobs with a finish-time fairness above {UNFAIR}: worse off than with an equal part of the cluster.",
         "share",
         lambda m: m.unfair,
+        wide=True,
     ),
     Figure(
         "fairness_max",
