@@ -105,7 +105,7 @@ def simulate(
     output: FormatOption = Format.TABLE,
     no_color: NoColorOption = False,
 ) -> int:
-    """Run a trace of the past on a cluster that need not exist, and compare what policies make of it."""
+    """Run a trace of the past on a cluster that need not exist, and compare policies."""
     asked = Asked(
         traces=tuple(map(str, traces or ())),
         cluster=cluster,
