@@ -1,11 +1,16 @@
 """Handwritten digits, a small CNN, plain DistributedDataParallel.
 
 Reads torchrun's variables if they are there and is a world of one if not. With a checkpoint folder it saves after
-every epoch and goes on from the last epoch saved; the result is the same as that of an undisturbed run.
+every epoch and goes on from the last epoch saved; the result is the same as that of an undisturbed run. Asked to leave
+(SIGTERM) it ends its epoch, saves and leaves, so that nothing is lost if its grace is longer than an epoch.
 """
 
 import argparse
 import os
+import signal
+import sys
+import threading
+import time
 from pathlib import Path
 
 import torch
@@ -20,15 +25,24 @@ from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
 BATCH = 64
 """Images in a step, over all ranks together."""
 
+SAVED_AND_LEFT = 83
+"""The exit code that says: I was asked to leave, and have saved; start me again."""
+
+PATIENCE = 6.0
+"""Seconds that an epoch may take to end and be saved; less than a job's grace."""
+
 
 def main() -> None:
     args = arguments()
     device = join_the_world()
-    learn(args, device)
+    code = learn(args, device)
     leave_the_world()
+    if code:
+        sys.exit(code)
 
 
-def learn(args: argparse.Namespace, device: torch.device) -> None:
+def learn(args: argparse.Namespace, device: torch.device) -> int:
+    """Returns the exit code."""
     train, test = digits()
     torch.manual_seed(args.seed)
     model = DistributedDataParallel(cnn().to(device))
@@ -36,13 +50,18 @@ def learn(args: argparse.Namespace, device: torch.device) -> None:
     sampler = DistributedSampler(train, seed=args.seed, drop_last=True)
     batches = DataLoader(train, BATCH // dist.get_world_size(), sampler=sampler, drop_last=True)
 
+    asked = listen_for_the_end() if args.checkpoint_dir else None
     first = load_checkpoint(args.checkpoint_dir, model, optimizer, device)
     for epoch in range(first, args.epochs):
         sampler.set_epoch(epoch)
         loss = train_one_epoch(model, optimizer, batches, device)
         say(f"epoch {epoch + 1}/{args.epochs}  step {(epoch + 1) * len(batches)}  loss {loss:.4f}")
         save_checkpoint(args.checkpoint_dir, epoch + 1, model, optimizer)
+        if asked and epoch + 1 < args.epochs and any_rank(asked, device):
+            say(f"asked to leave: saved after epoch {epoch + 1}")
+            return SAVED_AND_LEFT
     say(f"test accuracy {accuracy(model, test, device):.4f}")
+    return 0
 
 
 def arguments() -> argparse.Namespace:
@@ -81,6 +100,34 @@ def leave_the_world() -> None:
     before the group was made. A rank in fifty then aborts at its end: "terminate called without an active exception".
     """
     dist.destroy_process_group()
+
+
+def listen_for_the_end() -> threading.Event:
+    """Set once somebody wants this process to end. If that takes long, a peer is lost, and it ends at once.
+
+    The wakeup descriptor is written to even while the main thread waits inside a collective.
+    """
+    asked = threading.Event()
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+    signal.signal(signal.SIGTERM, lambda *_: None)
+
+    def listen() -> None:
+        os.read(reader, 1)
+        asked.set()
+        time.sleep(PATIENCE)
+        os._exit(128 + signal.SIGTERM)
+
+    threading.Thread(target=listen, daemon=True).start()
+    return asked
+
+
+def any_rank(asked: threading.Event, device: torch.device) -> bool:
+    """Whether any rank has been asked to leave: all of them leave after the same epoch, or none does."""
+    told = torch.tensor(int(asked.is_set()), device=device)
+    dist.all_reduce(told)
+    return bool(told)
 
 
 def digits() -> tuple[TensorDataset, TensorDataset]:
