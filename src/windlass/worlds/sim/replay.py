@@ -17,7 +17,8 @@ from windlass.core.plan import Plan
 from windlass.core.policy import Policy
 from windlass.core.queue import Queue
 from windlass.core.scheduler import schedule
-from windlass.core.snapshot import NodeTable
+from windlass.core.snapshot import Grant, NodeTable
+from windlass.core.status import Placement
 from windlass.core.trial import fits_empty
 from windlass.jobs.cluster_file import Cluster
 from windlass.worlds.sim.errors import TraceError
@@ -25,6 +26,7 @@ from windlass.worlds.sim.gangs import gang_of, sizes_of, unit_of
 from windlass.worlds.sim.outcome import Cause, Outcome
 from windlass.worlds.sim.progress import Costs, time_needed, work_kept
 from windlass.worlds.sim.record import Record
+from windlass.worlds.sim.shortcuts import Shortcuts
 from windlass.worlds.sim.traces.job import Trace
 
 TOO_LARGE = "too large for the cluster"
@@ -51,7 +53,8 @@ def replay(
     # 1. everybody's gang, and an empty cluster
     ledger = Ledger(cluster.nodes, queues_of(trace, cluster), cluster.topology, policy)
     gangs, left_out = fitting(trace, cluster, ledger.snapshot().table, skip_bad=skip_bad)
-    run = _Run(trace, gangs, ledger, costs or Costs(), kill=kill)
+    shortcuts = Shortcuts(ledger, policy, queues_of(trace, cluster), gangs)
+    run = _Run(trace, gangs, ledger, shortcuts, costs or Costs(), kill=kill)
     # 2. from one moment to the next
     for count, now in enumerate(run.moments()):
         run.end_what_ends(now)
@@ -95,10 +98,12 @@ def fitting(trace: Trace, cluster: Cluster, table: NodeTable, *, skip_bad: bool)
 class _Run:
     """The state of one replay. Jobs are known by their index in the trace."""
 
-    def __init__(self, trace: Trace, gangs: list[Pending], ledger: Ledger, costs: Costs, *, kill: bool) -> None:
+    def __init__(
+        self, trace: Trace, gangs: list[Pending], ledger: Ledger, shortcuts: Shortcuts, costs: Costs, *, kill: bool
+    ) -> None:
         self.record = Record(ledger.snapshot().table, unit_of(trace))
         self.done = 0
-        self._ledger = ledger
+        self._ledger, self._shortcuts = ledger, shortcuts
         self._costs, self._kill = costs, kill
         self._arriving = gangs[::-1]
         """By submission, last first."""
@@ -126,11 +131,13 @@ class _Run:
     def add_what_arrives(self, now: int) -> None:
         while self._arriving and self._arriving[-1].since <= now:
             gang = self._arriving.pop()
-            self._waiting[gang.id] = gang
-            self._ledger.add_pending(gang)
+            if not (self._is_alone(now) and self._starts_at_once(gang, now)):
+                self._wait(gang)
 
     def decide(self, now: int) -> None:
         """Plan until a plan stops nobody: what a stopped gang held is given away by the next one."""
+        if self._shortcuts.apply and self._shortcuts.nobody_fits():
+            return
         while self._waiting and self._carry_out(schedule(self._ledger.snapshot(), now), now):
             pass
 
@@ -138,20 +145,38 @@ class _Run:
         """Raises AssertionError if somebody still waits: the scheduler forgot him."""
         assert not self._waiting, f"{sorted(self._waiting)[:3]} wait for ever"  # noqa: S101 - a bug of ours
 
+    def _is_alone(self, now: int) -> bool:
+        """Whether the gang that has just arrived is the only one that wants anything."""
+        return not self._waiting and not (self._arriving and self._arriving[-1].since <= now)
+
+    def _starts_at_once(self, gang: Pending, now: int) -> bool:
+        found = self._shortcuts.alone(gang) if self._shortcuts.apply else None
+        if found is not None:
+            self._start(gang, found.placement, found.grant, now)
+        return found is not None
+
+    def _wait(self, gang: Pending) -> None:
+        self._waiting[gang.id] = gang
+        self._shortcuts.waits(gang)
+        self._ledger.add_pending(gang)
+
+    def _start(self, gang: Pending, placement: Placement, grant: Grant | None, now: int) -> None:
+        running = started(gang, placement, now)
+        self._ledger.hold(running, grant)
+        self._holding[gang.id] = gang, running
+        self._plan_end(gang, now)
+
     def _carry_out(self, plan: Plan, now: int) -> bool:
         for admission in plan.admissions:
             gang = self._waiting.pop(admission.job_id)
-            running = started(gang, admission.placement, now)
-            self._ledger.hold(running, admission.grant)
-            self._holding[gang.id] = gang, running
-            self._plan_end(gang, now)
+            self._shortcuts.starts(gang)
+            self._start(gang, admission.placement, admission.grant, now)
         for preemption in plan.preemptions:
             gang, running = self._stop(preemption.job_id, now, Cause.PREEMPTED)
             held = now - running.admitted_at
             self._left[gang.id] -= work_kept(held, self._costs, first=gang.served == 0, asked=True)
             again = replace(gang, served=gang.served + held)
-            self._waiting[gang.id] = again
-            self._ledger.add_pending(again)
+            self._wait(again)
         return bool(plan.preemptions)
 
     def _plan_end(self, gang: Pending, now: int) -> None:
