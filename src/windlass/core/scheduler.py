@@ -52,12 +52,19 @@ def _by_turn(trial: Trial, lines: list[Line]) -> list[Line]:
         obstacle = obstacle or trial.attempt(gang)
         if obstacle is not None:
             trial.wait(gang, obstacle)
+            if trial.timetable.is_shut:
+                return []  # nobody behind him can start
+            if not trial.has_limits and not any(trial.timetable.open_to(line.gangs[0]) for line in lines):
+                return lines  # whoever comes behind him can do no more than fill a gap
             if obstacle not in (Obstacle.CAPACITY, Obstacle.PROMISED) or not trial.timetable.has_gaps:
                 contest.drop()
     return gaps
 
 
 def _into_gaps(trial: Trial, lines: list[Line]) -> None:
+    lines = [line for line in lines if not trial.is_too_large(line.gangs[0])]
+    if not lines:
+        return
     contest, failed = Contest(lines, trial.shares_that_count, classes=trial.classes, fill=True), 0
     for gang in contest:
         if gang.id in trial.settled:

@@ -68,6 +68,11 @@ class Timetable:
         """Whether anybody may pass somebody who is blocked."""
         return self._limit != 0
 
+    @property
+    def is_shut(self) -> bool:
+        """Whether nobody may start any more, wherever it is."""
+        return self._shut is not None and bool(self._shut.all())
+
     # --- what the plan tells ------------------------------------------------------------------------
 
     def begins(self, gang: Pending, grant: Grant) -> None:

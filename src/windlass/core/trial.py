@@ -104,11 +104,22 @@ class Trial:
             return Obstacle.NEVER if rule.reason is Reason.EXCEEDS_MAX_QUOTA else Obstacle.LIMIT
         return Obstacle.QUOTA if self._lacks_quota(gang, request) else None
 
+    def is_too_large(self, gang: Pending) -> bool:
+        """Whether no node at all has room for one replica of some role: the quick way to say no."""
+        if self._most is None:
+            self._most = self.free.max(axis=0, initial=0).tolist()
+        most = self._most
+        for demand in gang.demands:
+            for column, amount in eligibility(self.snapshot.table, demand).request:
+                if amount > most[column]:
+                    return True
+        return False
+
     def attempt(self, gang: Pending) -> Obstacle | None:
         """Start the gang, to which no limit applies, if it finds room; else say what is in its way."""
         if self.timetable.is_shut_to(gang):
             return Obstacle.PROMISED
-        if self._is_too_large(gang):
+        if self.is_too_large(gang):
             return Obstacle.CAPACITY
         found = place(self.free, self.snapshot.table, gang.demands, None, self.snapshot.policy)
         if found is None:
@@ -134,6 +145,12 @@ class Trial:
             claim = home(self.accounts.tree, gang.queue, request)
             self.spoken_for.take(claim, gang.user, request)
             self.first_in.setdefault(claim, gang)
+
+    @cached_property
+    def has_limits(self) -> bool:
+        """Whether any queue may hold only so much: then the order of those who wait for quota matters."""
+        tree = self.accounts.tree
+        return bool(tree.crowded) or any(tree.limited.values())
 
     @cached_property
     def shares(self) -> Shares:
@@ -164,14 +181,6 @@ class Trial:
     def stock_if_empty(self) -> Stocks:
         """What would be free if nothing ran."""
         return Stocks(self.snapshot.table.capacity)
-
-    def _is_too_large(self, gang: Pending) -> bool:
-        """Whether no node at all has room for one replica of some role: the quick way to say no."""
-        if self._most is None:
-            self._most = self.free.max(axis=0, initial=0).tolist()
-        most = self._most
-        table = self.snapshot.table
-        return any(amount > most[column] for d in gang.demands for column, amount in eligibility(table, d).request)
 
     def _lacks_quota(self, gang: Pending, request: Mapping[str, int]) -> bool:
         waited_for = self.spoken_for is not None and claimed(self.spoken_for, gang.queue, request)
