@@ -22,7 +22,7 @@ from windlass.controller import Controller
 from windlass.controller import run as control
 from windlass.core.policy import POLICIES
 from windlass.worlds.sim import SimError
-from windlass.worlds.sim.report import FIGURES, Experiment, Figure, Run, build, mean_and_sd, write
+from windlass.worlds.sim.report import FIGURES, Experiment, Figure, Run, build, check_folder, mean_and_sd, write
 from windlass.worlds.sim.report.words import listed, told_with
 from windlass.worlds.sim.study import answer
 from windlass.worlds.sim.traces.read import FORMATS
@@ -122,6 +122,8 @@ def simulate(
         format=format,
     )
     try:
+        if report:
+            check_folder(report)
         experiment, runs = _answered(asked, processes or len(os.sched_getaffinity(0)), no_color=no_color)
         page = write(build(experiment, runs), report) if report else None
     except SimError as error:

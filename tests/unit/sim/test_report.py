@@ -8,10 +8,11 @@ from importlib.resources import files
 
 import numpy as np
 import pytest
-from small_runs import FOUR, HOUR, experiment, job, outcome_of, runs
+from small_runs import FOUR, HOUR, experiment, job, outcome_of, runs, trace
 
-from windlass.worlds.sim import SimError
-from windlass.worlds.sim.report import build, mean_and_sd, timeline, write
+from windlass.core.policy import POLICIES
+from windlass.worlds.sim import SimError, cluster_of, measure, replay
+from windlass.worlds.sim.report import Run, build, check_folder, mean_and_sd, timeline, write
 from windlass.worlds.sim.report.gantt import gantt
 from windlass.worlds.sim.report.lanes import Lanes
 from windlass.worlds.sim.report.page import page
@@ -168,6 +169,21 @@ def test_queues_and_sizes_are_the_classes():
     assert share == [pytest.approx(14 / 15, abs=1e-3), pytest.approx(1 / 15, abs=1e-3)]
 
 
+def test_a_single_job_of_no_length_has_a_page_too():
+    only = job(1, 0, 0, 1)
+    found = build(experiment("fifo"), runs("fifo", jobs=(only,)))
+    assert all(value in (0, None) for chart in found["charts"][:2] for value in chart["views"][0]["series"][0])
+    assert "1 job with 0 GPU-hours" in page(found)
+
+
+def test_a_trace_without_gpus_is_told_in_cores():
+    jobs = (job(1, 0, 1, 0, cpu=2_000), job(2, 0, 1, 0, cpu=4_000))
+    found = replay(trace(*jobs), cluster_of(1, 0, cpus=4), POLICIES["fifo"])
+    told = build(experiment("fifo", cluster="1 node"), [Run("fifo", 1, measure(found), found)])
+    assert "2 jobs with 6 core-hours of work" in told["summary"][0]
+    assert (told["charts"][4]["x_title"], told["gantt"]["noun"]) == ("cores", "core")
+
+
 class _Tags(HTMLParser):
     """Every start tag must have its end."""
 
@@ -227,8 +243,11 @@ def test_the_same_simulation_gives_the_same_bytes_wherever_it_is_written(tmp_pat
 
 def test_a_folder_that_cannot_be_written_is_told(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(SimError, match="name another folder with --report"):
-        write(report("fifo"), tmp_path / "file" / "out")
+    for refuse in (check_folder, lambda folder: write(report("fifo"), folder)):
+        with pytest.raises(SimError, match="name another folder with --report"):
+            refuse(tmp_path / "file" / "out")
+    check_folder(tmp_path / "new" / "deep")
+    assert not (tmp_path / "new").exists()
 
 
 def test_uplot_is_the_release_that_it_says_it_is():

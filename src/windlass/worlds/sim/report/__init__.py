@@ -15,4 +15,5 @@ from windlass.worlds.sim.report.experiment import Run as Run
 from windlass.worlds.sim.report.figures import FIGURES as FIGURES
 from windlass.worlds.sim.report.figures import Figure as Figure
 from windlass.worlds.sim.report.figures import mean_and_sd as mean_and_sd
+from windlass.worlds.sim.report.write import check_folder as check_folder
 from windlass.worlds.sim.report.write import write as write

@@ -37,7 +37,7 @@ def charts(runs: Sequence[Run], drawn: Drawn) -> list[Chart]:
 def _over_time(drawn: Drawn) -> list[Chart]:
     begin = min(int(outcome.submit[0]) for outcome in drawn.values())
     ends = {policy: int(outcome.end.max()) for policy, outcome in drawn.items()}
-    edges = np.linspace(begin, max(ends.values()), STRETCHES + 1).astype(np.int64)
+    edges = stretches(begin, max(ends.values()))
     seconds = [_rounded(middle / 1000, 1) for middle in (edges[1:] + edges[:-1]) / 2 - begin]
     noun = NOUNS[next(iter(drawn.values())).unit]
 
@@ -80,6 +80,12 @@ def _over_time(drawn: Drawn) -> list[Chart]:
             **time,
         },
     ]
+
+
+def stretches(begin: int, end: int) -> timeline.Times:
+    """The edges of STRETCHES equal stretches from `begin` to `end`, in ms, none of them empty."""
+    edges: timeline.Times = np.linspace(begin, max(end, begin + STRETCHES), STRETCHES + 1).astype(np.int64)
+    return edges
 
 
 def _stretch(edges: timeline.Times) -> float:

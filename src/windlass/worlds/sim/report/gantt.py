@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from windlass.worlds.sim.gangs import asked
 from windlass.worlds.sim.outcome import Outcome
 from windlass.worlds.sim.report import timeline
-from windlass.worlds.sim.report.charts import NOUNS, STRETCHES
+from windlass.worlds.sim.report.charts import NOUNS, stretches
 from windlass.worlds.sim.report.lanes import Lanes, Piece
 from windlass.worlds.sim.report.words import several, span
 
@@ -54,6 +54,7 @@ def gantt(drawn: Mapping[str, Outcome]) -> dict[str, Any] | None:
         "about": _about(drawn, window, zero),
         "alt": f"Gantt chart of {several(window.nodes, 'node')}: the bars are jobs, "
         f"as tall as the {NOUNS[first.unit]} that they hold.",
+        "noun": NOUNS[first.unit][:-1],
         "nodes": list(first.nodes[: window.nodes]),
         "lanes": [max(1, int(length)) for length in first.by_node[: window.nodes]],
         "queues": queues,
@@ -77,7 +78,7 @@ def _window(outcomes: list[Outcome]) -> Window:
 
 
 def _busiest(outcome: Outcome, begin: int, end: int) -> int:
-    edges = np.linspace(begin, end, STRETCHES + 1).astype(np.int64)
+    edges = stretches(begin, end)
     place = int(np.argmax(timeline.means(timeline.wanted(outcome), edges)))
     return int(edges[place] + edges[place + 1]) // 2
 
@@ -110,7 +111,7 @@ def _job(outcome: Outcome, number: int, queues: list[str], zero: int) -> dict[st
     job = outcome.trace.jobs[number]
     return {
         "id": job.id,
-        "gpus": asked(job, outcome.unit) / 1000,
+        "units": asked(job, outcome.unit) / 1000,
         "user": job.user,
         "queue": queues.index(job.queue),
         "submit": (job.submit - zero) / 1000,

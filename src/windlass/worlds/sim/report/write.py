@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 from windlass.worlds.sim.errors import SimError
@@ -22,6 +23,14 @@ def write(report: Report, folder: Path) -> Path:
     except OSError as error:
         raise SimError(f"{error.filename or folder}: {error.strerror}; name another folder with --report") from None
     return folder / PAGE
+
+
+def check_folder(folder: Path) -> None:
+    """Raises SimError if a report could not be written there: better before a long simulation than after it."""
+    there = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    if not there.is_dir() or not os.access(there, os.W_OK):
+        problem = "not a folder" if not there.is_dir() else "it may not be written to"
+        raise SimError(f"{there}: {problem}; name another folder with --report")
 
 
 def as_json(report: Report) -> str:

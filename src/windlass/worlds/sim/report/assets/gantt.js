@@ -235,7 +235,7 @@ class Gantt {
     if (bar) {
       const job = this.data.jobs[bar.job];
       const who = [job.user && `of ${job.user}`, `in queue ${this.data.queues[job.queue]}`].filter(Boolean).join(" ");
-      this.said.textContent = `${job.id}, ${told(job.gpus, "gpus")}, ${who}: on ${this.data.nodes[bar.row]} from ${clock(bar.begin, 60)}, `
+      this.said.textContent = `${job.id}, ${told(job.units, "count")} ${this.data.noun}${job.units === 1 ? "" : "s"}, ${who}: on ${this.data.nodes[bar.row]} from ${clock(bar.begin, 60)}, `
         + `for ${spanOf(bar.end - bar.begin)}; handed in at ${clock(job.submit, 60)}`;
     } else {
       this.said.textContent = "";
