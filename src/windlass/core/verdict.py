@@ -27,7 +27,8 @@ def verdict_of(trial: Trial, gang: Pending) -> Verdict:
         return answer
     if short := shortage(trial.stock, table, gang.demands):
         return capacity_verdict(short)
-    return _after(_goes_first(trial, gang))
+    first = _goes_first(trial, gang)
+    return (_after(first) if first else _reserved(trial, gang)) or _after(None)
 
 
 def eta_of(trial: Trial, gang: Pending) -> int | None:
@@ -46,6 +47,23 @@ def _goes_first(trial: Trial, gang: Pending) -> Pending | None:
         return next((first for first in claims if first.id != gang.id), None)
     mine = mask_of(trial.snapshot.table, gang.demands)
     return next((hold.gang for hold in trial.holds if hold.gang.id != gang.id and hold.mask[mine].any()), None)
+
+
+def _reserved(trial: Trial, gang: Pending) -> Verdict | None:
+    """It would still run when somebody else's reservation of nodes that it could use begins."""
+    table, mine = trial.snapshot.table, mask_of(trial.snapshot.table, gang.demands)
+    ends = None if gang.walltime is None else trial.now + gang.walltime
+    for kept in trial.snapshot.reservations:
+        over = kept.end <= trial.now or (ends is not None and ends <= kept.start)
+        if over or kept.admits(gang.queue, gang.user):
+            continue
+        nodes = [name for name in kept.nodes if name in table.row and mine[table.row[name]]]
+        if nodes:
+            until = "has" if kept.start <= trial.now else "will have"
+            message = f"would fit now, but reservation {kept.name!r} {until} {nodes[0]}"
+            more = f" and {len(nodes) - 1} more" if len(nodes) > 1 else ""
+            return Verdict(Reason.WAITING_FOR_QUOTA, message + more)
+    return None
 
 
 def _after(first: Pending | None) -> Verdict:

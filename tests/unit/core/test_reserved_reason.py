@@ -1,0 +1,39 @@
+"""A job that would run into what people have reserved is told so."""
+
+from __future__ import annotations
+
+import pytest
+
+from windlass.core.cluster import Node
+from windlass.core.gang import Demand, Pending, shape_of
+from windlass.core.ledger import Ledger
+from windlass.core.queue import Queue
+from windlass.core.reservation import Reservation
+from windlass.core.scheduler import schedule
+
+DEMANDS = (Demand("worker", 1, {"gpu": 1}),)
+
+
+def message(walltime: int | None, kept: Reservation) -> str:
+    ledger = Ledger([Node("n1", {"gpu": 4}), Node("n2", {"gpu": 0})], [Queue("default")], reservations=[kept])
+    gang = Pending("j-1", 1, "default", 0, 0, DEMANDS, shape_of("default", DEMANDS), walltime=walltime)
+    ledger.add_pending(gang)
+    verdicts = schedule(ledger.snapshot(), 100).verdicts
+    return verdicts["j-1"].message if "j-1" in verdicts else ""
+
+
+@pytest.mark.parametrize(
+    ("walltime", "start", "said"),
+    [
+        (None, 500, "would fit now, but reservation 'repair' will have n1"),
+        (600, 500, "would fit now, but reservation 'repair' will have n1"),
+        (400, 500, ""),
+        (1, 50, "would fit now, but reservation 'repair' has n1"),
+    ],
+)
+def test_it_starts_only_if_it_ends_before_the_reservation_begins(walltime, start, said):
+    assert message(walltime, Reservation("repair", ("n1", "n2"), start, 1_000)) == said
+
+
+def test_those_whom_it_is_for_may_start():
+    assert message(None, Reservation("exam", ("n1",), 50, 1_000, queues=("default",))) == ""
