@@ -20,7 +20,11 @@ from windlass.core.snapshot import NodeTable, PastUse
 MILLIONTHS = 1_000_000
 
 Standing: TypeAlias = tuple[bool, int]
-"""(borrows, share): the smaller goes first, and the larger gives back."""
+"""Of a side that asks for something: whether it borrows with it, and its share before. The smaller goes first.
+
+The share is the one *before* it takes the request. By the one after it a queue of large gangs would go last for ever,
+as long as its siblings have small ones.
+"""
 
 
 class Shares:
@@ -46,18 +50,6 @@ class Shares:
     def own_share(self, queue: str) -> int:
         """The same of the queue's own jobs alone, with a weight of 1: how they stand against the queues below it."""
         return self._share(self.accounts.own(queue), NOTHING, 1)
-
-    def stands(self, queue: str, level: str, request: Amounts) -> Standing:
-        """How `level`, the queue itself or one above it, stands if the queue asks for so much.
-
-        Whether it borrows then, and its share *before*. By the share after it a queue of large gangs would go last for
-        ever, as long as its siblings have small ones.
-        """
-        return not self.within(queue, level, request), self.share(level)
-
-    def own_stands(self, queue: str, request: Amounts) -> Standing:
-        """The same of the jobs of a queue with children, among these: its own part is its own nominal quota."""
-        return not self.own_within(queue, request), self.own_share(queue)
 
     def within(self, queue: str, level: str, request: Amounts) -> bool:
         """Whether `level` holds no more than its own quota once the queue, at or below it, has taken the request."""

@@ -8,6 +8,7 @@ queues that it touched are looked at anew, and nobody else.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from operator import attrgetter
 from typing import TypeAlias
 
 from windlass.core.fairshare import Shares, Standing
@@ -15,21 +16,27 @@ from windlass.core.gang import Line, Turn, total_of
 from windlass.core.heads import Head, Heads
 
 Rank: TypeAlias = tuple[Standing, Turn]
+_rank_of = attrgetter("rank")
 
 
 class Side:
     """One side in a match between siblings: a queue's own gangs, or those of a queue and all below it."""
 
-    __slots__ = ("above", "best", "own", "parts", "queue", "rank")
+    __slots__ = ("above", "best", "heads", "own", "parts", "queue", "rank", "share")
 
-    def __init__(self, queue: str, above: Side | None, own: Heads | None) -> None:
+    def __init__(self, queue: str, above: Side | None, heads: Heads | None, *, own: bool = False) -> None:
         self.queue = queue
         self.above = above
-        self.own = own
+        self.heads = heads
         """Its gangs; None: its parts have them."""
+        self.own = own
+        """It is a queue with others below it, and these are its own gangs alone."""
         self.parts: list[Side] = []
+        """Those who have gangs left."""
         self.best: tuple[Head, Side] | None = None
         """Who goes first of all here, and of which queue it is. None: nobody is left."""
+        self.share: int | None = None
+        """None: it has to be asked for."""
         self.rank: Rank = ((False, 0), ((), 0, 0, "", 0, ""))
 
 
@@ -42,7 +49,7 @@ class Tournament:
         self._top = Side("", None, None)
         self._whole: dict[str, Side] = {}
         """By queue that has others below it: all of these together."""
-        self._own: dict[str, Side] = {}
+        self._single: dict[str, Side] = {}
         for name in sorted(heads):
             self._enter(name, heads[name])
         self._look_below(self._top)
@@ -58,72 +65,80 @@ class Tournament:
 
     def pass_on(self, longest: int | None) -> None:
         """As in `Heads`."""
+        winner = self._winner()
         self._winners_heads().pass_on(longest)
         changed = self._shares.accounts.changed
-        touched = dict.fromkeys((self._winner().queue, *changed[self._seen :]))
-        self._seen = len(changed)
-        for name in touched:
-            self._look_at(self._lowest(name))
+        if self._seen < len(changed):
+            for name in dict.fromkeys(changed[self._seen :]):
+                self._look_again(name)
+            self._seen = len(changed)
+        self._look_at(winner)
 
     def _winner(self) -> Side:
         assert self._top.best is not None, "nobody is left"  # noqa: S101 - asked for after `first` alone
         return self._top.best[1]
 
     def _winners_heads(self) -> Heads:
-        heads = self._winner().own
+        heads = self._winner().heads
         assert heads is not None, "a winner has gangs"  # noqa: S101 - by construction
         return heads
 
     def _enter(self, name: str, heads: Heads) -> None:
         tree = self._shares.tree
-        path = tree.path.get(name, (name,))
+        path, has_children = tree.path.get(name, (name,)), name in tree.children
         above = self._top
-        for level in reversed(path if name in tree.children else path[1:]):
+        for level in reversed(path if has_children else path[1:]):
             if level not in self._whole:
                 self._whole[level] = Side(level, above, None)
                 above.parts.append(self._whole[level])
             above = self._whole[level]
-        self._own[name] = Side(name, above, heads)
-        above.parts.append(self._own[name])
+        self._single[name] = Side(name, above, heads, own=has_children)
+        above.parts.append(self._single[name])
 
-    def _lowest(self, name: str) -> Side | None:
-        """The side at or above a queue that takes part; None: nobody of its tree does."""
-        if name in self._own:
-            return self._own[name]
-        return next(
-            (self._whole[level] for level in self._shares.tree.path.get(name, ()) if level in self._whole), None
-        )
+    def _look_again(self, name: str) -> None:
+        """What a queue holds has changed, and so the shares of all sides from there up."""
+        path = self._shares.tree.path.get(name, (name,))
+        sides = [self._single.get(name), *(self._whole.get(level) for level in path)]
+        there = [side for side in sides if side is not None]
+        for side in there:
+            side.share = None
+        if there:
+            self._look_at(there[0])
 
     def _look_below(self, side: Side) -> None:
         """Find out who goes first here, and below."""
-        for part in side.parts:
+        for part in tuple(side.parts):
             self._look_below(part)
-        side.best = _best(side)
-        if side.best is not None and side.above is not None:
-            side.rank = self._rank(side, *side.best)
+        self._settle(side)
 
     def _look_at(self, side: Side | None) -> None:
         """Find out anew who goes first here and how this side stands, and so on up to the top."""
         while side is not None:
-            side.best = _best(side)
-            if side.best is not None and side.above is not None:
-                side.rank = self._rank(side, *side.best)
+            self._settle(side)
             side = side.above
 
+    def _settle(self, side: Side) -> None:
+        side.best = _best(side)
+        if side.above is None:
+            return
+        if side.best is not None:
+            side.rank = self._rank(side, *side.best)
+        elif side in side.above.parts:
+            side.above.parts.remove(side)
+
     def _rank(self, side: Side, head: Head, of: Side) -> Rank:
+        shares = self._shares
+        if side.share is None:
+            side.share = shares.own_share(side.queue) if side.own else shares.share(side.queue)
+        if not shares.tree.limited.get(of.queue):
+            return (False, side.share), head.turn
         request = total_of(head.gang.demands)
-        if side.own is not None and side.queue in self._shares.tree.children:
-            return self._shares.own_stands(side.queue, request), head.turn
-        return self._shares.stands(of.queue, side.queue, request), head.turn
+        stays = shares.own_within(of.queue, request) if side.own else shares.within(of.queue, side.queue, request)
+        return (not stays, side.share), head.turn
 
 
 def _best(side: Side) -> tuple[Head, Side] | None:
-    if side.own is not None:
-        head = side.own.first()
+    if side.heads is not None:
+        head = side.heads.first()
         return None if head is None else (head, side)
-    able = [part for part in side.parts if part.best is not None]
-    return min(able, key=_rank_of).best if able else None
-
-
-def _rank_of(side: Side) -> Rank:
-    return side.rank
+    return min(side.parts, key=_rank_of).best if side.parts else None
