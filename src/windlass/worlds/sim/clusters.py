@@ -7,6 +7,7 @@ import zlib
 from collections.abc import Callable, Iterable, Mapping
 
 from windlass.core.cluster import Node, Topology
+from windlass.core.devices import MILLI
 from windlass.core.job import DEFAULT_QUEUE
 from windlass.core.queue import Queue
 from windlass.core.resources import CPU, GPU, GPU_TYPE, MEMORY
@@ -64,7 +65,7 @@ def _openb(cells: Mapping[str, str]) -> list[Node]:
         MEMORY: c.whole(cells.get("memory_mib", ""), "memory_mib", 10**9) << 20,
     }
     capacity = {name: amount for name, amount in amounts.items() if amount}
-    return [Node(cells["sn"], capacity, {GPU_TYPE: cells.get("model", "")})]
+    return [Node(cells["sn"], capacity, {GPU_TYPE: cells.get("model", "")}, sharing=MILLI)]
 
 
 def _muri(cells: Mapping[str, str]) -> list[Node]:
