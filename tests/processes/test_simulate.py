@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
+from terminal import terminal
 
 import strays
 
@@ -57,6 +58,15 @@ def test_interrupted_it_ends_with_all_its_runs_and_writes_nothing(tmp_path: Path
     assert said == "windlass: interrupted; nothing was written\n"
     assert not [pid for pid in runs if alive(pid)]
     assert not (tmp_path / "out").exists()
+
+
+def test_a_terminal_shows_how_far_a_long_one_is(state: Path, tmp_path: Path):
+    words = ("simulate", *ENDLESS, "--report", str(tmp_path / "out"))
+    with terminal(state, *words) as shown:
+        shown.expect(r"simulating .*\d+%.*0 of 3")
+        shown.ctrl_c()
+        assert shown.wait() == 130
+        assert "interrupted; nothing was written" in shown.seen
 
 
 def alive(pid: int) -> bool:
