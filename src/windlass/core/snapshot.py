@@ -76,6 +76,7 @@ class PastUse:
     at: int
     """In ms: until when it has been reckoned."""
     amounts: Mapping[str, int]
+    """In 2^-40 of the resource's unit (`core.past_use.SCALE`)."""
 
 
 @dataclass(frozen=True, eq=False)
