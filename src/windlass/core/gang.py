@@ -65,6 +65,8 @@ class Pending:
     user: str = ""
     served: int = 0
     """How long it has held nodes before, in ms."""
+    stopped_at: int = 0
+    """When it last gave its nodes back, in ms; 0: it has not run yet."""
     milli_gpus: int = 0
     """GPUs of the whole gang, in thousandths."""
     preemptible: bool = True
@@ -218,6 +220,7 @@ def pending_of(state: JobState) -> Pending:
         not_before=status.not_before,
         user=job.user,
         served=status.served,
+        stopped_at=status.stopped_at,
         milli_gpus=milli_gpus_of(demands),
         preemptible=job.preemptible,
         grace=job.grace,

@@ -15,6 +15,7 @@ from windlass.core.gang import Demand, Pending, Turn
 
 Key: TypeAlias = tuple[int, ...]
 
+_A_SECOND = 1_000
 _HOUR = 3_600_000
 _DAY = 24 * _HOUR
 
@@ -86,8 +87,21 @@ def _srsf(gang: Pending, policy: Policy) -> Key:
 
 
 def _las(gang: Pending, policy: Policy) -> Key:
+    """In one of Tiresias-L's queues: who is not through with his turn in it, the one that was stopped last first.
+
+    Those that have just come into it, new or from the queue above, are at its end. Source: Tiresias (NSDI'19), and the
+    order in which its published simulator keeps its queues.
+    """
     service = gang.served * gang.milli_gpus
-    return (sum(service >= limit * 1000 for limit in policy.service_limits),)
+    level = service_level(service, policy)
+    before = policy.service_limits[level - 1] * 1000 if level else 0
+    has_come = service - before <= _A_SECOND * gang.milli_gpus
+    return (level, has_come, 0 if has_come else -gang.stopped_at)
+
+
+def service_level(service: int, policy: Policy) -> int:
+    """In which of the queues of order `las`, from 0, a gang is that has had so much service, in milli-GPU-ms."""
+    return sum(service >= limit * 1000 for limit in policy.service_limits)
 
 
 def _windlass(gang: Pending, policy: Policy) -> Key:

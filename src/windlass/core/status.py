@@ -109,6 +109,8 @@ class Status:
     resized_at: int | None = None
     served: int = 0
     """How long it has held nodes in earlier allocations, in ms."""
+    stopped_at: int = 0
+    """When the last of these ended, in ms."""
     saved_at: int | None = None
     """When this allocation last saved all of its work, if it tells."""
     target: Target | None = None

@@ -227,7 +227,7 @@ def _in_new_size(state: JobState) -> JobState:
 def _given_back(status: Status, now: int) -> dict[str, Any]:
     """The end of an allocation, as changes to its status."""
     held = 0 if status.admitted_at is None else now - status.admitted_at
-    return {**_NO_PLACE, "served": status.served + held}
+    return {**_NO_PLACE, "served": status.served + held, "stopped_at": now if held else status.stopped_at}
 
 
 def _restart(state: JobState, now: int) -> Outcome:

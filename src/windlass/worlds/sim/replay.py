@@ -15,11 +15,11 @@ from windlass.core.gang import Pending, Running, started
 from windlass.core.ledger import Ledger
 from windlass.core.plan import Plan
 from windlass.core.policy import Policy
+from windlass.core.possible import fits_empty
 from windlass.core.queue import Queue
 from windlass.core.scheduler import schedule
 from windlass.core.snapshot import Grant, NodeTable
 from windlass.core.status import Placement
-from windlass.core.trial import fits_empty
 from windlass.jobs.cluster_file import Cluster
 from windlass.worlds.sim.errors import TraceError
 from windlass.worlds.sim.gangs import gang_of, sizes_of, unit_of
@@ -109,6 +109,8 @@ class _Run:
         """By submission, last first."""
         self._waiting: dict[str, Pending] = {}
         self._holding: dict[str, tuple[Pending, Running]] = {}
+        self._due: int | None = None
+        """When the last plan wants to be made anew, though nothing has happened."""
         self._ends: list[tuple[int, int, str, Cause]] = []
         """(time, start of the run, id, how): outdated if the job has another run by then."""
         self._left = {gang.id: trace.jobs[gang.number - 1].duration for gang in gangs}
@@ -118,7 +120,7 @@ class _Run:
         while self._arriving or self._ends:
             ends = self._ends[0][0] if self._ends else None
             arrives = self._arriving[-1].since if self._arriving else None
-            yield min(moment for moment in (ends, arrives) if moment is not None)
+            yield min(moment for moment in (ends, arrives, self._due) if moment is not None)
 
     def end_what_ends(self, now: int) -> None:
         while self._ends and self._ends[0][0] <= now:
@@ -136,6 +138,7 @@ class _Run:
 
     def decide(self, now: int) -> None:
         """Plan until a plan stops nobody: what a stopped gang held is given away by the next one."""
+        self._due = None
         if self._shortcuts.apply and self._shortcuts.nobody_fits():
             return
         while self._waiting and self._carry_out(schedule(self._ledger.snapshot(), now), now):
@@ -167,6 +170,7 @@ class _Run:
         self._plan_end(gang, now)
 
     def _carry_out(self, plan: Plan, now: int) -> bool:
+        self._due = plan.due
         for admission in plan.admissions:
             gang = self._waiting.pop(admission.job_id)
             self._shortcuts.starts(gang)
@@ -175,7 +179,7 @@ class _Run:
             gang, running = self._stop(preemption.job_id, now, Cause.PREEMPTED)
             held = now - running.admitted_at
             self._left[gang.id] -= work_kept(held, self._costs, first=gang.served == 0, asked=True)
-            again = replace(gang, served=gang.served + held)
+            again = replace(gang, served=gang.served + held, stopped_at=now)
             self._wait(again)
         return bool(plan.preemptions)
 

@@ -1,0 +1,198 @@
+"""Preemptive orders (`srtf`, `srsf`, `las`): at every change everything, running or not, is sorted and placed anew.
+
+Who runs is decided on a cluster emptied of everybody who may be stopped; a gang that runs and gets no place is stopped.
+For research and comparison: it stops gangs freely, and knows no fair shares and no reservations for who is blocked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from heapq import merge
+
+import numpy as np
+
+from windlass.core.booking import take
+from windlass.core.feasibility import Mask
+from windlass.core.gang import Pending, Running, milli_gpus_of, shape_of, started
+from windlass.core.gates import shut
+from windlass.core.ledger import Ledger
+from windlass.core.ordering import Contest
+from windlass.core.placement import Placed, place
+from windlass.core.plan import Admission, Plan, Preemption
+from windlass.core.policy import Policy, service_level, turn_of
+from windlass.core.reasons import Reason, Verdict
+from windlass.core.snapshot import Grant, Snapshot
+from windlass.core.trial import Start, Trial
+from windlass.core.verdicts import Verdicts
+
+_LATEST = 2**62
+"""Later than any time: when a gang that runs was last stopped, for the order among those of a queue of `las`."""
+
+
+def refill(snapshot: Snapshot, now: int) -> Plan:
+    """Decide who runs from now on. Who gets nodes that a stopped gang has yet to give back starts with a later plan."""
+    # 1. who may be stopped, and the cluster without them
+    movable = {run.id: run for run in snapshot.running.values() if _movable(snapshot, run, now)}
+    trial = Trial(_without(snapshot, movable), now)
+    # 2. who runs: in the policy's order, each that still finds room
+    chosen = _choose(trial, movable, now)
+    # 3. where: whoever runs stays where it is, if all the others then find room too
+    where = _where(trial, chosen, snapshot.grants)
+    # 4. who stops, and who starts on nodes that nobody has to leave first
+    stays = {
+        run.id: run
+        for run in snapshot.running.values()
+        if run.id not in movable or (run.id in where and _same(where[run.id].grant, snapshot.grants[run.id]))
+    }
+    stopping = [run for run in snapshot.running.values() if run.leaving or run.id not in stays]
+    left = _rows(snapshot, stopping)
+    starts = [start for start in chosen if start.gang.id not in movable]
+    begin = [start for start in starts if not left[where[start.gang.id].grant.rows].any()]
+    verdicts = _Verdicts(trial, starts, {start.gang.id for start in begin})
+    return Plan(
+        snapshot.version,
+        now,
+        tuple(Admission(start.gang.id, *where[start.gang.id]) for start in begin),
+        verdicts,
+        tuple(_preemption(run, starts, where, snapshot) for run in stopping if not run.leaving),
+        order=tuple(verdicts),
+        due=_due(snapshot, [*stays.values(), *(started(start.gang, start.placement, now) for start in begin)], now),
+    )
+
+
+# --- who may be stopped ---------------------------------------------------------------------------
+
+
+def _movable(snapshot: Snapshot, run: Running, now: int) -> bool:
+    """Gangs on closed nodes may end there, and nobody is stopped whom the policy or the gang itself protects."""
+    policy = snapshot.policy
+    if run.leaving or not (policy.preempt and run.preemptible) or now - run.admitted_at < policy.min_runtime:
+        return False
+    return bool(snapshot.table.usable[snapshot.grants[run.id].rows].all())
+
+
+def _without(snapshot: Snapshot, movable: Iterable[str]) -> Snapshot:
+    ledger = Ledger.at(snapshot)
+    for job_id in movable:
+        ledger.release(job_id)
+    for run in snapshot.running.values():
+        if run.leaving:
+            ledger.release(run.id)
+    return ledger.snapshot()
+
+
+def _contender(run: Running, now: int) -> Pending:
+    """A gang that runs, as if it waited, with what it has been served by now."""
+    return Pending(
+        id=run.id,
+        number=run.number,
+        queue=run.queue,
+        priority=run.priority,
+        since=run.since,
+        demands=run.demands,
+        shape=shape_of(run.queue, run.demands),
+        walltime=None if run.ends_by is None else run.ends_by - run.admitted_at,
+        array_id=run.array_id,
+        user=run.user,
+        served=run.served + now - run.admitted_at,
+        stopped_at=_LATEST - run.admitted_at,
+        milli_gpus=milli_gpus_of(run.demands),
+    )
+
+
+# --- who runs, and where --------------------------------------------------------------------------
+
+
+def _choose(trial: Trial, movable: Mapping[str, Running], now: int) -> list[Start]:
+    snapshot, policy = trial.snapshot, trial.snapshot.policy
+    lines = [line for line in snapshot.lines if not shut(line.gangs[0], snapshot.arrays, now)]
+    contest = Contest(lines)
+    running = sorted((_contender(run, now) for run in movable.values()), key=lambda gang: turn_of(gang, policy))
+    for gang in merge(running, contest, key=lambda gang: turn_of(gang, policy)):
+        if (trial.limit(gang) or trial.attempt(gang)) and gang.id not in movable:
+            contest.drop()
+    return trial.started
+
+
+def _where(trial: Trial, chosen: list[Start], grants: Mapping[str, Grant]) -> dict[str, Placed]:
+    """By id of those who run: their nodes. All as they were chosen, so that some move, if there is no other way."""
+    snapshot = trial.snapshot
+    free = snapshot.free.copy(order="F")
+    for start in chosen:
+        if start.gang.id in grants:
+            take(snapshot.table, free, grants[start.gang.id])
+    found: dict[str, Placed] = {}
+    for start in chosen:
+        if start.gang.id in grants:
+            found[start.gang.id] = Placed(start.placement, grants[start.gang.id])
+            continue
+        placed = place(free, snapshot.table, start.gang.demands, None, snapshot.policy)
+        if placed is None:
+            return {each.gang.id: Placed(each.placement, each.grant) for each in chosen}
+        take(snapshot.table, free, placed.grant)
+        found[start.gang.id] = placed
+    return found
+
+
+def _same(one: Grant, other: Grant) -> bool:
+    if one is other:
+        return True
+    mine, theirs = np.argsort(one.rows), np.argsort(other.rows)
+    rows = np.array_equal(one.rows[mine], other.rows[theirs])
+    return rows and np.array_equal(one.amounts[mine], other.amounts[theirs])
+
+
+def _rows(snapshot: Snapshot, gangs: Iterable[Running]) -> Mask:
+    """bool[N]: the nodes that these gangs hold anything of."""
+    held = np.zeros(len(snapshot.table.nodes), dtype=np.bool_)
+    for gang in gangs:
+        held[snapshot.grants[gang.id].rows] = True
+    return held
+
+
+# --- what is said of it -----------------------------------------------------------------------------
+
+
+def _preemption(run: Running, starts: list[Start], where: Mapping[str, Placed], snapshot: Snapshot) -> Preemption:
+    mine = _rows(snapshot, [run])
+    by = next((start.gang.id for start in starts if mine[where[start.gang.id].grant.rows].any()), "")
+    moved = "gets other nodes" if run.id in where else "its turn is over"
+    return Preemption(run.id, by, f"{moved}, by order {snapshot.policy.order}")
+
+
+class _Verdicts(Mapping[str, Verdict]):
+    """Of those who wait for nodes to be given back, and then of those for whom there is no room."""
+
+    def __init__(self, trial: Trial, starts: list[Start], begin: set[str]) -> None:
+        text = "its nodes are being given back"
+        promised = Verdict(Reason.WAITING_FOR_PREEMPTED, text)
+        self._promised = {start.gang.id: promised for start in starts if start.gang.id not in begin}
+        self._others = Verdicts(trial)
+
+    def __getitem__(self, job_id: str) -> Verdict:
+        return self._promised[job_id] if job_id in self._promised else self._others[job_id]
+
+    def __iter__(self) -> Iterator[str]:
+        yield from self._promised
+        yield from self._others
+
+    def __len__(self) -> int:
+        return len(self._promised) + len(self._others)
+
+
+def _due(snapshot: Snapshot, running: list[Running], now: int) -> int | None:
+    """When time alone may change the order or who may be stopped."""
+    policy = snapshot.policy
+    moments = [run.admitted_at + policy.min_runtime for run in running] if snapshot.lines else []
+    if policy.order == "las":
+        moments += [at for run in running if (at := _falls_at(run, policy, now)) is not None]
+    return min((at for at in moments if at > now), default=None)
+
+
+def _falls_at(run: Running, policy: Policy, now: int) -> int | None:
+    """When it has had so much service that it comes into the next queue."""
+    each, before = milli_gpus_of(run.demands), run.served - run.admitted_at
+    level = service_level((before + now) * each, policy)
+    if level == len(policy.service_limits) or not each:
+        return None
+    return -(-policy.service_limits[level] * 1000 // each) - before

@@ -1,0 +1,104 @@
+from dataclasses import replace
+
+from gangs import admitted, demand, ledger_of, nodes, running, waiting
+
+from windlass.core.gang import milli_gpus_of, started
+from windlass.core.invariants import plan_violations
+from windlass.core.policy import Policy
+from windlass.core.reasons import Reason
+from windlass.core.scheduler import schedule
+
+HOUR = 3_600_000
+
+
+def cluster(order, *gangs, machines=2, **settings):
+    """A ledger under one of the orders that stop whoever runs."""
+    ledger = ledger_of(nodes(machines), *gangs)
+    ledger.set_cluster(nodes(machines), (), None, Policy(order, **{"min_runtime": 0, **settings}))
+    return ledger
+
+
+def plan_of(ledger, now):
+    snapshot = ledger.snapshot()
+    plan = schedule(snapshot, now)
+    assert plan_violations(snapshot, plan) == []
+    return plan
+
+
+def gang(number, replicas, gpu=8, **more):
+    asked = demand(replicas, gpu)
+    return waiting(number, asked, milli_gpus=milli_gpus_of((asked,)), **more)
+
+
+def turn(ledger, now):
+    """Plans until nobody is stopped any more; what stops is gone at once. Who runs in the end."""
+    while True:
+        waiting_now = {each.id: each for each in ledger.snapshot().pending}
+        plan = plan_of(ledger, now)
+        for admission in plan.admissions:
+            ledger.hold(started(waiting_now[admission.job_id], admission.placement, now))
+        if not plan.preemptions:
+            return sorted(ledger.snapshot().running)
+        for preemption in plan.preemptions:
+            run = ledger.snapshot().running[preemption.job_id]
+            number = int(run.id.split("-")[1])
+            held = now - run.admitted_at
+            again = gang(number, run.demands[0].count, walltime=run.ends_by - run.admitted_at)
+            ledger.add_pending(replace(again, served=run.served + held, stopped_at=now))
+
+
+def test_the_shortest_remaining_time_goes_first_even_if_another_runs():
+    ledger = cluster("srtf", gang(1, 2, walltime=10 * HOUR))
+    assert turn(ledger, 0) == ["j-1"]
+    ledger.add_pending(gang(2, 1, walltime=9 * HOUR))
+    assert turn(ledger, HOUR // 2) == ["j-2"]
+
+
+def test_who_is_nearly_done_stays():
+    ledger = cluster("srtf", gang(1, 2, walltime=10 * HOUR))
+    turn(ledger, 0)
+    ledger.add_pending(gang(2, 1, walltime=9 * HOUR))
+    assert turn(ledger, 2 * HOUR) == ["j-1"]
+
+
+def test_srsf_counts_what_is_left_on_every_gpu():
+    gangs = [gang(1, 2, walltime=2 * HOUR), gang(2, 1, walltime=3 * HOUR)]
+    assert turn(cluster("srsf", *gangs), 0) == ["j-2"]
+    assert turn(cluster("srtf", *gangs), 0) == ["j-1"]
+
+
+def test_who_has_had_little_goes_before_who_has_had_much():
+    ledger = cluster("las", gang(1, 2, walltime=100 * HOUR))
+    turn(ledger, 0)
+    ledger.add_pending(gang(2, 2, walltime=100 * HOUR))
+    assert turn(ledger, 60_000) == ["j-1"]
+    falls = plan_of(ledger, 60_000).due
+    assert falls == -(-3_250_000 // 16)
+    assert turn(ledger, falls) == ["j-2"]
+
+
+def test_whoever_runs_stays_where_it_is_and_others_go_around_it():
+    ledger = cluster("srtf", running(1, {"n2": 4}, gpu=1, ends_by=10 * HOUR), gang(2, 1, walltime=HOUR))
+    plan = plan_of(ledger, 0)
+    assert admitted(plan) == {"j-2": ("n1",)}
+    assert plan.preemptions == ()
+
+
+def test_who_gets_nodes_of_a_stopped_gang_starts_once_they_are_given_back():
+    ledger = cluster("srtf", running(1, {"n1": 8, "n2": 8}, ends_by=10 * HOUR), gang(2, 1, walltime=HOUR))
+    plan = plan_of(ledger, 0)
+    assert admitted(plan) == {}
+    assert [(preemption.job_id, preemption.by) for preemption in plan.preemptions] == [("r-1", "j-2")]
+    assert plan.verdicts["j-2"].reason is Reason.WAITING_FOR_PREEMPTED
+    ledger.hold(replace(ledger.snapshot().running["r-1"], leaving=True))
+    assert plan_of(ledger, 1).preemptions == ()
+
+
+def test_nobody_is_stopped_within_its_minimum_or_against_its_wish():
+    short = gang(2, 2, walltime=HOUR)
+    young = cluster("srtf", running(1, {"n1": 8}, ends_by=10 * HOUR), short, min_runtime=1_000)
+    assert plan_of(young, 999).preemptions == ()
+    assert plan_of(young, 999).due == 1_000
+    assert len(plan_of(young, 1_000).preemptions) == 1
+    steadfast = replace(running(1, {"n1": 8}, ends_by=10 * HOUR), preemptible=False)
+    assert plan_of(cluster("srtf", steadfast, short), HOUR).preemptions == ()
