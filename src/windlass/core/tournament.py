@@ -68,11 +68,10 @@ class Tournament:
         winner = self._winner()
         self._winners_heads().pass_on(longest)
         changed = self._shares.accounts.changed
-        if self._seen < len(changed):
-            for name in dict.fromkeys(changed[self._seen :]):
-                self._look_again(name)
-            self._seen = len(changed)
-        self._look_at(winner)
+        sides = [self._forget(name) for name in dict.fromkeys(changed[self._seen :])]
+        self._seen = len(changed)
+        for side in dict.fromkeys((*sides, winner)):
+            self._look_at(side)
 
     def _winner(self) -> Side:
         assert self._top.best is not None, "nobody is left"  # noqa: S101 - asked for after `first` alone
@@ -95,15 +94,14 @@ class Tournament:
         self._single[name] = Side(name, above, heads, own=has_children)
         above.parts.append(self._single[name])
 
-    def _look_again(self, name: str) -> None:
-        """What a queue holds has changed, and so the shares of all sides from there up."""
+    def _forget(self, name: str) -> Side | None:
+        """The shares of all sides from a queue up, because what it holds has changed. Returns the lowest."""
         path = self._shares.tree.path.get(name, (name,))
         sides = [self._single.get(name), *(self._whole.get(level) for level in path)]
         there = [side for side in sides if side is not None]
         for side in there:
             side.share = None
-        if there:
-            self._look_at(there[0])
+        return there[0] if there else None
 
     def _look_below(self, side: Side) -> None:
         """Find out who goes first here, and below."""
