@@ -11,6 +11,7 @@ from windlass.core.cluster import Node
 from windlass.core.cohort import Tree, tree_of
 from windlass.core.fairshare import Shares, reclaims
 from windlass.core.gang import Demand, Pending, shape_of
+from windlass.core.invariants import plan_violations
 from windlass.core.ledger import Ledger
 from windlass.core.queue import Queue
 from windlass.core.quota import available, short
@@ -29,7 +30,10 @@ def trees(draw, most=6):
         nominal = draw(amounts)
         borrowing, lending = (draw(amounts) if parent else {} for _ in "bl")
         weight = draw(st.integers(1, 3))
-        queues.append(Queue(f"q{number}", nominal, parent, weight, borrowing, lending))
+        users = draw(amounts) if draw(st.integers(0, 3)) == 0 else {}
+        most = draw(st.sampled_from([0, 0, 0, 1, 3]))
+        queue = Queue(f"q{number}", nominal, parent, weight, borrowing, lending, user_running=most, user_limits=users)
+        queues.append(queue)
     return queues
 
 
@@ -240,18 +244,33 @@ def clusters(draw):
     for number in range(draw(st.integers(1, 10))):
         queue, amounts = draw(st.sampled_from(queues)).name, some(draw, RESOURCES)
         demands = (Demand("worker", draw(st.integers(1, 2)), amounts or {"cpu": 1}),)
-        priority = draw(st.integers(0, 1))
-        gangs.append(Pending(f"j-{number}", number, queue, priority, number, demands, shape_of(queue, demands)))
+        priority, user = draw(st.integers(0, 1)), draw(st.sampled_from(["ada", "bob"]))
+        gang = Pending(f"j-{number}", number, queue, priority, number, demands, shape_of(queue, demands), user=user)
+        gangs.append(gang)
     return queues, gangs
+
+
+def snapshot_of(queues, gangs):
+    ledger = Ledger([Node(name, {"cpu": 9, "memory": 9}) for name in ("n1", "n2")], queues)
+    for gang in gangs:
+        ledger.add_pending(gang)
+    return ledger.snapshot()
 
 
 def starts(queues, gangs):
     """Who starts where in one plan, and who is next."""
-    ledger = Ledger([Node(name, {"cpu": 9, "memory": 9}) for name in ("n1", "n2")], queues)
-    for gang in gangs:
-        ledger.add_pending(gang)
-    plan = schedule(ledger.snapshot(), 0)
+    plan = schedule(snapshot_of(queues, gangs), 0)
     return [(admission.job_id, admission.placement) for admission in plan.admissions], list(plan.order)
+
+
+@given(clusters())
+@settings(max_examples=50, deadline=None)
+def test_a_plan_keeps_every_limit_and_nobody_waits_for_himself(cluster):
+    snapshot = snapshot_of(*cluster)
+    plan = schedule(snapshot, 0)
+    assert plan_violations(snapshot, plan) == []
+    assert all(verdict.behind != job_id for job_id, verdict in plan.verdicts.items())
+    assert sorted(plan.order) == sorted(plan.verdicts)
 
 
 @given(clusters(), st.randoms(use_true_random=False))
