@@ -29,6 +29,7 @@ from windlass.core.fragmentation import (
 from windlass.core.gang import Demand
 from windlass.core.handout import Choose, tightest
 from windlass.core.policy import Policy
+from windlass.core.prices import worth
 from windlass.core.resources import CPU, GPU, GPU_MILLI
 from windlass.core.seating import Rows
 from windlass.core.snapshot import Amounts, NodeTable
@@ -46,16 +47,21 @@ _KEPT = 1_024
 
 @dataclass(frozen=True, slots=True)
 class Scoring:
-    """`gradient`: by the growth of fragmentation; else the tightest node goes first."""
+    """`gradient`: by the growth of fragmentation; else the tightest node goes first.
+
+    `prices`: and by what a part of a GPU takes from what the rest of that GPU is worth (`core.prices`).
+    """
 
     about: str
     gradient: bool = False
+    prices: bool = False
 
 
 SCORINGS: Mapping[str, Scoring] = MappingProxyType(
     {
         "tightest": Scoring("the node that is left with least, resource by resource, devices first"),
         "fgd": Scoring("where fragmentation over the typical demands grows least, then best fit", gradient=True),
+        "prices": Scoring("as fgd, and GPUs in parts are filled with what fits best", gradient=True, prices=True),
     }
 )
 
@@ -107,7 +113,10 @@ class Chooser:
         had = parts[nodes, numbers]
         after = with_part(typical, before.of(nodes), able, had, able.milli)
         wasted = fragmentation(typical, joined(before, after))
-        costs = _steps(wasted[count:] - wasted[nodes])
+        growth = wasted[count:] - wasted[nodes]
+        if board.worth is not None:
+            growth += board.worth[had] - board.worth[had - able.milli] - board.worth[able.milli]
+        costs = _steps(growth)
         # 2. of each node the one of least cost, then the tightest, then the lowest number; each node has one
         devices = parts.shape[1]
         keys = (costs * (WHOLE + 1) + had) * devices + numbers
@@ -127,8 +136,9 @@ class _Kept:
 class _Board:
     """What scores are made of, kept up to date by looking for rows that differ from the last time."""
 
-    def __init__(self, table: NodeTable, demands: Weighted) -> None:
+    def __init__(self, table: NodeTable, demands: Weighted, *, prices: bool) -> None:
         self.demands = demands
+        self.worth = worth(_parts(demands)) if prices else None
         self.table = table
         self.typical: Typical = typical_of(table, demands)
         self.clock = 0
@@ -179,9 +189,15 @@ def chooser(policy: Policy, table: NodeTable, free: Amounts, demand: Demand, abl
     key = ("scoring", policy.scoring)
     board: _Board | None = table.derived.get(key)
     if board is None or board.demands is not policy.typical:
-        board = remember(table, key, _Board(table, policy.typical))
+        board = remember(table, key, _Board(table, policy.typical, prices=SCORINGS[policy.scoring].prices))
     board.look(free)
     return Chooser(board, free, able)
+
+
+def _parts(demands: Weighted) -> tuple[tuple[int, int], ...]:
+    """(thousandths of a GPU, how often) of the demands for less than a whole one."""
+    sizes = ((demand.resources.get(GPU_MILLI, 0), weight) for demand, weight in demands)
+    return tuple((size, weight) for size, weight in sizes if 0 < size < WHOLE)
 
 
 def _curve() -> Counts:
