@@ -295,7 +295,7 @@ def test_bash_completes_verbs_options_and_jobs(crowded: Path):
         assert ran.returncode == 0, ran.stderr
         return set(ran.stdout.split())
 
-    assert {"suspend", "submit", "status", "schema"} == offered("windlass s")
+    assert {"suspend", "submit", "status", "share", "simulate", "snapshot", "schema"} == offered("windlass s")
     assert "two-2" in offered("windlass cancel tw")
     assert "--local-nodes" in offered("windlass up --lo")
 
