@@ -1,6 +1,9 @@
+from dataclasses import replace
+
 from gangs import admitted, demand, ledger_of, nodes, running, waiting
 
 from windlass.core.cohort import tree_of
+from windlass.core.gang import Demand
 from windlass.core.queue import Queue
 from windlass.core.quota import home
 from windlass.core.reasons import Reason
@@ -106,3 +109,14 @@ def test_two_queues_of_one_cohort_do_not_both_get_what_is_left():
     assert (
         plan.verdicts["j-2"].message == "needs 6 gpu: queue b holds 0 of its 4 gpu; its cohort lab has 2 of its 8 left"
     )
+
+
+def test_parts_of_gpus_count_in_thousandths_and_add_up_to_whole_ones_exactly():
+    # KAI-Scheduler#2209: 0.1 and 0.2 of a quota of 0.3 were too much. #1369: only one of several parts was counted.
+    shared = [replace(machine, sharing="milli") for machine in nodes(2)]
+    part = Demand("worker", 3, {"gpu-milli": 500})
+    gangs = [waiting(number, part, queue="small") for number in (1, 2)]
+    ledger = ledger_of(shared, *gangs, waiting(3, demand(1), queue="small"), queues=[Queue("small", {"gpu": 3})])
+    plan = schedule(ledger.snapshot(), 0)
+    assert list(admitted(plan)) == ["j-1", "j-2"]
+    assert plan.verdicts["j-3"].message == "needs 1 gpu: queue small holds 3 of the 3 it may hold"
