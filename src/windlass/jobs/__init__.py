@@ -12,6 +12,7 @@ Public names:
 - `job_file`: `load(path, options=None, command=(), *, cwd, user) -> [Submission]` ("-" is standard input; options and
   command win over the file), `loads(text, *, source, base, user)`
 - `cluster_file`: `Cluster(nodes, queues, topology)`, `load_cluster(path) -> Cluster`
+- `queues`: the queues of a cluster file: `QUEUE` (its fields), `queues_of`, `check_queues`
 - `errors`: `JobError` (all that can be wrong with what was written; its text is for people), `job_error(source, text)`
 - `schema`: `schema() -> dict` (JSON Schema 2020-12)
 - `explain`: `explain(path) -> str` ("job.restart.user"; JobError names the nearest)
