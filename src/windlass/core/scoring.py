@@ -39,6 +39,8 @@ _SLOPE = 1000
 """How much F grows, in thousandths of a GPU, is seen through a sigmoid of this width, in so many steps."""
 _WIDEST = 16 * WHOLE
 """Where it has long been flat."""
+_BY_PRICE = 2
+"""How many thousandths of growth one thousandth of lost worth counts for; by experiment (docs/design/scheduler.md)."""
 _FINER = 10_000
 """Among nodes of one step best fit decides, a number below this."""
 _KEPT = 1_024
@@ -115,7 +117,7 @@ class Chooser:
         wasted = fragmentation(typical, joined(before, after))
         growth = wasted[count:] - wasted[nodes]
         if board.worth is not None:
-            growth += board.worth[had] - board.worth[had - able.milli] - board.worth[able.milli]
+            growth += _BY_PRICE * (board.worth[had] - board.worth[had - able.milli] - board.worth[able.milli])
         costs = _steps(growth)
         # 2. of each node the one of least cost, then the tightest, then the lowest number; each node has one
         devices = parts.shape[1]
