@@ -33,6 +33,18 @@ class Reason(StrEnum):
     """Not looked at yet."""
 
 
+class Certainty(StrEnum):
+    """What an expected start is worth."""
+
+    BOUND = "bound"
+    """At the latest, by the walltimes of what runs: nodes are promised to it, and nothing ahead of it can delay it.
+    Only what comes in ahead of it can."""
+    EXPECTED = "expected"
+    """If everything uses its walltime in full and nothing new comes in; by counting, node by node it may differ."""
+    UNKNOWN = "unknown"
+    """It depends on gangs without a walltime, or on something that is not a matter of time."""
+
+
 @dataclass(frozen=True, slots=True)
 class Count:
     """`nodes` nodes lost to one cause, each node counted at the first cause that excludes it."""
@@ -61,5 +73,6 @@ class Verdict:
     behind: str = ""
     """The gang that goes first, if this one would fit but for it."""
     eta: int | None = None
-    """When it starts at the latest, in ms, if every running gang uses its walltime in full and nothing comes in
-    ahead of it; None: nobody knows. Only a gang that is the first to get its nodes has one."""
+    """When it starts, in ms; None: it cannot be told."""
+    sure: Certainty = Certainty.UNKNOWN
+    """How sure that is."""

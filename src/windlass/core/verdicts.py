@@ -9,9 +9,10 @@ from functools import cached_property
 from windlass.core import gates
 from windlass.core.gang import Pending
 from windlass.core.ordering import Order, in_fair_turn
+from windlass.core.projection import Expectation, bounds, expectations
 from windlass.core.reasons import Verdict
 from windlass.core.trial import Trial
-from windlass.core.verdict import eta_of, verdict_of
+from windlass.core.verdict import verdict_of
 
 
 class Verdicts(Mapping[str, Verdict]):
@@ -19,29 +20,25 @@ class Verdicts(Mapping[str, Verdict]):
 
     def __init__(self, trial: Trial) -> None:
         self._trial = trial
-        self._answers: dict[int, tuple[Verdict, Verdict]] = {}
-        """By number of the group: the verdict of its first gang, and that of the rest."""
+        self._answers: dict[int, Verdict] = {}
+        """By number of the group: what all of its gangs are told, but for when they start."""
 
     def order(self) -> Order:
         """The gangs whose gates are open, by their turn."""
-        return Order(lambda: self._in_turn(self._open_groups()))
+        return self._order
 
     def __getitem__(self, job_id: str) -> Verdict:
-        number, place = self._places[job_id]
+        number = self._places[job_id]
         if number not in self._answers:
-            self._answers[number] = self._answer(self._groups[number][0])
-        return self._answers[number][min(place, 1)]
+            self._answers[number] = verdict_of(self._trial, self._groups[number][0])
+        verdict, expected = self._answers[number], self._expectations.get(job_id)
+        return verdict if expected is None else replace(verdict, eta=expected.at, sure=expected.sure)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._in_turn(self._groups))
 
     def __len__(self) -> int:
         return len(self._places)
-
-    def _answer(self, first: Pending) -> tuple[Verdict, Verdict]:
-        verdict = verdict_of(self._trial, first)
-        eta = eta_of(self._trial, first)
-        return (verdict if eta is None else replace(verdict, eta=eta)), verdict
 
     def _in_turn(self, groups: Sequence[Sequence[Pending]]) -> Iterator[str]:
         trial = self._trial
@@ -55,16 +52,28 @@ class Verdicts(Mapping[str, Verdict]):
 
     @cached_property
     def _groups(self) -> tuple[Sequence[Pending], ...]:
-        """The lines without what has started, which is always their first gangs."""
+        """The lines without what has started."""
         started = {start.gang.id for start in self._trial.started}
         groups = (_left_of(line.gangs, started) for line in self._trial.snapshot.lines)
         return tuple(gangs for gangs in groups if gangs)
 
     @cached_property
-    def _places(self) -> dict[str, tuple[int, int]]:
-        return {gang.id: (n, place) for n, group in enumerate(self._groups) for place, gang in enumerate(group)}
+    def _places(self) -> dict[str, int]:
+        """By id: the number of the group."""
+        return {gang.id: number for number, group in enumerate(self._groups) for gang in group}
+
+    @cached_property
+    def _order(self) -> Order:
+        return Order(lambda: self._in_turn(self._open_groups()))
+
+    @cached_property
+    def _expectations(self) -> dict[str, Expectation]:
+        """Of the gangs whose gates are open, in their turn, and then of the others."""
+        gangs = {gang.id: gang for group in self._groups for gang in group}
+        in_turn = [gangs.pop(job_id) for job_id in self._order]
+        return expectations(self._trial, [*in_turn, *gangs.values()], bounds(self._trial))
 
 
 def _left_of(gangs: Sequence[Pending], started: set[str]) -> Sequence[Pending]:
-    first = next((place for place, gang in enumerate(gangs) if gang.id not in started), len(gangs))
-    return gangs[first:] if first else gangs
+    """Those that have not; the others are mostly its first ones."""
+    return gangs if started.isdisjoint(gang.id for gang in gangs) else [g for g in gangs if g.id not in started]

@@ -1,0 +1,84 @@
+from dataclasses import replace
+
+from gangs import demand, ledger_of, nodes, running, waiting
+
+from windlass.core.policy import Policy
+from windlass.core.projection import EDGES
+from windlass.core.queue import Queue
+from windlass.core.reasons import Certainty
+from windlass.core.scheduler import schedule
+
+HOUR = 3_600_000
+
+
+def told(*gangs, machines=1, queues=(), now=0, at=None):
+    """(expected hour, how sure) of each gang that waits, by number; the grid is coarse, so hours are rounded."""
+    ledger = ledger_of(at or nodes(machines), *gangs, queues=queues)
+    ledger.set_cluster(at or nodes(machines), queues, None, Policy("fifo"))
+    verdicts = schedule(ledger.snapshot(), now).verdicts
+    return {
+        int(job_id[2:]): (None if v.eta is None else round((v.eta - now) / HOUR), str(v.sure))
+        for job_id, v in verdicts.items()
+    }
+
+
+def whole(number, hours, **more):
+    return waiting(number, demand(1, 8), walltime=hours * HOUR, **more)
+
+
+FULL = running(1, {"n1": 8}, ends_by=10 * HOUR)
+
+
+def test_the_grid_reaches_a_year_ahead_by_steps_of_a_twentieth():
+    assert EDGES[0] == 0
+    assert EDGES[-1] > 365 * 24 * HOUR
+    assert (EDGES[2:] <= EDGES[1:-1] * 1.06).all()
+
+
+def test_the_first_has_a_bound_and_those_behind_it_an_expectation():
+    gangs = [whole(number, 20) for number in (2, 3, 4)]
+    found = told(FULL, *gangs)
+    assert found[2] == (10, Certainty.BOUND)
+    assert [found[number][1] for number in (3, 4)] == [Certainty.EXPECTED] * 2
+    assert 30 <= found[3][0] <= 33
+    assert found[3][0] + 20 <= found[4][0] <= 57
+
+
+def test_a_gap_that_is_long_enough_is_used():
+    runs = [running(1, {"n1": 8}, ends_by=100 * HOUR), running(2, {"n2": 8}, ends_by=2 * HOUR)]
+    both, short = waiting(3, demand(2, 8), walltime=HOUR), whole(4, 50)
+    found = told(*runs, both, short, machines=2)
+    assert found[3][0] == 100
+    assert 2 <= found[4][0] <= 3
+
+
+def test_nobody_can_tell_what_takes_the_end_of_a_gang_without_a_walltime():
+    assert told(running(1, {"n1": 8}), whole(2, 1)) == {2: (None, Certainty.UNKNOWN)}
+    assert told(FULL, waiting(2, demand(1, 8)), whole(3, 1))[3] == (None, Certainty.UNKNOWN)
+
+
+def test_nor_what_is_no_matter_of_time():
+    found = told(FULL, whole(2, 1, waits_for=("x",)), whole(3, 1, queue="gone"), waiting(4, demand(9, 8)))
+    assert {sure for _, sure in found.values()} == {Certainty.UNKNOWN}
+
+
+def test_kinds_of_nodes_have_their_own_lines():
+    machines = [*nodes(1, zone="a"), replace(nodes(2)[1], labels={"zone": "b"})]
+    runs = [running(1, {"n1": 8}, ends_by=100 * HOUR), running(2, {"n2": 8}, ends_by=5 * HOUR)]
+    in_a, in_b = waiting(3, demand(1, 8, zone="a"), walltime=HOUR), waiting(4, demand(1, 8, zone="b"), walltime=HOUR)
+    found = told(*runs, in_a, in_b, at=machines)
+    assert (found[3][0], found[4][0]) == (100, 5)
+
+
+def test_a_queue_gets_back_what_its_own_gangs_held():
+    small = [Queue("small", {"gpu": 8})]
+    runs = [running(1, {"n1": 8}, ends_by=30 * HOUR, queue="small"), running(2, {"n2": 8}, ends_by=HOUR)]
+    found = told(*runs, whole(3, 1, queue="small"), machines=2, queues=small)
+    assert found[3][1] == Certainty.EXPECTED
+    assert 30 <= found[3][0] <= 32
+
+
+def test_an_array_goes_through_its_limit_and_a_backoff_is_waited_out():
+    members = [whole(number, 10, array_id="a", array_limit=1) for number in (1, 2)]
+    assert 10 <= told(*members, machines=4)[2][0] <= 11
+    assert 7 <= told(whole(1, 1, not_before=7 * HOUR))[1][0] <= 8
