@@ -230,7 +230,7 @@ def test_a_job_file_by_its_name_with_options_over_it(state: Path, tmp_path: Path
     [
         (["run"], "nothing to run"),
         (["run", "--nodse", "3", "--", "true"], "No such option"),
-        (["run", "-N", "two", "--", "true"], "-N"),
+        (["run", "-N", "two", "--", "true"], "--nodes"),
         (["run", "--time", "soon", "--", "true"], "--time"),
         (["run", "nothing.yaml"], "nothing.yaml"),
         (["submit", "-f", "nothing.yaml"], "nothing.yaml"),

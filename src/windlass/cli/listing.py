@@ -85,6 +85,17 @@ _HISTORY = Listing(
 )
 
 
+def _gpus(row: Row) -> str:
+    """Whole ones, and of nodes that share theirs parts too: "1.7/2"; of MIG instances how many of which profile."""
+    capacity, used = row["capacity"], row["used"]
+    if "gpu-milli" in capacity:
+        return f"{used['gpu-milli'] / 1000:g}/{capacity['gpu']}"
+    parts = [
+        f"{count}×{name.removeprefix('mig-')}" for name, count in used.items() if name.startswith("mig-") and count
+    ]
+    return " ".join([_use(row, "gpu"), *parts])
+
+
 def _use(row: Row, resource: str) -> str:
     capacity = row["capacity"].get(resource, 0)
     return f"{amount(resource, row['used'].get(resource, 0))}/{amount(resource, capacity)}" if capacity else "-"
@@ -98,7 +109,7 @@ _NODES = Listing(
             lambda row: row["cordoned"] or row["state"],
             style=lambda row: "" if row["state"] == "ready" else "red",
         ),
-        Column("GPU", lambda row: _use(row, "gpu"), right=True),
+        Column("GPU", _gpus, right=True),
         Column("CPU", lambda row: _use(row, "cpu"), right=True),
         Column("MEMORY", lambda row: _use(row, "memory"), right=True),
         Column("JOBS", lambda row: shortened([job["id"] for job in row["jobs"]])),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from windlass.core.job import Job, Role
-from windlass.core.resources import GPU
+from windlass.core.resources import GPU, GPU_MILLI
 from windlass.launch.threads import threads_of
 from windlass.worlds.local.launching import cpu_share
 from windlass.worlds.local.nodes import LocalCluster
@@ -39,11 +39,12 @@ def _threads(role: Role, placed: Mapping[str, tuple[str, ...]], cluster: LocalCl
 
 
 def _devices(job: Job, tasks: Sequence[Task]) -> list[str]:
-    wanted = {role.name: role.resources.get(GPU, 0) for role in job.roles}
+    wanted = {role.name: role.resources.get(GPU, 0) + (GPU_MILLI in role.resources) for role in job.roles}
     real = {(task.role, task.replica): len(task.devices) for task in tasks}
     asked = sum(wanted[role] for role, _ in real)
     if not asked:
         return []
     if not sum(real.values()):
         return [f"{asked} CPU slot{'s' * (asked > 1)} stand{'s' * (asked == 1)} in for GPUs"]
-    return [f"{sum(real.values())} GPU{'s' * (sum(real.values()) > 1)} found"]
+    parts = " (in part)" if any(GPU_MILLI in role.resources for role in job.roles) else ""
+    return [f"{sum(real.values())} GPU{'s' * (sum(real.values()) > 1)} found{parts}"]

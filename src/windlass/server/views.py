@@ -9,11 +9,13 @@ from typing import Any, TypeAlias
 import msgspec
 
 from windlass.core.cluster import Node
+from windlass.core.devices import MILLI, WHOLE
 from windlass.core.elastic import sized
 from windlass.core.gang import Running
 from windlass.core.job import total_request
 from windlass.core.queue import Queue
 from windlass.core.reasons import Verdict
+from windlass.core.resources import GPU, GPU_MILLI
 from windlass.core.status import JobState, Phase
 from windlass.worlds.local.records import Task
 from windlass.worlds.port import Transition
@@ -106,13 +108,17 @@ def node(node: Node, running: Iterable[Running]) -> Json:
                 held = jobs.setdefault(gang.id, {})
                 for resource, amount in demand.resources.items():
                     held[resource] = held.get(resource, 0) + amount * here
-    used = _sum(jobs.values())
+    used, capacity = _sum(jobs.values()), dict(node.capacity)
+    if node.sharing == MILLI:  # whole GPUs and parts of them together
+        capacity[GPU_MILLI] = WHOLE * capacity.get(GPU, 0)
+        used[GPU_MILLI] = used.get(GPU_MILLI, 0) + WHOLE * used.get(GPU, 0)
     return {
         "name": node.name,
         "state": "cordoned" if node.cordoned else "ready" if node.ready else "not ready",
         "cordoned": node.cordoned,
-        "capacity": dict(node.capacity),
-        "used": {resource: used.get(resource, 0) for resource in node.capacity},
+        "sharing": node.sharing,
+        "capacity": capacity,
+        "used": {**dict.fromkeys(capacity, 0), **used},
         "jobs": [{"id": job_id, "holds": held} for job_id, held in jobs.items()],
         "labels": dict(node.labels),
         "taints": msgspec.to_builtins(list(node.taints)),

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import json
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -128,9 +128,11 @@ class Answer(NamedTuple):
 class Daemon:
     """Requests, and what happens to gangs, one after another; nothing goes on between two of them."""
 
-    def __init__(self, state: Path, kind: str = "up", gpus: int = 4) -> None:
+    def __init__(self, state: Path, kind: str = "up", gpus: int = 4, sharing: str = "") -> None:
         self.runner = asyncio.Runner()
-        self.world = StandIn(state, declared(Machine(4000, 2**33), 2, gpus, QUEUES))
+        cluster = declared(Machine(4000, 2**33), 2, gpus, QUEUES)
+        cluster = replace(cluster, nodes=tuple(replace(node, sharing=sharing) for node in cluster.nodes))
+        self.world = StandIn(state, cluster)
         self.feed = Feed()
         self.left: list[bool] = []
         self.controller = Controller(self.world.recover(), self.world.finished)

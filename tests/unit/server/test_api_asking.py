@@ -8,7 +8,7 @@ import pytest
 
 import windlass
 from windlass.core.events import Cancel, Exit, Suspend
-from windlass.core.job import ArrayMember
+from windlass.core.job import ArrayMember, Job, Role
 from windlass.jobs.submission import Submission
 from windlass.server import views
 from windlass.worlds.local.records import Task
@@ -165,6 +165,15 @@ def test_nodes_say_what_they_have_and_who_holds_it(crowded):
     n1, n2 = crowded.get("/v1/nodes").json["nodes"]
     assert (n1["name"], n1["state"], n1["capacity"]["gpu"], n1["used"]["gpu"]) == ("n1", "ready", 4, 3)
     assert n1["jobs"] == n2["jobs"] == [{"id": "one-1", "holds": {"gpu": 3}}]
+
+
+def test_a_node_that_shares_its_gpus_counts_whole_ones_and_parts_together(open_daemon, job):
+    daemon = open_daemon(sharing="milli")
+    half = Role(resources={"gpu-milli": 500}, command=("true",))
+    daemon.submit(job("whole", gpu=2), Job("half", (half,)))
+    nodes = daemon.get("/v1/nodes").json["nodes"]
+    assert {node["capacity"]["gpu-milli"] for node in nodes} == {4_000}
+    assert sorted(node["used"]["gpu-milli"] for node in nodes) in ([0, 2_500], [500, 2_000])
 
 
 def test_queues_say_what_they_may_have_and_what_they_hold(crowded):
