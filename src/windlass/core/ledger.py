@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from windlass.core.booking import give_back, grant_of, take
 from windlass.core.cluster import Node, Topology
@@ -16,8 +17,10 @@ from windlass.core.past_use import advanced
 from windlass.core.policy import Policy, backfill_turn_of, fills_by_another_order, turn_of
 from windlass.core.queue import Queue
 from windlass.core.reservation import Reservation
+from windlass.core.scoring import SCORINGS
 from windlass.core.snapshot import Amounts, Grant, Holding, NodeTable, PastUse, Snapshot
 from windlass.core.table import tabulate
+from windlass.core.typical import Popularity
 
 
 class Ledger:
@@ -34,6 +37,7 @@ class Ledger:
     ) -> None:
         self.version = 0
         self._policy = policy or Policy()
+        self._popularity = Popularity()
         self._reservations = tuple(reservations)
         self._table = tabulate(nodes, topology or Topology(), epoch=0)
         self._queues = {queue.name: queue for queue in queues}
@@ -131,6 +135,8 @@ class Ledger:
         self.release(gang.id)
         self.remove_pending(gang.id)
         self._pending[gang.id] = gang
+        if SCORINGS[self._policy.scoring].gradient and not self._policy.typical:
+            self._popularity.count(gang.demands)
         self._queue_up(gang)
 
     def remove_pending(self, job_id: str) -> None:
@@ -202,7 +208,7 @@ class Ledger:
                 running=self._running,
                 grants=self._grants,
                 ends=tuple(self._ends),
-                policy=self._policy,
+                policy=self._informed(),
                 reservations=self._reservations,
                 users=self._users,
                 past=self._past,
@@ -212,6 +218,12 @@ class Ledger:
         return self._last
 
     # --- bookkeeping -------------------------------------------------------------------------------
+
+    def _informed(self) -> Policy:
+        """The policy, with what has turned out to be typical if nobody has said."""
+        if self._policy.typical or not self._popularity.typical:
+            return self._policy
+        return replace(self._policy, typical=self._popularity.typical)
 
     def _thaw(self) -> None:
         """About to change what gangs hold: leave the last snapshot its own copies."""

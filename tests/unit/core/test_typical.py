@@ -1,0 +1,50 @@
+from gangs import demand, ledger_of, nodes, waiting
+
+from windlass.core.ledger import Ledger
+from windlass.core.policy import Policy
+from windlass.core.typical import Popularity
+
+
+def shapes(popularity):
+    return [(asked.resources.get("gpu", 0), times) for asked, times in popularity.typical]
+
+
+def test_the_most_popular_shapes_that_make_up_nearly_everything_are_typical():
+    popularity = Popularity()
+    popularity.count([demand(60, 1), demand(37, 8, role="other"), demand(3, 4, role="rare")])
+    assert shapes(popularity) == [(1, 60), (8, 37)]
+
+
+def test_nothing_is_typical_before_enough_has_been_asked_for():
+    popularity = Popularity()
+    popularity.count([demand(31, 1)])
+    assert shapes(popularity) == []
+    popularity.count([demand(1, 1)])
+    assert shapes(popularity) == [(1, 32)]
+
+
+def test_it_is_made_anew_when_as_much_again_has_been_asked_for():
+    popularity = Popularity()
+    popularity.count([demand(40, 1)])
+    popularity.count([demand(39, 2)])
+    assert shapes(popularity) == [(1, 40)]
+    popularity.count([demand(1, 2)])
+    assert shapes(popularity) == [(1, 40), (2, 40)]
+
+
+def test_a_ledger_learns_what_is_typical_if_its_policy_looks_ahead_and_nobody_has_said():
+    crowd = [waiting(number, demand(8, 2)) for number in range(4)]
+    assert ledger_of(nodes(1), *crowd).snapshot().policy.typical == ()
+    ledger = Ledger(nodes(1), (), policy=Policy(scoring="fgd"))
+    for gang in crowd:
+        ledger.add_pending(gang)
+    [(asked, times)] = ledger.snapshot().policy.typical
+    assert (dict(asked.resources), times) == ({"gpu": 2}, 32)
+    assert Ledger.at(ledger.snapshot()).snapshot().policy == ledger.snapshot().policy
+
+
+def test_what_somebody_says_is_typical_stays():
+    said = Policy(scoring="fgd", typical=((demand(1, 8), 1),))
+    ledger = Ledger(nodes(1), (), policy=said)
+    ledger.add_pending(waiting(1, demand(64, 1)))
+    assert ledger.snapshot().policy is said
