@@ -110,11 +110,11 @@ def _times(found: Json, now: int) -> Iterator[str]:
         yield f"behind: {shortened(found['ahead'], _AHEAD_SHOWN)}"
     if found["not_before"]:
         yield f"not before: {moment(found['not_before'], now)}"
-    eta = found["verdict"] and found["verdict"]["eta"]
-    if eta:
+    verdict = found["verdict"]
+    eta = verdict and verdict["eta"]
+    if eta and verdict["sure"] == "bound":
         yield f"starts by: {moment(eta, now)} (in {span(eta - now)}), unless something comes in ahead of it"
-    elif found["verdict"] and found["expected"]:
-        at = found["expected"]
+    elif at := verdict and (found["expected"] or eta):
         yield f"expected: {moment(at, now)} (in {span(at - now)}), if everything uses its walltime in full"
 
 

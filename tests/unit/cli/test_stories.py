@@ -120,7 +120,7 @@ def test_an_unknown_job_is_told_as_the_daemon_does(daemon, windlass):
 
 # --- why ----------------------------------------------------------------------------------------------
 
-VERDICT = {"reason": "WaitingForQuota", "message": "needs 2 gpu on one node", "eta": NOW + 600_000}
+VERDICT = {"reason": "WaitingForQuota", "message": "needs 2 gpu on one node", "eta": NOW + 600_000, "sure": "bound"}
 EXPLANATION = {
     "resource": "gpu",
     "verdict": VERDICT,
