@@ -7,6 +7,7 @@ of two such the one with the lower share. A share is the largest, over all resou
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import TypeAlias
@@ -142,7 +143,10 @@ def total_capacity(table: NodeTable) -> dict[str, int]:
     key = ("capacity of all",)
     found: dict[str, int] | None = table.derived.get(key)
     if found is None:
-        sums = {name: int(total) for name, total in zip(table.axis, table.capacity.sum(axis=0), strict=False)}
+        # as declared: of a GPU that is shared the table has the whole, its parts and its profiles side by side
+        sums: Counter[str] = Counter()
+        for node in table.nodes:
+            sums.update(node.capacity)
         found = {name: amount for name, amount in charges(sums).items() if amount}
         table.derived[key] = found
     return found

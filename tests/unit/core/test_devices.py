@@ -6,6 +6,7 @@ from gangs import admitted, carry_out, ledger_of, waiting
 
 from windlass.core.cluster import Node
 from windlass.core.devices import hidden
+from windlass.core.fairshare import total_capacity
 from windlass.core.gang import Demand
 from windlass.core.invariants import violations
 from windlass.core.mig import instance
@@ -172,3 +173,10 @@ def test_roles_share_the_gpus_of_a_node():
     [admission] = carry_out(ledger).admissions
     assert dict(admission.placement.devices) == {"big": ((0,),), "worker": ((1,),), "chief": ((1,),)}
     assert violations(ledger.snapshot()) == []
+
+
+def test_a_shared_gpu_counts_once_in_what_the_cluster_has():
+    table = ledger_of([sharing("n1", 4), sharing("n2", 2, by="mig"), Node("n3", {"gpu": 8})]).snapshot().table
+    found = total_capacity(table)
+    assert found["gpu"] == 14 * 1000
+    assert not any(name.startswith("mig-") or hidden(name) for name in found)
