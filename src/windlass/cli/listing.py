@@ -13,7 +13,7 @@ from windlass.cli.exit_codes import ExitCode
 from windlass.cli.given import duration
 from windlass.cli.output import Column, Format, FormatOption, Listing, WatchOption, listed
 from windlass.cli.place import NoColorOption, StateOption, paints, state_folder
-from windlass.cli.words import amount, amounts, moment, shortened, span
+from windlass.cli.words import amount, amounts, moment, shortened, span, when
 from windlass.server.attach import daemon_of, source
 
 Row = dict[str, Any]
@@ -57,7 +57,7 @@ _QUEUE = Listing(
         Column("ASKS FOR", lambda row: amounts(row["request"]), wide=True),
         Column("TRY", lambda row: str(row["attempts"]), right=True),
         Column("POS", lambda row: str(row["position"] or "-"), right=True),
-        Column("BY", lambda row: moment(row["eta"]), wide=True),
+        Column("STARTS", lambda row: when(row["eta"], row["sure"]), wide=True),
         Column("NODES (REASON)", _where),
     ),
     key="id",

@@ -13,7 +13,7 @@ from windlass.cli.exit_codes import ExitCode
 from windlass.cli.failures import UsageError
 from windlass.cli.output import Column, Format, FormatOption, Listing, show
 from windlass.cli.place import NoColorOption, StateOption, paints, state_folder
-from windlass.cli.words import moment, several, shortened
+from windlass.cli.words import moment, several, shortened, when
 from windlass.server.attach import daemon_of
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ _PLAN = Listing(
         Column("POS", lambda row: str(row["position"] or "-"), right=True),
         Column("WHAT", lambda row: row["what"], style=lambda row: _COLOURS[row["what"]]),
         Column("NODES", lambda row: shortened(row["nodes"])),
-        Column("BY", lambda row: moment(row["eta"]), wide=True),
+        Column("STARTS", lambda row: when(row["eta"], row["sure"]), wide=True),
         Column("WHY", lambda row: row["why"]),
     ),
     key="job",
@@ -115,10 +115,11 @@ def _rows(plan: Plan) -> Iterator[Row]:
     for job_id in sorted(plan.verdicts, key=lambda job_id: positions.get(job_id, len(positions) + 1)):
         verdict = plan.verdicts[job_id]
         why = f"{verdict.reason}: {verdict.message}" if verdict.message else str(verdict.reason)
-        yield _row(job_id, "waits", why=why, position=positions.get(job_id, 0), eta=verdict.eta)
+        yield _row(
+            job_id, "waits", why=why, position=positions.get(job_id, 0), eta=verdict.eta, sure=verdict.sure.value
+        )
 
 
-def _row(
-    job_id: str, what: str, *, nodes: tuple[str, ...] = (), why: str = "", position: int = 0, eta: int | None = None
-) -> Row:
-    return {"job": job_id, "what": what, "nodes": list(nodes), "why": why, "position": position, "eta": eta}
+def _row(job_id: str, what: str, *, nodes: tuple[str, ...] = (), **more: Any) -> Row:
+    plain = {"why": "", "position": 0, "eta": None, "sure": ""}
+    return {"job": job_id, "what": what, "nodes": list(nodes), **plain, **more}

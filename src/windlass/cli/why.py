@@ -13,7 +13,7 @@ from windlass.cli.known import job_names
 from windlass.cli.output import Column, Format, FormatOption, Listing, WatchOption, listed, paged, show, structured
 from windlass.cli.place import NoColorOption, StateOption, paints, state_folder
 from windlass.cli.story import headline
-from windlass.cli.words import amount, moment, several, shortened, span
+from windlass.cli.words import amount, moment, several, shortened, span, when
 from windlass.server.attach import Source, daemon_of, source
 
 Json = dict[str, Any]
@@ -25,7 +25,7 @@ _ALL = Listing(
         Column("JOB", lambda row: row["id"]),
         Column("QUEUE", lambda row: row["queue"]),
         Column("POS", lambda row: str(row["position"] or "-"), right=True),
-        Column("STARTS BY", lambda row: moment(row["eta"])),
+        Column("STARTS", lambda row: when(row["eta"], row["sure"])),
         Column("WOULD START NOW", lambda row: _instead(row["would_start"])),
         Column("REASON", lambda row: row["reason"]),
         Column("MESSAGE", lambda row: row["message"]),
@@ -51,8 +51,8 @@ def why(
 ) -> int:
     """Why a job waits: what is missing, node by node, who frees it and when, and what would start now instead.
 
-    Without a job: a line for each that waits. "starts by" is a bound: it holds if nothing comes in ahead of the job.
-    "expected" is what comes out if everything uses its walltime in full.
+    Without a job: a line for each that waits. "starts by" (by 14:20) is a bound: it holds if nothing comes in ahead of
+    the job. "expected" (~ 14:20) is what comes out if everything uses its walltime in full.
     """
     if what_if and not job:
         raise UsageError("--what-if is about one job; name it")

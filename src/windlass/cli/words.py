@@ -32,6 +32,13 @@ def moment(at: int | None, now: int | None = None) -> str:
     return time.strftime("%H:%M:%S" if then[:3] == today[:3] else "%m-%d %H:%M", then)
 
 
+def when(at: int | None, sure: str) -> str:
+    """A start to come: "by 14:20:05" if that is a bound, "~ 14:20:05" if it is only expected."""
+    if at is None:
+        return "-"
+    return f"{'by' if sure == 'bound' else '~'} {moment(at)}"
+
+
 def amounts(resources: Mapping[str, int]) -> str:
     """ "4 cpu, 16Gi memory, 2 gpu"."""
     return ", ".join(f"{amount(name, value)} {name}" for name, value in resources.items() if value)

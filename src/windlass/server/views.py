@@ -53,6 +53,7 @@ def line(state: JobState, waiting: Waiting = NOT_WAITING) -> Json:
         "message": verdict.message if verdict else status.message,
         "position": waiting.position,
         "eta": verdict.eta if verdict else None,
+        "sure": verdict.sure.value if verdict else "",
         "replicas": job.members,
         "ranks": job.world_size,
         "request": total_request(job),

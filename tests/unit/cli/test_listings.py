@@ -77,7 +77,7 @@ def test_nodes(listed, windlass):
 @pytest.mark.parametrize(
     ("verb", "more"),
     [
-        ("queue", {"USER": "zoë", "ASKS FOR": "2 gpu, 6Gi memory", "BY": "-"}),
+        ("queue", {"USER": "zoë", "ASKS FOR": "2 gpu, 6Gi memory", "STARTS": "-"}),
         ("history", {"USER": "zoë", "ASKED FOR": "2 gpu", "MESSAGE": "rank 0 (worker/0) on n1 exited with code 3"}),
         ("nodes", {"LABELS": "zone=a", "TAINTS": "gpu=yes:NoSchedule"}),
     ],
