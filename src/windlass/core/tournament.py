@@ -68,10 +68,13 @@ class Tournament:
         winner = self._winner()
         self._winners_heads().pass_on(longest)
         changed = self._shares.accounts.changed
-        sides = [self._forget(name) for name in dict.fromkeys(changed[self._seen :])]
+        for name in changed[self._seen :]:
+            side = self._lowest(name)
+            _forget_shares(side)
+            if side is not winner:
+                self._look_at(side)
         self._seen = len(changed)
-        for side in dict.fromkeys((*sides, winner)):
-            self._look_at(side)
+        self._look_at(winner)
 
     def _winner(self) -> Side:
         assert self._top.best is not None, "nobody is left"  # noqa: S101 - asked for after `first` alone
@@ -94,14 +97,12 @@ class Tournament:
         self._single[name] = Side(name, above, heads, own=has_children)
         above.parts.append(self._single[name])
 
-    def _forget(self, name: str) -> Side | None:
-        """The shares of all sides from a queue up, because what it holds has changed. Returns the lowest."""
-        path = self._shares.tree.path.get(name, (name,))
-        sides = [self._single.get(name), *(self._whole.get(level) for level in path)]
-        there = [side for side in sides if side is not None]
-        for side in there:
-            side.share = None
-        return there[0] if there else None
+    def _lowest(self, name: str) -> Side | None:
+        """The first side from a queue up that takes part; None: nobody of its tree does."""
+        if name in self._single:
+            return self._single[name]
+        path = self._shares.tree.path.get(name, ())
+        return next((self._whole[level] for level in path if level in self._whole), None)
 
     def _look_below(self, side: Side) -> None:
         """Find out who goes first here, and below."""
@@ -140,3 +141,10 @@ def _best(side: Side) -> tuple[Head, Side] | None:
         head = side.heads.first()
         return None if head is None else (head, side)
     return min(side.parts, key=_rank_of).best if side.parts else None
+
+
+def _forget_shares(side: Side | None) -> None:
+    """What is held there has changed, and so the shares from there up."""
+    while side is not None:
+        side.share = None
+        side = side.above
