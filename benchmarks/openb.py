@@ -28,6 +28,8 @@ from windlass.core.scoring import SCORINGS
 TRACES = Path(os.environ.get("WINDLASS_TRACES", Path(__file__).parents[2] / "shared" / "data")) / "openb"
 VARIANTS = ("default", "cpu050", "gpushare40")
 SEEDS = range(42, 52)
+SECONDS = 6.0
+"""The published simulator needs about ten minutes for a run."""
 ASKED_FOR, TYPICAL = 130, 95
 """In per cent: of all GPUs, by the arrivals; of the pods, by the shapes that are typical."""
 
@@ -132,8 +134,13 @@ def report(variant: str, scoring: str, given: list[float], took: list[float]) ->
         f"{variant:10} {scoring:10} {mean:6.2f} ± {spread:.2f} % of the GPUs, FGD published {published:.2f}; "
         f"{statistics.median(took):.1f} s a run, longest {max(took):.1f} s"
     )
+    if not SCORINGS[scoring].gradient:
+        return  # only shown beside the others: nobody claims that best fit alone does as well as FGD
     what = f"openb {variant}, {scoring}, GPUs given away when arrivals reach 100 %"
-    print(json.dumps({"claim": what, "measured": mean, "unit": "%", "target": published}))
+    print(json.dumps({"claim": what, "measured": mean, "unit": "%", "target": published, "better": "higher"}))
+    if variant == VARIANTS[0]:
+        what = f"openb {variant}, {scoring}: one such run"
+        print(json.dumps({"claim": what, "measured": statistics.median(took), "unit": "s", "target": SECONDS}))
 
 
 def fgd(variant: str) -> float:

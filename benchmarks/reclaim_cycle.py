@@ -21,6 +21,7 @@ from windlass.core.status import Placement
 from windlass.core.victims import Lineup
 
 NODES, MEMBERS, ROUNDS = 1_000, 200, 15
+TARGET = 20.0
 WHOLE = {"gpu": 8, "cpu": 96_000, "memory": 768 * 2**30}
 QUEUES = (Queue("all"), Queue("research", {"gpu": 4_000}, "all"), Queue("product", {"gpu": 4_000}, "all"))
 HOUR = 3_600_000
@@ -42,7 +43,8 @@ def main() -> None:
         running = len(ledger.snapshot().running)
         print(f"{about}: {running} run, {len(found.preemptions)} go: median {statistics.median(took):.2f} ms")
         worst = max(worst, statistics.median(took))
-    print(json.dumps({"claim": "cycle with reclaim, 1,000 nodes, gang of 200", "measured": worst, "unit": "ms"}))
+    what = "cycle with reclaim, 1,000 nodes, gang of 200"
+    print(json.dumps({"claim": what, "measured": worst, "unit": "ms", "target": TARGET}))
 
 
 def lent(chance: random.Random, sizes: tuple[int, ...]) -> Ledger:
