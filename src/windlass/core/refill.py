@@ -11,15 +11,19 @@ from heapq import merge
 
 import numpy as np
 
+from windlass.core.accounts import Accounts
 from windlass.core.booking import take
+from windlass.core.cohort import tree_of
 from windlass.core.feasibility import Mask
-from windlass.core.gang import Pending, Running, milli_gpus_of, shape_of, started
+from windlass.core.gang import Pending, Running, milli_gpus_of, shape_of, started, total_of
 from windlass.core.gates import shut
 from windlass.core.ledger import Ledger
+from windlass.core.limits import limit
 from windlass.core.ordering import Contest
 from windlass.core.placement import Placed, place
 from windlass.core.plan import Admission, Plan, Preemption
 from windlass.core.policy import Policy, service_level, turn_of
+from windlass.core.quota import short
 from windlass.core.reasons import Reason, Verdict
 from windlass.core.snapshot import Grant, Snapshot
 from windlass.core.trial import Start, Trial
@@ -45,9 +49,8 @@ def refill(snapshot: Snapshot, now: int) -> Plan:
         if run.id not in movable or (run.id in where and _same(where[run.id].grant, snapshot.grants[run.id]))
     }
     stopping = [run for run in snapshot.running.values() if run.leaving or run.id not in stays]
-    left = _rows(snapshot, stopping)
     starts = [start for start in chosen if start.gang.id not in movable]
-    begin = [start for start in starts if not left[where[start.gang.id].grant.rows].any()]
+    begin = list(_beside(snapshot, stopping, starts, where))
     verdicts = _Verdicts(trial, starts, {start.gang.id for start in begin})
     return Plan(
         snapshot.version,
@@ -117,6 +120,9 @@ def _choose(trial: Trial, movable: Mapping[str, Running], now: int) -> list[Star
 def _where(trial: Trial, chosen: list[Start], grants: Mapping[str, Grant]) -> dict[str, Placed]:
     """By id of those who run: their nodes. All as they were chosen, so that some move, if there is no other way."""
     snapshot = trial.snapshot
+    as_chosen = {each.gang.id: Placed(each.placement, each.grant) for each in chosen}
+    if snapshot.reservations:
+        return as_chosen  # which nodes are somebody's own was looked at there
     free = snapshot.free.copy(order="F")
     for start in chosen:
         if start.gang.id in grants:
@@ -128,10 +134,25 @@ def _where(trial: Trial, chosen: list[Start], grants: Mapping[str, Grant]) -> di
             continue
         placed = place(free, snapshot.table, start.gang.demands, None, snapshot.policy)
         if placed is None:
-            return {each.gang.id: Placed(each.placement, each.grant) for each in chosen}
+            return as_chosen
         take(snapshot.table, free, placed.grant)
         found[start.gang.id] = placed
     return found
+
+
+def _beside(
+    snapshot: Snapshot, stopping: list[Running], starts: list[Start], where: Mapping[str, Placed]
+) -> Iterator[Start]:
+    """Those who start at once: on nodes, and in quotas, that nobody has to give back first."""
+    left = _rows(snapshot, stopping)
+    accounts = Accounts(tree_of(snapshot.queues), snapshot.held, snapshot.users)
+    for start in starts:
+        queue, user, request = start.gang.queue, start.gang.user, total_of(start.gang.demands)
+        if left[where[start.gang.id].grant.rows].any():
+            continue
+        if not short(accounts, queue, request) and limit(accounts, queue, user, request) is None:
+            accounts.take(queue, user, request)
+            yield start
 
 
 def _same(one: Grant, other: Grant) -> bool:
@@ -183,7 +204,9 @@ class _Verdicts(Mapping[str, Verdict]):
 def _due(snapshot: Snapshot, running: list[Running], now: int) -> int | None:
     """When time alone may change the order or who may be stopped."""
     policy = snapshot.policy
-    moments = [run.admitted_at + policy.min_runtime for run in running] if snapshot.lines else []
+    moments = [run.admitted_at + policy.min_runtime for run in running]
+    moments += [at for each in snapshot.reservations for at in (each.start, each.end)]
+    moments = moments if snapshot.lines else []
     if policy.order == "las":
         moments += [at for run in running if (at := _falls_at(run, policy, now)) is not None]
     return min((at for at in moments if at > now), default=None)

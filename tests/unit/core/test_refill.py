@@ -4,8 +4,11 @@ from gangs import admitted, demand, ledger_of, nodes, running, waiting
 
 from windlass.core.gang import milli_gpus_of, started
 from windlass.core.invariants import plan_violations
+from windlass.core.ledger import Ledger
 from windlass.core.policy import Policy
+from windlass.core.queue import Queue
 from windlass.core.reasons import Reason
+from windlass.core.reservation import Reservation
 from windlass.core.scheduler import schedule
 
 HOUR = 3_600_000
@@ -102,3 +105,22 @@ def test_nobody_is_stopped_within_its_minimum_or_against_its_wish():
     assert len(plan_of(young, 1_000).preemptions) == 1
     steadfast = replace(running(1, {"n1": 8}, ends_by=10 * HOUR), preemptible=False)
     assert plan_of(cluster("srtf", steadfast, short), HOUR).preemptions == ()
+
+
+def test_who_is_being_stopped_still_uses_its_quota():
+    """Queue q may have 4 GPUs; the gang that leaves has them until it is gone, wherever else there is room."""
+    leaves = replace(running(1, {"n1": 4}, queue="q"), leaving=True)
+    ledger = ledger_of(nodes(2), leaves, waiting(2, demand(1, 4), queue="q", walltime=10))
+    ledger.set_cluster(nodes(2), [Queue("q", {"gpu": 4})], None, Policy("srtf", min_runtime=0))
+    assert plan_of(ledger, 0).admissions == ()
+    ledger.release(leaves.id)
+    assert list(admitted(plan_of(ledger, 0))) == ["j-2"]
+
+
+def test_a_node_that_is_reserved_is_looked_at_again_when_its_time_comes_and_goes():
+    ledger = Ledger(nodes(1), (), None, Policy("srtf"), [Reservation("repair", ("n1",), 50, 90)])
+    ledger.add_pending(gang(1, 1, walltime=100))
+    plan = plan_of(ledger, 10)
+    assert (plan.admissions, plan.due) == ((), 50)
+    assert plan_of(ledger, 60).due == 90
+    assert list(admitted(plan_of(ledger, 90))) == ["j-1"]
