@@ -29,6 +29,7 @@ from windlass.core.invariants import plan_violations, violations
 from windlass.core.job import ArrayMember, Dependency, Job, RestartPolicy, Role, TopologyRequest
 from windlass.core.policy import ORDERS, Policy
 from windlass.core.queue import Queue
+from windlass.core.reservation import Reservation
 from windlass.core.scheduler import schedule
 from windlass.core.status import TERMINAL
 from windlass.worlds.port import Changes, ClusterChanged, JobArrived, JobEvent, WorldEvent
@@ -177,8 +178,15 @@ def _universe(rng: Random) -> Universe:
 
 def _cluster(rng: Random) -> ClusterChanged:
     levels = rng.choice(((), ("rack",)))
+    sharing = rng.choice(("", "", "milli"))
     nodes = tuple(
-        Node(f"n{number}", {"gpu": rng.choice((2, 4, 4)), "cpu": 8_000}, place=tuple(f"r{number % 2}" for _ in levels))
+        Node(
+            f"n{number}",
+            {"gpu": rng.choice((2, 4, 4)), "cpu": 8_000},
+            {"gpu-type": rng.choice(("a100", "v100"))},
+            place=tuple(f"r{number % 2}" for _ in levels),
+            sharing=rng.choice(("", sharing)),
+        )
         for number in range(1, rng.randrange(3, 6))
     )
     queues = (
@@ -194,7 +202,15 @@ def _cluster(rng: Random) -> ClusterChanged:
         preempt=rng.random() < 0.8,
         min_runtime=rng.choice((0, 5_000)),
     )
-    return ClusterChanged(nodes, queues, Topology(levels), policy)
+    windows = tuple(_window(rng, node.name) for node in nodes if rng.random() < 0.1)
+    return ClusterChanged(nodes, queues, Topology(levels), policy, windows)
+
+
+def _window(rng: Random, node: str) -> Reservation:
+    """Maintenance, or nodes kept for a queue."""
+    start = rng.randrange(HORIZON)
+    queues = rng.choice(((), ("red",)))
+    return Reservation(f"window-{node}", (node,), start, start + rng.randrange(1, 100_000), queues)
 
 
 def _jobs(rng: Random, cluster: ClusterChanged) -> Iterator[JobArrived]:
@@ -216,6 +232,8 @@ def _jobs(rng: Random, cluster: ClusterChanged) -> Iterator[JobArrived]:
             array=array,
             topology=TopologyRequest("rack", required=rng.random() < 0.5) if level else None,
             preemptible=rng.random() < 0.9,
+            gpu_types=rng.choice(((), (), (), ("a100", "v100"))),
+            avoid=rng.choice(((), (), (), ("n1",))),
             user=rng.choice(("ann", "bob")),
         )
         yield JobArrived(f"j-{number}", number, job)
@@ -224,9 +242,11 @@ def _jobs(rng: Random, cluster: ClusterChanged) -> Iterator[JobArrived]:
 def _roles(rng: Random) -> Iterator[Role]:
     replicas = rng.randrange(1, 5)
     elastic = rng.random() < 0.2
+    part = {"gpu-milli": rng.randrange(100, 1_000)} if rng.random() < 0.2 else {"gpu": rng.randrange(4)}
     yield Role(
         replicas=replicas,
-        resources={"gpu": rng.randrange(4), "cpu": 500},
+        resources={**part, "cpu": 500},
+        whole_node=rng.random() < 0.05,
         min_replicas=rng.randrange(1, replicas + 1) if elastic else None,
         max_replicas=replicas + rng.randrange(3) if elastic else None,
     )
