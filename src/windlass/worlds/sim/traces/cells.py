@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from datetime import UTC, datetime
+from functools import lru_cache
 
 from windlass.core.gang import MAX_MEMBERS
 from windlass.core.resources import MAX_AMOUNT
@@ -17,6 +18,7 @@ LATEST_S = 250 * 365 * 86_400
 MOST_GPUS = MAX_MEMBERS
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_EPOCH_IN_UTC = datetime(1970, 1, 1)  # noqa: DTZ001 - for times that do not name their zone
 _TRES = re.compile(r"^(\d+(?:\.\d+)?)([KMGTPE]?)$")
 _BINARY = {"": 1, **{letter: 1024**power for power, letter in enumerate("KMGTPE", start=1)}}
 
@@ -51,8 +53,9 @@ def duration(text: str, what: str) -> int:
     return round(number(text, what, LONGEST_S) * 1000)
 
 
+@lru_cache(maxsize=1024)
 def gpus(text: str, what: str) -> int:
-    """A count of GPUs."""
+    """A count of GPUs; kept, because traces have few different ones."""
     return whole(text, what, MOST_GPUS)
 
 
@@ -69,7 +72,7 @@ def moment(text: str, what: str) -> int:
         if not text.strip():
             raise Flaw("missing value", f"{what} is missing") from None
         raise Flaw("not a time", f"{what} is {text[:40]!r}; write it as 2017-10-09 07:01:55") from None
-    since = (when if when.tzinfo else when.replace(tzinfo=UTC)) - _EPOCH
+    since = when - (_EPOCH if when.tzinfo else _EPOCH_IN_UTC)
     ms = since.days * 86_400_000 + since.seconds * 1000 + since.microseconds // 1000
     if 0 <= ms <= LATEST_S * 1000:
         return ms
