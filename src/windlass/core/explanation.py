@@ -13,12 +13,13 @@ from windlass.core.feasibility import CORDONED, Mask, eligibility, room_per_node
 from windlass.core.gang import Demand, Pending, Running, started, total_of
 from windlass.core.outlook import expected_start
 from windlass.core.placement import orders
+from windlass.core.possible import fits_empty
 from windlass.core.reasons import Verdict
 from windlass.core.scheduler import decide
 from windlass.core.shortage import shortage
 from windlass.core.snapshot import Grant, NodeTable, Snapshot
 from windlass.core.stock import binding
-from windlass.core.trial import Trial, fits_empty
+from windlass.core.trial import Trial
 from windlass.core.verdicts import Verdicts
 from windlass.core.whatif import Alternative, alternatives
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from windlass.core.gang import Line
 from windlass.core.gates import shut
+from windlass.core.obstacle import LACKS_NODES, Obstacle
 from windlass.core.ordering import Contest
 from windlass.core.plan import Admission, Plan
+from windlass.core.policy import ORDERS
+from windlass.core.refill import refill
 from windlass.core.snapshot import Snapshot
-from windlass.core.trial import Obstacle, Trial
+from windlass.core.trial import Trial
 from windlass.core.verdicts import Verdicts
 
 _MOST_TRIED = 1_000
@@ -19,11 +22,21 @@ def schedule(snapshot: Snapshot, now: int) -> Plan:
 
     Pure: equal snapshots and times give equal plans. `now` in ms.
     """
+    if ORDERS[snapshot.policy.order].refill:
+        return refill(snapshot, now)
     trial = decide(snapshot, now)
     # 6. one reason, with counts, for everything that stays; worked out when it is read
     verdicts = Verdicts(trial)
-    admissions = tuple(Admission(start.gang.id, start.placement, start.grant) for start in trial.started)
-    return Plan(snapshot.version, now, admissions, verdicts, order=verdicts.order())
+    return Plan(
+        version=snapshot.version,
+        now=now,
+        admissions=tuple(Admission(start.gang.id, start.placement, start.grant) for start in trial.started),
+        verdicts=verdicts,
+        preemptions=trial.reclaim.preemptions,
+        resizes=(*trial.reclaim.shrinking, *trial.reclaim.growing),
+        order=verdicts.order(),
+        due=_due(trial),
+    )
 
 
 def decide(snapshot: Snapshot, now: int) -> Trial:
@@ -35,6 +48,8 @@ def decide(snapshot: Snapshot, now: int) -> Trial:
     gaps = _by_turn(trial, lines)
     # 3. into the gaps between the reservations: whoever delays none of them
     _into_gaps(trial, gaps)
+    # 4. what nobody else can use, to elastic gangs
+    trial.reclaim.grow()
     return trial
 
 
@@ -42,22 +57,29 @@ def _by_turn(trial: Trial, lines: list[Line]) -> list[Line]:
     """Returns the lines of which somebody may still fill a gap."""
     gaps: list[Line] = []
     contest = Contest(lines, trial.shares_that_count, classes=trial.classes)
+    firsts = [line.gangs[0] for line in lines]
     for gang in contest:
         obstacle = trial.limit(gang)
-        if obstacle is None and not trial.timetable.open_to(gang):
+        if obstacle is None and not trial.timetable.open_to(gang) and not trial.reclaim.may_help:
             # as many wait for the same nodes as may hold reservations: a gap, at best
             gaps.append(contest.line)
             contest.drop()
             continue
         obstacle = obstacle or trial.attempt(gang)
-        if obstacle is not None:
-            trial.wait(gang, obstacle)
-            if trial.timetable.is_shut:
-                return []  # nobody behind him can start
-            if not trial.has_limits and not any(trial.timetable.open_to(line.gangs[0]) for line in lines):
-                return lines  # whoever comes behind him can do no more than fill a gap
-            if obstacle not in (Obstacle.CAPACITY, Obstacle.PROMISED) or not trial.timetable.has_gaps:
-                contest.drop()
+        # others are made smaller or stopped, whole gangs, the cheapest that suffice
+        if obstacle is None or trial.reclaim.make_room(gang, obstacle):
+            continue
+        if obstacle in LACKS_NODES and not trial.timetable.open_to(gang):
+            gaps.append(contest.line)
+            contest.drop()
+            continue
+        trial.wait(gang, obstacle)
+        if trial.timetable.is_shut:
+            return []  # nobody behind him can start
+        if not (trial.has_limits or trial.reclaim.may_help) and not any(map(trial.timetable.open_to, firsts)):
+            return lines  # whoever comes behind him can do no more than fill a gap
+        if obstacle not in LACKS_NODES or not trial.timetable.has_gaps:
+            contest.drop()
     return gaps
 
 
@@ -80,3 +102,10 @@ def _into_gaps(trial: Trial, lines: list[Line]) -> None:
         failed += 1
         if failed == _MOST_TRIED:
             return
+
+
+def _due(trial: Trial) -> int | None:
+    """When time alone may change what was decided."""
+    turns = [at for each in trial.snapshot.reservations for at in (each.start, each.end) if at > trial.now]
+    due = trial.reclaim.due
+    return min(turns if due is None else [*turns, due], default=None)

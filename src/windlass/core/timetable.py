@@ -16,7 +16,7 @@ import numpy as np
 from windlass.core.booking import lower, settle, take
 from windlass.core.feasibility import Mask, eligibility
 from windlass.core.forecast import NEVER, End, Forecast, Moment
-from windlass.core.gang import Pending
+from windlass.core.gang import Pending, at_least
 from windlass.core.placement import place
 from windlass.core.reservation import Reservation
 from windlass.core.snapshot import Amounts, Grant, Snapshot
@@ -127,6 +127,23 @@ class Timetable:
             settle(self._snapshot.table, room, np.flatnonzero(closed))
         return room
 
+    def in_the_way_of(self, gang: Pending) -> tuple[list[Promise], Mask | None]:
+        """The promises that it would run into if it started now, and the nodes (bool[N]) closed to it (None: none)."""
+        end = self._end_of(gang, self._now)
+        crossed = [promise for promise in (self.promises() if self._limit else ()) if _crosses(end, promise)]
+        closed = self._closed(gang, self._now, end)
+        if self._shut is not None:
+            closed = self._shut if closed is None else closed | self._shut
+        return crossed, closed
+
+    def keep(self, gang: Pending, start: int, placed: Grant, beside: Amounts) -> None:
+        """Others are stopped so that the gang has these nodes from `start` on (ms); nobody may take them meanwhile."""
+        self.promises()
+        until = self._end_of(gang, start)
+        self._promises.append(Promise(gang, start, until, placed, beside))
+        self._masks.append(_masks(self._snapshot, gang))
+        self._claims.clear()
+
     def shorter(self, gang: Pending) -> int | None:
         """The longest walltime, in ms, with which an equal gang would run into fewer promises; None: no walltime."""
         end = self._end_of(gang, self._now)
@@ -158,9 +175,10 @@ class Timetable:
     # --- promises -----------------------------------------------------------------------------------
 
     def _promise(self, forecast: Forecast, gang: Pending) -> None:
-        soonest = forecast.first_fit(gang.demands)
+        demands = at_least(gang.demands)
+        soonest = forecast.first_fit(demands)
         for at, free in self._moments(forecast, gang, soonest) if soonest else ():
-            found = place(free, self._snapshot.table, gang.demands, self._closed(gang, at, self._end_of(gang, at)))
+            found = place(free, self._snapshot.table, demands, self._closed(gang, at, self._end_of(gang, at)))
             if found is None:
                 continue
             until = self._end_of(gang, at)

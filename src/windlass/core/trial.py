@@ -3,46 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from enum import Enum, auto
 from functools import cached_property
 from typing import NamedTuple
-
-import numpy as np
 
 from windlass.core.accounts import Accounts
 from windlass.core.booking import take
 from windlass.core.cohort import tree_of
 from windlass.core.fairshare import Shares, total_capacity
-from windlass.core.feasibility import Mask, eligibility, remember, room_when_empty
-from windlass.core.gang import Demand, Pending, Turn, total_of
+from windlass.core.feasibility import Mask, eligibility
+from windlass.core.gang import Demand, Pending, Turn, at_least, placed, total_of
 from windlass.core.gates import shut
 from windlass.core.limits import limit
-from windlass.core.placement import Placed, fits, place
+from windlass.core.obstacle import KEEPS_NOTHING, LACKS_NODES, Obstacle
+from windlass.core.placement import Placed, place
 from windlass.core.policy import ORDERS, turn_of
+from windlass.core.possible import fits_empty
+from windlass.core.preemption import Eviction
 from windlass.core.quota import beyond, claimed, home, queue_named, short
 from windlass.core.reasons import Reason
-from windlass.core.snapshot import Grant, NodeTable, Snapshot
+from windlass.core.reclaim import Reclaim
+from windlass.core.resizing import largest
+from windlass.core.snapshot import Amounts, Grant, Snapshot
 from windlass.core.status import Placement
 from windlass.core.stock import Stocks
 from windlass.core.timetable import Timetable
-
-
-class Obstacle(Enum):
-    """What kept a gang from starting, in the order in which it is looked for."""
-
-    GATE = auto()
-    NEVER = auto()
-    """No gang's end can help: too few nodes pass its masks, or its queue's quota is too small for it."""
-    LIMIT = auto()
-    """Its user, or its queue, runs or holds as much as people allow: that keeps nothing from anybody else."""
-    QUOTA = auto()
-    CAPACITY = auto()
-    PROMISED = auto()
-    """It would fit, and delay a gang that goes first and to which these nodes are promised."""
-
-
-_KEEPS_NOTHING = frozenset({Obstacle.GATE, Obstacle.NEVER, Obstacle.LIMIT})
-"""What a gang waits for without any claim on quota."""
 
 
 class Hold(NamedTuple):
@@ -75,6 +59,8 @@ class Trial:
         self.started: list[Start] = []
         self.obstacles: dict[str, Obstacle] = {}
         """By id of the gangs that wait, and whom those behind them must not delay."""
+        self.evictions: dict[str, Eviction] = {}
+        """By id of the gangs for which others go."""
         self.first_in: dict[str, Pending] = {}
         """By queue: the first gang that has a claim on its quota."""
         self.settled: set[str] = set()
@@ -97,7 +83,7 @@ class Trial:
             return Obstacle.NEVER
         if not self._is_limited(gang.queue) and not tree.crowded:
             return None
-        request = total_of(gang.demands)
+        request = total_of(at_least(gang.demands))
         if beyond(tree, gang.queue, request):
             return Obstacle.NEVER
         if rule := limit(self.accounts, gang.queue, gang.user, request):
@@ -121,30 +107,41 @@ class Trial:
             return Obstacle.PROMISED
         if self.is_too_large(gang):
             return Obstacle.CAPACITY
-        found = place(self.free, self.snapshot.table, gang.demands, None, self.snapshot.policy)
+        found = self._place(gang, self.free)
         if found is None:
             return Obstacle.CAPACITY
         room = self.timetable.room(gang)
         if room is not self.free:
-            found = place(room, self.snapshot.table, gang.demands, None, self.snapshot.policy)
+            found = self._place(gang, room)
             if found is None:
                 return Obstacle.PROMISED
         self._start(gang, found)
         return None
 
+    def wait_for(self, found: Eviction) -> None:
+        """The gang starts as soon as others are gone; until then its nodes are kept for it."""
+        self.evictions[found.gang.id] = found
+        self.timetable.keep(found.gang, found.at, found.placed.grant, found.beside)
+        self.wait(found.gang, Obstacle.LEAVING)
+
     def wait(self, gang: Pending, obstacle: Obstacle) -> None:
         """The gang has to wait; who comes after it must not delay it."""
         self.obstacles[gang.id] = obstacle
         self.settled.add(gang.id)
-        if obstacle in (Obstacle.CAPACITY, Obstacle.PROMISED):
+        if obstacle in LACKS_NODES:
             self.timetable.reserve(gang)
-        if obstacle not in _KEEPS_NOTHING and self._is_limited(gang.queue):
+        if obstacle not in KEEPS_NOTHING and self._is_limited(gang.queue):
             if self.spoken_for is None:
                 self.spoken_for = self.accounts.copy()
-            request = total_of(gang.demands)
+            request = total_of(at_least(gang.demands))
             claim = home(self.accounts.tree, gang.queue, request)
             self.spoken_for.take(claim, gang.user, request)
             self.first_in.setdefault(claim, gang)
+
+    @cached_property
+    def reclaim(self) -> Reclaim:
+        """What it takes back from those that run."""
+        return Reclaim(self)
 
     @cached_property
     def has_limits(self) -> bool:
@@ -182,6 +179,18 @@ class Trial:
         """What would be free if nothing ran."""
         return Stocks(self.snapshot.table.capacity)
 
+    def _place(self, gang: Pending, room: Amounts) -> Placed | None:
+        """In the largest size, of an elastic gang, for which there is room and quota."""
+
+        def attempt(demands: tuple[Demand, ...]) -> Placed | None:
+            if demands is not gang.demands and self._lacks_quota(gang, total_of(demands)):
+                return None
+            return place(room, self.snapshot.table, demands, None, self.snapshot.policy)
+
+        if any(demand.least for demand in gang.demands) and self._lacks_quota(gang, total_of(gang.demands)):
+            return largest(gang.demands, lambda demands: None if demands is gang.demands else attempt(demands))
+        return largest(gang.demands, attempt)
+
     def _lacks_quota(self, gang: Pending, request: Mapping[str, int]) -> bool:
         waited_for = self.spoken_for is not None and claimed(self.spoken_for, gang.queue, request)
         return bool(waited_for or short(self.accounts, gang.queue, request))
@@ -194,26 +203,10 @@ class Trial:
         self._most = None
         self.settled.add(gang.id)
         self.timetable.begins(gang, found.grant)
-        request = total_of(gang.demands)
+        request = total_of(placed(gang.demands, found.placement))
         self.accounts.take(gang.queue, gang.user, request)
         if self.spoken_for is not None:
             self.spoken_for.take(gang.queue, gang.user, request)
         if gang.array_id:
             self.arrays[gang.array_id] = self.arrays.get(gang.array_id, 0) + 1
         self.started.append(Start(gang, *found))
-
-
-def fits_empty(table: NodeTable, gang: Pending) -> bool:
-    """Whether the gang would fit if nothing else ran."""
-    first = gang.demands[0]
-    if len(gang.demands) == 1 and first.topology is None and len(first.gpu_types) < 2:
-        return room_when_empty(eligibility(table, first), first.count) >= first.count
-    key = ("fits", gang.shape)
-    found: bool | None = table.derived.get(key)
-    return remember(table, key, fits(table.capacity, table, gang.demands)) if found is None else found
-
-
-def mask_of(table: NodeTable, demands: tuple[Demand, ...]) -> Mask:
-    """The nodes that any of the gang's roles could use."""
-    masks = [eligibility(table, demand).mask for demand in demands]
-    return masks[0] if len(masks) == 1 else np.logical_or.reduce(masks)

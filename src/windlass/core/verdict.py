@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from windlass.core import gates, quota
 from windlass.core.forecast import NEVER
-from windlass.core.gang import Pending, total_of
+from windlass.core.gang import Pending, at_least, total_of
 from windlass.core.limits import limit
+from windlass.core.obstacle import Obstacle
+from windlass.core.possible import fits_empty, mask_of
+from windlass.core.preemption import Eviction
 from windlass.core.reasons import Reason, Verdict
 from windlass.core.shortage import capacity_verdict, never_verdict, shortage
-from windlass.core.trial import Obstacle, Trial, fits_empty, mask_of
+from windlass.core.trial import Trial
+
+_NAMED = 3
+"""Gangs that a verdict names before it only counts."""
 
 
 def verdict_of(trial: Trial, gang: Pending) -> Verdict:
@@ -18,15 +24,21 @@ def verdict_of(trial: Trial, gang: Pending) -> Verdict:
         return answer
     if queue is None:
         return Verdict(Reason.MISCONFIGURED, f"there is no queue {gang.queue} any more")
-    if not fits_empty(table, gang) and (short := shortage(trial.stock_if_empty, table, gang.demands)):
+    if not fits_empty(table, gang) and (short := shortage(trial.stock_if_empty, table, at_least(gang.demands))):
         return never_verdict(short)
-    request = total_of(gang.demands)
+    demands = at_least(gang.demands)
+    request = total_of(demands)
     if answer := quota.why(trial.accounts, gang.queue, request) or limit(
         trial.accounts, gang.queue, gang.user, request
     ):
         return answer
-    if short := shortage(trial.stock, table, gang.demands):
+    if short := shortage(trial.stock, table, demands):
         return capacity_verdict(short)
+    return _in_the_way(trial, gang)
+
+
+def _in_the_way(trial: Trial, gang: Pending) -> Verdict:
+    """It would fit, but for somebody else."""
     first = _goes_first(trial, gang)
     return (_after(first) if first else _reserved(trial, gang)) or _after(None)
 
@@ -47,6 +59,14 @@ def _goes_first(trial: Trial, gang: Pending) -> Pending | None:
         return next((first for first in claims if first.id != gang.id), None)
     mine = mask_of(trial.snapshot.table, gang.demands)
     return next((hold.gang for hold in trial.holds if hold.gang.id != gang.id and hold.mask[mine].any()), None)
+
+
+def given_back(eviction: Eviction) -> Verdict:
+    """Why a gang waits that starts as soon as others are gone."""
+    gone = [each.job_id for each in eviction.preemptions] + [each.job_id for each in eviction.resizes]
+    more = f" and {len(gone) - _NAMED} more" if len(gone) > _NAMED else ""
+    whose = f", by {', '.join(gone[:_NAMED])}{more}" if gone else ""
+    return Verdict(Reason.WAITING_FOR_PREEMPTED, f"starts when its nodes have been given back{whose}")
 
 
 def _reserved(trial: Trial, gang: Pending) -> Verdict | None:

@@ -12,7 +12,7 @@ from windlass.core.ordering import Order, in_fair_turn
 from windlass.core.projection import Expectation, bounds, expectations
 from windlass.core.reasons import Verdict
 from windlass.core.trial import Trial
-from windlass.core.verdict import verdict_of
+from windlass.core.verdict import given_back, verdict_of
 
 
 class Verdicts(Mapping[str, Verdict]):
@@ -31,7 +31,9 @@ class Verdicts(Mapping[str, Verdict]):
         number = self._places[job_id]
         if number not in self._answers:
             self._answers[number] = verdict_of(self._trial, self._groups[number][0])
-        verdict, expected = self._answers[number], self._expectations.get(job_id)
+        going = self._trial.evictions.get(job_id)
+        verdict = self._answers[number] if going is None else given_back(going)
+        expected = self._expectations.get(job_id)
         return verdict if expected is None else replace(verdict, eta=expected.at, sure=expected.sure)
 
     def __iter__(self) -> Iterator[str]:

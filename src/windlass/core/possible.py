@@ -1,0 +1,27 @@
+"""Which nodes a gang could ever use, and whether they would be enough if they were empty."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from windlass.core.feasibility import Mask, eligibility, remember, room_when_empty
+from windlass.core.gang import Demand, Pending, at_least
+from windlass.core.placement import fits
+from windlass.core.snapshot import NodeTable
+
+
+def fits_empty(table: NodeTable, gang: Pending) -> bool:
+    """Whether the gang would fit if nothing else ran."""
+    first = gang.demands[0]
+    if len(gang.demands) == 1 and first.topology is None and len(first.gpu_types) < 2:
+        least = first.least or first.count
+        return room_when_empty(eligibility(table, first), least) >= least
+    key = ("fits", gang.shape)
+    found: bool | None = table.derived.get(key)
+    return remember(table, key, fits(table.capacity, table, at_least(gang.demands))) if found is None else found
+
+
+def mask_of(table: NodeTable, demands: tuple[Demand, ...]) -> Mask:
+    """The nodes that any of the gang's roles could use."""
+    masks = [eligibility(table, demand).mask for demand in demands]
+    return masks[0] if len(masks) == 1 else np.logical_or.reduce(masks)
