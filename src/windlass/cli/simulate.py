@@ -8,7 +8,7 @@ import sys
 from collections.abc import Coroutine
 from pathlib import Path
 from types import FrameType
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeAlias
 
 import typer
 
@@ -46,62 +46,79 @@ def _offered_formats(incomplete: str) -> list[tuple[str, str]]:
     return [(name, words) for name, words in FORMATS.items() if name.startswith(incomplete)]
 
 
+TracesArgument: TypeAlias = Annotated[
+    list[Path] | None,
+    typer.Argument(metavar="TRACE…", help="Philly, Helios, openb, Muri, SWF, sacct -P or JSON lines; .gz too."),
+]
+ClusterOption: TypeAlias = Annotated[
+    str, typer.Option("--cluster", metavar="FILE|96x8", help="A cluster file, a trace's list of nodes, nodes×GPUs.")
+]
+PolicyOption: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--policy",
+        metavar="A,B,…",
+        help=f"Such as fifo, sjf+easy, windlass:reservations=4. Without it: {_COMPARED}.",
+        autocompletion=_offered_policies,
+    ),
+]
+SeedsOption: TypeAlias = Annotated[str, typer.Option("--seeds", metavar="N|A-B", help="How many seeds, or which.")]
+ReportOption: TypeAlias = Annotated[
+    Path | None, typer.Option("--report", metavar="DIR", help="Write a page with plots there, and JSON.")
+]
+SyntheticOption: TypeAlias = Annotated[
+    str | None, typer.Option("--synthetic", metavar="'jobs=1000 …'", help="Draw a trace from a law instead.")
+]
+WalltimesOption: TypeAlias = Annotated[
+    str,
+    typer.Option(
+        "--walltimes",
+        metavar="KIND",
+        help="Of the jobs: trace (their own), users (such as people write), exact or none.",
+        autocompletion=_offered_walltimes,
+    ),
+]
+LoadOption: TypeAlias = Annotated[
+    float | None, typer.Option("--load", min=0.001, max=1000, help="Scale the arrivals to this offered load.")
+]
+LimitOption: TypeAlias = Annotated[
+    int | None, typer.Option("--limit", min=1, help="Only so many jobs, the first ones.")
+]
+FaultsOption: TypeAlias = Annotated[
+    str | None,
+    typer.Option("--faults", metavar="'node=30d/4h …'|FILE", help="Mean time between a node's faults/they last."),
+]
+CostsOption: TypeAlias = Annotated[
+    str,
+    typer.Option("--costs", metavar="'restart=1m …'", help="Of start, restart and checkpoint; and checkpoint-every."),
+]
+KillOption: TypeAlias = Annotated[bool, typer.Option("--kill", help="Jobs end when their walltime is over.")]
+SkipOption: TypeAlias = Annotated[
+    bool, typer.Option("--skip-bad", help="Leave out, and count, bad rows and jobs too large for the cluster.")
+]
+FormatsOption: TypeAlias = Annotated[
+    str | None,
+    typer.Option("--format", help="Of the traces, if it is not recognised.", autocompletion=_offered_formats),
+]
+ProcessesOption: TypeAlias = Annotated[int | None, typer.Option("-j", "--processes", min=1, help="Runs at a time.")]
+
+
 def simulate(
-    traces: Annotated[
-        list[Path] | None,
-        typer.Argument(metavar="TRACE…", help="Philly, Helios, openb, Muri, SWF, sacct -P or JSON lines; .gz too."),
-    ] = None,
-    cluster: Annotated[
-        str, typer.Option("--cluster", metavar="FILE|96x8", help="A cluster file, a trace's list of nodes, nodes×GPUs.")
-    ] = "",
-    policy: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--policy",
-            metavar="A,B,…",
-            help=f"Such as fifo, sjf+easy, windlass:reservations=4. Without it: {_COMPARED}.",
-            autocompletion=_offered_policies,
-        ),
-    ] = None,
-    seeds: Annotated[str, typer.Option("--seeds", metavar="N|A-B", help="How many seeds, or which.")] = "1",
-    report: Annotated[
-        Path | None, typer.Option("--report", metavar="DIR", help="Write a page with plots there, and JSON.")
-    ] = None,
-    synthetic: Annotated[
-        str | None, typer.Option("--synthetic", metavar="'jobs=1000 …'", help="Draw a trace from a law instead.")
-    ] = None,
-    walltimes: Annotated[
-        str,
-        typer.Option(
-            "--walltimes",
-            metavar="KIND",
-            help="Of the jobs: trace (their own), users (such as people write), exact or none.",
-            autocompletion=_offered_walltimes,
-        ),
-    ] = "trace",
-    load: Annotated[
-        float | None, typer.Option("--load", min=0.001, max=1000, help="Scale the arrivals to this offered load.")
-    ] = None,
-    limit: Annotated[int | None, typer.Option("--limit", min=1, help="Only so many jobs, the first ones.")] = None,
-    faults: Annotated[
-        str | None,
-        typer.Option("--faults", metavar="'node=30d/4h …'|FILE", help="Mean time between a node's faults/they last."),
-    ] = None,
-    costs: Annotated[
-        str,
-        typer.Option(
-            "--costs", metavar="'restart=1m …'", help="Of start, restart and checkpoint; and checkpoint-every."
-        ),
-    ] = "",
-    kill: Annotated[bool, typer.Option("--kill", help="Jobs end when their walltime is over.")] = False,
-    skip_bad: Annotated[
-        bool, typer.Option("--skip-bad", help="Leave out, and count, bad rows and jobs too large for the cluster.")
-    ] = False,
-    format: Annotated[
-        str | None,
-        typer.Option("--format", help="Of the traces, if it is not recognised.", autocompletion=_offered_formats),
-    ] = None,
-    processes: Annotated[int | None, typer.Option("-j", "--processes", min=1, help="Runs at a time.")] = None,
+    traces: TracesArgument = None,
+    cluster: ClusterOption = "",
+    policy: PolicyOption = None,
+    seeds: SeedsOption = "1",
+    report: ReportOption = None,
+    synthetic: SyntheticOption = None,
+    walltimes: WalltimesOption = "trace",
+    load: LoadOption = None,
+    limit: LimitOption = None,
+    faults: FaultsOption = None,
+    costs: CostsOption = "",
+    kill: KillOption = False,
+    skip_bad: SkipOption = False,
+    format: FormatsOption = None,
+    processes: ProcessesOption = None,
     output: FormatOption = Format.TABLE,
     no_color: NoColorOption = False,
 ) -> int:
