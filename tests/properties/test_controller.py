@@ -19,12 +19,20 @@ from windlass.core.cluster import Node
 from windlass.core.commands import Command, Launch, Stop
 from windlass.core.invariants import violations
 from windlass.core.job import ArrayMember, Dependency, Job, RestartPolicy, Role
+from windlass.core.policy import Policy
 from windlass.core.queue import Queue
 from windlass.core.status import TERMINAL, JobState, Phase
 from windlass.worlds.port import Changes, ClusterChanged, JobArrived, JobEvent, Recovery, WorldEvent
 
 NODES = tuple(Node(f"n{number}", {"gpu": 4, "cpu": 8_000}) for number in range(1, 4))
-QUEUES = (Queue("default"), Queue("small", {"gpu": 3}))
+QUEUES = (
+    Queue("default"),
+    Queue("small", {"gpu": 3}),
+    Queue("all"),
+    Queue("a", {"gpu": 4}, "all"),
+    Queue("b", {}, "all"),
+)
+POLICY = Policy(min_runtime=2_000, resize_interval=3_000)
 
 
 @dataclass
@@ -40,7 +48,10 @@ class MemoryWorld:
 
     def recovery(self) -> Recovery:
         live = tuple(state for state in self.stored.values() if state.status.phase not in TERMINAL)
-        return Recovery(ClusterChanged(self.nodes, QUEUES), live)
+        return Recovery(self.cluster(), live)
+
+    def cluster(self) -> ClusterChanged:
+        return ClusterChanged(self.nodes, QUEUES, policy=POLICY)
 
     def commit(self, changes: Changes) -> None:
         self.stored.update({state.id: state for state in changes.states})
@@ -52,7 +63,7 @@ class MemoryWorld:
             open_nodes = {node.name for node in self.nodes} - closed
             assert set(command.placement.distinct()) <= open_nodes, "a start where nothing may start"
             self.alive[command.job_id] = command.generation
-            self.running[command.job_id] = set(range(self.stored[command.job_id].job.members))
+            self.running[command.job_id] = set(range(sum(map(len, command.placement.nodes.values()))))
             self._tell(command.job_id, e.Started(command.generation))
         if isinstance(command, Stop):
             if self.alive.get(command.job_id) == command.generation:
@@ -73,17 +84,26 @@ jobs = st.builds(
     Job,
     name=st.just("j"),
     roles=st.builds(
-        lambda replicas, gpu: (Role(replicas=replicas, resources={"gpu": gpu, "cpu": 500}),),
+        lambda replicas, gpu, least: (
+            Role("worker", replicas, 1, {"gpu": gpu, "cpu": 500}, **_bounds(replicas, least)),
+        ),
         st.integers(1, 6),
         st.integers(0, 5),
+        st.sampled_from([None, None, 1, 2]),
     ),
-    queue=st.sampled_from(["default", "default", "small"]),
+    queue=st.sampled_from(["default", "default", "small", "a", "b"]),
     priority=st.integers(0, 2),
     walltime=st.sampled_from([None, 20_000]),
     restart=st.builds(RestartPolicy, user_limit=st.integers(0, 2), infrastructure_limit=st.integers(0, 3)),
     suspend=st.sampled_from([False, False, False, True]),
     array=st.sampled_from([None, None, ArrayMember("s-1", 0, 1)]),
+    preemptible=st.sampled_from([True, True, False]),
 )
+
+
+def _bounds(replicas: int, least: int | None) -> dict[str, int]:
+    """Of an elastic role, as people's files give them: it asks for its most."""
+    return {} if least is None or least > replicas else {"min_replicas": least, "max_replicas": replicas}
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -149,6 +169,9 @@ def _happen(world: MemoryWorld, rng: random.Random, *, kindly: bool) -> None:
         for event in (e.Cancel(), e.Suspend(), e.Resume(), e.Preempt("for another")):
             if rng.random() < 0.06:
                 world.unheard.append(JobEvent(rng.choice(known), event))
+        if world.alive and rng.random() < 0.2:
+            job_id = rng.choice(sorted(world.alive))
+            world.unheard.append(JobEvent(job_id, e.Saved(world.alive[job_id], world.now)))
     if not kindly and rng.random() < 0.15:
         first = NODES[0]
         troubled = [
@@ -157,10 +180,10 @@ def _happen(world: MemoryWorld, rng: random.Random, *, kindly: bool) -> None:
             (replace(first, cordoned="Xid 79"), *NODES[1:]),
         ]
         world.nodes = NODES if world.nodes != NODES else rng.choice(troubled)
-        world.unheard.append(ClusterChanged(world.nodes, QUEUES))
+        world.unheard.append(world.cluster())
     if kindly and world.nodes != NODES:
         world.nodes = NODES
-        world.unheard.append(ClusterChanged(world.nodes, QUEUES))
+        world.unheard.append(world.cluster())
 
 
 def test_a_refused_job_never_queues() -> None:

@@ -43,6 +43,10 @@ class Entitlement:
         """Another gang takes this, for which `spoken_for` has it already."""
         self._accounts.take(gang.queue, gang.user, amounts)
 
+    def is_next(self) -> bool:
+        """Whether no gang that goes first waits for the same quota: it would get what others give back."""
+        return len(self._books) == 1 or not claimed(self._books[1], self._asked.gang.queue, self._asked.request)
+
     def lets_in(self) -> bool:
         """Whether quota and limits do."""
         gang, request = self._asked.gang, self._asked.request

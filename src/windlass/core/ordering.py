@@ -20,9 +20,9 @@ class Contest:
     A line that is dropped yields no more, for equals would get the same answer: a turn of a thousand equal gangs
     costs as much as one of a single gang.
 
-    With `shares`, the next gang is found down the tree of queues (`core.tournament`). `classes`: a higher priority
-    then goes first in whatever queue it is; else priority counts within a queue alone. `fill`: gangs of a queue go
-    in the order in which they fill gaps.
+    With `shares`, the next gang is found down the tree of queues (`core.tournament`). `classes`: a higher priority then
+    goes first in whatever queue it is, after those who borrow nothing; else priority counts within a queue alone.
+    `fill`: gangs of a queue go in the order in which they fill gaps.
     """
 
     def __init__(
@@ -36,12 +36,11 @@ class Contest:
         self._field: Heads | Tournament
 
     def __iter__(self) -> Iterator[Pending]:
-        for lines in self._groups():
-            self._field = self._field_of(lines)
-            while (head := self._field.first()) is not None:
-                self._longest = None
-                yield head.gang
-                self._field.pass_on(self._longest)
+        self._field = self._field_of(self._lines)
+        while (head := self._field.first()) is not None:
+            self._longest = None
+            yield head.gang
+            self._field.pass_on(self._longest)
 
     @property
     def line(self) -> Line:
@@ -56,15 +55,6 @@ class Contest:
         """Of the rest of that line, go on with gangs whose walltime is at most this, in ms."""
         self._longest = longest
 
-    def _groups(self) -> Iterable[list[Line]]:
-        """Lines that compete with one another, the highest priority class first."""
-        if self._shares is None or not self._classes:
-            return [self._lines]
-        groups: dict[int, list[Line]] = {}
-        for line in self._lines:
-            groups.setdefault(line.gangs[0].priority, []).append(line)
-        return [groups[priority] for priority in sorted(groups, reverse=True)]
-
     def _field_of(self, lines: list[Line]) -> Heads | Tournament:
         by_queue: dict[str, list[Line]] = {}
         if self._shares is not None:
@@ -72,7 +62,8 @@ class Contest:
                 by_queue.setdefault(line.gangs[0].queue, []).append(line)
         if self._shares is None or len(by_queue) < 2:
             return Heads(lines, fill=self._fill)
-        return Tournament(self._shares, {name: Heads(some, fill=self._fill) for name, some in by_queue.items()})
+        heads = {name: Heads(some, fill=self._fill) for name, some in by_queue.items()}
+        return Tournament(self._shares, heads, classes=self._classes)
 
 
 def in_fair_turn(groups: Iterable[Sequence[Pending]], turn: Turning, shares: Shares, *, classes: bool) -> Iterator[str]:

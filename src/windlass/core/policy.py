@@ -64,6 +64,8 @@ class Order:
     fair: bool = False
     classes: bool = False
     refill: bool = False
+    ranks: bool = True
+    """Whether it knows priorities at all."""
 
 
 def _fifo(_gang: Pending, _policy: Policy) -> Key:
@@ -119,7 +121,7 @@ def _walltime(gang: Pending, policy: Policy) -> int:
 
 ORDERS: Mapping[str, Order] = MappingProxyType(
     {
-        "fifo": Order("first come, first served", _fifo),
+        "fifo": Order("first come, first served", _fifo, ranks=False),
         "priority": Order("priority, then age", _priority),
         "sjf": Order("priority, then the shortest walltime", _sjf),
         "srtf": Order("the shortest remaining time, preemptive", _srtf, refill=True),

@@ -22,6 +22,7 @@ from windlass.core.feasibility import Mask, eligibility
 from windlass.core.gang import Pending, Running, at_least, placed, total_of
 from windlass.core.placement import Placed
 from windlass.core.plan import Preemption, Resize
+from windlass.core.policy import ORDERS
 from windlass.core.resizing import elastic_role, giving_order, own_replicas, smaller, surplus
 from windlass.core.snapshot import Amounts, Grant, NodeTable, Snapshot
 from windlass.core.status import Placement
@@ -76,6 +77,8 @@ def victims_for(ground: Ground, gang: Pending) -> Eviction | None:
     # 1. those that are being stopped already are enough
     if search.fits():
         return search.outcome() if ground.lineup.going or ground.before else None
+    if not search.is_next():
+        return None
     # 2. the cheapest first, until all of it fits; or those on the nodes that are cheapest as a whole
     if not (search.gather(search.candidates()) or search.gather(search.node_by_node())):
         return None
@@ -104,7 +107,8 @@ class _Search:
         self._table = ground.snapshot.table
         self._gang = gang
         self._demands = at_least(gang.demands)
-        self._asked = Asked(gang, total_of(self._demands))
+        order = ORDERS[ground.snapshot.policy.order]
+        self._asked = Asked(gang, total_of(self._demands), order)
         self._chosen: list[_Step] = []
         self._nodes = Clearing(self._table, ground.free, self._demands, ground.promises, ground.closed)
         self._rights = Entitlement(self._asked, ground.accounts, ground.spoken_for)
@@ -119,6 +123,10 @@ class _Search:
     def fits(self) -> bool:
         """Whether the gang would start if all that is chosen were gone."""
         return self._nodes.fits() and self._rights.lets_in()
+
+    def is_next(self) -> bool:
+        """Whether nobody who goes first would get what others give back."""
+        return self._rights.is_next()
 
     # --- whom to ask --------------------------------------------------------------------------------
 

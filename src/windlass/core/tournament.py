@@ -1,8 +1,10 @@
 """Whose turn it is between queues: down the tree, at each level the sibling that stands first.
 
-`fairshare.Standing` decides: who stays within his own quota goes before who would borrow, then the lower share; between
-equals, the one whose next gang has the earlier turn. Shares change as the plan starts gangs, so after each step the
-queues that it touched are looked at anew, and nobody else.
+Who stays within his own quota goes before who would borrow, whatever their priorities: he could take it back from them
+anyway, and so no two gangs take the same nodes from each other in turns. Then, if the order has classes, the higher
+priority, then the lower share (`fairshare.Shares`); between equals, the one whose next gang has the earlier turn.
+Shares change as the plan starts gangs, so after each step the queues that it touched are looked at anew, and nobody
+else.
 """
 
 from __future__ import annotations
@@ -11,11 +13,12 @@ from collections.abc import Mapping
 from operator import attrgetter
 from typing import TypeAlias
 
-from windlass.core.fairshare import Shares, Standing
-from windlass.core.gang import Line, Turn, total_of
+from windlass.core.fairshare import Shares
+from windlass.core.gang import Line, Turn, at_least, total_of
 from windlass.core.heads import Head, Heads
 
-Rank: TypeAlias = tuple[Standing, Turn]
+Rank: TypeAlias = tuple[bool, int, int, Turn]
+"""(borrows, priority downwards or 0, share, turn)"""
 _rank_of = attrgetter("rank")
 
 
@@ -37,14 +40,15 @@ class Side:
         """Who goes first of all here, and of which queue it is. None: nobody is left."""
         self.share: int | None = None
         """None: it has to be asked for."""
-        self.rank: Rank = ((False, 0), ((), 0, 0, "", 0, ""))
+        self.rank: Rank = (False, 0, 0, ((), 0, 0, "", 0, ""))
 
 
 class Tournament:
     """A step costs what the queues on one path through the tree, and their siblings, cost."""
 
-    def __init__(self, shares: Shares, heads: Mapping[str, Heads]) -> None:
+    def __init__(self, shares: Shares, heads: Mapping[str, Heads], *, classes: bool) -> None:
         self._shares = shares
+        self._classes = classes
         self._seen = len(shares.accounts.changed)
         self._top = Side("", None, None)
         self._whole: dict[str, Side] = {}
@@ -129,11 +133,12 @@ class Tournament:
         shares = self._shares
         if side.share is None:
             side.share = shares.own_share(side.queue) if side.own else shares.share(side.queue)
+        rank = -head.gang.priority if self._classes else 0
         if not shares.tree.limited.get(of.queue):
-            return (False, side.share), head.turn
-        request = total_of(head.gang.demands)
+            return False, rank, side.share, head.turn
+        request = total_of(at_least(head.gang.demands))
         stays = shares.own_within(of.queue, request) if side.own else shares.within(of.queue, side.queue, request)
-        return (not stays, side.share), head.turn
+        return not stays, rank, side.share, head.turn
 
 
 def _best(side: Side) -> tuple[Head, Side] | None:

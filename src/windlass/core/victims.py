@@ -2,6 +2,8 @@
 
 By priority: gangs of lower priority in the same tree of queues, but not what another queue holds within its own quota.
 By reclaim: gangs of queues that hold more than their own, for a queue that does not (`fairshare.may_reclaim`).
+Both only as far as the order has it: who is stopped must not go first again. Between queues an order that is fair and
+has no classes knows no priorities, and one that is not fair no reclaim.
 Never: who is not preemptible, is being stopped or resized already, or has run for less than the policy's minimum.
 """
 
@@ -20,6 +22,7 @@ from windlass.core.cohort import Amounts, Tree, charge
 from windlass.core.fairshare import MILLIONTHS, Shares, may_reclaim, total_capacity
 from windlass.core.feasibility import Mask
 from windlass.core.gang import Pending, Running, milli_gpus_of
+from windlass.core.policy import ORDERS, Order
 from windlass.core.resizing import surplus
 from windlass.core.snapshot import Snapshot
 
@@ -47,6 +50,7 @@ class Asked:
 
     gang: Pending
     request: Mapping[str, int]
+    order: Order
 
 
 class Lineup:
@@ -105,7 +109,9 @@ class Lineup:
         queue, priority = rank
         if self._root(queue) != self._root(gang.queue):
             return False
-        return priority < gang.priority or (queue != gang.queue and self._may_have_borrowed(queue))
+        order = ORDERS[self._snapshot.policy.order]
+        lower = priority < gang.priority and order.ranks and (queue == gang.queue or _ranks_between_queues(order))
+        return lower or (order.fair and queue != gang.queue and self._may_have_borrowed(queue))
 
     def _may_have_borrowed(self, queue: str) -> bool:
         quota, drawn = self._tree.quota.get(queue, {}), self._accounts.drawn(queue)
@@ -189,10 +195,14 @@ def may_stop(shares: Shares, asked: Asked, victim: Running, holds: Amounts) -> s
     """
     gang = asked.gang
     if victim.queue == gang.queue:
-        return LOWER_PRIORITY if victim.priority < gang.priority else ""
-    if may_reclaim(shares, gang.queue, victim.queue, asked.request, holds):
+        return LOWER_PRIORITY if asked.order.ranks and victim.priority < gang.priority else ""
+    if asked.order.fair and may_reclaim(shares, gang.queue, victim.queue, asked.request, holds):
         return f"{BORROWED} {gang.queue} asks for"
-    if victim.priority < gang.priority and not _its_own(shares, asked, victim.queue, holds):
+    if (
+        _ranks_between_queues(asked.order)
+        and victim.priority < gang.priority
+        and not _its_own(shares, asked, victim.queue, holds)
+    ):
         return LOWER_PRIORITY
     return ""
 
@@ -202,6 +212,10 @@ def may_shrink(shares: Shares, asked: Asked, victim: Running, holds: Amounts) ->
     if victim.queue == asked.gang.queue and victim.priority == asked.gang.priority:
         return "others of its queue wait"
     return may_stop(shares, asked, victim, holds)
+
+
+def _ranks_between_queues(order: Order) -> bool:
+    return order.ranks and (order.classes or not order.fair)
 
 
 def _its_own(shares: Shares, asked: Asked, queue: str, holds: Amounts) -> bool:

@@ -1,0 +1,79 @@
+"""No sequence of preemptions, reclaims and resizes comes back to where it began: with nobody new, all comes to rest."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from windlass.controller import Controller
+from windlass.core import events as e
+from windlass.core.cluster import Node
+from windlass.core.commands import Launch
+from windlass.core.invariants import violations
+from windlass.core.job import Job, Role
+from windlass.core.policy import Policy
+from windlass.core.queue import Queue
+from windlass.worlds.port import Changes, ClusterChanged, JobArrived, JobEvent, Recovery, WorldEvent
+
+NODES = tuple(Node(f"n{number}", {"gpu": 4}) for number in range(1, 4))
+TREE = (
+    Queue("all"),
+    Queue("team", {"gpu": 2}, "all"),
+    Queue("a", {"gpu": 3}, "team"),
+    Queue("b", {"gpu": 2}, "team", weight=2),
+    Queue("c", {"gpu": 5}, "all"),
+    Queue("d", {}, "all"),
+)
+ROUNDS = 120
+"""Far more than it takes; a cycle goes on for ever."""
+
+
+@dataclass
+class Stubborn:
+    """A world where jobs start and stop as they are told, and never end by themselves."""
+
+    controller: Controller
+    now: int = 0
+    events: list[WorldEvent] = field(default_factory=list)
+
+    def turn(self) -> Changes:
+        self.now += 1_000
+        heard, self.events = self.events, []
+        changes = self.controller.turn(heard, self.now)
+        assert violations(self.controller.snapshot(), self.controller.states) == []
+        for command in changes.commands:
+            started = isinstance(command, Launch)
+            answer = e.Started(command.generation) if started else e.GangGone(command.generation)
+            self.events.append(JobEvent(command.job_id, answer))
+        return changes
+
+
+jobs = st.builds(
+    lambda replicas, gpu, least, **more: Job("j", (_role(replicas, gpu, least),), grace=5_000, **more),
+    st.integers(1, 4),
+    st.integers(1, 3),
+    st.sampled_from([None, None, 1]),
+    queue=st.sampled_from([queue.name for queue in TREE] + ["default"]),
+    priority=st.integers(0, 2),
+    preemptible=st.sampled_from([True, True, True, False]),
+)
+
+
+def _role(replicas: int, gpu: int, least: int | None) -> Role:
+    bounds = {} if least is None else {"min_replicas": least, "max_replicas": replicas}
+    return Role("worker", replicas, 1, {"gpu": gpu}, **bounds)
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.lists(jobs, min_size=2, max_size=9), st.sampled_from(["windlass", "fair", "priority"]), st.integers(1, 4))
+def test_with_nobody_new_and_nobody_done_all_comes_to_rest(wanted: list[Job], order: str, every: int) -> None:
+    policy = Policy(order=order, min_runtime=0, resize_interval=0)
+    world = Stubborn(Controller(Recovery(ClusterChanged(NODES, TREE, policy=policy)), lambda _: None))
+    for number, job in enumerate(wanted, start=1):
+        world.events.append(JobArrived(f"j-{number}", number, job))
+        for _ in range(number % every):
+            world.turn()
+    changed = [bool(world.turn().states) for _ in range(ROUNDS)]
+    assert not any(changed[-10:])
