@@ -50,7 +50,7 @@ def question_of(asked: Asked) -> Question:
     _check(asked)
     cluster = _cluster(asked.cluster)
     try:
-        policies = read_policies(asked.policies)
+        policies = read_policies(asked.policies, cluster.policy)
     except ValueError as error:
         raise UsageError(f"--policy: {error}") from None
     names = [node.name for node in cluster.nodes]

@@ -21,6 +21,7 @@ from windlass.cli.tallying import Tally
 from windlass.controller import Controller
 from windlass.controller import run as control
 from windlass.core.policy import POLICIES
+from windlass.jobs.policy_words import CLUSTERS_OWN
 from windlass.worlds.sim import SimError
 from windlass.worlds.sim.report import FIGURES, Experiment, Figure, Run, build, check_folder, mean_and_sd, write
 from windlass.worlds.sim.report.words import listed, told_with
@@ -32,10 +33,10 @@ from windlass.worlds.sim.world import SimWorld
 _COMPARED = "fifo,easy,windlass"
 
 
-def _offered_policies(incomplete: str) -> list[tuple[str, str]]:
+def _offered_policies(incomplete: str) -> list[str]:
     """The last of a list that is being typed."""
     before, comma, last = incomplete.rpartition(",")
-    return [(f"{before}{comma}{name}", policy.order) for name, policy in POLICIES.items() if name.startswith(last)]
+    return [f"{before}{comma}{name}" for name in (*POLICIES, CLUSTERS_OWN) if name.startswith(last)]
 
 
 def _offered_walltimes(incomplete: str) -> list[str]:

@@ -22,22 +22,26 @@ ADDITIONS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
 )
 """What may follow a name after a plus, and the settings that it stands for."""
 
+CLUSTERS_OWN = "cluster"
+"""The name of the policy that a cluster file declares."""
+
 _SETTINGS = tuple(field for field in POLICY if field.name != "order")
 
 
-def read_policies(texts: Iterable[str]) -> dict[str, Policy]:
+def read_policies(texts: Iterable[str], own: Policy | None = None) -> dict[str, Policy]:
     """Each policy under the words it was asked for by; several in one text stand behind commas.
 
-    A name, additions behind pluses, settings behind a colon. Raises ValueError.
+    A name, additions behind pluses, settings behind a colon. `own` is known as "cluster". Raises ValueError.
     """
+    known = POLICIES if own is None else {**POLICIES, CLUSTERS_OWN: own}
     found: dict[str, Policy] = {}
     for text in texts:
         for words in _apart(text):
             if words in found:
                 raise ValueError(f"{words!r} is named twice")
-            found[words] = read_policy(words)
+            found[words] = read_policy(words, known)
     if not found:
-        raise ValueError(f"names no policy; there are {', '.join(POLICIES)}")
+        raise ValueError(f"names no policy; there are {', '.join(known)}")
     return found
 
 
@@ -55,12 +59,13 @@ def _apart(text: str) -> Iterator[str]:
         yield whole
 
 
-def read_policy(words: str) -> Policy:
+def read_policy(words: str, known: Mapping[str, Policy] = POLICIES) -> Policy:
     """One of them. Raises ValueError, whose text says what there is."""
     named, _, settings = words.partition(":")
     name, *additions = named.split("+")
-    if name not in POLICIES:
-        raise ValueError(f"there is no policy {name!r}{did_you_mean(name, POLICIES) or _there_are()}")
+    if name not in known:
+        there_are = f"; there are {', '.join(known)}"
+        raise ValueError(f"there is no policy {name!r}{did_you_mean(name, known) or there_are}")
     given: dict[str, Any] = {}
     for addition in additions:
         if addition not in ADDITIONS:
@@ -68,8 +73,4 @@ def read_policy(words: str) -> Policy:
         given |= ADDITIONS[addition]
     if settings:
         given |= read_spelled(settings.split(","), _SETTINGS)
-    return replace(POLICIES[name], **given)
-
-
-def _there_are() -> str:
-    return f"; there are {', '.join(POLICIES)}"
+    return replace(known[name], **given)

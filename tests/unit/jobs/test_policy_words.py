@@ -30,6 +30,16 @@ def test_settings_stand_behind_a_colon():
     assert read_policy("las:service_limits=1h/4h").service_limits == (3_600_000, 14_400_000)
 
 
+def test_a_clusters_own_policy_has_a_name_too():
+    own = Policy("fair", min_runtime=1)
+    assert read_policies(["cluster,fifo", "cluster+easy"], own) == {
+        "cluster": own,
+        "fifo": POLICIES["fifo"],
+        "cluster+easy": replace(own, reservations=1),
+    }
+    assert "there is no policy 'cluster'" in error_of("cluster")
+
+
 def test_a_setting_in_a_list_belongs_to_the_policy_before_it():
     found = read_policies(["windlass:reservations=4,courtesy=50,fifo", "sjf:reservations=2"])
     assert list(found) == ["windlass:reservations=4,courtesy=50", "fifo", "sjf:reservations=2"]
