@@ -7,13 +7,14 @@ every promise that falls into its walltime: between those moments gangs only end
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from heapq import merge
+from typing import NamedTuple
 
 import numpy as np
 
-from windlass.core.booking import lower, settle, take
+from windlass.core.booking import give_back, lower, settle, take
 from windlass.core.feasibility import Mask, eligibility
 from windlass.core.forecast import NEVER, End, Forecast, Moment
 from windlass.core.gang import Pending, at_least
@@ -62,6 +63,8 @@ class Timetable:
         self._starts: list[End] = []
         self._late: list[End] = []
         """Those that start with the plan before the forecast was made, and since."""
+        self._early: list[_Early] = []
+        """What others give back before their end, for gangs that are kept a place."""
 
     @property
     def has_gaps(self) -> bool:
@@ -97,12 +100,7 @@ class Timetable:
     def reserve(self, gang: Pending) -> None:
         """The gang cannot start now: whoever is asked after it must not delay it. For gangs that it is `open_to`."""
         self._blocked.append(gang)
-        masks = _masks(self._snapshot, gang)
-        self._masks.append(masks)
-        self._claims.clear()
-        if self._limit == 0:
-            self._strict.append(gang)
-            self._shut = np.logical_or.reduce(masks if self._shut is None else [self._shut, *masks])
+        self._contend(gang)
 
     # --- what the plan asks -------------------------------------------------------------------------
 
@@ -136,13 +134,21 @@ class Timetable:
             closed = self._shut if closed is None else closed | self._shut
         return crossed, closed
 
-    def keep(self, gang: Pending, start: int, placed: Grant, beside: Amounts) -> None:
-        """Others are stopped so that the gang has these nodes from `start` on (ms); nobody may take them meanwhile."""
-        self.promises()
-        until = self._end_of(gang, start)
+    def keep(self, gang: Pending, start: int, placed: Grant, beside: Amounts, given: Sequence[End]) -> None:
+        """Others are stopped so that the gang has these nodes from `start` on (ms); nobody may take them meanwhile.
+
+        `given`: what those others give back then, instead of at their end.
+        """
+        table, until = self._snapshot.table, self._end_of(gang, start)
+        for promise in self.promises():
+            for end in given:
+                if start <= promise.start < end.at:
+                    give_back(table, promise.free, end.grant)
+            if start <= promise.start and _crosses(until, promise):
+                take(table, promise.free, placed)
+        self._early += [_Early(start, end) for end in given]
         self._promises.append(Promise(gang, start, until, placed, beside))
-        self._masks.append(_masks(self._snapshot, gang))
-        self._claims.clear()
+        self._contend(gang)
 
     def shorter(self, gang: Pending) -> int | None:
         """The longest walltime, in ms, with which an equal gang would run into fewer promises; None: no walltime."""
@@ -210,6 +216,9 @@ class Timetable:
         for end in self._late:
             if end.at > at:
                 take(self._snapshot.table, free, end.grant)
+        for early in self._early:
+            if early.at <= at < early.end.at:
+                give_back(self._snapshot.table, free, early.end.grant)
         for promise in self._promises:
             if promise.start <= at < promise.until or promise.start == NEVER:
                 take(self._snapshot.table, free, promise.grant)
@@ -241,6 +250,14 @@ class Timetable:
 
     # --- small things -------------------------------------------------------------------------------
 
+    def _contend(self, gang: Pending) -> None:
+        masks = _masks(self._snapshot, gang)
+        self._masks.append(masks)
+        self._claims.clear()
+        if self._limit == 0:
+            self._strict.append(gang)
+            self._shut = np.logical_or.reduce(masks if self._shut is None else [self._shut, *masks])
+
     def _end_of(self, gang: Pending, start: int) -> int:
         return NEVER if gang.walltime is None else min(start + gang.walltime, NEVER)
 
@@ -250,6 +267,13 @@ class Timetable:
             found = mask, sum(any((mask & other).any() for other in masks) for masks in self._masks)
             self._claims[id(mask)] = found
         return found[1]
+
+
+class _Early(NamedTuple):
+    """What is given back at `at` instead of at its end."""
+
+    at: int
+    end: End
 
 
 def _crosses(end: int, promise: Promise) -> bool:

@@ -11,6 +11,7 @@ from windlass.core.booking import take
 from windlass.core.cohort import tree_of
 from windlass.core.fairshare import Shares, total_capacity
 from windlass.core.feasibility import Mask, eligibility
+from windlass.core.forecast import NEVER, End
 from windlass.core.gang import Demand, Pending, Turn, at_least, placed, total_of
 from windlass.core.gates import shut
 from windlass.core.limits import limit
@@ -121,7 +122,8 @@ class Trial:
     def wait_for(self, found: Eviction) -> None:
         """The gang starts as soon as others are gone; until then its nodes are kept for it."""
         self.evictions[found.gang.id] = found
-        self.timetable.keep(found.gang, found.at, found.placed.grant, found.beside)
+        ends = [End(NEVER if each.run.ends_by is None else each.run.ends_by, each.grant) for each in found.given]
+        self.timetable.keep(found.gang, found.at, found.placed.grant, found.beside, ends)
         self.wait(found.gang, Obstacle.LEAVING)
 
     def wait(self, gang: Pending, obstacle: Obstacle) -> None:
