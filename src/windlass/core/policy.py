@@ -44,7 +44,7 @@ class Policy:
     scoring: str = "tightest"
     """How nodes are chosen among those that do: one of core.scoring's."""
     typical: tuple[tuple[Demand, int], ...] = ()
-    """What is mostly asked for, and how often: scores that look ahead judge nodes by it."""
+    """What is asked for, and how often: scores that look ahead judge nodes by it. Empty: what a ledger has counted."""
     service_limits: tuple[int, ...] = (3_250_000, 7_200_000)
     """GPU-ms of service at which a gang falls into the next queue of order `las` (Tiresias-L)."""
 

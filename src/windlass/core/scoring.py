@@ -22,6 +22,7 @@ from windlass.core.fragmentation import (
     fragmentation,
     joined,
     left_on,
+    most_popular,
     typical_of,
     with_part,
     with_whole,
@@ -142,7 +143,7 @@ class _Board:
         self.demands = demands
         self.worth = worth(_parts(demands)) if prices else None
         self.table = table
-        self.typical: Typical = typical_of(table, demands)
+        self.typical: Typical = typical_of(table, most_popular(demands))
         self.clock = 0
         self.changed = np.zeros(len(table.nodes), dtype=np.int64)
         """int64[N]: the tick at which each row changed."""

@@ -10,10 +10,8 @@ from windlass.core.gang import Demand
 
 _FIRST = 32
 """Before so many replicas have been asked for nobody can say what is typical."""
-_COVERED = 95
-"""Per cent of all replicas that the typical shapes stand for, after Weng et al. (USENIX ATC 2023) …"""
-_MOST = 64
-"""… but no more shapes than this."""
+_MOST = 256
+"""Shapes, the most popular."""
 
 
 class Popularity:
@@ -39,16 +37,7 @@ class Popularity:
             self._times[key] += demand.count
         if self._times.total() >= self._due:
             self._due = 2 * self._times.total()
-            self.typical = tuple(self._most_popular())
-
-    def _most_popular(self) -> list[tuple[Demand, int]]:
-        chosen, covered, total = [], 0, self._times.total()
-        for key, times in self._times.most_common(_MOST):
-            if covered * 100 >= total * _COVERED:
-                break
-            chosen.append((self._demands[key], times))
-            covered += times
-        return chosen
+            self.typical = tuple((self._demands[key], times) for key, times in self._times.most_common(_MOST))
 
 
 def _rest(demand: Demand) -> tuple[Hashable, ...]:

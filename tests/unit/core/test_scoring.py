@@ -9,7 +9,7 @@ from gangs import ledger_of, node, nodes, running
 from windlass.core.booking import take
 from windlass.core.cluster import Node
 from windlass.core.feasibility import eligibility
-from windlass.core.fragmentation import fragmentation, left_on, typical_of
+from windlass.core.fragmentation import fragmentation, left_on, most_popular, typical_of
 from windlass.core.gang import Demand
 from windlass.core.placement import place
 from windlass.core.policy import Policy
@@ -44,6 +44,13 @@ def test_gpus_are_fragments_for_demands_that_fit_nowhere_on_their_node():
 def test_a_demand_that_lacks_cpu_could_use_none_of_the_gpus():
     snapshot = ledger_of([node("n1", 4, cpu=3), node("n2", 4, cpu=9)]).snapshot()
     assert f_of(snapshot, (asking(gpu=1, cpu=5), 1)) == [4000, 0]
+
+
+def test_rare_demands_are_left_out():
+    common, rare = (asking(gpu=1), 95), (asking(gpu=8), 5)
+    assert most_popular([rare, common]) == [common]
+    assert most_popular([(asking(gpu=8), 6), common]) == [common, (asking(gpu=8), 6)]
+    assert most_popular([]) == []
 
 
 def test_demands_without_gpus_use_none():
