@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from windlass.core.cohort import charge
 from windlass.core.feasibility import Mask, eligibility
 from windlass.core.forecast import NEVER
-from windlass.core.gang import Demand, Pending, Running, total_of
+from windlass.core.gang import Demand, Pending, Running, at_least, total_of
 from windlass.core.quota import available, queue_named
 from windlass.core.reasons import Certainty
 from windlass.core.snapshot import Grant
@@ -164,7 +164,9 @@ class _Stocks:
     def _needs_of(self, gang: Pending) -> list[tuple[int, float]]:
         found = self._needs.get(gang.shape)
         if found is None:
-            found = [(pool, each * d.count) for d in gang.demands for pool, each in [self._pool_of(d)] if each]
+            found = [
+                (pool, each * d.count) for d in at_least(gang.demands) for pool, each in [self._pool_of(d)] if each
+            ]
             self._needs[gang.shape] = found
         return found
 
@@ -203,7 +205,7 @@ class _Stocks:
         found: list[tuple[Amounts, float]] = []
         limited = self._trial.accounts.tree.limited.get(gang.queue)
         if limited:
-            request = total_of(gang.demands)
+            request = total_of(at_least(gang.demands))
             asked = [(name, charge(request, name)) for name in limited]
             found += [(self._left_in_queue(gang.queue, name), amount) for name, amount in asked if amount]
         if gang.array_id and gang.array_limit:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from windlass.core import gates, quota
-from windlass.core.forecast import NEVER
 from windlass.core.gang import Pending, at_least, total_of
 from windlass.core.limits import limit
 from windlass.core.obstacle import Obstacle
@@ -43,22 +42,21 @@ def _in_the_way(trial: Trial, gang: Pending) -> Verdict:
     return (_after(first) if first else _reserved(trial, gang)) or _after(None)
 
 
-def eta_of(trial: Trial, gang: Pending) -> int | None:
-    """A time, in ms, only for a gang that nodes are promised to: for others it would be a guess."""
-    if any(trial.turn(ahead) < trial.turn(gang) for ahead in trial.first_in.values()):
-        return None  # nobody knows when these get their quota, and then they go first
-    promise = next((promise for promise in trial.timetable.promises() if promise.gang.id == gang.id), None)
-    return None if promise is None or promise.start == NEVER else promise.start
-
-
 def _goes_first(trial: Trial, gang: Pending) -> Pending | None:
     """The first gang ahead whose claim on the queue's quota, or else on nodes, keeps this one waiting."""
     if trial.obstacles.get(gang.id) is Obstacle.QUOTA or trial.limit(gang) is Obstacle.QUOTA:
-        levels = trial.accounts.tree.path.get(gang.queue, ())
-        claims = (trial.first_in[level] for level in levels if level in trial.first_in)
-        return next((first for first in claims if first.id != gang.id), None)
+        return _first_claim(trial, gang)
     mine = mask_of(trial.snapshot.table, gang.demands)
     return next((hold.gang for hold in trial.holds if hold.gang.id != gang.id and hold.mask[mine].any()), None)
+
+
+def _first_claim(trial: Trial, gang: Pending) -> Pending | None:
+    """Of the gangs that have a claim on quota: one in this queue or above it, or else one in the same tree."""
+    path = trial.accounts.tree.path
+    mine = path.get(gang.queue, ())
+    relatives = (queue for queue in trial.first_in if path.get(queue, ())[-1:] == mine[-1:])
+    claims = (trial.first_in.get(queue) for queue in (*mine, *relatives))
+    return next((first for first in claims if first is not None and first.id != gang.id), None)
 
 
 def given_back(eviction: Eviction) -> Verdict:
