@@ -9,8 +9,10 @@ below it, up to an empty line, are what it decided. `pytest --rewrite` writes th
                                          lending=gpu:2 max-running user-running user-limits=gpu:4
     submit a replicas=2 gpu=1 time=60s   also cpu procs queue user priority deadline ttl restarts after array zone hold
                                          topology=rack (or rack,preferred or rack,spread or rack,slice=4)
+                                         elastic=1:4 preemptible=no
+    policy min-runtime=60s               also resize-interval
     started a · exit a 1 code=1 · exit a 1 signal=9 · gone a
-    cancel a · suspend a · resume a · cordon n1 · wait 10s
+    saved a · cancel a · suspend a · resume a · cordon n1 · wait 10s
     takeover                             the controller is killed, another one recovers
 """
 
@@ -26,6 +28,7 @@ from windlass.core.cluster import Node, Topology
 from windlass.core.commands import Command, Launch
 from windlass.core.invariants import violations
 from windlass.core.job import ArrayMember, Condition, Dependency, Job, RestartPolicy, Role, TopologyRequest
+from windlass.core.policy import Policy
 from windlass.core.queue import Queue
 from windlass.core.resources import parse_quantity
 from windlass.core.status import TERMINAL, JobState
@@ -42,6 +45,7 @@ class Stage:
         self.nodes: dict[str, Node] = {}
         self.queues: dict[str, Queue] = {"default": Queue("default")}
         self.topology = Topology()
+        self.policy = Policy()
         self.stored: dict[str, JobState] = {}
         self.alive: set[tuple[str, int]] = set()
         self.controller = self._new_controller()
@@ -73,7 +77,7 @@ class Stage:
         return state if state is not None and state.status.phase in TERMINAL else None
 
     def _cluster(self) -> ClusterChanged:
-        return ClusterChanged(tuple(self.nodes.values()), tuple(self.queues.values()), self.topology)
+        return ClusterChanged(tuple(self.nodes.values()), tuple(self.queues.values()), self.topology, self.policy)
 
     def _wait(self, duration: int) -> list[str]:
         """Let time pass, with a turn at every moment that the controller asked for."""
@@ -87,7 +91,7 @@ class Stage:
     # --- what happens ------------------------------------------------------------------------------
 
     def _events(self, verb: str, words: list[str], options: dict[str, str]) -> list[WorldEvent]:
-        if verb in ("topology", "nodes", "queue", "cordon", "remove"):
+        if verb in ("topology", "nodes", "queue", "policy", "cordon", "remove"):
             self._change_cluster(verb, words, options)
             return [self._cluster()]
         if verb == "submit":
@@ -99,6 +103,7 @@ class Stage:
             "started": lambda: e.Started(generation),
             "exit": lambda: e.MemberExited(generation, int(words[1]), _exit(options)),
             "gone": lambda: e.GangGone(generation),
+            "saved": lambda: e.Saved(generation, self.now),
             "cancel": lambda: e.Cancel("ada"),
             "suspend": lambda: e.Suspend("ada"),
             "resume": lambda: e.Resume("ada"),
@@ -110,6 +115,9 @@ class Stage:
         amounts = {name: parse_quantity(name, options[name]) for name in RESOURCES if name in options}
         if verb == "topology":
             self.topology, words = Topology(tuple(words)), []
+        if verb == "policy":
+            times = {name.replace("-", "_"): _ms(text) for name, text in options.items()}
+            self.policy = replace(self.policy, **times)
         for name in words:
             if verb == "nodes":
                 labels = {"zone": options["zone"]} if "zone" in options else {}
@@ -188,7 +196,9 @@ def _limits(text: str) -> dict[str, int]:
 def _job(name: str, options: dict[str, str]) -> Job:
     resources = {key: parse_quantity(key, options[key]) for key in RESOURCES if key in options}
     selector = {"zone": options["zone"]} if "zone" in options else {}
-    role = Role(replicas=int(options.get("replicas", 1)), resources=resources, node_selector=selector)
+    least, most = (int(n) for n in options["elastic"].split(":")) if "elastic" in options else (None, None)
+    replicas = most or int(options.get("replicas", 1))
+    role = Role("worker", replicas, 1, resources, (), {}, selector, min_replicas=least, max_replicas=most)
     return Job(
         name,
         (role,),
@@ -203,6 +213,7 @@ def _job(name: str, options: dict[str, str]) -> Job:
         after=tuple(_dependency(text) for text in options.get("after", "").split(",") if text),
         array=_array(options["array"]) if "array" in options else None,
         topology=_topology(options["topology"]) if "topology" in options else None,
+        preemptible=options.get("preemptible") != "no",
     )
 
 
