@@ -163,13 +163,13 @@ def _universe(rng: Random) -> Universe:
         delays=Delays(rng.choice((0, 0, 300)), rng.choice((0, 5_000))),
     )
     jobs = list(_jobs(rng, cluster))
-    for event in jobs:
-        scripts[event.job_id] = _script(rng)
-        universe.arrive(rng.randrange(HORIZON // 2), event)
+    for arrival in jobs:
+        scripts[arrival.job_id] = _script(rng)
+        universe.arrive(rng.randrange(HORIZON // 2), arrival)
     rates = {kind: Rate(rng.randrange(100_000, 2_000_000), 60_000) for kind in FaultKind if rng.random() < 0.5}
     seed, notice = rng.getrandbits(32), rng.choice((0, 30_000))
     universe.befall(draw_faults([node.name for node in cluster.nodes], rates, HORIZON, seed, notice=notice))
-    for at, event in _people(rng, [event.job_id for event in jobs]):
+    for at, event in _people(rng, [arrival.job_id for arrival in jobs]):
         universe.arrive(at, event)
     for at, changed in _declarations(rng, cluster):
         universe.later(at, partial(universe.declare, changed))

@@ -139,7 +139,7 @@ class _Run:
     def decide(self, now: int) -> None:
         """Plan until a plan stops nobody: what a stopped gang held is given away by the next one."""
         self._due = None
-        if self._shortcuts.apply and self._shortcuts.nobody_fits():
+        if not self._waiting or (self._shortcuts.apply and self._shortcuts.nobody_fits()):
             return
         while self._waiting and self._carry_out(schedule(self._ledger.snapshot(), now), now):
             pass
