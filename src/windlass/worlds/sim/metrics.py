@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from windlass.worlds.sim.gangs import asked
-from windlass.worlds.sim.outcome import NEVER, Cause, Outcome
+from windlass.worlds.sim.outcome import Cause, Outcome
 
 BOUND = 10_000
 """Bounded slowdown takes shorter jobs for this long: Feitelson et al., "Theory and Practice in Parallel Job
@@ -117,7 +117,7 @@ class Jobs:
 
 
 def _jobs(outcome: Outcome) -> Jobs:
-    there, trace = outcome.first_begin != NEVER, outcome.trace.jobs
+    there, trace = outcome.ended, outcome.trace.jobs
     return Jobs(
         submit=outcome.submit[there].astype(np.float64),
         jct=(outcome.last_end - outcome.submit)[there].astype(np.float64),

@@ -82,6 +82,13 @@ class Outcome:
         return last
 
     @cached_property
+    def ended(self) -> NDArray[np.bool_]:
+        """bool[J]: finished or killed; False for jobs that were left out, or whose nodes never came back."""
+        found = np.zeros(len(self.trace.jobs), dtype=np.bool_)
+        found[self.job[(self.cause == Cause.FINISHED) | (self.cause == Cause.KILLED)]] = True
+        return found
+
+    @cached_property
     def runs(self) -> NDArray[np.int64]:
         """int64[J]: how often it was started."""
         return np.bincount(self.job, minlength=len(self.trace.jobs))
