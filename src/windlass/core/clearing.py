@@ -125,12 +125,10 @@ class Clearing:
         return room
 
     def _change(self, given: Sequence[Given], sign: int) -> None:
-        change = give_back if sign > 0 else take
-        for each in given:
-            change(self._table, self._now, each.grant)
-            for start, free in self._beside:
-                if start != NEVER and (each.run.ends_by is None or each.run.ends_by > start):
-                    change(self._table, free, each.grant)
+        _add(self._table, self._now, [each.grant for each in given], sign)
+        for start, free in self._beside:
+            late = [each.grant for each in given if each.run.ends_by is None or each.run.ends_by > start]
+            _add(self._table, free, late if start != NEVER else [], sign)
         if self._able is None:
             return
         if len(given) == 1:
@@ -153,3 +151,14 @@ class Clearing:
         usable = able.mask[rows] if self._closed is None else able.mask[rows] & ~self._closed[rows]
         counted: Counts = np.maximum(room, 0) * usable
         return counted
+
+
+def _add(table: NodeTable, free: Amounts, grants: Sequence[Grant], sign: int) -> None:
+    """Give these back, or (-1) take them."""
+    if len(grants) < 2:
+        for grant in grants:
+            (give_back if sign > 0 else take)(table, free, grant)
+        return
+    rows = np.concatenate([grant.rows for grant in grants])
+    np.add.at(free, rows, sign * np.concatenate([grant.amounts for grant in grants]))
+    settle(table, free, rows)

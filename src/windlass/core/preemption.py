@@ -110,6 +110,7 @@ class _Search:
         order = ORDERS[ground.snapshot.policy.order]
         self._asked = Asked(gang, total_of(self._demands), order)
         self._chosen: list[_Step] = []
+        self._wholes: dict[str, Given] = {}
         self._nodes = Clearing(self._table, ground.free, self._demands, ground.promises, ground.closed)
         self._rights = Entitlement(self._asked, ground.accounts, ground.spoken_for)
         self._coming = tuple(_coming(ground))
@@ -131,6 +132,11 @@ class _Search:
     # --- whom to ask --------------------------------------------------------------------------------
 
     def candidates(self) -> Sequence[Running]:
+        """Cheapest first."""
+        return self._runs
+
+    @cached_property
+    def _runs(self) -> Sequence[Running]:
         """Cheapest first. If quota lets the gang in, only who holds something of the nodes that it could use."""
         masks = [eligibility(self._table, demand).mask for demand in self._demands]
         mask: Mask | None = np.logical_or.reduce(masks) if self._rights.lets_in() else None
@@ -142,11 +148,11 @@ class _Search:
 
         For gangs that are entitled to less than all that stands before the last they need: what is taken then serves.
         """
-        runs, grants = self.candidates(), self._ground.snapshot.grants
+        runs, grants = self._runs, self._ground.snapshot.grants
         dearest = np.full(len(self._table.nodes), -1)
         for place, run in enumerate(runs):
             dearest[grants[run.id].rows] = place
-        everybody = [Given(run, grants[run.id], {}, whole=True) for run in runs]
+        everybody = [self._whole(run) for run in runs]
         self._nodes.give(*everybody)
         useful = self._nodes.helps(self._demands)
         self._nodes.undo(*everybody)
@@ -201,11 +207,18 @@ class _Search:
 
     def _ending(self, run: Running, shrunk: Given | None) -> Given:
         """What it gives back by ending, beyond what it gives back by shrinking."""
-        whole, holds = self._ground.snapshot.grants[run.id], total_of(run.demands)
+        whole = self._whole(run)
         if shrunk is None:
-            return Given(run, whole, holds, whole=True)
-        rest = {name: amount - shrunk.amounts.get(name, 0) for name, amount in holds.items()}
-        return Given(run, _less(whole, shrunk.grant), rest, whole=True)
+            return whole
+        rest = {name: amount - shrunk.amounts.get(name, 0) for name, amount in whole.amounts.items()}
+        return Given(run, _less(whole.grant, shrunk.grant), rest, whole=True)
+
+    def _whole(self, run: Running) -> Given:
+        """All that it holds; kept, as it is looked at in more than one order."""
+        if run.id not in self._wholes:
+            grant = self._ground.snapshot.grants[run.id]
+            self._wholes[run.id] = Given(run, grant, total_of(run.demands), whole=True)
+        return self._wholes[run.id]
 
     def _giving_order(self, run: Running) -> Sequence[int]:
         """Its replicas, those first on the nodes where the gang gains most for the fewest of them."""
