@@ -28,7 +28,7 @@ BATCH = 64
 SAVED_AND_LEFT = 83
 """The exit code that says: I was asked to leave, and have saved; start me again."""
 
-PATIENCE = 6.0
+PATIENCE = 8.0
 """Seconds that an epoch may take to end and be saved; less than a job's grace."""
 
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import re
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-from terminal import crash, daemon, facts, ok, phase, until
+from terminal import crash, daemon, facts, ok, phase, start, until
 
 from windlass.core.scheduler import schedule
 from windlass.jobs.snapshot_file import decisions_of, read_snapshot
 
 SLEEP = ("--", "sleep", "60")
+EXAMPLE = Path(__file__).parents[2] / "examples/digits/train.py"
 CLUSTER = """\
 nodes: [{name: n, count: 2, gpus: 4}]
 queues:
@@ -35,6 +38,99 @@ def submit(state: Path, name: str, *words: str, command: tuple[str, ...] = SLEEP
 
 def waits(state: Path, job: str) -> Any:
     return phase(state, job, "Queued")
+
+
+# --- what queues lend -----------------------------------------------------------------------------------
+
+
+def test_what_a_queue_has_borrowed_it_loses_to_the_queue_it_is_owed_to(state: Path, cluster: str):
+    with daemon(state, "--cluster", cluster):
+        small = submit(state, "small", "--queue", "vision", "-G", "2")
+        phase(state, small, "Running")
+        lent = submit(state, "lent", "--queue", "vision", "-N", "2", "-G", "2", "--grace", "5s")
+        phase(state, lent, "Running")
+        assert share(state, "vision")["borrowed"] == {"gpu": 2}
+        owed = submit(state, "owed", "--queue", "speech", "-G", "4")
+        phase(state, owed, "Running")
+        stopped = waits(state, lent)
+        assert stopped["status"]["preemptions"] == 1
+        assert phase(state, small, "Running")["attempts"] == 1
+        assert share(state, "vision")["borrowed"] == {}
+        # nobody takes it back: the queue that lent it has no more than its due
+        assert until(state, "it", "status", owed)["attempts"] == 1
+        ok(state, "cancel", owed)
+        assert phase(state, lent, "Running")["attempts"] == 2
+
+
+def share(state: Path, queue: str) -> Any:
+    return next(each for each in facts(state, "share") if each["queue"] == queue)
+
+
+def test_a_job_that_is_not_preemptible_is_not_stopped(state: Path, cluster: str):
+    with daemon(state, "--cluster", cluster):
+        firm = submit(state, "firm", "--queue", "vision", "-N", "3", "-G", "2", "--no-preemptible")
+        phase(state, firm, "Running")
+        waits(state, submit(state, "owed", "--queue", "speech", "-G", "4"))
+        assert phase(state, firm, "Running")["attempts"] == 1
+
+
+# --- preemption that loses nothing ------------------------------------------------------------------------
+
+
+@pytest.mark.timeout(400)  # PyTorch is imported three times, on two cores, beside other tests
+def test_a_job_that_is_stopped_for_another_saves_resumes_and_learns_the_same(state: Path, tmp_path: Path):
+    digits = ("-G", "2", "--procs", "1", "--cpus", "1", "--workdir", str(tmp_path))
+    command = ("--", sys.executable, str(EXAMPLE), "--epochs", "5")
+    with daemon(state, "--local-nodes", "1", "--local-gpus", "2", "--policy", "windlass:min_runtime=0s"):
+        undisturbed = submit(state, "undisturbed", *digits, command=command)
+        expected = ok(state, "logs", "-f", undisturbed).splitlines()[-1]
+        stopped = submit(state, "stopped", *digits, command=command)
+        following = start(state, "logs", "-f", stopped)
+        assert following.stdout is not None
+        next(line for line in following.stdout if "epoch 1/" in line)
+        urgent = submit(state, "urgent", "-G", "2", "--priority", "10", command=("--", "sleep", "0.1"))
+        said, _ = following.communicate()
+        assert phase(state, stopped, "Succeeded")["status"]["preemptions"] == 1
+        assert phase(state, urgent, "Succeeded")["attempts"] == 1
+    saved = re.search(r"asked to leave: saved after epoch (\d)", said)
+    resumed = re.search(r"resumed after epoch (\d)", said)
+    assert resumed
+    assert saved is None or saved[1] == resumed[1]
+    assert expected.partition("] ")[2].startswith("test accuracy")
+    assert said.splitlines()[-1].partition("] ")[2] == expected.partition("] ")[2]
+
+
+# --- elastic --------------------------------------------------------------------------------------------
+
+
+def test_an_elastic_job_grows_into_what_is_idle_and_shrinks_for_others(state: Path, cluster: str):
+    script = "echo size $WORLD_SIZE; sleep 60"
+    with daemon(state, "--cluster", cluster):
+        first = submit(state, "first", "--queue", "vision", "-N", "2", "-G", "2")
+        phase(state, first, "Running")
+        elastic = submit(
+            state,
+            "elastic",
+            "--queue",
+            "vision",
+            "-N",
+            "1:4",
+            "-G",
+            "2",
+            "--procs",
+            "1",
+            command=("--", "sh", "-c", script),
+        )
+        assert phase(state, elastic, "Running")["replicas"] == 2
+        ok(state, "cancel", first)
+        until(state, "it['phase'] == 'Running' and it['replicas'] == 4", "status", elastic)
+        owed = submit(state, "owed", "--queue", "speech", "-G", "4")
+        phase(state, owed, "Running")
+        shrunk = until(state, "it['phase'] == 'Running' and it['replicas'] == 2", "status", elastic)
+        assert shrunk["status"]["preemptions"] == 0
+        sizes = [line.split()[-1] for line in ok(state, "logs", elastic, "--attempt", "all").splitlines()]
+        assert list(dict.fromkeys(sizes)) == ["2", "4"]
+        assert sizes[-1] == "2"
 
 
 # --- backfill -----------------------------------------------------------------------------------------
