@@ -57,10 +57,8 @@ def told(value: float, unit: Unit) -> str:
             return span(value)
         case "share":
             return f"{value * 100:.1f} %"
-        case "ratio":
+        case "ratio" | "count":
             return trimmed(value, 3)
-        case "count":
-            return trimmed(value, 4)
 
 
 def listed(names: list[str]) -> str:

@@ -20,7 +20,7 @@ function trimmed(value, digits) {
 const FORMATS = {
   s: spanOf,
   share: (value) => `${(value * 100).toFixed(1)} %`,
-  count: (value) => trimmed(value, 4),
+  count: (value) => trimmed(value, 3),
   gpus: (value) => `${trimmed(value, 3)} GPUs`,
   ratio: (value) => trimmed(value, 3),
 };

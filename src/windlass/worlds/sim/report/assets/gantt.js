@@ -211,11 +211,12 @@ class Gantt {
     pen.textBaseline = "alphabetic";
     for (let time = Math.ceil(this.from / step) * step; time <= this.to; time += step) {
       const x = this.x(time);
-      if (x < LEFT + 14 || x > LEFT + this.wide - 18) continue;
+      const text = clock(time, step), half = pen.measureText(text).width / 2;
+      if (x - half < LEFT - 20 || x + half > LEFT + this.wide) continue;
       pen.fillStyle = tint("--line");
       pen.fillRect(x, this.tall, 1, 5);
       pen.fillStyle = tint("--quiet");
-      pen.fillText(clock(time, step), x, height - 5);
+      pen.fillText(text, x, height - 5);
     }
   }
 
