@@ -16,8 +16,9 @@ from windlass.core.accounts import Accounts
 from windlass.core.booking import grant_of, take
 from windlass.core.cohort import charge, tree_of
 from windlass.core.devices import WHOLE, hidden
+from windlass.core.elastic import both
 from windlass.core.feasibility import eligibility
-from windlass.core.gang import Demand, Pending, started, total_of
+from windlass.core.gang import Demand, Pending, placed, started, total_of
 from windlass.core.handout import taken
 from windlass.core.ledger import Ledger
 from windlass.core.plan import Plan
@@ -167,7 +168,27 @@ def plan_violations(snapshot: Snapshot, plan: Plan) -> list[str]:
     known = [admission for admission in plan.admissions if admission.job_id in waiting]
     for admission in known:
         found += _misplaced(snapshot.table, waiting[admission.job_id], admission.placement)
+    found += _changed_wrongly(snapshot, plan)
     return [*found, *violations(_carried_out(snapshot, waiting, replace(plan, admissions=tuple(known))))]
+
+
+def _changed_wrongly(snapshot: Snapshot, plan: Plan) -> Iterator[str]:
+    """Whoever is stopped or resized runs, once, lets that be done to it, and stays within its bounds."""
+    changed = [preemption.job_id for preemption in plan.preemptions] + [resize.job_id for resize in plan.resizes]
+    yield from (f"{job_id} is stopped or resized twice" for job_id, times in Counter(changed).items() if times > 1)
+    for job_id in changed:
+        run = snapshot.running.get(job_id)
+        if run is None or run.leaving:
+            yield f"{job_id} is stopped or resized, and {'is leaving' if run else 'does not run'}"
+    for preemption in plan.preemptions:
+        if preemption.job_id in snapshot.running and not snapshot.running[preemption.job_id].preemptible:
+            yield f"{preemption.job_id} is stopped, and is not preemptible"
+    for resize in plan.resizes:
+        for demand in snapshot.running[resize.job_id].demands if resize.job_id in snapshot.running else ():
+            number = len(resize.placement.nodes.get(demand.role, ()))
+            least, most = demand.least or demand.count, demand.most or demand.count
+            if not least <= number <= most:
+                yield f"{resize.job_id} is to have {number} replicas of {demand.role}, and may have {least} to {most}"
 
 
 def _misplaced(table: NodeTable, gang: Pending, placement: Placement) -> Iterator[str]:
@@ -200,8 +221,13 @@ def _out_of_domain(table: NodeTable, gang: Pending, placement: Placement) -> Ite
 
 
 def _carried_out(snapshot: Snapshot, waiting: Mapping[str, Pending], plan: Plan) -> Snapshot:
-    """The snapshot as the plan's admissions leave it."""
+    """The snapshot as the plan leaves it: who is stopped holds its nodes until it has stopped."""
     ledger = Ledger.at(snapshot)
+    for resize in plan.resizes:
+        if (run := snapshot.running.get(resize.job_id)) is not None:
+            held = both(run.placement, resize.placement)
+            demands = placed(run.demands, held)
+            ledger.hold(replace(run, placement=held, demands=demands, resize_to=resize.placement))
     for admission in plan.admissions:
         ledger.hold(started(waiting[admission.job_id], admission.placement, plan.now))
     return ledger.snapshot()
