@@ -178,12 +178,12 @@ def _universe(rng: Random) -> Universe:
 
 def _cluster(rng: Random) -> ClusterChanged:
     levels = rng.choice(((), ("rack",)))
-    sharing = rng.choice(("", "", "milli"))
+    sharing = rng.choice(("", "", "milli", "mig"))
     nodes = tuple(
         Node(
             f"n{number}",
             {"gpu": rng.choice((2, 4, 4)), "cpu": 8_000},
-            {"gpu-type": rng.choice(("a100", "v100"))},
+            {"gpu-type": rng.choice(("A100-40GB", "H100-80GB"))},
             place=tuple(f"r{number % 2}" for _ in levels),
             sharing=rng.choice(("", sharing)),
         )
@@ -232,7 +232,7 @@ def _jobs(rng: Random, cluster: ClusterChanged) -> Iterator[JobArrived]:
             array=array,
             topology=TopologyRequest("rack", required=rng.random() < 0.5) if level else None,
             preemptible=rng.random() < 0.9,
-            gpu_types=rng.choice(((), (), (), ("a100", "v100"))),
+            gpu_types=rng.choice(((), (), (), ("H100-80GB", "A100-40GB"))),
             avoid=rng.choice(((), (), (), ("n1",))),
             user=rng.choice(("ann", "bob")),
         )
@@ -242,7 +242,9 @@ def _jobs(rng: Random, cluster: ClusterChanged) -> Iterator[JobArrived]:
 def _roles(rng: Random) -> Iterator[Role]:
     replicas = rng.randrange(1, 5)
     elastic = rng.random() < 0.2
-    part = {"gpu-milli": rng.randrange(100, 1_000)} if rng.random() < 0.2 else {"gpu": rng.randrange(4)}
+    part = {"gpu": rng.randrange(4)}
+    if rng.random() < 0.3:
+        part = rng.choice(({"gpu-milli": rng.randrange(100, 1_000)}, {"mig-1g.10gb": rng.randrange(1, 3)}))
     yield Role(
         replicas=replicas,
         resources={**part, "cpu": 500},
@@ -270,6 +272,9 @@ def _people(rng: Random, jobs: Sequence[str]) -> Iterator[tuple[int, WorldEvent]
         for event in (e.Cancel("ann"), e.Suspend("ann"), e.Resume("ann"), e.Preempt("by hand")):
             if rng.random() < 0.08:
                 yield rng.randrange(HORIZON), JobEvent(job_id, event)
+        if rng.random() < 0.2:
+            at = rng.randrange(HORIZON)
+            yield at, JobEvent(job_id, e.Saved(1, at))
         yield HORIZON, JobEvent(job_id, e.Resume())
 
 
