@@ -7,6 +7,7 @@ import os
 import random
 import signal
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,8 @@ import strays
 from windlass.controller import Controller, run
 from windlass.core.commands import Command
 from windlass.core.job import Job, RestartPolicy
+from windlass.core.queue import Queue
+from windlass.core.reservation import Reservation
 from windlass.core.status import Phase
 from windlass.worlds.local import keeper, lock
 from windlass.worlds.local.paths import prepare
@@ -333,3 +336,22 @@ def test_a_reader_needs_no_controller(state: Path) -> None:
     found = records(state).job(job_id)
     assert found is not None
     assert found.status.phase is Phase.SUCCEEDED
+
+
+def test_what_queues_have_used_and_what_is_reserved_outlives_a_controller(state: Path) -> None:
+    cluster = replace(two_nodes(), queues=(Queue("default", half_life=60_000),))
+    kept = Reservation("repair", ("n2",), 2**42, 2**42 + 1)
+
+    async def use() -> None:
+        async with at_home(state, cluster) as home:
+            await home.world.set_reservations((kept,))
+            await home.end(await home.submit(job("sleep", "0.2")))
+            assert home.controller.ledger.past["default"].amounts["gpu"] > 0
+
+    async def take_over() -> None:
+        async with at_home(state, cluster) as home:
+            assert home.controller.ledger.past["default"].amounts["gpu"] > 0
+            assert home.controller.snapshot().reservations == (kept,)
+
+    asyncio.run(use())
+    asyncio.run(take_over())

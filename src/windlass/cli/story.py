@@ -89,7 +89,7 @@ def _life(job: Json, *, wide: bool) -> Iterator[str]:
     spec = job["spec"]
     for role in spec["roles"]:
         asks = amounts(role["resources"]) or "nothing"
-        yield f"  {role['name']}: {role['replicas']}×{role['procs']} ranks, {asks} each: {' '.join(role['command'])}"
+        yield f"  {role['name']}: {_size(role)}×{role['procs']} ranks, {asks} each: {' '.join(role['command'])}"
     yield f"  queue {job['queue']}, priority {job['priority']}, user {job['user']}, in {spec['workdir']}"
     times = (moment(job[f"{name}_at"]) for name in ("created", "started", "finished"))
     yield "  submitted {}, started {}, ended {}".format(*times)
@@ -100,6 +100,12 @@ def _life(job: Json, *, wide: bool) -> Iterator[str]:
         for step in job["transitions"]:
             way = f"{step['before'] or 'new'} → {step['after']}"
             yield f"  {moment(step['at'])} {step['event']}: {way}  {step['message']}"
+
+
+def _size(role: Json) -> str:
+    """How many replicas it asks for: "4", or "2 to 8" if it is elastic."""
+    fewest, most = role["min_replicas"], role["max_replicas"]
+    return str(role["replicas"]) if fewest is most is None else f"{fewest or most} to {most or fewest}"
 
 
 def headline(job: Json) -> str:
