@@ -1,0 +1,45 @@
+"""The guide to sharing a cluster, run command by command as it is written.
+
+A block of `sh` is run as it stands; `<!-- until VERB …: EXPRESSION -->` after it waits for an answer of -o json.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+from terminal import environment, until, windlass
+
+ROOT = Path(__file__).parents[2]
+GUIDE = ROOT / "docs/guides/sharing-a-cluster.md"
+STEP = re.compile(
+    r"^```(?P<kind>\w+)\n(?P<text>.*?)^```|^<!-- until (?P<words>[^:]+): (?P<wanted>.*?) -->", re.MULTILINE | re.DOTALL
+)
+
+
+@pytest.mark.timeout(600)  # PyTorch is imported a dozen times, on two cores, beside other tests
+def test_every_command_of_the_guide_does_what_the_guide_says(state: Path, tmp_path: Path):
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    printed = ""
+    try:
+        for step in STEP.finditer(GUIDE.read_text()):
+            if step["kind"] == "yaml":
+                (tmp_path / step["text"].split()[1]).write_text(step["text"])
+            elif step["kind"] == "sh":
+                printed += run(state, tmp_path, step["text"])
+            else:
+                until(state, step["wanted"], *step["words"].split())
+    finally:
+        windlass(state, "down", "--yes")
+    assert re.search(r"asked to leave: saved after epoch (\d+)\n.*resumed after epoch \1\n", printed)
+    assert float(re.search(r"test accuracy (\d\.\d+)", printed)[1]) > 0.95
+
+
+def run(state: Path, folder: Path, script: str) -> str:
+    """What the commands print; each of them must succeed."""
+    env = environment(state)
+    ran = subprocess.run(["sh", "-ec", script], env=env, cwd=folder, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, f"{script}{ran.stdout}\n{ran.stderr}"
+    return ran.stdout
