@@ -194,3 +194,26 @@ def test_a_refused_job_never_queues() -> None:
     status = world.stored["big-1"].status
     assert (status.phase, status.reason) == (Phase.FAILED, "Misconfigured")
     assert "largest gang that fits: 3 replicas of 4 gpu" in status.message
+
+
+def test_a_start_that_is_taken_back_in_the_same_turn_does_not_happen() -> None:
+    controller = Controller(Recovery(ClusterChanged(NODES, QUEUES)), lambda _job_id: None)
+    job = Job("j", (Role(resources={"gpu": 1}),), restart=RestartPolicy(infrastructure_limit=3))
+    (launch,) = controller.turn([JobArrived("j-1", 1, job)], 0).commands
+    assert isinstance(launch, Launch)
+    (node,) = launch.placement.distinct()
+    controller.turn([JobEvent("j-1", e.Started(1)), JobEvent("j-1", e.MemberExited(1, 0, e.Exit(signal=9)))], 1)
+    left = tuple(each for each in NODES if each.name != node)
+    commands = controller.turn([JobEvent("j-1", e.GangGone(1)), ClusterChanged(left, QUEUES)], 2).commands
+    assert [type(command) for command in commands] == [Stop]
+
+
+def test_a_save_alone_is_no_reason_for_a_new_plan() -> None:
+    controller = Controller(Recovery(ClusterChanged(NODES, QUEUES)), lambda _job_id: None)
+    controller.turn([JobArrived("j-1", 1, Job("j", (Role(resources={"gpu": 1}),)))], 0)
+    controller.turn([JobEvent("j-1", e.Started(1))], 1)
+    plan = controller.plan
+    controller.turn([JobEvent("j-1", e.Saved(1, 2))], 2)
+    assert controller.plan is plan
+    controller.turn([JobArrived("j-2", 2, Job("k", (Role(resources={"gpu": 1}),)))], 3)
+    assert controller.snapshot().running["j-1"].saved_at == 2
