@@ -10,6 +10,7 @@ import typer
 from windlass.cli.exit_codes import ExitCode
 from windlass.cli.failures import UsageError
 from windlass.cli.given import duration, moment
+from windlass.cli.known import reservation_names
 from windlass.cli.output import Column, Format, FormatOption, Listing, listed, structured
 from windlass.cli.place import NoColorOption, StateOption, paints, state_folder
 from windlass.cli.words import moment as clock
@@ -42,7 +43,12 @@ _RESERVATIONS = Listing(
 
 
 def reserve(
-    name: Annotated[str, typer.Argument(metavar="[NAME]", help="What to call it; without one: list them.")] = "",
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="[NAME]", help="What to call it; without one: list them.", autocompletion=reservation_names
+        ),
+    ] = "",
     nodes: Annotated[str, typer.Option("--nodes", metavar="n1,n2", help="These nodes, whole.")] = "",
     count: Annotated[int, typer.Option("-N", min=0, help="Or so many nodes, chosen where the fewest run then.")] = 0,
     gpus: Annotated[int, typer.Option("-G", "--gpus", min=0, help="With -N: nodes with at least so many GPUs.")] = 0,

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 import msgspec
 
 from windlass.core.elastic import fully_grown
-from windlass.core.job import Dependency, Job
+from windlass.core.job import Dependency, Job, Role
 from windlass.core.status import JobState
 from windlass.jobs.names import JOB_NAME, is_name
 from windlass.jobs.submission import MAX_ARRAY, Submission, members
@@ -64,9 +64,8 @@ def _cannot_be_kept(submission: Submission) -> str:
     job = submission.job
     if not is_name(JOB_NAME, job.name):
         return f"{job.name[:60]!a} cannot be the name of a job"
-    indexes = submission.array
-    if len(indexes) > MAX_ARRAY or len(set(indexes)) < len(indexes) or not all(0 <= i <= _LAST_INDEX for i in indexes):
-        return f"an array has at most {MAX_ARRAY} indexes, each once, from 0 to {_LAST_INDEX}"
+    if wrong := next(filter(None, [*map(_impossible, job.roles), _no_array(submission.array)]), ""):
+        return wrong
     ranks = fully_grown(job).world_size
     if ranks > _MOST_RANKS:
         return f"{ranks} ranks are more than {_MOST_RANKS}"
@@ -76,6 +75,24 @@ def _cannot_be_kept(submission: Submission) -> str:
         return str(error)
     if (largest := _largest(msgspec.to_builtins(submission))) > _MOST:
         return f"{largest} is more than {_MOST}"
+    return ""
+
+
+def _impossible(role: Role) -> str:
+    """What is wrong with a role's numbers, "" if nothing is."""
+    fewest = role.replicas if role.min_replicas is None else role.min_replicas
+    most = role.replicas if role.max_replicas is None else role.max_replicas
+    if not 1 <= fewest <= role.replicas <= most:
+        return f"role {role.name[:60]!a} has from {fewest} over {role.replicas} to {most} replicas"
+    if role.procs < 1 or any(amount < 0 for amount in role.resources.values()):
+        return f"role {role.name[:60]!a} asks for less than nothing"
+    return ""
+
+
+def _no_array(indexes: tuple[int, ...]) -> str:
+    """What is wrong with an array's indexes, "" if nothing is."""
+    if len(indexes) > MAX_ARRAY or len(set(indexes)) < len(indexes) or not all(0 <= i <= _LAST_INDEX for i in indexes):
+        return f"an array has at most {MAX_ARRAY} indexes, each once, from 0 to {_LAST_INDEX}"
     return ""
 
 

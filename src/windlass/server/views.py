@@ -57,6 +57,8 @@ def line(state: JobState, waiting: Waiting = NOT_WAITING) -> Json:
         "replicas": job.members,
         "ranks": job.world_size,
         "request": total_request(job),
+        "gpu_milli": max(role.resources.get(GPU_MILLI, 0) for role in job.roles),
+        "gpu_types": list(job.gpu_types),
         "nodes": list(status.placement.distinct()) if status.placement else [],
         "attempts": status.attempts,
         "created_at": status.created_at,

@@ -6,7 +6,7 @@ import pytest
 
 from windlass.core.commands import Launch, Stop
 from windlass.core.events import Exit, GangGone, Started
-from windlass.core.job import Condition, Dependency
+from windlass.core.job import Condition, Dependency, Job, Role
 from windlass.jobs.submission import Submission
 
 FULL = "windlass.db: the disk is full; nothing was changed, free some space"
@@ -57,6 +57,22 @@ def test_what_a_program_gets_wrong_is_told_before_anything_is_taken_in(daemon, j
     assert (status, code) == (400, "bad_request")
     assert said in message
     assert on_record(daemon) == []
+
+
+@pytest.mark.parametrize(
+    ("numbers", "said"),
+    [
+        ({"replicas": 0}, "role 'worker' has from 0 over 0 to 0 replicas"),
+        ({"replicas": 2, "min_replicas": 3}, "role 'worker' has from 3 over 2 to 2 replicas"),
+        ({"replicas": 2, "max_replicas": 1}, "role 'worker' has from 2 over 2 to 1 replicas"),
+        ({"procs": 0}, "role 'worker' asks for less than nothing"),
+        ({"resources": {"gpu": -1}}, "role 'worker' asks for less than nothing"),
+    ],
+)
+def test_numbers_that_no_role_can_have_are_told(daemon, numbers, said):
+    status, code, message = daemon.hand_in(Job("x", (Role(command=("true",), **numbers),))).error
+    assert (status, code) == (400, "bad_request")
+    assert said in message
 
 
 def test_one_that_waits_for_an_unknown_job_keeps_all_of_them_out(daemon, job):
