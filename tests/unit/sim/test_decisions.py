@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from windlass.controller import Controller, run
+from windlass.core.cluster import Node
 from windlass.core.ledger import Ledger
 from windlass.core.plan import Plan
-from windlass.core.policy import ORDERS, Policy
+from windlass.core.policy import ORDERS, POLICIES, Policy
 from windlass.core.queue import Queue
 from windlass.core.scheduler import schedule
 from windlass.core.snapshot import Snapshot
@@ -64,6 +65,18 @@ def test_replay_and_controller_decide_alike(order: str) -> None:
         simulated = simulate(trace, CLUSTER, policy, controlled)
         assert decisions(replayed) == decisions(simulated)
         assert len({job for _, job, *_ in decisions(replayed)}) == len(trace.jobs)
+
+
+@pytest.mark.parametrize("name", ["fifo", "easy", "conservative", "sjf", "fair", "windlass"])
+def test_decisions_that_need_no_plan_are_those_of_a_plan(name: str) -> None:
+    """Nobody has a priority and no queue a limit: the replay's shortcuts apply (worlds.sim.shortcuts)."""
+    uneven = cluster_of(3, 8)
+    cluster = replace(uneven, nodes=(*uneven.nodes, Node("small", {"gpu": 2})))
+    for seed in range(3):
+        trace = busy(seed)
+        trace = replace(trace, jobs=tuple(replace(job, priority=0) for job in trace.jobs))
+        replayed = replay(trace, cluster, POLICIES[name], kill=True)
+        assert decisions(replayed) == decisions(simulate(trace, cluster, POLICIES[name], controlled))
 
 
 def test_they_charge_restarts_and_checkpoints_alike() -> None:

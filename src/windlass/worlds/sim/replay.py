@@ -108,6 +108,10 @@ class _Run:
         self._arriving = gangs[::-1]
         """By submission, last first."""
         self._waiting: dict[str, Pending] = {}
+        self._newcomers: list[Pending] = []
+        """Those who have come to wait since the last plan, or since a plan was known to start nobody."""
+        self._freed = False
+        """Whether anybody has given anything back since then."""
         self._holding: dict[str, tuple[Pending, Running]] = {}
         self._due: int | None = None
         """When the last plan wants to be made anew, though nothing has happened."""
@@ -138,11 +142,19 @@ class _Run:
 
     def decide(self, now: int) -> None:
         """Plan until a plan stops nobody: what a stopped gang held is given away by the next one."""
+        newcomers, self._newcomers = self._newcomers, []
+        freed, self._freed = self._freed, False
         self._due = None
-        if not self._waiting or (self._shortcuts.apply and self._shortcuts.nobody_fits()):
+        if not self._waiting or (self._shortcuts.apply and self._is_known(newcomers, freed=freed)):
             return
         while self._waiting and self._carry_out(schedule(self._ledger.snapshot(), now), now):
             pass
+
+    def _is_known(self, newcomers: list[Pending], *, freed: bool) -> bool:
+        """Whether a plan would start nobody."""
+        first = next(iter(self._waiting.values()))
+        stands = not freed and first not in newcomers
+        return (stands and self._shortcuts.is_shut(first, newcomers)) or self._shortcuts.nobody_fits()
 
     def check(self) -> None:
         """Raises AssertionError if somebody still waits: the scheduler forgot him."""
@@ -160,6 +172,7 @@ class _Run:
 
     def _wait(self, gang: Pending) -> None:
         self._waiting[gang.id] = gang
+        self._newcomers.append(gang)
         self._shortcuts.waits(gang)
         self._ledger.add_pending(gang)
 
@@ -191,6 +204,7 @@ class _Run:
 
     def _stop(self, job_id: str, now: int, cause: Cause) -> tuple[Pending, Running]:
         gang, running = self._holding.pop(job_id)
+        self._freed = True
         self._ledger.release(job_id)
         self.record.ran(gang.number - 1, gang.demands, running.placement, running.admitted_at, now, cause)
         return gang, running

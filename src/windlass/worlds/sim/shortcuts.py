@@ -13,6 +13,7 @@ from windlass.core.gang import Demand, Pending
 from windlass.core.ledger import Ledger
 from windlass.core.placement import Placed, place
 from windlass.core.policy import ORDERS, Policy
+from windlass.core.possible import mask_of
 from windlass.core.queue import Queue
 
 
@@ -39,6 +40,17 @@ class Shortcuts:
         self._asks[key] -= 1
         if not self._asks[key]:
             del self._asks[key]
+
+    def is_shut(self, first: Pending, newcomers: Iterable[Pending]) -> bool:
+        """Under strict order of arrival nobody passes the first on nodes that he could use himself.
+
+        To be asked while nothing has been given back since the scheduler left the first waiting.
+        """
+        if self._policy.order != "fifo" or self._policy.reservations != 0:
+            return False
+        table = self._ledger.table
+        shut = mask_of(table, first.demands)
+        return not any((mask_of(table, gang.demands) > shut).any() for gang in newcomers)
 
     def nobody_fits(self) -> bool:
         """Of all who wait each has a replica that no node has room for: nobody starts."""
