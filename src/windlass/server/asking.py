@@ -10,7 +10,7 @@ import msgspec
 
 from windlass.core.admission import refusal
 from windlass.core.explanation import explain
-from windlass.core.gang import pending_of
+from windlass.core.gang import Pending, pending_of
 from windlass.core.job import Job
 from windlass.core.ledger import Ledger
 from windlass.core.snapshot import Snapshot
@@ -37,12 +37,24 @@ def supposed(state: JobState, what_if: str, snapshot: Snapshot) -> Job:
 
 def explained(snapshot: Snapshot, state: JobState, job: Job | None, now: int) -> Json:
     """The explanation of a job that waits; with a `job` in its place as if that waited there, all else equal."""
+    gang = pending_of(state if job is None else replace(state, job=job))
     if job is not None:
         ledger = Ledger.at(snapshot)
-        ledger.add_pending(pending_of(replace(state, job=job)))
+        ledger.add_pending(gang)
         snapshot = ledger.snapshot()
     found = msgspec.to_builtins(explain(snapshot, state.id, now))
+    kept = _reserved(snapshot, gang, now)
+    for node in found["nodes"]:
+        if not node["cause"] and not node["held_for"] and node["node"] in kept:
+            node["held_for"] = f"reservation {kept[node['node']]}"
     return {"explanation": found, "supposed": job is not None}
+
+
+def _reserved(snapshot: Snapshot, gang: Pending, now: int) -> dict[str, str]:
+    """Node → the reservation that keeps the gang from it: somebody else's, and begun before the gang would end."""
+    ends = None if gang.walltime is None else now + gang.walltime
+    others = [kept for kept in snapshot.reservations if kept.end > now and not kept.admits(gang.queue, gang.user)]
+    return {name: kept.name for kept in others if ends is None or kept.start < ends for name in kept.nodes}
 
 
 def with_alternatives(snapshot: Snapshot, lines: Sequence[Json], now: int) -> list[Json]:

@@ -159,6 +159,13 @@ def test_what_if_is_for_jobs_that_wait(daemon, job):
     )
 
 
+def test_why_names_the_reservation_that_keeps_a_node(daemon, job):
+    reserve(daemon, nodes=["n1"])
+    daemon.submit(job("one", gpu=4), job("two", gpu=4))
+    nodes = daemon.get("/v1/jobs/two/why").json["explanation"]["nodes"]
+    assert [(node["node"], node["held_for"]) for node in nodes] == [("n1", "reservation exam"), ("n2", "")]
+
+
 # --- several at once ----------------------------------------------------------------------------------
 
 
