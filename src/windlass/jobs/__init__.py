@@ -2,8 +2,9 @@
 
 Belongs here: the command line's options, job files, cluster files, their errors, their schema and reference.
 Does not belong here: ids (the server gives them), starting anything, printing, choosing exit codes.
-Imports: the standard library and `windlass.core`; PyYAML only in `document`, `render` and `schema`, so that a job
-from the command line never loads it. This package imports none of its modules: name the one you need.
+Imports: the standard library and `windlass.core`; PyYAML only in `document`, `render` and `schema`, msgspec only in
+`snapshot_file`, so that a job from the command line never loads them. This package imports none of its modules: name
+the one you need.
 
 Public names:
 - `submission`: `Submission(job, array, array_limit, source)`, `members(submission, array_id) -> [(id, Job)]`
@@ -11,7 +12,10 @@ Public names:
   `flags_of(name)` for the command line's own help
 - `job_file`: `load(path, options=None, command=(), *, cwd, user) -> [Submission]` ("-" is standard input; options and
   command win over the file), `loads(text, *, source, base, user)`
-- `cluster_file`: `Cluster(nodes, queues, topology)`, `load_cluster(path) -> Cluster`
+- `cluster_file`: `Cluster(nodes, queues, topology, policy, reservations)`, `load_cluster(path) -> Cluster`
+- `snapshot_file`: `Taken(snapshot, now, plan)`, `dump(taken) -> dict`, `load(plain) -> Taken`, `read_snapshot(path) ->
+  Taken`, `decisions_of(plan)`: what of a plan is kept and compared
+- `what_if`: `changed(job, "gpus=4 time=1h") -> Job`, raises ValueError
 - `queues`: the queues of a cluster file: `QUEUE` (its fields), `queues_of`, `check_queues`
 - `errors`: `JobError` (all that can be wrong with what was written; its text is for people), `job_error(source, text)`
 - `schema`: `schema() -> dict` (JSON Schema 2020-12)

@@ -12,10 +12,12 @@ Public names, by module; design in docs/design/local-world.md:
   `holder(paths) -> Holder(pid, started, kind) | None`
 - `warden_start`: `start_warden(paths) -> Link`: returns at once; call it with the lock held, before heavy imports
 - `nodes`: `machine() -> Machine` · `found(machine, queues=())`, `declared(machine, count, gpus, queues=())`,
-  `from_nodes(nodes, queues, topology, source)` → `LocalCluster(nodes, queues, topology, devices, text)`
+  `from_nodes(machine, nodes, queues, topology, source)` → `LocalCluster(nodes, queues, topology, devices, instances,
+  policy, reservations, text)`
 - `world`: `LocalWorld(state: Path, cluster, *, kind, held=None, link=None, environment=None, on_trouble=…)`, which is a
   `worlds.port.World`, and for the faces: `reserve(count=1) -> int` (number of the next job), `inject(event,
-  origin=None) -> Future` (done once durable), `wake()`, `set_cluster(cluster)`, `note_verdicts({id: Verdict})`,
+  origin=None) -> Future` (done once durable), `wake()`, `set_cluster(cluster)`, `reservations`,
+  `set_reservations(reservations)`, `note_verdicts({id: Verdict})`,
   `living() -> bool`, `close(end=False)`, `.store`, `.paths`, `.cluster`
 - `store`: `Origin(environment, owner)` of a submission · `open_store(paths) -> Store` · `move_aside(paths) -> Path`
 - `records`: `Records.open(paths) -> Records | None` (read-only, beside a controller); on it and on `Store`: `job(id)`,
