@@ -20,6 +20,7 @@ from windlass.core.events import (
     Admit,
     DependencyEnded,
     Event,
+    GangGone,
     NodeClosed,
     NodeLost,
     Preempt,
@@ -141,9 +142,10 @@ class Controller:
         """One round: what happened, what is due, who starts; and all that follows from it."""
         self._turn = _Turn()
         self.ledger.pass_time(now)
-        # 1. what happened
-        for event in events:
-            self._take(event, now)
+        # 1. what the cluster is by now, and what happened: nothing starts again where nothing may start any more
+        lost = [self._set_cluster(event) for event in events]
+        for event, nodes in zip(events, lost, strict=True):
+            self._take(event, nodes, now)
         # 2. what is due by time alone
         for job_id in self._due(now):
             self._happen(job_id, Timer(), now)
@@ -166,7 +168,15 @@ class Controller:
 
     # --- one turn ----------------------------------------------------------------------------------
 
-    def _take(self, event: WorldEvent, now: int) -> None:
+    def _set_cluster(self, event: WorldEvent) -> tuple[str, ...]:
+        """The nodes that are lost by this event."""
+        match event:
+            case ClusterChanged(nodes, queues, topology, policy, reservations):
+                return self.ledger.set_cluster(nodes, queues, topology, policy, reservations)
+            case _:
+                return ()
+
+    def _take(self, event: WorldEvent, lost: tuple[str, ...], now: int) -> None:
         match event:
             case JobEvent(job_id, inner):
                 self._happen(job_id, inner, now)
@@ -176,8 +186,7 @@ class Controller:
                     self._keep(state, "Arrived", None, now)
                     self._admit_to_queue(state, now)
                     self._settle_dependencies(state, now)
-            case ClusterChanged(nodes, queues, topology, policy, reservations):
-                lost = self.ledger.set_cluster(nodes, queues, topology, policy, reservations)
+            case ClusterChanged():
                 self._hear_of_nodes(set(lost), now)
 
     def _hear_of_nodes(self, lost: set[str], now: int) -> None:
@@ -229,6 +238,8 @@ class Controller:
         todo = deque([(job_id, event)])
         while todo:
             target, current = todo.popleft()
+            if isinstance(current, GangGone):
+                self._look_at_closed_nodes(target, now)
             before = self.states.get(target)
             if before is None:
                 continue
@@ -376,8 +387,9 @@ def _waiting_or_holding(status: Status) -> tuple[object, ...]:
 
 
 def _running_otherwise(before: Status, after: Status) -> bool:
-    """Whether it is being stopped, or has saved its work: that matters to who is stopped for others."""
-    return (before.target, before.saved_at) != (after.target, after.saved_at)
+    """Whether it is being stopped or comes to its end, or has saved its work: that matters to who goes for others."""
+    told = before.target, before.saved_at, before.done > 0
+    return told != (after.target, after.saved_at, after.done > 0)
 
 
 def _told(preemption: Preemption) -> str:

@@ -113,6 +113,8 @@ class Running:
     """It is being stopped to go on with these nodes. Until then `placement` is the larger, node by node."""
     grace: int = 0
     """How long it may take to end once it is asked to, in ms."""
+    ending: bool = False
+    """Some of its members have ended well, so it is not resized any more: they would have to begin again."""
 
 
 def demands_of(job: Job) -> tuple[Demand, ...]:
@@ -251,6 +253,7 @@ def running_of(state: JobState, placement: Placement) -> Running:
         resized_at=status.resized_at,
         resize_to=status.resize_to,
         grace=job.grace,
+        ending=status.done > 0,
     )
 
 

@@ -49,7 +49,7 @@ def largest(demands: Demands, attempt: Callable[[Demands], _Answer | None]) -> _
 
 def elastic_role(run: Running) -> Demand | None:
     """The role of which the number may change; None: of none. Spread and sliced replicas stay as many as they are."""
-    for demand in run.demands:
+    for demand in () if run.ending else run.demands:
         if demand.least or demand.most:
             near = demand.topology
             return None if near is not None and (near.spread or near.slice) else demand

@@ -84,6 +84,10 @@ def test_who_is_about_to_end_does_not_grow() -> None:
     assert growth(idle(ledger_of(nodes(1, gpu=4), elastic(1, {"n1": 1}, most=2, ends_by=NOW + 60_000)))) == ()
 
 
+def test_who_has_begun_to_end_does_not_grow() -> None:
+    assert growth(idle(ledger_of(nodes(1, gpu=4), elastic(1, {"n1": 1}, most=2, ending=True)))) == ()
+
+
 def test_a_gang_on_a_cordoned_node_does_not_grow() -> None:
     machines = [node("n1", 4, cordoned="by ada"), node("n2", 4)]
     assert growth(idle(ledger_of(machines, elastic(1, {"n1": 1}, most=2)))) == ()
