@@ -40,7 +40,7 @@ _SLOPE = 1000
 """How much F grows, in thousandths of a GPU, is seen through a sigmoid of this width, in so many steps."""
 _WIDEST = 16 * WHOLE
 """Where it has long been flat."""
-_BY_PRICE = 2
+_BY_PRICE = 4
 """How many thousandths of growth one thousandth of lost worth counts for; by experiment (docs/design/scheduler.md)."""
 _FINER = 10_000
 """Among nodes of one step best fit decides, a number below this."""
