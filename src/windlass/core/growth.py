@@ -18,6 +18,7 @@ from windlass.core.booking import lower, settle, take
 from windlass.core.domains import level_number
 from windlass.core.fairshare import Shares, total_capacity
 from windlass.core.feasibility import Mask
+from windlass.core.forecast import NEVER
 from windlass.core.gang import Demand, Running
 from windlass.core.limits import limit
 from windlass.core.placement import Placed, fits, place
@@ -27,7 +28,7 @@ from windlass.core.resizing import elastic_role
 from windlass.core.resources import GPU_TYPE
 from windlass.core.snapshot import Amounts, NodeTable, Snapshot
 from windlass.core.status import Placement
-from windlass.core.timetable import Promise
+from windlass.core.timetable import Promise, barred_from, crosses
 from windlass.core.victims import began
 
 
@@ -112,6 +113,8 @@ class _Room:
 
     def __init__(self, idle: Idle) -> None:
         self._table = idle.snapshot.table
+        self._now = idle.now
+        self._reservations = idle.snapshot.reservations
         self._wanted = idle.wanted
         self._free = idle.free.copy(order="F")
         self._beside = [(promise, promise.free.copy(order="F")) for promise in idle.promises]
@@ -141,7 +144,7 @@ class _Room:
         """It has this from now on."""
         take(self._table, self._free, more.grant)
         for promise, free in self._beside:
-            if _crosses(each.run, promise):
+            if crosses(_end_of(each.run), promise):
                 take(self._table, free, more.grant)
         amounts = _times(each.role, len(more.placement.nodes[each.role.role]))
         for books in (self._accounts, self._spoken_for):
@@ -152,7 +155,7 @@ class _Room:
         """int64[N, R], a copy: what the gang may use until its end, beside what it has."""
         room = self._free.copy(order="F")
         for promise, free in self._beside:
-            if _crosses(each.run, promise):
+            if crosses(_end_of(each.run), promise):
                 room = lower(self._table, room, free)
         closed = np.flatnonzero(self._closed(each))
         room[closed] = 0
@@ -160,8 +163,11 @@ class _Room:
         return room
 
     def _closed(self, each: _Candidate) -> Mask:
-        """bool[N]: where it may not grow: what others wait for, and outside the domain that it has to keep to."""
+        """bool[N]: where it may not grow: what others wait for or have reserved, and outside the domain it keeps to."""
         closed = np.zeros(len(self._table.nodes), dtype=np.bool_) if self._wanted is None else self._wanted.copy()
+        barred = barred_from(self._table, self._reservations, each.run, self._now, _end_of(each.run))
+        if barred is not None:
+            closed |= barred
         near = each.role.topology
         level = None if near is None else level_number(self._table, near.level)
         if near is not None and near.required and level is not None:
@@ -185,8 +191,8 @@ class _Room:
         return self._spoken_for is None or not claimed(self._spoken_for, run.queue, amounts)
 
 
-def _crosses(run: Running, promise: Promise) -> bool:
-    return run.ends_by is None or promise.start < run.ends_by
+def _end_of(run: Running) -> int:
+    return NEVER if run.ends_by is None else run.ends_by
 
 
 def _times(role: Demand, count: int) -> dict[str, int]:

@@ -23,7 +23,9 @@ def expected_start(snapshot: Snapshot, gang: Pending, now: int) -> int | None:
     ledger = Ledger.at(snapshot)
     ends = [(max(run.ends_by, now), run.id) for run in snapshot.running.values() if run.ends_by is not None]
     heapq.heapify(ends)
-    backoffs = sorted({line.gangs[0].not_before or now for line in snapshot.lines})
+    turns = {line.gangs[0].not_before or now for line in snapshot.lines}
+    turns |= {at for each in snapshot.reservations for at in (each.start, each.end)}
+    by_time = sorted(turns)
     for _ in range(1 + _MOST_WORK // (1 + len(snapshot.lines))):
         # 1. who starts at this moment
         for run in _starts(ledger, now):
@@ -33,7 +35,7 @@ def expected_start(snapshot: Snapshot, gang: Pending, now: int) -> int | None:
             if run.ends_by is not None:
                 heapq.heappush(ends, (run.ends_by, run.id))
         # 2. on to the next moment at which anything changes
-        moments = [at for at in backoffs if at > now][:1] + [at for at, _ in ends[:1]]
+        moments = [at for at in by_time if at > now][:1] + [at for at, _ in ends[:1]]
         if not moments:
             return None
         now = min(moments)

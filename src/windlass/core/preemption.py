@@ -354,11 +354,7 @@ class _Search:
         """When those of its nodes are free that are not yet."""
         now, rows = self._ground.now, set(grant.rows.tolist())
         ends = [now + step.given.run.grace for step in self._chosen]
-        ends += [
-            now + given.run.grace if given.run.ends_by is None else max(given.run.ends_by, now)
-            for given in self._coming
-            if not rows.isdisjoint(given.grant.rows.tolist())
-        ]
+        ends += [_gone_by(given.run, now) for given in self._coming if not rows.isdisjoint(given.grant.rows.tolist())]
         return max(ends, default=now)
 
 
@@ -391,6 +387,14 @@ def _coming(ground: Ground) -> Iterator[Given]:
             yield _shrinks(table, run, grants[run.id])
     for eviction in ground.before:
         yield from eviction.given
+
+
+def _gone_by(run: Running, now: int) -> int:
+    """When a gang that is asked to stop, by this plan or an earlier one, has given back what it does not keep."""
+    if run.leaving and run.ends_by is not None:
+        return max(run.ends_by, now)
+    asked_at = run.resized_at if run.resize_to is not None and run.resized_at is not None else now
+    return max(asked_at + run.grace, now)
 
 
 def _shrinks(table: NodeTable, run: Running, held: Grant) -> Given:

@@ -25,6 +25,8 @@ _MOST_SEARCHES = 32
 """Gangs of one plan for which others are looked for in vain; so that a plan's cost is bounded."""
 _HELPS = frozenset({Obstacle.QUOTA, Obstacle.CAPACITY, Obstacle.PROMISED})
 """What is in the way of a gang for which it may help that others go."""
+_WANTS_NODES = frozenset({None, Obstacle.CAPACITY, Obstacle.PROMISED, Obstacle.LEAVING})
+"""What is in the way of a gang that would take nodes if it found them; None: nothing but these."""
 
 
 class Reclaim:
@@ -145,6 +147,8 @@ def _wanted(trial: Trial) -> Mask | None:
         gang = next((gang for gang in line.gangs if gang.id not in started), None)
         if gang is None or shut(gang, trial.arrays, trial.now):
             continue
-        if trial.limit(gang) is None or gang.id in trial.evictions:
+        # a gang that has a claim on quota is counted with it: that says nothing of whether quota keeps it out
+        obstacle = trial.obstacles[gang.id] if gang.id in trial.obstacles else trial.limit(gang)
+        if obstacle in _WANTS_NODES:
             mask |= mask_of(snapshot.table, gang.demands)
     return mask if mask.any() else None

@@ -17,10 +17,10 @@ import numpy as np
 from windlass.core.booking import give_back, lower, settle, take
 from windlass.core.feasibility import Mask, eligibility
 from windlass.core.forecast import NEVER, End, Forecast, Moment
-from windlass.core.gang import Pending, at_least
+from windlass.core.gang import Pending, Running, at_least
 from windlass.core.placement import place
 from windlass.core.reservation import Reservation
-from windlass.core.snapshot import Amounts, Grant, Snapshot
+from windlass.core.snapshot import Amounts, Grant, NodeTable, Snapshot
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -86,7 +86,7 @@ class Timetable:
             return
         self._late.append(end)
         for promise in self._promises:
-            if _crosses(end.at, promise):
+            if crosses(end.at, promise):
                 take(self._snapshot.table, promise.free, grant)
 
     def open_to(self, gang: Pending) -> bool:
@@ -114,7 +114,7 @@ class Timetable:
         end = self._end_of(gang, self._now)
         room = self._free
         for promise in self.promises() if self._limit else ():
-            if _crosses(end, promise):
+            if crosses(end, promise):
                 room = lower(self._snapshot.table, room, promise.free)
         closed = self._closed(gang, self._now, end)
         if self._shut is not None:
@@ -128,7 +128,7 @@ class Timetable:
     def in_the_way_of(self, gang: Pending) -> tuple[list[Promise], Mask | None]:
         """The promises that it would run into if it started now, and the nodes (bool[N]) closed to it (None: none)."""
         end = self._end_of(gang, self._now)
-        crossed = [promise for promise in (self.promises() if self._limit else ()) if _crosses(end, promise)]
+        crossed = [promise for promise in (self.promises() if self._limit else ()) if crosses(end, promise)]
         closed = self._closed(gang, self._now, end)
         if self._shut is not None:
             closed = self._shut if closed is None else closed | self._shut
@@ -144,7 +144,7 @@ class Timetable:
             for end in given:
                 if start <= promise.start < end.at:
                     give_back(table, promise.free, end.grant)
-            if start <= promise.start and _crosses(until, promise):
+            if start <= promise.start and crosses(until, promise):
                 take(table, promise.free, placed)
         self._early += [_Early(start, end) for end in given]
         self._promises.append(Promise(gang, start, until, placed, beside))
@@ -235,18 +235,11 @@ class Timetable:
     # --- what people have reserved --------------------------------------------------------------------
 
     def _barred(self, gang: Pending) -> list[Reservation]:
-        reservations = self._snapshot.reservations
-        return [each for each in reservations if not each.admits(gang.queue, gang.user)] if reservations else []
+        return [each for each in self._snapshot.reservations if not each.admits(gang.queue, gang.user)]
 
     def _closed(self, gang: Pending, start: int, end: int) -> Mask | None:
         """The nodes that are somebody else's at any time from `start` to `end`; None: no node."""
-        table = self._snapshot.table
-        names = [each.nodes for each in self._barred(gang) if each.start < end and each.end > start]
-        if not names:
-            return None
-        closed = np.zeros(len(table.nodes), dtype=np.bool_)
-        closed[[table.row[name] for nodes in names for name in nodes if name in table.row]] = True
-        return closed
+        return barred_from(self._snapshot.table, self._snapshot.reservations, gang, start, end)
 
     # --- small things -------------------------------------------------------------------------------
 
@@ -276,7 +269,23 @@ class _Early(NamedTuple):
     end: End
 
 
-def _crosses(end: int, promise: Promise) -> bool:
+def barred_from(
+    table: NodeTable, reservations: Sequence[Reservation], gang: Pending | Running, start: int, end: int
+) -> Mask | None:
+    """bool[N]: the nodes that people have reserved for others at any time from `start` to `end`; None: no node."""
+    others = [
+        each.nodes
+        for each in reservations
+        if each.start < end and each.end > start and not each.admits(gang.queue, gang.user)
+    ]
+    if not others:
+        return None
+    closed = np.zeros(len(table.nodes), dtype=np.bool_)
+    closed[[table.row[name] for nodes in others for name in nodes if name in table.row]] = True
+    return closed
+
+
+def crosses(end: int, promise: Promise) -> bool:
     """Whether whoever runs until then is still there when the promise is due, which may be any time if it is NEVER."""
     return promise.start < end or promise.start == NEVER
 

@@ -61,14 +61,19 @@ def _fewer(trial: _Trials) -> _Found:
     for demand in trial.gang.demands:
 
         def fails(count: int, demand: Demand = demand) -> bool:
-            return not trial.starts(trial.changed(replace(demand, count=count)))
+            return not trial.starts(trial.changed(_of(demand, count)))
 
         step = max(demand.topology.slice, 1) if demand.topology else 1
         most = step * bisect_left(range(step, demand.count, step), x=True, key=fails)
         if most:
             of_role = f" of {demand.role}" if len(trial.gang.demands) > 1 else ""
             text = f"{most} replica{'' if most == 1 else 's'}{of_role} instead of {demand.count}"
-            yield text, trial.changed(replace(demand, count=most))
+            yield text, trial.changed(_of(demand, most))
+
+
+def _of(demand: Demand, count: int) -> Demand:
+    """So many replicas; an elastic role may then have as few."""
+    return replace(demand, count=count, least=min(demand.least, count))
 
 
 def _split(trial: _Trials) -> _Found:

@@ -1,0 +1,67 @@
+"""What is kept for a gang that waits stays its own: from growth, from gaps, and in what is told of it."""
+
+from dataclasses import replace
+
+from gangs import admitted, demand, ledger_of, nodes, running, waiting
+
+from windlass.core.gang import Running
+from windlass.core.ledger import Ledger
+from windlass.core.outlook import expected_start
+from windlass.core.policy import Policy
+from windlass.core.queue import Queue
+from windlass.core.reservation import Reservation
+from windlass.core.scheduler import schedule
+from windlass.core.status import Placement
+from windlass.core.whatif import alternatives
+
+NOW, HOUR = 10_000_000, 3_600_000
+
+
+def elastic(number: int, where: dict[str, int], least: int, most: int, **more) -> Running:
+    run = replace(running(number, where), **more)
+    return replace(run, demands=(replace(run.demands[0], least=least, most=most),))
+
+
+def with_window(ledger: Ledger, machines, *windows: Reservation) -> Ledger:
+    ledger.set_cluster(machines, [], None, Policy(), windows)
+    return ledger
+
+
+def test_a_gang_does_not_grow_onto_nodes_that_are_reserved_for_others() -> None:
+    window = Reservation("repair", ("n2",), NOW + HOUR, NOW + 2 * HOUR)
+    endless, short = elastic(1, {"n1": 4}, 1, 8), elastic(1, {"n1": 4}, 1, 8, ends_by=NOW + HOUR)
+    grown = {}
+    for run in (endless, short):
+        plan = schedule(with_window(ledger_of(nodes(2, gpu=4), run), nodes(2, gpu=4), window).snapshot(), NOW)
+        grown[run.ends_by] = [len(resize.placement.nodes["worker"]) for resize in plan.resizes]
+    assert grown == {None: [], NOW + HOUR: [8]}, "it may, if it ends before the reservation begins"
+
+
+def test_a_gang_does_not_grow_onto_what_a_gang_waits_for_that_has_claimed_its_quota() -> None:
+    queues = [Queue("default", {"gpu": 10})]
+    runs = elastic(1, {"n1": 1}, 1, 4, ends_by=NOW + HOUR), running(2, {"n2": 2})
+    ledger = ledger_of(nodes(2, gpu=4), *runs, waiting(3, demand(2, 3)), queues=queues)
+    assert schedule(ledger.snapshot(), NOW).resizes == ()
+
+
+def test_what_a_gang_gives_back_that_shrinks_is_there_after_its_grace_not_at_its_end() -> None:
+    shrinking = elastic(1, {"n1": 4}, 2, 4, ends_by=NOW + 10 * HOUR, grace=30_000)
+    shrinking = replace(shrinking, resize_to=Placement({"worker": ("n1", "n1")}), resized_at=NOW - 10_000)
+    first, short = waiting(3, demand(2, 2), priority=1), waiting(4, demand(1), walltime=HOUR)
+    ledger = ledger_of(nodes(2, gpu=4), shrinking, running(2, {"n2": 2}), first, short)
+    plan = schedule(ledger.snapshot(), NOW)
+    assert plan.verdicts["j-3"].eta == NOW + 20_000
+    assert admitted(plan) == {}, "j-4 would still run then, on what is kept for j-3"
+
+
+def test_a_gang_is_expected_when_a_reservation_ends() -> None:
+    machines, gang = nodes(1, gpu=4), waiting(1, demand(1, 4))
+    window = Reservation("repair", ("n1",), NOW - HOUR, NOW + HOUR)
+    ledger = with_window(ledger_of(machines, gang), machines, window)
+    assert expected_start(ledger.snapshot(), gang, NOW) == NOW + HOUR
+
+
+def test_an_elastic_gang_that_would_start_with_less_than_its_least_is_told_so() -> None:
+    gang = waiting(2, replace(demand(4), least=2))
+    found = alternatives(ledger_of(nodes(1, gpu=2), running(1, {"n1": 1}), gang).snapshot(), gang, NOW)
+    assert [(each.change, each.demands[0].least) for each in found] == [("1 replica instead of 4", 1)]
