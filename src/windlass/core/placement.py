@@ -71,9 +71,6 @@ def place(
     `free` stays as it is. The policy says how nodes are chosen among those that do.
     """
     scene = _Scene(free if len(demands) == 1 else free.copy(order="F"), table, closed, policy)
-    if len(demands) == 1 and len(demands[0].gpu_types) < 2:
-        seated = _seat_role(scene, demands[0])
-        return None if seated is None else _placed(table, demands, {demands[0].role: seated})
     for asked in by_type(demands):
         if roles := _find(scene, asked):
             return _placed(table, demands, roles)
