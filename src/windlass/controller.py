@@ -216,7 +216,7 @@ class Controller:
         return changes
 
     def _decide(self, now: int) -> None:
-        """Plan, and carry it out; again if a gang that is preempted gives its nodes back at once."""
+        """Plan, and carry it out; again if a gang that is preempted or made smaller gives nodes back at once."""
         at_once = True
         while at_once:
             self._file_late()
@@ -230,6 +230,8 @@ class Controller:
             for admission in self.plan.admissions:
                 self._happen(admission.job_id, Admit(admission.placement), now)
             at_once = any(self.states[p.job_id].status.phase is Phase.QUEUED for p in self.plan.preemptions)
+            # nothing more is heard of a gang that waits out its backoff: what it gave up is free now
+            at_once |= any(self.states[r.job_id].status.placement == r.placement for r in self.plan.resizes)
         # what was admitted has been taken out of the pending ones: the verdicts stand for this version
         self.plan = replace(self.plan, version=self.ledger.version)
 
