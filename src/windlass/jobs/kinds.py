@@ -10,7 +10,6 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any, TypeAlias
 
 from windlass.core.job import Condition, Dependency, Match
@@ -18,7 +17,7 @@ from windlass.core.resources import CPU, MEMORY, QuantityError, format_quantity,
 from windlass.jobs.durations import PATTERN as DURATION_PATTERN
 from windlass.jobs.durations import format_duration, parse_duration
 from windlass.jobs.moments import PATTERN as MOMENT_PATTERN
-from windlass.jobs.moments import parse_moment
+from windlass.jobs.moments import format_moment, parse_moment
 from windlass.jobs.names import JOB_REFERENCE, is_name
 from windlass.jobs.submission import ARRAY_PATTERN, format_array, parse_array
 from windlass.jobs.terms import TERM_PATTERN, format_term, parse_term
@@ -212,10 +211,6 @@ def _read_moment(value: Plain) -> int:
     return parse_moment(value)
 
 
-def _write_moment(at: int) -> Plain:
-    return datetime.fromtimestamp(at / 1000, UTC).isoformat().replace("+00:00", "Z")
-
-
 _AFTER = rf"(any:)?{JOB_REFERENCE}"
 
 
@@ -266,7 +261,7 @@ INDEXES = Kind(
 AFTER = Kind("a job's name or id", {"type": "string", "pattern": f"^{_AFTER}$"}, _read_after, _write_after)
 EXIT_CODE = whole(1, 255)
 MOMENT = Kind(
-    "time, such as 2026-11-22T08:00", {"type": "string", "pattern": MOMENT_PATTERN}, _read_moment, _write_moment
+    "time, such as 2026-11-22T08:00", {"type": "string", "pattern": MOMENT_PATTERN}, _read_moment, format_moment
 )
 SHARE = Kind(
     "part of a GPU, such as 0.5 or 500m",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from contextlib import suppress
-from datetime import datetime
 
 PATTERN = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9]{2}:[0-9]{2}(:[0-9]{2})?(\.[0-9]{1,6})?(Z|[-+][0-9]{2}:[0-9]{2})?)?$"
 _EXAMPLE = "2026-11-22T08:00 (this machine's clock) or 2026-11-22T08:00Z"
@@ -12,8 +11,17 @@ _EXAMPLE = "2026-11-22T08:00 (this machine's clock) or 2026-11-22T08:00Z"
 
 def parse_moment(text: str) -> int:
     """Without a zone it is the local time of this machine. Raises ValueError, whose text says what to write."""
+    from datetime import datetime  # noqa: PLC0415 - a job from the command line has no moments
+
     plain = text.strip()
     if re.fullmatch(PATTERN[1:-1], plain):
         with suppress(ValueError, OverflowError, OSError):  # no such day, or none that a computer knows
             return round(datetime.fromisoformat(plain).astimezone().timestamp() * 1000)
     raise ValueError(f"expects a time such as {_EXAMPLE}, not {text[:40]!r}")
+
+
+def format_moment(at: int) -> str:
+    """In UTC: the inverse of `parse_moment`."""
+    from datetime import UTC, datetime  # noqa: PLC0415 - see above
+
+    return datetime.fromtimestamp(at / 1000, UTC).isoformat().replace("+00:00", "Z")

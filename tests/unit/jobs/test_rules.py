@@ -9,7 +9,7 @@ from windlass.core.policy import Policy
 from windlass.core.reservation import Reservation
 from windlass.jobs.cluster_file import read_cluster
 from windlass.jobs.errors import JobError
-from windlass.jobs.moments import parse_moment
+from windlass.jobs.moments import format_moment, parse_moment
 from windlass.jobs.rules import POLICY
 from windlass.jobs.text import Text
 
@@ -100,3 +100,8 @@ def test_nodes_say_their_model_and_how_they_are_shared():
 def test_a_node_without_gpus_has_none_to_share():
     with pytest.raises(JobError, match="it has no gpus that could be shared"):
         read_cluster(Text("cluster.yaml", "nodes: [{name: n, sharing: mig}]"))
+
+
+def test_a_moment_is_written_as_it_is_read():
+    assert format_moment(EIGHT) == "2026-11-22T08:00:00Z"
+    assert parse_moment(format_moment(EIGHT)) == EIGHT
