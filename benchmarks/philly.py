@@ -8,8 +8,10 @@ import argparse
 import json
 import os
 import time
+from dataclasses import replace
 from pathlib import Path
 
+from windlass.core.job import DEFAULT_QUEUE
 from windlass.core.policy import POLICIES
 from windlass.worlds.sim import Metrics, Trace, cluster_of, measure, read_trace, replay, with_walltimes
 
@@ -23,11 +25,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--gpus", type=int, nargs="+", default=[768, 512], help="sizes of the cluster")
     parser.add_argument("--seed", type=int, default=1, help="of the walltimes")
+    parser.add_argument("--queues", action="store_true", help="keep the trace's 15 virtual clusters apart, as queues")
     asked = parser.parse_args()
     if not TRACE.exists():
         print(f"no {TRACE}: WINDLASS_TRACES says where the public traces are")
         return
     trace = with_walltimes(read_trace(TRACE), "users", asked.seed)
+    if not asked.queues:
+        # FIFO and EASY know no fairness between queues, so it is kept out of the comparison
+        trace = replace(trace, jobs=tuple(replace(job, queue=DEFAULT_QUEUE) for job in trace.jobs))
     for gpus in asked.gpus:
         found = {name: replayed(trace, gpus, name) for name in SECONDS}
         compare(gpus, found)
