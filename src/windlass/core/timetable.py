@@ -36,6 +36,8 @@ class Promise:
     grant: Grant
     free: Amounts
     """int64[N, R]: what is free beside it when it starts; less with everybody who is let in and still runs then."""
+    firm: bool = False
+    """It has waited long enough: nobody starts on what is kept for it, not even for a while."""
 
 
 class Timetable:
@@ -114,7 +116,7 @@ class Timetable:
         end = self._end_of(gang, self._now)
         room = self._free
         for promise in self.promises() if self._limit else ():
-            if crosses(end, promise):
+            if bars(end, promise):
                 room = lower(self._snapshot.table, room, promise.free)
         closed = self._closed(gang, self._now, end)
         if self._shut is not None:
@@ -128,7 +130,7 @@ class Timetable:
     def in_the_way_of(self, gang: Pending) -> tuple[list[Promise], Mask | None]:
         """The promises that it would run into if it started now, and the nodes (bool[N]) closed to it (None: none)."""
         end = self._end_of(gang, self._now)
-        crossed = [promise for promise in (self.promises() if self._limit else ()) if crosses(end, promise)]
+        crossed = [promise for promise in (self.promises() if self._limit else ()) if bars(end, promise)]
         closed = self._closed(gang, self._now, end)
         if self._shut is not None:
             closed = self._shut if closed is None else closed | self._shut
@@ -193,8 +195,12 @@ class Timetable:
             for other in self._promises:
                 if at <= other.start < until:
                     take(self._snapshot.table, other.free, found.grant)
-            self._promises.append(Promise(gang, at, until, found.grant, beside))
+            self._promises.append(Promise(gang, at, until, found.grant, beside, self._is_firm(gang)))
             return
+
+    def _is_firm(self, gang: Pending) -> bool:
+        patience = self._snapshot.policy.patience
+        return 0 < patience <= self._now - gang.since
 
     def _moments(self, forecast: Forecast, gang: Pending, soonest: Moment) -> Iterator[Moment]:
         """When it may fit for the first time, and what it may use then."""
@@ -283,6 +289,11 @@ def barred_from(
     closed = np.zeros(len(table.nodes), dtype=np.bool_)
     closed[[table.row[name] for nodes in others for name in nodes if name in table.row]] = True
     return closed
+
+
+def bars(end: int, promise: Promise) -> bool:
+    """Whether somebody who starts now and runs until then must leave to the promise what it is about."""
+    return promise.firm or crosses(end, promise)
 
 
 def crosses(end: int, promise: Promise) -> bool:

@@ -39,6 +39,14 @@ POLICY: Table = (
         also=("backfill",),
     ),
     Field(
+        "patience",
+        "Once a job with a reservation has waited so long, nobody starts on what is reserved for it, however short. "
+        "0: short ones always may.",
+        kinds.DURATION,
+        default=format_duration(_PLAIN.patience),
+        example="1h",
+    ),
+    Field(
         "preempt",
         "Whether jobs may be stopped for others: by priority, and to give a queue back what it is owed.",
         kinds.FLAG,
