@@ -189,6 +189,27 @@ def started(gang: Pending, placement: Placement, now: int) -> Running:
     )
 
 
+def waiting_again(run: Running, now: int) -> Pending:
+    """A gang that runs as it would wait if it were stopped now."""
+    return Pending(
+        id=run.id,
+        number=run.number,
+        queue=run.queue,
+        priority=run.priority,
+        since=run.since,
+        demands=run.demands,
+        shape=shape_of(run.queue, run.demands),
+        walltime=None if run.ends_by is None else run.ends_by - run.admitted_at,
+        array_id=run.array_id,
+        user=run.user,
+        served=run.served + now - run.admitted_at,
+        stopped_at=now,
+        milli_gpus=milli_gpus_of(run.demands),
+        preemptible=run.preemptible,
+        grace=run.grace,
+    )
+
+
 def placed(demands: tuple[Demand, ...], placement: Placement) -> tuple[Demand, ...]:
     """The demands with as many replicas as were placed: fewer or more than asked for, of an elastic role."""
     if not any(d.least or d.most for d in demands):

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from windlass.core.feasibility import Mask
-from windlass.core.gang import Pending
+from windlass.core.gang import Pending, Running, placed, waiting_again
 from windlass.core.gates import shut
 from windlass.core.growth import Idle, grows_at, growth
+from windlass.core.ledger import Ledger
 from windlass.core.obstacle import Obstacle
 from windlass.core.plan import Preemption, Resize
 from windlass.core.possible import mask_of
 from windlass.core.preemption import Eviction, Ground, victims_for
+from windlass.core.status import Placement
 from windlass.core.victims import Lineup
 
 if TYPE_CHECKING:
@@ -47,17 +50,39 @@ class Reclaim:
         """
         if not self.may_help or obstacle not in _HELPS or self._searches >= _MOST_SEARCHES:
             return False
+        if self._trial.rehearse is None:
+            return False
         offers = self._lineup.offers(gang)
         if not (offers or self._lineup.going):
             return False
         found = victims_for(self._ground(gang), gang)
-        if found is None:
+        if found is None or not self._is_for(found):
             self._searches += 1
             if offers:
                 self._remember(gang)
             return False
         self._trial.wait_for(found)
         return True
+
+    def _is_for(self, found: Eviction) -> bool:
+        """Whether the gang itself starts when all has been given back, and not somebody ahead, or who was stopped.
+
+        Who goes first is one thing, who may stop whom another. So it is tried, unless all ahead get what they ask for.
+        """
+        trial = self._trial
+        blocked = any(obstacle is not Obstacle.LEAVING for obstacle in trial.obstacles.values())
+        if not (found.preemptions or found.resizes) or not blocked:
+            return True
+        assert trial.rehearse is not None  # noqa: S101 - or nobody would be stopped
+        ledger = Ledger.at(trial.snapshot)
+        for run in self._lineup.going:
+            _give_up(ledger, run, run.resize_to)
+        for eviction in (*self._evictions(), found):
+            for resize in eviction.resizes:
+                _give_up(ledger, trial.snapshot.running[resize.job_id], resize.placement)
+            for preemption in eviction.preemptions:
+                ledger.add_pending(waiting_again(trial.snapshot.running[preemption.job_id], trial.now))
+        return any(start.gang.id == found.gang.id for start in trial.rehearse(ledger.snapshot()).started)
 
     @cached_property
     def may_help(self) -> bool:
@@ -137,6 +162,14 @@ class Reclaim:
             wanted=_wanted(trial),
             stopped=frozenset(given.run.id for eviction in self._evictions() for given in eviction.given),
         )
+
+
+def _give_up(ledger: Ledger, run: Running, placement: Placement | None) -> None:
+    """It has given back all but this."""
+    ledger.release(run.id)
+    if placement is not None:
+        demands = placed(run.demands, placement)
+        ledger.hold(replace(run, placement=placement, demands=demands, resize_to=None))
 
 
 def _wanted(trial: Trial) -> Mask | None:

@@ -7,6 +7,7 @@ For research and comparison: it stops gangs freely, and knows no fair shares and
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from heapq import merge
 
 import numpy as np
@@ -15,7 +16,7 @@ from windlass.core.accounts import Accounts
 from windlass.core.booking import take
 from windlass.core.cohort import tree_of
 from windlass.core.feasibility import Mask
-from windlass.core.gang import Pending, Running, milli_gpus_of, shape_of, started, total_of
+from windlass.core.gang import Pending, Running, milli_gpus_of, started, total_of, waiting_again
 from windlass.core.gates import shut
 from windlass.core.ledger import Ledger
 from windlass.core.limits import limit
@@ -86,21 +87,7 @@ def _without(snapshot: Snapshot, movable: Iterable[str]) -> Snapshot:
 
 def _contender(run: Running, now: int) -> Pending:
     """A gang that runs, as if it waited, with what it has been served by now."""
-    return Pending(
-        id=run.id,
-        number=run.number,
-        queue=run.queue,
-        priority=run.priority,
-        since=run.since,
-        demands=run.demands,
-        shape=shape_of(run.queue, run.demands),
-        walltime=None if run.ends_by is None else run.ends_by - run.admitted_at,
-        array_id=run.array_id,
-        user=run.user,
-        served=run.served + now - run.admitted_at,
-        stopped_at=_LATEST - run.admitted_at,
-        milli_gpus=milli_gpus_of(run.demands),
-    )
+    return replace(waiting_again(run, now), stopped_at=_LATEST - run.admitted_at)
 
 
 # --- who runs, and where --------------------------------------------------------------------------

@@ -41,7 +41,11 @@ def schedule(snapshot: Snapshot, now: int) -> Plan:
 
 def decide(snapshot: Snapshot, now: int) -> Trial:
     """Give away what is free; the trial it returns knows who got it and who waits for what."""
-    trial = Trial(snapshot, now)
+    return _give_away(Trial(snapshot, now, rehearse=lambda later: _give_away(Trial(later, now))))
+
+
+def _give_away(trial: Trial) -> Trial:
+    snapshot, now = trial.snapshot, trial.now
     # 1. gates: lines that wait out a backoff or another job are not in the contest
     lines = [line for line in snapshot.lines if not shut(line.gangs[0], snapshot.arrays, now)]
     # 2. by turn: they start, or wait, and those who wait first hold reservations that nobody may delay

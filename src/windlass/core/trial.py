@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import NamedTuple
 
@@ -48,9 +48,11 @@ class Start(NamedTuple):
 class Trial:
     """Begins as its snapshot stands. Only `attempt` and `wait` change it."""
 
-    def __init__(self, snapshot: Snapshot, now: int) -> None:
+    def __init__(self, snapshot: Snapshot, now: int, rehearse: Callable[[Snapshot], Trial] | None = None) -> None:
+        """`rehearse`: what a plan would be in which nobody is stopped; None: this is such a plan."""
         self.snapshot = snapshot
         self.now = now
+        self.rehearse = rehearse
         self.free = snapshot.free.copy(order="F")
         self.accounts = Accounts(tree_of(snapshot.queues), snapshot.held, snapshot.users)
         """What running gangs hold and those that this plan starts."""

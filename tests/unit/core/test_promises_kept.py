@@ -65,3 +65,32 @@ def test_an_elastic_gang_that_would_start_with_less_than_its_least_is_told_so() 
     gang = waiting(2, replace(demand(4), least=2))
     found = alternatives(ledger_of(nodes(1, gpu=2), running(1, {"n1": 1}), gang).snapshot(), gang, NOW)
     assert [(each.change, each.demands[0].least) for each in found] == [("1 replica instead of 4", 1)]
+
+
+AT_ONCE = Policy(min_runtime=0)
+
+
+def stopped(ledger: Ledger, machines, queues=()) -> list[str]:
+    ledger.set_cluster(machines, queues, None, AT_ONCE)
+    return [preemption.job_id for preemption in schedule(ledger.snapshot(), NOW).preemptions]
+
+
+def test_nobody_is_stopped_who_would_go_first_again() -> None:
+    queues = [Queue("all"), Queue("a", {"gpu": 6}, "all"), Queue("b", {"gpu": 6}, "all")]
+    borrower = replace(running(1, {"n1": 1, "n2": 1, "n3": 1}, gpu=3, queue="b"), priority=2, since=1)
+    small = waiting(2, demand(1, 3), queue="a")
+    ledger = ledger_of(nodes(3, gpu=4), borrower, small, queues=queues)
+    assert stopped(ledger, nodes(3, gpu=4), queues) == ["r-1"]
+    # j-3 goes before j-2 in their queue, but r-1 goes before j-3: so r-1 would start anew, and be stopped anew
+    ledger.add_pending(waiting(3, demand(3, 4), queue="a", priority=2))
+    assert stopped(ledger, nodes(3, gpu=4), queues) == []
+
+
+def test_nobody_is_stopped_for_a_gang_if_one_ahead_would_get_the_nodes() -> None:
+    victim = running(1, {"n1": 1}, gpu=8)
+    others = [replace(running(n, {f"n{n}": 1}, gpu=8, ends_by=NOW + n * HOUR), priority=9) for n in (2, 3)]
+    second = waiting(5, demand(1, 8), priority=9)
+    assert stopped(ledger_of(nodes(3), victim, *others, second), nodes(3)) == ["r-1"]
+    # with n1 free, j-4 would be promised n1 and n2, and j-5 could not have n1
+    ledger = ledger_of(nodes(3), victim, *others, waiting(4, demand(2, 8), priority=9), second)
+    assert stopped(ledger, nodes(3)) == []
