@@ -114,7 +114,7 @@ class Ledger:
     def pass_time(self, now: int) -> None:
         """What is held has been held until now (ms): to be told before anything else of that moment."""
         fading = [queue for queue in self._queues.values() if queue.half_life]
-        if fading:
+        if fading or self._past:
             self._past = {
                 queue.name: advanced(self._past.get(queue.name), self._held.get(queue.name, {}), queue.half_life, now)
                 for queue in fading

@@ -45,8 +45,24 @@ def bounds(trial: Trial) -> dict[str, int]:
     """By id of the gangs that nodes are promised to: when they start at the latest, in ms, if that is known."""
     # nobody knows when those that wait for quota get it, and then they go first
     first = min(map(trial.turn, trial.first_in.values()), default=None)
-    known = (promise for promise in trial.timetable.promises() if promise.start < NEVER)
-    return {p.gang.id: p.start for p in known if first is None or trial.turn(p.gang) <= first}
+    found: dict[str, int] = {}
+    crowds: set[str] = set()
+    for promise in trial.timetable.promises():
+        # of several that count towards one limit on running jobs, the first may keep the others out
+        counted = _crowds_of(trial, promise.gang)
+        goes_first = first is None or trial.turn(promise.gang) <= first
+        if promise.start < NEVER and goes_first and crowds.isdisjoint(counted):
+            found[promise.gang.id] = promise.start
+        crowds |= counted
+    return found
+
+
+def _crowds_of(trial: Trial, gang: Pending) -> set[str]:
+    """The queues with limits on users and jobs in which it counts, and its array if that has a limit."""
+    tree = trial.accounts.tree
+    return {level for level in tree.path.get(gang.queue, ()) if level in tree.crowded} | (
+        {f"array {gang.array_id}"} if gang.array_limit else set()
+    )
 
 
 def expectations(trial: Trial, waiting: Iterable[Pending], bounds: Mapping[str, int]) -> dict[str, Expectation]:

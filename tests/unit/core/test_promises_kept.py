@@ -2,13 +2,14 @@
 
 from dataclasses import replace
 
-from gangs import admitted, demand, ledger_of, nodes, running, waiting
+from gangs import admitted, demand, ledger_of, node, nodes, running, waiting
 
 from windlass.core.gang import Running
 from windlass.core.ledger import Ledger
 from windlass.core.outlook import expected_start
 from windlass.core.policy import Policy
 from windlass.core.queue import Queue
+from windlass.core.reasons import Certainty
 from windlass.core.reservation import Reservation
 from windlass.core.scheduler import schedule
 from windlass.core.status import Placement
@@ -94,3 +95,24 @@ def test_nobody_is_stopped_for_a_gang_if_one_ahead_would_get_the_nodes() -> None
     # with n1 free, j-4 would be promised n1 and n2, and j-5 could not have n1
     ledger = ledger_of(nodes(3), victim, *others, waiting(4, demand(2, 8), priority=9), second)
     assert stopped(ledger, nodes(3)) == []
+
+
+def test_only_the_first_of_those_who_share_a_limit_is_told_a_bound() -> None:
+    machines = [node("a1", 4, zone="a"), node("b1", 4, zone="b")]
+    runs = running(1, {"a1": 4}, ends_by=NOW + 1_000), running(2, {"b1": 4}, ends_by=NOW + 1_000)
+    gangs = [waiting(n, demand(1, 4, zone=zone), user="ada", walltime=HOUR) for n, zone in ((3, "a"), (4, "b"))]
+    told = {}
+    for queue in (Queue("default"), Queue("default", user_running=1)):
+        verdicts = schedule(ledger_of(machines, *runs, *gangs, queues=[queue]).snapshot(), NOW).verdicts
+        told[queue.user_running] = [verdicts[gang.id].sure for gang in gangs]
+    assert told == {0: [Certainty.BOUND, Certainty.BOUND], 1: [Certainty.BOUND, Certainty.EXPECTED]}
+
+
+def test_past_use_ends_with_the_half_life() -> None:
+    ledger = ledger_of(nodes(1), running(1, {"n1": 8}), queues=[Queue("default", half_life=1_000)])
+    ledger.pass_time(0)
+    ledger.pass_time(10_000)
+    assert ledger.past
+    ledger.set_cluster(nodes(1), [Queue("default")])
+    ledger.pass_time(20_000)
+    assert not ledger.past, "nor does it count for ever, as it stood then"
