@@ -12,9 +12,12 @@ import pytest
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    """A headless browser; one for all tests, each of which opens a context of its own."""
+    """A headless browser; one for all tests of a file, each of which opens a context of its own.
+
+    Not one for all files: while Playwright runs, its event loop does, and no other test could start one.
+    """
     program = next(filter(None, map(shutil.which, BROWSERS)), None)
     if program is None:
         pytest.skip("no chromium here, and only root may install it: apt-get install chromium")
