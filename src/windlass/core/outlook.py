@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 
-from windlass.core.gang import Pending, Running, started
+from windlass.core.gang import Pending, started
 from windlass.core.ledger import Ledger
 from windlass.core.scheduler import decide
 from windlass.core.snapshot import Snapshot
@@ -27,10 +27,14 @@ def expected_start(snapshot: Snapshot, gang: Pending, now: int) -> int | None:
     turns |= {at for each in snapshot.reservations for at in (each.start, each.end)}
     by_time = sorted(turns)
     for _ in range(1 + _MOST_WORK // (1 + len(snapshot.lines))):
-        # 1. who starts at this moment
-        for run in _starts(ledger, now):
-            if run.id == gang.id:
+        # 1. who starts at this moment, or as soon as others are gone
+        trial = decide(ledger.snapshot(), now)
+        if gang.id in trial.evictions:
+            return trial.evictions[gang.id].at
+        for start in trial.started:
+            if start.gang.id == gang.id:
                 return now
+            run = started(start.gang, start.placement, now)
             ledger.hold(run)
             if run.ends_by is not None:
                 heapq.heappush(ends, (run.ends_by, run.id))
@@ -42,7 +46,3 @@ def expected_start(snapshot: Snapshot, gang: Pending, now: int) -> int | None:
         while ends and ends[0][0] <= now:
             ledger.release(heapq.heappop(ends)[1])
     return None
-
-
-def _starts(ledger: Ledger, now: int) -> list[Running]:
-    return [started(start.gang, start.placement, now) for start in decide(ledger.snapshot(), now).started]

@@ -116,3 +116,10 @@ def test_past_use_ends_with_the_half_life() -> None:
     ledger.set_cluster(nodes(1), [Queue("default")])
     ledger.pass_time(20_000)
     assert not ledger.past, "nor does it count for ever, as it stood then"
+
+
+def test_a_gang_for_which_others_go_is_expected_when_they_are_gone() -> None:
+    gang = waiting(2, demand(1, 8), priority=1)
+    ledger = ledger_of(nodes(1), replace(running(1, {"n1": 8}), grace=30_000), gang)
+    assert schedule(ledger.snapshot(), NOW).verdicts["j-2"].eta == NOW + 30_000
+    assert expected_start(ledger.snapshot(), gang, NOW) == NOW + 30_000
