@@ -55,7 +55,8 @@ class Ledger:
         self._lines: dict[LineKey, _Waiting] = {}
         self._given: dict[LineKey, Line] = {}
         """The lines as snapshots have them, but for those in `_stale`."""
-        self._stale: set[LineKey] = set()
+        self._stale: dict[LineKey, None] = {}
+        """In the order in which they changed, so that a snapshot never depends on how a key happens to hash."""
         self._last: Snapshot | None = None
         self._frozen = False
         """The last snapshot shares what is held (`_free`, `_running`, `_grants`, `_held` …): copy before writing."""
@@ -194,8 +195,9 @@ class Ledger:
         if self._last is None or self._last.version != self.version:
             self._frozen = True
             self._free.flags.writeable = False
-            for key in self._stale & self._lines.keys():
-                self._given[key] = self._lines[key].line()
+            for key in self._stale:
+                if key in self._lines:
+                    self._given[key] = self._lines[key].line()
             self._stale.clear()
             self._last = Snapshot(
                 version=self.version,
@@ -255,7 +257,7 @@ class Ledger:
     def _line_changed(self, key: LineKey) -> None:
         self.version += 1
         self._given.pop(key, None)
-        self._stale.add(key)
+        self._stale[key] = None
 
     def _grant(self, gang: Running, grant: Grant | None = None) -> None:
         if grant is None:

@@ -165,3 +165,11 @@ def test_a_ledger_without_half_lives_reckons_no_past():
     ledger.pass_time(1_000)
     assert ledger.past == {}
     assert ledger.snapshot() is before
+
+
+def test_lines_come_in_the_order_in_which_they_changed():
+    ledger = ledger_of(nodes(2), *(waiting(number, demand(number)) for number in range(1, 9)))
+    ledger.snapshot()
+    ledger.remove_pending("j-3")
+    ledger.add_pending(waiting(3, demand(3)))
+    assert [line.gangs[0].number for line in ledger.snapshot().lines] == [1, 2, 4, 5, 6, 7, 8, 3]
