@@ -29,7 +29,7 @@ class Policy:
     reservations: int = 1
     """How many blocked gangs hold a reservation that others may not delay: 1 is EASY. -1: all of them, conservative.
     0: nobody passes a blocked gang on nodes that it could use, however short."""
-    patience: int = 4 * _HOUR
+    patience: int = 0
     """Once a gang with a reservation has waited so long, nobody starts on what is reserved for it, however short: by
     walltimes, most of which are too long, it might be passed for hours in which it could start. 0: never."""
     preempt: bool = True
@@ -142,9 +142,8 @@ ORDERS: Mapping[str, Order] = MappingProxyType(
 )
 
 POLICIES: Mapping[str, Policy] = MappingProxyType(
-    {name: Policy(name, patience=0) for name in ORDERS}
-    | {"fifo": Policy("fifo", reservations=0, patience=0), "easy": Policy("fifo", patience=0), "windlass": Policy()}
-    | {"conservative": Policy("fifo", reservations=-1, patience=0)}
+    {name: Policy(name, reservations=0 if name == "fifo" else 1) for name in ORDERS}
+    | {"easy": Policy("fifo"), "conservative": Policy("fifo", reservations=-1)}
 )
 """What `windlass simulate --policy` knows by name."""
 
