@@ -100,11 +100,11 @@ def listed(
     paint: bool,
     limit: int = sys.maxsize,
 ) -> None:
-    """What every listing verb does. At `limit` rows a table says that there may be more."""
+    """What every listing verb does. At `limit` rows it says, on stderr, that there may be more."""
 
     def tell(rows: Sequence[Row]) -> None:
         show(listing, rows, how, paint=paint)
-        if len(rows) >= limit and how in (Format.TABLE, Format.WIDE):
+        if len(rows) >= limit:
             print(f"these are the first {limit}; --limit shows more", file=sys.stderr)
 
     paged(look, tell, again=again)

@@ -77,6 +77,8 @@ def _tell(answer: Json, what_if: str, *, paint: bool) -> None:
         print(headline(answer["job"]))
     elif found:
         print(_supposedly(answer["job"]["id"], what_if, found["verdict"]))
+        if not found["verdict"]:
+            return  # what is free in the table is free once the job has its nodes: nothing that it waits for
     if found:
         _explain(found, answer["now"], paint=paint)
 

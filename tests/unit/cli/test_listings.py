@@ -68,6 +68,13 @@ def test_history(listed, windlass):
     assert [second[2], *second[-5:]] == ["0", "40", "ms", "1h00m", "1", "Succeeded"]
 
 
+@pytest.mark.parametrize("how", ["table", "jsonl", "name"])
+def test_a_list_that_was_cut_says_so_beside_its_rows(listed, windlass, how):
+    cut, whole = windlass("history", "--limit", "2", "-o", how), windlass("history", "--limit", "3", "-o", how)
+    assert (cut.err, whole.err) == ("these are the first 2; --limit shows more\n", "")
+    assert cut.out == whole.out
+
+
 def test_nodes(listed, windlass):
     _, first, second = table(windlass("nodes").out)
     assert first == ["n1", "ready", "3/4", "500m/4", "1.5Gi/8Gi", "j-0,j-1,j-2,j-3", "and", "2", "more"]

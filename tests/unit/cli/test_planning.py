@@ -215,7 +215,9 @@ def test_what_if_says_whether_it_would_start(daemon, windlass, made, verdict, sa
     found = {"ahead": [], "not_before": None, "expected": NOW, "resource": "gpu", "nodes": [], "frees": []}
     explanation = {**found, "would_start": [], "verdict": verdict}
     daemon.says["/v1/jobs/digits/why"] = {"job": made.line(made.queued()), "now": NOW, "explanation": explanation}
-    assert windlass("why", "digits", "--what-if", "gpus=1").out.splitlines()[0] == said
+    first, *rest = windlass("why", "digits", "--what-if", "gpus=1").out.splitlines()
+    assert first == said
+    assert bool(rest) == bool(verdict), "what it waits for is told only if it would wait"
     assert daemon.asked[-1][2] == {"what_if": ["gpus=1"]}
 
 
