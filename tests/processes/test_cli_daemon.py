@@ -150,8 +150,10 @@ def test_a_daemon_that_cannot_start_says_why(state: Path, tmp_path: Path):
     cluster = tmp_path / "cluster.yaml"
     cluster.write_text("nodes:\n- name: n1\n  gpu: 4\n")
     ran = windlass(state, "up", "-d", "--cluster", str(cluster))
-    assert ran.returncode == 74
-    assert "cluster.yaml:3:3" in ran.stderr
+    assert ran.returncode == 2
+    said, line, mark = ran.stderr.splitlines()
+    assert said.startswith(f"windlass: {cluster}:3:3: ")
+    assert (line.strip(), mark.strip()) == ("3 |   gpu: 4", "|   ^^^")
 
 
 def test_a_damaged_database_is_one_clear_line(state: Path):
