@@ -41,8 +41,8 @@ POLICY: Table = (
     Field(
         "patience",
         "Once a job with a reservation has waited so long, nobody starts on what is reserved for it, however short. "
-        "0: short ones always may. For clusters whose contention passes within a day; one that is always full stands idle "
-        "for its sake.",
+        "0: short ones always may. For clusters whose contention passes within a day; one that is always full "
+        "stands idle for its sake.",
         kinds.DURATION,
         default=format_duration(_PLAIN.patience),
         example="1h",
