@@ -36,9 +36,9 @@ def _colour(row: Row) -> str:
 
 
 def _since(row: Row) -> str:
-    """How long it has been in its present state: running, or waiting."""
-    begin = row["running_since"] or row["queued_at"] or row["created_at"]
-    return span(int(time.time() * 1000) - begin)
+    """How long it has been in its present state: running, or waiting (again, if others had its nodes meanwhile)."""
+    waits = max(row["queued_at"] or row["created_at"], row["stopped_at"] or 0)
+    return span(int(time.time() * 1000) - (row["running_since"] or waits))
 
 
 def _where(row: Row) -> str:
@@ -73,8 +73,8 @@ _HISTORY = Listing(
         Column("EXIT", lambda row: "-" if row["exit_code"] is None else str(row["exit_code"]), right=True),
         Column("SUBMITTED", lambda row: moment(row["created_at"])),
         Column("ENDED", lambda row: moment(row["finished_at"])),
-        Column("WAITED", lambda row: span((row["started_at"] or row["finished_at"]) - row["created_at"]), right=True),
-        Column("RAN", lambda row: span(row["started_at"] and row["finished_at"] - row["started_at"]), right=True),
+        Column("WAITED", lambda row: span(row["finished_at"] - row["created_at"] - row["served"]), right=True),
+        Column("RAN", lambda row: span(row["served"] if row["attempts"] else None), right=True),
         Column("TRIES", lambda row: str(row["attempts"]), right=True),
         Column("ASKED FOR", lambda row: amounts(row["request"]), wide=True),
         Column("REASON", lambda row: row["reason"]),

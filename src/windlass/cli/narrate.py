@@ -32,10 +32,8 @@ def restarting(job_id: str, generation: int, message: str) -> str:
 
 def summary(job: Json, logs: str) -> list[str]:
     """The end: the result, the waits and runs, and where the logs are."""
-    ended = job["finished_at"]
-    began = job["started_at"]
-    waited = (began if began is not None else ended) - job["created_at"]
-    ran = "never ran" if began is None else f"ran {span(ended - began)}"
+    waited = job["finished_at"] - job["created_at"] - job["served"]
+    ran = f"ran {span(job['served'])}" if job["attempts"] else "never ran"
     attempts = several(job["attempts"], "attempt")
     cause = "" if job["phase"] == "Succeeded" else f" ({_cause(job)})"
     return [

@@ -67,6 +67,8 @@ def line(state: JobState, waiting: Waiting = NOT_WAITING) -> Json:
         "started_at": status.started_at,
         "running_since": status.running_since,
         "finished_at": status.finished_at,
+        "stopped_at": status.stopped_at or None,
+        "served": status.served,
         "walltime": job.walltime,
         "exit_code": exit_code(state),
     }

@@ -9,7 +9,9 @@ import pytest
 import yaml
 
 from windlass.cli.output import Column, Format, Listing, show
+from windlass.worlds.sim.traces.jsonl import job_of
 
+NOW = 1_700_000_000_000
 LONG = "needs 8 gpu on one node: 3 free on 2 nodes (3 in pieces of the right size); " * 4
 NODES = [
     {
@@ -66,6 +68,13 @@ def test_history(listed, windlass):
     assert head == ["JOB", "STATE", "EXIT", "SUBMITTED", "ENDED", "WAITED", "RAN", "TRIES", "REASON"]
     assert [first[0], first[1], first[2], *first[-4:]] == ["digits-1", "Failed", "3", "s", "1m04s", "1", "ExitCode"]
     assert [second[2], *second[-5:]] == ["0", "40", "ms", "1h00m", "1", "Succeeded"]
+
+
+def test_a_job_that_was_preempted_ran_only_while_it_held_nodes(daemon, made, windlass):
+    hours = {"attempts": 2, "finished_at": NOW + 10 * 3_600_000, "served": 3 * 3_600_000}
+    daemon.says["/v1/history"] = {"jobs": [made.line(made.succeeded(), **hours)]}
+    assert "  7h00m  3h00m      2  Succeeded" in windlass("history").out
+    assert job_of(windlass("history", "-o", "jsonl").out, 1).duration == 3 * 3_600_000
 
 
 @pytest.mark.parametrize("how", ["table", "jsonl", "name"])

@@ -1,7 +1,7 @@
 """Windlass's own trace: one JSON object a line. docs/reference/traces.md documents every field.
 
-A line of `windlass history -o jsonl` is one too: it says `created_at`, `started_at` and `finished_at` where a trace
-says `submit` and `duration`, and `request` for all replicas together.
+A line of `windlass history -o jsonl` is one too: it says `created_at` and `served` where a trace says `submit` and
+`duration`, and `request` for all replicas together.
 """
 
 from __future__ import annotations
@@ -41,6 +41,8 @@ class Line(msgspec.Struct, frozen=True, gc=False):
     created_at: int | None = None
     started_at: int | None = None
     finished_at: int | None = None
+    served: int = 0
+    """How long it held nodes: what it waited in between, after a preemption, is not in it."""
     request: dict[str, int] | None = None
     phase: str = ""
 
@@ -92,6 +94,8 @@ def _duration(line: Line) -> int:
         return _between(line.duration, "duration", c.LONGEST_S * 1000)
     if line.phase not in _ENDED:
         raise Flaw(NOT_ENDED, f"the job is {line.phase}; its run time is not known yet")
+    if line.served:
+        return _between(line.served, "served", c.LONGEST_S * 1000)
     if line.started_at is None or line.finished_at is None:
         if line.phase:
             raise Flaw(NEVER_STARTED, "the job never started")
