@@ -45,16 +45,37 @@ def bounds(trial: Trial) -> dict[str, int]:
     """By id of the gangs that nodes are promised to: when they start at the latest, in ms, if that is known."""
     # nobody knows when those that wait for quota get it, and then they go first
     first = min(map(trial.turn, trial.first_in.values()), default=None)
+    highest = _highest_by_queue(trial)
     found: dict[str, int] = {}
     crowds: set[str] = set()
     for promise in trial.timetable.promises():
         # of several that count towards one limit on running jobs, the first may keep the others out
         counted = _crowds_of(trial, promise.gang)
         goes_first = first is None or trial.turn(promise.gang) <= first
-        if promise.start < NEVER and goes_first and crowds.isdisjoint(counted):
+        settled = _keeps_its_turn(trial, promise.gang, highest)
+        if promise.start < NEVER and goes_first and settled and crowds.isdisjoint(counted):
             found[promise.gang.id] = promise.start
         crowds |= counted
     return found
+
+
+def _highest_by_queue(trial: Trial) -> dict[str, int]:
+    """By queue in which somebody waits: the highest priority of those."""
+    highest: dict[str, int] = {}
+    for line in trial.snapshot.lines:
+        gang = line.gangs[0]
+        highest[gang.queue] = max(gang.priority, highest.get(gang.queue, gang.priority))
+    return highest
+
+
+def _keeps_its_turn(trial: Trial, gang: Pending, highest: Mapping[str, int]) -> bool:
+    """Whether nobody who waits in another queue can come before it when what the queues hold has changed."""
+    if trial.shares_that_count is None:
+        return True
+    others = (priority for queue, priority in highest.items() if queue != gang.queue)
+    most = max(others, default=None)
+    ranks_first = trial.classes and not trial.accounts.tree.limited.get(gang.queue)
+    return most is None or (ranks_first and gang.priority > most)
 
 
 def _crowds_of(trial: Trial, gang: Pending) -> set[str]:

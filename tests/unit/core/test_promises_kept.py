@@ -108,6 +108,17 @@ def test_only_the_first_of_those_who_share_a_limit_is_told_a_bound() -> None:
     assert told == {0: [Certainty.BOUND, Certainty.BOUND], 1: [Certainty.BOUND, Certainty.EXPECTED]}
 
 
+def test_nobody_is_told_a_bound_whom_another_queue_may_come_before_once_its_share_falls() -> None:
+    run = running(1, {"n1": 8}, ends_by=NOW + 1_000, queue="a")
+    mine, other = waiting(3, demand(1, 8), queue="b", walltime=HOUR), waiting(2, demand(1, 8), queue="a")
+    queues = [Queue("a"), Queue("b")]
+    told = []
+    for gangs in ([mine], [mine, other], [replace(mine, priority=1), other]):
+        verdicts = schedule(ledger_of(nodes(1), run, *gangs, queues=queues).snapshot(), NOW).verdicts
+        told.append(verdicts["j-3"].sure)
+    assert told == [Certainty.BOUND, Certainty.EXPECTED, Certainty.BOUND]
+
+
 def test_past_use_ends_with_the_half_life() -> None:
     ledger = ledger_of(nodes(1), running(1, {"n1": 8}), queues=[Queue("default", half_life=1_000)])
     ledger.pass_time(0)
