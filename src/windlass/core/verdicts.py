@@ -10,7 +10,7 @@ from windlass.core import gates
 from windlass.core.gang import Pending
 from windlass.core.ordering import Order, in_fair_turn
 from windlass.core.projection import Expectation, bounds, expectations
-from windlass.core.reasons import Verdict
+from windlass.core.reasons import Certainty, Verdict
 from windlass.core.trial import Trial
 from windlass.core.verdict import given_back, verdict_of
 
@@ -34,7 +34,9 @@ class Verdicts(Mapping[str, Verdict]):
         going = self._trial.evictions.get(job_id)
         verdict = self._answers[number] if going is None else given_back(going)
         expected = self._expectations.get(job_id)
-        return verdict if expected is None else replace(verdict, eta=expected.at, sure=expected.sure)
+        if expected is None or (expected.sure is Certainty.EXPECTED and expected.at <= self._trial.now):
+            return verdict  # counted together it has room now, and node by node it has none: nothing is known
+        return replace(verdict, eta=expected.at, sure=expected.sure)
 
     def __iter__(self) -> Iterator[str]:
         nobody_is_gated = len(self._order) == len(self)
