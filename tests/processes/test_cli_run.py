@@ -81,7 +81,7 @@ def test_a_wait_is_shown_with_its_reason(state: Path):
         ok(state, "submit", "-N", "2", "-G", "2", "--name", "holder", "--", "sleep", "100")
         phase(state, "holder", "Running")
         with terminal(state, "run", "-G", "1", "--", "true") as screen:
-            screen.expect(r"job true-2 waits \(position 1\): WaitingForQuota: needs 1 gpu on one node: none free")
+            screen.expect(r"job true-2 waits \(position 1\): needs 1 gpu on one node: none free")
             ok(state, "cancel", "holder")
             screen.expect("job true-2 succeeded")
             assert screen.wait() == 0

@@ -34,7 +34,7 @@ def crowded(up: Path) -> Path:
 
 def test_why_tells_exact_counts_and_who_frees_them(crowded: Path):
     said = ok(crowded, "why", "two")
-    assert "two-2 Queued, position 1: WaitingForQuota: needs 3 gpu on one node: 1 free on 1 node" in said
+    assert "two-2 Queued, position 1: needs 3 gpu on one node: 1 free on 1 node" in said
     assert re.search(r"^n1 +1/4 +0 replicas", said, re.MULTILINE)
     assert "one-1: 3 gpu (3 on n1), has no time limit" in said
 

@@ -13,7 +13,7 @@ from windlass.cli.exit_codes import ExitCode
 from windlass.cli.given import duration
 from windlass.cli.output import Column, Format, FormatOption, Listing, WatchOption, listed
 from windlass.cli.place import NoColorOption, StateOption, paints, state_folder
-from windlass.cli.words import amount, amounts, moment, shortened, span, when
+from windlass.cli.words import amount, amounts, cause, moment, shortened, span, standing, when
 from windlass.server.attach import daemon_of, source
 
 Row = dict[str, Any]
@@ -23,6 +23,7 @@ _COLOURS = {
     "Restarting": "yellow",
     "Suspended": "magenta",
     "Failed": "red",
+    "Cancelled": "yellow",
     "Succeeded": "green",
 }
 
@@ -32,7 +33,7 @@ LimitOption = Annotated[int, typer.Option("--limit", min=1, help="At most so man
 
 
 def _colour(row: Row) -> str:
-    return _COLOURS.get(row["phase"], "")
+    return _COLOURS.get(standing(row), "")
 
 
 def _since(row: Row) -> str:
@@ -42,7 +43,7 @@ def _since(row: Row) -> str:
 
 
 def _where(row: Row) -> str:
-    return shortened(row["nodes"]) or (f"{row['reason']}: {row['message']}" if row["message"] else row["reason"])
+    return shortened(row["nodes"]) or cause(row, token=False)
 
 
 _QUEUE = Listing(
@@ -51,14 +52,15 @@ _QUEUE = Listing(
         Column("USER", lambda row: row["user"], wide=True),
         Column("QUEUE", lambda row: row["queue"]),
         Column("PRIO", lambda row: str(row["priority"]), right=True),
-        Column("STATE", lambda row: row["phase"], style=_colour),
+        Column("STATE", standing, style=_colour),
         Column("FOR", _since, right=True),
         Column("GANG", lambda row: f"{row['replicas']}×{row['ranks'] // max(1, row['replicas'])}"),
         Column("ASKS FOR", lambda row: amounts(row["request"]), wide=True),
         Column("TRY", lambda row: str(row["attempts"]), right=True),
         Column("POS", lambda row: str(row["position"] or "-"), right=True),
         Column("STARTS", lambda row: when(row["eta"], row["sure"]), wide=True),
-        Column("NODES (REASON)", _where),
+        Column("REASON", lambda row: row["reason"], wide=True),
+        Column("NODES (WHY)", _where),
     ),
     key="id",
     empty="no job waits or runs",
@@ -69,7 +71,7 @@ _HISTORY = Listing(
         Column("JOB", lambda row: row["id"]),
         Column("USER", lambda row: row["user"], wide=True),
         Column("QUEUE", lambda row: row["queue"], wide=True),
-        Column("STATE", lambda row: row["phase"], style=_colour),
+        Column("STATE", standing, style=_colour),
         Column("EXIT", lambda row: "-" if row["exit_code"] is None else str(row["exit_code"]), right=True),
         Column("SUBMITTED", lambda row: moment(row["created_at"])),
         Column("ENDED", lambda row: moment(row["finished_at"])),

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from windlass.cli.exit_codes import ExitCode
-from windlass.cli.words import several, shortened, span
+from windlass.cli.words import cause, several, shortened, span, standing
 
 Json = dict[str, Any]
 
@@ -14,7 +14,7 @@ Json = dict[str, Any]
 def waiting(job: Json) -> str:
     """How a job in the queue stands."""
     place = f" (position {job['position']})" if job["position"] else ""
-    return f"job {job['id']} waits{place}: {job['reason']}: {job['message']}"
+    return f"job {job['id']} waits{place}: {cause(job, token=False)}"
 
 
 def admitted(job_id: str, generation: int, waited: int, nodes: Iterable[str]) -> str:
@@ -35,15 +35,20 @@ def summary(job: Json, logs: str) -> list[str]:
     waited = job["finished_at"] - job["created_at"] - job["served"]
     ran = f"ran {span(job['served'])}" if job["attempts"] else "never ran"
     attempts = several(job["attempts"], "attempt")
-    cause = "" if job["phase"] == "Succeeded" else f" ({_cause(job)})"
     return [
-        f"job {job['id']} {job['phase'].lower()}{cause}: waited {span(waited)}, {ran}, {attempts}",
+        f"job {job['id']} {_end(job)}: waited {span(waited)}, {ran}, {attempts}",
         *([f"logs: {logs}  (windlass logs {job['id']})"] if job["attempts"] else []),
     ]
 
 
-def _cause(job: Json) -> str:
-    return f"{job['reason']}: {job['message']}" if job["message"] else str(job["reason"])
+def _end(job: Json) -> str:
+    match standing(job):
+        case "Succeeded":
+            return "succeeded"
+        case "Cancelled":
+            return cause(job).lower()
+        case state:
+            return f"{state.lower()} ({cause(job)})"
 
 
 def result(jobs: Iterable[Json]) -> int:

@@ -59,6 +59,7 @@ _PLAN = Listing(
         Column("WHAT", lambda row: row["what"], style=lambda row: _COLOURS[row["what"]]),
         Column("NODES", lambda row: shortened(row["nodes"])),
         Column("STARTS", lambda row: when(row["eta"], row["sure"]), wide=True),
+        Column("REASON", lambda row: row["reason"], wide=True),
         Column("WHY", lambda row: row["why"]),
     ),
     key="job",
@@ -114,12 +115,10 @@ def _rows(plan: Plan) -> Iterator[Row]:
     positions = {job_id: place for place, job_id in enumerate(plan.order, start=1)}
     for job_id in sorted(plan.verdicts, key=lambda job_id: positions.get(job_id, len(positions) + 1)):
         verdict = plan.verdicts[job_id]
-        why = f"{verdict.reason}: {verdict.message}" if verdict.message else str(verdict.reason)
-        yield _row(
-            job_id, "waits", why=why, position=positions.get(job_id, 0), eta=verdict.eta, sure=verdict.sure.value
-        )
+        told = {"why": verdict.message, "reason": verdict.reason.value, "eta": verdict.eta, "sure": verdict.sure.value}
+        yield _row(job_id, "waits", (), position=positions.get(job_id, 0), **told)
 
 
-def _row(job_id: str, what: str, *, nodes: tuple[str, ...] = (), **more: Any) -> Row:
-    plain = {"why": "", "position": 0, "eta": None, "sure": ""}
+def _row(job_id: str, what: str, nodes: tuple[str, ...] = (), **more: Any) -> Row:
+    plain = {"why": "", "reason": "", "position": 0, "eta": None, "sure": ""}
     return {"job": job_id, "what": what, "nodes": list(nodes), **plain, **more}

@@ -11,7 +11,7 @@ from windlass.cli.exit_codes import ExitCode
 from windlass.cli.known import job_names
 from windlass.cli.output import Column, Format, FormatOption, Listing, WatchOption, paged, show, structured
 from windlass.cli.place import NoColorOption, StateOption, paints, state_folder
-from windlass.cli.words import amounts, moment, several, shortened, span
+from windlass.cli.words import amounts, cause, moment, several, shortened, span, standing
 from windlass.server.attach import source
 from windlass.server.client import Client
 
@@ -51,9 +51,9 @@ def status(
 _MEMBERS = Listing(
     (
         Column("JOB", lambda row: row["id"]),
-        Column("STATE", lambda row: row["phase"]),
+        Column("STATE", standing),
         Column("TRIES", lambda row: str(row["attempts"]), right=True),
-        Column("NODES (REASON)", lambda row: shortened(row["nodes"]) or row["reason"]),
+        Column("NODES (WHY)", lambda row: shortened(row["nodes"]) or cause(row, token=False)),
     ),
     key="id",
     empty="the array has no members",
@@ -112,12 +112,12 @@ def headline(job: Json) -> str:
     """Who it is, how it stands, and why."""
     place = f", position {job['position']}" if job["position"] else ""
     nodes = f" on {shortened(job['nodes'])}" if job["nodes"] else ""
-    told = f": {job['reason']}" + (f": {job['message']}" if job["message"] else "") if not _says_it(job) else ""
-    return f"{job['id']} {job['phase']}{place}{nodes}{told}"
+    told = "" if _says_it(job) else f": {cause(job)}"
+    return f"{job['id']} {standing(job)}{place}{nodes}{told}"
 
 
 def _says_it(job: Json) -> bool:
-    return job["reason"] == job["phase"] and not job["message"]
+    return job["reason"] == standing(job) and not job["message"]
 
 
 def _attempts(job: Json, *, every_rank: bool) -> Iterator[str]:

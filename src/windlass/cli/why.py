@@ -13,7 +13,7 @@ from windlass.cli.known import job_names
 from windlass.cli.output import Column, Format, FormatOption, Listing, WatchOption, listed, paged, show, structured
 from windlass.cli.place import NoColorOption, StateOption, paints, state_folder
 from windlass.cli.story import headline
-from windlass.cli.words import amount, moment, several, shortened, span, when
+from windlass.cli.words import amount, cause, moment, several, shortened, span, when
 from windlass.server.attach import Source, daemon_of, source
 
 Json = dict[str, Any]
@@ -27,8 +27,8 @@ _ALL = Listing(
         Column("POS", lambda row: str(row["position"] or "-"), right=True),
         Column("STARTS", lambda row: when(row["eta"], row["sure"])),
         Column("WOULD START NOW", lambda row: _instead(row["would_start"])),
-        Column("REASON", lambda row: row["reason"]),
-        Column("MESSAGE", lambda row: row["message"]),
+        Column("REASON", lambda row: row["reason"], wide=True),
+        Column("WHY", lambda row: cause(row, token=False)),
     ),
     key="id",
     empty="no job waits",
@@ -51,8 +51,8 @@ def why(
 ) -> int:
     """Why a job waits: what is missing, node by node, who frees it and when, and what would start now instead.
 
-    Without a job: a line for each that waits. "starts by" (by 14:20) is a bound: it holds if nothing comes in ahead of
-    the job. "expected" (~ 14:20) is what comes out if everything uses its walltime in full.
+    Without a job: a line for each that waits. "by 14:20" is a bound: it starts then at the latest if nothing comes in
+    ahead of it. "~ 14:20" is expected: what comes out if everything uses its walltime in full.
     """
     if what_if and not job:
         raise UsageError("--what-if is about one job; name it")
@@ -84,7 +84,7 @@ def _tell(answer: Json, what_if: str, *, paint: bool) -> None:
 
 
 def _supposedly(job_id: str, what_if: str, verdict: Json | None) -> str:
-    told = f"would wait: {verdict['reason']}: {verdict['message']}" if verdict else "would start now"
+    told = f"would wait: {verdict['message']} ({verdict['reason']})" if verdict else "would start now"
     return f"{job_id} with {what_if} {told}"
 
 
@@ -112,12 +112,10 @@ def _times(found: Json, now: int) -> Iterator[str]:
         yield f"behind: {shortened(found['ahead'], _AHEAD_SHOWN)}"
     if found["not_before"]:
         yield f"not before: {moment(found['not_before'], now)}"
-    verdict = found["verdict"]
-    eta = verdict and verdict["eta"]
-    if eta and verdict["sure"] == "bound":
-        yield f"starts by: {moment(eta, now)} (in {span(eta - now)}), unless something comes in ahead of it"
-    elif at := verdict and (found["expected"] or eta):
-        yield f"expected: {moment(at, now)} (in {span(at - now)}), if everything uses its walltime in full"
+    at, sure = found["expected"], (found["verdict"] or {"sure": ""})["sure"]
+    if found["verdict"] and at is not None:
+        proviso = "unless something comes in ahead of it" if sure == "bound" else "if everything uses its time in full"
+        yield f"starts: {when(at, sure, now)} (in {span(at - now)}), {proviso}"
 
 
 def _node_table(found: Json, unit: str, *, paint: bool) -> None:
@@ -134,7 +132,7 @@ def _node_table(found: Json, unit: str, *, paint: bool) -> None:
 
 
 def _freeing(each: Json, unit: str, now: int) -> str:
-    when = f"by {moment(each['ends_by'], now)}" if each["ends_by"] else "has no time limit"
+    ends = f"by {moment(each['ends_by'], now)}" if each["ends_by"] else "has no time limit"
     where = ", ".join(f"{amount(unit, held)} on {node}" for node, held in each["nodes"][:4])
     more = f" and {len(each['nodes']) - 4} more nodes" if len(each["nodes"]) > 4 else ""
-    return f"{each['job_id']}: {amount(unit, each['amount'])} {unit} ({where}{more}), {when}"
+    return f"{each['job_id']}: {amount(unit, each['amount'])} {unit} ({where}{more}), {ends}"

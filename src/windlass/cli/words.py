@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from windlass.core.resources import MEMORY, format_quantity
 
@@ -32,11 +33,11 @@ def moment(at: int | None, now: int | None = None) -> str:
     return time.strftime("%H:%M:%S" if then[:3] == today[:3] else "%m-%d %H:%M", then)
 
 
-def when(at: int | None, sure: str) -> str:
+def when(at: int | None, sure: str, now: int | None = None) -> str:
     """A start to come: "by 14:20:05" if that is a bound, "~ 14:20:05" if it is only expected."""
     if at is None:
         return "-"
-    return f"{'by' if sure == 'bound' else '~'} {moment(at)}"
+    return f"{'by' if sure == 'bound' else '~'} {moment(at, now)}"
 
 
 def amounts(resources: Mapping[str, int]) -> str:
@@ -52,6 +53,27 @@ def amount(resource: str, value: int) -> str:
         if value >= 1 << power:
             return f"{value / (1 << power):.4g}{unit}"
     return str(value)
+
+
+def standing(job: Mapping[str, Any]) -> str:
+    """Its state, as people call it: a job that failed because somebody cancelled it is cancelled."""
+    return "Cancelled" if _was_cancelled(job) else str(job["phase"])
+
+
+def _was_cancelled(job: Mapping[str, Any]) -> bool:
+    return bool(job["phase"] == "Failed" and job["reason"] == "Cancelled")
+
+
+def cause(job: Mapping[str, Any], *, token: bool = True) -> str:
+    """Why a job is in its state. Of one that waits a sentence says it, and the `token`, for programs, stands behind."""
+    reason, message = str(job["reason"]), str(job["message"])
+    if not message:
+        return reason
+    if _was_cancelled(job):
+        return message
+    if job["phase"] != "Queued":
+        return f"{reason}: {message}"
+    return f"{message} ({reason})" if token else message
 
 
 def several(count: int, one: str, many: str = "") -> str:

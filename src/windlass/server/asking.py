@@ -50,6 +50,20 @@ def explained(snapshot: Snapshot, state: JobState, job: Job | None, now: int) ->
     return {"explanation": found, "supposed": job is not None}
 
 
+def with_one_start(found: Json, line: Json | None) -> Json:
+    """An explanation that names one start, and how sure it is: that of the job's `line`, as every listing tells it.
+
+    Without a line (nothing lists what is only supposed) it is the verdict's. Where neither knows any, what the
+    scheduler run ahead of time has found stands alone.
+    """
+    verdict = found["verdict"]
+    if verdict is None:
+        return found
+    told = line or verdict
+    expected = found["expected"] if told["eta"] is None else told["eta"]
+    return {**found, "verdict": {**verdict, "eta": told["eta"], "sure": told["sure"]}, "expected": expected}
+
+
 def _reserved(snapshot: Snapshot, gang: Pending, now: int) -> dict[str, str]:
     """Node → the reservation that keeps the gang from it: somebody else's, and begun before the gang would end."""
     ends = None if gang.walltime is None else now + gang.walltime

@@ -110,7 +110,8 @@ class Service:
         """
         states = [self._state(job_id) for job_id in self.ids(name)]
         state = next((state for state in states if _waits(state)), states[0])
-        answer = {"job": views.line(state, self._waiting(state, self._positions())), "now": self._world.now()}
+        line = views.line(state, self._waiting(state, self._positions()))
+        answer: Json = {"job": line, "now": self._world.now()}
         if what_if and not _waits(state):
             raise ApiError(Code.WRONG_STATE, f"{state.id} does not wait: it is {state.status.phase.value}")
         if _waits(state):
@@ -119,6 +120,7 @@ class Service:
             snapshot, now = self._controller.snapshot(), self._world.now()
             job = asking.supposed(state, what_if, snapshot) if what_if else None
             answer |= await asyncio.to_thread(asking.explained, snapshot, state, job, now)
+            answer["explanation"] = asking.with_one_start(answer["explanation"], None if what_if else line)
         return answer
 
     async def why_all(self) -> Json:

@@ -105,7 +105,7 @@ def test_a_life_from_the_queue_to_the_end(attend, made):
     code, said = attend(Connection(*events, story=story))
     assert code == 41
     assert said.splitlines()[:-1] == [
-        "job digits-1 waits (position 2): WaitingForQuota: needs 2 gpu",
+        "job digits-1 waits (position 2): needs 2 gpu",
         "job digits-1 admitted in 40 ms on n1,n2 (generation 1)",
         "  2 CPU slots stand in for GPUs",
         "job digits-1 lost generation 1: NodeLost: n1 went away; the gang starts again whole",
@@ -169,7 +169,7 @@ def test_the_code_of_a_run_is_that_of_the_first_job_that_did_not_succeed(made):
 
 def test_the_end_of_one_that_never_ran(made):
     never = made.line(made.queued(), phase="Failed", reason="Cancelled", finished_at=NOW + 2_000, attempts=0)
-    assert narrate.summary(never, "/logs") == ["job digits-1 failed (Cancelled): waited 2.0 s, never ran, 0 attempts"]
+    assert narrate.summary(never, "/logs") == ["job digits-1 cancelled: waited 2.0 s, never ran, 0 attempts"]
     assert narrate.summary(made.line(made.succeeded()), "/logs")[1] == "logs: /logs  (windlass logs digits-1)"
 
 

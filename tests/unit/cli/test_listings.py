@@ -57,9 +57,9 @@ def test_the_queue(listed, windlass):
     ran = windlass("queue")
     assert (ran.code, ran.err) == (0, "")
     head, first, second = table(ran.out)
-    assert head == ["JOB", "QUEUE", "PRIO", "STATE", "FOR", "GANG", "TRY", "POS", "NODES", "(REASON)"]
+    assert head == ["JOB", "QUEUE", "PRIO", "STATE", "FOR", "GANG", "TRY", "POS", "NODES", "(WHY)"]
     assert [*first[:4], *first[5:]] == ["digits-1", "research", "0", "Running", "2×2", "1", "-", "n1,n2"]
-    assert [*second[:4], *second[5:9]] == ["digits-2", "research", "0", "Queued", "2×2", "0", "1", "WaitingForQuota:"]
+    assert [*second[:4], *second[5:9]] == ["digits-2", "research", "0", "Queued", "2×2", "0", "1", "needs"]
 
 
 def test_history(listed, windlass):
@@ -93,7 +93,7 @@ def test_nodes(listed, windlass):
 @pytest.mark.parametrize(
     ("verb", "more"),
     [
-        ("queue", {"USER": "zoë", "ASKS FOR": "2 gpu, 6Gi memory", "STARTS": "-"}),
+        ("queue", {"USER": "zoë", "ASKS FOR": "2 gpu, 6Gi memory", "STARTS": "-", "REASON": "Running"}),
         ("history", {"USER": "zoë", "ASKED FOR": "2 gpu", "MESSAGE": "rank 0 (worker/0) on n1 exited with code 3"}),
         ("nodes", {"LABELS": "zone=a", "TAINTS": "gpu=yes:NoSchedule"}),
     ],

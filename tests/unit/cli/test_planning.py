@@ -197,7 +197,7 @@ def test_why_without_a_job_has_a_line_for_each_that_waits(daemon, windlass, made
     _, one, two = windlass("why").out.splitlines()
     assert one.split()[0] == "digits-1"
     assert "with 1 replica instead of 2" in one
-    assert two.split()[3:6] == ["-", "-", "Queued"]
+    assert two.split()[3:6] == ["-", "-", "needs"]
     assert windlass("why", "-o", "name").out == "digits-1\ndigits-2\n"
 
 
@@ -206,8 +206,8 @@ def test_why_without_a_job_has_a_line_for_each_that_waits(daemon, windlass, made
     [
         (None, "digits-1 with gpus=1 would start now"),
         (
-            {"reason": "WaitingForQuota", "message": "needs 1 gpu", "eta": None},
-            "digits-1 with gpus=1 would wait: WaitingForQuota: needs 1 gpu",
+            {"reason": "WaitingForQuota", "message": "needs 1 gpu", "eta": None, "sure": ""},
+            "digits-1 with gpus=1 would wait: needs 1 gpu (WaitingForQuota)",
         ),
     ],
 )

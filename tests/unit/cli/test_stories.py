@@ -75,7 +75,7 @@ def test_a_job_that_runs_and_one_that_never_did(daemon, windlass, made):
     assert "  attempt 1 on n1,n2: runs\n" in said
     daemon.says["/v1/jobs/digits"] = story(made.queued(), position=3, reason="WaitingForQuota", message="needs 2 gpu")
     said = windlass("status", "digits").out
-    assert said.startswith("digits-1 Queued, position 3: WaitingForQuota: needs 2 gpu\n")
+    assert said.startswith("digits-1 Queued, position 3: needs 2 gpu (WaitingForQuota)\n")
     assert "attempt" not in said
     assert "started -, ended -" in said
 
@@ -88,13 +88,17 @@ def test_a_program_gets_all_of_it(daemon, windlass, made):
 
 
 def test_an_array_is_a_table_of_its_members(daemon, windlass, made):
-    members = [made.line(made.running(1)), made.line(made.failed(2)), made.line(made.succeeded(3))]
+    cancelled = made.failed(4, reason="Cancelled")
+    members = [
+        made.line(state) for state in (made.running(1), made.failed(2, reason="Lost"), made.succeeded(3), cancelled)
+    ]
     daemon.says["/v1/jobs/sweep"] = {"id": "sweep-1", "members": members}
     rows = [row.split() for row in windlass("status", "sweep").out.splitlines()]
-    assert rows[1:] == [
+    assert [row[:4] for row in rows[1:]] == [
         ["digits-1", "Running", "1", "n1,n2"],
-        ["digits-2", "Failed", "1", "ExitCode"],
+        ["digits-2", "Failed", "1", "Lost:"],
         ["digits-3", "Succeeded", "1", "Succeeded"],
+        ["digits-4", "Cancelled", "1", "rank"],
     ]
 
 
@@ -126,7 +130,7 @@ EXPLANATION = {
     "verdict": VERDICT,
     "ahead": [f"j-{number}" for number in range(7)],
     "not_before": None,
-    "expected": NOW + 500_000,
+    "expected": NOW + 600_000,
     "nodes": [
         {"node": "n9", "fits": 0, "free": 4, "capacity": 4, "cause": "label zone=a", "held_for": ""},
         {"node": "n1", "fits": 0, "free": 1, "capacity": 4, "cause": "", "held_for": "j-0"},
@@ -154,9 +158,9 @@ def why(daemon, windlass, made):
 
 def test_why_in_words_nodes_and_names(why):
     lines = why()
-    assert lines[0] == "digits-1 Queued, position 8: WaitingForQuota: needs 2 gpu on one node"
+    assert lines[0] == "digits-1 Queued, position 8: needs 2 gpu on one node (WaitingForQuota)"
     assert lines[1] == "behind: j-0,j-1,j-2,j-3,j-4 and 2 more"
-    assert lines[2].startswith("starts by: ")
+    assert lines[2].startswith("starts: by ")
     assert lines[2].endswith("(in 10m00s), unless something comes in ahead of it")
     assert [row.split() for row in lines[3:7]] == [
         ["NODE", "FREE", "GPU", "FITS", "BUT"],
@@ -171,7 +175,8 @@ def test_why_in_words_nodes_and_names(why):
 
 
 def test_why_without_a_promise_without_an_end_and_without_a_resource(why):
-    assert why(verdict={**VERDICT, "eta": None})[2].startswith("expected: ")
+    assert why(verdict={**VERDICT, "sure": "expected"})[2].startswith("starts: ~ ")
+    assert why(expected=None)[2].startswith("NODE")
     assert why(verdict=None, expected=None, ahead=[])[1].split() == ["NODE", "FREE", "GPU", "FITS", "BUT"]
     assert why(not_before=NOW + 1)[2].startswith("not before: ")
     free = [{**node, "free": 0, "capacity": 0} for node in EXPLANATION["nodes"]]

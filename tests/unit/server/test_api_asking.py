@@ -45,6 +45,7 @@ def test_those_that_hold_nodes_come_first_then_the_line(crowded, job):
     assert [row["position"] for row in rows] == [0, 1, 2, 0]
     assert rows[0]["nodes"] == ["n1", "n2"]
     assert (rows[2]["reason"], rows[2]["message"][:7]) == ("TopologyPlacementFailed", "needs 2")
+    assert rows[2]["eta"] is None  # enough is free in all, so counting would say "now"
 
 
 @pytest.mark.parametrize(
@@ -145,6 +146,21 @@ def test_why_counts_what_is_missing_and_names_who_frees_it(crowded):
     assert found["ahead"] == ["two-2"]
     assert [node["free"] for node in found["nodes"]] == [1, 1]
     assert found["verdict"]["reason"] == answer["job"]["reason"]
+
+
+def test_every_listing_and_why_name_the_same_start(daemon, job):
+    daemon.submit(job("half", gpu=3, replicas=2, walltime=3_600_000), job("whole", gpu=4, replicas=2))
+    daemon.submit(job("next", gpu=4, walltime=600_000))
+    daemon.world.clock += 90_000  # since the plan was made
+    for name in ("whole", "next"):
+        listed = next(row for row in daemon.get("/v1/jobs").json["jobs"] if row["name"] == name)
+        all_that_wait = next(row for row in daemon.get("/v1/why").json["jobs"] if row["name"] == name)
+        answer = daemon.get(f"/v1/jobs/{name}/why").json
+        found = answer["explanation"]
+        starts = {listed["eta"], all_that_wait["eta"], answer["job"]["eta"], found["expected"], found["verdict"]["eta"]}
+        assert len(starts - {None}) == 1
+        assert len(starts) == 1
+        assert listed["sure"] == found["verdict"]["sure"]
 
 
 def test_why_of_a_job_that_runs_is_its_line_alone(crowded):
