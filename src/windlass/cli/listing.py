@@ -103,18 +103,32 @@ def _use(row: Row, resource: str) -> str:
     return f"{amount(resource, row['used'].get(resource, 0))}/{amount(resource, capacity)}" if capacity else "-"
 
 
+def _reserved(row: Row) -> str:
+    """For whom it is reserved now, and until when: "maintenance until 18:00:00 (repair)"."""
+    if row["state"] not in ("reserved", "maintenance"):
+        return ""
+    first = row["reservations"][0]
+    return f"{row['state']} until {moment(first['end'])} ({first['name']})"
+
+
+def _to_come(row: Row) -> str:
+    later = row["reservations"][_reserved(row) != "" :]
+    return ", ".join(f"{each['name']} {moment(each['start'])} to {moment(each['end'])}" for each in later)
+
+
 _NODES = Listing(
     (
         Column("NODE", lambda row: row["name"]),
         Column(
             "STATE",
-            lambda row: row["cordoned"] or row["state"],
-            style=lambda row: "" if row["state"] == "ready" else "red",
+            lambda row: row["cordoned"] or _reserved(row) or row["state"],
+            style=lambda row: {"ready": "", "reserved": "cyan", "maintenance": "yellow"}.get(row["state"], "red"),
         ),
         Column("GPU", _gpus, right=True),
         Column("CPU", lambda row: _use(row, "cpu"), right=True),
         Column("MEMORY", lambda row: _use(row, "memory"), right=True),
         Column("JOBS", lambda row: shortened([job["id"] for job in row["jobs"]])),
+        Column("RESERVED", _to_come, wide=True),
         Column("LABELS", lambda row: ",".join(f"{name}={value}" for name, value in row["labels"].items()), wide=True),
         Column(
             "TAINTS", lambda row: ",".join(f"{t['key']}={t['value']}:{t['effect']}" for t in row["taints"]), wide=True

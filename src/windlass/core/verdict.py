@@ -78,7 +78,7 @@ def _reserved(trial: Trial, gang: Pending) -> Verdict | None:
         nodes = [name for name in kept.nodes if name in table.row and mine[table.row[name]]]
         if nodes:
             until = "has" if kept.start <= trial.now else "will have"
-            message = f"would fit now, but reservation {kept.name!r} {until} {nodes[0]}"
+            message = f"would fit now, but reservation {kept.name} {until} {nodes[0]}"
             more = f" and {len(nodes) - 1} more" if len(nodes) > 1 else ""
             return Verdict(Reason.WAITING_FOR_QUOTA, message + more)
     return None

@@ -136,8 +136,9 @@ class Service:
 
     def nodes(self) -> list[Json]:
         """Every node."""
-        snapshot = self._controller.snapshot()
-        return [views.node(node, snapshot.running.values()) for node in snapshot.table.nodes]
+        snapshot, now = self._controller.snapshot(), self._world.now()
+        running, reserved = snapshot.running.values(), snapshot.reservations
+        return [views.node(node, running, reserved, now) for node in snapshot.table.nodes]
 
     def queues(self) -> list[Json]:
         """Every queue that is declared or used."""

@@ -15,6 +15,7 @@ from windlass.core.gang import Running
 from windlass.core.job import total_request
 from windlass.core.queue import Queue
 from windlass.core.reasons import Verdict
+from windlass.core.reservation import Reservation
 from windlass.core.resources import GPU, GPU_MILLI
 from windlass.core.status import JobState, Phase
 from windlass.worlds.local.records import Task
@@ -103,8 +104,9 @@ def story(
     }
 
 
-def node(node: Node, running: Iterable[Running]) -> Json:
-    """A node, what it has, and who holds what of it."""
+def node(node: Node, running: Iterable[Running], reservations: Iterable[Reservation] = (), now: int = 0) -> Json:
+    """A node, what it has, who holds what of it, and for whom it is reserved: soonest first, what is over left out."""
+    reserved = sorted((r for r in reservations if node.name in r.nodes and r.end > now), key=lambda r: r.start)
     jobs: dict[str, dict[str, int]] = {}
     for gang in running:
         for demand in gang.demands:
@@ -119,7 +121,7 @@ def node(node: Node, running: Iterable[Running]) -> Json:
         used[GPU_MILLI] = used.get(GPU_MILLI, 0) + WHOLE * used.get(GPU, 0)
     return {
         "name": node.name,
-        "state": "cordoned" if node.cordoned else "ready" if node.ready else "not ready",
+        "state": _node_state(node, reserved, now),
         "cordoned": node.cordoned,
         "sharing": node.sharing,
         "capacity": capacity,
@@ -128,7 +130,21 @@ def node(node: Node, running: Iterable[Running]) -> Json:
         "labels": dict(node.labels),
         "taints": msgspec.to_builtins(list(node.taints)),
         "place": list(node.place),
+        "reservations": [
+            {"name": r.name, "start": r.start, "end": r.end, "maintenance": not (r.queues or r.users)} for r in reserved
+        ],
     }
+
+
+def _node_state(node: Node, reserved: Sequence[Reservation], now: int) -> str:
+    if node.cordoned:
+        return "cordoned"
+    if not node.ready:
+        return "not ready"
+    current = next((kept for kept in reserved if kept.start <= now), None)
+    if current is None:
+        return "ready"
+    return "reserved" if current.queues or current.users else "maintenance"
 
 
 def queue(queue: Queue, held: Mapping[str, int], states: Sequence[JobState]) -> Json:

@@ -24,6 +24,7 @@ NODES = [
         "labels": {"zone": "a"},
         "taints": [{"key": "gpu", "value": "yes", "effect": "NoSchedule"}],
         "place": [],
+        "reservations": [{"name": "exam", "start": NOW, "end": NOW + 60_000, "maintenance": False}],
     },
     {
         "name": "n2",
@@ -35,6 +36,7 @@ NODES = [
         "labels": {},
         "taints": [],
         "place": [],
+        "reservations": [],
     },
 ]
 
@@ -90,12 +92,19 @@ def test_nodes(listed, windlass):
     assert second == ["n2", "Xid", "79", "-", "0/4", "-", "-"]
 
 
+@pytest.mark.parametrize("state", ["maintenance", "reserved"])
+def test_a_node_that_is_kept_for_somebody_or_nobody_says_until_when(daemon, windlass, state):
+    repair = {"name": "repair", "start": NOW - 60_000, "end": NOW + 60_000, "maintenance": True}
+    daemon.says["/v1/nodes"] = {"nodes": [{**NODES[0], "state": state, "reservations": [repair]}]}
+    assert f"n1    {state} until 11-14 22:14 (repair)  " in windlass("nodes").out
+
+
 @pytest.mark.parametrize(
     ("verb", "more"),
     [
         ("queue", {"USER": "zoë", "ASKS FOR": "2 gpu, 6Gi memory", "STARTS": "-", "REASON": "Running"}),
         ("history", {"USER": "zoë", "ASKED FOR": "2 gpu", "MESSAGE": "rank 0 (worker/0) on n1 exited with code 3"}),
-        ("nodes", {"LABELS": "zone=a", "TAINTS": "gpu=yes:NoSchedule"}),
+        ("nodes", {"RESERVED": "exam 11-14 22:13 to 11-14 22:14", "LABELS": "zone=a", "TAINTS": "gpu=yes:NoSchedule"}),
     ],
 )
 def test_wide_tells_more(listed, windlass, verb, more):

@@ -25,10 +25,10 @@ def message(walltime: int | None, kept: Reservation) -> str:
 @pytest.mark.parametrize(
     ("walltime", "start", "said"),
     [
-        (None, 500, "would fit now, but reservation 'repair' will have n1"),
-        (600, 500, "would fit now, but reservation 'repair' will have n1"),
+        (None, 500, "would fit now, but reservation repair will have n1"),
+        (600, 500, "would fit now, but reservation repair will have n1"),
         (400, 500, ""),
-        (1, 50, "would fit now, but reservation 'repair' has n1"),
+        (1, 50, "would fit now, but reservation repair has n1"),
     ],
 )
 def test_it_starts_only_if_it_ends_before_the_reservation_begins(walltime, start, said):

@@ -123,6 +123,23 @@ def test_why_of_all_has_a_line_for_each_that_waits(daemon, job):
     assert {each["id"]: each["would_start"] for each in found} == {"two-2": ["as 2×1 gpu"], "three-3": []}
 
 
+def test_a_node_says_for_whom_it_is_kept_and_until_when(daemon):
+    end = NOON + 3_600_000
+    for name, node, start, whom in (
+        ("repair", "n1", NOON, {"maintenance": True}),
+        ("exam", "n2", NOON + 60_000, {"queues": ["research"]}),
+    ):
+        body = {"name": name, "nodes": [node], "start": start, "end": end, **whom}
+        assert daemon.post("/v1/reservations", body).status == 201
+    assert [node["state"] for node in daemon.get("/v1/nodes").json["nodes"]] == ["maintenance", "ready"]
+    daemon.world.clock += 60_000
+    nodes = daemon.get("/v1/nodes").json["nodes"]
+    assert [node["state"] for node in nodes] == ["maintenance", "reserved"]
+    assert [kept["name"] for node in nodes for kept in node["reservations"]] == ["repair", "exam"]
+    daemon.world.clock = end
+    assert [node["state"] for node in daemon.get("/v1/nodes").json["nodes"]] == ["ready", "ready"]
+
+
 @pytest.mark.parametrize(("what_if", "starts"), [("gpus=1", True), ("gpus=2 queue=research", False)])
 def test_what_if_tells_whether_the_job_would_start_now(daemon, job, what_if, starts):
     daemon.submit(job("one", gpu=3, replicas=2), job("two", gpu=2))
