@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from windlass.core.booking import settle
+from windlass.core.feasibility import Mask
 from windlass.core.gang import Demand
 from windlass.core.placement import fits
 from windlass.core.snapshot import Amounts, Grant, NodeTable, Snapshot
@@ -46,18 +47,24 @@ class Forecast:
         self._coming = _batches(ends(snapshot, now, new))
         self._batches: list[_Batch] = []
 
-    def first_fit(self, demands: Sequence[Demand]) -> Moment | None:
+    def first_fit(self, demands: Sequence[Demand], closed: Mask | None = None) -> Moment | None:
         """When enough gangs have ended to let this one in, or now, if nothing else starts; None if they never do.
+
+        Outside the `closed` nodes (bool[N]; None: anywhere).
 
         At NEVER if it takes the end of gangs that have no walltime; then `free` is what is free once those with
         a walltime have ended and, of the others, the longest-running ones.
         """
-        if fits(self._now.free, self._table, demands):
+
+        def enough(free: Amounts) -> bool:
+            return fits(free, self._table, demands, closed)
+
+        if enough(self._now.free):
             return self._now
         for batch in self._all():
-            if fits(batch.after(len(batch.times)), self._table, demands):
-                enough = range(1, len(batch.times))
-                number = bisect_left(enough, x=True, key=lambda n: fits(batch.after(n), self._table, demands)) + 1
+            last = len(batch.times)
+            if enough(batch.after(last)):
+                number = bisect_left(range(1, last), x=True, key=lambda n: enough(batch.after(n))) + 1
                 return Moment(batch.times[number - 1], batch.after(number))
         return None
 

@@ -77,11 +77,11 @@ def place(
     return None
 
 
-def fits(free: Amounts, table: NodeTable, demands: Sequence[Demand]) -> bool:
+def fits(free: Amounts, table: NodeTable, demands: Sequence[Demand], closed: Mask | None = None) -> bool:
     """Whether `place` would find room; `free` stays as it was."""
     if len(demands) > 1:
-        return place(free, table, demands, None) is not None
-    return any(_fits(free, table, demand) for (demand,) in by_type(demands))
+        return place(free, table, demands, closed) is not None
+    return any(_fits(free, table, demand, closed) for (demand,) in by_type(demands))
 
 
 def by_type(demands: Sequence[Demand]) -> Sequence[Sequence[Demand]]:
@@ -99,9 +99,9 @@ def orders(table: NodeTable, demands: Sequence[Demand]) -> Iterator[Sequence[Dem
     return islice(permutations(hardest_first), _ORDERS_TRIED)
 
 
-def _fits(free: Amounts, table: NodeTable, demand: Demand) -> bool:
+def _fits(free: Amounts, table: NodeTable, demand: Demand, closed: Mask | None) -> bool:
     able = eligibility(table, demand)
-    counts = room_per_node(free, able, None, demand.count)
+    counts = room_per_node(free, able, closed, demand.count)
     if demand.topology is not None:
         return choose(counts, able.mask, table, demand.count, demand.topology) is not None
     return int(counts.sum()) >= demand.count

@@ -21,6 +21,15 @@ def fits_empty(table: NodeTable, gang: Pending) -> bool:
     return remember(table, key, fits(table.capacity, table, at_least(gang.demands))) if found is None else found
 
 
+def fits_outside(table: NodeTable, gang: Pending, closed: Mask, name: bytes) -> bool:
+    """The same without the `closed` nodes (bool[N]); `name` is the mask's bytes, by which the answer is kept."""
+    key = ("fits", gang.shape, name)
+    found: bool | None = table.derived.get(key)
+    if found is None:
+        found = remember(table, key, fits(table.capacity, table, at_least(gang.demands), closed))
+    return found
+
+
 def mask_of(table: NodeTable, demands: tuple[Demand, ...]) -> Mask:
     """The nodes that any of the gang's roles could use."""
     masks = [eligibility(table, demand).mask for demand in demands]

@@ -19,6 +19,7 @@ from windlass.core.feasibility import Mask, eligibility
 from windlass.core.forecast import NEVER, End, Forecast, Moment
 from windlass.core.gang import Pending, Running, at_least
 from windlass.core.placement import place
+from windlass.core.possible import fits_outside
 from windlass.core.reservation import Reservation
 from windlass.core.snapshot import Amounts, Grant, NodeTable, Snapshot
 
@@ -51,13 +52,13 @@ class Timetable:
         self._now = now
         self._free = free
         self._limit = snapshot.policy.reservations
-        self._blocked: list[Pending] = []
-        """Those to which nothing has been promised yet."""
+        self._blocked: list[tuple[Pending, Mask | None]] = []
+        """Those to which nothing has been promised yet, and on which nodes (bool[N]) nothing will be; None: on any."""
         self._promises: list[Promise] = []
-        self._masks: list[list[Mask]] = []
-        """The nodes that each gang with a promise, or blocked, could use, by role."""
-        self._claims: dict[int, tuple[Mask, int]] = {}
-        """By id of a mask (kept, so that the id stays its own): how many of `_masks` overlap it."""
+        self._waiting = np.zeros(len(snapshot.table.nodes), dtype=np.int64)
+        """int64[N]: how many gangs, with a promise or blocked, could use each node."""
+        self._full: _Full | None = None
+        """Under a policy that bounds it: the nodes for which as many wait as may; None: no node."""
         self._forecast: Forecast | None = None
         self._strict: list[Pending] = []
         self._shut: Mask | None = None
@@ -94,14 +95,14 @@ class Timetable:
     def open_to(self, gang: Pending) -> bool:
         """Whether the gang, if it cannot start, gets a promise of its own.
 
-        The policy says how many may contend for the same nodes; a gang that could use none of the nodes that others
-        wait for is the first for its own. Without backfill nobody passes anybody, so everybody gets one.
+        The policy says how many may contend for the same nodes. A gang that finds room beside those nodes, were the
+        others empty, is one of the first for these. Without backfill nobody passes anybody, so everybody gets one.
         """
-        return self._limit <= 0 or max(map(self._overlapping, _masks(self._snapshot, gang)), default=0) < self._limit
+        return self._full is None or self._full.leaves_room(self._snapshot.table, gang)
 
     def reserve(self, gang: Pending) -> None:
         """The gang cannot start now: whoever is asked after it must not delay it. For gangs that it is `open_to`."""
-        self._blocked.append(gang)
+        self._blocked.append((gang, self._full.of(self._snapshot.table, gang) if self._full else None))
         self._contend(gang)
 
     # --- what the plan asks -------------------------------------------------------------------------
@@ -164,8 +165,8 @@ class Timetable:
         if self._blocked:
             if self._forecast is None:
                 self._forecast = Forecast(self._snapshot, self._now, self._free, self._starts)
-            for gang in self._blocked:
-                self._promise(self._forecast, gang)
+            for gang, full in self._blocked:
+                self._promise(self._forecast, gang, full)
             self._blocked.clear()
         return self._promises
 
@@ -182,11 +183,14 @@ class Timetable:
 
     # --- promises -----------------------------------------------------------------------------------
 
-    def _promise(self, forecast: Forecast, gang: Pending) -> None:
+    def _promise(self, forecast: Forecast, gang: Pending, full: Mask | None) -> None:
         demands = at_least(gang.demands)
-        soonest = forecast.first_fit(demands)
+        soonest = forecast.first_fit(demands, full)
         for at, free in self._moments(forecast, gang, soonest) if soonest else ():
-            found = place(free, self._snapshot.table, demands, self._closed(gang, at, self._end_of(gang, at)))
+            closed = self._closed(gang, at, self._end_of(gang, at))
+            if full is not None:
+                closed = full if closed is None else closed | full
+            found = place(free, self._snapshot.table, demands, closed)
             if found is None:
                 continue
             until = self._end_of(gang, at)
@@ -251,21 +255,43 @@ class Timetable:
 
     def _contend(self, gang: Pending) -> None:
         masks = _masks(self._snapshot, gang)
-        self._masks.append(masks)
-        self._claims.clear()
         if self._limit == 0:
             self._strict.append(gang)
             self._shut = np.logical_or.reduce(masks if self._shut is None else [self._shut, *masks])
+        elif self._limit > 0:
+            self._waiting += np.logical_or.reduce(masks)
+            self._full = _Full(self._waiting >= self._limit)
 
     def _end_of(self, gang: Pending, start: int) -> int:
         return NEVER if gang.walltime is None else min(start + gang.walltime, NEVER)
 
-    def _overlapping(self, mask: Mask) -> int:
-        found = self._claims.get(id(mask))
+
+class _Full:
+    """The nodes for which as many gangs wait as may hold promises there."""
+
+    def __init__(self, mask: Mask) -> None:
+        self._mask = mask
+        self._name = mask.tobytes()
+        self._parts: dict[int, tuple[Mask, bool, bool]] = {}
+        """By id of a mask (kept, so that the id stays its own): whether it has nodes outside, and whether inside."""
+
+    def leaves_room(self, table: NodeTable, gang: Pending) -> bool:
+        """Whether the gang would fit on the other nodes, if these were empty, given that it would fit on all."""
+        parts = [self._part(eligibility(table, demand).mask) for demand in gang.demands]
+        if not all(outside for outside, _ in parts):
+            return False
+        return not any(inside for _, inside in parts) or fits_outside(table, gang, self._mask, self._name)
+
+    def of(self, table: NodeTable, gang: Pending) -> Mask | None:
+        """bool[N]: these nodes; None if the gang could use none of them."""
+        parts = [self._part(eligibility(table, demand).mask) for demand in gang.demands]
+        return self._mask if any(inside for _, inside in parts) else None
+
+    def _part(self, mask: Mask) -> tuple[bool, bool]:
+        found = self._parts.get(id(mask))
         if found is None:
-            found = mask, sum(any((mask & other).any() for other in masks) for masks in self._masks)
-            self._claims[id(mask)] = found
-        return found[1]
+            found = self._parts[id(mask)] = mask, bool((mask > self._mask).any()), bool((mask & self._mask).any())
+        return found[1:]
 
 
 class _Early(NamedTuple):

@@ -39,12 +39,12 @@ def test_only_who_is_first_for_its_nodes_has_one():
     assert eta(*full, waiting(3, demand(2, 8)), waiting(9, demand(1, 8)), machines=2) is None
 
 
-def test_a_gang_that_shares_some_of_its_nodes_with_one_ahead_has_none():
+def test_a_gang_that_shares_some_of_its_nodes_with_one_ahead_has_one_on_the_others():
     machines = [*nodes(1, zone="a"), *nodes(2)[1:]]
     runs = [running(1, {"n1": 8}, ends_by=100), running(2, {"n2": 8}, ends_by=200)]
-    gangs = [waiting(3, demand(1, 8, zone="a")), waiting(9, demand(1, 8))]
+    gangs = [waiting(3, demand(1, 8, zone="a")), waiting(9, demand(1, 8)), waiting(10, demand(2, 8))]
     plan = schedule(ledger_of(machines, *runs, *gangs).snapshot(), 0)
-    assert (bound(plan.verdicts["j-3"]), bound(plan.verdicts["j-9"])) == (100, None)
+    assert [bound(plan.verdicts[gang.id]) for gang in gangs] == [100, 200, None]
 
 
 def test_a_gang_behind_one_that_waits_for_quota_has_none():

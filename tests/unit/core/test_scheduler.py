@@ -56,6 +56,18 @@ def test_others_go_on_where_it_could_not():
     assert plan.verdicts["j-3"].behind == "j-2"
 
 
+def test_a_gang_whose_nodes_are_contended_in_part_is_not_passed_on_the_others():
+    machines = [node("a1", zone="a"), node("b1", zone="b"), node("b2", zone="b")]
+    plan = plan_of(
+        running(1, {"a1": 8, "b1": 1}),
+        waiting(2, demand(1, 8, zone="a")),
+        waiting(3, demand(2, 8)),
+        waiting(4, demand(1, 1)),
+        machines=machines,
+    )
+    assert admitted(plan) == {}
+
+
 def test_a_gang_that_no_end_of_another_can_help_blocks_nobody():
     plan = plan_of(waiting(1, demand(5, 8)), waiting(2, demand(1, 1, zone="mars")), waiting(3, demand(4, 8)))
     assert list(admitted(plan)) == ["j-3"]

@@ -94,16 +94,29 @@ def test_if_nobody_knows_when_the_longest_running_have_to_go():
 
 def test_as_many_as_the_policy_says_contend_for_the_same_nodes():
     machines = [node("a1", zone="a"), node("b1", zone="b")]
-    in_a, in_b, anywhere = (
-        waiting(n, demand(1, 8, **where)) for n, where in ((1, {"zone": "a"}), (2, {"zone": "b"}), (3, {}))
+    in_a, in_b, on_both = (
+        waiting(n, demand(count, 8, **where))
+        for n, count, where in ((1, 1, {"zone": "a"}), (2, 1, {"zone": "b"}), (3, 2, {}))
     )
     one, _ = timetable(machines, policy=Policy(reservations=1))
-    assert one.open_to(anywhere)
+    assert one.open_to(on_both)
     one.reserve(in_a)
-    assert [one.open_to(gang) for gang in (in_a, in_b, anywhere)] == [False, True, False]
+    assert [one.open_to(gang) for gang in (in_a, in_b, on_both)] == [False, True, False]
     every, _ = timetable(machines, policy=Policy(reservations=-1))
     every.reserve(in_a)
     assert every.open_to(in_a)
+
+
+def test_a_gang_that_finds_room_beside_contended_nodes_is_promised_its_part_of_the_others():
+    machines = [node("a1", zone="a"), node("b1", zone="b"), node("b2", zone="b")]
+    runs = [running(1, {"a1": 8}, ends_by=10), running(2, {"b1": 8}, ends_by=60)]
+    table, _ = timetable(machines, *runs)
+    table.reserve(waiting(3, demand(1, 8, zone="a"), walltime=100))
+    anywhere = waiting(4, demand(2, 8))
+    assert table.open_to(anywhere)
+    table.reserve(anywhere)
+    assert [(promise.start, promise.grant.rows.tolist()) for promise in table.promises()] == [(10, [0]), (60, [1, 2])]
+    assert not table.open_to(waiting(5, demand(1, 1, zone="b")))
 
 
 def test_the_second_promise_does_not_delay_the_first():
