@@ -6,7 +6,7 @@ Ends come before arrivals of the same moment, and all of a moment is decided at 
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from heapq import heappop, heappush
@@ -89,8 +89,10 @@ def fitting(trace: Trace, cluster: Cluster, table: NodeTable, *, skip_bad: bool)
         elif skip_bad:
             left_out[TOO_LARGE] += 1
         else:
-            asks = f"{gang.milli_gpus / 1000:g} GPUs" if gang.milli_gpus else f"{job.cpu / 1000:g} cores"
-            text = f"job {job.id} asks for {asks}, which this cluster of {len(cluster.nodes)} nodes cannot hold"
+            amount, unit = (gang.milli_gpus, "GPU") if gang.milli_gpus else (job.cpu, "core")
+            asks = f"{amount / 1000:g} {unit}{'s' * (amount != 1000)}"
+            size = f"{len(cluster.nodes)} node{'s' * (len(cluster.nodes) != 1)}"
+            text = f"job {job.id} asks for {asks}, which this cluster of {size} cannot hold"
             raise TraceError(trace.name, job.row, f"{text}; name a larger one, or leave such jobs out with --skip-bad")
     return gangs, left_out
 
@@ -107,7 +109,8 @@ class _Run:
         self._costs, self._kill = costs, kill
         self._arriving = gangs[::-1]
         """By submission, last first."""
-        self._waiting: dict[str, Pending] = {}
+        self._waiting: OrderedDict[str, Pending] = OrderedDict()
+        """By arrival; its first is found at once, however many have left before it."""
         self._newcomers: list[Pending] = []
         """Those who have come to wait since the last plan, or since a plan was known to start nobody."""
         self._freed = False
@@ -145,16 +148,30 @@ class _Run:
         newcomers, self._newcomers = self._newcomers, []
         freed, self._freed = self._freed, False
         self._due = None
-        if not self._waiting or (self._shortcuts.apply and self._is_known(newcomers, freed=freed)):
+        if not self._waiting or (self._shortcuts.apply and self._is_known(newcomers, now, freed=freed)):
             return
         while self._waiting and self._carry_out(schedule(self._ledger.snapshot(), now), now):
             pass
 
-    def _is_known(self, newcomers: list[Pending], *, freed: bool) -> bool:
-        """Whether a plan would start nobody."""
+    def _is_known(self, newcomers: list[Pending], now: int, *, freed: bool) -> bool:
+        """Whether nobody starts, or nobody but those who have just been started."""
         first = next(iter(self._waiting.values()))
         stands = not freed and first not in newcomers
-        return (stands and self._shortcuts.is_shut(first, newcomers)) or self._shortcuts.nobody_fits()
+        if stands and self._shortcuts.is_shut(first, newcomers):
+            return True
+        return self._shortcuts.nobody_fits() or self._starts_in_strict_order(now)
+
+    def _starts_in_strict_order(self, now: int) -> bool:
+        """One after the other, up to the first that does not fit. False: that needs a plan."""
+        while self._waiting:
+            first = next(iter(self._waiting.values()))
+            if not self._shortcuts.holds_up_everybody(first):
+                return False
+            if not self._starts_at_once(first, now):
+                return True
+            del self._waiting[first.id]
+            self._shortcuts.starts(first)
+        return True
 
     def check(self) -> None:
         """Raises AssertionError if somebody still waits: the scheduler forgot him."""

@@ -26,6 +26,7 @@ class Shortcuts:
         """How many wait with these demands, by their identity: equal requests share one object."""
         self._demands: dict[int, tuple[Demand, ...]] = {}
         calm = not policy.preempt or len({gang.priority for gang in gangs}) <= 1
+        self._strict = policy.order == "fifo" and policy.reservations == 0
         self.apply = calm and not ORDERS[policy.order].refill and not any(map(_is_limited, queues))
 
     def waits(self, gang: Pending) -> None:
@@ -46,11 +47,15 @@ class Shortcuts:
 
         To be asked while nothing has been given back since the scheduler left the first waiting.
         """
-        if self._policy.order != "fifo" or self._policy.reservations != 0:
+        if not self._strict:
             return False
         table = self._ledger.table
         shut = mask_of(table, first.demands)
         return not any((mask_of(table, gang.demands) > shut).any() for gang in newcomers)
+
+    def holds_up_everybody(self, first: Pending) -> bool:
+        """Whether the order is strict and the first of those who wait could use every node."""
+        return self._strict and bool(mask_of(self._ledger.table, first.demands).all())
 
     def nobody_fits(self) -> bool:
         """Of all who wait each has a replica that no node has room for: nobody starts."""
@@ -58,7 +63,7 @@ class Shortcuts:
         return all(self._is_too_large(self._demands[key], most) for key in self._asks)
 
     def alone(self, gang: Pending) -> Placed | None:
-        """Where the gang starts if nobody else waits. None: it has to wait."""
+        """Where the gang starts if it is all that counts. None: it has to wait."""
         return place(self._ledger.free, self._ledger.table, gang.demands, None, self._policy)
 
     def _is_too_large(self, demands: tuple[Demand, ...], most: list[int]) -> bool:
