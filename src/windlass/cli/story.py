@@ -77,7 +77,8 @@ def _overall(facts: Json) -> Iterator[str]:
     who = "windlass up" if facts["kind"] == "up" else "a `windlass run`"
     yield f"{who} (pid {facts['pid']}, version {facts['version']}) for {span(facts['now'] - facts['since'])}"
     yield f"cluster: {facts['cluster']}: {amounts(facts['capacity'])} in all"
-    yield f"jobs: {facts['holding']} hold nodes, {facts['waiting']} wait"
+    holding, waiting = facts["holding"], facts["waiting"]
+    yield f"jobs: {holding} hold{'s' * (holding == 1)} nodes, {waiting} wait{'s' * (waiting == 1)}"
     yield f"state: {facts['state']}"
     if facts["trouble"]:
         yield f"trouble: {facts['trouble']}"
@@ -89,7 +90,8 @@ def _life(job: Json, *, wide: bool) -> Iterator[str]:
     spec = job["spec"]
     for role in spec["roles"]:
         asks = amounts(role["resources"]) or "nothing"
-        yield f"  {role['name']}: {_size(role)}×{role['procs']} ranks, {asks} each: {' '.join(role['command'])}"
+        ranks = f"{_size(role)}×{several(role['procs'], 'rank')}"
+        yield f"  {role['name']}: {ranks}, {asks} each: {' '.join(role['command'])}"
     yield f"  queue {job['queue']}, priority {job['priority']}, user {job['user']}, in {spec['workdir']}"
     times = (moment(job[f"{name}_at"]) for name in ("created", "started", "finished"))
     yield "  submitted {}, started {}, ended {}".format(*times)

@@ -25,7 +25,8 @@ def verdict(gang: Pending, arrays: Mapping[str, int], now: int) -> Verdict | Non
         return Verdict(Reason.ADMISSION_GATED, f"waits for {_some(gang.waits_for)} to end")
     if shut(gang, arrays, now):
         running = arrays.get(gang.array_id, 0)
-        return Verdict(Reason.ADMISSION_GATED, f"{running} of its array hold nodes, its limit is {gang.array_limit}")
+        text = f"{running} of its array hold{'s' * (running == 1)} nodes, its limit is {gang.array_limit}"
+        return Verdict(Reason.ADMISSION_GATED, text)
     return None
 
 

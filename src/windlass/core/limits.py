@@ -62,8 +62,12 @@ def _jobs(accounts: Accounts, level: str, user: str) -> Iterator[Verdict]:
     rules = accounts.tree.queues[level]
     mine, all_of_them = rules.user_running, rules.max_running
     if mine and (running := accounts.crowd(level, user).jobs) >= mine:
-        text = f"{user or 'its user'} runs {running} of the {mine} jobs that a user may run in queue {level}"
+        text = f"{user or 'its user'} runs {_jobs_of(running)} in queue {level}, and a user may run {mine}"
         yield Verdict(Reason.WAITING_FOR_QUOTA, text, "jobs", 1)
     if all_of_them and (running := accounts.crowd(level).jobs) >= all_of_them:
-        text = f"queue {level} runs {running} of the {all_of_them} jobs that it may run at a time"
+        text = f"queue {level} runs {_jobs_of(running)}, and may run {all_of_them} at a time"
         yield Verdict(Reason.WAITING_FOR_QUOTA, text, "jobs", 1)
+
+
+def _jobs_of(count: int) -> str:
+    return f"{count} job{'s' * (count != 1)}"

@@ -102,7 +102,7 @@ def _on_chosen(wanted: Reservation, asked: Asked, living: Sequence[Reservation],
     taken = {node for other in living if _meet(wanted, other) for node in other.nodes}
     able = [n for n in snapshot.table.nodes if _serves(n, asked.gpus) and n.name not in taken]
     if len(able) < asked.count:
-        large = f" with {asked.gpus} GPUs" if asked.gpus else ""
+        large = f" with {asked.gpus} GPU{'s' * (asked.gpus != 1)}" if asked.gpus else ""
         raise ApiError(
             Code.WRONG_STATE,
             f"{len(able)} node{'s' * (len(able) != 1)}{large} could be reserved for that time, not {asked.count}",

@@ -100,7 +100,7 @@ def test_bad_rows_are_left_out_and_counted(windlass, tmp_path):
         (("{small}", "--cluster", "2x4", "--walltimes", "user"), "--walltimes has no 'user'; did you mean 'users'?"),
         (("{small}", "--cluster", "2x4", "--format", "phily"), "--format has no 'phily'; did you mean 'philly'?"),
         (("{small}", "--cluster", "2x4", "--seeds", "some"), "seeds expects a count such as 5"),
-        (("{small}", "--cluster", "1x2"), "which this cluster of 1 nodes cannot hold"),
+        (("{small}", "--cluster", "1x2"), "which this cluster of 1 node cannot hold"),
         (("gone.csv", "--cluster", "2x4"), "gone.csv: cannot be read: No such file or directory"),
         (("{small}", "--cluster", "2x4", "--faults", "fire=1d"), "--faults: there are no faults 'fire'"),
         (("--synthetic", "jobs=none", "--cluster", "2x4"), "--synthetic: jobs expects a whole number"),

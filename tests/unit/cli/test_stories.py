@@ -107,7 +107,7 @@ def test_how_everything_stands(daemon, windlass):
     assert windlass("status").out.splitlines() == [
         "windlass up (pid 7, version 0) for 1m30s",
         "cluster: 2 nodes with 4 CPU slots each: 4 cpu, 8 gpu in all",
-        "jobs: 1 hold nodes, 2 wait",
+        "jobs: 1 holds nodes, 2 wait",
         "state: /state",
     ]
     daemon.says["/v1/ping"] |= {"kind": "run", "trouble": "the disk is full"}

@@ -57,14 +57,14 @@ def test_a_queue_runs_so_many_jobs_at_a_time():
         queues=[Queue("lab", max_running=2)],
     )
     assert list(admitted(plan)) == ["j-2"]
-    assert plan.verdicts["j-3"].message == "queue lab runs 2 of the 2 jobs that it may run at a time"
+    assert plan.verdicts["j-3"].message == "queue lab runs 2 jobs, and may run 2 at a time"
 
 
 def test_a_user_runs_so_many_jobs_and_others_go_on():
     gangs = [by(user, waiting(number, demand(1), queue="lab")) for number, user in enumerate(("ada", "ada", "bob"), 1)]
     plan = plan_of(*gangs, queues=[Queue("lab", user_running=1)])
     assert list(admitted(plan)) == ["j-1", "j-3"]
-    assert plan.verdicts["j-2"].message == "ada runs 1 of the 1 jobs that a user may run in queue lab"
+    assert plan.verdicts["j-2"].message == "ada runs 1 job in queue lab, and a user may run 1"
 
 
 def test_a_limit_of_a_parent_holds_for_all_below_it():
@@ -78,7 +78,7 @@ def test_a_limit_of_a_parent_holds_for_all_below_it():
     )
     assert list(admitted(plan)) == ["j-3"]
     assert plan.verdicts["j-2"].message == "needs 3 gpu: ada holds 6 of the 8 gpu that a user may hold in queue lab"
-    assert plan.verdicts["j-4"].message == "queue lab runs 2 of the 2 jobs that it may run at a time"
+    assert plan.verdicts["j-4"].message == "queue lab runs 2 jobs, and may run 2 at a time"
 
 
 def test_who_waits_for_a_limit_keeps_no_quota_from_others():

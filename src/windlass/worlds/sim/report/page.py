@@ -50,7 +50,10 @@ def _inside_html(data: dict[str, Any]) -> str:
 
 
 def _facts(report: Report) -> list[tuple[str, str]]:
-    facts = [(f"Trace {source['name']}", f"{source['jobs']:,} jobs, {source['about']}") for source in report["sources"]]
+    facts = [
+        (f"Trace {source['name']}", f"{several(source['jobs'], 'job')}, {source['about']}")
+        for source in report["sources"]
+    ]
     facts += [("Cluster", report["cluster"])]
     seeds = report["seeds"]
     if report["random"]:
