@@ -101,9 +101,11 @@ def ends(snapshot: Snapshot, now: int, new: Iterable[End] = ()) -> Iterator[End]
 
     Those without a walltime come last, at NEVER, those that have run longest first.
     """
-    known = (End(max(at, now), snapshot.grants[job_id]) for at, job_id in snapshot.ends)
+    known: Iterator[End] = (End(max(at, now), snapshot.grants[job_id]) for at, job_id in snapshot.ends)
     starting = sorted(new, key=lambda end: end.at)
-    yield from merge(known, (end for end in starting if end.at < NEVER), key=lambda end: end.at)
+    if starting and starting[0].at < NEVER:
+        known = merge(known, (end for end in starting if end.at < NEVER), key=lambda end: end.at)
+    yield from known
     endless = [run for run in snapshot.running.values() if run.ends_by is None]
     for run in sorted(endless, key=lambda run: (run.admitted_at, run.number, run.id)):
         yield End(NEVER, snapshot.grants[run.id])
