@@ -29,7 +29,7 @@ def up(
         typer.Option(
             "--policy",
             metavar="POLICY",
-            help="How nodes are given away: fifo, easy, fair, windlass:min_runtime=1m, …",
+            help="How nodes are given away: fifo, easy, fair, windlass:min-runtime=1m, …",
         ),
     ] = "",
     state: StateOption = None,

@@ -1,4 +1,7 @@
-"""Settings on one line, such as `jobs=1000 load=0.9`: fields of a table, each as name=value."""
+"""Settings on one line, such as `jobs=1000 load=0.9`: fields of a table, each as name=value.
+
+Names have dashes, as everything has on a command line; the underscores that files have are understood.
+"""
 
 from __future__ import annotations
 
@@ -15,19 +18,23 @@ BETWEEN = "/"
 
 def read_spelled(words: Iterable[str], table: Table) -> dict[str, Any]:
     """The values that are given, by field. Raises ValueError, whose text names the setting and what it takes."""
-    fields = {field.name: field for field in table}
+    fields = {_dashed(field.name): field for field in table}
     values: dict[str, Any] = {}
     for word in words:
         name, equals, text = (part.strip() for part in word.partition("="))
-        plain = name.replace("-", "_")
+        plain = _dashed(name)
         if not equals:
             raise ValueError(f"{word.strip()!r} is no setting; write it as name=value{did_you_mean(plain, fields)}")
         if plain not in fields:
             raise ValueError(f"there is no setting {name!r}{did_you_mean(plain, fields)}")
-        if plain in values:
-            raise ValueError(f"{name} is given twice")
-        values[plain] = _value(fields[plain], text)
+        if fields[plain].name in values:
+            raise ValueError(f"{plain} is given twice")
+        values[fields[plain].name] = _value(fields[plain], text)
     return values
+
+
+def _dashed(name: str) -> str:
+    return name.replace("_", "-")
 
 
 def _value(field: Field, text: str) -> Any:
@@ -35,7 +42,7 @@ def _value(field: Field, text: str) -> Any:
     try:
         values = [field.kind.read(part if field.kind.as_written else plain_of(part)) for part in parts]
     except ValueError as error:
-        raise ValueError(f"{field.name} {error}") from None
+        raise ValueError(f"{_dashed(field.name)} {error}") from None
     return tuple(values) if field.shape is Shape.LIST else values[0]
 
 

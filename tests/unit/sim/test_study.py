@@ -122,6 +122,12 @@ def test_costs_are_durations():
         read_costs("restarts=1m")
 
 
+@pytest.mark.parametrize("text", ["checkpoint_every=often", "checkpoint-every=often"])
+def test_costs_have_dashes_whatever_was_written(text):
+    with pytest.raises(SimError, match="--costs: checkpoint-every expects"):
+        read_costs(text)
+
+
 def test_a_cluster_in_words():
     assert cluster_words(cluster_of(96, 8)) == "96 nodes with 8 GPUs each"
     assert cluster_words(cluster_of(1, 1)) == "1 node with 1 GPU"
