@@ -70,6 +70,13 @@ def test_faults_go_through_the_controller(windlass, small):
     assert ill["jct_avg"]["mean"] > well["jct_avg"]["mean"]
 
 
+def test_a_job_that_is_too_large_is_named_by_its_own_file_as_it_was_given(windlass, small, tmp_path):
+    large = tmp_path / "large.jsonl"
+    large.write_text('{"id": "big", "submit": 1, "duration": 9, "gpus": 99}\n')
+    ran = windlass("simulate", str(small), str(large), "--cluster", "2x4", "--policy", "fifo", "-j", "1")
+    assert ran.err.startswith(f"windlass: {large}, row 1: job big asks for 99 GPUs, which this cluster of 2 nodes ")
+
+
 def test_bad_rows_are_left_out_and_counted(windlass, tmp_path):
     path = tmp_path / "bad.jsonl"
     path.write_text(

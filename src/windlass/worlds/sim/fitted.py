@@ -22,7 +22,7 @@ def fit(trace: Trace) -> Law:
     """
     jobs = [job for job in trace.jobs if _gpus(job) and job.duration > 0]
     if len(jobs) < 2:
-        raise SimError(f"{trace.name} has {len(jobs)} jobs with whole GPUs and a run time; fitting a law takes two")
+        raise SimError(f"{trace.place} has {len(jobs)} jobs with whole GPUs and a run time; fitting a law takes two")
     span = jobs[-1].submit - jobs[0].submit
     queues = Counter(job.queue for job in jobs)
     return Law(

@@ -93,7 +93,9 @@ def fitting(trace: Trace, cluster: Cluster, table: NodeTable, *, skip_bad: bool)
             asks = f"{amount / 1000:g} {unit}{'s' * (amount != 1000)}"
             size = f"{len(cluster.nodes)} node{'s' * (len(cluster.nodes) != 1)}"
             text = f"job {job.id} asks for {asks}, which this cluster of {size} cannot hold"
-            raise TraceError(trace.name, job.row, f"{text}; name a larger one, or leave such jobs out with --skip-bad")
+            raise TraceError(
+                trace.file_of(job), job.row, f"{text}; name a larger one, or leave such jobs out with --skip-bad"
+            )
     return gangs, left_out
 
 

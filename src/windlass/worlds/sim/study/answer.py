@@ -126,9 +126,11 @@ def _joined(traces: list[Trace]) -> Trace:
     left_out: Counter[str] = Counter()
     for trace in traces:
         left_out.update(trace.left_out)
-    jobs = heapq.merge(*(trace.jobs for trace in traces), key=lambda job: job.submit)
+    parts = ((replace(job, file=number) for job in trace.jobs) for number, trace in enumerate(traces))
+    jobs = heapq.merge(*parts, key=lambda job: job.submit)
     names = ", ".join(trace.name for trace in traces)
-    return Trace(names, traces[0].format, tuple(jobs), dict(left_out))
+    files = tuple(file for trace in traces for file in trace.files)
+    return Trace(names, traces[0].format, tuple(jobs), dict(left_out), files)
 
 
 # --- in words ---------------------------------------------------------------------------------------

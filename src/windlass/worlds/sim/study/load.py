@@ -17,7 +17,7 @@ def at_load(trace: Trace, cluster: Cluster, load: float) -> Trace:
     """
     now = offered_load(trace, cluster)
     if not now:
-        text = f"{trace.name} cannot be brought to a load of {load:g}: its jobs come all at once, or ask for nothing"
+        text = f"{trace.place} cannot be brought to a load of {load:g}: its jobs come all at once, or ask for nothing"
         raise SimError(text)
     first = trace.jobs[0].submit
     jobs = tuple(replace(job, submit=first + round((job.submit - first) * now / load)) for job in trace.jobs)

@@ -38,6 +38,8 @@ class TraceJob:
     """How it ended in the trace, in the trace's own word."""
     row: int = 0
     """The line of the file it was read from, counted from 1; 0 if it comes from no file."""
+    file: int = 0
+    """Which of its trace's files that is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,3 +51,14 @@ class Trace:
     jobs: tuple[TraceJob, ...]
     left_out: Mapping[str, int] = field(default_factory=dict)
     """Rows that are not among the jobs, by cause."""
+    files: tuple[str, ...] = ()
+    """Where it was read from, as it was given. `name` is for reports, which tell nothing of the machine."""
+
+    @property
+    def place(self) -> str:
+        """What an error calls it."""
+        return ", ".join(self.files) or self.name
+
+    def file_of(self, job: TraceJob) -> str:
+        """What an error calls the file that has the row of the job."""
+        return self.files[job.file] if self.files else self.name

@@ -118,5 +118,5 @@ def written(jobs: Iterable[TraceJob]) -> str:
 
 def _said(job: TraceJob) -> Mapping[str, object]:
     plain = TraceJob(id="", submit=-1, duration=-1)
-    fields = [name for name in TraceJob.__slots__ if name != "row"]
+    fields = [name for name in TraceJob.__slots__ if name not in ("row", "file")]
     return {name: getattr(job, name) for name in fields if getattr(job, name) != getattr(plain, name)}

@@ -51,12 +51,14 @@ def read_trace(path: str | Path, format: str | None = None, *, skip_bad: bool = 
             jobs.append(answer)
         elif skip_bad or answer.cause in _NOT_BAD:
             left_out[answer.cause] += 1
+        elif answer.cause == _TRUNCATED:
+            raise TraceError(name, row, str(answer))
         else:
             raise TraceError(name, row, f"{answer}; mend the row, {_BY_SKIPPING}")
     if not jobs:
         raise TraceError(name, 0, f"no job in it{_counted(left_out)}")
     jobs.sort(key=lambda job: job.submit)
-    return Trace(Path(path).name, found, tuple(jobs), dict(left_out))
+    return Trace(Path(path).name, found, tuple(jobs), dict(left_out), (name,))
 
 
 def _counted(left_out: Counter[str]) -> str:
@@ -68,7 +70,8 @@ def _until_cut(rows: Iterator[Row], lines: Lines) -> Iterator[Row]:
     try:
         yield from rows
     except (EOFError, zlib.error):
-        text = f"the gzip file is cut off after {lines.number:,} rows; fetch it again"
+        read = f"{lines.number:,} row{'s' * (lines.number != 1)} could be read"
+        text = f"the file ends early, its gzip is cut off: {read}; fetch it again, or take those with --skip-bad"
         yield lines.number + 1, Flaw(_TRUNCATED, text)
 
 
