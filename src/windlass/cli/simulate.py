@@ -3,53 +3,41 @@
 from __future__ import annotations
 
 import os
-import signal
-import sys
-from collections.abc import Coroutine
 from pathlib import Path
-from types import FrameType
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, TypeAlias
 
 import typer
 
-from windlass.cli.exit_codes import ExitCode
-from windlass.cli.failures import UsageError
-from windlass.cli.output import Column, Format, FormatOption, Listing, Row, show
-from windlass.cli.place import NoColorOption, paints
-from windlass.cli.questions import Asked, command_of, question_of
-from windlass.cli.tallying import Tally
-from windlass.controller import Controller
-from windlass.controller import run as control
-from windlass.core.policy import POLICIES
-from windlass.jobs.policy_words import CLUSTERS_OWN
-from windlass.worlds.sim import SimError
-from windlass.worlds.sim.report import FIGURES, Experiment, Figure, Run, build, check_folder, mean_and_sd, write
-from windlass.worlds.sim.report.words import listed, told_with
-from windlass.worlds.sim.study import answer
-from windlass.worlds.sim.traces.read import FORMATS
-from windlass.worlds.sim.walltimes import WALLTIMES
-from windlass.worlds.sim.world import SimWorld
+from windlass.cli.output import Format, FormatOption
+from windlass.cli.place import NoColorOption
 
 _COMPARED = "fifo,easy,windlass"
 
 
 def _offered_policies(incomplete: str) -> list[str]:
     """The last of a list that is being typed."""
+    from windlass.core.policy import POLICIES  # noqa: PLC0415 - help, which is read most, does without the simulator
+    from windlass.jobs.policy_words import CLUSTERS_OWN  # noqa: PLC0415
+
     before, comma, last = incomplete.rpartition(",")
     return [f"{before}{comma}{name}" for name in (*POLICIES, CLUSTERS_OWN) if name.startswith(last)]
 
 
 def _offered_walltimes(incomplete: str) -> list[str]:
+    from windlass.worlds.sim.walltimes import WALLTIMES  # noqa: PLC0415 - see above
+
     return [kind for kind in WALLTIMES if kind.startswith(incomplete)]
 
 
 def _offered_formats(incomplete: str) -> list[tuple[str, str]]:
+    from windlass.worlds.sim.traces.read import FORMATS  # noqa: PLC0415 - see above
+
     return [(name, words) for name, words in FORMATS.items() if name.startswith(incomplete)]
 
 
 TracesArgument: TypeAlias = Annotated[
     list[Path] | None,
-    typer.Argument(metavar="TRACE…", help="Philly, Helios, openb, Muri, SWF, sacct -P or JSON lines; .gz too."),
+    typer.Argument(metavar="TRACE…", help="Files, gzip or not, of any format that --format lists."),
 ]
 ClusterOption: TypeAlias = Annotated[
     str, typer.Option("--cluster", metavar="FILE|96x8", help="A cluster file, a trace's list of nodes, nodes×GPUs.")
@@ -99,7 +87,13 @@ SkipOption: TypeAlias = Annotated[
 ]
 FormatsOption: TypeAlias = Annotated[
     str | None,
-    typer.Option("--format", help="Of the traces, if it is not recognised.", autocompletion=_offered_formats),
+    typer.Option(
+        "--format",
+        metavar="FORMAT",
+        help="Of the traces, if it is not recognised: philly, helios, muri, openb, sacct, swf or jsonl (our own; "
+        "`windlass history -o jsonl` prints it).",
+        autocompletion=_offered_formats,
+    ),
 ]
 ProcessesOption: TypeAlias = Annotated[int | None, typer.Option("-j", "--processes", min=1, help="Runs at a time.")]
 
@@ -124,6 +118,9 @@ def simulate(
     no_color: NoColorOption = False,
 ) -> int:
     """Run a trace of the past on a cluster that need not exist, and compare policies."""
+    from windlass.cli.comparing import compare  # noqa: PLC0415 - loads the simulator
+    from windlass.cli.questions import Asked  # noqa: PLC0415
+
     asked = Asked(
         traces=tuple(map(str, traces or ())),
         cluster=cluster,
@@ -139,66 +136,4 @@ def simulate(
         skip_bad=skip_bad,
         format=format,
     )
-    try:
-        if report:
-            check_folder(report)
-        experiment, runs = _answered(asked, processes or len(os.sched_getaffinity(0)), no_color=no_color)
-        page = write(build(experiment, runs), report) if report else None
-    except SimError as error:
-        raise UsageError(str(error)) from None
-    except KeyboardInterrupt:
-        _say("windlass: interrupted; nothing was written")
-        return ExitCode.CANCELLED
-    show(_table(), [_row(name, runs) for name in experiment.policies], output, paint=paints(no_color=no_color))
-    _notes(asked, experiment, runs, page)
-    return ExitCode.OK
-
-
-def _answered(asked: Asked, processes: int, *, no_color: bool) -> tuple[Experiment, list[Run]]:
-    signal.signal(signal.SIGTERM, _interrupt)
-    with Tally("simulating", no_color=no_color) as tally:
-        return answer(question_of(asked), command_of(asked), _controlled, processes=processes, on_progress=tally)
-
-
-def _interrupt(_number: int, _frame: FrameType | None) -> None:
-    """SIGTERM means what Ctrl-C means: no run is left behind."""
-    raise KeyboardInterrupt
-
-
-def _controlled(world: SimWorld) -> Coroutine[Any, Any, None]:
-    return control(Controller(world.recover(), world.finished), world, on_trouble=_say)
-
-
-def _say(text: str) -> None:
-    print(text, file=sys.stderr)
-
-
-# --- what is printed --------------------------------------------------------------------------------
-
-
-def _table() -> Listing:
-    columns = [Column("POLICY", lambda row: row["policy"]), Column("RUNS", lambda row: str(row["runs"]), wide=True)]
-    columns += [Column(each.head, _cell(each), wide=each.wide, right=True) for each in FIGURES]
-    return Listing(tuple(columns), key="policy", empty="no policy was asked for")
-
-
-def _cell(figure: Figure) -> Any:
-    return lambda row: told_with(row[figure.key]["mean"], row[figure.key]["sd"], figure.unit)
-
-
-def _row(policy: str, runs: list[Run]) -> Row:
-    own = [run.metrics for run in runs if run.policy == policy]
-    spreads = {figure.key: mean_and_sd([figure.value(metrics) for metrics in own]) for figure in FIGURES}
-    figures = {key: {"mean": mean, "sd": sd} for key, (mean, sd) in spreads.items()}
-    left_out = dict(own[0].left_out)
-    return {"policy": policy, "runs": len(own), "jobs": own[0].everything.jobs, "left_out": left_out, **figures}
-
-
-def _notes(asked: Asked, experiment: Experiment, runs: list[Run], page: Path | None) -> None:
-    """What a table does not say, on stderr."""
-    if not experiment.random and asked.seeds != "1":
-        _say("nothing in this depends on a seed: one run of each policy tells all")
-    if causes := runs[0].metrics.left_out:
-        _say(f"left out: {listed([f'{count:,} × {cause}' for cause, count in causes.items()])}")
-    if page is not None:
-        _say(f"report: {page}")
+    return compare(asked, report, processes or len(os.sched_getaffinity(0)), output, no_color=no_color)

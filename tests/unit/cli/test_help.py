@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from dataclasses import fields
 
 import pytest
@@ -12,6 +14,7 @@ from windlass.cli.verbs import FAMILIES
 from windlass.jobs.options import RunOptions, flags_of, help_of
 from windlass.server.errors import ApiError, Code
 from windlass.worlds.port import WorldError
+from windlass.worlds.sim.traces.read import FORMATS
 
 DESCRIBE_A_JOB = ("run", "submit", "alloc", "render")
 
@@ -104,6 +107,15 @@ def test_options_after_the_command_are_the_commands_own(windlass):
     ran = windlass("render", "-N", "2", "--", "python", "train.py", "-N", "7", "--name=y")
     assert "nodes: 2" in ran.out
     assert "-N" in ran.out.partition("command:")[2]
+
+
+def test_help_of_simulate_lists_every_format_and_does_without_the_simulator(windlass):
+    said = " ".join(windlass("simulate", "--help").out.split())
+    listed = re.search(r"if it is not recognised: (.*) \(our own", said)
+    assert set(re.split(", | or ", listed[1])) == set(FORMATS)
+    code = "import sys; from windlass.cli.entry import main; main(sys.argv[1:]); print('numpy' in sys.modules)"
+    ran = subprocess.run([sys.executable, "-c", code, "simulate", "--help"], capture_output=True, text=True, check=True)
+    assert ran.stdout.endswith("\nFalse\n")
 
 
 # --- completion ---------------------------------------------------------------------------------------
