@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TypeAlias
 
 from windlass.core.elastic import both
@@ -45,7 +46,7 @@ class Demand:
     """How near to each other the gang's replicas are to be; every role of a gang has the same."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Pending:
     """A gang that waits. `since` is its age for ordering, in ms; `number` the last tie-break."""
 
@@ -72,6 +73,11 @@ class Pending:
     preemptible: bool = True
     grace: int = 0
     """How long it may take to end once it is asked to, in ms; part of `walltime`."""
+
+    @cached_property
+    def request(self) -> Mapping[str, int]:
+        """The least that it needs together, by resource."""
+        return total_of(at_least(self.demands))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -12,7 +12,7 @@ from windlass.core.cohort import tree_of
 from windlass.core.fairshare import Shares, total_capacity
 from windlass.core.feasibility import Mask, eligibility
 from windlass.core.forecast import NEVER, End
-from windlass.core.gang import Demand, Pending, Turn, at_least, placed, total_of
+from windlass.core.gang import Demand, Pending, Turn, placed, total_of
 from windlass.core.gates import shut
 from windlass.core.limits import limit
 from windlass.core.obstacle import KEEPS_NOTHING, LACKS_NODES, Obstacle
@@ -86,7 +86,7 @@ class Trial:
             return Obstacle.NEVER
         if not self._is_limited(gang.queue) and not tree.crowded:
             return None
-        request = total_of(at_least(gang.demands))
+        request = gang.request
         if beyond(tree, gang.queue, request):
             return Obstacle.NEVER
         if rule := limit(self.accounts, gang.queue, gang.user, request):
@@ -137,7 +137,7 @@ class Trial:
         if obstacle not in KEEPS_NOTHING and self._is_limited(gang.queue):
             if self.spoken_for is None:
                 self.spoken_for = self.accounts.copy()
-            request = total_of(at_least(gang.demands))
+            request = gang.request
             claim = home(self.accounts.tree, gang.queue, request)
             self.spoken_for.take(claim, gang.user, request)
             self.first_in.setdefault(claim, gang)
