@@ -38,7 +38,7 @@ _PASSES = -1
 _KEPT = 32_768
 _KEPT_CELLS = 2**25
 """How many answers a node table keeps before it forgets them all, and how many if each had a cell per node."""
-_KNOWN = 4_096
+_KNOWN = 32_768
 """How many demands are known by being the same object, which is much quicker than by what they say."""
 
 
@@ -63,8 +63,8 @@ class Screen:
     """bool[N]; read-only."""
     eligible: int
     """How many nodes that is."""
-    by_size: NDArray[np.int64]
-    """int64[F]: how many of them have each size."""
+    sizes: tuple[int, ...]
+    """How many of them have each of the F sizes."""
     lost: NDArray[np.int16]
     """int16[N]: which of `causes` excludes the node first, or -1."""
     causes: tuple[str, ...]
@@ -78,8 +78,8 @@ class Eligibility:
 
     screen: Screen
     request: Request
-    room: NDArray[np.int64]
-    """int64[F]: replicas that an empty node of each size could take; at most MAX_AMOUNT."""
+    room: tuple[int, ...]
+    """Replicas that an empty node of each of the F sizes could take; at most MAX_AMOUNT."""
     each: NDArray[np.int64]
     """int64[R]: the request again, by column."""
     ranked: tuple[int, ...]
@@ -138,7 +138,7 @@ def _eligibility(table: NodeTable, demand: Demand, kind: Kind, key: object) -> E
     able = Eligibility(
         screen=_screen(table, kind, room > 0),
         request=request,
-        room=room,
+        room=tuple(room.tolist()),
         each=each,
         ranked=_ranked(table),
         part=kind.part,
@@ -221,7 +221,8 @@ def room_when_empty(able: Eligibility, most: int) -> int:
     """How many replicas the eligible nodes could take if they were empty, at most `most` on each."""
     if most == 1:
         return able.screen.eligible
-    return int(np.minimum(able.room, most) @ able.screen.by_size)
+    # sizes are few, and plain numbers then quicker than arrays
+    return sum([nodes * (room if room < most else most) for room, nodes in zip(able.room, able.screen.sizes, strict=True)])
 
 
 def restored(table: NodeTable) -> NodeTable:
@@ -293,7 +294,7 @@ def _screen(table: NodeTable, kind: Kind, large: Mask) -> Screen:
         mask = lost == _PASSES
         mask.flags.writeable = False
         causes = tuple(cause for cause, _ in losses)
-        by_size = np.bincount(of_node[mask], minlength=len(large))
+        by_size = tuple(np.bincount(of_node[mask], minlength=len(large)).tolist())
         found = remember(table, key, Screen(mask, int(mask.sum()), by_size, lost, causes, _counts(lost, causes)))
     return found
 

@@ -29,6 +29,8 @@ _SUFFIX = {
     **{letter: 1000**power for power, letter in enumerate("kMGTPE", start=1)},
     **{f"{letter}i": 1024**power for power, letter in enumerate("KMGTPE", start=1)},
 }
+_BINARY = tuple((1024**power, letter) for power, letter in reversed(list(enumerate("KMGTPE", start=1))))
+"""The largest first."""
 _UNITS_PER_WHOLE = {CPU: 1000}
 
 
@@ -69,9 +71,9 @@ def format_quantity(resource: str, amount: int) -> str:
     if resource == CPU:
         return str(amount // 1000) if amount % 1000 == 0 else f"{amount}m"
     if resource == MEMORY:
-        for power, letter in reversed(list(enumerate("KMGTPE", start=1))):
-            if amount and amount % 1024**power == 0:
-                return f"{amount // 1024**power}{letter}i"
+        for size, letter in _BINARY if amount else ():
+            if amount % size == 0:
+                return f"{amount // size}{letter}i"
     return str(amount)
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import reduce
+from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -25,8 +25,7 @@ _NAMED = ("label ", "affinity ", "gpu-type ", "taint ")
 """Causes that say what exactly was asked for."""
 
 
-@dataclass(frozen=True, slots=True)
-class Shortage:
+class Shortage(NamedTuple):
     """Of the role and the resource that bind. Amounts in the resource's unit."""
 
     demand: Demand
@@ -99,7 +98,7 @@ def _in_best_domain(free: Amounts, table: NodeTable, demands: Sequence[Demand]) 
         return None
     domains = nearness(_counts(free, table, short.demand), eligibility(table, short.demand).screen, table, near)
     name = domain_name(table, domains.level, span.start)
-    return replace(short, enough=True, near=replace(domains, decisive=name, fits=short.fits, room=short.fits))
+    return short._replace(enough=True, near=replace(domains, decisive=name, fits=short.fits, room=short.fits))
 
 
 def _counts(free: Amounts, table: NodeTable, demand: Demand) -> Counts:
@@ -110,7 +109,7 @@ def _of_role(stocks: Stocks, table: NodeTable, demand: Demand, *, alone: bool) -
     able = eligibility(table, demand)
     stock = stocks.of(able)
     rooms = stock.rooms(able, demand.count)
-    counts = reduce(np.minimum, rooms)
+    counts = np.minimum.reduce(rooms, axis=0)
     room = int(np.add.reduce(counts))
     near = _too_far(counts, able, table, demand) if room >= demand.count else None
     if near is None and room >= demand.count:

@@ -14,8 +14,8 @@ from windlass.core.snapshot import Amounts
 class Stock:
     """Of M eligible nodes, R resources; nothing below zero."""
 
-    amounts: Amounts
-    """int64[M, R]"""
+    columns: tuple[Amounts, ...]
+    """By resource, int64[M]."""
     rows: Mask
     """bool[N]: which nodes these are."""
     total: tuple[int, ...]
@@ -24,9 +24,17 @@ class Stock:
     nodes: tuple[int, ...]
     """How many have any."""
 
-    def rooms(self, able: Eligibility, most: int) -> list[Amounts]:
-        """For each resource asked for, int64[M]: replicas that each node could take if that were the only one."""
-        return rooms(able, self.amounts, most, self.rows)
+    def rooms(self, able: Eligibility, most: int) -> Amounts:
+        """int64[K, M]: replicas that each node could take if each of the K resources asked for were the only one.
+
+        At most `most`. Whoever asks for nothing has one row for it.
+        """
+        if able.devices is not None or able.capacity is not None or not able.request:
+            return np.array(rooms(able, np.column_stack(self.columns), most, self.rows))
+        found = np.empty((len(able.request), len(self.columns[0])), dtype=np.int64)
+        for place, (column, amount) in enumerate(able.request):
+            np.floor_divide(self.columns[column], amount, out=found[place])
+        return np.minimum(found, most, out=found)
 
 
 class Stocks:
@@ -49,7 +57,7 @@ class Stocks:
 
 def _stock(amounts: Amounts, rows: Mask) -> Stock:
     return Stock(
-        amounts=np.asfortranarray(amounts),
+        columns=tuple(np.ascontiguousarray(amounts.T)),
         rows=rows,
         total=tuple(amounts.sum(axis=0).tolist()),
         most=tuple(amounts.max(axis=0, initial=0).tolist()),
@@ -57,9 +65,8 @@ def _stock(amounts: Amounts, rows: Mask) -> Stock:
     )
 
 
-def binding(able: Eligibility, rooms: list[Amounts]) -> tuple[int, int]:
+def binding(able: Eligibility, rooms: Amounts) -> tuple[int, int]:
     """(column, amount) of the resource that alone would let the fewest replicas in; the scarcer kind among equals."""
     if len(able.request) < 2:
         return able.request[0] if able.request else (0, 0)
-    in_all = [int(np.add.reduce(room)) for room in rooms]
-    return able.request[in_all.index(min(in_all))]
+    return able.request[int(np.add.reduce(rooms, axis=1).argmin())]

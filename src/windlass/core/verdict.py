@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from windlass.core import gates, quota
-from windlass.core.gang import Pending, at_least, total_of
+from windlass.core.gang import Pending, at_least
 from windlass.core.limits import limit
 from windlass.core.obstacle import Obstacle
 from windlass.core.possible import fits_empty, mask_of
@@ -23,12 +23,11 @@ def verdict_of(trial: Trial, gang: Pending) -> Verdict:
         return answer
     if queue is None:
         return Verdict(Reason.MISCONFIGURED, f"there is no queue {gang.queue} any more")
-    if not fits_empty(table, gang) and (short := shortage(trial.stock_if_empty, table, at_least(gang.demands))):
-        return never_verdict(short)
     demands = at_least(gang.demands)
-    request = total_of(demands)
-    if answer := quota.why(trial.accounts, gang.queue, request) or limit(
-        trial.accounts, gang.queue, gang.user, request
+    if not fits_empty(table, gang) and (short := shortage(trial.stock_if_empty, table, demands)):
+        return never_verdict(short)
+    if answer := quota.why(trial.accounts, gang.queue, gang.request) or limit(
+        trial.accounts, gang.queue, gang.user, gang.request
     ):
         return answer
     if short := shortage(trial.stock, table, demands):
