@@ -52,7 +52,15 @@ class Hand:
     def say(self, **message: Any) -> None:
         self.socket.sendall(json.dumps(message).encode() + b"\n")
 
-    def spawn(self, *commands: list[str], job: str = "job-1", generation: int = 1, cwd: str = "/", **env: str) -> None:
+    def spawn(
+        self,
+        *commands: list[str],
+        job: str = "job-1",
+        generation: int = 1,
+        cwd: str = "/",
+        owner: int = 0,
+        **env: str,
+    ) -> None:
         marks = {
             wire.STATE_ID: paths.state_id(self.paths),
             wire.JOB_ID: job,
@@ -61,7 +69,10 @@ class Hand:
         }
         ranks = [{"argv": command, "env": {"RANK": str(number)}} for number, command in enumerate(commands)]
         logs = str(self.paths.generation_logs(job, generation))
-        self.say(do="spawn", job=job, generation=generation, logs=logs, cwd=cwd, env={**marks, **env}, ranks=ranks)
+        client = proc.stat(owner) if owner else None
+        whose = [owner, client.started] if client else None
+        what = {"job": job, "generation": generation, "logs": logs, "cwd": cwd, "owner": whose}
+        self.say(do="spawn", **what, env={**marks, **env}, ranks=ranks)
 
     def stop(self, job: str = "job-1", generation: int = 1, grace: int = 10_000) -> None:
         self.say(do="stop", job=job, generation=generation, grace=grace)

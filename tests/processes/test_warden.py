@@ -5,6 +5,8 @@ import os
 import resource
 import signal
 import socket
+import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -274,6 +276,24 @@ def test_without_a_controller_for_too_long_everything_ends(state: Path) -> None:
     assert all(is_gone(pid) for pid in pids)
     assert not warden.paths.warden_socket.exists()
     warden.held.release()
+
+
+def test_without_a_controller_a_gang_lives_as_long_as_its_client(state: Path) -> None:
+    with subprocess.Popen(["sleep", "1000"]) as client:  # one that takes long to become the controller
+        warden = Hand(state, linger=0.05)
+        warden.spawn(["sleep", "1000"], owner=client.pid)
+        pid = warden.pid()
+        first = warden.warden
+        warden.leave()
+        time.sleep(0.5)
+        warden.connect()
+        assert (warden.warden, warden.hello["gangs"]) == (first, [["job-1", 1]])
+        warden.leave()
+        client.kill()
+        client.wait()
+        os.waitpid(warden.guard, 0)
+        assert is_gone(pid)
+        warden.held.release()
 
 
 @pytest.mark.parametrize("victim", ["warden", "guard"])

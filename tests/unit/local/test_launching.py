@@ -51,7 +51,9 @@ def test_the_warden_is_told_commands_environments_and_where_the_output_goes(tmp_
     gang = new_gang(("job-1", 1), job, Placement({"worker": ("n1",)}))
     gang.port = 29_500
     nodes = {"n1": Node("n1", {"cpu": 4_000})}
-    message = spawn_message(gang, nodes=nodes, logs=tmp_path, inherited={"PATH": "/bin"}, state_id="abc")
+    message = spawn_message(
+        gang, nodes=nodes, logs=tmp_path, inherited={"PATH": "/bin"}, state_id="abc", owner="7:99:b"
+    )
     ranks = message.pop("ranks")
     assert message == {
         "do": "spawn",
@@ -60,6 +62,7 @@ def test_the_warden_is_told_commands_environments_and_where_the_output_goes(tmp_
         "logs": str(tmp_path),
         "cwd": "/data",
         "env": {"PATH": "/bin", "WINDLASS_STATE_ID": "abc"},
+        "owner": [7, 99],
     }
     assert [rank["argv"] for rank in ranks] == [["train", "--lr", "1"]] * 2
     assert [rank["env"]["RANK"] for rank in ranks] == ["0", "1"]

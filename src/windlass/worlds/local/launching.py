@@ -24,9 +24,9 @@ free until rank 0, which may first import for seconds, listens on it."""
 
 
 def spawn_message(
-    gang: Gang, *, nodes: Mapping[str, Node], logs: Path, inherited: Mapping[str, str], state_id: str
+    gang: Gang, *, nodes: Mapping[str, Node], logs: Path, inherited: Mapping[str, str], state_id: str, owner: str = ""
 ) -> dict[str, Any]:
-    """What the warden is told. `inherited`: the environment below the job's own."""
+    """What the warden is told. `inherited`: the environment below the job's own; `owner`: as `owners` writes one."""
     job_id, generation = gang.key
     assert gang.job is not None  # noqa: S101 - only gangs that are known whole are launched
     return {
@@ -36,6 +36,7 @@ def spawn_message(
         "logs": str(logs),
         "cwd": gang.job.workdir or str(Path.home()),
         "env": {**inherited, wire.STATE_ID: state_id},
+        "owner": [int(part) for part in owner.split(":")[:2]] if owner else None,
         "ranks": [_rank(gang, rank, nodes, inherited) for rank in gang.ranks],
     }
 

@@ -171,6 +171,11 @@ class Records:
         """Jobs that have not ended and must not outlive their client, with that client."""
         return dict(self._rows("SELECT id, owner FROM jobs WHERE owner IS NOT NULL AND finished_at IS NULL"))
 
+    def owner(self, job_id: str) -> str:
+        """The client that the job must not outlive; "" if it may outlive everybody."""
+        rows = self._rows("SELECT owner FROM jobs WHERE id = ? AND owner IS NOT NULL", (job_id,))
+        return str(rows[0][0]) if rows else ""
+
     def count(self) -> int:
         """Jobs on record."""
         return int(self._rows("SELECT count(*) FROM jobs")[0][0])

@@ -302,6 +302,7 @@ class LocalWorld:
             logs=self.paths.generation_logs(*key),
             inherited=self._environment if inherited is None else inherited,
             state_id=self._state_id,
+            owner=self.store.owner(key[0]),
         )
         self._keeper.send(message)
 

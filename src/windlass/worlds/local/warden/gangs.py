@@ -48,8 +48,10 @@ class Rank:
 class Gang:
     """All ranks of one generation."""
 
-    def __init__(self, key: Key) -> None:
+    def __init__(self, key: Key, owner: list[int] | None = None) -> None:
         self.key = key
+        self.owner = owner
+        """Pid and start of the client that waits for it, if one does."""
         self.ranks: list[Rank] = []
         self.first_started = 0
         """Clock ticks of the oldest rank."""
@@ -84,11 +86,11 @@ class Gangs:
 
     # --- start ---------------------------------------------------------------------------------------
 
-    def start(self, key: Key, logs: str, programs: Iterable[spawn.Program]) -> None:
+    def start(self, key: Key, logs: str, programs: Iterable[spawn.Program], owner: list[int] | None) -> None:
         """Start every rank. A gang that is known already is left alone."""
         if key in self.book:
             return
-        gang = self.book[key] = Gang(key)
+        gang = self.book[key] = Gang(key, owner)
         unstarted: list[tuple[int, int]] = []
         for number, program in enumerate(programs):
             errno = self._start_rank(gang, f"{logs}/{number}", program)
@@ -127,6 +129,10 @@ class Gangs:
         rank.streams[name] = Stream(read_end, LogFile(f"{path}.{name}", self._limits, self._now))
         self._poll.watch(read_end, lambda _mask: self._pump(gang, rank, name, _CHUNK))
         return write_end
+
+    def awaited(self) -> bool:
+        """Whether a client lives that waits for a gang, or for the news of its end."""
+        return any(gang.owner and proc.is_alive(*gang.owner) for gang in self.book.values())
 
     # --- output --------------------------------------------------------------------------------------
 

@@ -4,7 +4,8 @@ Messages from the controller, by their "do":
 - hello   linger (seconds without a controller before it ends, null: for ever), offset (ms from the boot clock to the
           world's time). Answered by "hello" with the warden's pid and start and the gangs that are here, and by every
           report that is not acknowledged yet.
-- spawn   job, generation, logs (folder), cwd, env, ranks: [{argv, env}]. Answered by "started" (pids: [[pid, ticks]]).
+- spawn   job, generation, logs (folder), cwd, env, owner ([pid, ticks] or null: a client that waits for the job, and
+          will be the controller if nobody is), ranks: [{argv, env}]. Answered by "started" (pids: [[pid, ticks]]).
 - stop    job, generation, grace (ms). Answered by "gone", once.
 - ack     seq: all reports up to this one are remembered.
 - end     kill everything, and end.
@@ -65,7 +66,10 @@ class Warden:
         if self._line.connected:
             self._alone_since = now
         elif now - self._alone_since >= self._linger:
-            self._ended = True
+            if self._gangs.awaited():  # on a busy machine a client takes long to become the controller
+                self._alone_since = now
+            else:
+                self._ended = True
 
     def _reap(self, _mask: int) -> None:
         try:
@@ -86,7 +90,7 @@ class Warden:
                 self._hello(message)
             case "spawn":
                 key = (message["job"], message["generation"])
-                self._gangs.start(key, message["logs"], _programs(message))
+                self._gangs.start(key, message["logs"], _programs(message), message["owner"])
             case "stop":
                 self._gangs.stop((message["job"], message["generation"]), message["grace"] / 1000)
             case "ack":
