@@ -6,9 +6,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import TypeAlias, overload
 
+from windlass.core.accounts import Accounts
 from windlass.core.fairshare import Shares
 from windlass.core.gang import Line, Pending, Turn, total_of
 from windlass.core.heads import NOBODY, Heads
+from windlass.core.quota import home, short
 from windlass.core.tournament import Tournament
 
 Turning: TypeAlias = Callable[[Pending], Turn]
@@ -56,14 +58,25 @@ class Contest:
         self._longest = longest
 
     def _field_of(self, lines: list[Line]) -> Heads | Tournament:
-        by_queue: dict[str, list[Line]] = {}
-        if self._shares is not None:
-            for line in lines:
-                by_queue.setdefault(line.gangs[0].queue, []).append(line)
-        if self._shares is None or len(by_queue) < 2:
+        queues = {line.gangs[0].queue for line in lines}
+        if self._shares is None or len(queues) < 2:
             return Heads(lines, fill=self._fill)
-        heads = {name: Heads(some, fill=self._fill) for name, some in by_queue.items()}
+        sides: dict[str, tuple[list[Line], list[Line]]] = {}
+        for line in lines:
+            gang = line.gangs[0]
+            sides.setdefault(gang.queue, ([], []))[_has_to_borrow_more(self._shares.accounts, gang)].append(line)
+        heads = {queue: [Heads(some, fill=self._fill) for some in both if some] for queue, both in sides.items()}
         return Tournament(self._shares, heads, classes=self._classes)
+
+
+def _has_to_borrow_more(accounts: Accounts, gang: Pending) -> bool:
+    """Whether it is too large for its queue's own quota, and more than it could borrow now.
+
+    Such a gang does not speak for those of its queue who stay within that quota: it cannot start before them anyway.
+    """
+    return home(accounts.tree, gang.queue, gang.request) != gang.queue and bool(
+        short(accounts, gang.queue, gang.request)
+    )
 
 
 def in_fair_turn(groups: Iterable[Sequence[Pending]], turn: Turning, shares: Shares, *, classes: bool) -> Iterator[str]:

@@ -9,12 +9,12 @@ else.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from operator import attrgetter
 from typing import TypeAlias
 
 from windlass.core.fairshare import Shares
-from windlass.core.gang import Line, Turn, at_least, total_of
+from windlass.core.gang import Line, Turn
 from windlass.core.heads import Head, Heads
 
 Rank: TypeAlias = tuple[bool, int, int, Turn]
@@ -25,13 +25,15 @@ _rank_of = attrgetter("rank")
 class Side:
     """One side in a match between siblings: a queue's own gangs, or those of a queue and all below it."""
 
-    __slots__ = ("above", "best", "heads", "own", "parts", "queue", "rank", "share")
+    __slots__ = ("above", "best", "heads", "own", "parts", "queue", "rank", "share", "speak")
 
-    def __init__(self, queue: str, above: Side | None, heads: Heads | None, *, own: bool = False) -> None:
+    def __init__(self, queue: str, above: Side | None, heads: Sequence[Heads], *, own: bool = False) -> None:
         self.queue = queue
         self.above = above
         self.heads = heads
-        """Its gangs; None: its parts have them."""
+        """Its gangs; none: its parts have them."""
+        self.speak: Heads | None = None
+        """Those of them who go first."""
         self.own = own
         """It is a queue with others below it, and these are its own gangs alone."""
         self.parts: list[Side] = []
@@ -46,11 +48,12 @@ class Side:
 class Tournament:
     """A step costs what the queues on one path through the tree, and their siblings, cost."""
 
-    def __init__(self, shares: Shares, heads: Mapping[str, Heads], *, classes: bool) -> None:
+    def __init__(self, shares: Shares, heads: Mapping[str, Sequence[Heads]], *, classes: bool) -> None:
+        """`heads`: of each queue those who speak for it, and then those who do only where nobody stays within quota."""
         self._shares = shares
         self._classes = classes
         self._seen = len(shares.accounts.changed)
-        self._top = Side("", None, None)
+        self._top = Side("", None, ())
         self._whole: dict[str, Side] = {}
         """By queue that has others below it: all of these together."""
         self._single: dict[str, Side] = {}
@@ -85,17 +88,17 @@ class Tournament:
         return self._top.best[1]
 
     def _winners_heads(self) -> Heads:
-        heads = self._winner().heads
+        heads = self._winner().speak
         assert heads is not None, "a winner has gangs"  # noqa: S101 - by construction
         return heads
 
-    def _enter(self, name: str, heads: Heads) -> None:
+    def _enter(self, name: str, heads: Sequence[Heads]) -> None:
         tree = self._shares.tree
         path, has_children = tree.path.get(name, (name,)), name in tree.children
         above = self._top
         for level in reversed(path if has_children else path[1:]):
             if level not in self._whole:
-                self._whole[level] = Side(level, above, None)
+                self._whole[level] = Side(level, above, ())
                 above.parts.append(self._whole[level])
             above = self._whole[level]
         self._single[name] = Side(name, above, heads, own=has_children)
@@ -121,13 +124,24 @@ class Tournament:
             side = side.above
 
     def _settle(self, side: Side) -> None:
-        side.best = _best(side)
+        side.best = self._best(side)
         if side.above is None:
             return
         if side.best is not None:
             side.rank = self._rank(side, *side.best)
         elif side in side.above.parts:
             side.above.parts.remove(side)
+
+    def _best(self, side: Side) -> tuple[Head, Side] | None:
+        if not side.heads:
+            return min(side.parts, key=_rank_of).best if side.parts else None
+        found = [(head, heads) for heads in side.heads if (head := heads.first()) is not None]
+        if not found:
+            return None
+        head, side.speak = found[0]
+        if len(found) > 1 and not self._shares.within(side.queue, side.queue, head.gang.request):
+            head, side.speak = min(found, key=lambda each: each[0].turn)
+        return head, side
 
     def _rank(self, side: Side, head: Head, of: Side) -> Rank:
         shares = self._shares
@@ -136,16 +150,9 @@ class Tournament:
         rank = -head.gang.priority if self._classes else 0
         if not shares.tree.limited.get(of.queue):
             return False, rank, side.share, head.turn
-        request = total_of(at_least(head.gang.demands))
+        request = head.gang.request
         stays = shares.own_within(of.queue, request) if side.own else shares.within(of.queue, side.queue, request)
         return not stays, rank, side.share, head.turn
-
-
-def _best(side: Side) -> tuple[Head, Side] | None:
-    if side.heads is not None:
-        head = side.heads.first()
-        return None if head is None else (head, side)
-    return min(side.parts, key=_rank_of).best if side.parts else None
 
 
 def _forget_shares(side: Side | None) -> None:

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from gangs import admitted, demand, ledger_of, node, nodes, running, waiting
 
-from windlass.core.gang import Running
+from windlass.core.gang import Running, waiting_again
 from windlass.core.ledger import Ledger
 from windlass.core.outlook import expected_start
 from windlass.core.policy import Policy
@@ -85,6 +85,16 @@ def test_nobody_is_stopped_who_would_go_first_again() -> None:
     # j-3 goes before j-2 in their queue, but r-1 goes before j-3: so r-1 would start anew, and be stopped anew
     ledger.add_pending(waiting(3, demand(3, 4), queue="a", priority=2))
     assert stopped(ledger, nodes(3, gpu=4), queues) == []
+
+
+def test_a_gang_gets_back_what_is_its_queues_own_whatever_larger_one_waits_in_front_of_it() -> None:
+    queues = [Queue("all"), Queue("a", {"gpu": 4}, "all"), Queue("b", {"gpu": 4}, "all")]
+    borrowers = [replace(running(n, {f"n{n}": 2}, queue="b"), priority=1) for n in (1, 2, 3, 4)]
+    larger, small = waiting(5, demand(3, 2), queue="a"), waiting(6, demand(1, 2), queue="a")
+    ledger = ledger_of(nodes(4, gpu=2), *borrowers, larger, small, queues=queues)
+    assert stopped(ledger, nodes(4, gpu=2), queues) == ["r-1"]
+    ledger.add_pending(waiting_again(borrowers[0], NOW))
+    assert admitted(schedule(ledger.snapshot(), NOW)) == {"j-6": ("n1",)}, "r-1 would borrow what it gave back"
 
 
 def test_nobody_is_stopped_for_a_gang_if_one_ahead_would_get_the_nodes() -> None:
