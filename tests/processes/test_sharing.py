@@ -216,7 +216,7 @@ def test_every_plan_of_a_daemon_is_made_again_from_its_snapshot(state: Path, clu
 
     def picture() -> None:
         file = tmp_path / "s.json.gz"
-        ok(state, "snapshot", "--planned", "-o", str(file))
+        ok(state, "snapshot", "--planned", str(file))
         taken = read_snapshot(str(file))
         seen[taken.snapshot.version] = taken
 

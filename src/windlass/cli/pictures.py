@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,7 +12,7 @@ import typer
 
 from windlass.cli.exit_codes import ExitCode
 from windlass.cli.failures import UsageError
-from windlass.cli.output import Column, Format, FormatOption, Listing, show
+from windlass.cli.output import Column, Format, FormatOption, Listing, as_yaml, show
 from windlass.cli.place import NoColorOption, StateOption, paints, state_folder
 from windlass.cli.words import moment, several, shortened, when
 from windlass.server.attach import daemon_of
@@ -22,10 +23,18 @@ if TYPE_CHECKING:
 Row = dict[str, Any]
 
 
+class _Form(StrEnum):
+    JSON = "json"
+    YAML = "yaml"
+
+
 def snapshot(
     file: Annotated[
-        Path | None, typer.Option("-o", "--output", metavar="FILE", help="Where to; .gz packs it. Default: stdout.")
+        Path | None, typer.Argument(metavar="[FILE]", help="Where to; .gz packs it. Without one: stdout.")
     ] = None,
+    output: Annotated[
+        _Form, typer.Option("-o", "--output", help="How to write it; `windlass replay` reads json.")
+    ] = _Form.JSON,
     planned: Annotated[
         bool, typer.Option("--planned", help="As it was when the last plan was made, with that plan.")
     ] = False,
@@ -36,12 +45,14 @@ def snapshot(
     `windlass replay` makes the same plan of it, on any machine. Commands and environments of jobs are not in it.
     """
     taken = daemon_of(state_folder(state)).snapshot(planned=planned)
-    from windlass.jobs.snapshot_file import packed_plain  # noqa: PLC0415 - loads the core
+    from windlass.jobs.snapshot_file import pack, plain_bytes  # noqa: PLC0415 - loads the core
 
-    content = packed_plain(taken, packed=file is not None and file.suffix == ".gz")
+    content = as_yaml(taken).encode() if output is _Form.YAML else plain_bytes(taken) + b"\n"
     if file is None:
-        sys.stdout.buffer.write(content + b"\n")
+        sys.stdout.buffer.write(content)
         return ExitCode.OK
+    if file.suffix == ".gz":
+        content = pack(content)
     try:
         file.write_bytes(content)
     except OSError as error:

@@ -105,7 +105,7 @@ def dump(taken: Taken) -> dict[str, Any]:
 def load(plain: object) -> Taken:
     """The inverse of `dump`. Raises ValueError, whose text says what is wrong."""
     if not isinstance(plain, dict) or plain.get("format") != FORMAT:
-        raise ValueError("is no snapshot; make one with: windlass snapshot -o FILE")
+        raise ValueError("is no snapshot; make one with: windlass snapshot FILE")
     if plain.get("version") != VERSION:
         raise ValueError(f"is a snapshot of version {plain.get('version')}, and this Windlass reads version {VERSION}")
     try:
@@ -118,13 +118,18 @@ def load(plain: object) -> Taken:
 
 def to_bytes(taken: Taken, *, packed: bool) -> bytes:
     """A file's content."""
-    return packed_plain(dump(taken), packed=packed)
+    text = plain_bytes(dump(taken))
+    return pack(text) if packed else text
 
 
-def packed_plain(plain: Mapping[str, Any], *, packed: bool) -> bytes:
-    """What `dump` gave as a file's content; equal snapshots give equal bytes."""
-    text = msgspec.json.format(msgspec.json.encode(plain), indent=1)
-    return gzip.compress(text, mtime=0) if packed else text
+def plain_bytes(plain: Mapping[str, Any]) -> bytes:
+    """What `dump` gave as a file's content."""
+    return msgspec.json.format(msgspec.json.encode(plain), indent=1)
+
+
+def pack(content: bytes) -> bytes:
+    """With gzip; equal contents give equal bytes."""
+    return gzip.compress(content, mtime=0)
 
 
 def from_bytes(content: bytes, source: str) -> Taken:
@@ -133,7 +138,8 @@ def from_bytes(content: bytes, source: str) -> Taken:
         text = _unpacked(content) if content.startswith(_GZIP) else content
         return load(msgspec.json.decode(text))
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise job_error(source, f"is no JSON: {error}") from None
+        problem = f"is no JSON, in which `windlass snapshot FILE` writes snapshots: {error}"
+        raise job_error(source, problem) from None
     except ValueError as error:
         raise job_error(source, str(error)) from None
 

@@ -6,6 +6,7 @@ import gzip
 import json
 
 import pytest
+import yaml
 
 from windlass.cli import given
 from windlass.cli.failures import UsageError
@@ -140,7 +141,7 @@ def taken(made):
 def test_a_snapshot_is_written_and_replayed(daemon, windlass, taken, tmp_path):
     daemon.says["/v1/snapshot"] = dump(taken)
     file = tmp_path / "s.json.gz"
-    wrote = windlass("snapshot", "--planned", "-o", str(file))
+    wrote = windlass("snapshot", "--planned", str(file))
     assert (wrote.code, wrote.out) == (0, "")
     assert wrote.err.startswith(f"{file}: 1 node, 0 running jobs, 2 that wait, at ")
     assert json.loads(gzip.decompress(file.read_bytes())) == json.loads(json.dumps(dump(taken)))
@@ -167,6 +168,7 @@ def test_a_snapshot_without_a_file_goes_to_standard_output(daemon, windlass, tak
     daemon.says["/v1/snapshot"] = dump(taken)
     assert json.loads(windlass("snapshot").out) == json.loads(json.dumps(dump(taken)))
     assert daemon.asked[-1][2] == {}
+    assert yaml.safe_load(windlass("snapshot", "-o", "yaml").out) == json.loads(windlass("snapshot", "-o", "json").out)
 
 
 @pytest.mark.parametrize(
@@ -175,7 +177,7 @@ def test_a_snapshot_without_a_file_goes_to_standard_output(daemon, windlass, tak
         (("replay", "{folder}/none.json"), "windlass: {folder}/none.json: no such file\n"),
         (("replay", "{folder}/bad.json"), "windlass: {folder}/bad.json: is no snapshot; make one with: "),
         (("replay", "{folder}/good.json", "--policy", "best"), "windlass: --policy: there is no policy 'best'"),
-        (("snapshot", "-o", "{folder}/none/s.json"), "windlass: {folder}/none/s.json cannot be written: No such file"),
+        (("snapshot", "{folder}/none/s.json"), "windlass: {folder}/none/s.json cannot be written: No such file"),
     ],
 )
 def test_what_cannot_be_read_or_written_says_so(daemon, windlass, taken, tmp_path, words, said):
