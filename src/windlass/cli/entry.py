@@ -7,13 +7,14 @@ import signal
 import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
-from typing import Any, TextIO
+from typing import Annotated, Any, TextIO
 
 os.environ.setdefault("TYPER_USE_RICH", "0")  # read when typer is imported: help and errors are plain text
 
 import typer
 from typer.core import TyperGroup
 
+import windlass
 from windlass.cli.exit_codes import ExitCode
 from windlass.cli.verbs import FAMILIES
 
@@ -69,7 +70,17 @@ def _root() -> Any:
     return typer.main.get_command(app)
 
 
-def _no_verb() -> None:
+def _tell_version(asked: bool) -> None:
+    if asked:
+        print(f"windlass {windlass.__version__}")
+        raise typer.Exit
+
+
+def _no_verb(
+    _version: Annotated[
+        bool, typer.Option("--version", help="Print the version and exit.", is_eager=True, callback=_tell_version)
+    ] = False,
+) -> None:
     """Run distributed training: one gang, whole or not at all."""
 
 

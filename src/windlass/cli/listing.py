@@ -42,6 +42,15 @@ def _since(row: Row) -> str:
     return span(int(time.time() * 1000) - (row["running_since"] or waits))
 
 
+def _gang(row: Row) -> str:
+    """Replicas × ranks of each: "4×2"; of an elastic job what it may have, and what it has: "1–4×2, now 3"."""
+    ranks = row["ranks"] // max(1, row["replicas"])
+    if not row["elastic"]:
+        return f"{row['replicas']}×{ranks}"
+    least, most = row["elastic"]
+    return f"{least}–{most}×{ranks}" + (f", now {row['replicas']}" if row["nodes"] else "")
+
+
 def _where(row: Row) -> str:
     return shortened(row["nodes"]) or cause(row, token=False)
 
@@ -54,7 +63,7 @@ _QUEUE = Listing(
         Column("PRIO", lambda row: str(row["priority"]), right=True),
         Column("STATE", standing, style=_colour),
         Column("FOR", _since, right=True),
-        Column("GANG", lambda row: f"{row['replicas']}×{row['ranks'] // max(1, row['replicas'])}"),
+        Column("GANG", _gang),
         Column("ASKS FOR", lambda row: amounts(row["request"]), wide=True),
         Column("TRY", lambda row: str(row["attempts"]), right=True),
         Column("POS", lambda row: str(row["position"] or "-"), right=True),

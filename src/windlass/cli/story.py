@@ -101,7 +101,7 @@ def _life(job: Json, *, wide: bool) -> Iterator[str]:
     if wide:
         for step in job["transitions"]:
             way = f"{step['before'] or 'new'} → {step['after']}"
-            yield f"  {moment(step['at'])} {step['event']}: {way}  {step['message']}"
+            yield f"  {moment(step['at'])} {step['event']}: {way}  {step['message']}".rstrip()
 
 
 def _size(role: Json) -> str:

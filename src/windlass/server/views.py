@@ -10,9 +10,9 @@ import msgspec
 
 from windlass.core.cluster import Node
 from windlass.core.devices import MILLI, WHOLE
-from windlass.core.elastic import sized
+from windlass.core.elastic import fully_grown, sized
 from windlass.core.gang import Running
-from windlass.core.job import total_request
+from windlass.core.job import Job, total_request
 from windlass.core.queue import Queue
 from windlass.core.reasons import Verdict
 from windlass.core.reservation import Reservation
@@ -56,6 +56,7 @@ def line(state: JobState, waiting: Waiting = NOT_WAITING) -> Json:
         "eta": verdict.eta if verdict else None,
         "sure": verdict.sure.value if verdict else "",
         "replicas": job.members,
+        "elastic": _bounds(state.job),
         "ranks": job.world_size,
         "request": total_request(job),
         "gpu_milli": max(role.resources.get(GPU_MILLI, 0) for role in job.roles),
@@ -73,6 +74,14 @@ def line(state: JobState, waiting: Waiting = NOT_WAITING) -> Json:
         "walltime": job.walltime,
         "exit_code": exit_code(state),
     }
+
+
+def _bounds(job: Job) -> list[int] | None:
+    """Of an elastic job: how many replicas it has at least and at most; else None."""
+    if not any(role.elastic for role in job.roles):
+        return None
+    least = sum(role.replicas if role.min_replicas is None else role.min_replicas for role in job.roles)
+    return [least, fully_grown(job).members]
 
 
 def exit_code(state: JobState) -> int | None:

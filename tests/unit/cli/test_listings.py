@@ -64,6 +64,13 @@ def test_the_queue(listed, windlass):
     assert [*second[:4], *second[5:9]] == ["digits-2", "research", "0", "Queued", "2×2", "0", "1", "needs"]
 
 
+def test_an_elastic_job_is_shown_by_its_range_and_what_it_has(daemon, made, windlass):
+    for nodes, shown in (([], "1–4×2"), (["n1"], "1–4×2, now 3")):
+        row = made.line(made.queued(), elastic=[1, 4], replicas=3, ranks=6, nodes=nodes)
+        daemon.says["/v1/jobs"] = {"jobs": [row]}
+        assert f"  {shown}  " in windlass("queue").out
+
+
 def test_history(listed, windlass):
     ran = windlass("history")
     head, first, second = table(ran.out)

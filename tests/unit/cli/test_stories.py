@@ -63,6 +63,7 @@ def test_wide_adds_the_ranks_that_did_not_end_well_and_the_history(daemon, windl
     daemon.says["/v1/jobs/digits"] = story(made.failed(), TASKS, TWICE)
     wide = windlass("status", "digits", "-o", "wide").out
     assert "    rank 0 (worker/0) on n1 was killed\n" in wide
+    assert [line for line in wide.splitlines() if line != line.rstrip()] == []
     assert "rank 1 ended" not in wide
     assert "Event: new → Created" in wide
     assert "Event: Running → Restarting  NodeLost: n1 went away" in wide
@@ -293,6 +294,7 @@ def test_down_asks_nobody_who_is_not_there(daemon, windlass, monkeypatch):
 
 def test_version(windlass):
     assert windlass("version").out.startswith("windlass ")
+    assert windlass("--version") == windlass("version")
     assert list(json.loads(windlass("version", "-o", "json").out)) == ["version", "python", "platform", "installed"]
     assert windlass("version", "-o", "name").out.strip() == windlass("version").out.split()[1]
     assert "python: 3." in windlass("version", "-o", "wide").out

@@ -213,6 +213,13 @@ def test_the_exit_code_of_a_job_is_that_of_the_rank_that_ended_it(daemon, job):
     assert codes == {"good": 0, "bad": 41, "killed": 139, "cancelled": None, "runs": None}
 
 
+def test_a_line_of_an_elastic_job_has_its_bounds(daemon, job):
+    role = Role(replicas=2, min_replicas=1, max_replicas=9, resources={"gpu": 1}, command=("true",))
+    daemon.submit(Job("elastic", (role,)), job("plain"))
+    rows = daemon.get("/v1/jobs").json["jobs"]
+    assert [row["elastic"] for row in rows] == [[1, 9], None]
+
+
 def test_a_line_has_the_same_fields_for_every_job(daemon, job):
     daemon.submit(job("plain"), Submission(job("sweep"), array=(3,)))
     rows = daemon.get("/v1/jobs").json["jobs"]
