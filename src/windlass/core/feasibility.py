@@ -222,7 +222,7 @@ def room_when_empty(able: Eligibility, most: int) -> int:
     if most == 1:
         return able.screen.eligible
     # sizes are few, and plain numbers then quicker than arrays
-    return sum([nodes * (room if room < most else most) for room, nodes in zip(able.room, able.screen.sizes, strict=True)])
+    return sum([nodes * (min(most, room)) for room, nodes in zip(able.room, able.screen.sizes, strict=True)])
 
 
 def restored(table: NodeTable) -> NodeTable:

@@ -8,6 +8,7 @@ amounts are floats here; nothing is decided by it.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple, TypeAlias
 
@@ -20,7 +21,7 @@ from windlass.core.forecast import NEVER
 from windlass.core.gang import Demand, Pending, Running, at_least, total_of
 from windlass.core.quota import available, queue_named
 from windlass.core.reasons import Certainty
-from windlass.core.snapshot import Grant
+from windlass.core.snapshot import Grant, NodeTable
 from windlass.core.trial import Trial
 
 Amounts: TypeAlias = NDArray[np.float64]
@@ -30,8 +31,10 @@ _FIRST, _GROWTH, _LAST = 60_000, 1.05, 400 * 86_400_000
 _STEPS = int(np.ceil(np.log(_LAST / _FIRST) / np.log(_GROWTH)))
 EDGES = np.concatenate(([0], (_FIRST * _GROWTH ** np.arange(_STEPS)).astype(np.int64)))
 """int64[C]: the moments, in ms from now."""
-_CELLS = np.arange(len(EDGES))
-_UNTIL = np.append(EDGES, NEVER)
+_EDGES: list[int] = EDGES.tolist()
+"""The same as plain numbers: of single ones these are several times as quick."""
+_UNREACHED = len(_EDGES)
+"""The cell of whoever starts at no moment of the grid."""
 
 
 class Expectation(NamedTuple):
@@ -99,18 +102,25 @@ def expectations(trial: Trial, waiting: Iterable[Pending], bounds: Mapping[str, 
         if promised is not None:
             found[gang.id] = Expectation(promised, Certainty.BOUND)
         elif cell is not None:
-            found[gang.id] = Expectation(trial.now + int(EDGES[cell]), Certainty.EXPECTED)
+            found[gang.id] = Expectation(trial.now + _EDGES[cell], Certainty.EXPECTED)
     return found
 
 
 def _first(bad: Mask, walltime: int | None, not_before: int) -> int:
-    """The first cell of a stretch that is nowhere bad and lasts so long; after the last cell if there is none."""
-    next_bad = np.minimum.accumulate(np.where(bad, _CELLS, len(_CELLS))[::-1])[::-1]
-    lasts = next_bad == len(_CELLS) if walltime is None else _UNTIL[next_bad] >= EDGES + walltime
-    if not_before > 0:
-        lasts &= not_before <= EDGES
-    first = int(lasts.argmax())
-    return first if lasts[first] else len(_CELLS)
+    """The first cell of a stretch that is nowhere bad and lasts so long; `_UNREACHED` if there is none.
+
+    Bytes are searched in one step; and of a stretch only the first cell matters, from which it lasts longest.
+    """
+    marks = bad.tobytes()
+    cell = bisect_left(_EDGES, not_before)
+    if walltime is None:
+        return max(cell, marks.rfind(True) + 1)
+    while (cell := marks.find(False, cell)) >= 0:
+        over = marks.find(True, cell)
+        if over < 0 or _EDGES[over] - _EDGES[cell] >= walltime:
+            return cell
+        cell = over
+    return _UNREACHED
 
 
 class _Ends:
@@ -147,11 +157,40 @@ class _Ends:
         return total
 
 
-class _Pool(NamedTuple):
-    """The nodes that one kind of replica may use, and one of the resources it asks for."""
+class _Pools:
+    """What is free of one resource at each moment of the grid, by pool: the nodes that some kind of replica may use."""
 
-    mask: Mask
-    column: int
+    def __init__(self, ends: _Ends, column: int, masks: list[Mask]) -> None:
+        self._masks = np.array(masks, dtype=np.float32)
+        self.free = np.array([ends.profile(mask, column) for mask in masks])
+        """float64[P, C]"""
+        self.most: list[float] = self.free[:, -1].tolist()
+        """By pool, once everybody has ended."""
+        self._parts: dict[int, Amounts] = {}
+
+    def take(self, pool: int, amount: float, start: int, end: int) -> None:
+        """From one cell up to another; from every pool the part of it that it has of this one's nodes."""
+        parts = self._parts.get(pool)
+        if parts is None:
+            together = self._masks @ self._masks[pool]
+            parts = self._parts[pool] = together[:, None].astype(np.float64) / max(1.0, float(together[pool]))
+        self.free[:, start:end] -= parts * amount
+
+
+class _Need(NamedTuple):
+    """So much of a pool."""
+
+    pools: _Pools
+    pool: int
+    amount: float
+
+
+class _Left(NamedTuple):
+    """What is left of a limit at each moment of the grid, and how much at the most there was, before anybody took."""
+
+    amounts: Amounts
+    """float64[C]"""
+    most: float
 
 
 class _Stocks:
@@ -161,107 +200,109 @@ class _Stocks:
         self._trial = trial
         self._table = trial.snapshot.table
         self._ends = _Ends(trial)
-        self._pools: dict[tuple[int, int], int] = {}
-        self._kinds: list[_Pool] = []
-        self._free: list[Amounts] = []
-        self._most: list[float] = []
-        """Of every pool, once everybody has ended."""
-        self._shared: dict[int, list[tuple[int, float]]] = {}
-        """By pool: the pools of the same resource that have nodes in common, and which part of its own they are."""
-        self._limits: dict[tuple[str, str], Amounts] = {}
-        self._needs: dict[object, list[tuple[int, float]]] = {}
-        for line in trial.snapshot.lines:
-            for demand in line.gangs[0].demands:
-                self._pool_of(demand)
+        self._pools, self._places = _pools_of(trial, self._ends)
+        self._needs: dict[int, list[_Need]] = {}
+        """By id of a gang's demands, which the snapshot keeps."""
+        self._of_queues: dict[str, list[tuple[str, _Left]] | None] = {}
+        self._of_arrays: dict[str, _Left] = {}
 
     def give(self, gang: Pending, promised: int | None) -> int | None:
         """Take what the gang needs from the first moment on at which it lasts long enough. None: never, or not told."""
-        if gang.waits_for or not self._has_queue(gang.queue):
+        if gang.waits_for or (limits := self._limits_of(gang)) is None:
             return None
-        needs, limits = self._needs_of(gang), self._limits_of(gang)
-        if promised is not None:
-            cell = int(np.searchsorted(EDGES, promised - self._trial.now))
+        needs = self._needs_of(gang)
+        if promised is None:
+            cell = self._soonest(gang, needs, limits)
         else:
-            if any(n > self._most[pool] for pool, n in needs):
-                return None
-            bad = np.zeros(len(EDGES), dtype=np.bool_)
-            for left, amount in [*((self._free[pool], n) for pool, n in needs), *limits]:
-                bad |= left < amount
-            cell = _first(bad, gang.walltime, (gang.not_before or 0) - self._trial.now)
-        if cell >= len(EDGES):
+            cell = bisect_left(_EDGES, promised - self._trial.now)
+        if cell >= _UNREACHED:
             return None
-        end = len(EDGES) if gang.walltime is None else int(np.searchsorted(EDGES, EDGES[cell] + gang.walltime))
-        for pool, amount in needs:
-            for other, part in self._shared_by(pool):
-                self._free[other][cell:end] -= amount * part
+        end = _UNREACHED if gang.walltime is None else bisect_left(_EDGES, _EDGES[cell] + gang.walltime)
+        for pools, pool, amount in needs:
+            pools.take(pool, amount, cell, end)
         for left, amount in limits:
-            left[cell:end] -= amount
+            left.amounts[cell:end] -= amount
         return cell
 
-    def _needs_of(self, gang: Pending) -> list[tuple[int, float]]:
-        found = self._needs.get(gang.shape)
+    def _soonest(self, gang: Pending, needs: list[_Need], limits: list[tuple[_Left, int]]) -> int:
+        for pools, pool, amount in needs:
+            if amount > pools.most[pool]:
+                return _UNREACHED
+        for left, charged in limits:
+            if charged > left.most:
+                return _UNREACHED
+        bad = np.zeros(len(_EDGES), dtype=np.bool_)
+        for pools, pool, amount in needs:
+            bad |= pools.free[pool] < amount
+        for left, charged in limits:
+            bad |= left.amounts < charged
+        return _first(bad, gang.walltime, (gang.not_before or 0) - self._trial.now)
+
+    def _needs_of(self, gang: Pending) -> list[_Need]:
+        found = self._needs.get(id(gang.demands))
         if found is None:
-            found = [
-                (pool, each * d.count) for d in at_least(gang.demands) for pool, each in [self._pool_of(d)] if each
-            ]
-            self._needs[gang.shape] = found
+            found = self._needs[id(gang.demands)] = []
+            for demand in at_least(gang.demands):
+                mask, column, each = _pool_of(self._table, demand)
+                if each:
+                    place = self._places[column, mask.tobytes()]
+                    found.append(_Need(self._pools[column], place, float(each * demand.count)))
         return found
-
-    def _pool_of(self, demand: Demand) -> tuple[int, float]:
-        """The pool of the scarcest kind of resource that a replica asks for, and how much of it."""
-        able = eligibility(self._table, demand)
-        column, each = able.request[0] if able.request else (0, 0)
-        if demand.whole_node and able.mask.any():
-            column, each = 0, int(self._table.capacity[able.mask, 0].mean())
-        key = (id(able.screen), column)
-        if key not in self._pools:
-            self._pools[key] = len(self._kinds)
-            self._kinds.append(_Pool(able.mask, column))
-            self._free.append(self._ends.profile(able.mask, column))
-            self._most.append(float(self._free[-1][-1]))
-            self._shared.clear()
-        return self._pools[key], float(each)
-
-    def _shared_by(self, pool: int) -> list[tuple[int, float]]:
-        if pool not in self._shared:
-            mask, column = self._kinds[pool]
-            nodes = max(1, int(mask.sum()))
-            parts = ((n, int((mask & o.mask).sum()) / nodes) for n, o in enumerate(self._kinds) if o.column == column)
-            self._shared[pool] = [(n, part) for n, part in parts if part]
-        return self._shared[pool]
-
-    def _has_queue(self, queue: str) -> bool:
-        return (
-            queue_named(self._trial.snapshot.queues, queue) is not None
-            and queue not in self._trial.accounts.tree.faults
-        )
 
     # --- limits that are no nodes ---------------------------------------------------------------------
 
-    def _limits_of(self, gang: Pending) -> list[tuple[Amounts, float]]:
-        found: list[tuple[Amounts, float]] = []
-        limited = self._trial.accounts.tree.limited.get(gang.queue)
-        if limited:
-            request = total_of(at_least(gang.demands))
-            asked = [(name, charge(request, name)) for name in limited]
-            found += [(self._left_in_queue(gang.queue, name), amount) for name, amount in asked if amount]
+    def _limits_of(self, gang: Pending) -> list[tuple[_Left, int]] | None:
+        """What is left of them, and what the gang takes of it; None: it has no queue any more."""
+        rules = self._rules_of(gang.queue)
+        if rules is None:
+            return None
+        found = [(left, asked) for name, left in rules if (asked := charge(gang.request, name))]
         if gang.array_id and gang.array_limit:
             found.append((self._left_in_array(gang), 1))
         return found
 
-    def _left_in_queue(self, queue: str, resource: str) -> Amounts:
-        """As if only what its own gangs give back came back to it."""
-        if (queue, resource) not in self._limits:
-            now = available(self._trial.accounts, queue, resource) or 0
-            back = self._ends.given_back(
-                lambda run: charge(total_of(run.demands), resource) if run.queue == queue else 0
-            )
-            self._limits[queue, resource] = now + back
-        return self._limits[queue, resource]
+    def _rules_of(self, queue: str) -> list[tuple[str, _Left]] | None:
+        if queue not in self._of_queues:
+            tree = self._trial.accounts.tree
+            known = queue_named(self._trial.snapshot.queues, queue) is not None and queue not in tree.faults
+            rules = [(name, self._left_in_queue(queue, name)) for name in tree.limited.get(queue, ())]
+            self._of_queues[queue] = rules if known else None
+        return self._of_queues[queue]
 
-    def _left_in_array(self, gang: Pending) -> Amounts:
-        key = ("", gang.array_id)
-        if key not in self._limits:
+    def _left_in_queue(self, queue: str, resource: str) -> _Left:
+        """As if only what its own gangs give back came back to it."""
+        now = available(self._trial.accounts, queue, resource) or 0
+        return self._left(now, lambda run: charge(total_of(run.demands), resource) if run.queue == queue else 0)
+
+    def _left_in_array(self, gang: Pending) -> _Left:
+        if gang.array_id not in self._of_arrays:
             now = gang.array_limit - self._trial.arrays.get(gang.array_id, 0)
-            self._limits[key] = now + self._ends.given_back(lambda run: int(run.array_id == gang.array_id))
-        return self._limits[key]
+            self._of_arrays[gang.array_id] = self._left(now, lambda run: int(run.array_id == gang.array_id))
+        return self._of_arrays[gang.array_id]
+
+    def _left(self, now: int, back: Callable[[Running | Pending], int]) -> _Left:
+        amounts = now + self._ends.given_back(back)
+        return _Left(amounts, float(amounts[-1]))
+
+
+def _pools_of(trial: Trial, ends: _Ends) -> tuple[dict[int, _Pools], dict[tuple[int, bytes], int]]:
+    """By column: the pools of all that wait; and by column and mask: which of them it is."""
+    masks: dict[int, list[Mask]] = {}
+    places: dict[tuple[int, bytes], int] = {}
+    for line in trial.snapshot.lines:
+        for demand in line.gangs[0].demands:
+            mask, column, _ = _pool_of(trial.snapshot.table, demand)
+            if (column, mask.tobytes()) not in places:
+                same = masks.setdefault(column, [])
+                places[column, mask.tobytes()] = len(same)
+                same.append(mask)
+    return {column: _Pools(ends, column, some) for column, some in masks.items()}, places
+
+
+def _pool_of(table: NodeTable, demand: Demand) -> tuple[Mask, int, int]:
+    """The nodes it may use, the column of the scarcest kind of resource that a replica asks for, and how much of it."""
+    able = eligibility(table, demand)
+    column, each = able.request[0] if able.request else (0, 0)
+    if demand.whole_node and able.mask.any():
+        column, each = 0, int(table.capacity[able.mask, 0].mean())
+    return able.mask, column, each
