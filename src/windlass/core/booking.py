@@ -45,6 +45,15 @@ def joined(grants: Sequence[Grant]) -> Grant:
     return Grant(rows, amounts)
 
 
+def less(whole: Grant, part: Grant) -> Grant:
+    """What is left of a grant without a part of it."""
+    amounts = whole.amounts.copy()
+    place = {row: number for number, row in enumerate(whole.rows.tolist())}
+    for number, row in enumerate(part.rows.tolist()):
+        amounts[place[row]] -= part.amounts[number]
+    return Grant(whole.rows, amounts)
+
+
 def take(table: NodeTable, free: Amounts, grant: Grant) -> None:
     """The gang holds its part of `free`, an array of this table, from now on."""
     if len(grant.rows) == 1:  # most gangs are on one node, and that is several times as fast

@@ -15,19 +15,19 @@ from itertools import groupby
 import numpy as np
 
 from windlass.core.accounts import Accounts
-from windlass.core.booking import grant_of, take
+from windlass.core.booking import less
 from windlass.core.clearing import Clearing, Given
 from windlass.core.entitlement import Entitlement
 from windlass.core.feasibility import Mask, eligibility
-from windlass.core.gang import Pending, Running, at_least, placed, total_of
+from windlass.core.gang import Pending, Running, at_least, total_of
 from windlass.core.placement import Placed
 from windlass.core.plan import Preemption, Resize
 from windlass.core.policy import ORDERS
-from windlass.core.resizing import elastic_role, giving_order, own_replicas, smaller, surplus
-from windlass.core.snapshot import Amounts, Grant, NodeTable, Snapshot
+from windlass.core.resizing import elastic_role, giving_order, own_replicas, resized, smaller, surplus
+from windlass.core.snapshot import Amounts, Grant, Snapshot
 from windlass.core.status import Placement
 from windlass.core.timetable import Promise
-from windlass.core.victims import Asked, Lineup
+from windlass.core.victims import Asked, Lineup, gone_by
 
 _FIRST_BATCH = 8
 _FINE = 1_000
@@ -43,8 +43,6 @@ class Eviction:
     """An elastic gang is placed at its least."""
     at: int
     """When all of it will have been given back, at the latest, in ms."""
-    beside: Amounts
-    """int64[N, R]: what is free beside the gang then."""
     preemptions: tuple[Preemption, ...] = ()
     resizes: tuple[Resize, ...] = ()
     given: tuple[Given, ...] = ()
@@ -211,7 +209,7 @@ class _Search:
         if shrunk is None:
             return whole
         rest = {name: amount - shrunk.amounts.get(name, 0) for name, amount in whole.amounts.items()}
-        return Given(run, _less(whole.grant, shrunk.grant), rest, whole=True)
+        return Given(run, less(whole.grant, shrunk.grant), rest, whole=True)
 
     def _whole(self, run: Running) -> Given:
         """All that it holds; kept, as it is looked at in more than one order."""
@@ -334,13 +332,10 @@ class _Search:
             return None
         stopped = {step.given.run.id: step for step in self._chosen if step.given.whole}
         resized = [step for step in self._chosen if step.given.run.id not in stopped]
-        beside = self._nodes.free.copy(order="F")
-        take(self._table, beside, found.grant)
         return Eviction(
             gang=self._gang,
             placed=found,
             at=self._when(found.grant),
-            beside=beside,
             preemptions=tuple(Preemption(job_id, self._gang.id, step.reason) for job_id, step in stopped.items()),
             resizes=tuple(self._resize(step) for step in resized),
             given=tuple(step.given for step in self._chosen),
@@ -354,7 +349,7 @@ class _Search:
         """When those of its nodes are free that are not yet."""
         now, rows = self._ground.now, set(grant.rows.tolist())
         ends = [now + step.given.run.grace for step in self._chosen]
-        ends += [_gone_by(given.run, now) for given in self._coming if not rows.isdisjoint(given.grant.rows.tolist())]
+        ends += [gone_by(given.run, now) for given in self._coming if not rows.isdisjoint(given.grant.rows.tolist())]
         return max(ends, default=now)
 
 
@@ -384,32 +379,7 @@ def _coming(ground: Ground) -> Iterator[Given]:
         if run.leaving:
             yield Given(run, grants[run.id], total_of(run.demands), whole=True)
         elif run.resize_to is not None:
-            yield _shrinks(table, run, grants[run.id])
+            after = resized(table, run, grants[run.id])
+            yield Given(run, after.freed, after.amounts, whole=False)
     for eviction in ground.before:
         yield from eviction.given
-
-
-def _gone_by(run: Running, now: int) -> int:
-    """When a gang that is asked to stop, by this plan or an earlier one, has given back what it does not keep."""
-    if run.leaving and run.ends_by is not None:
-        return max(run.ends_by, now)
-    asked_at = run.resized_at if run.resize_to is not None and run.resized_at is not None else now
-    return max(asked_at + run.grace, now)
-
-
-def _shrinks(table: NodeTable, run: Running, held: Grant) -> Given:
-    """What a gang that is being resized does not keep of all that it holds until then."""
-    assert run.resize_to is not None  # noqa: S101 - only those are asked
-    kept = placed(run.demands, run.resize_to)
-    keeps = total_of(kept)
-    amounts = {name: amount - keeps.get(name, 0) for name, amount in total_of(run.demands).items()}
-    return Given(run, _less(held, grant_of(table, kept, run.resize_to)), amounts, whole=False)
-
-
-def _less(whole: Grant, part: Grant) -> Grant:
-    """What is left of a grant without a part of it."""
-    amounts = whole.amounts.copy()
-    place = {row: number for number, row in enumerate(whole.rows.tolist())}
-    for number, row in enumerate(part.rows.tolist()):
-        amounts[place[row]] -= part.amounts[number]
-    return Grant(whole.rows, amounts)

@@ -127,7 +127,7 @@ class Reclaim:
 
     def _ground(self, gang: Pending) -> Ground:
         trial = self._trial
-        promises, closed = trial.timetable.in_the_way_of(gang)
+        promises, closed = trial.timetable.in_the_way_of(gang, self._lineup.gone_by)
         return Ground(
             snapshot=trial.snapshot,
             now=trial.now,

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias, TypeVar
 
-from windlass.core.booking import grant_of
-from windlass.core.gang import Demand, Running, at_least
+from windlass.core.booking import grant_of, less
+from windlass.core.gang import Demand, Running, at_least, placed, total_of
 from windlass.core.snapshot import Grant, NodeTable
 from windlass.core.status import Placement
 
@@ -83,6 +83,15 @@ def smaller(table: NodeTable, run: Running, given_up: Iterable[int]) -> Smaller:
     freed = grant_of(table, [replace(role, count=len(gone))], dropped)
     amounts = {name: amount * len(gone) for name, amount in role.resources.items()}
     return Smaller(kept, freed, amounts)
+
+
+def resized(table: NodeTable, run: Running, held: Grant) -> Smaller:
+    """The gang, which is being resized, as it will go on, and what it gives back then of all that it holds by now."""
+    assert run.resize_to is not None  # noqa: S101 - only those are asked
+    kept = placed(run.demands, run.resize_to)
+    keeps = total_of(kept)
+    amounts = {name: amount - keeps.get(name, 0) for name, amount in total_of(run.demands).items()}
+    return Smaller(run.resize_to, less(held, grant_of(table, kept, run.resize_to)), amounts)
 
 
 def own_replicas(run: Running) -> Counter[str]:

@@ -21,7 +21,9 @@ from windlass.core.gang import Pending, Running, at_least
 from windlass.core.placement import place
 from windlass.core.possible import fits_outside
 from windlass.core.reservation import Reservation
+from windlass.core.resizing import resized
 from windlass.core.snapshot import Amounts, Grant, NodeTable, Snapshot
+from windlass.core.victims import gone_by
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -66,8 +68,8 @@ class Timetable:
         self._starts: list[End] = []
         self._late: list[End] = []
         """Those that start with the plan before the forecast was made, and since."""
-        self._early: list[_Early] = []
-        """What others give back before their end, for gangs that are kept a place."""
+        self._early = list(_shrinking(snapshot, now))
+        """What others give back before their end: who shrinks, and who goes for gangs that are kept a place."""
 
     @property
     def has_gaps(self) -> bool:
@@ -128,16 +130,16 @@ class Timetable:
             settle(self._snapshot.table, room, np.flatnonzero(closed))
         return room
 
-    def in_the_way_of(self, gang: Pending) -> tuple[list[Promise], Mask | None]:
-        """The promises that it would run into if it started now, and the nodes (bool[N]) closed to it (None: none)."""
-        end = self._end_of(gang, self._now)
+    def in_the_way_of(self, gang: Pending, start: int) -> tuple[list[Promise], Mask | None]:
+        """If it starts by `start` (ms): the promises that it may run into, and the nodes closed to it (None: none)."""
+        end = self._end_of(gang, start)
         crossed = [promise for promise in (self.promises() if self._limit else ()) if bars(end, promise)]
         closed = self._closed(gang, self._now, end)
         if self._shut is not None:
             closed = self._shut if closed is None else closed | self._shut
         return crossed, closed
 
-    def keep(self, gang: Pending, start: int, placed: Grant, beside: Amounts, given: Sequence[End]) -> None:
+    def keep(self, gang: Pending, start: int, placed: Grant, given: Sequence[End]) -> None:
         """Others are stopped so that the gang has these nodes from `start` on (ms); nobody may take them meanwhile.
 
         `given`: what those others give back then, instead of at their end.
@@ -150,6 +152,8 @@ class Timetable:
             if start <= promise.start and crosses(until, promise):
                 take(table, promise.free, placed)
         self._early += [_Early(start, end) for end in given]
+        beside = self._beside(self._forecasts(), start)
+        take(table, beside, placed)
         self._promises.append(Promise(gang, start, until, placed, beside))
         self._contend(gang)
 
@@ -163,10 +167,9 @@ class Timetable:
     def promises(self) -> list[Promise]:
         """In the order in which they were made."""
         if self._blocked:
-            if self._forecast is None:
-                self._forecast = Forecast(self._snapshot, self._now, self._free, self._starts)
+            forecast = self._forecasts()
             for gang, full in self._blocked:
-                self._promise(self._forecast, gang, full)
+                self._promise(forecast, gang, full)
             self._blocked.clear()
         return self._promises
 
@@ -180,6 +183,11 @@ class Timetable:
             mask = np.zeros(len(self._snapshot.table.nodes), dtype=np.bool_)
             mask[promise.grant.rows] = True
             yield promise.gang, mask
+
+    def _forecasts(self) -> Forecast:
+        if self._forecast is None:
+            self._forecast = Forecast(self._snapshot, self._now, self._free, self._starts)
+        return self._forecast
 
     # --- promises -----------------------------------------------------------------------------------
 
@@ -299,6 +307,14 @@ class _Early(NamedTuple):
 
     at: int
     end: End
+
+
+def _shrinking(snapshot: Snapshot, now: int) -> Iterator[_Early]:
+    """What those give back that go on with less."""
+    for run in snapshot.special.values():
+        if run.resize_to is not None and not run.leaving:
+            grant = resized(snapshot.table, run, snapshot.grants[run.id]).freed
+            yield _Early(gone_by(run, now), End(NEVER if run.ends_by is None else run.ends_by, grant))
 
 
 def barred_from(

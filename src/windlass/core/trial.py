@@ -125,7 +125,7 @@ class Trial:
         """The gang starts as soon as others are gone; until then its nodes are kept for it."""
         self.evictions[found.gang.id] = found
         ends = [End(NEVER if each.run.ends_by is None else each.run.ends_by, each.grant) for each in found.given]
-        self.timetable.keep(found.gang, found.at, found.placed.grant, found.beside, ends)
+        self.timetable.keep(found.gang, found.at, found.placed.grant, ends)
         self.wait(found.gang, Obstacle.LEAVING)
 
     def wait(self, gang: Pending, obstacle: Obstacle) -> None:

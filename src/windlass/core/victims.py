@@ -95,6 +95,11 @@ class Lineup:
         soon = [began(run) for run in young if self._may_give((run.queue, run.priority), gang) or surplus(run)]
         return min(soon) + self._snapshot.policy.min_runtime if soon else None
 
+    @cached_property
+    def gone_by(self) -> int:
+        """When everybody has gone who is going or could be asked to, in ms."""
+        return max((gone_by(run, self._now) for run in (*self.going, *self._stoppable)), default=self._now)
+
     @property
     def _latest(self) -> int:
         return self._now - self._snapshot.policy.min_runtime
@@ -186,6 +191,14 @@ class Lineup:
 def began(run: Running) -> int:
     """Since when it has run undisturbed by the scheduler, in ms."""
     return run.admitted_at if run.resized_at is None else max(run.admitted_at, run.resized_at)
+
+
+def gone_by(run: Running, now: int) -> int:
+    """When, in ms, a gang that this plan or an earlier one asks to stop has given back what it does not keep."""
+    if run.leaving and run.ends_by is not None:
+        return max(run.ends_by, now)
+    asked_at = run.resized_at if run.resize_to is not None and run.resized_at is not None else now
+    return max(asked_at + run.grace, now)
 
 
 def may_stop(shares: Shares, asked: Asked, victim: Running, holds: Amounts) -> str:

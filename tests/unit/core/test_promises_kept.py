@@ -5,6 +5,7 @@ from dataclasses import replace
 from gangs import admitted, demand, ledger_of, node, nodes, running, waiting
 
 from windlass.core.gang import Running, waiting_again
+from windlass.core.job import Match
 from windlass.core.ledger import Ledger
 from windlass.core.outlook import expected_start
 from windlass.core.policy import Policy
@@ -105,6 +106,17 @@ def test_nobody_is_stopped_for_a_gang_if_one_ahead_would_get_the_nodes() -> None
     # with n1 free, j-4 would be promised n1 and n2, and j-5 could not have n1
     ledger = ledger_of(nodes(3), victim, *others, waiting(4, demand(2, 8), priority=9), second)
     assert stopped(ledger, nodes(3)) == []
+
+
+def test_nobody_is_stopped_for_nodes_that_somebody_else_has_been_promised_by_then() -> None:
+    machines = [node("n0", zone="t"), node("n1", zone="t"), node("n2", zone="both"), node("n3", zone="f")]
+    first, second = (replace(demand(2, 8), affinity=((Match("zone", "In", (zone, "both")),),)) for zone in ("f", "t"))
+    victim = replace(running(1, {"n1": 8}), grace=30_000)
+    for start, gone in ((20_000, []), (50_000, ["r-1"])):
+        others = (running(0, {"n0": 8}), running(2, {"n3": 8}, ends_by=NOW + start))
+        runs = (victim, *(replace(run, priority=9) for run in others))
+        gangs = waiting(3, first, priority=2), waiting(4, second, priority=1, walltime=10_000)
+        assert stopped(ledger_of(machines, *runs, *gangs), machines) == gone, start
 
 
 def test_only_the_first_of_those_who_share_a_limit_is_told_a_bound() -> None:

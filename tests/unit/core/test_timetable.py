@@ -1,9 +1,10 @@
 from dataclasses import replace
 
+import numpy as np
 from gangs import demand, ledger_of, node, nodes, running, waiting
 
 from windlass.core.booking import take
-from windlass.core.forecast import NEVER
+from windlass.core.forecast import NEVER, End
 from windlass.core.placement import place
 from windlass.core.policy import Policy
 from windlass.core.reservation import Reservation
@@ -21,6 +22,11 @@ def timetable(machines, *gangs, reservations=(), policy=None, now=0):
 def gpus(table, gang):
     """What it may use, node by node."""
     return table.room(gang)[:, 0].tolist()
+
+
+def grant_of_all(machines, run):
+    """What it holds."""
+    return ledger_of(machines, run).snapshot().grants[run.id]
 
 
 def start(table, free, gang, machines):
@@ -134,6 +140,19 @@ def test_a_later_promise_sees_who_was_let_in_before_it():
     assert start(table, free, waiting(11, demand(4), walltime=90), machines)
     table.reserve(waiting(12, demand(1, 8), walltime=5))
     assert [promise.start for promise in table.promises()] == [100, 90]
+
+
+def test_what_is_kept_for_a_gang_is_beside_those_who_start_before_it():
+    machines = nodes(3)
+    victim, ends_soon = running(1, {"n1": 8}), running(2, {"n3": 8}, ends_by=10)
+    table, _ = timetable(machines, victim, ends_soon)
+    table.reserve(waiting(3, demand(2, 6)))
+    asked = waiting(4, demand(5, 2))
+    found = place(np.array([[8], [2], [0]]), ledger_of(machines).snapshot().table, asked.demands, None)
+    table.keep(asked, 30, found.grant, [End(NEVER, grant_of_all(machines, victim))])
+    assert [promise.start for promise in table.promises()] == [10, 30]
+    assert gpus(table, waiting(5, demand(1, 2))) == [0, 0, 0], "n2 is full once both have started"
+    assert gpus(table, waiting(6, demand(1, 2), walltime=30)) == [0, 2, 0], "who is gone by then may use it"
 
 
 def test_maintenance_keeps_out_who_would_still_run():
