@@ -19,7 +19,7 @@ from windlass.core.snapshot import Amounts, Grant, NodeTable, Snapshot
 NEVER: Final = 2**62
 """A moment after every other, in ms: the end of a gang that has no walltime."""
 
-_FIRST_BATCH = 8
+_FIRST_BATCH = 32
 
 
 class End(NamedTuple):
