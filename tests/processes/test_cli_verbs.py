@@ -182,6 +182,7 @@ def test_history_status_and_logs_need_no_daemon(state: Path):
     assert ok(state, "logs", "past") == "[r0 n1] gone by\n"
     assert "past-1 Succeeded" in ok(state, "status", "past")
     assert ok(state, "queue", "-o", "json") == "[]\n"
+    assert re.match(r"as of .*\(no daemon runs; start one with: windlass up -d\)\n", windlass(state, "queue").stderr)
     assert windlass(state, "nodes").returncode == 69
 
 

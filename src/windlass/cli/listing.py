@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import sys
 import time
 from typing import Annotated, Any
 
@@ -12,6 +11,7 @@ import typer
 from windlass.cli.exit_codes import ExitCode
 from windlass.cli.given import duration
 from windlass.cli.output import Column, Format, FormatOption, Listing, WatchOption, listed
+from windlass.cli.past import say_if_past
 from windlass.cli.place import NoColorOption, StateOption, paints, state_folder
 from windlass.cli.words import amount, amounts, cause, moment, shortened, span, standing, when
 from windlass.server.attach import daemon_of, source
@@ -162,8 +162,7 @@ def queue(
 ) -> int:
     """List jobs that wait or run: those that hold nodes first, then the line in its order."""
     asked = source(state_folder(state))
-    if not asked.kind:
-        print("no daemon runs: this is what was last written down (start one with: windlass up -d)", file=sys.stderr)
+    say_if_past(asked)
     filters = {"all": every or "", "phase": phase, "name": name, "user": user, "queue": in_queue, "limit": limit}
     look = functools.partial(asked.jobs, **filters)
     listed(_QUEUE, look, output, again=watch, paint=paints(no_color=no_color), limit=limit)

@@ -10,6 +10,7 @@ import typer
 from windlass.cli.exit_codes import ExitCode
 from windlass.cli.known import job_names
 from windlass.cli.output import Column, Format, FormatOption, Listing, WatchOption, paged, show, structured
+from windlass.cli.past import say_if_past
 from windlass.cli.place import NoColorOption, StateOption, paints, state_folder
 from windlass.cli.words import amounts, cause, moment, several, shortened, span, standing
 from windlass.server.attach import source
@@ -41,7 +42,10 @@ def status(
 
     def look() -> Json:
         if job:
-            return asked.job(job)
+            story = asked.job(job)
+            if story.get("phase") not in ("Succeeded", "Failed"):
+                say_if_past(asked)
+            return story
         return asked.ping() if isinstance(asked, Client) else {"kind": "", "waiting": len(asked.jobs()), "holding": 0}
 
     paged(look, tell, again=watch)

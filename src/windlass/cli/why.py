@@ -11,6 +11,7 @@ from windlass.cli.exit_codes import ExitCode
 from windlass.cli.failures import UsageError
 from windlass.cli.known import job_names
 from windlass.cli.output import Column, Format, FormatOption, Listing, WatchOption, listed, paged, show, structured
+from windlass.cli.past import say_if_past
 from windlass.cli.place import NoColorOption, StateOption, paints, state_folder
 from windlass.cli.story import headline
 from windlass.cli.words import amount, cause, moment, several, shortened, span, when
@@ -59,6 +60,7 @@ def why(
     paint = paints(no_color=no_color)
     folder = state_folder(state)
     asked: Source = daemon_of(folder) if what_if else source(folder)
+    say_if_past(asked)
     if not job:
         listed(_ALL, lambda: asked.why_all()["jobs"], output, again=watch, paint=paint)
         return ExitCode.OK

@@ -27,6 +27,10 @@ class Offline:
         records = Records.open(StatePaths(state))
         return None if records is None else cls(records)
 
+    def as_of(self) -> int:
+        """When the last of this was written down, in ms; 0 if nothing was."""
+        return self._records.last_time()
+
     def jobs(self, **filters: Any) -> list[Json]:
         """Jobs that have not ended; with `all` those that have, too."""
         phases = [] if filters.get("all") else [phase for phase in Phase if phase not in TERMINAL]

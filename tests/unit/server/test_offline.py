@@ -42,6 +42,13 @@ def test_a_story(records, name):
     assert plain(offline.job(name)) == plain({**told, "surroundings": []})
 
 
+def test_it_is_of_the_last_moment_at_which_anything_happened(records):
+    daemon, offline = records
+    daemon.world.clock += 60_000
+    daemon.happen("sweep-4_0", Cancel("ada"), GangGone(1))
+    assert offline.as_of() == daemon.world.clock
+
+
 def test_an_array(records):
     daemon, offline = records
     members = [

@@ -176,6 +176,11 @@ class Records:
         rows = self._rows("SELECT owner FROM jobs WHERE id = ? AND owner IS NOT NULL", (job_id,))
         return str(rows[0][0]) if rows else ""
 
+    def last_time(self) -> int:
+        """The latest moment on record, in ms."""
+        rows = self._rows("SELECT at FROM transitions ORDER BY number DESC LIMIT 1")
+        return int(rows[0][0]) if rows else 0
+
     def count(self) -> int:
         """Jobs on record."""
         return int(self._rows("SELECT count(*) FROM jobs")[0][0])

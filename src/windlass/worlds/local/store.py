@@ -63,11 +63,6 @@ class Store(Records):
         """Forgotten jobs whose logs may still be there."""
         return [row[0] for row in self._rows("SELECT job_id FROM outbox")]
 
-    def last_time(self) -> int:
-        """The latest moment on record, in ms."""
-        rows = self._rows("SELECT at FROM transitions ORDER BY number DESC LIMIT 1")
-        return int(rows[0][0]) if rows else 0
-
     def note(self, notes: Notes) -> None:
         """What the world alone has to remember. Raises WorldError."""
         self.commit(Changes(), notes)
