@@ -14,7 +14,10 @@ from windlass.core.victims import BORROWED, Asked, may_shrink, may_stop
 
 
 class Entitlement:
-    """Begins as the plan has it. `spoken_for`: the same, and what gangs that go first will take; None: nobody waits."""
+    """Begins as the plan has it.
+
+    `spoken_for`: what is held once all have gone that are going, and what gangs that go first will take.
+    """
 
     def __init__(self, asked: Asked, accounts: Accounts, spoken_for: Accounts | None) -> None:
         self._asked = asked
@@ -38,6 +41,11 @@ class Entitlement:
         for (queue, user), (amounts, jobs) in _by_owner(given).items():
             for books in self._books:
                 books.take(queue, user, amounts, jobs=jobs)
+
+    def expect(self, *given: Given) -> None:
+        """All this is given back already, as `spoken_for` has it."""
+        for (queue, user), (amounts, jobs) in _by_owner(given).items():
+            self._accounts.give_back(queue, user, amounts, jobs=jobs)
 
     def take(self, gang: Pending, amounts: dict[str, int]) -> None:
         """Another gang takes this, for which `spoken_for` has it already."""

@@ -7,7 +7,7 @@ nobody goes. If it fits once those have left that are being stopped already, nob
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import groupby
@@ -60,7 +60,7 @@ class Ground:
     """int64[N, R]: what is free now, whatever is promised."""
     accounts: Accounts
     spoken_for: Accounts | None = None
-    """The same, and what gangs that go first will take; None: nobody waits for quota."""
+    """What is held once all have gone that are going, and what gangs that go first will take; None: nobody waits."""
     promises: Sequence[Promise] = ()
     """Those that the gang would run into, of gangs for which nobody was evicted: what they take and give counted in."""
     closed: Mask | None = None
@@ -111,9 +111,9 @@ class _Search:
         self._wholes: dict[str, Given] = {}
         self._nodes = Clearing(self._table, ground.free, self._demands, ground.promises, ground.closed)
         self._rights = Entitlement(self._asked, ground.accounts, ground.spoken_for)
-        self._coming = tuple(_coming(ground))
+        self._coming = tuple(coming(ground.snapshot, ground.lineup.going, ground.before))
         self._nodes.give(*self._coming)
-        self._rights.give(*self._coming)
+        self._rights.expect(*self._coming)
         for earlier in ground.before:
             self._nodes.take(earlier.placed.grant)
             self._rights.take(earlier.gang, total_of(at_least(earlier.gang.demands)))
@@ -372,14 +372,14 @@ class _Neighbours:
         return sorted({other for row in self._rows[number] for other in self._on[row] if other < number})
 
 
-def _coming(ground: Ground) -> Iterator[Given]:
+def coming(snapshot: Snapshot, going: Iterable[Running], before: Iterable[Eviction]) -> Iterator[Given]:
     """What is given back already: by gangs that are being stopped or made smaller, and for others in this plan."""
-    table, grants = ground.snapshot.table, ground.snapshot.grants
-    for run in ground.lineup.going:
+    table, grants = snapshot.table, snapshot.grants
+    for run in going:
         if run.leaving:
             yield Given(run, grants[run.id], total_of(run.demands), whole=True)
         elif run.resize_to is not None:
             after = resized(table, run, grants[run.id])
             yield Given(run, after.freed, after.amounts, whole=False)
-    for eviction in ground.before:
+    for eviction in before:
         yield from eviction.given

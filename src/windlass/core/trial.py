@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from typing import NamedTuple
 
 from windlass.core.accounts import Accounts
 from windlass.core.booking import take
+from windlass.core.clearing import Given
 from windlass.core.cohort import tree_of
 from windlass.core.fairshare import Shares, total_capacity
 from windlass.core.feasibility import Mask, eligibility
@@ -19,7 +20,7 @@ from windlass.core.obstacle import KEEPS_NOTHING, LACKS_NODES, Obstacle
 from windlass.core.placement import Placed, place
 from windlass.core.policy import ORDERS, turn_of
 from windlass.core.possible import fits_empty
-from windlass.core.preemption import Eviction
+from windlass.core.preemption import Eviction, coming
 from windlass.core.quota import beyond, claimed, home, queue_named, short
 from windlass.core.reasons import Reason
 from windlass.core.reclaim import Reclaim
@@ -28,6 +29,7 @@ from windlass.core.snapshot import Amounts, Grant, Snapshot
 from windlass.core.status import Placement
 from windlass.core.stock import Stocks
 from windlass.core.timetable import Timetable
+from windlass.core.victims import going
 
 
 class Hold(NamedTuple):
@@ -57,7 +59,8 @@ class Trial:
         self.accounts = Accounts(tree_of(snapshot.queues), snapshot.held, snapshot.users)
         """What running gangs hold and those that this plan starts."""
         self.spoken_for: Accounts | None = None
-        """The same, and what gangs that wait will take; None: nobody waits for quota."""
+        """What is held once all have gone that are going, and what gangs that wait will take; None: nobody waits for
+        quota."""
         self.arrays = dict(snapshot.arrays)
         self.started: list[Start] = []
         self.obstacles: dict[str, Obstacle] = {}
@@ -124,6 +127,8 @@ class Trial:
     def wait_for(self, found: Eviction) -> None:
         """The gang starts as soon as others are gone; until then its nodes are kept for it."""
         self.evictions[found.gang.id] = found
+        if self.spoken_for is not None:
+            _give_back(self.spoken_for, found.given)
         ends = [End(NEVER if each.run.ends_by is None else each.run.ends_by, each.grant) for each in found.given]
         self.timetable.keep(found.gang, found.at, found.placed.grant, ends)
         self.wait(found.gang, Obstacle.LEAVING)
@@ -137,6 +142,7 @@ class Trial:
         if obstacle not in KEEPS_NOTHING and self._is_limited(gang.queue):
             if self.spoken_for is None:
                 self.spoken_for = self.accounts.copy()
+                _give_back(self.spoken_for, coming(self.snapshot, going(self.snapshot), self.evictions.values()))
             request = gang.request
             claim = home(self.accounts.tree, gang.queue, request)
             self.spoken_for.take(claim, gang.user, request)
@@ -214,3 +220,8 @@ class Trial:
         if gang.array_id:
             self.arrays[gang.array_id] = self.arrays.get(gang.array_id, 0) + 1
         self.started.append(Start(gang, *found))
+
+
+def _give_back(books: Accounts, given: Iterable[Given]) -> None:
+    for each in given:
+        books.give_back(each.run.queue, each.run.user, each.amounts, jobs=int(each.whole))

@@ -60,8 +60,7 @@ class Lineup:
         self._snapshot = snapshot
         self._now = now
         self._accounts = accounts
-        self.going = tuple(run for run in snapshot.special.values() if run.leaving or run.resize_to is not None)
-        """Those that give something back already."""
+        self.going = going(snapshot)
         self._offers: dict[tuple[str, int], bool] = {}
 
     @cached_property
@@ -186,6 +185,11 @@ class Lineup:
         members = demands[0].count if len(demands) == 1 else sum(demand.count for demand in demands)
         borrowed = self._borrowed.get(run.queue, 0)
         return Cost(run.priority, -borrowed, lost, milli_gpus_of(demands), members, -run.admitted_at, run.id)
+
+
+def going(snapshot: Snapshot) -> tuple[Running, ...]:
+    """Those that give something back already: earlier plans, or people, have stopped them or made them smaller."""
+    return tuple(run for run in snapshot.special.values() if run.leaving or run.resize_to is not None)
 
 
 def began(run: Running) -> int:

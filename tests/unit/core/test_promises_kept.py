@@ -119,6 +119,17 @@ def test_nobody_is_stopped_for_nodes_that_somebody_else_has_been_promised_by_the
         assert stopped(ledger_of(machines, *runs, *gangs), machines) == gone, start
 
 
+def test_what_those_hold_who_go_for_a_gang_is_not_counted_beside_what_the_gang_will_take() -> None:
+    machines = [node("n1", 4, zone="a"), node("n2", 4)]
+    queues = [Queue("default", {"gpu": 8})]
+    runs = replace(running(1, {"n1": 4}), grace=30_000), replace(running(2, {"n2": 2}), priority=9)
+    ledger = ledger_of(machines, *runs, waiting(3, demand(1, 4, zone="a"), priority=1), waiting(4, demand(1, 2)))
+    assert stopped(ledger, machines, queues) == ["r-1"]
+    assert admitted(schedule(ledger.snapshot(), NOW)) == {"j-4": ("n2",)}, "4 for r-1 or j-3, 2 for r-2, 2 for j-4"
+    ledger.hold(replace(runs[0], leaving=True, ends_by=NOW + 30_000))
+    assert admitted(schedule(ledger.snapshot(), NOW)) == {"j-4": ("n2",)}
+
+
 def test_only_the_first_of_those_who_share_a_limit_is_told_a_bound() -> None:
     machines = [node("a1", 4, zone="a"), node("b1", 4, zone="b")]
     runs = running(1, {"a1": 4}, ends_by=NOW + 1_000), running(2, {"b1": 4}, ends_by=NOW + 1_000)
