@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
-from typing import TypeAlias, overload
+from typing import overload
 
 from windlass.core.accounts import Accounts
 from windlass.core.fairshare import Shares
-from windlass.core.gang import Line, Pending, Turn, total_of
+from windlass.core.gang import Line, Pending, total_of
 from windlass.core.heads import NOBODY, Heads
 from windlass.core.quota import home, short
 from windlass.core.tournament import Tournament
-
-Turning: TypeAlias = Callable[[Pending], Turn]
 
 
 class Contest:
@@ -79,10 +77,9 @@ def _has_to_borrow_more(accounts: Accounts, gang: Pending) -> bool:
     )
 
 
-def in_fair_turn(groups: Iterable[Sequence[Pending]], turn: Turning, shares: Shares, *, classes: bool) -> Iterator[str]:
-    """Ids in the order in which a contest would ask them if each of them started. `groups` are lines, by turn."""
+def in_fair_turn(lines: Iterable[Line], shares: Shares, *, classes: bool) -> Iterator[str]:
+    """Ids in the order in which a contest would ask them if each of them started."""
     accounts = shares.accounts.copy()
-    lines = [Line(gangs, turns, gangs, turns) for gangs, turns in ((tuple(g), tuple(map(turn, g))) for g in groups)]
     for gang in Contest(lines, shares.follow(accounts), classes=classes):
         yield gang.id
         accounts.take(gang.queue, gang.user, total_of(gang.demands))

@@ -70,8 +70,10 @@ def home(tree: Tree, queue: str, request: Amounts) -> str:
     What a gang needs beyond its queue's own quota is nobody's right, so it does not keep that quota from smaller gangs;
     but nobody else may borrow before it does.
     """
-    wanted = list(_asked(tree, queue, request))
     path = tree.path.get(queue, (queue,))
+    if len(path) == 1:
+        return path[0]
+    wanted = list(_asked(tree, queue, request))
     enough = (name for name in path if all(asked <= tree.quota[name].get(r, 0) for r, asked in wanted))
     return next(enough, path[-1])
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import cached_property
 
 from windlass.core import gates
-from windlass.core.gang import Pending
+from windlass.core.gang import Line
 from windlass.core.ordering import Order, in_fair_turn
 from windlass.core.projection import Expectation, bounds, expectations
 from windlass.core.reasons import Certainty, Verdict
@@ -21,7 +21,7 @@ class Verdicts(Mapping[str, Verdict]):
     def __init__(self, trial: Trial) -> None:
         self._trial = trial
         self._answers: dict[int, Verdict] = {}
-        """By number of the group: what all of its gangs are told, but for when they start."""
+        """By number of the line: what all of its gangs are told, but for when they start."""
 
     def order(self) -> Order:
         """The gangs whose gates are open, by their turn."""
@@ -30,7 +30,7 @@ class Verdicts(Mapping[str, Verdict]):
     def __getitem__(self, job_id: str) -> Verdict:
         number = self._places[job_id]
         if number not in self._answers:
-            self._answers[number] = verdict_of(self._trial, self._groups[number][0])
+            self._answers[number] = verdict_of(self._trial, self._lines[number].gangs[0])
         going = self._trial.evictions.get(job_id)
         verdict = self._answers[number] if going is None else given_back(going)
         expected = self._expectations.get(job_id)
@@ -40,45 +40,50 @@ class Verdicts(Mapping[str, Verdict]):
 
     def __iter__(self) -> Iterator[str]:
         nobody_is_gated = len(self._order) == len(self)
-        return iter(self._order) if nobody_is_gated else self._in_turn(self._groups)
+        return iter(self._order) if nobody_is_gated else self._in_turn(self._lines)
 
     def __len__(self) -> int:
         return len(self._places)
 
-    def _in_turn(self, groups: Sequence[Sequence[Pending]]) -> Iterator[str]:
+    def _in_turn(self, lines: Sequence[Line]) -> Iterator[str]:
         trial = self._trial
-        if trial.shares_that_count and len({group[0].queue for group in groups}) > 1:
-            return in_fair_turn(groups, trial.turn, trial.shares, classes=trial.classes)
-        return (gang.id for gang in sorted((gang for group in groups for gang in group), key=trial.turn))
+        if trial.shares_that_count and len({line.gangs[0].queue for line in lines}) > 1:
+            return in_fair_turn(lines, trial.shares, classes=trial.classes)
+        gangs = sorted((turn, gang.id) for line in lines for gang, turn in zip(line.gangs, line.turns, strict=True))
+        return (job_id for _, job_id in gangs)
 
-    def _open_groups(self) -> list[Sequence[Pending]]:
+    def _open_lines(self) -> list[Line]:
         trial = self._trial
-        return [group for group in self._groups if not gates.shut(group[0], trial.arrays, trial.now)]
+        return [line for line in self._lines if not gates.shut(line.gangs[0], trial.arrays, trial.now)]
 
     @cached_property
-    def _groups(self) -> tuple[Sequence[Pending], ...]:
+    def _lines(self) -> tuple[Line, ...]:
         """The lines without what has started."""
         started = {start.gang.id for start in self._trial.started}
-        groups = (_left_of(line.gangs, started) for line in self._trial.snapshot.lines)
-        return tuple(gangs for gangs in groups if gangs)
+        lines = (_left_of(line, started) for line in self._trial.snapshot.lines)
+        return tuple(line for line in lines if line.gangs)
 
     @cached_property
     def _places(self) -> dict[str, int]:
-        """By id: the number of the group."""
-        return {gang.id: number for number, group in enumerate(self._groups) for gang in group}
+        """By id: the number of the line."""
+        return {gang.id: number for number, line in enumerate(self._lines) for gang in line.gangs}
 
     @cached_property
     def _order(self) -> Order:
-        return Order(lambda: self._in_turn(self._open_groups()))
+        return Order(lambda: self._in_turn(self._open_lines()))
 
     @cached_property
     def _expectations(self) -> dict[str, Expectation]:
         """Of the gangs whose gates are open, in their turn, and then of the others."""
-        gangs = {gang.id: gang for group in self._groups for gang in group}
+        gangs = {gang.id: gang for line in self._lines for gang in line.gangs}
         in_turn = [gangs.pop(job_id) for job_id in self._order]
         return expectations(self._trial, [*in_turn, *gangs.values()], bounds(self._trial))
 
 
-def _left_of(gangs: Sequence[Pending], started: set[str]) -> Sequence[Pending]:
-    """Those that have not; the others are mostly its first ones."""
-    return gangs if started.isdisjoint(gang.id for gang in gangs) else [g for g in gangs if g.id not in started]
+def _left_of(line: Line, started: set[str]) -> Line:
+    """Those that have not; the others are mostly its first ones. In the order of turns alone."""
+    if started.isdisjoint([gang.id for gang in line.gangs]):
+        return line
+    left = [(g, turn) for g, turn in zip(line.gangs, line.turns, strict=True) if g.id not in started]
+    gangs, turns = tuple(gang for gang, _ in left), tuple(turn for _, turn in left)
+    return Line(gangs, turns, gangs, turns)

@@ -7,7 +7,6 @@ from windlass.core.cohort import tree_of
 from windlass.core.fairshare import Shares, may_reclaim, reclaims, total_capacity
 from windlass.core.ordering import Contest, in_fair_turn
 from windlass.core.past_use import SCALE
-from windlass.core.policy import Policy, turn_of
 from windlass.core.queue import Queue
 from windlass.core.snapshot import PastUse
 
@@ -25,9 +24,7 @@ def shares_of(queues, held=None, past=None, gpus=16):
 def order_of(shares, *gangs, classes=False):
     """Numbers of the gangs as they are asked, if each of them starts."""
     lines = ledger_of((), *gangs).snapshot().lines
-    groups = [line.gangs for line in lines]
-    ids = in_fair_turn(groups, lambda gang: turn_of(gang, Policy()), shares, classes=classes)
-    return [int(job_id.removeprefix("j-")) for job_id in ids]
+    return [int(job_id.removeprefix("j-")) for job_id in in_fair_turn(lines, shares, classes=classes)]
 
 
 # --- shares ------------------------------------------------------------------------------------------
