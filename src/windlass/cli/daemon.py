@@ -39,12 +39,15 @@ def up(
     Without options its nodes are those of this machine, or, after a crash, those that it had.
     """
     from windlass.jobs.cluster_file import load_cluster  # noqa: PLC0415 - loads the YAML parser
+    from windlass.jobs.queues import warnings_of  # noqa: PLC0415
     from windlass.server import daemon  # noqa: PLC0415
 
     folder, wanted = state_folder(state), wanted_of(local_nodes, local_gpus, cluster, policy)
+    if wanted.file is not None:
+        # here, where a mistake can be shown in full: a daemon in the background has a log only
+        for warning in warnings_of(load_cluster(str(wanted.file)).queues):
+            print(f"{wanted.file}: {warning}", file=sys.stderr)
     if background:
-        if wanted.file is not None:
-            load_cluster(str(wanted.file))  # here, where a mistake can be shown in full; the daemon has a log only
         facts = daemon.start(folder, wanted)
         print(f"windlass is up (pid {facts['pid']}) with {facts['cluster']}; state in {facts['state']}")
         return ExitCode.OK

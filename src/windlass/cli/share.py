@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Annotated, Any
 
 import typer
@@ -37,6 +38,8 @@ def share(
     def tell(answer: Row) -> None:
         rows = answer["queues"]
         show(_listing(resource or _counted(rows)), rows, output, paint=paint)
+        for warning in answer["warnings"]:
+            print(warning, file=sys.stderr)
 
     paged(client.shares, tell, again=watch)
     return ExitCode.OK

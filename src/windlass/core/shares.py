@@ -19,7 +19,7 @@ _FINE = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class QueueShare:
-    """One queue and all below it. Amounts in the resources' own units; zeros are left out."""
+    """One queue and all below it. Amounts in the resources' own units; zeros are left out, but of quotas."""
 
     queue: str
     parent: str
@@ -64,7 +64,7 @@ def queue_shares(snapshot: Snapshot, order: Sequence[str] = ()) -> tuple[QueueSh
             parent=tree.path[name][1] if depth else "",
             depth=depth,
             weight=max(tree.queues[name].weight, 1),
-            quota=discharged(tree.quota[name]),
+            quota=dict.fromkeys(tree.quota[name], 0) | discharged(tree.quota[name]),
             target=discharged(targets.get(name, NOTHING)),
             held=discharged(accounts.total(name)),
             borrowed=discharged(_over(accounts, name)) if depth else {},

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -123,6 +123,18 @@ def check_queues(written: Sequence[Mapping[str, Any]], path: FieldPath) -> Itera
     places = {each["name"]: number for number, each in enumerate(written)}
     for fault in faults_of(_declared(written)):
         yield (*path, places[fault.queue], fault.field), fault.message
+
+
+def warnings_of(queues: Iterable[Queue]) -> Iterator[str]:
+    """What is no mistake, and may not be meant: queues without a limit beside those that have one."""
+    tree = tree_of({queue.name: queue for queue in queues})
+    limited = frozenset[str]().union(*tree.limited.values())
+    for root in (name for name, path in tree.path.items() if len(path) == 1):
+        if free := sorted(limited - tree.limited.get(root, frozenset())):
+            yield (
+                f"queue {root} has no quota of {', '.join(free)}: its jobs may hold all that other queues have a quota "
+                "of, and none can ask for its own back; give it a quota (0 closes it), or a parent"
+            )
 
 
 def _declared(written: Sequence[Mapping[str, Any]]) -> dict[str, Queue]:

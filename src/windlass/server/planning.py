@@ -27,10 +27,12 @@ class Planning:
     def shares(self) -> Json:
         """Every queue: what it should have, what it has, and who of it is next."""
         from windlass.core.shares import queue_shares  # noqa: PLC0415 - few ask
+        from windlass.jobs.queues import warnings_of  # noqa: PLC0415
 
         snapshot = self._controller.snapshot()
         rows = queue_shares(snapshot, tuple(self._controller.plan.order))
-        return {"queues": msgspec.to_builtins(rows), "now": self._world.now()}
+        warnings = list(warnings_of(snapshot.queues.values()))
+        return {"queues": msgspec.to_builtins(rows), "warnings": warnings, "now": self._world.now()}
 
     async def snapshot(self, *, planned: bool) -> Json:
         """Everything the scheduler knows now; `planned`: what it knew when it last decided, and what it decided."""

@@ -51,12 +51,14 @@ def shares(daemon):
     held = {"gpu": 6, "cpu": 1_500}
     lab = queue("lab", 0, quota={"gpu": 8}, target={"gpu": 8}, held=held, share=750_000, running=1)
     vision = queue("vision", 1, quota={"gpu": 4}, held=held, borrowed={"gpu": 2}, past={"gpu": 3}, next="big-2")
-    daemon.says["/v1/shares"] = {"queues": [lab, vision], "now": NOW}
+    daemon.says["/v1/shares"] = {"queues": [lab, vision], "warnings": ["default has no quota"], "now": NOW}
 
 
 @pytest.mark.usefixtures("shares")
 def test_share_shows_the_tree_with_what_each_has(windlass):
-    head, lab, vision = windlass("share").out.splitlines()
+    ran = windlass("share")
+    assert ran.err == "default has no quota\n"
+    head, lab, vision = ran.out.splitlines()
     assert head.split()[:4] == ["QUEUE", "WEIGHT", "GPU", "QUOTA"]
     assert lab.split() == ["lab", "1", "8", "8", "6", "0", "0", "0", "75.0", "%", "1", "0", "-"]
     assert vision.split() == ["·", "vision", "1", "4", "0", "6", "2", "0", "3", "0.0", "%", "0", "0", "big-2"]

@@ -5,6 +5,7 @@ import pytest
 from windlass.core.queue import Queue
 from windlass.jobs.cluster_file import read_cluster
 from windlass.jobs.errors import JobError
+from windlass.jobs.queues import warnings_of
 from windlass.jobs.text import Text
 
 NODES = "nodes: [{name: n}]\n"
@@ -109,3 +110,21 @@ def test_every_broken_queue_is_told_at_once():
     error = error_of("queues: [{name: a, parent: x}, {name: b, parent: y}]")
     assert "there is no queue x" in error
     assert "there is no queue y" in error
+
+
+@pytest.mark.parametrize(
+    ("text", "open_queues"),
+    [
+        ("queues: [{name: a}, {name: b}]", []),
+        ("queues: [{name: lab}, {name: a, parent: lab, quota: {gpu: 4}}]", ["default has no quota of gpu"]),
+        ("queues: [{name: default, quota: {gpu: 0}}, {name: a, quota: {gpu: 4}}]", []),
+        (
+            "queues: [{name: default, quota: {gpu: 1}}, {name: a, quota: {gpu: 4, cpu: 8}}]",
+            ["default has no quota of cpu"],
+        ),
+        ("queues: [{name: lab, quota: {gpu: 8}}, {name: default, parent: lab}]", []),
+    ],
+)
+def test_a_queue_without_a_limit_beside_those_that_have_one_is_told(text, open_queues):
+    told = [warning.partition(":")[0] for warning in warnings_of(queues(text).values())]
+    assert told == [f"queue {each}" for each in open_queues]
