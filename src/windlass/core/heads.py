@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import lru_cache
-from heapq import heapify, heappop, heapreplace
-from typing import NamedTuple
+from heapq import heapify, heappop, heappush, heapreplace
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,9 @@ from windlass.core.gang import Line, Pending, Turn
 
 NOBODY = -1
 """No walltime is so short."""
+
+_Entry: TypeAlias = tuple[Turn, int, Line, int | None]
+"""Turn and place of a line's head, the line, and the bound on the walltimes that it has been given."""
 
 _NEVER_ENDS = np.iinfo(np.int64).max
 
@@ -26,39 +29,71 @@ class Head(NamedTuple):
 
 
 class Heads:
-    """One heap over the lines. `fill`: by the order in which gangs fill gaps."""
+    """One heap over the lines. `fill`: by the order in which gangs fill gaps.
+
+    Most plans ask few lines, for which a heap is best. Once an eighth of them are through, all the others are sorted:
+    it is likely that these are asked too, and the next of a sorted list is there without a comparison.
+    """
 
     def __init__(self, lines: Iterable[Line], *, fill: bool) -> None:
         self._fill = fill
-        self._heap: list[tuple[Turn, int, Line, int | None]] = [
-            ((line.fill_turns if fill else line.turns)[0], 0, line, None) for line in lines
-        ]
-        """Turn and place of each line's head, and the bound on the walltimes that it has been given."""
+        self._heap: list[_Entry] = [((line.fill_turns if fill else line.turns)[0], 0, line, None) for line in lines]
         heapify(self._heap)
+        self._sorted: list[_Entry] = []
+        """Those that the heap has no longer, the first of them last."""
+        self._few = len(self._heap) - len(self._heap) // 8
+        self._top = self._heap[0] if self._heap else None
 
     def first(self) -> Head | None:
         """Whose turn it is; None: nobody is left."""
-        if not self._heap:
+        if self._top is None:
             return None
-        turn, place, line, _ = self._heap[0]
+        turn, place, line, _ = self._top
         return Head((line.fill if self._fill else line.gangs)[place], turn)
 
     @property
     def line(self) -> Line:
         """Of the first."""
-        return self._heap[0][2]
+        return self._winner()[2]
 
     def pass_on(self, longest: int | None) -> None:
         """The first has had its turn; of its line, those go on that last no longer than `longest` ms (None: all)."""
-        _, place, line, bound = self._heap[0]
+        top = self._winner()
+        _, place, line, bound = top
         if bound is None or (longest is not None and longest < bound):
             bound = longest
         place = _next(line, place + 1, bound, fill=self._fill)
         if place < len(line.gangs):
             turn = (line.fill_turns if self._fill else line.turns)[place]
-            heapreplace(self._heap, (turn, place, line, bound))
+            self._replace(top, (turn, place, line, bound))
         else:
-            heappop(self._heap)
+            self._leave(top)
+        self._top = self._find_top()
+
+    def _winner(self) -> _Entry:
+        assert self._top is not None, "nobody is left"  # noqa: S101 - asked for after `first` alone
+        return self._top
+
+    def _replace(self, top: _Entry, by: _Entry) -> None:
+        if self._sorted and top is self._sorted[-1]:
+            self._sorted.pop()
+            heappush(self._heap, by)
+        else:
+            heapreplace(self._heap, by)
+
+    def _leave(self, top: _Entry) -> None:
+        if self._sorted and top is self._sorted[-1]:
+            self._sorted.pop()
+            return
+        heappop(self._heap)
+        if not self._sorted and len(self._heap) == self._few:
+            self._sorted, self._heap = sorted(self._heap, reverse=True), []
+
+    def _find_top(self) -> _Entry | None:
+        if not self._sorted:
+            return self._heap[0] if self._heap else None
+        last = self._sorted[-1]
+        return self._heap[0] if self._heap and self._heap[0] < last else last
 
 
 def _next(line: Line, place: int, longest: int | None, *, fill: bool) -> int:
