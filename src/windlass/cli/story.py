@@ -109,9 +109,9 @@ def _life(job: Json, *, wide: bool) -> Iterator[str]:
 
 
 def _size(role: Json) -> str:
-    """How many replicas it asks for: "4", or "2 to 8" if it is elastic."""
-    fewest, most = role["min_replicas"], role["max_replicas"]
-    return str(role["replicas"]) if fewest is most is None else f"{fewest or most} to {most or fewest}"
+    """How many replicas it asks for: "4", or "2–8" if it is elastic."""
+    asked, fewest, most = role["replicas"], role["min_replicas"], role["max_replicas"]
+    return str(asked) if fewest is most is None else f"{fewest or asked}–{max(asked, most or 0)}"
 
 
 def headline(job: Json) -> str:

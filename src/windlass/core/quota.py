@@ -119,12 +119,12 @@ def binding(accounts: Accounts, queue: str, resource: str) -> str:
         return f"queue {queue} holds {said(resource, held)} of the {said(resource, quota)} it may hold"
     name = _binds(accounts, queue, resource)
     if name in tree.borrowing and resource in tree.borrowing[name]:
-        has = f"{said(resource, tree.quota[name].get(resource, 0))} {resource}"
-        most = tree.borrowing[name][resource]
-        lent = f"may borrow {said(resource, most)} more" if most else "may not borrow"
-        return f"queue {name} holds {said(resource, accounts.drawn(name).get(resource, 0))} of its {has} and {lent}"
-    has, total = f"its {said(resource, quota)} {resource}", tree.quota[name].get(resource, 0)
-    own = f"holds {said(resource, held)} of {has}" if quota else f"has no {resource} of its own"
+        drawn, has = accounts.drawn(name).get(resource, 0), tree.quota[name].get(resource, 0)
+        most, over = tree.borrowing[name][resource], drawn > has
+        lent = f"may borrow {said(resource, most)}{'' if over else ' more'}" if most else "may not borrow"
+        return f"queue {name} {_holding(resource, drawn, has)}{',' * over} and {lent}"
+    total = tree.quota[name].get(resource, 0)
+    own = _holding(resource, held, quota) if quota else f"has no {resource} of its own"
     left = total - accounts.drawn(name).get(resource, 0)
     rest = (
         f"{said(resource, left)} of its {said(resource, total)} left"
@@ -162,6 +162,12 @@ def _may_borrow(accounts: Accounts, name: str, resource: str) -> int | None:
         return None
     has, kept = accounts.tree.quota[name].get(resource, 0), accounts.tree.kept[name].get(resource, 0)
     return has - kept + limit - max(accounts.drawn(name).get(resource, 0) - kept, 0)
+
+
+def _holding(resource: str, held: int, quota: int) -> str:
+    if held > quota:
+        return f"holds {said(resource, held)} {resource}, {said(resource, held - quota)} of them borrowed"
+    return f"holds {said(resource, held)} of its {said(resource, quota)} {resource}"
 
 
 def _undisputed(spoken_for: Accounts, queue: str, resource: str, amount: int) -> bool:

@@ -137,7 +137,7 @@ def test_it_is_said_which_limit_binds_and_where():
     assert some.message == "needs 4 gpu: queue a holds 6 of its 8 gpu; its cohort lab has 3 of its 16 left"
     assert (some.wanted, some.free) == (4, 3)
     limited = words((Queue("lab"), team("a", 8, borrowing=2), team("b", 8)), {"a": 9}, "a", 2)
-    assert limited.message == "needs 2 gpu: queue a holds 9 of its 8 gpu and may borrow 2 more"
+    assert limited.message == "needs 2 gpu: queue a holds 9 gpu, 1 of them borrowed, and may borrow 2"
     none = words((Queue("lab", {"gpu": 2}), team("a", None)), {"lab": 2}, "a", 1)
     assert none.message == "needs 1 gpu: queue a has no gpu of its own; its cohort lab has lent all 2"
     root = words([Queue("a", {"gpu": 8})], {"a": 6}, "a", 3)
