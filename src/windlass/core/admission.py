@@ -100,7 +100,8 @@ def _largest(table: NodeTable, empty: Accounts, queue: str, demands: tuple[Deman
     """What to ask for instead: fewer replicas of one role, or else smaller ones."""
     asked = next(demand for demand in demands if demand.role == role)
     step = max(asked.topology.slice, 1) if asked.topology else 1
-    for size in (asked, _shrunk(table, empty.tree, queue, asked)):
+    shrunk = _shrunk(table, empty.tree, queue, asked)
+    for size in (asked, shrunk) if any(shrunk.resources.values()) else (asked,):
 
         def too_many(count: int, size: Demand = size) -> bool:
             return not _possible(table, empty, queue, _with_role(demands, replace(size, count=count)))

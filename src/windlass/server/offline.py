@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Self
 
-from windlass.core.status import TERMINAL, JobState, Phase
+from windlass.core.status import HOLDING, TERMINAL, JobState, Phase
 from windlass.server import views
 from windlass.server.errors import ApiError, Code
 from windlass.server.views import Json, Waiting
@@ -32,12 +32,13 @@ class Offline:
         return self._records.last_time()
 
     def jobs(self, **filters: Any) -> list[Json]:
-        """Jobs that have not ended; with `all` those that have, too."""
+        """Those that hold nodes, those that wait, by number, then others; with `all` also those that have ended."""
         phases = [] if filters.get("all") else [phase for phase in Phase if phase not in TERMINAL]
-        chosen = {key: filters[key] for key in ("name", "user", "queue") if filters.get(key)}
-        states = self._records.jobs(phases=phases, limit=int(filters.get("limit") or 1_000), **chosen)
+        facts = {key: filters[key] for key in ("name", "user", "queue") if filters.get(key)}
+        states = self._records.jobs(phases=phases, limit=int(filters.get("limit") or 1_000), **facts)
         wanted = str(filters.get("phase") or "").split(",")
-        return [self._line(state) for state in states if wanted == [""] or state.status.phase in wanted]
+        chosen = [state for state in states if wanted == [""] or state.status.phase in wanted]
+        return [self._line(state) for state in sorted(chosen, key=_rank)]
 
     def job(self, name: str) -> Json:
         """The whole story."""
@@ -80,3 +81,9 @@ class Offline:
 
     def _waiting(self, state: JobState) -> Waiting:
         return Waiting(self._records.verdict(state.id)) if state.status.phase is Phase.QUEUED else Waiting()
+
+
+def _rank(state: JobState) -> tuple[int, int]:
+    phase = state.status.phase
+    place = 0 if phase in HOLDING else 1 if phase is Phase.QUEUED else 2 if phase not in TERMINAL else 3
+    return place, -state.number if phase in TERMINAL else state.number

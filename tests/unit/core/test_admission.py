@@ -7,7 +7,7 @@ from windlass.core.job import Job, Match, Role
 from windlass.core.queue import Queue
 from windlass.core.reasons import Reason
 
-QUEUES = [Queue("default"), Queue("research", {"gpu": 6}), Queue("reserve")]
+QUEUES = [Queue("default"), Queue("research", {"gpu": 6}), Queue("reserve"), Queue("closed", {"gpu": 0})]
 
 
 def refused(*roles, queue="default", machines=None):
@@ -79,9 +79,14 @@ def test_a_queue_s_quota_bounds_the_gang():
     )
 
 
+def test_a_queue_that_is_closed_suggests_no_gang_of_nothing():
+    said = refused(role(1, 4), queue="closed")
+    assert said == "asks for 4 gpu, queue closed may hold 0; not even one replica of any size would fit"
+
+
 def test_an_unknown_queue_names_its_neighbour():
     assert refused(role(), queue="reserch") == "there is no queue reserch; did you mean research?"
-    assert refused(role(), queue="xyz") == "there is no queue xyz; there are default, research, reserve"
+    assert refused(role(), queue="xyz") == "there is no queue xyz; there are closed, default, research, reserve"
 
 
 def test_roles_must_fit_together():
