@@ -16,9 +16,11 @@ from windlass.core.invariants import plan_violations, violations
 from windlass.core.job import Job, Role, Toleration, TopologyRequest
 from windlass.core.ledger import Ledger
 from windlass.core.plan import Plan
+from windlass.core.policy import ORDERS, Policy
 from windlass.core.queue import Queue
 from windlass.core.reasons import Certainty, Reason
 from windlass.core.scheduler import schedule
+from windlass.core.snapshot import Snapshot
 from windlass.core.whatif import variant
 
 QUEUES = (Queue("default"), Queue("small", {"gpu": 4}), Queue("mixed", {"gpu": 5, "cpu": 3}))
@@ -346,10 +348,16 @@ def test_a_bound_is_kept_however_early_others_end(ledger, chance):
                 ends.update({} if by is None else {name: chance.randint(now + 1, max(by, now + 1))})
 
 
-@given(scenes())
-@settings(max_examples=100, deadline=None)
-def test_whatever_is_said_to_start_now_starts(ledger):
-    snapshot = ledger.snapshot()
+def under(order: str, ledger: Ledger) -> Snapshot:
+    """The same under another order, where anybody may be stopped at once."""
+    ledger.set_cluster(ledger.snapshot().table.nodes, QUEUES, RACKS, Policy(order, min_runtime=0))
+    return ledger.snapshot()
+
+
+@given(scenes(), st.sampled_from(sorted(ORDERS)))
+@settings(max_examples=150, deadline=None)
+def test_whatever_is_said_to_start_now_starts(ledger, order):
+    snapshot = under(order, ledger)
     for gang in snapshot.pending:
         for offer in explain(snapshot, gang.id, 5).would_start:
             changed = Ledger.at(snapshot)
@@ -357,14 +365,15 @@ def test_whatever_is_said_to_start_now_starts(ledger):
             assert gang.id in ids(schedule(changed.snapshot(), 5)), offer.change
 
 
-@given(scenes())
-@settings(max_examples=100, deadline=None)
-def test_an_explanation_agrees_with_the_plan(ledger):
-    snapshot = ledger.snapshot()
+@given(scenes(), st.sampled_from(sorted(ORDERS)))
+@settings(max_examples=150, deadline=None)
+def test_an_explanation_agrees_with_the_plan(ledger, order):
+    snapshot = under(order, ledger)
     plan = schedule(snapshot, 5)
     for gang in snapshot.pending:
         found = explain(snapshot, gang.id, 5)
         assert found.verdict == plan.verdicts.get(gang.id)
+        assert (found.expected == 5) >= (gang.id in ids(plan))
         order = list(plan.order)
         assert found.position == (order.index(gang.id) + 1 if gang.id in order else None)
         missing = [view for view in found.nodes if view.cause]

@@ -15,12 +15,10 @@ from windlass.core.outlook import expected_start
 from windlass.core.placement import orders
 from windlass.core.possible import fits_empty
 from windlass.core.reasons import Verdict
-from windlass.core.scheduler import decide
+from windlass.core.scheduler import tried
 from windlass.core.shortage import shortage
 from windlass.core.snapshot import Grant, NodeTable, Snapshot
-from windlass.core.stock import binding
 from windlass.core.trial import Trial
-from windlass.core.verdicts import Verdicts
 from windlass.core.whatif import Alternative, alternatives
 
 
@@ -82,23 +80,23 @@ def explain(snapshot: Snapshot, job_id: str, now: int) -> Explanation:
     gang = next((gang for line in snapshot.lines for gang in line.gangs if gang.id == job_id), None)
     if gang is None:
         raise KeyError(job_id)
-    trial = decide(snapshot, now)
-    starts = any(start.gang is gang for start in trial.started)
+    plan, trial = tried(snapshot, now)
+    starts = any(admission.job_id == job_id for admission in plan.admissions)
+    comes = any(start.gang.id == job_id for start in trial.started)
     demand, column = _what_binds(trial, gang)
-    verdicts = Verdicts(trial)
-    order = tuple(verdicts.order())
+    order = tuple(plan.order)
     position = order.index(job_id) + 1 if job_id in order else None
     table = snapshot.table
     resource = "" if column is None else table.axis[column]
     return Explanation(
         job_id=job_id,
-        verdict=verdicts.get(job_id),
+        verdict=plan.verdicts.get(job_id),
         role=demand.role,
         resource=resource,
         position=position,
         ahead=order[: position - 1] if position else (),
         nodes=tuple(_views(trial, gang, demand, column)),
-        frees=_frees(trial, gang, demand, resource) if position else (),
+        frees=_frees(trial, gang, demand, resource) if position and not comes else (),
         expected=now if starts else expected_start(snapshot, gang, now),
         not_before=gang.not_before,
         would_start=alternatives(snapshot, gang, now) if position else (),
@@ -112,7 +110,8 @@ def _what_binds(trial: Trial, gang: Pending) -> tuple[Demand, int | None]:
     short = shortage(stock, table, gang.demands)
     demand = short.demand if short else next(iter(orders(table, gang.demands)))[0]
     able = eligibility(table, demand)
-    column, each = binding(able, stock.of(able).rooms(able, demand.count))
+    free = stock.of(able)
+    column, each = free.binding(able, free.rooms(able, demand.count))
     return demand, column if each else None
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from functools import cached_property
 from heapq import merge
 
 import numpy as np
@@ -20,7 +21,7 @@ from windlass.core.gang import Pending, Running, milli_gpus_of, started, total_o
 from windlass.core.gates import shut
 from windlass.core.ledger import Ledger
 from windlass.core.limits import limit
-from windlass.core.ordering import Contest
+from windlass.core.ordering import Contest, Order
 from windlass.core.placement import Placed, place
 from windlass.core.plan import Admission, Plan, Preemption
 from windlass.core.policy import Policy, service_level, turn_of
@@ -34,7 +35,7 @@ _LATEST = 2**62
 """Later than any time: when a gang that runs was last stopped, for the order among those of a queue of `las`."""
 
 
-def refill(snapshot: Snapshot, now: int) -> Plan:
+def refill(snapshot: Snapshot, now: int) -> tuple[Plan, Refilled]:
     """Decide who runs from now on. Who gets nodes that a stopped gang has yet to give back starts with a later plan."""
     # 1. who may be stopped, and the cluster without them
     movable = {run.id: run for run in snapshot.running.values() if _movable(snapshot, run, now)}
@@ -52,16 +53,18 @@ def refill(snapshot: Snapshot, now: int) -> Plan:
     stopping = [run for run in snapshot.running.values() if run.leaving or run.id not in stays]
     starts = [start for start in chosen if start.gang.id not in movable]
     begin = list(_beside(snapshot, stopping, starts, where))
-    verdicts = _Verdicts(trial, starts, {start.gang.id for start in begin})
-    return Plan(
+    comes = [Start(start.gang, *where[start.gang.id]) for start in chosen if start.gang.id not in stays]
+    verdicts = Refilled(snapshot, now, {run.id for run in stopping}, comes, {start.gang.id for start in begin})
+    plan = Plan(
         snapshot.version,
         now,
         tuple(Admission(start.gang.id, *where[start.gang.id]) for start in begin),
         verdicts,
         tuple(_preemption(run, starts, where, snapshot) for run in stopping if not run.leaving),
-        order=tuple(verdicts),
+        order=verdicts.order(),
         due=_due(snapshot, [*stays.values(), *(started(start.gang, start.placement, now) for start in begin)], now),
     )
+    return plan, verdicts
 
 
 # --- who may be stopped ---------------------------------------------------------------------------
@@ -168,14 +171,42 @@ def _preemption(run: Running, starts: list[Start], where: Mapping[str, Placed], 
     return Preemption(run.id, by, f"{moved}, by order {snapshot.policy.order}")
 
 
-class _Verdicts(Mapping[str, Verdict]):
+class Refilled(Mapping[str, Verdict]):
     """Of those who wait for nodes to be given back, and then of those for whom there is no room."""
 
-    def __init__(self, trial: Trial, starts: list[Start], begin: set[str]) -> None:
-        text = "its nodes are being given back"
-        promised = Verdict(Reason.WAITING_FOR_PREEMPTED, text)
-        self._promised = {start.gang.id: promised for start in starts if start.gang.id not in begin}
-        self._others = Verdicts(trial)
+    def __init__(self, snapshot: Snapshot, now: int, gone: Iterable[str], comes: list[Start], begin: set[str]) -> None:
+        """`gone`: who stops, or is stopping. `comes`: who starts now (`begin`) or once those have gone, and where.
+
+        Some of these are of the gone: they get other nodes.
+        """
+        self._snapshot, self._now = snapshot, now
+        self._gone = frozenset(gone)
+        self._comes = comes
+        promised = Verdict(Reason.WAITING_FOR_PREEMPTED, "its nodes are being given back")
+        self._promised = {
+            start.gang.id: promised
+            for start in comes
+            if start.gang.id not in begin and start.gang.id not in snapshot.running
+        }
+
+    @cached_property
+    def trial(self) -> Trial:
+        """As it will be once all who stop have gone and all who start have come."""
+        ledger = Ledger.at(self._snapshot)
+        for job_id in self._gone:
+            ledger.release(job_id)
+        trial = Trial(ledger.snapshot(), self._now)
+        for start in self._comes:
+            trial.start(start.gang, Placed(start.placement, start.grant))
+        return trial
+
+    def order(self) -> Order:
+        """The gangs whose gates are open, by their turn."""
+        return Order(lambda: (*self._promised, *self._others.order()))
+
+    @cached_property
+    def _others(self) -> Verdicts:
+        return Verdicts(self.trial)
 
     def __getitem__(self, job_id: str) -> Verdict:
         return self._promised[job_id] if job_id in self._promised else self._others[job_id]

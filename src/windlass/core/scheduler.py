@@ -23,25 +23,25 @@ def schedule(snapshot: Snapshot, now: int) -> Plan:
     Pure: equal snapshots and times give equal plans. `now` in ms.
     """
     if ORDERS[snapshot.policy.order].refill:
-        return refill(snapshot, now)
-    trial = decide(snapshot, now)
-    # 6. one reason, with counts, for everything that stays; worked out when it is read
-    verdicts = Verdicts(trial)
-    return Plan(
-        version=snapshot.version,
-        now=now,
-        admissions=tuple(Admission(start.gang.id, start.placement, start.grant) for start in trial.started),
-        verdicts=verdicts,
-        preemptions=trial.reclaim.preemptions,
-        resizes=(*trial.reclaim.shrinking, *trial.reclaim.growing),
-        order=verdicts.order(),
-        due=_due(trial),
-    )
+        return refill(snapshot, now)[0]
+    return _plan(decide(snapshot, now))
 
 
 def decide(snapshot: Snapshot, now: int) -> Trial:
-    """Give away what is free; the trial it returns knows who got it and who waits for what."""
+    """Give away what is free; the trial it returns knows who got it and who waits for what.
+
+    For orders that let those who run go on.
+    """
     return _give_away(Trial(snapshot, now, rehearse=lambda later: _give_away(Trial(later, now))))
+
+
+def tried(snapshot: Snapshot, now: int) -> tuple[Plan, Trial]:
+    """The same, and how it stands once the plan is carried out, for whoever explains it."""
+    if ORDERS[snapshot.policy.order].refill:
+        plan, verdicts = refill(snapshot, now)
+        return plan, verdicts.trial
+    trial = decide(snapshot, now)
+    return _plan(trial), trial
 
 
 def _give_away(trial: Trial) -> Trial:
@@ -52,7 +52,7 @@ def _give_away(trial: Trial) -> Trial:
     gaps = _by_turn(trial, lines)
     # 3. into the gaps between the reservations: whoever delays none of them
     _into_gaps(trial, gaps)
-    # 4. what nobody else can use, to elastic gangs
+    # 4. to elastic gangs, what nobody else can use
     trial.reclaim.grow()
     return trial
 
@@ -106,6 +106,21 @@ def _into_gaps(trial: Trial, lines: list[Line]) -> None:
         failed += 1
         if failed == _MOST_TRIED:
             return
+
+
+def _plan(trial: Trial) -> Plan:
+    # 5. one reason, with counts, for everything that stays; worked out when it is read
+    verdicts = Verdicts(trial)
+    return Plan(
+        version=trial.snapshot.version,
+        now=trial.now,
+        admissions=tuple(Admission(start.gang.id, start.placement, start.grant) for start in trial.started),
+        verdicts=verdicts,
+        preemptions=trial.reclaim.preemptions,
+        resizes=(*trial.reclaim.shrinking, *trial.reclaim.growing),
+        order=verdicts.order(),
+        due=_due(trial),
+    )
 
 
 def _due(trial: Trial) -> int | None:

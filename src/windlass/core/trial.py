@@ -48,7 +48,7 @@ class Start(NamedTuple):
 
 
 class Trial:
-    """Begins as its snapshot stands. Only `attempt` and `wait` change it."""
+    """Begins as its snapshot stands. Only `attempt`, `start`, `wait` and `wait_for` change it."""
 
     def __init__(self, snapshot: Snapshot, now: int, rehearse: Callable[[Snapshot], Trial] | None = None) -> None:
         """`rehearse`: what a plan would be in which nobody is stopped; None: this is such a plan."""
@@ -121,8 +121,22 @@ class Trial:
             found = self._place(gang, room)
             if found is None:
                 return Obstacle.PROMISED
-        self._start(gang, found)
+        self.start(gang, found)
         return None
+
+    def start(self, gang: Pending, found: Placed) -> None:
+        """The gang starts there, where there is room for it."""
+        take(self.snapshot.table, self.free, found.grant)
+        self._most = None
+        self.settled.add(gang.id)
+        self.timetable.begins(gang, found.grant)
+        request = total_of(placed(gang.demands, found.placement))
+        self.accounts.take(gang.queue, gang.user, request)
+        if self.spoken_for is not None:
+            self.spoken_for.take(gang.queue, gang.user, request)
+        if gang.array_id:
+            self.arrays[gang.array_id] = self.arrays.get(gang.array_id, 0) + 1
+        self.started.append(Start(gang, *found))
 
     def wait_for(self, found: Eviction) -> None:
         """The gang starts as soon as others are gone; until then its nodes are kept for it."""
@@ -207,19 +221,6 @@ class Trial:
 
     def _is_limited(self, queue: str) -> bool:
         return bool(self.accounts.tree.limited.get(queue))
-
-    def _start(self, gang: Pending, found: Placed) -> None:
-        take(self.snapshot.table, self.free, found.grant)
-        self._most = None
-        self.settled.add(gang.id)
-        self.timetable.begins(gang, found.grant)
-        request = total_of(placed(gang.demands, found.placement))
-        self.accounts.take(gang.queue, gang.user, request)
-        if self.spoken_for is not None:
-            self.spoken_for.take(gang.queue, gang.user, request)
-        if gang.array_id:
-            self.arrays[gang.array_id] = self.arrays.get(gang.array_id, 0) + 1
-        self.started.append(Start(gang, *found))
 
 
 def _give_back(books: Accounts, given: Iterable[Given]) -> None:

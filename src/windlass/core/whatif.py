@@ -10,7 +10,7 @@ from windlass.core.gang import Demand, Pending, shape_of
 from windlass.core.ledger import Ledger
 from windlass.core.nearness import asked
 from windlass.core.resources import CPU, MEMORY, format_quantity
-from windlass.core.scheduler import decide
+from windlass.core.scheduler import schedule
 from windlass.core.snapshot import Snapshot
 
 _SPLITS = 4
@@ -47,7 +47,7 @@ class _Trials:
     def starts(self, demands: tuple[Demand, ...]) -> bool:
         """Whether it would, with these instead of whatever was tried before."""
         self.ledger.add_pending(variant(self.gang, demands))
-        return any(start.gang.id == self.gang.id for start in decide(self.ledger.snapshot(), self.now).started)
+        return any(each.job_id == self.gang.id for each in schedule(self.ledger.snapshot(), self.now).admissions)
 
     def changed(self, demand: Demand) -> tuple[Demand, ...]:
         return tuple(demand if demand.role == old.role else old for old in self.gang.demands)

@@ -2,6 +2,7 @@ from dataclasses import replace
 
 from gangs import admitted, demand, ledger_of, nodes, running, waiting
 
+from windlass.core.explanation import explain
 from windlass.core.gang import milli_gpus_of, started
 from windlass.core.invariants import plan_violations
 from windlass.core.ledger import Ledger
@@ -62,6 +63,33 @@ def test_who_is_nearly_done_stays():
     turn(ledger, 0)
     ledger.add_pending(gang(2, 1, walltime=9 * HOUR))
     assert turn(ledger, 2 * HOUR) == ["j-1"]
+
+
+def test_what_is_said_of_a_gang_is_what_the_order_does():
+    ledger = cluster("srtf", gang(1, 2, walltime=10 * HOUR, grace=30_000))
+    turn(ledger, 0)
+    ledger.add_pending(gang(2, 2, walltime=5 * HOUR))
+    ledger.add_pending(gang(3, 1, walltime=11 * HOUR))
+    second, third = (explain(ledger.snapshot(), job_id, HOUR) for job_id in ("j-2", "j-3"))
+    assert (second.verdict.reason, second.expected) == (Reason.WAITING_FOR_PREEMPTED, HOUR + 30_000)
+    assert (second.frees, second.position, third.ahead) == ((), 1, ("j-2",))
+    assert [freeing.job_id for freeing in third.frees] == ["j-2"], "j-1 stops, and waits again"
+    assert third.expected == HOUR + 30_000 + 5 * HOUR + 10 * HOUR, "j-1 goes before it, and has its walltime anew"
+
+
+def test_what_would_start_instead_is_tried_by_the_same_order():
+    ledger = cluster("las", gang(1, 1), min_runtime=2 * HOUR)
+    turn(ledger, 0)
+    ledger.add_pending(gang(2, 2))
+    ledger.add_pending(gang(3, 1))
+    assert [each.change for each in explain(ledger.snapshot(), "j-2", HOUR).would_start] == ["1 replica instead of 2"]
+    assert explain(ledger.snapshot(), "j-3", HOUR).verdict is None, "las keeps nothing for who is blocked"
+
+
+def test_a_gated_gang_has_no_position():
+    ledger = cluster("las", gang(1, 2), gang(2, 1, not_before=HOUR), machines=1)
+    plan = plan_of(ledger, 0)
+    assert (list(plan.order), sorted(plan.verdicts)) == (["j-1"], ["j-1", "j-2"])
 
 
 def test_srsf_counts_what_is_left_on_every_gpu():
