@@ -10,7 +10,7 @@ import numpy as np
 from windlass.core import quota
 from windlass.core.cluster import Node
 from windlass.core.feasibility import CORDONED, Mask, eligibility, room_per_node
-from windlass.core.gang import Demand, Pending, Running, started, total_of
+from windlass.core.gang import Demand, Pending, Running, at_least, started
 from windlass.core.outlook import expected_start
 from windlass.core.placement import orders
 from windlass.core.possible import fits_empty
@@ -107,8 +107,9 @@ def _what_binds(trial: Trial, gang: Pending) -> tuple[Demand, int | None]:
     """The role that fails first, as the verdict has it, or else the hardest; and the column of which it finds least."""
     table = trial.snapshot.table
     stock = trial.stock if fits_empty(table, gang) else trial.stock_if_empty
-    short = shortage(stock, table, gang.demands)
-    demand = short.demand if short else next(iter(orders(table, gang.demands)))[0]
+    demands = at_least(gang.demands)
+    short = shortage(stock, table, demands)
+    demand = short.demand if short else next(iter(orders(table, demands)))[0]
     able = eligibility(table, demand)
     free = stock.of(able)
     column, each = free.binding(able, free.rooms(able, demand.count))
@@ -139,12 +140,12 @@ def _cause(cause: str, node: Node) -> str:
 def _frees(trial: Trial, gang: Pending, demand: Demand, resource: str) -> tuple[Freeing, ...]:
     """Who holds what the verdict says is missing: quota of the same queue, or the resource on eligible nodes."""
     table = trial.snapshot.table
-    lacking = quota.short(trial.accounts, gang.queue, total_of(gang.demands))
+    lacking = quota.short(trial.accounts, gang.queue, gang.request)
     holding = _holding(trial)
     if lacking and lacking in table.column:
         resource, mask = lacking, np.ones(len(table.nodes), dtype=np.bool_)
         holding = ((run, grant) for run, grant in holding if _of_one_tree(trial, run.queue, gang.queue))
-    elif resource and shortage(trial.stock, table, gang.demands):
+    elif resource and shortage(trial.stock, table, at_least(gang.demands)):
         mask = eligibility(table, demand).mask
     else:
         return ()

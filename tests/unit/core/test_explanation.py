@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 from gangs import demand, ledger_of, node, nodes, running, waiting
 
@@ -74,6 +76,19 @@ def test_a_gang_that_waits_for_quota_is_told_of_its_queue():
     )
     assert found.frees == (Freeing("r-1", 70, 6, (("n1", 6),)),)
     assert found.verdict.reason is Reason.WAITING_FOR_QUOTA
+
+
+def test_of_an_elastic_gang_its_least_is_what_is_waited_for():
+    elastic = (replace(demand(4), least=2),)
+    runs = running(1, {"n1": 7}, ends_by=70), running(2, {"n2": 8}, queue="small", ends_by=50)
+    small = [Queue("small", {"gpu": 8})]
+    waits_for_quota = explained("j-9", *runs, waiting(9, *elastic, queue="small"), queues=small)
+    assert [freeing.job_id for freeing in waits_for_quota.frees] == ["r-2"]
+    waits_behind = explained(
+        "j-9", running(1, {"n1": 6}), waiting(3, demand(1, 8)), waiting(9, *elastic), machines=nodes(1)
+    )
+    assert waits_behind.verdict.behind == "j-3"
+    assert waits_behind.frees == (), "there is room for two, which are enough"
 
 
 def test_a_gated_gang_has_its_gate_and_no_position():
