@@ -193,3 +193,12 @@ def test_several_jobs_are_cancelled_by_one_request(daemon, job):
     assert [error["code"] for error in answer["errors"]] == ["no_such_job"]
     assert daemon.post("/v1/cancel", {"jobs": ["two"]}).json["errors"][0]["code"] == "wrong_state"
     assert daemon.post("/v1/cancel", {"jobs": "two"}).error[0] == 400
+
+
+def test_nobody_starts_for_a_moment_who_is_cancelled_with_the_one_before_him(daemon, job):
+    daemon.submit(job("one", gpu=4))
+    daemon.submit(job("two", gpu=4, replicas=2), job("three", gpu=4))
+    assert [daemon.phase(name) for name in ("one", "two", "three")] == ["Admitted", "Queued", "Queued"]
+    daemon.post("/v1/cancel", {"jobs": ["two", "three"]})
+    steps = daemon.get("/v1/jobs/three").json["transitions"]
+    assert [step["after"] for step in steps] == ["Created", "Queued", "Failed"]
