@@ -180,7 +180,7 @@ class _Pools:
 class _Need(NamedTuple):
     """So much of a pool."""
 
-    pools: _Pools
+    column: int
     pool: int
     amount: float
 
@@ -200,9 +200,13 @@ class _Stocks:
         self._trial = trial
         self._table = trial.snapshot.table
         self._ends = _Ends(trial)
-        self._pools, self._places = _pools_of(trial, self._ends)
-        self._needs: dict[int, list[_Need]] = {}
+        self._places: dict[tuple[int, bytes], int] = {}
+        """By column and mask: which of the pools it is."""
+        self._masks: dict[int, list[Mask]] = {}
+        """By column, of its pools."""
+        self._needs = {id(line.gangs[0].demands): self._asked(line.gangs[0]) for line in trial.snapshot.lines}
         """By id of a gang's demands, which the snapshot keeps."""
+        self._pools = {column: _Pools(self._ends, column, masks) for column, masks in self._masks.items()}
         self._of_queues: dict[str, list[tuple[str, _Left]] | None] = {}
         self._of_arrays: dict[str, _Left] = {}
 
@@ -218,36 +222,48 @@ class _Stocks:
         if cell >= _UNREACHED:
             return None
         end = _UNREACHED if gang.walltime is None else bisect_left(_EDGES, _EDGES[cell] + gang.walltime)
-        for pools, pool, amount in needs:
-            pools.take(pool, amount, cell, end)
+        for column, pool, amount in needs:
+            self._pools[column].take(pool, amount, cell, end)
         for left, amount in limits:
             left.amounts[cell:end] -= amount
         return cell
 
     def _soonest(self, gang: Pending, needs: list[_Need], limits: list[tuple[_Left, int]]) -> int:
-        for pools, pool, amount in needs:
-            if amount > pools.most[pool]:
+        bad: list[Mask] = []
+        for column, pool, amount in needs:
+            if amount > self._pools[column].most[pool]:
                 return _UNREACHED
+            bad.append(self._pools[column].free[pool] < amount)
         for left, charged in limits:
             if charged > left.most:
                 return _UNREACHED
-        bad = np.zeros(len(_EDGES), dtype=np.bool_)
-        for pools, pool, amount in needs:
-            bad |= pools.free[pool] < amount
-        for left, charged in limits:
-            bad |= left.amounts < charged
-        return _first(bad, gang.walltime, (gang.not_before or 0) - self._trial.now)
+            bad.append(left.amounts < charged)
+        any_bad = np.logical_or.reduce(bad) if len(bad) > 1 else bad[0] if bad else np.zeros(_UNREACHED, np.bool_)
+        return _first(any_bad, gang.walltime, (gang.not_before or 0) - self._trial.now)
 
     def _needs_of(self, gang: Pending) -> list[_Need]:
         found = self._needs.get(id(gang.demands))
         if found is None:
-            found = self._needs[id(gang.demands)] = []
-            for demand in at_least(gang.demands):
-                mask, column, each = _pool_of(self._table, demand)
-                if each:
-                    place = self._places[column, mask.tobytes()]
-                    found.append(_Need(self._pools[column], place, float(each * demand.count)))
+            found = self._needs[id(gang.demands)] = self._asked(gang)
         return found
+
+    def _asked(self, gang: Pending) -> list[_Need]:
+        found = []
+        for demand in at_least(gang.demands):
+            mask, column, each = _pool_of(self._table, demand)
+            pool = self._place_of(mask, column)
+            if each:
+                found.append(_Need(column, pool, float(each * demand.count)))
+        return found
+
+    def _place_of(self, mask: Mask, column: int) -> int:
+        key = column, mask.tobytes()
+        place = self._places.get(key)
+        if place is None:
+            same = self._masks.setdefault(column, [])
+            place = self._places[key] = len(same)
+            same.append(mask)
+        return place
 
     # --- limits that are no nodes ---------------------------------------------------------------------
 
@@ -283,20 +299,6 @@ class _Stocks:
     def _left(self, now: int, back: Callable[[Running | Pending], int]) -> _Left:
         amounts = now + self._ends.given_back(back)
         return _Left(amounts, float(amounts[-1]))
-
-
-def _pools_of(trial: Trial, ends: _Ends) -> tuple[dict[int, _Pools], dict[tuple[int, bytes], int]]:
-    """By column: the pools of all that wait; and by column and mask: which of them it is."""
-    masks: dict[int, list[Mask]] = {}
-    places: dict[tuple[int, bytes], int] = {}
-    for line in trial.snapshot.lines:
-        for demand in line.gangs[0].demands:
-            mask, column, _ = _pool_of(trial.snapshot.table, demand)
-            if (column, mask.tobytes()) not in places:
-                same = masks.setdefault(column, [])
-                places[column, mask.tobytes()] = len(same)
-                same.append(mask)
-    return {column: _Pools(ends, column, some) for column, some in masks.items()}, places
 
 
 def _pool_of(table: NodeTable, demand: Demand) -> tuple[Mask, int, int]:

@@ -18,7 +18,7 @@ from windlass.core.placement import by_type, fits, orders, place
 from windlass.core.reasons import Count, Reason, Verdict
 from windlass.core.resources import format_quantity
 from windlass.core.snapshot import Amounts, NodeTable
-from windlass.core.stock import Stocks, binding
+from windlass.core.stock import Stocks
 from windlass.core.topology import choose, roomiest
 
 _NAMED = ("label ", "affinity ", "gpu-type ", "taint ")
@@ -110,11 +110,11 @@ def _of_role(stocks: Stocks, table: NodeTable, demand: Demand, *, alone: bool) -
     stock = stocks.of(able)
     rooms = stock.rooms(able, demand.count)
     counts = np.minimum.reduce(rooms, axis=0)
-    room = int(np.add.reduce(counts))
-    near = _too_far(counts, able, table, demand) if room >= demand.count else None
+    room = stock.count(counts)
+    near = _too_far(counts[stock.sort_of], able, table, demand) if room >= demand.count else None
     if near is None and room >= demand.count:
         return None
-    column, each = binding(able, rooms)
+    column, each = stock.binding(able, rooms)
     return Shortage(
         demand=demand,
         alone=alone,
@@ -127,7 +127,7 @@ def _of_role(stocks: Stocks, table: NodeTable, demand: Demand, *, alone: bool) -
         eligible=able.screen.eligible,
         fits=near.fits if near else room,
         lost=able.screen.counts,
-        full=able.screen.eligible - int(np.count_nonzero(counts)),
+        full=stock.count(counts == 0),
         near=near,
     )
 
