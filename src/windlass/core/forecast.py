@@ -9,6 +9,7 @@ from itertools import chain, islice
 from typing import Final, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from windlass.core.booking import settle
 from windlass.core.feasibility import Mask
@@ -79,6 +80,13 @@ class Forecast:
                 break
         return self._now.free.copy(order="F") if last is None else last.after(bisect_right(last.times, moment))
 
+    def last_ends(self) -> NDArray[np.int64]:
+        """int64[N]: when everybody will have left each node; 0 where nobody is, NEVER where one has no walltime."""
+        found = np.zeros(len(self._table.nodes), dtype=np.int64)
+        for batch in self._all():
+            batch.mark(found)
+        return found
+
     def moments(self, after: int) -> Iterator[int]:
         """The moments after this one at which anything ends, each once, NEVER last if anything has no end."""
         last = after
@@ -130,6 +138,10 @@ class _Batch:
         self._until = np.cumsum([len(end.grant.rows) for end in found])
         self._rows = np.concatenate([end.grant.rows for end in found])
         self._amounts = np.concatenate([end.grant.amounts for end in found])
+
+    def mark(self, last: NDArray[np.int64]) -> None:
+        """Raise the moments, by row, to those at which these gangs end there."""
+        np.maximum.at(last, self._rows, np.repeat(self.times, np.diff(self._until, prepend=0)))
 
     def after(self, gangs: int) -> Amounts:
         """Once the first `gangs` of them have ended; a copy."""

@@ -28,7 +28,7 @@ from windlass.core.resizing import elastic_role
 from windlass.core.resources import GPU_TYPE
 from windlass.core.snapshot import Amounts, NodeTable, Snapshot
 from windlass.core.status import Placement
-from windlass.core.timetable import Promise, barred_from, bars, crosses
+from windlass.core.timetable import Promise, barred_from, crosses
 from windlass.core.victims import began
 
 
@@ -155,7 +155,7 @@ class _Room:
         """int64[N, R], a copy: what the gang may use until its end, beside what it has."""
         room = self._free.copy(order="F")
         for promise, free in self._beside:
-            if bars(_end_of(each.run), promise):
+            if crosses(_end_of(each.run), promise):
                 room = lower(self._table, room, free)
         closed = np.flatnonzero(self._closed(each))
         room[closed] = 0

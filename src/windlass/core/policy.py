@@ -29,9 +29,9 @@ class Policy:
     reservations: int = 1
     """How many blocked gangs hold a reservation that others may not delay: 1 is EASY. -1: all of them, conservative.
     0: nobody passes a blocked gang on nodes that it could use, however short."""
-    patience: int = 0
-    """Once a gang with a reservation has waited so long, nobody starts on what is reserved for it, however short: by
-    walltimes, most of which are too long, it might be passed for hours in which it could start. 0: never."""
+    patience: int = 2 * _HOUR
+    """Once a gang with a reservation has waited so long, a tenth of the nodes, those that are empty soonest, is kept
+    from gangs behind it that last longer than two hours (order `windlass`, `core.sparing`). 0: never."""
     preempt: bool = True
     """Whether gangs may be stopped for others at all: by priority, and to give a queue its own back."""
     min_runtime: int = 300_000

@@ -23,6 +23,7 @@ from windlass.core.possible import fits_outside
 from windlass.core.reservation import Reservation
 from windlass.core.resizing import resized
 from windlass.core.snapshot import Amounts, Grant, NodeTable, Snapshot
+from windlass.core.sparing import BRIEF, has_waited_long, is_brief, spared
 from windlass.core.victims import gone_by
 
 
@@ -39,8 +40,8 @@ class Promise:
     grant: Grant
     free: Amounts
     """int64[N, R]: what is free beside it when it starts; less with everybody who is let in and still runs then."""
-    firm: bool = False
-    """It has waited long enough: nobody starts on what is kept for it, not even for a while."""
+    spare: Mask | None = None
+    """bool[N]: where only brief gangs fill gaps, as it has waited long (`core.sparing`); None: no node."""
 
 
 class Timetable:
@@ -68,6 +69,8 @@ class Timetable:
         self._starts: list[End] = []
         self._late: list[End] = []
         """Those that start with the plan before the forecast was made, and since."""
+        self._fills = False
+        """Whether gaps are being filled."""
         self._early = list(_shrinking(snapshot, now))
         """What others give back before their end: who shrinks, and who goes for gangs that are kept a place."""
 
@@ -107,6 +110,10 @@ class Timetable:
         self._blocked.append((gang, self._full.of(self._snapshot.table, gang) if self._full else None))
         self._contend(gang)
 
+    def fill(self) -> None:
+        """Whoever is asked from now on fills gaps."""
+        self._fills = True
+
     # --- what the plan asks -------------------------------------------------------------------------
 
     def is_shut_to(self, gang: Pending) -> bool:
@@ -119,9 +126,9 @@ class Timetable:
         end = self._end_of(gang, self._now)
         room = self._free
         for promise in self.promises() if self._limit else ():
-            if bars(end, promise):
+            if crosses(end, promise):
                 room = lower(self._snapshot.table, room, promise.free)
-        closed = self._closed(gang, self._now, end)
+        closed = _either(self._closed(gang, self._now, end), self._spare(gang))
         if self._shut is not None:
             closed = self._shut if closed is None else closed | self._shut
         if closed is not None:
@@ -133,7 +140,7 @@ class Timetable:
     def in_the_way_of(self, gang: Pending, start: int) -> tuple[list[Promise], Mask | None]:
         """If it starts by `start` (ms): the promises that it may run into, and the nodes closed to it (None: none)."""
         end = self._end_of(gang, start)
-        crossed = [promise for promise in (self.promises() if self._limit else ()) if bars(end, promise)]
+        crossed = [promise for promise in (self.promises() if self._limit else ()) if crosses(end, promise)]
         closed = self._closed(gang, self._now, end)
         if self._shut is not None:
             closed = self._shut if closed is None else closed | self._shut
@@ -162,6 +169,7 @@ class Timetable:
         end = self._end_of(gang, self._now)
         starts = [promise.start for promise in self.promises() if self._now < promise.start < end]
         starts += [each.start for each in self._barred(gang) if self._now < each.start < end]
+        starts += [self._now + BRIEF] if self._spare(gang) is not None else []
         return max(starts) - self._now if starts else None
 
     def promises(self) -> list[Promise]:
@@ -182,6 +190,8 @@ class Timetable:
         for promise in self.promises():
             mask = np.zeros(len(self._snapshot.table.nodes), dtype=np.bool_)
             mask[promise.grant.rows] = True
+            if promise.spare is not None:
+                mask |= promise.spare
             yield promise.gang, mask
 
     def _forecasts(self) -> Forecast:
@@ -207,12 +217,23 @@ class Timetable:
             for other in self._promises:
                 if at <= other.start < until:
                     take(self._snapshot.table, other.free, found.grant)
-            self._promises.append(Promise(gang, at, until, found.grant, beside, self._is_firm(gang)))
+            spare = self._spared(forecast, gang, found.grant)
+            self._promises.append(Promise(gang, at, until, found.grant, beside, spare))
             return
 
-    def _is_firm(self, gang: Pending) -> bool:
-        patience = self._snapshot.policy.patience
-        return 0 < patience <= self._now - gang.since
+    def _spared(self, forecast: Forecast, gang: Pending, grant: Grant) -> Mask | None:
+        """The nodes that are kept for it; none if it may have to wait for a day that people have chosen."""
+        if not has_waited_long(self._snapshot.policy, gang, self._now) or self._barred(gang):
+            return None
+        return spared(_masks(self._snapshot, gang), forecast.last_ends(), len(grant.rows))
+
+    def _spare(self, gang: Pending) -> Mask | None:
+        """bool[N]: where it may not fill a gap, as others have waited long; None: no node."""
+        spare: Mask | None = None
+        if self._fills and self._limit and not is_brief(gang):
+            for promise in self.promises():
+                spare = _either(spare, promise.spare)
+        return spare
 
     def _moments(self, forecast: Forecast, gang: Pending, soonest: Moment) -> Iterator[Moment]:
         """When it may fit for the first time, and what it may use then."""
@@ -333,14 +354,15 @@ def barred_from(
     return closed
 
 
-def bars(end: int, promise: Promise) -> bool:
-    """Whether somebody who starts now and runs until then must leave to the promise what it is about."""
-    return promise.firm or crosses(end, promise)
-
-
 def crosses(end: int, promise: Promise) -> bool:
     """Whether whoever runs until then is still there when the promise is due, which may be any time if it is NEVER."""
     return promise.start < end or promise.start == NEVER
+
+
+def _either(one: Mask | None, other: Mask | None) -> Mask | None:
+    if one is None or other is None:
+        return other if one is None else one
+    return one | other
 
 
 def _masks(snapshot: Snapshot, gang: Pending) -> list[Mask]:

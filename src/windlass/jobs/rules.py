@@ -40,9 +40,9 @@ POLICY: Table = (
     ),
     Field(
         "patience",
-        "Once a job with a reservation has waited so long, nobody starts on what is reserved for it, however short. "
-        "0: short ones always may. For clusters whose contention passes within a day; one that is always full "
-        "stands idle for its sake.",
+        "Order windlass: once a job with a reservation has waited so long, a tenth of the nodes, those that are empty "
+        "soonest, is kept from jobs behind it that last longer than two hours. It helps jobs that need no more than "
+        "those nodes. 0: never.",
         kinds.DURATION,
         default=format_duration(_PLAIN.patience),
         example="1h",

@@ -176,13 +176,3 @@ def test_a_promise_waits_for_the_end_of_maintenance():
     table, _ = timetable(nodes(2), *HALF_FULL, reservations=[window])
     table.reserve(BIG)
     assert [promise.start for promise in table.promises()] == [2_000]
-
-
-def test_who_has_waited_long_enough_is_passed_by_nobody_however_short():
-    machines = nodes(2)
-    until_100 = running(1, {"n1": 8}, ends_by=100)
-    for patience, passes in ((0, True), (50, False)):
-        asked, _ = timetable(machines, until_100, policy=Policy(patience=patience), now=60)
-        asked.reserve(waiting(2, demand(2, 8), walltime=1_000))
-        room = asked.room(waiting(3, demand(1, 8), walltime=10))
-        assert bool((room[:, 0] >= 8).any()) == passes, patience
