@@ -24,7 +24,7 @@ TREE = (
     Queue("team", {"gpu": 2}, "all"),
     Queue("a", {"gpu": 3}, "team"),
     Queue("b", {"gpu": 2}, "team", weight=2),
-    Queue("c", {"gpu": 5}, "all"),
+    Queue("c", {"gpu": 5}, "all", max_running=2),
     Queue("d", {}, "all"),
 )
 ROUNDS = 60

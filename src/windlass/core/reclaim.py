@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _MOST_SEARCHES = 32
 """Gangs of one plan for which others are looked for in vain; so that a plan's cost is bounded."""
-_HELPS = frozenset({Obstacle.QUOTA, Obstacle.CAPACITY, Obstacle.PROMISED})
+_HELPS = frozenset({Obstacle.LIMIT, Obstacle.QUOTA, Obstacle.CAPACITY, Obstacle.PROMISED})
 """What is in the way of a gang for which it may help that others go."""
 _WANTS_NODES = frozenset({None, Obstacle.CAPACITY, Obstacle.PROMISED, Obstacle.LEAVING})
 """What is in the way of a gang that would take nodes if it found them; None: nothing but these."""
@@ -48,14 +48,12 @@ class Reclaim:
 
         If so, the gang's place is kept for it from then on.
         """
-        if not self.may_help or obstacle not in _HELPS or self._searches >= _MOST_SEARCHES:
-            return False
-        if self._trial.rehearse is None:
+        if not self.may_help or obstacle not in _HELPS or self._trial.rehearse is None:
             return False
         offers = self._lineup.offers(gang)
         if not (offers or self._lineup.going):
             return False
-        found = victims_for(self._ground(gang), gang)
+        found = victims_for(self._ground(gang), gang) if self._searches < _MOST_SEARCHES else None
         if found is None or not self._is_for(found):
             self._searches += 1
             if offers:

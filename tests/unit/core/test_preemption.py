@@ -11,6 +11,7 @@ from windlass.core.gang import Pending, Running
 from windlass.core.policy import Policy
 from windlass.core.preemption import Eviction, Ground, victims_for
 from windlass.core.queue import Queue
+from windlass.core.scheduler import schedule
 from windlass.core.status import Placement
 from windlass.core.victims import Lineup
 
@@ -53,6 +54,26 @@ def test_a_gang_of_higher_priority_takes_the_place_of_one_of_lower() -> None:
 
 def test_nobody_goes_for_a_gang_of_equal_priority() -> None:
     assert evicted(nodes(1, gpu=4), waiting(9, demand(1, 4)), low(1, {"n1": 4})) is None
+
+
+def test_a_limit_is_kept_by_stopping_who_counts_towards_it() -> None:
+    queues = [Queue("default", user_limits={"gpu": 4})]
+    runs = [low(n, {f"n{n}": 4}, user=user) for n, user in ((1, "ada"), (2, "bob"))]
+    ledger = ledger_of(nodes(3), *runs, waiting(9, demand(1, 4), priority=1, user="bob"), queues=queues)
+    ledger.set_cluster(nodes(3), queues, None, Policy(min_runtime=600_001))
+    young = schedule(ledger.snapshot(), NOW)
+    assert (young.preemptions, young.due) == ((), NOW + 1), "time alone will help"
+    assert [each.job_id for each in schedule(ledger.snapshot(), NOW + 1).preemptions] == ["r-2"]
+
+
+def test_a_plan_says_when_the_next_may_be_stopped_for_gangs_that_were_not_looked_for_any_more() -> None:
+    machines = [node(f"n{n}", kind=str(n)) for n in range(40)]
+    runs = [low(n, {f"n{n}": 8}, preemptible=False) for n in range(39)]
+    last = low(39, {"n39": 8}, queue="last", admitted_at=NOW - 5)
+    gangs = [waiting(n, demand(1, 8, kind=str(n)), priority=2) for n in range(39)]
+    ledger = ledger_of(machines, *runs, last, *gangs, waiting(39, demand(1, 8), priority=1, queue="last"))
+    ledger.set_cluster(machines, [Queue("default"), Queue("last")])
+    assert schedule(ledger.snapshot(), NOW).due == NOW - 5 + Policy().min_runtime
 
 
 def test_nobody_goes_if_the_gang_would_not_fit_even_then() -> None:
