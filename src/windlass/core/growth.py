@@ -113,6 +113,7 @@ class _Room:
 
     def __init__(self, idle: Idle) -> None:
         self._table = idle.snapshot.table
+        self._policy = idle.snapshot.policy
         self._now = idle.now
         self._reservations = idle.snapshot.reservations
         self._wanted = idle.wanted
@@ -138,7 +139,7 @@ class _Room:
         while low < high:
             middle = (low + high + 1) // 2
             low, high = (middle, high) if able(middle) else (low, middle - 1)
-        return place(free, self._table, [replace(role, count=low)], None) if low else None
+        return place(free, self._table, [replace(role, count=low)], None, self._policy) if low else None
 
     def give(self, each: _Candidate, more: Placed) -> None:
         """It has this from now on."""

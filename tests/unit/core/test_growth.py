@@ -13,6 +13,7 @@ from windlass.core.growth import Idle, grows_at, growth
 from windlass.core.job import TopologyRequest
 from windlass.core.ledger import Ledger
 from windlass.core.plan import Resize
+from windlass.core.policy import Policy
 from windlass.core.queue import Queue
 from windlass.core.resizing import largest
 from windlass.core.status import Placement
@@ -33,6 +34,17 @@ def idle(ledger: Ledger, **more) -> Idle:
 
 def sizes(resizes: tuple[Resize, ...]) -> dict[str, int]:
     return {resize.job_id: len(resize.placement.nodes["worker"]) for resize in resizes}
+
+
+def test_where_a_gang_grows_is_by_the_policys_scoring() -> None:
+    machines = [node("n1", 1), node("good", 2, cpu=64), node("starved", 8, cpu=3)]
+    typical = ((demand(1, cpu=5), 1),)
+    grown = {}
+    for scoring in ("tightest", "fgd"):
+        ledger = ledger_of(machines, elastic(1, {"n1": 1}, 2))
+        ledger.set_cluster(machines, (), None, Policy(scoring=scoring, typical=typical))
+        grown[scoring] = [resize.placement.distinct() for resize in growth(idle(ledger))]
+    assert grown == {"tightest": [("good", "n1")], "fgd": [("n1", "starved")]}
 
 
 def test_a_gang_starts_as_large_as_it_can() -> None:
