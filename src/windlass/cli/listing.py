@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from windlass.cli.exit_codes import ExitCode
+from windlass.cli.failures import UsageError
 from windlass.cli.given import duration
 from windlass.cli.output import Column, Format, FormatOption, Listing, WatchOption, listed
 from windlass.cli.past import say_if_past
@@ -26,6 +27,8 @@ _COLOURS = {
     "Cancelled": "yellow",
     "Succeeded": "green",
 }
+
+_STATES = ("Created", "Queued", *_COLOURS)
 
 NameOption = Annotated[str, typer.Option("--name", help="Only jobs of this name.")]
 UserOption = Annotated[str, typer.Option("-u", "--user", help="Only jobs of this user.")]
@@ -161,12 +164,22 @@ def queue(
     no_color: NoColorOption = False,
 ) -> int:
     """List jobs that wait or run: those that hold nodes first, then the line in its order."""
+    _check(phase)
     asked = source(state_folder(state))
     say_if_past(asked)
     filters = {"all": every or "", "phase": phase, "name": name, "user": user, "queue": in_queue, "limit": limit}
     look = functools.partial(asked.jobs, **filters)
     listed(_QUEUE, look, output, again=watch, paint=paints(no_color=no_color), limit=limit)
     return ExitCode.OK
+
+
+def _check(phases: str) -> None:
+    """Refuse a state that there is not: it would list nothing, and say nothing. Raises UsageError."""
+    from windlass.jobs.names import did_you_mean  # noqa: PLC0415 - few filter
+
+    for phase in phases.split(",") if phases else ():
+        if phase not in _STATES:
+            raise UsageError(f"--phase: there is no state {phase[:40]!r}{did_you_mean(phase, _STATES)}")
 
 
 def nodes(

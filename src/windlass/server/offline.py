@@ -37,7 +37,7 @@ class Offline:
         facts = {key: filters[key] for key in ("name", "user", "queue") if filters.get(key)}
         states = self._records.jobs(phases=phases, limit=int(filters.get("limit") or 1_000), **facts)
         wanted = str(filters.get("phase") or "").split(",")
-        chosen = [state for state in states if wanted == [""] or state.status.phase in wanted]
+        chosen = [state for state in states if wanted == [""] or not set(wanted).isdisjoint(views.called(state))]
         return [self._line(state) for state in sorted(chosen, key=_rank)]
 
     def job(self, name: str) -> Json:

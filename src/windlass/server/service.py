@@ -339,12 +339,13 @@ def _rank(state: JobState, positions: Mapping[str, int]) -> tuple[int, int, int]
 
 def _passes(state: JobState, filters: Filters) -> bool:
     facts = {
-        "phase": state.status.phase.value,
-        "name": state.job.name,
-        "user": state.job.user,
-        "queue": state.job.queue,
+        "phase": views.called(state),
+        "name": (state.job.name,),
+        "user": (state.job.user,),
+        "queue": (state.job.queue,),
     }
-    return all(value in filters[key].split(",") for key, value in facts.items() if filters.get(key))
+    wanted = {key: filters[key].split(",") for key in facts if filters.get(key)}
+    return all(any(each in wanted[key] for each in facts[key]) for key in wanted)
 
 
 def _number(filters: Filters, key: str, default: int) -> int:

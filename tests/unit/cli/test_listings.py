@@ -150,6 +150,11 @@ def test_nothing_is_said_beside_what_programs_read(listed, windlass, verb, said)
     assert windlass(verb, "-o", "name") == (0, "", "")
 
 
+def test_a_state_that_there_is_not_is_refused(listed, windlass):
+    ran = windlass("queue", "--phase", "Queued,Runing")
+    assert (ran.code, ran.err) == (2, "windlass: --phase: there is no state 'Runing'; did you mean 'Running'?\n")
+
+
 def test_filters_are_the_daemons_business(listed, windlass):
     windlass("queue", "-a", "--phase", "Queued,Running", "--name", "x", "-u", "ada", "--queue", "q", "--limit", "5")
     asked = {"phase": ["Queued,Running"], "name": ["x"], "user": ["ada"], "queue": ["q"], "limit": ["5"]}

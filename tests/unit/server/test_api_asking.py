@@ -72,6 +72,8 @@ def test_those_that_have_ended_are_listed_if_asked_for(crowded):
     assert ids(crowded.get("/v1/jobs?all=1")) == ["one-1", "three-3", "two-2"]
     assert ids(crowded.get("/v1/jobs?all=1&user=bob")) == ["two-2"]
     assert ids(crowded.get("/v1/jobs?all=1&limit=1")) == ["one-1"]
+    assert ids(crowded.get("/v1/jobs?all=1&phase=Cancelled")) == ["two-2"]
+    assert ids(crowded.get("/v1/jobs?all=1&phase=Failed,Running")) == ["two-2"]
 
 
 @pytest.mark.parametrize(

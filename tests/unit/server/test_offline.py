@@ -66,7 +66,10 @@ def test_history(records):
     assert offline.history(user="bob") == []
 
 
-@pytest.mark.parametrize("filters", [{}, {"user": "bob"}, {"name": "one"}, {"phase": "Queued"}, {"all": True}])
+@pytest.mark.parametrize(
+    "filters",
+    [{}, {"user": "bob"}, {"name": "one"}, {"phase": "Queued"}, {"all": True}, {"all": True, "phase": "Cancelled"}],
+)
 def test_listings_have_the_same_jobs(records, filters):
     daemon, offline = records
     query = "&".join(f"{key}={value}" for key, value in filters.items())
