@@ -9,9 +9,22 @@ from windlass.core.gang import Demand, Pending, at_least
 from windlass.core.placement import fits
 from windlass.core.snapshot import NodeTable
 
+_KNOWN = 32_768
+"""How many gangs' demands are known by being the same object."""
+
 
 def fits_empty(table: NodeTable, gang: Pending) -> bool:
     """Whether the gang would fit if nothing else ran."""
+    known: dict[int, tuple[tuple[Demand, ...], bool]] | None = table.derived.get("fits by identity")
+    if known is None or len(known) >= _KNOWN:
+        known = remember(table, "fits by identity", {})
+    pair = known.get(id(gang.demands))  # the demands are kept beside it, so that their id stays their own
+    if pair is None:
+        pair = known[id(gang.demands)] = gang.demands, _fits_empty(table, gang)
+    return pair[1]
+
+
+def _fits_empty(table: NodeTable, gang: Pending) -> bool:
     first = gang.demands[0]
     if len(gang.demands) == 1 and first.topology is None and len(first.gpu_types) < 2:
         least = first.least or first.count

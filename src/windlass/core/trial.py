@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from typing import NamedTuple
 
+import numpy as np
+
 from windlass.core.accounts import Accounts
 from windlass.core.booking import take
 from windlass.core.clearing import Given
@@ -50,8 +52,20 @@ class Start(NamedTuple):
 class Trial:
     """Begins as its snapshot stands. Only `attempt`, `start`, `wait` and `wait_for` change it."""
 
-    def __init__(self, snapshot: Snapshot, now: int, rehearse: Callable[[Snapshot], Trial] | None = None) -> None:
-        """`rehearse`: what a plan would be in which nobody is stopped; None: this is such a plan."""
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        now: int,
+        rehearse: Callable[[Snapshot], Trial] | None = None,
+        watched: str = "",
+    ) -> None:
+        """`rehearse`: what a plan would be in which nobody is stopped; None: this is such a plan.
+
+        `watched`: the gang of which somebody will ask why it got its nodes, by id.
+        """
+        self._watched = watched
+        self.seen: Amounts | None = None
+        """int64[N, R]: what the gang that is watched could use when it started; None: it has not."""
         self.snapshot = snapshot
         self.now = now
         self.rehearse = rehearse
@@ -73,6 +87,8 @@ class Trial:
         """By id: those that start and those that hold a place among the waiting."""
         self._most: list[int] | None = None
         """By column: what is free on the node that has most of it."""
+        self._pieces: dict[tuple[int, int], int] = {}
+        """By column and amount: how many times all nodes together have so much in one piece."""
         self.timetable = Timetable(snapshot, now, self.free)
 
     def turn(self, gang: Pending) -> Turn:
@@ -111,7 +127,7 @@ class Trial:
         """Start the gang, to which no limit applies, if it finds room; else say what is in its way."""
         if self.timetable.is_shut_to(gang):
             return Obstacle.PROMISED
-        if self.is_too_large(gang):
+        if self.is_too_large(gang) or self._lacks_pieces(gang):
             return Obstacle.CAPACITY
         found = self._place(gang, self.free)
         if found is None:
@@ -121,6 +137,8 @@ class Trial:
             found = self._place(gang, room)
             if found is None:
                 return Obstacle.PROMISED
+        if gang.id == self._watched:
+            self.seen = room.copy(order="F")
         self.start(gang, found)
         return None
 
@@ -128,6 +146,7 @@ class Trial:
         """The gang starts there, where there is room for it."""
         take(self.snapshot.table, self.free, found.grant)
         self._most = None
+        self._pieces.clear()
         self.settled.add(gang.id)
         self.timetable.begins(gang, found.grant)
         request = total_of(placed(gang.demands, found.placement))
@@ -202,6 +221,18 @@ class Trial:
     def stock_if_empty(self) -> Stocks:
         """What would be free if nothing ran."""
         return Stocks(self.snapshot.table.capacity)
+
+    def _lacks_pieces(self, gang: Pending) -> bool:
+        """Whether some role finds too few places even if only its scarcest resource counted, on whatever node."""
+        for demand in gang.demands:
+            for column, amount in eligibility(self.snapshot.table, demand).request[:1]:
+                pieces = self._pieces.get((column, amount))
+                if pieces is None:
+                    pieces = int((np.maximum(self.free[:, column], 0) // amount).sum())
+                    self._pieces[column, amount] = pieces
+                if pieces < (demand.least or demand.count):
+                    return True
+        return False
 
     def _place(self, gang: Pending, room: Amounts) -> Placed | None:
         """In the largest size, of an elastic gang, for which there is room and quota."""
