@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from windlass.core.feasibility import eligibility, room_per_node
-from windlass.core.gang import Demand
+from windlass.core.gang import Demand, placed
+from windlass.core.placement import by_type
 from windlass.core.policy import Policy
 from windlass.core.scoring import chooser
 from windlass.core.snapshot import Amounts, NodeTable
+from windlass.core.status import Placement
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +31,41 @@ class Candidate:
     decided_by: str
     """What sets it behind the candidate before: replicas, score, the resource that it has more of, or row. "" for
     the first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Where the replicas of one role go, and why there."""
+
+    role: str
+    nodes: tuple[tuple[str, int], ...]
+    """By rank: the nodes, and how many replicas each gets."""
+    candidates: tuple[Candidate, ...]
+    """For its first replicas, the node that is taken first leading; the second says what decided against it. None if
+    it depended on more than single nodes: on other roles, on the network, or on an order that places all anew."""
+
+
+def choices(
+    seen: Amounts | None, table: NodeTable, demands: Sequence[Demand], placement: Placement, policy: Policy
+) -> tuple[Choice, ...]:
+    """How a gang came to its placement, role by role. `seen` (int64[N, R]): what it could use; None: nobody knows."""
+    asked = placed(tuple(demands), placement)
+    free = seen if len(asked) == 1 and asked[0].topology is None else None
+    return tuple(
+        Choice(
+            role=demand.role,
+            nodes=tuple(Counter(placement.nodes[demand.role]).items()),
+            candidates=() if free is None else candidates(free, table, _settled(table, demand, placement), policy),
+        )
+        for demand in asked
+    )
+
+
+def _settled(table: NodeTable, demand: Demand, placement: Placement) -> Demand:
+    """On the model of GPU that it got, if it left that open."""
+    rows = [table.row[name] for name in placement.nodes[demand.role]]
+    models = (one for (one,) in by_type([demand]))
+    return next((one for one in models if eligibility(table, one).mask[rows].all()), demand)
 
 
 def candidates(

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from windlass.core import quota
+from windlass.core.choice import Choice, choices
 from windlass.core.cluster import Node
 from windlass.core.feasibility import CORDONED, Mask, eligibility, room_per_node
 from windlass.core.gang import Demand, Pending, Running, at_least, started
@@ -73,6 +74,8 @@ class Explanation:
     not_before: int | None
     """End of its backoff, in ms."""
     would_start: tuple[Alternative, ...]
+    chosen: tuple[Choice, ...] = ()
+    """Of a gang that starts now: its nodes by role, and how they were chosen."""
 
 
 def explain(snapshot: Snapshot, job_id: str, now: int) -> Explanation:
@@ -80,8 +83,8 @@ def explain(snapshot: Snapshot, job_id: str, now: int) -> Explanation:
     gang = next((gang for line in snapshot.lines for gang in line.gangs if gang.id == job_id), None)
     if gang is None:
         raise KeyError(job_id)
-    plan, trial = tried(snapshot, now)
-    starts = any(admission.job_id == job_id for admission in plan.admissions)
+    plan, trial = tried(snapshot, now, watched=job_id)
+    starts = next((admission.placement for admission in plan.admissions if admission.job_id == job_id), None)
     comes = any(start.gang.id == job_id for start in trial.started)
     demand, column = _what_binds(trial, gang)
     order = tuple(plan.order)
@@ -97,9 +100,10 @@ def explain(snapshot: Snapshot, job_id: str, now: int) -> Explanation:
         ahead=order[: position - 1] if position else (),
         nodes=tuple(_views(trial, gang, demand, column)),
         frees=_frees(trial, gang, demand, resource) if position and not comes else (),
-        expected=now if starts else expected_start(snapshot, gang, now),
+        expected=now if starts is not None else expected_start(snapshot, gang, now),
         not_before=gang.not_before,
         would_start=alternatives(snapshot, gang, now) if position else (),
+        chosen=choices(trial.seen, table, gang.demands, starts, snapshot.policy) if starts is not None else (),
     )
 
 

@@ -27,20 +27,20 @@ def schedule(snapshot: Snapshot, now: int) -> Plan:
     return _plan(decide(snapshot, now))
 
 
-def decide(snapshot: Snapshot, now: int) -> Trial:
+def decide(snapshot: Snapshot, now: int, watched: str = "") -> Trial:
     """Give away what is free; the trial it returns knows who got it and who waits for what.
 
     For orders that let those who run go on.
     """
-    return _give_away(Trial(snapshot, now, rehearse=lambda later: _give_away(Trial(later, now))))
+    return _give_away(Trial(snapshot, now, rehearse=lambda later: _give_away(Trial(later, now)), watched=watched))
 
 
-def tried(snapshot: Snapshot, now: int) -> tuple[Plan, Trial]:
-    """The same, and how it stands once the plan is carried out, for whoever explains it."""
+def tried(snapshot: Snapshot, now: int, watched: str) -> tuple[Plan, Trial]:
+    """The plan, and how it stands once that is carried out, for whoever explains the gang that is `watched`."""
     if ORDERS[snapshot.policy.order].refill:
         plan, verdicts = refill(snapshot, now)
         return plan, verdicts.trial
-    trial = decide(snapshot, now)
+    trial = decide(snapshot, now, watched)
     return _plan(trial), trial
 
 

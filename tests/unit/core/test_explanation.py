@@ -103,6 +103,24 @@ def test_a_gang_that_starts_now_has_no_verdict():
     assert (found.verdict, found.position, found.expected, found.would_start) == (None, None, 0, ())
 
 
+def test_a_gang_that_starts_now_is_told_its_nodes_and_what_decided_for_them():
+    machines = [node("n1", 8), node("n2", 4), node("n3", 4), node("n4", 8)]
+    runs = running(1, {"n4": 8}, ends_by=50)
+    (choice,) = explained("j-3", runs, waiting(2, demand(2, 8)), waiting(3, demand(1, 4)), machines=machines).chosen
+    assert choice.nodes == (("n2", 1),)
+    assert [(one.node, one.decided_by) for one in choice.candidates] == [("n2", ""), ("n3", "row")], "n1 is j-2's"
+    assert explained("j-2", runs, waiting(2, demand(2, 8)), machines=machines).chosen == ()
+
+
+def test_of_several_roles_the_nodes_are_told_and_no_candidates():
+    roles = demand(1, 4, role="chief"), demand(2, 2)
+    found = explained("j-1", waiting(1, *roles)).chosen
+    assert [(each.role, each.nodes, each.candidates) for each in found] == [
+        ("chief", (("n1", 1),), ()),
+        ("worker", (("n1", 2),), ()),
+    ]
+
+
 def test_a_gang_that_asks_for_nothing_and_cannot_start():
     found = explained("j-1", waiting(1, demand(1, 0, zone="a")))
     assert (found.resource, found.frees) == ("", ())
