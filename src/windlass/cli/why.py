@@ -80,6 +80,8 @@ def _tell(answer: Json, what_if: str, *, paint: bool) -> None:
     elif found:
         print(_supposedly(answer["job"]["id"], what_if, found["verdict"]))
         if not found["verdict"]:
+            for line in _chosen(found):
+                print(line)
             return  # what is free in the table is free once the job has its nodes: nothing that it waits for
     if found:
         _explain(found, answer["now"], paint=paint)
@@ -88,6 +90,27 @@ def _tell(answer: Json, what_if: str, *, paint: bool) -> None:
 def _supposedly(job_id: str, what_if: str, verdict: Json | None) -> str:
     told = f"would wait: {verdict['message']} ({verdict['reason']})" if verdict else "would start now"
     return f"{job_id} with {what_if} {told}"
+
+
+def _chosen(found: Json) -> Iterator[str]:
+    """The nodes that it would get, role by role, and what decided for the first of them."""
+    for choice in found.get("chosen", ()):
+        of_role = f" ({choice['role']}):" if len(found["chosen"]) > 1 else ""
+        nodes = [f"{node} ×{replicas}" if replicas > 1 else node for node, replicas in choice["nodes"]]
+        yield f"on{of_role} {shortened(nodes, _NODES_SHOWN)}{_because(choice['candidates'])}"
+
+
+def _because(candidates: list[Json]) -> str:
+    """Why the first of the nodes that would do comes before the second."""
+    if len(candidates) < 2:
+        return "; no other node would do" if candidates else ""
+    first, second = candidates[:2]
+    decided = {
+        "replicas": "takes fewer replicas",
+        "score": f"has the score {second['score']}, {first['node']} {first['score']}; the least is taken",
+        "row": "is as good, and comes after it by place and name",
+    }.get(second["decided_by"], f"has more {second['decided_by']} free; the tightest is taken")
+    return f"; {second['node']} {decided}"
 
 
 def _instead(changes: list[str] | None) -> str:

@@ -225,6 +225,25 @@ def test_what_if_says_whether_it_would_start(daemon, windlass, made, verdict, sa
     assert daemon.asked[-1][2] == {"what_if": ["gpus=1"]}
 
 
+@pytest.mark.parametrize(
+    ("candidates", "said"),
+    [
+        ([("n2", "", None)], "on n2 ×2,n3; no other node would do"),
+        ([("n2", "", None), ("n4", "replicas", None)], "on n2 ×2,n3; n4 takes fewer replicas"),
+        ([("n2", "", None), ("n4", "cpu", None)], "on n2 ×2,n3; n4 has more cpu free; the tightest is taken"),
+        ([("n2", "", 7), ("n4", "score", 9)], "on n2 ×2,n3; n4 has the score 9, n2 7; the least is taken"),
+        ([("n2", "", 7), ("n4", "row", 7)], "on n2 ×2,n3; n4 is as good, and comes after it by place and name"),
+        ([], "on n2 ×2,n3"),
+    ],
+)
+def test_what_if_says_where_it_would_start_and_why_there(daemon, windlass, made, candidates, said):
+    told = [{"node": node, "decided_by": by, "score": score} for node, by, score in candidates]
+    chosen = [{"role": "worker", "nodes": [["n2", 2], ["n3", 1]], "candidates": told}]
+    explanation = {"verdict": None, "chosen": chosen}
+    daemon.says["/v1/jobs/digits/why"] = {"job": made.line(made.queued()), "now": NOW, "explanation": explanation}
+    assert windlass("why", "digits", "--what-if", "gpus=1").out.splitlines()[1:] == [said]
+
+
 def test_what_if_is_about_one_job(windlass):
     assert windlass("why", "--what-if", "gpus=1").err == "windlass: --what-if is about one job; name it\n"
 
