@@ -16,6 +16,7 @@ from windlass.core.outlook import expected_start
 from windlass.core.placement import orders
 from windlass.core.possible import fits_empty
 from windlass.core.reasons import Verdict
+from windlass.core.resizing import keeps_its_size
 from windlass.core.scheduler import tried
 from windlass.core.shortage import shortage
 from windlass.core.snapshot import Grant, NodeTable, Snapshot
@@ -74,6 +75,8 @@ class Explanation:
     not_before: int | None
     """End of its backoff, in ms."""
     would_start: tuple[Alternative, ...]
+    keeps_its_size: str = ""
+    """Of an elastic gang that is not resized while it runs: why, in words."""
     chosen: tuple[Choice, ...] = ()
     """Of a gang that starts now: its nodes by role, and how they were chosen."""
 
@@ -103,6 +106,7 @@ def explain(snapshot: Snapshot, job_id: str, now: int) -> Explanation:
         expected=now if starts is not None else expected_start(snapshot, gang, now),
         not_before=gang.not_before,
         would_start=alternatives(snapshot, gang, now) if position else (),
+        keeps_its_size=keeps_its_size(gang.demands),
         chosen=choices(trial.seen, table, gang.demands, starts, snapshot.policy) if starts is not None else (),
     )
 

@@ -48,12 +48,21 @@ def largest(demands: Demands, attempt: Callable[[Demands], _Answer | None]) -> _
 
 
 def elastic_role(run: Running) -> Demand | None:
-    """The role of which the number may change; None: of none. Spread and sliced replicas stay as many as they are."""
-    for demand in () if run.ending else run.demands:
-        if demand.least or demand.most:
-            near = demand.topology
-            return None if near is not None and (near.spread or near.slice) else demand
-    return None
+    """The role of which the number may change; None: of none."""
+    elastic = next((demand for demand in run.demands if demand.least or demand.most), None)
+    return None if elastic is None or run.ending or keeps_its_size([elastic]) else elastic
+
+
+def keeps_its_size(demands: Iterable[Demand]) -> str:
+    """Why an elastic gang has, for as long as it runs, as many replicas as it starts with; "" if that may change."""
+    for demand in demands:
+        near = demand.topology
+        if (demand.least or demand.most) and near is not None and (near.spread or near.slice):
+            how = f"in slices of {near.slice}" if near.slice else "spread evenly"
+            return (
+                f"role {demand.role} is not resized while it runs: its replicas are {how} over the level {near.level}"
+            )
+    return ""
 
 
 def surplus(run: Running) -> int:

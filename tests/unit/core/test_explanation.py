@@ -4,9 +4,13 @@ import pytest
 from gangs import demand, ledger_of, node, nodes, running, waiting
 
 from windlass.core.explanation import Freeing, NodeView, explain
+from windlass.core.gang import started
+from windlass.core.job import TopologyRequest
 from windlass.core.queue import Queue
 from windlass.core.reasons import Reason
+from windlass.core.resizing import surplus
 from windlass.core.scheduler import schedule
+from windlass.core.status import Placement
 
 
 def explained(job_id, *gangs, machines=None, queues=(), now=0):
@@ -89,6 +93,29 @@ def test_of_an_elastic_gang_its_least_is_what_is_waited_for():
     )
     assert waits_behind.verdict.behind == "j-3"
     assert waits_behind.frees == (), "there is room for two, which are enough"
+
+
+@pytest.mark.parametrize(
+    ("near", "said"),
+    [
+        (
+            TopologyRequest("rack", slice=2),
+            "role worker is not resized while it runs: its replicas are in slices of 2 over the level rack",
+        ),
+        (
+            TopologyRequest("rack", spread=True),
+            "role worker is not resized while it runs: its replicas are spread evenly over the level rack",
+        ),
+        (TopologyRequest("rack"), ""),
+    ],
+)
+def test_an_elastic_gang_that_is_not_resized_is_told_so(near, said):
+    elastic = replace(demand(4), least=2, most=8, topology=near)
+    gang, fixed = waiting(1, elastic), waiting(2, replace(elastic, least=0, most=0))
+    ledger = ledger_of([node("n1", place=("r1",))], gang, fixed, levels=("rack",))
+    assert [explain(ledger.snapshot(), job_id, 0).keeps_its_size for job_id in ("j-1", "j-2")] == [said, ""]
+    run = started(gang, Placement({"worker": ("n1",) * 4}), 0)
+    assert (surplus(run) == 0) == bool(said)
 
 
 def test_a_gated_gang_has_its_gate_and_no_position():
