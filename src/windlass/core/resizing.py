@@ -9,6 +9,7 @@ from typing import TypeAlias, TypeVar
 
 from windlass.core.booking import grant_of, less
 from windlass.core.gang import Demand, Running, at_least, placed, total_of
+from windlass.core.nearness import asked
 from windlass.core.snapshot import Grant, NodeTable
 from windlass.core.status import Placement
 
@@ -58,10 +59,7 @@ def keeps_its_size(demands: Iterable[Demand]) -> str:
     for demand in demands:
         near = demand.topology
         if (demand.least or demand.most) and near is not None and (near.spread or near.slice):
-            how = f"in slices of {near.slice}" if near.slice else "spread evenly"
-            return (
-                f"role {demand.role} is not resized while it runs: its replicas are {how} over the level {near.level}"
-            )
+            return f"role {demand.role} is not resized while it runs: its replicas are {asked(near)}"
     return ""
 
 

@@ -100,11 +100,11 @@ def test_of_an_elastic_gang_its_least_is_what_is_waited_for():
     [
         (
             TopologyRequest("rack", slice=2),
-            "role worker is not resized while it runs: its replicas are in slices of 2 over the level rack",
+            "role worker is not resized while it runs: its replicas are in slices of 2, each in one rack",
         ),
         (
             TopologyRequest("rack", spread=True),
-            "role worker is not resized while it runs: its replicas are spread evenly over the level rack",
+            "role worker is not resized while it runs: its replicas are spread evenly by rack",
         ),
         (TopologyRequest("rack"), ""),
     ],
