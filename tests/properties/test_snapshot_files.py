@@ -163,7 +163,7 @@ def test_a_damaged_file_is_a_snapshot_or_one_clear_error(scene, data):
 @pytest.mark.parametrize(
     ("plain", "said"),
     [
-        ([], "s.json: is no snapshot; make one with: windlass snapshot -o FILE"),
+        ([], "s.json: is no snapshot; make one with: windlass snapshot FILE"),
         (
             {"format": "windlass snapshot", "version": 9},
             "is a snapshot of version 9, and this Windlass reads version 1",
