@@ -1,0 +1,220 @@
+"""Reasons and expected starts are counted in a few passes over arrays: as node by node and cell by cell."""
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from windlass.core.cluster import Node, Taint
+from windlass.core.cohort import charge
+from windlass.core.feasibility import eligibility
+from windlass.core.forecast import NEVER
+from windlass.core.gang import Demand, Pending, shape_of, started, total_of
+from windlass.core.ledger import Ledger
+from windlass.core.ordering import in_fair_turn
+from windlass.core.policy import Policy
+from windlass.core.projection import EDGES, expectations
+from windlass.core.queue import Queue
+from windlass.core.quota import available
+from windlass.core.scheduler import decide
+from windlass.core.shortage import shortage
+from windlass.core.stock import Stocks
+
+MINUTE = 60_000
+QUEUES = (Queue("default"), Queue("small", {"gpu": 6}), Queue("mixed", {"gpu": 5, "cpu": 9}))
+GRID = [*EDGES.tolist(), NEVER]
+
+zones = st.sampled_from([{}, {}, {"zone": "a"}, {"zone": "b"}])
+
+
+@st.composite
+def clusters(draw):
+    """Many nodes of few sizes, so that some are free to the same amount."""
+    sizes = st.builds(lambda gpu, cpu: {"gpu": gpu, "cpu": cpu}, st.sampled_from([0, 4, 8]), st.integers(1, 9))
+    return [
+        Node(f"n{number}", draw(sizes), draw(zones), draw(st.sampled_from([(), (), (Taint("lab"),)])))
+        for number in range(draw(st.integers(1, 8)))
+    ]
+
+
+@st.composite
+def gangs(draw, number):
+    resources = {"gpu": draw(st.integers(0, 5)), "cpu": draw(st.integers(0, 4))}
+    asked = (
+        Demand("worker", draw(st.integers(1, 6)), resources, draw(zones), whole_node=draw(st.integers(0, 9)) == 0),
+    )
+    queue = draw(st.sampled_from([queue.name for queue in QUEUES]))
+    return Pending(
+        id=f"j-{number}",
+        number=number,
+        queue=queue,
+        priority=draw(st.sampled_from([0, 0, 1])),
+        since=draw(st.integers(0, 3)),
+        demands=asked,
+        shape=shape_of(queue, asked),
+        walltime=draw(st.none() | st.integers(1, 600).map(lambda minutes: minutes * MINUTE)),
+        not_before=draw(st.none() | st.none() | st.integers(1, 300).map(lambda minutes: minutes * MINUTE)),
+        **draw(st.sampled_from([{}, {}, {"array_id": "a", "array_limit": 2}, {"waits_for": ("x",)}])),
+    )
+
+
+@st.composite
+def trials(draw):
+    """Some run, from a first turn, and a second one is worked out."""
+    ledger = Ledger(draw(clusters()), QUEUES, None, Policy(draw(st.sampled_from(["windlass", "fifo"]))))
+    for number in range(draw(st.integers(1, 14))):
+        ledger.add_pending(draw(gangs(number)))
+    for start in decide(ledger.snapshot(), 0).started:
+        ledger.hold(started(start.gang, start.placement, 0))
+    for number in range(20, 20 + draw(st.integers(0, 4))):
+        ledger.add_pending(draw(gangs(number)))
+    return decide(ledger.snapshot(), MINUTE)
+
+
+@settings(max_examples=60, deadline=None)
+@given(trials())
+def test_what_is_short_is_counted_as_node_by_node(trial):
+    table, free = trial.snapshot.table, trial.free.tolist()
+    for gang in trial.snapshot.pending:
+        (demand,) = gang.demands
+        able = eligibility(table, demand)
+        mine = [row for row in range(len(free)) if able.mask[row]]
+        if demand.whole_node:
+            mine = [row for row in mine if free[row] == table.capacity[row].tolist()]
+        rooms = [[min(free[row][column] // each, demand.count) for row in mine] for column, each in able.request]
+        room = [min(on_node) for on_node in zip(*rooms, strict=True)] if rooms else [demand.count for _ in mine]
+        if demand.whole_node:
+            room = [min(replicas, 1) for replicas in room]
+        short = shortage(Stocks(trial.free), table, gang.demands)
+        if sum(room) >= demand.count:
+            assert short is None
+            continue
+        assert (short.fits, short.full) == (sum(room), able.screen.eligible - sum(replicas > 0 for replicas in room))
+        assert short.eligible == able.screen.eligible
+        if able.request and not demand.whole_node:
+            in_all = [sum(on_node) for on_node in rooms]
+            column, each = able.request[in_all.index(min(in_all))]
+            amounts = [free[row][column] for row in mine]
+            assert (short.resource, short.each, short.free) == (table.axis[column], each, sum(amounts))
+            assert (short.freest, short.nodes_with_free) == (max(amounts, default=0), sum(map(bool, amounts)))
+
+
+@settings(max_examples=60, deadline=None)
+@given(trials(), st.data())
+def test_starts_are_expected_as_cell_by_cell(trial, data):
+    waiting = list(trial.snapshot.pending)
+    bounds = {gang.id: data.draw(st.integers(2, 90)) * MINUTE for gang in waiting if data.draw(st.integers(0, 4)) == 0}
+    found = expectations(trial, waiting, bounds)
+    told = {job_id: each.at for job_id, each in found.items() if job_id not in bounds}
+    assert told == plainly_expected(trial, waiting, bounds)
+
+
+@settings(max_examples=60, deadline=None)
+@given(trials())
+def test_the_order_is_that_of_one_start_after_the_other(trial):
+    lines = trial.snapshot.lines
+    accounts, left, plain = trial.accounts.copy(), [gang for line in lines for gang in line.gangs], []
+    shares = trial.shares.follow(accounts)
+    while left:
+        of_queue = {}
+        for gang in sorted(left, key=trial.turn, reverse=True):
+            of_queue[gang.queue] = gang
+        first = min(of_queue.values(), key=lambda gang: (-gang.priority, shares.share(gang.queue), trial.turn(gang)))
+        left.remove(first)
+        plain.append(first.id)
+        accounts.take(first.queue, first.user, total_of(first.demands))
+    assert list(in_fair_turn(lines, trial.shares, classes=True)) == plain
+
+
+# --- the same, the long way -----------------------------------------------------------------------------
+
+
+def plainly_expected(trial, waiting, bounds):
+    """When each starts, by id: of one resource per role on all its nodes, of its queue and of its array."""
+    now, stocks, found = trial.now, {}, {}
+    kinds = {kind_of(trial, gang) for gang in waiting}
+    for mask, column in kinds:
+        rows = [row for row, mine in enumerate(mask) if mine]
+        free = sum(max(int(trial.free[row, column]), 0) for row in rows)
+        stocks[mask, column] = rising(
+            free,
+            trial,
+            lambda _, grant, r=rows, c=column: sum(int(a[c]) for row, a in zip(*grant, strict=True) if row in r),
+        )
+    for gang in waiting:
+        if gang.waits_for:
+            continue
+        mask, column = kind_of(trial, gang)
+        needs = [(stocks[mask, column], amount)] if (amount := amount_of(trial, gang)) else []
+        needs += limits_of(trial, stocks, gang)
+        if gang.id in bounds:
+            cell = next((c for c, edge in enumerate(GRID[:-1]) if now + edge >= bounds[gang.id]), None)
+        else:
+            cell = next((c for c in range(len(EDGES)) if lasts(needs, gang, c, now)), None)
+        if cell is None:
+            continue
+        if gang.id not in bounds:
+            found[gang.id] = now + GRID[cell]
+        held = [c for c in range(cell, len(EDGES)) if gang.walltime is None or GRID[c] < GRID[cell] + gang.walltime]
+        for left, taken in [*shared(stocks, mask, column, amount), *limits_of(trial, stocks, gang)]:
+            for c in held:
+                left[c] -= taken
+    return found
+
+
+def shared(stocks, mask, column, amount):
+    """Of the same resource, every kind's part of the nodes."""
+    for (other, of), left in stocks.items():
+        if isinstance(other, tuple) and of == column:
+            yield left, amount * (sum(a and b for a, b in zip(mask, other, strict=True)) / max(1, sum(mask)))
+
+
+def lasts(needs, gang, cell, now):
+    """Whether everything is there from this cell on for as long as the gang takes."""
+    if now + GRID[cell] < (gang.not_before or 0):
+        return False
+    end = NEVER if gang.walltime is None else GRID[cell] + gang.walltime
+    return all(
+        left[c] >= amount for left, amount in needs for c in range(cell, len(EDGES)) if c == cell or GRID[c] < end
+    )
+
+
+def kind_of(trial, gang):
+    able = eligibility(trial.snapshot.table, gang.demands[0])
+    whole = gang.demands[0].whole_node and able.mask.any()
+    return tuple(able.mask.tolist()), 0 if whole or not able.request else able.request[0][0]
+
+
+def amount_of(trial, gang):
+    (demand,) = gang.demands
+    able = eligibility(trial.snapshot.table, demand)
+    if demand.whole_node and able.mask.any():
+        return int(trial.snapshot.table.capacity[able.mask, 0].mean()) * demand.count
+    return able.request[0][1] * demand.count if able.request else 0
+
+
+def limits_of(trial, stocks, gang):
+    """What is left of its queue's quota and of its array's limit, and how much it takes of these."""
+    found = []
+    for resource in trial.accounts.tree.limited.get(gang.queue, ()):
+        key = gang.queue, resource
+        if key not in stocks:
+            left = available(trial.accounts, gang.queue, resource)
+            stocks[key] = rising(
+                left, trial, lambda run, _, r=resource: charge(total_of(run.demands), r) * (run.queue == gang.queue)
+            )
+        if asked := charge(total_of(gang.demands), resource):
+            found.append((stocks[key], asked))
+    if gang.array_limit:
+        if ("array", gang.array_id) not in stocks:
+            left = gang.array_limit - trial.arrays.get(gang.array_id, 0)
+            stocks["array", gang.array_id] = rising(left, trial, lambda run, _: run.array_id == gang.array_id)
+        found.append((stocks["array", gang.array_id], 1))
+    return found
+
+
+def rising(free, trial, back):
+    """By cell: what is free now, and what those have given back that end by then."""
+    snapshot = trial.snapshot
+    ends = [(at - trial.now, snapshot.running[job_id], snapshot.grants[job_id]) for at, job_id in snapshot.ends]
+    ends += [(s.gang.walltime, s.gang, s.grant) for s in trial.started if s.gang.walltime is not None]
+    amounts = [(at, back(gang, (grant.rows.tolist(), grant.amounts))) for at, gang, grant in ends]
+    return [float(free + sum(amount for at, amount in amounts if at <= edge)) for edge in GRID[:-1]]
