@@ -79,6 +79,11 @@ class Pending:
         """The least that it needs together, by resource."""
         return total_of(at_least(self.demands))
 
+    @cached_property
+    def whole(self) -> Mapping[str, int]:
+        """All that it asks for."""
+        return total_of(self.demands) if any(demand.least for demand in self.demands) else self.request
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Line:

@@ -8,7 +8,7 @@ from typing import overload
 
 from windlass.core.accounts import Accounts
 from windlass.core.fairshare import Shares
-from windlass.core.gang import Line, Pending, total_of
+from windlass.core.gang import Line, Pending
 from windlass.core.heads import NOBODY, Heads
 from windlass.core.quota import home, short
 from windlass.core.tournament import Tournament
@@ -82,7 +82,7 @@ def in_fair_turn(lines: Iterable[Line], shares: Shares, *, classes: bool) -> Ite
     accounts = shares.accounts.copy()
     for gang in Contest(lines, shares.follow(accounts), classes=classes):
         yield gang.id
-        accounts.take(gang.queue, gang.user, total_of(gang.demands))
+        accounts.take(gang.queue, gang.user, gang.whole)
 
 
 class Order(Sequence[str]):

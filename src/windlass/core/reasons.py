@@ -33,6 +33,10 @@ class Reason(StrEnum):
     """Not looked at yet."""
 
 
+NO_MATTER_OF_TIME = frozenset({Reason.MISCONFIGURED, Reason.NO_MATCHING_FLAVOR, Reason.EXCEEDS_MAX_QUOTA})
+"""Whoever waits for one of these waits in vain until somebody changes the job, its queue or the nodes."""
+
+
 class Certainty(StrEnum):
     """What an expected start is worth."""
 

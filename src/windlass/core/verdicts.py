@@ -10,7 +10,7 @@ from windlass.core import gates
 from windlass.core.gang import Line
 from windlass.core.ordering import Order, in_fair_turn
 from windlass.core.projection import Expectation, bounds, expectations
-from windlass.core.reasons import Certainty, Verdict
+from windlass.core.reasons import NO_MATTER_OF_TIME, Certainty, Verdict
 from windlass.core.trial import Trial
 from windlass.core.verdict import given_back, verdict_of
 
@@ -33,7 +33,7 @@ class Verdicts(Mapping[str, Verdict]):
             self._answers[number] = verdict_of(self._trial, self._lines[number].gangs[0])
         going = self._trial.evictions.get(job_id)
         verdict = self._answers[number] if going is None else given_back(going)
-        expected = self._expectations.get(job_id)
+        expected = None if verdict.reason in NO_MATTER_OF_TIME else self._expectations.get(job_id)
         if expected is None or (expected.sure is Certainty.EXPECTED and expected.at <= self._trial.now):
             return verdict  # counted together it has room now, and node by node it has none: nothing is known
         return replace(verdict, eta=expected.at, sure=expected.sure)

@@ -62,6 +62,11 @@ def test_nor_what_is_no_matter_of_time():
     assert {sure for _, sure in found.values()} == {Certainty.UNKNOWN}
 
 
+def test_who_asks_for_more_than_a_user_may_hold_is_told_no_time():
+    ours = [Queue("ours", user_limits={"gpu": 4})]
+    assert told(FULL, whole(2, 1, queue="ours", user="ada"), queues=ours) == {2: (None, Certainty.UNKNOWN)}
+
+
 def test_kinds_of_nodes_have_their_own_lines():
     machines = [*nodes(1, zone="a"), replace(nodes(2)[1], labels={"zone": "b"})]
     runs = [running(1, {"n1": 8}, ends_by=100 * HOUR), running(2, {"n2": 8}, ends_by=5 * HOUR)]
