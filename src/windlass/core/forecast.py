@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from heapq import merge
-from itertools import chain, islice
-from typing import Final, NamedTuple
+from itertools import chain
+from typing import Final, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,7 @@ from windlass.core.booking import settle
 from windlass.core.feasibility import Mask
 from windlass.core.gang import Demand
 from windlass.core.placement import fits
+from windlass.core.room_gained import counts_tell, parts_needed
 from windlass.core.snapshot import Amounts, Grant, NodeTable, Snapshot
 
 NEVER: Final = 2**62
@@ -45,7 +46,7 @@ class Forecast:
         self._now = Moment(now, free.copy(order="F"))
         self._free = self._now.free
         """Once all batches so far have ended."""
-        self._coming = _batches(ends(snapshot, now, new))
+        self._coming = _chunks(snapshot, now, new)
         self._batches: list[_Batch] = []
 
     def first_fit(self, demands: Sequence[Demand], closed: Mask | None = None) -> Moment | None:
@@ -56,16 +57,11 @@ class Forecast:
         At NEVER if it takes the end of gangs that have no walltime; then `free` is what is free once those with
         a walltime have ended and, of the others, the longest-running ones.
         """
-
-        def enough(free: Amounts) -> bool:
-            return fits(free, self._table, demands, closed)
-
-        if enough(self._now.free):
+        if fits(self._now.free, self._table, demands, closed):
             return self._now
         for batch in self._all():
-            last = len(batch.times)
-            if enough(batch.after(last)):
-                number = bisect_left(range(1, last), x=True, key=lambda n: enough(batch.after(n))) + 1
+            number = batch.first_fit(demands, closed)
+            if number is not None:
                 return Moment(batch.times[number - 1], batch.after(number))
         return None
 
@@ -100,44 +96,83 @@ class Forecast:
         while found := next(self._coming, None):
             batch = _Batch(self._table, self._free, found)
             self._batches.append(batch)
-            self._free = batch.after(len(found))
+            self._free = batch.after(len(found.times))
             yield batch
 
 
-def ends(snapshot: Snapshot, now: int, new: Iterable[End] = ()) -> Iterator[End]:
+class _Chunk(NamedTuple):
+    """Some ends, soonest first."""
+
+    times: list[int]
+    grants: list[Grant]
+
+
+def _chunks(snapshot: Snapshot, now: int, new: Iterable[End]) -> Iterator[_Chunk]:
     """When each gang that runs, and each `new` one, ends at the latest, soonest first. In ms, none before now.
 
-    Those without a walltime come last, at NEVER, those that have run longest first.
+    Those without a walltime come last, at NEVER, those that have run longest first. Each chunk is twice as long as the
+    one before: most gangs need few ends, and none costs more than all of them together.
     """
-    known: Iterator[End] = (End(max(at, now), snapshot.grants[job_id]) for at, job_id in snapshot.ends)
-    starting = sorted(new, key=lambda end: end.at)
-    if starting and starting[0].at < NEVER:
-        known = merge(known, (end for end in starting if end.at < NEVER), key=lambda end: end.at)
-    yield from known
-    endless = [run for run in snapshot.running.values() if run.ends_by is None]
-    for run in sorted(endless, key=lambda run: (run.admitted_at, run.number, run.id)):
-        yield End(NEVER, snapshot.grants[run.id])
-    yield from (end for end in starting if end.at >= NEVER)
+    starting = deque(sorted(new, key=lambda end: end.at))
+    for part in _doubling(snapshot.ends):
+        chunk = _Chunk([max(at, now) for at, _ in part], [snapshot.grants[job_id] for _, job_id in part])
+        while starting and starting[0].at < chunk.times[-1]:
+            at, grant = starting.popleft()
+            place = bisect_right(chunk.times, at)
+            chunk.times.insert(place, at)
+            chunk.grants.insert(place, grant)
+        yield chunk
+    for rest in _doubling([*_until(starting, NEVER), *_endless(snapshot), *starting]):
+        yield _Chunk([end.at for end in rest], [end.grant for end in rest])
 
 
-def _batches(found: Iterator[End]) -> Iterator[Sequence[End]]:
-    """Twice as many each time: most gangs need few ends, and none costs more than all of them together."""
-    size = _FIRST_BATCH
-    while batch := list(islice(found, size)):
-        yield batch
-        size *= 2
+def _until(starting: deque[End], moment: int) -> Iterator[End]:
+    """Take away those that end before."""
+    while starting and starting[0].at < moment:
+        yield starting.popleft()
+
+
+def _endless(snapshot: Snapshot) -> list[End]:
+    if len(snapshot.ends) == len(snapshot.running):
+        return []
+    found = [run for run in snapshot.running.values() if run.ends_by is None]
+    found.sort(key=lambda run: (run.admitted_at, run.number, run.id))
+    return [End(NEVER, snapshot.grants[run.id]) for run in found]
+
+
+_Thing = TypeVar("_Thing")
+
+
+def _doubling(things: Sequence[_Thing]) -> Iterator[Sequence[_Thing]]:
+    start, size = 0, _FIRST_BATCH
+    while start < len(things):
+        yield things[start : start + size]
+        start, size = start + size, 2 * size
 
 
 class _Batch:
     """Some ends in their order, and what was free before the first of them."""
 
-    def __init__(self, table: NodeTable, before: Amounts, found: Sequence[End]) -> None:
+    def __init__(self, table: NodeTable, before: Amounts, found: _Chunk) -> None:
         self.before = before
-        self.times = [end.at for end in found]
+        self.times = found.times
         self._table = table
-        self._until = np.cumsum([len(end.grant.rows) for end in found])
-        self._rows = np.concatenate([end.grant.rows for end in found])
-        self._amounts = np.concatenate([end.grant.amounts for end in found])
+        self._until = np.array([len(grant.rows) for grant in found.grants]).cumsum()
+        self._rows = np.concatenate([grant.rows for grant in found.grants])
+        self._amounts = np.concatenate([grant.amounts for grant in found.grants])
+
+    def first_fit(self, demands: Sequence[Demand], closed: Mask | None) -> int | None:
+        """How many of them have to end, at least one, until the gang fits; None: all are not enough."""
+        if counts_tell(self._table, demands):
+            given = Grant(self._rows, self._amounts)
+            parts = parts_needed(self.before, self._table, demands[0], closed, given)
+            return None if parts is None else int(self._until.searchsorted(parts)) + 1
+        last = len(self.times)
+
+        def enough(number: int) -> bool:
+            return fits(self.after(number), self._table, demands, closed)
+
+        return bisect_left(range(1, last), x=True, key=enough) + 1 if enough(last) else None
 
     def mark(self, last: NDArray[np.int64]) -> None:
         """Raise the moments, by row, to those at which these gangs end there."""
