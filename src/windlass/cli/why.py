@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from typing import Annotated, Any
 
 import typer
@@ -20,6 +20,8 @@ from windlass.server.attach import Source, daemon_of, source
 Json = dict[str, Any]
 _NODES_SHOWN = 20
 _AHEAD_SHOWN = 5
+_CANDIDATES_TOLD = 10
+"""Of a role, by an explanation, at most: of so many it is not known that they are all."""
 
 _ALL = Listing(
     (
@@ -93,24 +95,28 @@ def _supposedly(job_id: str, what_if: str, verdict: Json | None) -> str:
 
 
 def _chosen(found: Json) -> Iterator[str]:
-    """The nodes that it would get, role by role, and what decided for the first of them."""
+    """The nodes that it would get, role by role, and what decided for them."""
     for choice in found.get("chosen", ()):
         of_role = f" ({choice['role']}):" if len(found["chosen"]) > 1 else ""
         nodes = [f"{node} ×{replicas}" if replicas > 1 else node for node, replicas in choice["nodes"]]
-        yield f"on{of_role} {shortened(nodes, _NODES_SHOWN)}{_because(choice['candidates'])}"
+        taken = {node for node, _ in choice["nodes"]}
+        yield f"on{of_role} {shortened(nodes, _NODES_SHOWN)}{_because(taken, choice['candidates'])}"
 
 
-def _because(candidates: list[Json]) -> str:
-    """Why the first of the nodes that would do comes before the second."""
-    if len(candidates) < 2:
-        return "; no other node would do" if candidates else ""
-    first, second = candidates[:2]
+def _because(taken: Container[str], candidates: list[Json]) -> str:
+    """Why the first node that is left comes after those that are taken; each candidate tells of the one before it."""
+    left = next((place for place, each in enumerate(candidates) if each["node"] not in taken), None)
+    if left is None:
+        return "; no other node would do" if 0 < len(candidates) < _CANDIDATES_TOLD else ""
+    if not left:
+        return ""
+    better, other = candidates[left - 1 : left + 1]
     decided = {
-        "replicas": "takes fewer replicas",
-        "score": f"has the score {second['score']}, {first['node']} {first['score']}; the least is taken",
-        "row": "is as good, and comes after it by place and name",
-    }.get(second["decided_by"], f"has more {second['decided_by']} free; the tightest is taken")
-    return f"; {second['node']} {decided}"
+        "replicas": f"takes fewer replicas than {better['node']}",
+        "score": f"has the score {other['score']}, {better['node']} {better['score']}; the least is taken",
+        "row": f"is as good as {better['node']}, and comes after it by place and name",
+    }.get(other["decided_by"], f"has more {other['decided_by']} free than {better['node']}; the tightest is taken")
+    return f"; {other['node']} {decided}"
 
 
 def _instead(changes: list[str] | None) -> str:

@@ -5,14 +5,18 @@ from __future__ import annotations
 import gzip
 import json
 
+import msgspec
 import pytest
 import yaml
+from gangs import ledger_of, nodes
 
 from windlass.cli import given
 from windlass.cli.failures import UsageError
+from windlass.core.choice import candidates
 from windlass.core.cluster import Node
-from windlass.core.gang import pending_of
+from windlass.core.gang import Demand, pending_of
 from windlass.core.ledger import Ledger
+from windlass.core.policy import Policy
 from windlass.core.queue import Queue
 from windlass.core.scheduler import schedule
 from windlass.jobs.snapshot_file import Taken, decisions_of, dump
@@ -226,22 +230,41 @@ def test_what_if_says_whether_it_would_start(daemon, windlass, made, verdict, sa
 
 
 @pytest.mark.parametrize(
-    ("candidates", "said"),
+    ("compared", "said"),
     [
-        ([("n2", "", None)], "on n2 ×2,n3; no other node would do"),
-        ([("n2", "", None), ("n4", "replicas", None)], "on n2 ×2,n3; n4 takes fewer replicas"),
-        ([("n2", "", None), ("n4", "cpu", None)], "on n2 ×2,n3; n4 has more cpu free; the tightest is taken"),
-        ([("n2", "", 7), ("n4", "score", 9)], "on n2 ×2,n3; n4 has the score 9, n2 7; the least is taken"),
-        ([("n2", "", 7), ("n4", "row", 7)], "on n2 ×2,n3; n4 is as good, and comes after it by place and name"),
-        ([], "on n2 ×2,n3"),
+        ([("n2", "", None)], "; no other node would do"),
+        ([("n2", "", None), ("n3", "row", None)], "; no other node would do"),
+        ([("n2", "", None), ("n4", "replicas", None)], "; n4 takes fewer replicas than n2"),
+        ([("n2", "", None), ("n4", "cpu", None)], "; n4 has more cpu free than n2; the tightest is taken"),
+        ([("n2", "", 7), ("n4", "score", 9)], "; n4 has the score 9, n2 7; the least is taken"),
+        ([("n2", "", 7), ("n4", "row", 7)], "; n4 is as good as n2, and comes after it by place and name"),
+        (
+            [("n2", "", 7), ("n3", "score", 8), ("n4", "cpu", 8)],
+            "; n4 has more cpu free than n3; the tightest is taken",
+        ),
+        ([("n2", "", 7), ("n4", "score", 9), ("n3", "replicas", 1)], "; n4 has the score 9, n2 7; the least is taken"),
+        ([], ""),
     ],
 )
-def test_what_if_says_where_it_would_start_and_why_there(daemon, windlass, made, candidates, said):
-    told = [{"node": node, "decided_by": by, "score": score} for node, by, score in candidates]
-    chosen = [{"role": "worker", "nodes": [["n2", 2], ["n3", 1]], "candidates": told}]
-    explanation = {"verdict": None, "chosen": chosen}
-    daemon.says["/v1/jobs/digits/why"] = {"job": made.line(made.queued()), "now": NOW, "explanation": explanation}
-    assert windlass("why", "digits", "--what-if", "gpus=1").out.splitlines()[1:] == [said]
+def test_what_if_says_where_it_would_start_and_why_there(daemon, windlass, made, compared, said):
+    told = [{"node": node, "decided_by": by, "score": score} for node, by, score in compared]
+    daemon.says["/v1/jobs/digits/why"] = starting(made, [["n2", 2], ["n3", 1]], told)
+    assert windlass("why", "digits", "--what-if", "gpus=1").out.splitlines()[1:] == [f"on n2 ×2,n3{said}"]
+
+
+def test_of_a_gang_on_more_nodes_than_are_compared_it_is_not_known_that_no_other_would_do(daemon, windlass, made):
+    asked = Demand("worker", 12, {"gpu": 8})
+    snapshot = ledger_of(nodes(20)).snapshot()
+    told = msgspec.to_builtins(candidates(snapshot.free, snapshot.table, asked, Policy()))
+    daemon.says["/v1/jobs/digits/why"] = starting(made, [[one.name, 1] for one in nodes(20)[:12]], told)
+    (line,) = windlass("why", "digits", "--what-if", "gpus=1").out.splitlines()[1:]
+    assert ";" not in line
+
+
+def starting(made, on, compared):
+    """The answer of a daemon to a gang that would start."""
+    explanation = {"verdict": None, "chosen": [{"role": "worker", "nodes": on, "candidates": compared}]}
+    return {"job": made.line(made.queued()), "now": NOW, "explanation": explanation}
 
 
 def test_what_if_is_about_one_job(windlass):
