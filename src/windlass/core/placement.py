@@ -231,5 +231,7 @@ def _placed(table: NodeTable, demands: Sequence[Demand], roles: _Roles) -> Place
         d.role: tuple([nodes[row].name for row, replicas in roles[d.role].seats for _ in range(replicas)])
         for d in demands
     }
-    devices = {d.role: roles[d.role].devices for d in demands if any(roles[d.role].devices)}
+    devices = {}
+    if table.devices is not None:
+        devices = {d.role: roles[d.role].devices for d in demands if any(roles[d.role].devices)}
     return Placed(Placement(names, devices), joined([roles[d.role].grant for d in demands]))
