@@ -153,7 +153,9 @@ _NODES = Listing(
 
 def queue(
     every: Annotated[bool, typer.Option("-a", "--all", help="Those that have ended, too.")] = False,
-    phase: Annotated[str, typer.Option("--phase", help="Only these states: Queued,Running,…")] = "",
+    phase: Annotated[
+        str, typer.Option("--phase", help="Only these states: Queued,Running,…; ended ones need no -a.")
+    ] = "",
     name: NameOption = "",
     user: UserOption = "",
     in_queue: Annotated[str, typer.Option("--queue", help="Only jobs of this queue.")] = "",

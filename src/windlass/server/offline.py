@@ -8,9 +8,14 @@ from typing import Any, Self
 from windlass.core.status import HOLDING, TERMINAL, JobState, Phase
 from windlass.server import views
 from windlass.server.errors import ApiError, Code
+from windlass.server.listed import listed
 from windlass.server.views import Json, Waiting
 from windlass.worlds.local.paths import StatePaths
 from windlass.worlds.local.records import Records, UnknownJobError
+
+_LISTED = 1_000
+_LIVING = HOLDING, frozenset({Phase.QUEUED}), frozenset(Phase) - HOLDING - TERMINAL - {Phase.QUEUED}
+"""In the order of a listing."""
 
 
 class Offline:
@@ -33,12 +38,13 @@ class Offline:
 
     def jobs(self, **filters: Any) -> list[Json]:
         """Those that hold nodes, those that wait, by number, then others; with `all` also those that have ended."""
-        phases = [] if filters.get("all") else [phase for phase in Phase if phase not in TERMINAL]
-        facts = {key: filters[key] for key in ("name", "user", "queue") if filters.get(key)}
-        states = self._records.jobs(phases=phases, limit=int(filters.get("limit") or 1_000), **facts)
-        wanted = str(filters.get("phase") or "").split(",")
-        chosen = [state for state in states if wanted == [""] or not set(wanted).isdisjoint(views.called(state))]
-        return [self._line(state) for state in sorted(chosen, key=_rank)]
+        wanted, limit = listed(filters), int(filters.get("limit") or _LISTED)
+        found: list[JobState] = []
+        for phases in (*_LIVING, TERMINAL) if wanted.ended else _LIVING:
+            query, left = wanted.query(phases), limit - len(found)
+            if query and left > 0:
+                found += self._records.jobs(**query, first_come=phases is not TERMINAL, limit=left)
+        return [self._line(state) for state in found]
 
     def job(self, name: str) -> Json:
         """The whole story."""
@@ -81,9 +87,3 @@ class Offline:
 
     def _waiting(self, state: JobState) -> Waiting:
         return Waiting(self._records.verdict(state.id)) if state.status.phase is Phase.QUEUED else Waiting()
-
-
-def _rank(state: JobState) -> tuple[int, int]:
-    phase = state.status.phase
-    place = 0 if phase in HOLDING else 1 if phase is Phase.QUEUED else 2 if phase not in TERMINAL else 3
-    return place, -state.number if phase in TERMINAL else state.number

@@ -21,6 +21,7 @@ from windlass.server.arrivals import Handed, arrivals, earlier
 from windlass.server.durable import check_open, durable
 from windlass.server.errors import ApiError, Code
 from windlass.server.feed import Feed
+from windlass.server.listed import listed
 from windlass.server.planning import Planning
 from windlass.server.surroundings import surroundings
 from windlass.server.views import Json, Waiting
@@ -77,16 +78,17 @@ class Service:
     def jobs(self, filters: Filters) -> list[Json]:
         """Jobs that have not ended: those that hold nodes, then those that wait, next first, then the rest.
 
-        Filters: phase, name, user, queue (several by commas), limit. `all` adds those that have ended.
+        Filters: those of `listed`, and limit. Those that have ended come last, the latest first.
         """
-        chosen = [state for state in self._controller.states.values() if _passes(state, filters)]
-        limit = _number(filters, "limit", _LISTED)
+        wanted, limit = listed(filters), _number(filters, "limit", _LISTED)
         positions = self._positions()
+        chosen = [state for state in self._controller.states.values() if wanted.has(state)]
         chosen.sort(key=lambda state: _rank(state, positions))
-        if filters.get("all"):
+        query = wanted.query(TERMINAL) if wanted.ended else None
+        if query and len(chosen) < limit:
             known = {state.id for state in chosen}
-            ended = self._world.store.jobs(phases=TERMINAL, limit=limit)
-            chosen += [state for state in ended if state.id not in known and _passes(state, filters)]
+            ended = self._world.store.jobs(**query, limit=limit)
+            chosen += [state for state in ended if state.id not in known]
         return [views.line(state, self._waiting(state, positions)) for state in chosen[:limit]]
 
     def job(self, name: str) -> Json:
@@ -335,17 +337,6 @@ def _rank(state: JobState, positions: Mapping[str, int]) -> tuple[int, int, int]
     if _waits(state):
         return 1, positions.get(state.id, len(positions) + 1), state.number
     return 2, 0, state.number
-
-
-def _passes(state: JobState, filters: Filters) -> bool:
-    facts = {
-        "phase": views.called(state),
-        "name": (state.job.name,),
-        "user": (state.job.user,),
-        "queue": (state.job.queue,),
-    }
-    wanted = {key: filters[key].split(",") for key in facts if filters.get(key)}
-    return all(any(each in wanted[key] for each in facts[key]) for key in wanted)
 
 
 def _number(filters: Filters, key: str, default: int) -> int:

@@ -9,7 +9,7 @@ import pytest
 
 from windlass.core.job import ArrayMember, Job, RestartPolicy, Role, Toleration
 from windlass.core.reasons import Count, Reason, Verdict
-from windlass.core.status import Failure, FailureClass, JobState, Phase, Placement
+from windlass.core.status import Failure, FailureClass, JobState, Phase, Placement, Status
 from windlass.core.transitions import created
 from windlass.worlds.local.paths import StatePaths, prepare
 from windlass.worlds.local.records import Records, Task, UnknownJobError
@@ -139,16 +139,27 @@ def test_listings(store):
 
     assert ids() == ["digits-4", "gpt-3", "digits-2", "digits-1"]
     assert ids(limit=1) == ["digits-4"]
-    assert ids(name="digits", phases=(Phase.CREATED,)) == ["digits-2"]
-    assert ids(user="me") == ["digits-2"]
-    assert ids(queue="research") == ["gpt-3"]
-    assert ids(since=300) == ["digits-4", "gpt-3"]
+    assert ids(name={"digits"}, phases=(Phase.CREATED,)) == ["digits-2"]
+    assert ids(user={"me"}) == ["digits-2"]
+    assert ids(queue={"research", "prod"}) == ["gpt-3"]
+    assert ids(first_come=True) == ["digits-2", "gpt-3"]
     assert [found.id for found in store.history()] == ["digits-1", "digits-4"]
     assert [found.id for found in store.history(since=650)] == ["digits-1"]
     assert [found.id for found in store.history(name="gpt")] == []
     latest = store.latest("digits")
     assert latest is not None
     assert latest.id == "digits-4"
+
+
+def test_jobs_that_failed_for_a_reason_are_found_behind_any_number_of_others(store):
+    ends = [Status(Phase.FAILED, reason, finished_at=500) for reason in ("Cancelled", "ExitCode", "Cancelled", "")]
+    put(store, *(replace(state(number), status=status) for number, status in enumerate(ends, start=1)), state(5))
+
+    def ids(**filters: object) -> list[str]:
+        return [found.id for found in store.jobs(**filters)]
+
+    assert ids(failed_for={"Cancelled"}, limit=2) == ["digits-3", "digits-1"]
+    assert ids(phases={Phase.CREATED}, failed_for={"Cancelled"}) == ["digits-5", "digits-3", "digits-1"]
 
 
 def test_what_a_person_types_is_an_id_a_name_or_an_array(store):

@@ -7,7 +7,7 @@ import os
 import pytest
 
 import windlass
-from windlass.core.events import Cancel, Exit, Suspend
+from windlass.core.events import Cancel, Exit, GangGone, MemberExited, Started, Suspend
 from windlass.core.job import ArrayMember, Job, Role
 from windlass.jobs.submission import Submission
 from windlass.server import views
@@ -74,6 +74,16 @@ def test_those_that_have_ended_are_listed_if_asked_for(crowded):
     assert ids(crowded.get("/v1/jobs?all=1&limit=1")) == ["one-1"]
     assert ids(crowded.get("/v1/jobs?all=1&phase=Cancelled")) == ["two-2"]
     assert ids(crowded.get("/v1/jobs?all=1&phase=Failed,Running")) == ["two-2"]
+
+
+def test_those_that_have_ended_are_listed_if_their_phase_is_asked_for_however_many_ended_since(crowded):
+    crowded.happen("two-2", Cancel("ada"))
+    crowded.happen("three-3", Cancel("ada"))
+    crowded.happen("one-1", Started(1), MemberExited(1, 0, Exit(1)), GangGone(1))
+    assert ids(crowded.get("/v1/jobs?phase=Cancelled&user=bob&limit=1")) == ["two-2"]
+    assert ids(crowded.get("/v1/jobs?phase=Failed")) == ["three-3", "two-2", "one-1"]
+    assert ids(crowded.get("/v1/jobs?phase=Succeeded")) == []
+    assert ids(crowded.get("/v1/jobs")) == []
 
 
 @pytest.mark.parametrize(

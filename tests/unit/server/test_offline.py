@@ -68,7 +68,19 @@ def test_history(records):
 
 @pytest.mark.parametrize(
     "filters",
-    [{}, {"user": "bob"}, {"name": "one"}, {"phase": "Queued"}, {"all": True}, {"all": True, "phase": "Cancelled"}],
+    [
+        {},
+        {"user": "bob"},
+        {"name": "one,two"},
+        {"phase": "Queued"},
+        {"all": True},
+        {"all": True, "limit": 3},
+        {"all": True, "phase": "Cancelled"},
+        {"phase": "Cancelled"},
+        {"phase": "Queued,Cancelled"},
+        {"phase": "Failed"},
+        {"phase": "Failed", "name": "done", "limit": 1},
+    ],
 )
 def test_listings_have_the_same_jobs(records, filters):
     daemon, offline = records

@@ -21,9 +21,9 @@ Public names, by module; design in docs/design/local-world.md:
   `living() -> bool`, `close(end=False)`, `.store`, `.paths`, `.cluster`
 - `store`: `Origin(environment, owner)` of a submission · `open_store(paths) -> Store` · `move_aside(paths) -> Path`
 - `records`: `Records.open(paths) -> Records | None` (read-only, beside a controller); on it and on `Store`: `job(id)`,
-  `latest(name)`, `members(array_id)`, `resolve(text) -> id`, `jobs(phases=…, name=…, user=…, queue=…, array_id=…,
-  since=…, limit=…)`, `alive()`, `history(…)`, `transitions(id)`, `tasks(id, generation=None) -> [Task]`,
-  `verdict(id)`, `count()`. Raise `UnknownJobError`, `CorruptError`
+  `latest(name)`, `members(array_id)`, `resolve(text) -> id`, `jobs(phases=…, failed_for=…, name=…, user=…,
+  queue=…, first_come=False, limit=…)`, `alive()`, `history(…)`, `transitions(id)`,
+  `tasks(id, generation=None) -> [Task]`, `verdict(id)`, `count()`. Raise `UnknownJobError`, `CorruptError`
 - `owners`: `describe(pid) -> str`: the `owner` of an `Origin`
 - `logs`: `generations(paths, job_id) -> [int]` · `log_files(paths, job_id, generation, ranks=None, streams=("out",
   "err")) -> [LogFile]` · `read(files, since=None) -> Iterator[Line]` (merged by time) · `Cursor(file, since=None)` with

@@ -13,7 +13,7 @@ import msgspec
 
 from windlass.core.job import Job
 from windlass.core.reasons import Verdict
-from windlass.core.status import JobState, Status
+from windlass.core.status import JobState, Phase, Status
 from windlass.worlds.local.paths import StatePaths
 from windlass.worlds.port import Transition, WorldError
 
@@ -134,25 +134,30 @@ class Records:
         self,
         *,
         phases: Collection[str] = (),
-        name: str = "",
-        user: str = "",
-        queue: str = "",
-        array_id: str = "",
-        since: int | None = None,
+        failed_for: Collection[str] = (),
+        name: Collection[str] = (),
+        user: Collection[str] = (),
+        queue: Collection[str] = (),
+        first_come: bool = False,
         limit: int = 1_000,
     ) -> list[JobState]:
-        """Jobs of any of these phases (empty: all), latest first. `since`: created at or after, in ms."""
-        given = {"name": name, "user": user, "queue": queue, "array_id": array_id}
-        tests = [f"{column} = ?" for column, value in given.items() if value]
-        values: list[Any] = [value for value in given.values() if value]
-        if phases:
-            tests.append(f"phase IN ({', '.join('?' * len(phases))})")
-            values += [str(phase) for phase in phases]
-        if since is not None:
-            tests.append("created_at >= ?")
-            values.append(since)
+        """Jobs of these phases and those that failed for these reasons (neither: all), of these names, users, queues.
+
+        The latest first, or with `first_come` those that have not ended, the first first. `limit` counts what is found.
+        """
+        tests = ["finished_at IS NULL"] if first_come else []
+        values: list[Any] = []
+        for column, wanted in (("name", name), ("user", user), ("queue", queue)):
+            if wanted:
+                tests.append(f"{column} IN ({_places(wanted)})")
+                values += wanted
+        if phases or failed_for:
+            reason = f"phase = ? AND json_extract(status, '$.reason') IN ({_places(failed_for)})"
+            tests.append(f"(phase IN ({_places(phases)}) OR {reason})")
+            values += [*map(str, phases), str(Phase.FAILED), *failed_for]
         where = f"WHERE {' AND '.join(tests)}" if tests else ""
-        return self._states(f"{_STATE} {where} ORDER BY number DESC, row DESC LIMIT ?", (*values, limit))
+        order = "number, row" if first_come else "number DESC, row DESC"
+        return self._states(f"{_STATE} {where} ORDER BY {order} LIMIT ?", (*values, limit))
 
     def alive(self) -> list[JobState]:
         """Every job that has not ended, first come first."""
@@ -196,7 +201,7 @@ class Records:
     def events(self, after: int, job_ids: Collection[str] = (), limit: int = 1_000) -> list[tuple[int, Transition]]:
         """The history of some jobs (none named: of all) from event number `after` on, oldest first, with numbers."""
         columns = "number, job_id, at, event, before, after, message"
-        chosen = f"job_id IN ({', '.join('?' * len(job_ids))}) AND" if job_ids else ""
+        chosen = f"job_id IN ({_places(job_ids)}) AND" if job_ids else ""
         query = f"SELECT {columns} FROM transitions WHERE {chosen} number > ? ORDER BY number LIMIT ?"  # noqa: S608 - only `?`
         return [(row[0], Transition(*row[1:])) for row in self._rows(query, (*job_ids, after, limit))]
 
@@ -242,6 +247,10 @@ class Records:
             raise WorldError(f"{self._database}: {error}") from error
         except sqlite3.DatabaseError as error:
             raise CorruptError(self._database, str(error)) from error
+
+
+def _places(values: Collection[str]) -> str:
+    return ", ".join("?" * len(values))
 
 
 def _readable(uri: str) -> sqlite3.Connection:

@@ -1,0 +1,48 @@
+"""Which jobs a listing is of, as its filters say: the same with and without a controller."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from windlass.core.status import TERMINAL, JobState, Phase
+from windlass.server import views
+
+_ENDED_WORDS = frozenset(phase.value for phase in TERMINAL) | {views.CANCELLED}
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """What is wanted; an empty collection means any."""
+
+    called: frozenset[str]
+    """Phases, and "Cancelled"."""
+    facts: Mapping[str, frozenset[str]]
+    """By name, user and queue."""
+    ended: bool
+    """Those that have ended, too."""
+
+    def has(self, state: JobState) -> bool:
+        """Whether it is one of them, ended or not."""
+        job = state.job
+        said = {"name": job.name, "user": job.user, "queue": job.queue}
+        return all(said[key] in wanted for key, wanted in self.facts.items()) and (
+            not self.called or not self.called.isdisjoint(views.called(state))
+        )
+
+    def query(self, among: Collection[Phase]) -> dict[str, Any] | None:
+        """The same of those in some phases, as `Records.jobs` is asked for it; None: there can be none."""
+        phases = {phase for phase in among if not self.called or phase.value in self.called}
+        cancelled = views.CANCELLED in self.called and Phase.FAILED in among
+        if not phases and not cancelled:
+            return None
+        return {"phases": phases, "failed_for": {views.CANCELLED} if cancelled else (), **self.facts}
+
+
+def listed(filters: Mapping[str, Any]) -> Listed:
+    """Filters: phase, name, user, queue (several by commas). With `all`, or a phase that is an end, ended ones too."""
+    keys = [key for key in ("phase", "name", "user", "queue") if filters.get(key)]
+    given = {key: frozenset(str(filters[key]).split(",")) for key in keys}
+    called = given.pop("phase", frozenset())
+    return Listed(called, given, bool(filters.get("all")) or not called.isdisjoint(_ENDED_WORDS))
