@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Final, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from windlass.core.booking import settle
+from windlass.core.booking import less, settle
 from windlass.core.feasibility import Mask
 from windlass.core.gang import Demand
 from windlass.core.placement import fits
+from windlass.core.resizing import resized
 from windlass.core.room_gained import counts_tell, parts_needed
 from windlass.core.snapshot import Amounts, Grant, NodeTable, Snapshot
+from windlass.core.victims import gone_by
 
 NEVER: Final = 2**62
 """A moment after every other, in ms: the end of a gang that has no walltime."""
@@ -31,6 +33,14 @@ class End(NamedTuple):
     grant: Grant
 
 
+class Early(NamedTuple):
+    """A gang that runs gives back a part of what it holds at this moment, and the rest at its end."""
+
+    job_id: str
+    at: int
+    grant: Grant
+
+
 class Moment(NamedTuple):
     """What is free from then on."""
 
@@ -39,14 +49,19 @@ class Moment(NamedTuple):
 
 
 class Forecast:
-    """Begins as `free` stands now and goes through the ends, as far as somebody asks. Nothing in it changes `free`."""
+    """Begins as `free` stands now and goes through the ends, as far as somebody asks. Nothing in it changes `free`.
 
-    def __init__(self, snapshot: Snapshot, now: int, free: Amounts, new: Iterable[End] = ()) -> None:
+    `new`: those that start now. `early`: what a plan takes back from those that run, beside what is shrinking already.
+    """
+
+    def __init__(
+        self, snapshot: Snapshot, now: int, free: Amounts, new: Iterable[End] = (), *, early: Iterable[Early] = ()
+    ) -> None:
         self._table = snapshot.table
         self._now = Moment(now, free.copy(order="F"))
         self._free = self._now.free
         """Once all batches so far have ended."""
-        self._coming = _chunks(snapshot, now, new)
+        self._coming = _chunks(snapshot, now, new, early)
         self._batches: list[_Batch] = []
 
     def first_fit(self, demands: Sequence[Demand], closed: Mask | None = None) -> Moment | None:
@@ -107,22 +122,24 @@ class _Chunk(NamedTuple):
     grants: list[Grant]
 
 
-def _chunks(snapshot: Snapshot, now: int, new: Iterable[End]) -> Iterator[_Chunk]:
+def _chunks(snapshot: Snapshot, now: int, new: Iterable[End], early: Iterable[Early]) -> Iterator[_Chunk]:
     """When each gang that runs, and each `new` one, ends at the latest, soonest first. In ms, none before now.
 
     Those without a walltime come last, at NEVER, those that have run longest first. Each chunk is twice as long as the
     one before: most gangs need few ends, and none costs more than all of them together.
     """
-    starting = deque(sorted(new, key=lambda end: end.at))
+    parts = [*_shrinking(snapshot, now), *early]
+    starting = deque(sorted([*new, *(End(part.at, part.grant) for part in parts)], key=lambda end: end.at))
+    held = _without(snapshot.grants, parts)
     for part in _doubling(snapshot.ends):
-        chunk = _Chunk([max(at, now) for at, _ in part], [snapshot.grants[job_id] for _, job_id in part])
+        chunk = _Chunk([max(at, now) for at, _ in part], [held[job_id] for _, job_id in part])
         while starting and starting[0].at < chunk.times[-1]:
             at, grant = starting.popleft()
             place = bisect_right(chunk.times, at)
             chunk.times.insert(place, at)
             chunk.grants.insert(place, grant)
         yield chunk
-    for rest in _doubling([*_until(starting, NEVER), *_endless(snapshot), *starting]):
+    for rest in _doubling([*_until(starting, NEVER), *_endless(snapshot, held), *starting]):
         yield _Chunk([end.at for end in rest], [end.grant for end in rest])
 
 
@@ -132,12 +149,25 @@ def _until(starting: deque[End], moment: int) -> Iterator[End]:
         yield starting.popleft()
 
 
-def _endless(snapshot: Snapshot) -> list[End]:
+def _shrinking(snapshot: Snapshot, now: int) -> Iterator[Early]:
+    """What those give back that go on with less."""
+    for run in snapshot.special.values():
+        if run.resize_to is not None and not run.leaving:
+            at = gone_by(run, now) if run.ends_by is None else min(gone_by(run, now), max(run.ends_by, now))
+            yield Early(run.id, at, resized(snapshot.table, run, snapshot.grants[run.id]).freed)
+
+
+def _without(grants: Mapping[str, Grant], parts: Sequence[Early]) -> Mapping[str, Grant]:
+    """By id: what gangs give back at their end, having given back these parts of it before."""
+    return {**grants, **{part.job_id: less(grants[part.job_id], part.grant) for part in parts}} if parts else grants
+
+
+def _endless(snapshot: Snapshot, held: Mapping[str, Grant]) -> list[End]:
     if len(snapshot.ends) == len(snapshot.running):
         return []
     found = [run for run in snapshot.running.values() if run.ends_by is None]
     found.sort(key=lambda run: (run.admitted_at, run.number, run.id))
-    return [End(NEVER, snapshot.grants[run.id]) for run in found]
+    return [End(NEVER, held[run.id]) for run in found]
 
 
 _Thing = TypeVar("_Thing")

@@ -91,7 +91,6 @@ def _into_gaps(trial: Trial, lines: list[Line]) -> None:
     lines = [line for line in lines if not trial.is_too_large(line.gangs[0])]
     if not lines:
         return
-    trial.timetable.fill()
     contest, failed = Contest(lines, trial.shares_that_count, classes=trial.classes, fill=True), 0
     for gang in contest:
         if gang.id in trial.settled:

@@ -9,13 +9,19 @@ up by those for no longer than they last. The constants are chosen by experiment
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from windlass.core.feasibility import Mask
-from windlass.core.gang import Pending
+from windlass.core.domains import level_number
+from windlass.core.feasibility import Mask, eligibility
+from windlass.core.gang import Demand, Pending
+from windlass.core.placement import Placed, by_type
 from windlass.core.policy import Policy, fills_by_another_order
+from windlass.core.resources import CPU, MEMORY
+from windlass.core.snapshot import NodeTable
+from windlass.core.status import Placement
 
 BRIEF = 7_200_000
 """The longest walltime, in ms, with which a gang may start there."""
@@ -33,16 +39,83 @@ def is_brief(gang: Pending) -> bool:
     return gang.walltime is not None and gang.walltime <= BRIEF
 
 
-def spared(masks: Sequence[Mask], last_ends: NDArray[np.int64], needed: int) -> Mask | None:
-    """bool[N]: a tenth of the nodes that the gang could use, of which those that are free soonest. None: no node.
+class Kept(NamedTuple):
+    """What is kept in a plan so far."""
 
-    `masks`: by role, bool[N]. `last_ends` (int64[N]): when everybody will have left a node. A gang that needs more
-    nodes than that (`needed`) is not helped by it.
+    nodes: Mask
+    """bool[N]: the nodes."""
+    among: Mask
+    """bool[N]: those that the gangs could use for which these are kept."""
+
+    @property
+    def any(self) -> bool:
+        """Whether it is any node."""
+        return bool(self.nodes.any())
+
+    def and_also(self, spare: Mask, masks: Sequence[Mask]) -> Kept:
+        """With the nodes that are kept for one more gang; `masks` (bool[N] each): what its roles could use."""
+        return Kept(self.nodes | spare, np.logical_or.reduce([self.among, *masks]))
+
+
+def spared(
+    table: NodeTable,
+    demands: Sequence[Demand],
+    promised: Placed,
+    full: Mask | None,
+    last_ends: NDArray[np.int64],
+    kept: Kept,
+) -> Mask | None:
+    """bool[N]: what is kept for a gang beside what is kept already. None: no node.
+
+    It is a tenth of the nodes that it could use, outside those for which others wait (`full`), and never more than a
+    tenth of all that anybody could use for whom nodes are kept. `last_ends` (int64[N]): when everybody will have left
+    a node. A gang that has been promised more nodes than it would have then is not helped by it.
     """
-    rows = np.flatnonzero(np.logical_or.reduce(masks))
-    count = len(rows) // _NODES_PER_SPARE
-    if count < needed:
+    open_to = np.ones(len(table.nodes), dtype=np.bool_) if full is None else ~full
+    masks = [eligibility(table, demand).mask & open_to for demand in demands]
+    usable = np.logical_or.reduce(masks)
+    # 1. how many
+    alone = _tenth(usable) - _count(usable & kept.nodes)
+    count = min(alone, _tenth(kept.among | usable) - _count(kept.nodes))
+    # 2. which would do: those where it has been promised its place, or of their kind
+    like = np.logical_or.reduce([_like(table, demand, promised.placement) & open_to for demand in demands])
+    rows = np.flatnonzero(like & ~kept.nodes)
+    count = min(count, len(rows))
+    if count <= 0 or count + _count(like & kept.nodes) < len(promised.grant.rows):
         return None
-    spare = np.zeros(len(last_ends), dtype=np.bool_)
-    spare[rows[np.argsort(last_ends[rows], kind="stable")[:count]]] = True
+    # 3. those that are free soonest, but who asks for no devices leaves nodes that have some to others
+    order = np.lexsort((last_ends[rows], _wasted(table, demands)[rows]))
+    spare = np.zeros(len(table.nodes), dtype=np.bool_)
+    spare[rows[order[:count]]] = True
     return spare
+
+
+def _tenth(mask: Mask) -> int:
+    return _count(mask) // _NODES_PER_SPARE
+
+
+def _count(mask: Mask) -> int:
+    return int(np.count_nonzero(mask))
+
+
+def _like(table: NodeTable, demand: Demand, placement: Placement) -> Mask:
+    """bool[N]: the nodes of the model that it has been promised, in the domains that it may not leave."""
+    rows = [table.row[name] for name in placement.nodes[demand.role]]
+    models = (eligibility(table, one).mask for (one,) in by_type([demand]))
+    mask = next((mask for mask in models if mask[rows].all()), eligibility(table, demand).mask)
+    near = demand.topology
+    level = level_number(table, near.level) if near is not None and (near.required or near.slice) else None
+    if level is None:
+        return mask
+    domains = table.domains[:, level]
+    return mask & np.isin(domains, domains[rows])
+
+
+def _wasted(table: NodeTable, demands: Sequence[Demand]) -> Mask:
+    """bool[N]: the nodes with devices, of which no role that could go there wants any."""
+    devices = [column for column, name in enumerate(table.axis) if name not in (CPU, MEMORY)]
+    wasted: Mask = np.logical_or.reduce(table.capacity[:, devices] > 0, axis=1)
+    for demand in demands:
+        if any(amount and name not in (CPU, MEMORY) for name, amount in demand.resources.items()):
+            wasted &= ~eligibility(table, demand).mask
+    return wasted

@@ -10,21 +10,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from heapq import merge
-from typing import NamedTuple
 
 import numpy as np
 
 from windlass.core.booking import give_back, lower, settle, take
-from windlass.core.feasibility import Mask, eligibility
-from windlass.core.forecast import NEVER, End, Forecast, Moment
+from windlass.core.feasibility import Mask, eligibility, room_per_node
+from windlass.core.forecast import NEVER, Early, End, Forecast, Moment
 from windlass.core.gang import Pending, Running, at_least
-from windlass.core.placement import place
+from windlass.core.placement import Placed, fits, place
 from windlass.core.possible import fits_outside
 from windlass.core.reservation import Reservation
-from windlass.core.resizing import resized
 from windlass.core.snapshot import Amounts, Grant, NodeTable, Snapshot
-from windlass.core.sparing import BRIEF, has_waited_long, is_brief, spared
-from windlass.core.victims import gone_by
+from windlass.core.sparing import BRIEF, Kept, has_waited_long, is_brief, spared
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -69,10 +66,9 @@ class Timetable:
         self._starts: list[End] = []
         self._late: list[End] = []
         """Those that start with the plan before the forecast was made, and since."""
-        self._fills = False
-        """Whether gaps are being filled."""
-        self._early = list(_shrinking(snapshot, now))
-        """What others give back before their end: who shrinks, and who goes for gangs that are kept a place."""
+        self._kept = Kept(np.zeros_like(self._waiting, dtype=np.bool_), np.zeros_like(self._waiting, dtype=np.bool_))
+        self._early: list[Early] = []
+        """What others give back before their end, as this plan has it, for gangs that are kept a place."""
 
     @property
     def has_gaps(self) -> bool:
@@ -89,10 +85,7 @@ class Timetable:
     def begins(self, gang: Pending, grant: Grant) -> None:
         """The gang starts with this plan, there."""
         end = End(self._end_of(gang, self._now), grant)
-        if self._forecast is None:
-            self._starts.append(end)
-            return
-        self._late.append(end)
+        (self._starts if self._forecast is None else self._late).append(end)
         for promise in self._promises:
             if crosses(end.at, promise):
                 take(self._snapshot.table, promise.free, grant)
@@ -110,10 +103,6 @@ class Timetable:
         self._blocked.append((gang, self._full.of(self._snapshot.table, gang) if self._full else None))
         self._contend(gang)
 
-    def fill(self) -> None:
-        """Whoever is asked from now on fills gaps."""
-        self._fills = True
-
     # --- what the plan asks -------------------------------------------------------------------------
 
     def is_shut_to(self, gang: Pending) -> bool:
@@ -128,9 +117,7 @@ class Timetable:
         for promise in self.promises() if self._limit else ():
             if crosses(end, promise):
                 room = lower(self._snapshot.table, room, promise.free)
-        closed = _either(self._closed(gang, self._now, end), self._spare(gang))
-        if self._shut is not None:
-            closed = self._shut if closed is None else closed | self._shut
+        closed = _either(_either(self._closed(gang, self._now, end), self._spare(gang)), self._shut)
         if closed is not None:
             room = room.copy(order="F")
             room[closed] = 0
@@ -141,24 +128,24 @@ class Timetable:
         """If it starts by `start` (ms): the promises that it may run into, and the nodes closed to it (None: none)."""
         end = self._end_of(gang, start)
         crossed = [promise for promise in (self.promises() if self._limit else ()) if crosses(end, promise)]
-        closed = self._closed(gang, self._now, end)
-        if self._shut is not None:
-            closed = self._shut if closed is None else closed | self._shut
-        return crossed, closed
+        closed = _either(self._closed(gang, self._now, end), self._spare(gang))
+        return crossed, _either(closed, self._shut)
 
-    def keep(self, gang: Pending, start: int, placed: Grant, given: Sequence[End]) -> None:
+    def keep(self, gang: Pending, start: int, placed: Grant, given: Sequence[Early]) -> None:
         """Others are stopped so that the gang has these nodes from `start` on (ms); nobody may take them meanwhile.
 
         `given`: what those others give back then, instead of at their end.
         """
         table, until = self._snapshot.table, self._end_of(gang, start)
         for promise in self.promises():
-            for end in given:
-                if start <= promise.start < end.at:
-                    give_back(table, promise.free, end.grant)
+            for early in given:
+                ends_by = self._snapshot.running[early.job_id].ends_by
+                if start <= promise.start < (NEVER if ends_by is None else ends_by):
+                    give_back(table, promise.free, early.grant)
             if start <= promise.start and crosses(until, promise):
                 take(table, promise.free, placed)
-        self._early += [_Early(start, end) for end in given]
+        self._early += given
+        self._starts, self._late, self._forecast = [*self._starts, *self._late], [], None
         beside = self._beside(self._forecasts(), start)
         take(table, beside, placed)
         self._promises.append(Promise(gang, start, until, placed, beside))
@@ -171,6 +158,20 @@ class Timetable:
         starts += [each.start for each in self._barred(gang) if self._now < each.start < end]
         starts += [self._now + BRIEF] if self._spare(gang) is not None else []
         return max(starts) - self._now if starts else None
+
+    def runs_into(self, gang: Pending) -> Pending | None:
+        """Whose promise keeps it from starting now; of several that do so together the first. None: nobody's."""
+        end, demands, first = self._end_of(gang, self._now), at_least(gang.demands), None
+        for promise in self.promises() if self._limit else ():
+            room = lower(self._snapshot.table, self._free, promise.free) if crosses(end, promise) else self._free
+            closed = None if is_brief(gang) else promise.spare
+            if closed is None and room is self._free:
+                continue
+            if not fits(room, self._snapshot.table, demands, closed):
+                return promise.gang
+            if first is None and _takes_room(self._snapshot, self._free, gang, room, closed):
+                first = promise.gang
+        return first
 
     def promises(self) -> list[Promise]:
         """In the order in which they were made."""
@@ -196,7 +197,7 @@ class Timetable:
 
     def _forecasts(self) -> Forecast:
         if self._forecast is None:
-            self._forecast = Forecast(self._snapshot, self._now, self._free, self._starts)
+            self._forecast = Forecast(self._snapshot, self._now, self._free, self._starts, early=self._early)
         return self._forecast
 
     # --- promises -----------------------------------------------------------------------------------
@@ -217,23 +218,29 @@ class Timetable:
             for other in self._promises:
                 if at <= other.start < until:
                     take(self._snapshot.table, other.free, found.grant)
-            spare = self._spared(forecast, gang, found.grant)
+            spare = self._spared(forecast, gang, at, found, full)
             self._promises.append(Promise(gang, at, until, found.grant, beside, spare))
             return
 
-    def _spared(self, forecast: Forecast, gang: Pending, grant: Grant) -> Mask | None:
+    def _spared(self, forecast: Forecast, gang: Pending, at: int, found: Placed, full: Mask | None) -> Mask | None:
         """The nodes that are kept for it; none if it may have to wait for a day that people have chosen."""
-        if not has_waited_long(self._snapshot.policy, gang, self._now) or self._barred(gang):
+        if not has_waited_long(self._snapshot.policy, gang, self._now):
             return None
-        return spared(_masks(self._snapshot, gang), forecast.last_ends(), len(grant.rows))
+        barred = self._closed(gang, self._now, at)
+        if barred is not None and any((mask & barred).any() for mask in _masks(self._snapshot, gang)):
+            return None
+        last_ends = forecast.last_ends()
+        spare = spared(self._snapshot.table, gang.demands, found, full, last_ends, self._kept)
+        if spare is not None:
+            self._kept = self._kept.and_also(spare, _masks(self._snapshot, gang))
+        return spare
 
     def _spare(self, gang: Pending) -> Mask | None:
-        """bool[N]: where it may not fill a gap, as others have waited long; None: no node."""
-        spare: Mask | None = None
-        if self._fills and self._limit and not is_brief(gang):
-            for promise in self.promises():
-                spare = _either(spare, promise.spare)
-        return spare
+        """bool[N]: where it may not start, as others ahead have waited long; None: no node."""
+        if not self._limit or is_brief(gang):
+            return None
+        self.promises()
+        return self._kept.nodes if self._kept.any else None
 
     def _moments(self, forecast: Forecast, gang: Pending, soonest: Moment) -> Iterator[Moment]:
         """When it may fit for the first time, and what it may use then."""
@@ -255,9 +262,6 @@ class Timetable:
         for end in self._late:
             if end.at > at:
                 take(self._snapshot.table, free, end.grant)
-        for early in self._early:
-            if early.at <= at < early.end.at:
-                give_back(self._snapshot.table, free, early.end.grant)
         for promise in self._promises:
             if promise.start <= at < promise.until or promise.start == NEVER:
                 take(self._snapshot.table, free, promise.grant)
@@ -323,21 +327,6 @@ class _Full:
         return found[1:]
 
 
-class _Early(NamedTuple):
-    """What is given back at `at` instead of at its end."""
-
-    at: int
-    end: End
-
-
-def _shrinking(snapshot: Snapshot, now: int) -> Iterator[_Early]:
-    """What those give back that go on with less."""
-    for run in snapshot.special.values():
-        if run.resize_to is not None and not run.leaving:
-            grant = resized(snapshot.table, run, snapshot.grants[run.id]).freed
-            yield _Early(gone_by(run, now), End(NEVER if run.ends_by is None else run.ends_by, grant))
-
-
 def barred_from(
     table: NodeTable, reservations: Sequence[Reservation], gang: Pending | Running, start: int, end: int
 ) -> Mask | None:
@@ -363,6 +352,15 @@ def _either(one: Mask | None, other: Mask | None) -> Mask | None:
     if one is None or other is None:
         return other if one is None else one
     return one | other
+
+
+def _takes_room(snapshot: Snapshot, free: Amounts, gang: Pending, room: Amounts, closed: Mask | None) -> bool:
+    """Whether any node takes fewer replicas of some role with so much room than with all that is free."""
+    asked = ((eligibility(snapshot.table, demand), demand.count) for demand in gang.demands)
+    return any(
+        (room_per_node(room, able, closed, count) < room_per_node(free, able, None, count)).any()
+        for able, count in asked
+    )
 
 
 def _masks(snapshot: Snapshot, gang: Pending) -> list[Mask]:

@@ -14,7 +14,7 @@ from windlass.core.clearing import Given
 from windlass.core.cohort import tree_of
 from windlass.core.fairshare import Shares, total_capacity
 from windlass.core.feasibility import Mask, eligibility
-from windlass.core.forecast import NEVER, End
+from windlass.core.forecast import Early
 from windlass.core.gang import Demand, Pending, Turn, placed, total_of
 from windlass.core.gates import shut
 from windlass.core.limits import limit
@@ -162,8 +162,8 @@ class Trial:
         self.evictions[found.gang.id] = found
         if self.spoken_for is not None:
             _give_back(self.spoken_for, found.given)
-        ends = [End(NEVER if each.run.ends_by is None else each.run.ends_by, each.grant) for each in found.given]
-        self.timetable.keep(found.gang, found.at, found.placed.grant, ends)
+        early = [Early(each.run.id, found.at, each.grant) for each in found.given]
+        self.timetable.keep(found.gang, found.at, found.placed.grant, early)
         self.wait(found.gang, Obstacle.LEAVING)
 
     def wait(self, gang: Pending, obstacle: Obstacle) -> None:

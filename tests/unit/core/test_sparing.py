@@ -2,11 +2,14 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
-from gangs import admitted, demand, ledger_of, nodes, running, waiting
+from gangs import admitted, demand, ledger_of, node, nodes, running, waiting
 
 from windlass.core.forecast import NEVER, Forecast
+from windlass.core.job import TopologyRequest
 from windlass.core.policy import POLICIES, Policy
+from windlass.core.queue import Queue
 from windlass.core.reservation import Reservation
 from windlass.core.scheduler import schedule
 from windlass.core.timetable import Timetable
@@ -14,6 +17,8 @@ from windlass.core.timetable import Timetable
 HOUR = 3_600_000
 HALF_FULL = [running(n, {f"n{n}": 4}, ends_by=(10 if n == 7 else 30 + n) * HOUR) for n in range(1, 11)]
 """Ten nodes with 4 GPUs free each; n7 is the first to be empty, in ten hours at the latest."""
+FULL = [running(n, {f"n{n}": 4 if n == 7 else 8}, ends_by=(10 if n == 7 else 30 + n) * HOUR) for n in range(1, 11)]
+"""The same, but only n7 has room."""
 WHOLE = waiting(20, demand(1, 8), since=0, walltime=HOUR)
 """It needs a node for itself."""
 
@@ -23,15 +28,30 @@ def snapshot_of(*gangs, policy=None, reservations=()):
     return replace(snapshot, policy=policy or Policy(), reservations=tuple(reservations))
 
 
-def kept_from(walltime, *, blocked=WHOLE, now=2 * HOUR, fills=True, **more):
+def kept_from(walltime, *, blocked=WHOLE, now=2 * HOUR, **more):
     """The nodes on which a gang of one GPU may not start behind one that waits."""
     snapshot = snapshot_of(*HALF_FULL, **more)
     table = Timetable(snapshot, now, snapshot.free.copy(order="F"))
     table.reserve(blocked)
-    if fills:
-        table.fill()
     room = table.room(waiting(21, demand(1), walltime=walltime))[:, 0].tolist()
     return [node.name for node, free in zip(snapshot.table.nodes, room, strict=True) if free == 0]
+
+
+def spare_of(snapshot, gang):
+    """The nodes that are kept for it, by name."""
+    table = Timetable(snapshot, gang.since + 3 * HOUR, snapshot.free.copy(order="F"))
+    table.reserve(gang)
+    (promise,) = table.promises()
+    spare = [] if promise.spare is None else promise.spare.tolist()
+    return [node.name for node, kept in zip(snapshot.table.nodes, spare, strict=False) if kept]
+
+
+def elastic(run, least, most):
+    return replace(run, demands=(replace(run.demands[0], least=least, most=most),))
+
+
+def cpu_of(run, cpu):
+    return replace(run, demands=(replace(run.demands[0], resources={"cpu": cpu}),))
 
 
 def test_the_node_that_is_empty_first_is_kept_from_who_lasts():
@@ -47,8 +67,91 @@ def test_who_has_waited_for_a_moment_is_passed_by_whoever_ends_in_time():
     assert kept_from(3 * HOUR, policy=Policy(patience=0)) == []
 
 
-def test_it_is_kept_from_those_who_fill_gaps_not_from_those_whose_turn_it_is():
-    assert kept_from(3 * HOUR, fills=False) == []
+@pytest.mark.parametrize(
+    ("runs", "queues"),
+    [
+        (FULL, [Queue("lab"), Queue("default", parent="lab")]),
+        ([elastic(FULL[0], 8, 9), *FULL[1:]], []),
+        ([replace(FULL[0], priority=-1, preemptible=False), *FULL[1:]], []),
+    ],
+    ids=["a tree of queues", "an elastic gang", "a gang of lower priority"],
+)
+def test_it_is_kept_where_somebody_could_be_stopped_as_well(runs, queues):
+    long = waiting(21, demand(1), walltime=3 * HOUR)
+    snapshot = ledger_of(nodes(10), *runs, WHOLE, long, queues=queues).snapshot()
+    assert admitted(schedule(snapshot, 2 * HOUR - 1)) == {"j-21": ("n7",)}
+    assert admitted(schedule(snapshot, 2 * HOUR)) == {}
+
+
+def test_who_would_stay_long_does_not_get_there_over_others_either():
+    """The nodes that are closed to a gang for which others would be stopped."""
+    snapshot = snapshot_of(*HALF_FULL)
+    table = Timetable(snapshot, 2 * HOUR, snapshot.free.copy(order="F"))
+    table.reserve(WHOLE)
+    _, closed = table.in_the_way_of(waiting(21, demand(1), walltime=3 * HOUR), 2 * HOUR)
+    assert np.flatnonzero(closed).tolist() == [snapshot.table.row["n7"]]
+    assert table.in_the_way_of(waiting(21, demand(1), walltime=2 * HOUR), 2 * HOUR)[1] is None
+
+
+def test_who_could_start_elsewhere_too_keeps_off_it():
+    machines = [
+        *(node(f"x{n}", 8, zone="x") for n in range(1, 11)),
+        *(node(f"y{n}", 8, zone="y") for n in range(1, 11)),
+    ]
+    there = [running(n, {f"x{n}": 4 if n == 7 else 8}, ends_by=(10 if n == 7 else 30 + n) * HOUR) for n in range(1, 11)]
+    others = [running(20 + n, {f"y{n}": 8}, ends_by=50 * HOUR) for n in range(1, 11)]
+    first, any_node = (
+        waiting(100, demand(1, 8, zone="x"), since=0, walltime=HOUR),
+        waiting(101, demand(1), walltime=5 * HOUR),
+    )
+    plan = schedule(ledger_of(machines, *there, *others, first, any_node).snapshot(), 3 * HOUR)
+    assert admitted(plan) == {}
+
+
+def test_all_who_have_waited_long_together_keep_no_more_than_a_tenth():
+    """Ten gangs, each of which could use ten nodes more than the one before."""
+    machines = [node(f"n{n}", 8, **{f"s{k}": "y" for k in range(1, 11) if n <= 10 * k}) for n in range(1, 101)]
+    runs = [running(n, {f"n{n}": 4}, ends_by=(200 - n) * HOUR) for n in range(1, 101)]
+    snapshot = ledger_of(machines, *runs).snapshot()
+    for policy in (Policy(), Policy(reservations=2), Policy(reservations=-1)):
+        table = Timetable(replace(snapshot, policy=policy), 3 * HOUR, snapshot.free.copy(order="F"))
+        for k in range(1, 11):
+            table.reserve(waiting(500 + k, demand(1, 8, **{f"s{k}": "y"}), since=0, walltime=HOUR))
+        room = table.room(waiting(700, demand(1), walltime=3 * HOUR))[:, 0]
+        assert 0 < (room == 0).sum() <= 10
+
+
+def test_who_has_to_be_in_one_rack_is_kept_nodes_of_the_rack_that_it_has_been_promised():
+    machines = [node(f"r{r}n{n}", 8, place=(f"r{r}",)) for r in range(5) for n in range(8)]
+    runs = [running(8 * r + n, {f"r{r}n{n}": 4}, ends_by=(10 + n) * HOUR) for r in range(5) for n in range(8)]
+    rack = replace(demand(3, 8), topology=TopologyRequest("rack"))
+    promise = spare_of(
+        ledger_of(machines, *runs, levels=("rack",)).snapshot(), waiting(300, rack, since=0, walltime=HOUR)
+    )
+    assert len(promise) == 4
+    assert len({name[:2] for name in promise}) == 1
+
+
+def test_who_has_a_choice_of_models_is_kept_nodes_of_the_one_that_it_has_been_promised():
+    models = {n: "old" if n % 2 else "new" for n in range(1, 21)}
+    machines = [node(f"n{n}", 8, **{"gpu-type": model}) for n, model in models.items()]
+    runs = [running(n, {f"n{n}": 4}, ends_by=(10 + n) * HOUR) for n in models]
+    choosy = replace(demand(2, 8), gpu_types=("new", "old"))
+    kept = spare_of(ledger_of(machines, *runs).snapshot(), waiting(300, choosy, since=0, walltime=HOUR))
+    assert kept == ["n1", "n3"], "the old ones are empty first"
+
+
+def test_who_asks_for_no_gpu_is_kept_nodes_without():
+    machines = [
+        *(node(f"g{n}", 8, cpu=64_000) for n in range(1, 11)),
+        *(node(f"c{n}", 0, cpu=64_000) for n in range(1, 91)),
+    ]
+    runs = [cpu_of(running(n, {f"g{n}": 1}, ends_by=(5 + n) * HOUR), 32_000) for n in range(1, 11)]
+    runs += [cpu_of(running(100 + n, {f"c{n}": 1}, ends_by=100 * HOUR), 64_000) for n in range(1, 91)]
+    plain = replace(demand(1, 0), resources={"cpu": 64_000})
+    kept = spare_of(ledger_of(machines, *runs).snapshot(), waiting(300, plain, since=0, walltime=HOUR))
+    assert {name[0] for name in kept} == {"c"}
+    assert len(kept) == 10
 
 
 def test_who_needs_more_than_a_tenth_of_the_nodes_is_not_helped_by_it():
@@ -61,23 +164,27 @@ def test_orders_that_fill_gaps_by_turn_keep_to_their_promises(name):
 
 
 def test_nothing_is_kept_for_a_gang_that_may_have_to_wait_for_an_appointed_day():
-    window = Reservation("fans", ("n1",), start=20 * HOUR, end=30 * HOUR)
+    window = Reservation("fans", ("n1",), start=5 * HOUR, end=6 * HOUR)
     assert kept_from(3 * HOUR, reservations=[window]) == []
+
+
+def test_a_day_after_its_turn_and_nodes_that_it_could_not_use_are_no_matter():
+    later = Reservation("fans", ("n1",), start=720 * HOUR, end=721 * HOUR)
+    elsewhere = Reservation("racks", ("gone",), start=5 * HOUR, end=6 * HOUR)
+    assert kept_from(3 * HOUR, reservations=[later, elsewhere]) == ["n7"]
 
 
 def test_an_equal_gang_that_were_brief_would_get_there():
     snapshot = snapshot_of(*HALF_FULL)
     table = Timetable(snapshot, 2 * HOUR, snapshot.free.copy(order="F"))
     table.reserve(WHOLE)
-    table.fill()
     assert table.shorter(waiting(21, demand(1, 4), walltime=3 * HOUR)) == 2 * HOUR
     assert table.shorter(waiting(21, demand(1, 4), walltime=2 * HOUR)) is None
 
 
 def test_a_plan_lets_only_the_brief_one_in_and_tells_the_other_who_goes_first():
-    full = [running(n, {f"n{n}": 4 if n == 7 else 8}, ends_by=(10 if n == 7 else 30 + n) * HOUR) for n in range(1, 11)]
     long, brief = waiting(21, demand(1), walltime=3 * HOUR), waiting(22, demand(1), walltime=2 * HOUR)
-    plan = schedule(snapshot_of(*full, WHOLE, long, brief), 2 * HOUR)
+    plan = schedule(snapshot_of(*FULL, WHOLE, long, brief), 2 * HOUR)
     assert admitted(plan) == {"j-22": ("n7",)}
     assert plan.verdicts["j-21"].behind == "j-20"
 

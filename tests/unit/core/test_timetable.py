@@ -4,10 +4,11 @@ import numpy as np
 from gangs import demand, ledger_of, node, nodes, running, waiting
 
 from windlass.core.booking import take
-from windlass.core.forecast import NEVER, End
+from windlass.core.forecast import NEVER, Early
 from windlass.core.placement import place
 from windlass.core.policy import Policy
 from windlass.core.reservation import Reservation
+from windlass.core.status import Placement
 from windlass.core.timetable import Timetable
 
 
@@ -149,7 +150,7 @@ def test_what_is_kept_for_a_gang_is_beside_those_who_start_before_it():
     table.reserve(waiting(3, demand(2, 6)))
     asked = waiting(4, demand(5, 2))
     found = place(np.array([[8], [2], [0]]), ledger_of(machines).snapshot().table, asked.demands, None)
-    table.keep(asked, 30, found.grant, [End(NEVER, grant_of_all(machines, victim))])
+    table.keep(asked, 30, found.grant, [Early(victim.id, 30, grant_of_all(machines, victim))])
     assert [promise.start for promise in table.promises()] == [10, 30]
     assert gpus(table, waiting(5, demand(1, 2))) == [0, 0, 0], "n2 is full once both have started"
     assert gpus(table, waiting(6, demand(1, 2), walltime=30)) == [0, 2, 0], "who is gone by then may use it"
@@ -176,3 +177,30 @@ def test_a_promise_waits_for_the_end_of_maintenance():
     table, _ = timetable(nodes(2), *HALF_FULL, reservations=[window])
     table.reserve(BIG)
     assert [promise.start for promise in table.promises()] == [2_000]
+
+
+def test_who_is_first_is_promised_what_a_shrinking_gang_gives_back():
+    """Of its 4 GPUs it keeps one, from 20 on; the rest it gives back at its end."""
+    machines, left = nodes(2, gpu=4), Placement({"worker": ("n1",)})
+    shrinking = replace(running(1, {"n1": 4}, ends_by=1_000, grace=30), resize_to=left, resized_at=-10)
+    others = running(2, {"n2": 1}), running(5, {"n2": 2}, ends_by=600)
+    table, _ = timetable(machines, shrinking, *others)
+    table.reserve(waiting(3, demand(2, 3), walltime=100))
+    assert [promise.start for promise in table.promises()] == [600]
+    table, _ = timetable(machines, shrinking, *others)
+    table.reserve(waiting(3, demand(1, 3), walltime=100))
+    assert [promise.start for promise in table.promises()] == [20]
+    table, _ = timetable(machines, shrinking, *others)
+    table.reserve(waiting(3, demand(1, 4), walltime=100))
+    assert [promise.start for promise in table.promises()] == [1_000]
+
+
+def test_who_is_next_is_promised_what_those_give_back_that_go_for_the_first():
+    """Of the 8 GPUs of the victim the gang for which it goes needs 4."""
+    machines, victim = nodes(1), running(1, {"n1": 8}, ends_by=1_000)
+    table, _ = timetable(machines, victim, policy=Policy(reservations=2))
+    asked = waiting(3, demand(1, 4))
+    found = place(np.array([[8]]), ledger_of(machines).snapshot().table, asked.demands, None)
+    table.keep(asked, 30, found.grant, [Early(victim.id, 30, grant_of_all(machines, victim))])
+    table.reserve(waiting(4, demand(1, 2)))
+    assert [promise.start for promise in table.promises()] == [30, 30]
