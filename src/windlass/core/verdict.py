@@ -45,6 +45,8 @@ def _goes_first(trial: Trial, gang: Pending) -> Pending | None:
     """The first gang ahead whose claim on the queue's quota, or else on nodes, keeps this one waiting."""
     if trial.obstacles.get(gang.id) is Obstacle.QUOTA or trial.limit(gang) is Obstacle.QUOTA:
         return _first_claim(trial, gang)
+    if first := trial.timetable.runs_into(gang):
+        return first
     mine = mask_of(trial.snapshot.table, gang.demands)
     return next((hold.gang for hold in trial.holds if hold.gang.id != gang.id and hold.mask[mine].any()), None)
 

@@ -88,3 +88,12 @@ def test_what_starts_has_no_verdict():
     assert list(admitted(plan)) == ["j-0", "j-1"]
     assert list(plan.verdicts) == ["j-2"]
     assert plan.verdicts["j-2"].free == 0
+
+
+def test_who_would_fit_but_for_a_promise_is_told_whose():
+    """j-10 waits for x1, which is full; who wants the rest of y1 for long is in the way of j-11 alone."""
+    machines = [node("x1", 8, zone="x"), node("y1", 8, zone="y")]
+    runs = running(1, {"x1": 8}, ends_by=100), running(2, {"y1": 4}, ends_by=50)
+    first, second = waiting(10, demand(1, 8, zone="x"), walltime=10), waiting(11, demand(1, 8, zone="y"), walltime=10)
+    plan = schedule(ledger_of(machines, *runs, first, second, waiting(12, demand(1, 4), walltime=60)).snapshot(), 0)
+    assert plan.verdicts["j-12"].behind == "j-11"
