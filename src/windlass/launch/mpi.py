@@ -1,0 +1,84 @@
+"""MPI's contract: a hostfile, a script that tells who is there just now, and how mpirun reaches the others.
+
+Two ways: the training operator's MPIJob v1 reaches workers by `kubectl exec`, the mpi-operator's v2beta1 by SSH through
+one headless service. Sources: kubeflow/training-operator v1.9, pkg/controller.v1/mpi/{mpijob,mpijob_controller}.go;
+kubeflow/mpi-operator v0.8, pkg/controller/mpi_job_controller.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable
+
+OPEN_MPI, INTEL, MPICH = "OpenMPI", "Intel", "MPICH"
+IMPLEMENTATIONS = (OPEN_MPI, INTEL, MPICH)
+CONFIG = "/etc/mpi"
+"""Where the config map is mounted."""
+KUBECTL = "/opt/kube"
+"""Where v1's launcher finds a kubectl."""
+HOSTFILE = f"{CONFIG}/hostfile"
+KUBEXEC = f"{CONFIG}/kubexec.sh"
+
+_NO_GPUS = {"NVIDIA_VISIBLE_DEVICES": "", "NVIDIA_DRIVER_CAPABILITIES": ""}
+"""A launcher that computes nothing must not take GPUs, which images made for GPUs do."""
+_RETRY = "-o ConnectionAttempts=10"
+
+
+def host_name(pod: str, job: str, namespace: str, domain: str = "") -> str:
+    """A pod's name behind the job's service, for v2beta1; `domain`: the cluster's, such as "cluster.local"."""
+    return f"{pod}.{job}.{namespace}.svc" + (f".{domain}" if domain else "")
+
+
+def hostfile(hosts: Iterable[str], slots: int, implementation: str = OPEN_MPI) -> str:
+    """One host a line, in the words of the implementation."""
+    form = "{host} slots={slots}\n" if implementation == OPEN_MPI else "{host}:{slots}\n"
+    return "".join(form.format(host=host, slots=slots) for host in hosts)
+
+
+def discover_hosts(hosts: Iterable[str], slots: int | None = None) -> str:
+    """`discover_hosts.sh` of Elastic Horovod: prints the hosts that run now; v1 writes their slots behind them."""
+    told = "" if slots is None else f":{slots}"
+    return "#!/bin/sh\n" + "".join(f"echo {host}{told}\n" for host in hosts)
+
+
+def kubexec(container: str = "") -> str:
+    """v1's remote shell: `mpirun` calls it with a pod's name and a command. `container`: which one of the pod."""
+    into = f" --container {container}" if container else ""
+    return f'#!/bin/sh\nset -x\nPOD_NAME=$1\nshift\n{KUBECTL}/kubectl exec ${{POD_NAME}}{into} -- /bin/sh -c "$*"'
+
+
+def launcher_of_v1(*, computes: bool, own: Container[str] = ()) -> dict[str, str]:
+    """v1's launcher. `computes`: it has GPUs of its own. `own`: what the job sets itself; Intel's give way to it."""
+    intel = {"I_MPI_HYDRA_BOOTSTRAP": "rsh", "I_MPI_HYDRA_BOOTSTRAP_EXEC": KUBEXEC}
+    return {
+        "OMPI_MCA_plm_rsh_agent": KUBEXEC,
+        "OMPI_MCA_orte_default_hostfile": HOSTFILE,
+        **({} if computes else _NO_GPUS),
+        **{name: value for name, value in intel.items() if name not in own},
+    }
+
+
+def launcher_environment(implementation: str, slots: int, *, computes: bool) -> dict[str, str]:
+    """v2beta1's launcher. `computes`: runLauncherAsWorker."""
+    return {
+        "K_MPI_JOB_ROLE": "launcher",
+        **_IMPLEMENTATION[implementation],
+        **({_SLOTS[implementation]: str(slots)} if implementation in _SLOTS else {}),
+        **({} if computes else _NO_GPUS),
+    }
+
+
+def worker_environment() -> dict[str, str]:
+    """v2beta1's workers; those of v1 are told nothing."""
+    return {"K_MPI_JOB_ROLE": "worker"}
+
+
+_IMPLEMENTATION = {
+    OPEN_MPI: {
+        "OMPI_MCA_orte_keep_fqdn_hostnames": "true",
+        "OMPI_MCA_orte_default_hostfile": HOSTFILE,
+        "OMPI_MCA_plm_rsh_args": _RETRY,
+    },
+    INTEL: {"I_MPI_HYDRA_HOST_FILE": HOSTFILE, "I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS": _RETRY},
+    MPICH: {"HYDRA_HOST_FILE": HOSTFILE, "HYDRA_LAUNCH_EXTRA_ARGS": _RETRY},
+}
+_SLOTS = {OPEN_MPI: "OMPI_MCA_orte_set_default_slots", INTEL: "I_MPI_PERHOST"}
