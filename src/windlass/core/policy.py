@@ -7,7 +7,7 @@ nobody's place changes behind his back.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TypeAlias
 
@@ -31,7 +31,8 @@ class Policy:
     0: nobody passes a blocked gang on nodes that it could use, however short."""
     patience: int = 2 * _HOUR
     """Once a gang with a reservation has waited so long, a tenth of the nodes, those that are empty soonest, is kept
-    from gangs behind it that last longer than two hours (order `windlass`, `core.sparing`). 0: never."""
+    from gangs behind it that last longer than two hours (`core.sparing`). 0: never, and so it is wherever nobody heeds
+    it (`heeds_patience`)."""
     preempt: bool = True
     """Whether gangs may be stopped for others at all: by priority, and to give a queue its own back."""
     min_runtime: int = 300_000
@@ -141,9 +142,26 @@ ORDERS: Mapping[str, Order] = MappingProxyType(
     }
 )
 
+
+def heeds_patience(policy: Policy) -> bool:
+    """Whether its patience can have any effect: it has reservations, and an order of their own for those in between."""
+    return policy.reservations != 0 and fills_by_another_order(policy)
+
+
+def without_idle_patience(policy: Policy) -> Policy:
+    """The policy, with a patience of 0 if it is one that heeds none: what is shown of it is what holds."""
+    return policy if heeds_patience(policy) or not policy.patience else replace(policy, patience=0)
+
+
+def fills_by_another_order(policy: Policy) -> bool:
+    """Whether gaps are filled by another order than that of turns."""
+    return ORDERS[policy.order].backfill is not None
+
+
+_NAMED = {name: Policy(name, reservations=0 if name == "fifo" else 1) for name in ORDERS}
+_NAMED |= {"easy": Policy("fifo"), "conservative": Policy("fifo", reservations=-1)}
 POLICIES: Mapping[str, Policy] = MappingProxyType(
-    {name: Policy(name, reservations=0 if name == "fifo" else 1) for name in ORDERS}
-    | {"easy": Policy("fifo"), "conservative": Policy("fifo", reservations=-1)}
+    {name: without_idle_patience(policy) for name, policy in _NAMED.items()}
 )
 """What `windlass simulate --policy` knows by name."""
 
@@ -160,11 +178,6 @@ def backfill_turn_of(gang: Pending, policy: Policy) -> Turn:
     """Sorts gangs once all reservations are made: who is tried first for the gaps."""
     order = ORDERS[policy.order]
     return _turn((order.backfill or order.key)(gang, policy), gang)
-
-
-def fills_by_another_order(policy: Policy) -> bool:
-    """Whether the two turns differ."""
-    return ORDERS[policy.order].backfill is not None
 
 
 def _turn(key: Key, gang: Pending) -> Turn:

@@ -18,7 +18,7 @@ from windlass.core.domains import level_number
 from windlass.core.feasibility import Mask, eligibility
 from windlass.core.gang import Demand, Pending
 from windlass.core.placement import Placed, by_type
-from windlass.core.policy import Policy, fills_by_another_order
+from windlass.core.policy import Policy, heeds_patience
 from windlass.core.resources import CPU, MEMORY
 from windlass.core.snapshot import NodeTable
 from windlass.core.status import Placement
@@ -31,7 +31,7 @@ _NODES_PER_SPARE = 10
 
 def has_waited_long(policy: Policy, gang: Pending, now: int) -> bool:
     """Whether nodes are to be kept for a gang that has to wait; `now` in ms."""
-    return fills_by_another_order(policy) and 0 < policy.patience <= now - gang.since
+    return heeds_patience(policy) and 0 < policy.patience <= now - gang.since
 
 
 def is_brief(gang: Pending) -> bool:

@@ -20,7 +20,7 @@ from windlass.jobs.names import LABEL_VALUE, NODE_NAME
 from windlass.jobs.queues import QUEUE, check_queues, queues_of
 from windlass.jobs.reader import Reader
 from windlass.jobs.resolve import FieldPath
-from windlass.jobs.rules import POLICY, RESERVATION, check_reservations, policy_of, reservations_of
+from windlass.jobs.rules import POLICY, RESERVATION, check_policy, check_reservations, policy_of, reservations_of
 from windlass.jobs.text import Text, read_text
 
 MAX_CLUSTER_NODES = 100_000
@@ -178,6 +178,8 @@ def _check(values: dict[str, Any]) -> Iterator[tuple[FieldPath, str]]:
     for number, node in enumerate(nodes):
         yield from _check_node(("nodes", number), node, levels)
     names = [name for node in nodes if "name" in node for name in _names(node)]
+    if wrong_policy := check_policy(values.get("policy", {})):
+        yield ("policy", "patience"), wrong_policy
     yield from check_reservations(values.get("reservations", ()), names, ("reservations",))
 
 

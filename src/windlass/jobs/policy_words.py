@@ -7,9 +7,9 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
-from windlass.core.policy import POLICIES, Policy
+from windlass.core.policy import POLICIES, Policy, without_idle_patience
 from windlass.jobs.names import did_you_mean
-from windlass.jobs.rules import POLICY
+from windlass.jobs.rules import POLICY, check_policy
 from windlass.jobs.spelled import read_spelled
 
 ADDITIONS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
@@ -73,4 +73,6 @@ def read_policy(words: str, known: Mapping[str, Policy] = POLICIES) -> Policy:
         given |= ADDITIONS[addition]
     if settings:
         given |= read_spelled(settings.split(","), _SETTINGS)
-    return replace(known[name], **given)
+    if wrong := check_policy(given, known[name]):
+        raise ValueError(f"{words!r}: {wrong}")
+    return without_idle_patience(replace(known[name], **given))

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-from windlass.core.policy import ORDERS, Policy
+from windlass.core.policy import ORDERS, Policy, heeds_patience, without_idle_patience
 from windlass.core.reservation import Reservation
 from windlass.core.scoring import SCORINGS
 from windlass.jobs import kinds
@@ -42,7 +43,7 @@ POLICY: Table = (
         "patience",
         "Order windlass: once a job with a reservation has waited so long, a tenth of the nodes, those that are empty "
         "soonest, is kept from jobs behind it that last longer than two hours. It helps jobs that need no more than "
-        "those nodes. 0: never.",
+        "those nodes. 0s: never, as under every other order and without reservations.",
         kinds.DURATION,
         default=format_duration(_PLAIN.patience),
         example="1h",
@@ -133,7 +134,16 @@ RESERVATION: Table = (
 def policy_of(written: Mapping[str, Any]) -> Policy:
     """The policy that a file, or an option, says."""
     values: dict[str, Any] = {k: tuple(value) if isinstance(value, list) else value for k, value in written.items()}
-    return Policy(**values)
+    return without_idle_patience(Policy(**values))
+
+
+def check_policy(written: Mapping[str, Any], base: Policy = _PLAIN) -> str:
+    """What is wrong between the settings that are written beside those of `base`; "" if nothing is."""
+    policy = replace(base, **{name: written[name] for name in ("order", "reservations", "patience") if name in written})
+    if not written.get("patience") or heeds_patience(policy):
+        return ""
+    why = "without reservations" if policy.reservations == 0 else f"under order {policy.order}"
+    return f"patience has no effect {why}: leave it out, or use order windlass with a reservation or more"
 
 
 def reservations_of(written: Sequence[Mapping[str, Any]]) -> tuple[Reservation, ...]:

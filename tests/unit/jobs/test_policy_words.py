@@ -24,6 +24,13 @@ def test_additions_change_it():
     assert read_policy("sjf+strict+nopreempt") == replace(POLICIES["sjf"], reservations=0, preempt=False)
 
 
+def test_a_policy_that_heeds_no_patience_has_none():
+    assert {name for name, policy in POLICIES.items() if policy.patience} == {"windlass"}
+    assert read_policy("windlass+strict").patience == 0
+    assert read_policy("easy:patience=0s").patience == 0
+    assert read_policy("windlass:patience=1h").patience == 3_600_000
+
+
 def test_settings_stand_behind_a_colon():
     given = read_policy("windlass:reservations=4,min-runtime=10m,preempt=false")
     assert given == Policy("windlass", reservations=4, min_runtime=600_000, preempt=False)
@@ -31,7 +38,7 @@ def test_settings_stand_behind_a_colon():
 
 
 def test_a_clusters_own_policy_has_a_name_too():
-    own = Policy("fair", min_runtime=1)
+    own = Policy("fair", min_runtime=1, patience=0)
     assert read_policies(["cluster,fifo", "cluster+easy"], own) == {
         "cluster": own,
         "fifo": POLICIES["fifo"],
@@ -57,6 +64,8 @@ def test_a_setting_in_a_list_belongs_to_the_policy_before_it():
         ("windlass:reservations=many", "reservations expects a whole number"),
         ("windlass:order=fifo", "there is no setting 'order'"),
         ("windlass:courtesy=1,courtesy=2", "courtesy is given twice"),
+        ("easy:patience=1h", "'easy:patience=1h': patience has no effect under order fifo: leave it out, or use order"),
+        ("windlass+strict:patience=1h", "patience has no effect without reservations: leave it out"),
         ("fifo,fifo", "'fifo' is named twice"),
         (" , ", "names no policy; there are fifo, "),
     ],

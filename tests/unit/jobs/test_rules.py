@@ -38,7 +38,12 @@ def test_a_policy_is_windlass_own_unless_said():
     assert cluster("").policy == Policy()
     said = "policy: {order: fair, reservations: -1, preempt: false, min_runtime: 10m, service_limits: [1h, 4h]}"
     expected = Policy(
-        "fair", reservations=-1, preempt=False, min_runtime=600_000, service_limits=(3_600_000, 14_400_000)
+        "fair",
+        reservations=-1,
+        patience=0,
+        preempt=False,
+        min_runtime=600_000,
+        service_limits=(3_600_000, 14_400_000),
     )
     assert cluster(said).policy == expected
 
@@ -65,6 +70,8 @@ def test_a_moment_without_a_zone_is_of_this_machines_clock(monkeypatch):
     ("written", "said"),
     [
         ("policy: {order: best}", "2:17: order expects 'fifo' or 'priority'"),
+        ("policy: {order: fair, patience: 1h}", "2:23: patience has no effect under order fair: leave it out, or use"),
+        ("policy: {patience: 1h, reservations: 0}", "2:10: patience has no effect without reservations"),
         ("policy: {fast: true}", "2:10: unknown field 'fast'"),
         ("reservations: [{name: a}]", "2:16: it lacks nodes; write for example nodes: [n1, n2]"),
         (
