@@ -7,6 +7,8 @@ import signal
 import socket
 import subprocess
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -294,6 +296,39 @@ def test_without_a_controller_a_gang_lives_as_long_as_its_client(state: Path) ->
         os.waitpid(warden.guard, 0)
         assert is_gone(pid)
         warden.held.release()
+
+
+def test_without_a_controller_no_gang_outlives_its_own_client(state: Path) -> None:
+    with hand(state, linger=0.05) as warden, a_client() as first, a_client() as second:
+        warden.spawn(["sleep", "1000"], owner=first.pid)
+        warden.spawn(["sleep", "1000"], job="job-2", owner=second.pid)
+        pids = [warden.pid(), warden.pid(job="job-2")]
+        warden.leave()
+        first.kill()
+        first.wait()
+        await_that(lambda: is_gone(pids[0]), "it outlived its client")
+        assert not is_gone(pids[1])
+        warden.connect()
+        warden.until("gone", job="job-1")
+
+
+@contextmanager
+def a_client() -> Iterator[subprocess.Popen[bytes]]:
+    with subprocess.Popen(["sleep", "1000"]) as client:
+        try:
+            yield client
+        finally:
+            client.kill()
+
+
+def test_a_controller_that_was_silent_for_long_is_waited_for_as_any_other(state: Path) -> None:
+    with hand(state, linger=0.05) as warden:
+        first = warden.warden
+        time.sleep(2.2)  # longer than it waits without one
+        warden.leave()
+        time.sleep(0.1)
+        warden.connect()
+        assert warden.warden == first
 
 
 @pytest.mark.parametrize("victim", ["warden", "guard"])

@@ -4,6 +4,7 @@ Belongs here: starting processes, reading their output, seeing their end, killin
 Does not belong here: what any of it means. Standard library only, few imports, one thread: it is started as
 `python -I -S`, apart from the rest of Windlass, must be up within milliseconds and small enough to be forked cheaply.
 
-`start` and `guard` start it; `watch` is the warden itself; `loop` waits; `line` speaks with the controller; `gangs`
-keeps the processes; `spawn` starts one; `output` keeps what it prints; `kernel`, `proc`, `sweep`: the kernel's side.
+`start` and `guard` start it; `watch` is the warden itself; `loop` waits; `vigil` says how long for a controller; `line`
+speaks with it; `gangs` keeps the processes; `spawn` starts one; `output` keeps what it prints; `kernel`, `proc`,
+`sweep`: the kernel's side.
 """

@@ -134,6 +134,12 @@ class Gangs:
         """Whether a client lives that waits for a gang, or for the news of its end."""
         return any(gang.owner and proc.is_alive(*gang.owner) for gang in self.book.values())
 
+    def stop_abandoned(self) -> None:
+        """At once, as when the warden ends: the gangs whose client has ended while nobody was there to cancel them."""
+        for key, gang in list(self.book.items()):
+            if gang.owner and gang.kill_at is None and not proc.is_alive(*gang.owner):
+                self.stop(key, 0)
+
     # --- output --------------------------------------------------------------------------------------
 
     def _pump(self, gang: Gang, rank: Rank, name: str, budget: int) -> None:

@@ -5,7 +5,8 @@ Messages from the controller, by their "do":
           world's time). Answered by "hello" with the warden's pid and start and the gangs that are here, and by every
           report that is not acknowledged yet.
 - spawn   job, generation, logs (folder), cwd, env, owner ([pid, ticks] or null: a client that waits for the job, and
-          will be the controller if nobody is), ranks: [{argv, env}]. Answered by "started" (pids: [[pid, ticks]]).
+          will be the controller if nobody is; with both gone the gang ends), ranks: [{argv, env}]. Answered by
+          "started" (pids: [[pid, ticks]]).
 - stop    job, generation, grace (ms). Answered by "gone", once.
 - ack     seq: all reports up to this one are remembered.
 - end     kill everything, and end.
@@ -26,6 +27,7 @@ from .gangs import Gangs
 from .line import Line
 from .output import Limits
 from .spawn import Program
+from .vigil import Vigil
 
 Message: TypeAlias = dict[str, Any]
 
@@ -37,9 +39,9 @@ class Warden:
         self._poll = loop.Poll()
         self._line = Line(self._poll, listener, self._obey)
         self._gangs = Gangs(self._poll, self._line.tell, self._now, limits)
-        self._linger = linger
+        self._vigil = Vigil(linger, time.monotonic())
+        self._controlled = False
         self._offset = 0
-        self._alone_since = time.monotonic()
         self._ended = False
         self._child_ended = loop.child_ends()
         self._poll.watch(self._child_ended, self._reap)
@@ -57,19 +59,19 @@ class Warden:
         sweep.kill_descendants()
 
     def _next(self) -> float | None:
-        lonely = None if self._line.connected else self._alone_since + self._linger
+        lonely = None if self._line.connected else self._vigil.look_at
         times = [at for at in (lonely, self._gangs.next_tick()) if at is not None and at != float("inf")]
         return min(times, default=None)
 
     def _mind_the_controller(self) -> None:
         now = time.monotonic()
-        if self._line.connected:
-            self._alone_since = now
-        elif now - self._alone_since >= self._linger:
-            if self._gangs.awaited():  # on a busy machine a client takes long to become the controller
-                self._alone_since = now
-            else:
-                self._ended = True
+        if self._controlled and not self._line.connected:
+            self._vigil.begin(now)
+        self._controlled = self._line.connected
+        if not self._controlled and now >= self._vigil.look_at:
+            self._ended = self._vigil.over(now, awaited=self._gangs.awaited())
+            if not self._ended:
+                self._gangs.stop_abandoned()
 
     def _reap(self, _mask: int) -> None:
         try:
@@ -102,9 +104,7 @@ class Warden:
 
     def _hello(self, message: Message) -> None:
         wanted = float("inf") if message["linger"] is None else message["linger"]
-        self._linger = max(
-            self._linger, wanted
-        )  # a `run` that takes over from an `up` must not end what that one keeps
+        self._vigil.lengthen(wanted)
         self._offset = message["offset"]
         me = proc.stat(os.getpid())
         self._line.greet({"warden": f"{os.getpid()}:{me.started if me else 0}", "gangs": list(self._gangs.book)})
