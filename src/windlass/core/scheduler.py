@@ -7,7 +7,7 @@ from windlass.core.gates import shut
 from windlass.core.obstacle import LACKS_NODES, Obstacle
 from windlass.core.ordering import Contest
 from windlass.core.plan import Admission, Plan
-from windlass.core.policy import ORDERS
+from windlass.core.policy import ORDERS, fills_by_another_order
 from windlass.core.refill import refill
 from windlass.core.snapshot import Snapshot
 from windlass.core.trial import Trial
@@ -60,12 +60,13 @@ def _give_away(trial: Trial) -> Trial:
 def _by_turn(trial: Trial, lines: list[Line]) -> list[Line]:
     """Returns the lines of which somebody may still fill a gap."""
     gaps: list[Line] = []
+    asked_by_turn = trial.reclaim.may_help and (trial.has_limits or not fills_by_another_order(trial.snapshot.policy))
     contest = Contest(lines, trial.shares_that_count, classes=trial.classes)
     firsts = [line.gangs[0] for line in lines]
     for gang in contest:
         obstacle = trial.limit(gang)
-        if obstacle is None and not trial.timetable.open_to(gang) and not trial.reclaim.may_help:
-            # as many wait for the same nodes as may hold reservations: a gap, at best
+        if obstacle is None and not trial.timetable.open_to(gang) and not asked_by_turn:
+            # as many wait for the same nodes as may hold reservations: a gap, at best, or what others leave for it
             gaps.append(contest.line)
             contest.drop()
             continue
@@ -80,7 +81,7 @@ def _by_turn(trial: Trial, lines: list[Line]) -> list[Line]:
         trial.wait(gang, obstacle)
         if trial.timetable.is_shut:
             return []  # nobody behind him can start
-        if not (trial.has_limits or trial.reclaim.may_help) and not any(map(trial.timetable.open_to, firsts)):
+        if not (trial.has_limits or asked_by_turn) and not any(map(trial.timetable.open_to, firsts)):
             return lines  # whoever comes behind him can do no more than fill a gap
         if obstacle not in LACKS_NODES or not trial.timetable.has_gaps:
             contest.drop()
@@ -88,7 +89,8 @@ def _by_turn(trial: Trial, lines: list[Line]) -> list[Line]:
 
 
 def _into_gaps(trial: Trial, lines: list[Line]) -> None:
-    lines = [line for line in lines if not trial.is_too_large(line.gangs[0])]
+    if not trial.reclaim.may_help:
+        lines = [line for line in lines if not trial.is_too_large(line.gangs[0])]
     if not lines:
         return
     contest, failed = Contest(lines, trial.shares_that_count, classes=trial.classes, fill=True), 0
@@ -96,7 +98,7 @@ def _into_gaps(trial: Trial, lines: list[Line]) -> None:
         if gang.id in trial.settled:
             continue
         obstacle = trial.limit(gang) or trial.attempt(gang)
-        if obstacle is None:
+        if obstacle is None or trial.reclaim.make_room(gang, obstacle):
             continue
         longest = trial.timetable.shorter(gang) if obstacle is Obstacle.PROMISED else None
         if longest is None:
