@@ -1,0 +1,127 @@
+"""From replicas and their policy to the gang that the core schedules."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from windlass.core.job import DEFAULT_QUEUE, Job, Launcher, Role
+from windlass.core.resources import GPU
+from windlass.jobs.kubernetes.parsed import Parsed, Replicas, RunPolicy
+from windlass.jobs.kubernetes.pod_placing import affinity_of, tolerations_of, unheeded
+from windlass.jobs.kubernetes.pod_requests import pod_requests
+from windlass.jobs.kubernetes.reading import Spot
+from windlass.jobs.kubernetes.run_policy import restart_policy
+from windlass.jobs.names import is_name
+
+_GRACE = 30_000
+"""Kubernetes' own terminationGracePeriodSeconds, in milliseconds."""
+_DNS_LABEL = r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?"
+"""RFC 1035: what a service may be called."""
+WORKER = "worker"
+
+Sizes = Mapping[str, tuple[int, int]]
+"""Of the roles that may have fewer or more replicas: fewest and most."""
+
+
+def parsed_job(
+    manifest: Spot,
+    replicas: Sequence[Replicas],
+    policy: RunPolicy,
+    *,
+    field: str,
+    sizes: Sizes | None = None,
+    nproc_per_node: str = "1",
+) -> Parsed:
+    """A manifest that has been read but for its gang. `field`: where the replica specs stand. Raises Refused."""
+    name = _name(manifest, replicas)
+    templates = {each.type: manifest["spec"][field][each.written]["template"]["spec"] for each in replicas}
+    roles = [_role(each, templates[each.type], nproc_per_node) for each in replicas if each.count]
+    job = Job(
+        name=name,
+        roles=tuple(_sized(roles, {**_shrinkable(policy, roles, manifest), **(sizes or {})})),
+        launcher=Launcher.TORCHRUN,
+        queue=policy.queue or DEFAULT_QUEUE,
+        deadline=policy.deadline,
+        ttl=policy.ttl,
+        grace=max([_grace(spec) for spec in templates.values()], default=_GRACE),
+        restart=restart_policy(policy, replicas),
+        suspend=policy.suspend,
+        labels=manifest["metadata"]["labels"].texts(),
+    )
+    classes = [spec["priorityClassName"].text() for spec in templates.values()]
+    return Parsed(
+        manifest=manifest.mapping(),
+        api_version=manifest["apiVersion"].text(),
+        kind=manifest["kind"].text(),
+        name=name,
+        namespace=manifest["metadata"]["namespace"].text() or "default",
+        uid=manifest["metadata"]["uid"].text(),
+        job=job,
+        replicas=tuple(replicas),
+        policy=policy,
+        priority_class=policy.priority_class or next((name for name in classes if name), ""),
+        warnings=tuple(
+            f"{kind}: {wish} is not heeded by the scheduler"
+            for kind, spec in templates.items()
+            for wish in unheeded(spec)
+        ),
+    )
+
+
+def _name(manifest: Spot, replicas: Sequence[Replicas]) -> str:
+    """The job's name, if every pod and service named by it may be called so."""
+    spot = manifest["metadata"]["name"]
+    name = spot.text()
+    longest = max((f"{name}-{each.role}-{max(each.count - 1, 0)}" for each in replicas), key=len, default=name)
+    if not name:
+        spot.refuse("expects the job's name")
+    if not is_name(_DNS_LABEL, name):
+        spot.refuse("expects small letters, digits and dashes, a letter first: services are named by it")
+    if len(longest) > 63:
+        spot.refuse(f"is {len(longest) - 63} characters too long: {longest} must be a DNS label of 63")
+    return name
+
+
+def _role(replicas: Replicas, spec: Spot, nproc_per_node: str) -> Role:
+    resources = pod_requests(spec)
+    return Role(
+        name=replicas.role,
+        replicas=replicas.count,
+        procs=_procs(nproc_per_node, resources.get(GPU, 0)),
+        resources=resources,
+        node_selector=spec["nodeSelector"].texts(),
+        tolerations=tolerations_of(spec),
+        affinity=affinity_of(spec),
+    )
+
+
+def _procs(nproc_per_node: str, gpus: int) -> int:
+    """Ranks of a pod; of "auto" and "gpu" as many as it has GPUs, of "cpu" at least one."""
+    return int(nproc_per_node) if nproc_per_node.isdigit() else max(1, 0 if nproc_per_node == "cpu" else gpus)
+
+
+def _shrinkable(policy: RunPolicy, roles: Sequence[Role], manifest: Spot) -> dict[str, tuple[int, int]]:
+    """What `schedulingPolicy.minAvailable` means for the workers: all others must be there anyway."""
+    if policy.min_available is None:
+        return {}
+    workers = next((role.replicas for role in roles if role.name == WORKER), 0)
+    others = sum(role.replicas for role in roles) - workers
+    if policy.min_available > workers + others:
+        spot = manifest["spec"]["runPolicy"]["schedulingPolicy"]["minAvailable"]
+        spot.refuse(f"must be at most {workers + others}, the pods that there are")
+    fewest = max(policy.min_available - others, 1)
+    return {WORKER: (fewest, workers)} if fewest < workers else {}
+
+
+def _sized(roles: Sequence[Role], sizes: Sizes) -> list[Role]:
+    return [_resized(role, *sizes[role.name]) if role.name in sizes else role for role in roles]
+
+
+def _resized(role: Role, fewest: int, most: int) -> Role:
+    return replace(role, min_replicas=fewest, max_replicas=most)
+
+
+def _grace(spec: Spot) -> int:
+    seconds = spec["terminationGracePeriodSeconds"].whole()
+    return _GRACE if seconds is None else seconds * 1000

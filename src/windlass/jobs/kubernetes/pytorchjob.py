@@ -1,0 +1,149 @@
+"""PyTorchJob: its manifest, its pods, and what stands beside them.
+
+Source: kubeflow/training-operator v1.9, pkg/controller.v1/pytorch, pkg/webhooks/pytorch,
+pkg/apis/kubeflow.org/v1/pytorch_{types,defaults}.go.
+"""
+
+from __future__ import annotations
+
+from windlass.jobs.kubernetes.gang import parsed_job
+from windlass.jobs.kubernetes.parsed import Member, Parsed, Replicas
+from windlass.jobs.kubernetes.pods import env_vars, extended, metadata, pod
+from windlass.jobs.kubernetes.reading import Manifest, Spot
+from windlass.jobs.kubernetes.replica_specs import Port, ReplicaTypes, port_of, replica_specs
+from windlass.jobs.kubernetes.run_policy import run_policy
+from windlass.jobs.kubernetes.services import services
+from windlass.launch.pytorchjob import Elastic, PyTorchGang, environment
+from windlass.launch.replica_names import replica_name
+
+MASTER, WORKER = "Master", "Worker"
+PORT = Port("pytorch", "pytorchjob-port", 23456)
+TYPES = ReplicaTypes("pytorchReplicaSpecs", (MASTER, WORKER), "OnFailure", PORT, single=(MASTER,))
+_PROCS = ("auto", "cpu", "gpu")
+_BACKENDS = ("c10d", "etcd", "etcd-v2")
+_TRIES = 100
+_WAITER_IMAGE = "alpine:3.10"
+
+
+def read(manifest: Spot) -> Parsed:
+    """Raises Refused."""
+    spec = manifest["spec"]
+    replicas = replica_specs(spec, TYPES)
+    nproc = _nproc_per_node(spec)
+    elastic = _elastic(spec, manifest["metadata"]["name"].text(), replicas)
+    per_node = (elastic.nproc_per_node if elastic else None) or nproc or "auto"
+    sizes = {"worker": (elastic.fewest, elastic.most)} if elastic else {}
+    policy = run_policy(manifest)
+    return parsed_job(manifest, replicas, policy, field=TYPES.field, sizes=sizes, nproc_per_node=str(per_node))
+
+
+def members(parsed: Parsed, generation: int) -> list[Member]:
+    """Every pod of a generation."""
+    gang = _gang(parsed)
+    return [
+        Member(replica_name(parsed.name, replicas.role, index), replicas.role, index, one)
+        for replicas in parsed.replicas
+        for index in range(replicas.count)
+        for one in [_pod(parsed, gang, replicas, index, generation)]
+    ]
+
+
+def companions(parsed: Parsed) -> list[Manifest]:
+    """A service for each pod, and an autoscaler if the elastic policy has metrics."""
+    return [*services(parsed, PORT.container), *_autoscaler(parsed)]
+
+
+def _pod(parsed: Parsed, gang: PyTorchGang, replicas: Replicas, index: int, generation: int) -> Manifest:
+    lead = replicas.type == MASTER or (parsed.of(MASTER) is None and index == 0)
+    env = env_vars(environment(gang, replicas.role, index))
+    made = pod(parsed, replicas, index, generation=generation, env=env, lead=lead)
+    if replicas.type == WORKER and gang.master_port is not None:
+        made["spec"] = extended(made["spec"], initContainers=[_waiter(parsed)])
+    return made
+
+
+def _waiter(parsed: Parsed) -> Manifest:
+    """Holds a worker back until the master's name resolves."""
+    master = replica_name(parsed.name, MASTER, 0)
+    script = (
+        f"err=1;for i in $(seq {_TRIES}); do if nslookup {master}; then err=0 && break; fi;"
+        "echo waiting for master; sleep 2; done; exit $err"
+    )
+    return {
+        "name": "init-pytorch",
+        "image": _WAITER_IMAGE,
+        "imagePullPolicy": "IfNotPresent",
+        "resources": {"limits": {"cpu": "100m", "memory": "20Mi"}, "requests": {"cpu": "50m", "memory": "10Mi"}},
+        "command": ["sh", "-c", script],
+    }
+
+
+def _gang(parsed: Parsed) -> PyTorchGang:
+    master = parsed.of(MASTER)
+    elastic = _elastic(parsed.spec, parsed.name, parsed.replicas)
+    nproc = _nproc_per_node(parsed.spec)
+    if nproc is None and (elastic is None or elastic.nproc_per_node is None):
+        nproc = "auto"
+    return PyTorchGang(parsed.name, parsed.pods, port_of(master, PORT) if master else None, nproc, elastic)
+
+
+def _nproc_per_node(spec: Spot) -> str | None:
+    spot = spec["nprocPerNode"]
+    if spot.value is None:
+        return None
+    word = spot.text()
+    if word not in _PROCS and not (word.isascii() and word.isdigit() and len(word) < 6 and int(word) > 0):
+        spot.refuse(f"expects a number, {', '.join(_PROCS[:-1])} or {_PROCS[-1]}")
+    return word
+
+
+def _elastic(spec: Spot, job: str, replicas: tuple[Replicas, ...]) -> Elastic | None:
+    """The elastic policy: a size that is missing is the other one, or else the workers' number."""
+    policy = spec["elasticPolicy"]
+    if policy.value is None:
+        return None
+    worker = next((each for each in replicas if each.type == WORKER), None)
+    if worker is None:
+        policy.refuse("needs a Worker in pytorchReplicaSpecs: workers are what come and go")
+    if policy["nProcPerNode"].value is not None and spec["nprocPerNode"].value is not None:
+        policy["nProcPerNode"].refuse("says the same as nprocPerNode; keep that one")
+    fewest, most = policy["minReplicas"].whole(1), policy["maxReplicas"].whole(1)
+    fewest = fewest or most or worker.count
+    most = most or fewest
+    if fewest > most:
+        policy["minReplicas"].refuse(f"must be at most maxReplicas, {most}")
+    host = policy["rdzvHost"].text() or replica_name(job, WORKER, 0)
+    port = policy["rdzvPort"].whole(1, 65535) or port_of(worker, PORT)
+    policy["metrics"].items()
+    return Elastic(
+        fewest,
+        most,
+        f"{host}:{port}",
+        backend=policy["rdzvBackend"].choice(_BACKENDS, "c10d"),
+        max_restarts=policy["maxRestarts"].whole(),
+        nproc_per_node=policy["nProcPerNode"].whole(1),
+        rdzv_id=policy["rdzvId"].text() or None,
+        rdzv_conf=tuple((each["key"].text(), each["value"].text()) for each in policy["rdzvConf"].items()),
+        standalone=policy["standalone"].flag(),
+    )
+
+
+def _autoscaler(parsed: Parsed) -> list[Manifest]:
+    """Of the scale subresource, which is the workers' number. A job that is suspended has none."""
+    elastic = _elastic(parsed.spec, parsed.name, parsed.replicas)
+    metrics = parsed.spec["elasticPolicy"]["metrics"].items()
+    if elastic is None or not metrics or parsed.policy.suspend:
+        return []
+    return [autoscaler(parsed, elastic.fewest, elastic.most)]
+
+
+def autoscaler(parsed: Parsed, fewest: int, most: int) -> Manifest:
+    """The autoscaler of a job's elastic policy."""
+    target = {"apiVersion": parsed.api_version, "kind": parsed.kind, "name": parsed.name}
+    sizes = {"minReplicas": fewest, "maxReplicas": most}
+    return {
+        "apiVersion": "autoscaling/v2",
+        "kind": "HorizontalPodAutoscaler",
+        "metadata": metadata(parsed, parsed.name, {}),
+        "spec": {"scaleTargetRef": target, **sizes, "metrics": parsed.spec["elasticPolicy"]["metrics"].value},
+    }

@@ -1,0 +1,99 @@
+"""Whatever a cluster may hold: a manifest becomes pods, or one fault with a place and a fix. Nothing is ever raised."""
+
+import copy
+
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from windlass.jobs.kubernetes.kinds import KINDS, companions, members, read
+from windlass.jobs.kubernetes.reading import Fault
+
+SMALL = yaml.safe_load("""
+metadata: {name: any, labels: {a: b}, annotations: {windlass.dev/restart-mode: gang}}
+spec:
+  runPolicy: {backoffLimit: 3, suspend: false, schedulingPolicy: {queue: q, minAvailable: 2}}
+  elasticPolicy: {minReplicas: 1, maxReplicas: 2, rdzvConf: [{key: a, value: b}]}
+""")
+TEMPLATE = yaml.safe_load("""
+replicas: 1
+restartPolicy: OnFailure
+template:
+  metadata: {labels: {a: b}}
+  spec:
+    nodeSelector: {a: b}
+    tolerations: [{key: a, operator: Exists}]
+    affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [
+      {matchExpressions: [{key: a, operator: In, values: [b]}]}]}}}
+    volumes: [{name: v}]
+    initContainers: [{name: i, image: i, resources: {requests: {cpu: 1}}}]
+    containers:
+    - name: main
+      image: i
+      command: [run]
+      args: [a]
+      env: [{name: A, value: b}]
+      ports: [{name: p, containerPort: 80}]
+      volumeMounts: [{name: v, mountPath: /v}]
+      resources: {limits: {cpu: 1, memory: 1Gi, nvidia.com/gpu: 1}}
+""")
+ROLES = {
+    "PyTorchJob": ("pytorchReplicaSpecs", "Master", "pytorch"),
+}
+
+plain = st.recursive(
+    st.none() | st.booleans() | st.integers(-5, 10**50) | st.floats() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=6), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+def whole(kind):
+    """A manifest of a kind with something in every field that is read."""
+    field, first, container = ROLES[kind.name]
+    manifest = copy.deepcopy({"apiVersion": kind.api_version, "kind": kind.name, **SMALL})
+    template = copy.deepcopy(TEMPLATE)
+    template["template"]["spec"]["containers"][0]["name"] = container
+    manifest["spec"][field] = {first: template, "Worker": copy.deepcopy(template)}
+    return manifest
+
+
+def paths(value, path=()):
+    """Where something could be put in the place of what is there."""
+    yield path
+    entries = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for name, inner in entries:
+        yield from paths(inner, (*path, name))
+
+
+def survives(manifest):
+    found = read(manifest)
+    if isinstance(found, Fault):
+        assert found.message
+        assert str(found).count("\n") == 0
+    elif found.pods < 100:
+        members(found, 1)
+        companions(found)
+
+
+def test_every_kind_has_a_whole_manifest_here():
+    for kind in KINDS:
+        assert not isinstance(read(whole(kind)), Fault), read(whole(kind))
+
+
+@settings(max_examples=60, deadline=None)
+@given(plain)
+def test_any_value_is_survived(value):
+    survives(value)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.data())
+def test_any_value_in_the_place_of_any_field_is_survived(data):
+    manifest = whole(data.draw(st.sampled_from(KINDS)))
+    *inside, last = data.draw(st.sampled_from([path for path in paths(manifest) if path]))
+    around = manifest
+    for name in inside:
+        around = around[name]
+    around[last] = data.draw(plain)
+    survives(manifest)

@@ -1,0 +1,157 @@
+"""What a pod asks of its node, and where it may go."""
+
+import pytest
+import yaml
+
+from windlass.core.job import Match, Toleration
+from windlass.jobs.kubernetes.pod_placing import affinity_of, tolerations_of
+from windlass.jobs.kubernetes.pod_requests import pod_requests
+from windlass.jobs.kubernetes.quantities import amount
+from windlass.jobs.kubernetes.reading import Refused, Spot
+
+
+def spec(text):
+    return Spot(yaml.safe_load(text))
+
+
+def test_containers_add_up():
+    asked = pod_requests(
+        spec("""
+        containers:
+        - resources: {requests: {cpu: 1500m, memory: 1Gi}, limits: {nvidia.com/gpu: 2}}
+        - resources: {requests: {cpu: 1}}
+        """)
+    )
+    assert asked == {"cpu": 2500, "memory": 2**30, "gpu": 2}
+
+
+def test_a_limit_alone_is_a_request():
+    assert pod_requests(spec("containers: [{resources: {limits: {cpu: 2}, requests: {cpu: 1, memory: 5}}}]")) == {
+        "cpu": 1000,
+        "memory": 5,
+    }
+
+
+def test_init_containers_run_one_after_another_before_the_others():
+    asked = pod_requests(
+        spec("""
+        initContainers:
+        - resources: {requests: {cpu: 3, memory: 10}}
+        - resources: {requests: {cpu: 1, memory: 90}}
+        containers:
+        - resources: {requests: {cpu: 2, memory: 50}}
+        """)
+    )
+    assert asked == {"cpu": 3000, "memory": 90}
+
+
+def test_a_sidecar_runs_beside_all_that_comes_after_it():
+    asked = pod_requests(
+        spec("""
+        initContainers:
+        - resources: {requests: {cpu: 4}}
+        - {restartPolicy: Always, resources: {requests: {cpu: 1}}}
+        - resources: {requests: {cpu: 4}}
+        containers:
+        - resources: {requests: {cpu: 3}}
+        """)
+    )
+    assert asked == {"cpu": 5000}  # the sidecar and the init container after it
+
+
+def test_overhead_comes_on_top_and_pod_level_requests_hold_for_all_containers():
+    asked = pod_requests(
+        spec("""
+        overhead: {cpu: 250m}
+        resources: {requests: {cpu: 8}}
+        containers: [{resources: {requests: {cpu: 1, memory: 7}}}]
+        """)
+    )
+    assert asked == {"cpu": 8250, "memory": 7}
+
+
+@pytest.mark.parametrize(
+    ("resource", "name"),
+    [
+        ("nvidia.com/gpu", "gpu"),
+        ("amd.com/gpu", "gpu"),
+        ("gpu.intel.com/xe", "gpu"),
+        ("nvidia.com/mig-1g.10gb", "mig-1g.10gb"),
+        ("nvidia.com/gpu.shared", "nvidia.com/gpu.shared"),
+        ("rdma/hca", "rdma/hca"),
+    ],
+)
+def test_devices_by_the_names_of_the_core(resource, name):
+    assert pod_requests(Spot({"containers": [{"resources": {"limits": {resource: "1"}}}]})) == {name: 1}
+
+
+def test_a_port_of_the_host_is_a_resource_of_which_there_is_one():
+    ports = "containers: [{ports: [{containerPort: 80, hostPort: 8080}, {containerPort: 53, protocol: UDP}]}]"
+    assert pod_requests(spec(ports)) == {"hostport/8080": 1}
+    assert pod_requests(spec(ports + "\nhostNetwork: true")) == {"hostport/8080": 1, "hostport/53/udp": 1}
+
+
+@pytest.mark.parametrize(
+    ("resource", "text", "count"),
+    [
+        ("cpu", "100m", 100),
+        ("cpu", 0.5, 500),
+        ("cpu", "1u", 1),
+        ("memory", "1.5Gi", 3 * 2**29),
+        ("memory", "1e3", 1000),
+        ("memory", "128974848000m", 128974848),
+        ("memory", "1E", 10**18),
+        ("gpu", "2", 2),
+        ("gpu", "2e0", 2),
+        ("memory", "9999Ei", 2**53),
+        ("ephemeral-storage", "1.1", 2),
+    ],
+)
+def test_quantities_as_an_api_server_takes_them(resource, text, count):
+    assert amount(resource, text) == min(count, 2**53)
+
+
+@pytest.mark.parametrize("text", ["", "two", "1GiB", "-1", True, None, "1e999", [], "1.5.0"])
+def test_what_is_no_quantity(text):
+    with pytest.raises(ValueError, match="is no amount of memory"):
+        amount("memory", text)
+
+
+def test_half_a_device_is_refused_with_its_place():
+    with pytest.raises(Refused, match=r"containers\[0\].resources.limits.nvidia.com/gpu: expects a whole number"):
+        pod_requests(Spot({"containers": [{"resources": {"limits": {"nvidia.com/gpu": "500m"}}}]}))
+
+
+def test_required_terms_of_affinity():
+    terms = affinity_of(
+        spec("""
+        affinity:
+          nodeAffinity:
+            requiredDuringSchedulingIgnoredDuringExecution:
+              nodeSelectorTerms:
+              - matchExpressions: [{key: zone, operator: In, values: [a, b]}]
+              - matchFields: [{key: metadata.name, operator: In, values: [n1]}]
+        """)
+    )
+    assert terms == ((Match("zone", "In", ("a", "b")),), (Match("metadata.name", "In", ("n1",)),))
+
+
+@pytest.mark.parametrize(
+    ("terms", "said"),
+    [
+        ("[]", "expects one term at least"),
+        ("[{matchExpressions: [{key: zone, operator: Near}]}]", "Near is no operator of an affinity"),
+        ("[{matchExpressions: [{operator: Exists}]}]", "expects the name of a label"),
+    ],
+)
+def test_terms_that_no_node_could_meet(terms, said):
+    required = f"requiredDuringSchedulingIgnoredDuringExecution: {{nodeSelectorTerms: {terms}}}"
+    with pytest.raises(Refused, match=said):
+        affinity_of(spec(f"affinity: {{nodeAffinity: {{{required}}}}}"))
+
+
+def test_tolerations():
+    written = spec("tolerations: [{key: gpu, value: a, effect: NoSchedule, tolerationSeconds: 5}, {operator: Exists}]")
+    assert tolerations_of(written) == (Toleration("gpu", "Equal", "a", "NoSchedule"), Toleration(operator="Exists"))
+    with pytest.raises(Refused, match=r"tolerations\[0\].operator: expects Equal or Exists"):
+        tolerations_of(spec("tolerations: [{operator: Near}]"))

@@ -1,0 +1,328 @@
+"""A PyTorchJob and what it becomes, object by object."""
+
+import pytest
+import yaml
+
+from windlass.core.job import Job
+from windlass.jobs.kubernetes.kinds import companions, members, read
+from windlass.jobs.kubernetes.reading import Fault
+
+DIGITS = yaml.safe_load("""
+apiVersion: kubeflow.org/v1
+kind: PyTorchJob
+metadata: {name: digits, namespace: team, uid: 7c1e}
+spec:
+  nprocPerNode: "2"
+  pytorchReplicaSpecs:
+    Master:
+      replicas: 1
+      template:
+        spec:
+          containers:
+          - {name: pytorch, image: digits:1, env: [{name: EPOCHS, value: "3"}]}
+    worker:
+      replicas: 2
+      restartPolicy: ExitCode
+      template:
+        metadata: {labels: {team: vision}, annotations: {note: kept}}
+        spec:
+          restartPolicy: Always
+          priorityClassName: high
+          initContainers: [{name: fetch, image: "fetch:1"}]
+          containers:
+          - {name: pytorch, image: "digits:1", ports: [{name: metrics, containerPort: 9100}]}
+          - {name: logs, image: "logs:1"}
+""")
+OWNER = {
+    "apiVersion": "kubeflow.org/v1",
+    "kind": "PyTorchJob",
+    "name": "digits",
+    "uid": "7c1e",
+    "blockOwnerDeletion": True,
+    "controller": True,
+}
+
+
+def job(text, **metadata):
+    """A job of one worker, with `text` as further fields of its spec."""
+    spec = yaml.safe_load(text) or {}
+    template = {"spec": {"containers": [{"name": "pytorch", "image": "digits:1"}]}}
+    return {
+        "apiVersion": "kubeflow.org/v1",
+        "kind": "PyTorchJob",
+        "metadata": {"name": "digits", **metadata},
+        "spec": {"pytorchReplicaSpecs": {"Worker": {"template": template}}, **spec},
+    }
+
+
+def told(rank):
+    return [
+        {"name": "PYTHONUNBUFFERED", "value": "1"},
+        {"name": "MASTER_PORT", "value": "23456"},
+        {"name": "PET_MASTER_PORT", "value": "23456"},
+        {"name": "MASTER_ADDR", "value": "digits-master-0"},
+        {"name": "PET_MASTER_ADDR", "value": "digits-master-0"},
+        {"name": "WORLD_SIZE", "value": "6"},
+        {"name": "RANK", "value": rank},
+        {"name": "PET_NODE_RANK", "value": rank},
+        {"name": "PET_NPROC_PER_NODE", "value": "2"},
+        {"name": "PET_NNODES", "value": "3"},
+    ]
+
+
+def test_a_master_becomes_this_pod():
+    master = members(read(DIGITS), generation=1)[0]
+    assert (master.name, master.role, master.index) == ("digits-master-0", "master", 0)
+    assert master.pod == {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": "digits-master-0",
+            "namespace": "team",
+            "labels": {
+                "training.kubeflow.org/operator-name": "pytorchjob-controller",
+                "training.kubeflow.org/job-name": "digits",
+                "training.kubeflow.org/replica-type": "master",
+                "training.kubeflow.org/replica-index": "0",
+                "training.kubeflow.org/job-role": "master",
+                "windlass.dev/generation": "1",
+            },
+            "ownerReferences": [OWNER],
+        },
+        "spec": {
+            "restartPolicy": "OnFailure",
+            "schedulerName": "windlass",
+            "containers": [
+                {
+                    "name": "pytorch",
+                    "image": "digits:1",
+                    "env": [{"name": "EPOCHS", "value": "3"}, *told("0")],
+                    "ports": [{"name": "pytorchjob-port", "containerPort": 23456}],
+                }
+            ],
+        },
+    }
+
+
+def test_a_worker_keeps_its_template_and_waits_for_the_master():
+    worker = members(read(DIGITS), generation=4)[2]
+    assert worker.name == "digits-worker-1"
+    assert worker.pod["metadata"]["annotations"] == {"note": "kept"}
+    labels = worker.pod["metadata"]["labels"]
+    assert (labels["team"], labels["windlass.dev/generation"]) == ("vision", "4")
+    assert "training.kubeflow.org/job-role" not in labels
+    spec = worker.pod["spec"]
+    assert spec["restartPolicy"] == "Never"  # whether a pod under ExitCode comes back is not the kubelet's to say
+    assert spec["priorityClassName"] == "high"
+    assert [container["name"] for container in spec["initContainers"]] == ["fetch", "init-pytorch"]
+    assert "nslookup digits-master-0" in spec["initContainers"][1]["command"][2]
+    pytorch, logs = spec["containers"]
+    assert pytorch["ports"] == [
+        {"name": "metrics", "containerPort": 9100},
+        {"name": "pytorchjob-port", "containerPort": 23456},
+    ]
+    assert pytorch["env"] == logs["env"] == told("2")
+    assert "ports" not in logs
+
+
+def test_making_pods_leaves_the_manifest_as_it_was():
+    before = yaml.safe_dump(DIGITS)
+    members(read(DIGITS), generation=1)
+    companions(read(DIGITS))
+    assert yaml.safe_dump(DIGITS) == before
+
+
+def test_every_pod_has_a_headless_service_of_its_name():
+    master, _, worker = companions(read(DIGITS))
+    labels = {
+        "training.kubeflow.org/operator-name": "pytorchjob-controller",
+        "training.kubeflow.org/job-name": "digits",
+        "training.kubeflow.org/replica-type": "worker",
+        "training.kubeflow.org/replica-index": "1",
+    }
+    assert worker == {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": "digits-worker-1", "namespace": "team", "labels": labels, "ownerReferences": [OWNER]},
+        "spec": {
+            "clusterIP": "None",
+            "selector": labels,
+            "ports": [{"name": "metrics", "port": 9100}, {"name": "pytorchjob-port", "port": 23456}],
+        },
+    }
+    assert master["metadata"]["name"] == "digits-master-0"
+
+
+def test_another_scheduler_is_left_to_it():
+    manifest = job("")
+    manifest["spec"]["pytorchReplicaSpecs"]["Worker"]["template"]["spec"]["schedulerName"] = "volcano"
+    (worker,) = members(read(manifest), 1)
+    assert worker.pod["spec"]["schedulerName"] == "volcano"
+
+
+def test_a_job_that_was_never_in_a_cluster_owns_nothing():
+    (worker,) = members(read(job("")), 1)
+    assert "ownerReferences" not in worker.pod["metadata"]
+    assert worker.pod["metadata"]["namespace"] == "default"
+
+
+def test_without_a_master_the_first_worker_leads_and_nobody_waits():
+    (worker,) = members(read(job("")), 1)
+    assert worker.pod["metadata"]["labels"]["training.kubeflow.org/job-role"] == "master"
+    assert "initContainers" not in worker.pod["spec"]
+    assert [each["name"] for each in worker.pod["spec"]["containers"][0]["env"]] == [
+        "PYTHONUNBUFFERED",
+        "PET_NPROC_PER_NODE",
+        "PET_NNODES",
+    ]
+
+
+def test_the_core_sees_a_gang():
+    gang = read(DIGITS).job
+    assert (gang.name, gang.members, gang.world_size) == ("digits", 3, 6)
+    assert [(role.name, role.replicas, role.procs) for role in gang.roles] == [("master", 1, 2), ("worker", 2, 2)]
+    assert read(DIGITS).priority_class == "high"
+
+
+ELASTIC = "elasticPolicy: {minReplicas: 1, maxReplicas: 4, metrics: [{type: Resource, resource: {name: cpu}}]}"
+
+
+def test_an_elastic_job_may_shrink_and_grow():
+    parsed = read(job(ELASTIC))
+    (worker,) = parsed.job.roles
+    assert (worker.replicas, worker.min_replicas, worker.max_replicas) == (1, 1, 4)
+
+
+def test_metrics_ask_for_an_autoscaler_while_the_job_is_not_suspended():
+    _, autoscaler = companions(read(job(ELASTIC)))
+    assert autoscaler == {
+        "apiVersion": "autoscaling/v2",
+        "kind": "HorizontalPodAutoscaler",
+        "metadata": {"name": "digits", "namespace": "default", "labels": {}},
+        "spec": {
+            "scaleTargetRef": {"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "name": "digits"},
+            "minReplicas": 1,
+            "maxReplicas": 4,
+            "metrics": [{"type": "Resource", "resource": {"name": "cpu"}}],
+        },
+    }
+    assert len(companions(read(job(ELASTIC + "\nrunPolicy: {suspend: true}")))) == 1
+
+
+@pytest.mark.parametrize(
+    ("policy", "sizes"),
+    [("{}", (1, 1)), ("{minReplicas: 2}", (2, 2)), ("{maxReplicas: 3}", (3, 3))],
+)
+def test_a_size_that_is_missing_is_the_other_one(policy, sizes):
+    (worker,) = read(job(f"elasticPolicy: {policy}")).job.roles
+    assert (worker.min_replicas, worker.max_replicas) == sizes
+
+
+def test_the_run_policy_reaches_the_core():
+    policy = """
+    runPolicy:
+      ttlSecondsAfterFinished: 60
+      activeDeadlineSeconds: 3600
+      backoffLimit: 3
+      suspend: true
+      cleanPodPolicy: Running
+      schedulingPolicy: {queue: vision, minAvailable: 1, priorityClass: urgent}
+    """
+    parsed = read(job(policy))
+    gang = parsed.job
+    assert (gang.ttl, gang.deadline, gang.queue, gang.suspend) == (60_000, 3_600_000, "vision", True)
+    assert (gang.restart.user_limit, gang.grace) == (3, 30_000)
+    assert (parsed.policy.clean, parsed.priority_class) == ("Running", "urgent")
+
+
+def test_defaults_are_those_of_the_operator():
+    parsed = read(job(""))
+    assert parsed.policy.clean == "None"
+    assert parsed.replicas[0].restart == "OnFailure"
+    assert isinstance(parsed.job, Job)
+
+
+@pytest.mark.parametrize("said", [{"restartMode": "gang"}, {}])
+def test_gang_restart_is_asked_for_in_the_policy_or_an_annotation(said):
+    manifest = job("", annotations={} if said else {"windlass.dev/restart-mode": "gang"})
+    manifest["spec"]["runPolicy"] = said
+    assert read(manifest).policy.gang_restart
+
+
+FAULTS = [
+    ("nprocPerNode: many", "spec.nprocPerNode: expects a number, auto, cpu or gpu"),
+    ("nprocPerNode: 4", "spec.nprocPerNode: expects a text, not 4; put it in quotes"),
+    ("pytorchReplicaSpecs: {}", "spec.pytorchReplicaSpecs: expects Master and Worker, one of them at least"),
+    (
+        "pytorchReplicaSpecs: {Wroker: {}}",
+        "spec.pytorchReplicaSpecs.Wroker: 'Wroker' is no replica type of this kind; did you mean 'Worker'?",
+    ),
+    (
+        "pytorchReplicaSpecs: {Master: {replicas: 2}}",
+        "spec.pytorchReplicaSpecs.Master.replicas: must be 1: a job has one Master",
+    ),
+    (
+        "pytorchReplicaSpecs: {Worker: {template: {spec: {containers: [{name: main, image: a}]}}}}",
+        (
+            "spec.pytorchReplicaSpecs.Worker.template.spec.containers: "
+            "no container is called 'pytorch'; call the one that trains so"
+        ),
+    ),
+    (
+        "pytorchReplicaSpecs: {Worker: {template: {spec: {containers: [{name: pytorch}]}}}}",
+        "spec.pytorchReplicaSpecs.Worker.template.spec.containers[0].image: expects the container's image",
+    ),
+    (
+        "runPolicy: {backoffLimit: -1}",
+        "spec.runPolicy.backoffLimit: expects a whole number from 0 to 2147483647, not -1",
+    ),
+    ("runPolicy: {cleanPodPolicy: Some}", "spec.runPolicy.cleanPodPolicy: expects None or Running or All, not 'Some'"),
+    (
+        "runPolicy: {schedulingPolicy: {minAvailable: 2}}",
+        "spec.runPolicy.schedulingPolicy.minAvailable: must be at most 1, the pods that there are",
+    ),
+    (
+        "elasticPolicy: {minReplicas: 3, maxReplicas: 2}",
+        "spec.elasticPolicy.minReplicas: must be at most maxReplicas, 2",
+    ),
+    (
+        "{nprocPerNode: auto, elasticPolicy: {nProcPerNode: 2}}",
+        "spec.elasticPolicy.nProcPerNode: says the same as nprocPerNode; keep that one",
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "said"), FAULTS)
+def test_a_fault_names_its_field_and_the_fix(text, said):
+    found = read(job(text))
+    assert isinstance(found, Fault)
+    assert str(found) == said
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        (None, "metadata.name: expects the job's name"),
+        ("Digits", "metadata.name: expects small letters, digits and dashes, a letter first: services are named by it"),
+        (
+            "d" * 60,
+            f"metadata.name: is 6 characters too long: {'d' * 60}-worker-0 must be a DNS label of 63",
+        ),
+    ],
+)
+def test_a_name_must_do_for_services(name, said):
+    assert str(read(job("", name=name))) == said
+
+
+def test_a_kind_that_is_mistyped_is_guessed():
+    fault = read({"apiVersion": "kubeflow.org/v1", "kind": "PytorchJob"})
+    assert str(fault) == "kind: 'PytorchJob' is no kind of job that is known here; did you mean 'PyTorchJob'?"
+    wrong = read({"apiVersion": "kubeflow.org/v2", "kind": "PyTorchJob"})
+    assert str(wrong) == "apiVersion: expects kubeflow.org/v1 for a PyTorchJob"
+
+
+def test_what_the_scheduler_does_not_heed_is_said():
+    manifest = job("")
+    spread = [{"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}]
+    manifest["spec"]["pytorchReplicaSpecs"]["Worker"]["template"]["spec"]["topologySpreadConstraints"] = spread
+    assert read(manifest).warnings == ("Worker: topologySpreadConstraints is not heeded by the scheduler",)
