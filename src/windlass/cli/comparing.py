@@ -17,6 +17,7 @@ from windlass.cli.questions import Asked, command_of, question_of
 from windlass.cli.tallying import Tally
 from windlass.controller import Controller
 from windlass.controller import run as control
+from windlass.server.garbage import collect_seldom
 from windlass.worlds.sim import SimError
 from windlass.worlds.sim.report import FIGURES, Experiment, Figure, Run, build, check_folder, mean_and_sd, write
 from windlass.worlds.sim.report.words import listed, told_with
@@ -43,6 +44,7 @@ def compare(asked: Asked, report: Path | None, processes: int, output: Format, *
 
 def _answered(asked: Asked, processes: int, *, no_color: bool) -> tuple[Experiment, list[Run]]:
     signal.signal(signal.SIGTERM, _interrupt)
+    collect_seldom()
     with Tally("simulating", no_color=no_color) as tally:
         return answer(question_of(asked), command_of(asked), _controlled, processes=processes, on_progress=tally)
 

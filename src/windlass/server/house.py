@@ -12,6 +12,7 @@ from windlass.controller import Controller, run
 from windlass.core.status import Phase
 from windlass.server.clusters import cluster_here, keep
 from windlass.server.feed import Feed, Watched
+from windlass.server.garbage import collect_seldom
 from windlass.server.service import Service
 from windlass.server.wanted import Wanted
 from windlass.worlds.local.lock import Kind, Lock
@@ -48,6 +49,7 @@ class House:
         """Control, and answer whoever rings, until told to leave. What runs goes on, unless the warden is ended."""
         from windlass.server.http import answer  # noqa: PLC0415 - loads asyncio's half of HTTP only
 
+        collect_seldom()
         loop = asyncio.get_running_loop()
         controlling = loop.create_task(run(self.controller, Watched(self.world, self.feed), on_trouble=self._trouble))
         answering = loop.create_task(answer(listener, self.service, at_once=self._kind == "up"))

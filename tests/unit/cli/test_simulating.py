@@ -1,5 +1,6 @@
 """`windlass simulate` by what it prints, and by what it refuses."""
 
+import gc
 import json
 from pathlib import Path
 
@@ -10,6 +11,15 @@ JOBS = "".join(
     + "\n"
     for n in range(12)
 )
+
+
+@pytest.fixture(autouse=True)
+def collector():
+    """Python's, as it was before."""
+    before = gc.get_threshold()
+    yield before
+    gc.set_threshold(*before)
+    gc.unfreeze()
 
 
 @pytest.fixture
@@ -25,6 +35,11 @@ def test_a_table_with_a_row_for_each_policy(windlass, small):
     head, *rows = ran.out.splitlines()
     assert head.split()[:3] == ["POLICY", "WAIT", "WAIT"]
     assert [row.split()[0] for row in rows] == ["fifo", "sjf+easy"]
+
+
+def test_garbage_is_looked_for_less_often_than_python_would(windlass, small, collector):
+    assert windlass("simulate", str(small), "--cluster", "2x4", "--policy", "fifo", "-j", "1").code == 0
+    assert gc.get_threshold()[0] > 10 * collector[0]
 
 
 def test_the_same_as_json(windlass, small):

@@ -1,0 +1,32 @@
+from __future__ import annotations
+
+import gc
+import weakref
+
+import pytest
+
+from windlass.server.garbage import collect_seldom
+
+
+@pytest.fixture(autouse=True)
+def _as_before():
+    before = gc.get_threshold()
+    yield
+    gc.set_threshold(*before)
+    gc.unfreeze()
+
+
+class Ring:
+    def __init__(self) -> None:
+        self.itself = self
+
+
+def test_what_is_there_is_looked_at_no_more_and_what_comes_is_collected_in_the_end():
+    gc.collect()
+    collect_seldom()
+    assert gc.get_freeze_count() > 10_000
+    lost = weakref.ref(Ring())
+    few = [[] for _ in range(10_000)]
+    assert lost() is not None
+    many = [[] for _ in range(20_000)]
+    assert lost() is None, few or many
