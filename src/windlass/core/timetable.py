@@ -67,6 +67,8 @@ class Timetable:
         self._late: list[End] = []
         """Those that start with the plan before the forecast was made, and since."""
         self._kept = Kept(np.zeros_like(self._waiting, dtype=np.bool_), np.zeros_like(self._waiting, dtype=np.bool_))
+        self._rooms: dict[int, Amounts] = {}
+        """By number of a promise: what is free now and beside it; until anybody starts or is kept a place."""
         self._early: list[Early] = []
         """What others give back before their end, as this plan has it, for gangs that are kept a place."""
 
@@ -84,6 +86,7 @@ class Timetable:
 
     def begins(self, gang: Pending, grant: Grant) -> None:
         """The gang starts with this plan, there."""
+        self._rooms.clear()
         end = End(self._end_of(gang, self._now), grant)
         (self._starts if self._forecast is None else self._late).append(end)
         for promise in self._promises:
@@ -137,6 +140,7 @@ class Timetable:
         `given`: what those others give back then, instead of at their end.
         """
         table, until = self._snapshot.table, self._end_of(gang, start)
+        self._rooms.clear()
         for promise in self.promises():
             for early in given:
                 ends_by = self._snapshot.running[early.job_id].ends_by
@@ -161,21 +165,31 @@ class Timetable:
 
     def runs_into(self, gang: Pending) -> Pending | None:
         """Whose promise keeps it from starting now; of several that do so together the first. None: nobody's."""
-        end, demands, first = self._end_of(gang, self._now), at_least(gang.demands), None
-        for promise in self.promises() if self._limit else ():
-            room = lower(self._snapshot.table, self._free, promise.free) if crosses(end, promise) else self._free
+        table, end, first = self._snapshot.table, self._end_of(gang, self._now), None
+        mine = np.logical_or.reduce(_masks(self._snapshot, gang))
+        for number, promise in enumerate(self.promises() if self._limit else ()):
             closed = None if is_brief(gang) else promise.spare
-            if closed is None and room is self._free:
+            crossed = crosses(end, promise) and mine[promise.grant.rows].any()
+            if not crossed and (closed is None or not (mine & closed).any()):
                 continue
-            if not fits(room, self._snapshot.table, demands, closed):
+            room = self._room_beside(number) if crossed else self._free
+            if not _takes_room(self._snapshot, self._free, gang, room, closed):
+                continue
+            if not fits(room, table, at_least(gang.demands), closed):
                 return promise.gang
-            if first is None and _takes_room(self._snapshot, self._free, gang, room, closed):
-                first = promise.gang
+            first = promise.gang if first is None else first
         return first
+
+    def _room_beside(self, number: int) -> Amounts:
+        """What is free now and beside one of the promises."""
+        if number not in self._rooms:
+            self._rooms[number] = lower(self._snapshot.table, self._free, self._promises[number].free)
+        return self._rooms[number]
 
     def promises(self) -> list[Promise]:
         """In the order in which they were made."""
         if self._blocked:
+            self._rooms.clear()
             forecast = self._forecasts()
             for gang, full in self._blocked:
                 self._promise(forecast, gang, full)
