@@ -159,7 +159,11 @@ def _shrinking(snapshot: Snapshot, now: int) -> Iterator[Early]:
 
 def _without(grants: Mapping[str, Grant], parts: Sequence[Early]) -> Mapping[str, Grant]:
     """By id: what gangs give back at their end, having given back these parts of it before."""
-    return {**grants, **{part.job_id: less(grants[part.job_id], part.grant) for part in parts}} if parts else grants
+    return {**grants, **{part.job_id: _rest(grants[part.job_id], part.grant) for part in parts}} if parts else grants
+
+
+def _rest(whole: Grant, part: Grant) -> Grant:
+    return Grant(whole.rows[:0], whole.amounts[:0]) if part is whole else less(whole, part)
 
 
 def _endless(snapshot: Snapshot, held: Mapping[str, Grant]) -> list[End]:

@@ -135,17 +135,18 @@ def test_the_shortest_goes_first_into_a_gap_whoever_could_be_stopped(priority, m
     hour = 3_600_000
     other = replace(running(1, {"n1": 8}, ends_by=20 * hour), priority=priority, preemptible=False)
     other = replace(other, demands=(replace(other.demands[0], least=8 if most else 0, most=most),))
-    first, long, short = waiting(3, demand(2, 8)), waiting(4, demand(1), walltime=3 * hour), waiting(5, demand(1))
-    short = replace(short, walltime=hour)
+    first = waiting(3, demand(2, 8), walltime=hour)
+    long = waiting(4, demand(1), walltime=3 * hour)
+    short = waiting(5, demand(1), walltime=hour, since=hour // 2)
     ledger = ledger_of(nodes(2), other, running(2, {"n2": 7}, ends_by=9 * hour), first, long, short, queues=queues)
-    assert admitted(schedule(ledger.snapshot(), 1_000)) == {"j-5": ("n2",)}
+    assert admitted(schedule(ledger.snapshot(), hour)) == {"j-5": ("n2",)}
 
 
 def test_who_is_asked_in_the_gaps_may_have_others_stopped_too():
     """j-3 waits for both nodes; j-4 is of the same priority and fits once the gang of a lower one has gone."""
     lasts = running(1, {"n1": 8}, ends_by=3_600_000_000, preemptible=False)
     victim = replace(running(2, {"n2": 8}, ends_by=3_600_000_000), priority=-1)
-    first, brief = waiting(3, demand(2, 8)), waiting(4, demand(1, 2), walltime=1_000)
+    first, brief = waiting(3, demand(2, 8), walltime=1_000), waiting(4, demand(1, 2), walltime=1_000)
     plan = schedule(ledger_of(nodes(2), lasts, victim, first, brief).snapshot(), 1_000_000)
     assert [each.job_id for each in plan.preemptions] == ["r-2"]
     assert plan.verdicts["j-4"].reason is Reason.WAITING_FOR_PREEMPTED
