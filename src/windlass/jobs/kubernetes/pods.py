@@ -7,10 +7,10 @@ A template is never changed and never copied whole: what a pod does not change i
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from windlass.jobs.kubernetes.parsed import Parsed, Replicas
+from windlass.jobs.kubernetes.parsed import Member, Parsed, Replicas
 from windlass.jobs.kubernetes.reading import Manifest
 from windlass.launch.replica_names import replica_name
 
@@ -51,6 +51,15 @@ def _owned(parsed: Parsed) -> Manifest:
         return {}
     owner = {"apiVersion": parsed.api_version, "kind": parsed.kind, "name": parsed.name, "uid": parsed.uid}
     return {"ownerReferences": [{**owner, "blockOwnerDeletion": True, "controller": True}]}
+
+
+def each_member(parsed: Parsed, pod_of: Callable[[Replicas, int], Manifest]) -> list[Member]:
+    """A member for every replica, in the order of ranks; `pod_of` makes the pod of one by its index."""
+    return [
+        Member(replica_name(parsed.name, replicas.role, index), replicas.role, index, pod_of(replicas, index))
+        for replicas in parsed.replicas
+        for index in range(replicas.count)
+    ]
 
 
 def pod(
@@ -106,6 +115,11 @@ def with_env(spec: Manifest, env: Sequence[EnvVar], only_in: str = "") -> Manife
         for container in spec["containers"]
     ]
     return {**spec, "containers": containers}
+
+
+def first_container(spec: Manifest, container: Manifest) -> Manifest:
+    """The spec with another first container."""
+    return {**spec, "containers": [container, *spec["containers"][1:]]}
 
 
 def extended(mapping: Manifest, **more: Sequence[Any]) -> Manifest:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from windlass.jobs.kubernetes.gang import parsed_job
 from windlass.jobs.kubernetes.parsed import Member, Parsed, Replicas
-from windlass.jobs.kubernetes.pods import env_vars, extended, metadata, pod
+from windlass.jobs.kubernetes.pods import each_member, env_vars, extended, metadata, pod
 from windlass.jobs.kubernetes.reading import Manifest, Spot
 from windlass.jobs.kubernetes.replica_specs import Port, ReplicaTypes, port_of, replica_specs
 from windlass.jobs.kubernetes.run_policy import run_policy
 from windlass.jobs.kubernetes.services import services
+from windlass.jobs.kubernetes.sizes import elastic_sizes
 from windlass.launch.pytorchjob import Elastic, PyTorchGang, environment
 from windlass.launch.replica_names import replica_name
 
@@ -34,18 +35,13 @@ def read(manifest: Spot) -> Parsed:
     per_node = (elastic.nproc_per_node if elastic else None) or nproc or "auto"
     sizes = {"worker": (elastic.fewest, elastic.most)} if elastic else {}
     policy = run_policy(manifest)
-    return parsed_job(manifest, replicas, policy, field=TYPES.field, sizes=sizes, nproc_per_node=str(per_node))
+    return parsed_job(manifest, replicas, policy, field=TYPES.specs, sizes=sizes, nproc_per_node=str(per_node))
 
 
 def members(parsed: Parsed, generation: int) -> list[Member]:
     """Every pod of a generation."""
     gang = _gang(parsed)
-    return [
-        Member(replica_name(parsed.name, replicas.role, index), replicas.role, index, one)
-        for replicas in parsed.replicas
-        for index in range(replicas.count)
-        for one in [_pod(parsed, gang, replicas, index, generation)]
-    ]
+    return each_member(parsed, lambda replicas, index: _pod(parsed, gang, replicas, index, generation))
 
 
 def companions(parsed: Parsed) -> list[Manifest]:
@@ -98,26 +94,17 @@ def _nproc_per_node(spec: Spot) -> str | None:
 
 
 def _elastic(spec: Spot, job: str, replicas: tuple[Replicas, ...]) -> Elastic | None:
-    """The elastic policy: a size that is missing is the other one, or else the workers' number."""
+    """The elastic policy, every default filled in; None without one. The workers are the last replicas."""
     policy = spec["elasticPolicy"]
-    if policy.value is None:
+    sizes = elastic_sizes(policy, replicas, TYPES.specs)
+    if sizes is None:
         return None
-    worker = next((each for each in replicas if each.type == WORKER), None)
-    if worker is None:
-        policy.refuse("needs a Worker in pytorchReplicaSpecs: workers are what come and go")
     if policy["nProcPerNode"].value is not None and spec["nprocPerNode"].value is not None:
         policy["nProcPerNode"].refuse("says the same as nprocPerNode; keep that one")
-    fewest, most = policy["minReplicas"].whole(1), policy["maxReplicas"].whole(1)
-    fewest = fewest or most or worker.count
-    most = most or fewest
-    if fewest > most:
-        policy["minReplicas"].refuse(f"must be at most maxReplicas, {most}")
     host = policy["rdzvHost"].text() or replica_name(job, WORKER, 0)
-    port = policy["rdzvPort"].whole(1, 65535) or port_of(worker, PORT)
-    policy["metrics"].items()
+    port = policy["rdzvPort"].whole(1, 65535) or port_of(replicas[-1], PORT)
     return Elastic(
-        fewest,
-        most,
+        *sizes,
         f"{host}:{port}",
         backend=policy["rdzvBackend"].choice(_BACKENDS, "c10d"),
         max_restarts=policy["maxRestarts"].whole(),

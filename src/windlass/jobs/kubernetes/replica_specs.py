@@ -7,7 +7,7 @@ defaults are applied here, in memory; what is stored in the cluster stays as it 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from windlass.jobs.kubernetes.parsed import Replicas
@@ -31,8 +31,8 @@ class Port:
 class ReplicaTypes:
     """What a kind says of its replica specs."""
 
-    field: str
-    """Of `spec`: "pytorchReplicaSpecs"."""
+    specs: str
+    """The field of `spec` that holds them: "pytorchReplicaSpecs"."""
     types: tuple[str, ...]
     restart: str
     """The restart policy where none is written."""
@@ -44,14 +44,15 @@ class ReplicaTypes:
     fold_case: bool = True
     """`worker` is as good as `Worker`."""
     fewest: int = 1
+    counts: Mapping[str, int] = field(default_factory=dict)
+    """Replicas of a type where none are written, if not one."""
+    restarts: Mapping[str, str] = field(default_factory=dict)
+    """The restart policy of a type where none is written, if not the kind's."""
 
 
-def replica_specs(spec: Spot, kind: ReplicaTypes, defaults: Mapping[str, int] | None = None) -> tuple[Replicas, ...]:
-    """The replicas of a job in the order of the kind's types. Raises Refused.
-
-    `defaults`: replicas of a type where none are written, else one.
-    """
-    written = spec[kind.field]
+def replica_specs(spec: Spot, kind: ReplicaTypes) -> tuple[Replicas, ...]:
+    """The replicas of a job in the order of the kind's types. Raises Refused."""
+    written = spec[kind.specs]
     if not written.mapping():
         written.refuse(f"expects {' and '.join(kind.types)}, one of them at least")
     found: dict[str, Spot] = {}
@@ -63,9 +64,10 @@ def replica_specs(spec: Spot, kind: ReplicaTypes, defaults: Mapping[str, int] | 
     for needed in kind.needed:
         if needed not in found:
             written.refuse(f"has no {needed}; every job of this kind has one")
-    return tuple(
-        _replicas(name, found[name], kind, (defaults or {}).get(name, 1)) for name in kind.types if name in found
-    )
+    replicas = tuple(_replicas(name, found[name], kind) for name in kind.types if name in found)
+    if not any(each.count for each in replicas):
+        written.refuse("asks for no pods at all; write replicas: 1 at least once")
+    return replicas
 
 
 def _type(name: str, spot: Spot, kind: ReplicaTypes) -> str:
@@ -76,7 +78,8 @@ def _type(name: str, spot: Spot, kind: ReplicaTypes) -> str:
     return known
 
 
-def _replicas(name: str, spot: Spot, kind: ReplicaTypes, default: int) -> Replicas:
+def _replicas(name: str, spot: Spot, kind: ReplicaTypes) -> Replicas:
+    default = kind.counts.get(name, 1)
     count = spot["replicas"].whole(0, MOST_REPLICAS)
     count = default if count is None else count
     if name in kind.single and count != 1:
@@ -85,7 +88,7 @@ def _replicas(name: str, spot: Spot, kind: ReplicaTypes, default: int) -> Replic
         spot["replicas"].refuse(f"must be at least {kind.fewest}; leave the {name} out instead")
     template = spot["template"]
     check_template(template, kind.port)
-    restart = spot["restartPolicy"].choice(RESTARTS, kind.restart)
+    restart = spot["restartPolicy"].choice(RESTARTS, kind.restarts.get(name, kind.restart))
     return Replicas(name, str(spot.path[-1]), count, restart, _with_port(template.mapping(), kind.port))
 
 
@@ -99,22 +102,22 @@ def check_template(template: Spot, port: Port | None) -> None:
         containers.refuse("expects one container at least, with a name and an image")
     for container in (*containers.items(), *spec["initContainers"].items()):
         _check_container(container)
-    for field in ("volumes", "schedulerName", "restartPolicy", "priorityClassName", "dnsConfig"):
-        _CHECKS.get(field, Spot.text)(spec[field])
+    for name in ("volumes", "schedulerName", "restartPolicy", "priorityClassName", "dnsConfig"):
+        _CHECKS.get(name, Spot.text)(spec[name])
     names = [container["name"].text() for container in containers.items()]
     if port is not None and port.container not in names:
         containers.refuse(f"no container is called {port.container!r}; call the one that trains so")
 
 
 def _check_container(container: Spot) -> None:
-    for field in ("name", "image"):
-        if not container[field].text():
-            container[field].refuse(f"expects the container's {field}")
-    for field in ("env", "ports", "volumeMounts"):
-        for item in container[field].items():
+    for name in ("name", "image"):
+        if not container[name].text():
+            container[name].refuse(f"expects the container's {name}")
+    for name in ("env", "ports", "volumeMounts"):
+        for item in container[name].items():
             item["name"].text()
-    for field in ("command", "args"):
-        container[field].words()
+    for name in ("command", "args"):
+        container[name].words()
     for port in container["ports"].items():
         if port["containerPort"].whole(1, 65535) is None:
             port["containerPort"].refuse("expects the port's number")

@@ -39,6 +39,11 @@ template:
 """)
 ROLES = {
     "PyTorchJob": ("pytorchReplicaSpecs", "Master", "pytorch"),
+    "TFJob": ("tfReplicaSpecs", "Chief", "tensorflow"),
+    "JAXJob": ("jaxReplicaSpecs", "Worker", "jax"),
+    "XGBoostJob": ("xgbReplicaSpecs", "Master", "xgboost"),
+    "PaddleJob": ("paddleReplicaSpecs", "Master", "paddle"),
+    "MPIJob": ("mpiReplicaSpecs", "Launcher", "mpi"),
 }
 
 plain = st.recursive(
@@ -54,7 +59,8 @@ def whole(kind):
     manifest = copy.deepcopy({"apiVersion": kind.api_version, "kind": kind.name, **SMALL})
     template = copy.deepcopy(TEMPLATE)
     template["template"]["spec"]["containers"][0]["name"] = container
-    manifest["spec"][field] = {first: template, "Worker": copy.deepcopy(template)}
+    workers = {**copy.deepcopy(template), "replicas": 2}
+    manifest["spec"][field] = {first: template, "Worker": workers}
     return manifest
 
 

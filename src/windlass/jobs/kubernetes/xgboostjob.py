@@ -1,0 +1,48 @@
+"""XGBoostJob: its manifest, its pods, and what stands beside them.
+
+Source: kubeflow/training-operator v1.9, pkg/controller.v1/xgboost, pkg/webhooks/xgboost,
+pkg/apis/kubeflow.org/v1/xgboost_types.go.
+"""
+
+from __future__ import annotations
+
+from windlass.jobs.kubernetes.gang import parsed_job
+from windlass.jobs.kubernetes.parsed import Member, Parsed, Replicas
+from windlass.jobs.kubernetes.pods import each_member, env_vars, pod
+from windlass.jobs.kubernetes.reading import Manifest, Spot
+from windlass.jobs.kubernetes.replica_specs import Port, ReplicaTypes, port_of, replica_specs
+from windlass.jobs.kubernetes.run_policy import run_policy
+from windlass.jobs.kubernetes.services import services
+from windlass.launch.xgboostjob import XGBoostGang, environment
+
+MASTER, WORKER = "Master", "Worker"
+PORT = Port("xgboost", "xgboostjob-port", 9999)
+TYPES = ReplicaTypes("xgbReplicaSpecs", (MASTER, WORKER), "Never", PORT, single=(MASTER,), needed=(MASTER,), fewest=0)
+
+
+def read(manifest: Spot) -> Parsed:
+    """Raises Refused."""
+    replicas = replica_specs(manifest["spec"], TYPES)
+    return parsed_job(manifest, replicas, run_policy(manifest), field=TYPES.specs)
+
+
+def members(parsed: Parsed, generation: int) -> list[Member]:
+    """Every pod of a generation."""
+    gang = _gang(parsed)
+
+    def one(replicas: Replicas, index: int) -> Manifest:
+        env = env_vars(environment(gang, replicas.role, index))
+        return pod(parsed, replicas, index, generation=generation, env=env, lead=replicas.type == MASTER)
+
+    return each_member(parsed, one)
+
+
+def _gang(parsed: Parsed) -> XGBoostGang:
+    master, worker = parsed.replicas[0], parsed.of(WORKER)
+    worker_port = port_of(worker, PORT) if worker else PORT.number
+    return XGBoostGang(parsed.name, worker.count if worker else 0, port_of(master, PORT), worker_port)
+
+
+def companions(parsed: Parsed) -> list[Manifest]:
+    """A service for each pod."""
+    return services(parsed, PORT.container)

@@ -1,0 +1,238 @@
+"""MPIJobs of both operators, and what they become."""
+
+import pytest
+import yaml
+
+from windlass.jobs.kubernetes.kinds import companions, members, read
+
+OLD = yaml.safe_load("""
+apiVersion: kubeflow.org/v1
+kind: MPIJob
+metadata: {name: pi, namespace: team}
+spec:
+  slotsPerWorker: 2
+  cleanPodPolicy: Running
+  mpiReplicaSpecs:
+    Launcher:
+      template: {spec: {containers: [{name: mpi, image: "pi:1", command: [mpirun], args: ["-n", "4", pi]}]}}
+    Worker:
+      replicas: 2
+      template: {spec: {containers: [{name: mpi, image: "pi:1", resources: {limits: {cpu: 2}}}]}}
+""")
+NEW = {**OLD, "apiVersion": "kubeflow.org/v2beta1"}
+
+
+def changed(manifest, **spec):
+    return {**manifest, "spec": {**manifest["spec"], **spec}}
+
+
+def named(objects):
+    return {f"{each['kind']}/{each['metadata']['name']}": each for each in objects}
+
+
+def env(container):
+    return {each["name"]: each["value"] for each in container["env"]}
+
+
+def test_v1_becomes_a_launcher_and_workers_that_wait_to_be_told():
+    launcher, first, second = members(read(OLD), 3)
+    assert [each.name for each in (launcher, first, second)] == ["pi-launcher", "pi-worker-0", "pi-worker-1"]
+    assert second.pod == {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": "pi-worker-1",
+            "namespace": "team",
+            "labels": {
+                "training.kubeflow.org/operator-name": "mpijob-controller",
+                "training.kubeflow.org/job-name": "pi",
+                "training.kubeflow.org/replica-type": "worker",
+                "training.kubeflow.org/replica-index": "1",
+                "windlass.dev/generation": "3",
+            },
+        },
+        "spec": {
+            "restartPolicy": "Never",
+            "schedulerName": "windlass",
+            "containers": [
+                {
+                    "name": "mpi",
+                    "image": "pi:1",
+                    "resources": {"limits": {"cpu": 2}},
+                    "command": ["sleep"],
+                    "args": ["365d"],
+                    "volumeMounts": [{"name": "mpi-job-config", "mountPath": "/etc/mpi"}],
+                }
+            ],
+            "volumes": [
+                {
+                    "name": "mpi-job-config",
+                    "configMap": {
+                        "name": "pi-config",
+                        "items": [{"key": "kubexec.sh", "path": "kubexec.sh", "mode": 0o555}],
+                    },
+                }
+            ],
+        },
+    }
+
+
+def test_v1s_launcher_finds_kubectl_and_the_hostfile():
+    launcher = members(read(OLD), 1)[0].pod
+    assert launcher["metadata"]["labels"]["training.kubeflow.org/job-role"] == "master"
+    assert launcher["spec"]["serviceAccountName"] == "pi-launcher"
+    (kubectl,) = launcher["spec"]["initContainers"]
+    assert kubectl["volumeMounts"][0] == {"name": "mpi-job-kubectl", "mountPath": "/opt/kube"}
+    (container,) = launcher["spec"]["containers"]
+    assert env(container) == {
+        "OMPI_MCA_plm_rsh_agent": "/etc/mpi/kubexec.sh",
+        "OMPI_MCA_orte_default_hostfile": "/etc/mpi/hostfile",
+        "NVIDIA_VISIBLE_DEVICES": "",
+        "NVIDIA_DRIVER_CAPABILITIES": "",
+        "I_MPI_HYDRA_BOOTSTRAP": "rsh",
+        "I_MPI_HYDRA_BOOTSTRAP_EXEC": "/etc/mpi/kubexec.sh",
+    }
+    assert [each["name"] for each in launcher["spec"]["volumes"]] == ["mpi-job-kubectl", "mpi-job-config"]
+
+
+def test_v1s_companions_let_the_launcher_into_its_own_workers():
+    found = named(companions(read(OLD), running=["pi-worker-1"]))
+    assert list(found) == [
+        "ConfigMap/pi-config",
+        "ServiceAccount/pi-launcher",
+        "Role/pi-launcher",
+        "RoleBinding/pi-launcher",
+    ]
+    data = found["ConfigMap/pi-config"]["data"]
+    assert data["hostfile"] == "pi-worker-0 slots=2\npi-worker-1 slots=2\n"
+    assert data["discover_hosts.sh"] == "#!/bin/sh\necho pi-worker-1:2\n"
+    assert found["Role/pi-launcher"]["rules"][1] == {
+        "verbs": ["create"],
+        "apiGroups": [""],
+        "resources": ["pods/exec"],
+        "resourceNames": ["pi-worker-0", "pi-worker-1"],
+    }
+
+
+def test_v1s_launcher_with_gpus_is_the_first_host():
+    manifest = yaml.safe_load(yaml.safe_dump(OLD))
+    launcher = manifest["spec"]["mpiReplicaSpecs"]["Launcher"]["template"]["spec"]
+    launcher["containers"][0]["resources"] = {"limits": {"nvidia.com/gpu": 1}}
+    launcher["serviceAccountName"] = "mine"
+    found = named(companions(read(manifest)))
+    assert found["ConfigMap/pi-config"]["data"]["hostfile"].startswith("pi-launcher slots=2\npi-worker-0")
+    assert "ServiceAccount/pi-launcher" not in found
+    assert found["RoleBinding/pi-launcher"]["subjects"][0]["name"] == "mine"
+
+
+def test_v1s_clean_pod_policy_stands_at_two_levels_and_the_run_policys_wins():
+    assert read(OLD).policy.clean == "Running"
+    assert read(changed(OLD, runPolicy={"cleanPodPolicy": "All"})).policy.clean == "All"
+
+
+def test_v2s_workers_serve_ssh_behind_one_service():
+    first, second = members(read(NEW), 1)
+    assert (first.name, second.name) == ("pi-worker-0", "pi-worker-1")
+    assert second.pod["metadata"]["labels"] == {
+        "training.kubeflow.org/operator-name": "mpi-operator",
+        "training.kubeflow.org/job-name": "pi",
+        "training.kubeflow.org/job-role": "worker",
+        "training.kubeflow.org/replica-index": "1",
+        "windlass.dev/generation": "1",
+    }
+    spec = second.pod["spec"]
+    assert (spec["hostname"], spec["subdomain"]) == ("pi-worker-1", "pi")
+    assert spec["dnsConfig"] == {"searches": ["pi.team.svc.cluster.local"]}
+    assert spec["containers"] == [
+        {
+            "name": "mpi",
+            "image": "pi:1",
+            "resources": {"limits": {"cpu": 2}},
+            "command": ["/usr/sbin/sshd", "-De"],
+            "env": [{"name": "K_MPI_JOB_ROLE", "value": "worker"}],
+            "volumeMounts": [{"name": "ssh-auth", "mountPath": "/root/.ssh"}],
+        }
+    ]
+    assert spec["volumes"] == [
+        {
+            "name": "ssh-auth",
+            "secret": {
+                "secretName": "pi-ssh",
+                "defaultMode": 0o600,
+                "items": [
+                    {"key": "ssh-privatekey", "path": "id_rsa"},
+                    {"key": "ssh-publickey", "path": "id_rsa.pub"},
+                    {"key": "ssh-publickey", "path": "authorized_keys"},
+                ],
+            },
+        }
+    ]
+
+
+def test_v2s_companions_are_service_config_keys_and_the_launchers_job():
+    policy = {"backoffLimit": 2, "ttlSecondsAfterFinished": 60}
+    found = named(companions(read(changed(NEW, runPolicy=policy)), running=["pi-worker-0"]))
+    assert list(found) == ["Service/pi", "ConfigMap/pi-config", "Secret/pi-ssh", "Job/pi-launcher"]
+    assert found["Service/pi"]["spec"] == {
+        "clusterIP": "None",
+        "selector": {"training.kubeflow.org/operator-name": "mpi-operator", "training.kubeflow.org/job-name": "pi"},
+    }
+    assert found["ConfigMap/pi-config"]["data"] == {
+        "hostfile": "pi-worker-0.pi.team.svc slots=2\npi-worker-1.pi.team.svc slots=2\n",
+        "discover_hosts.sh": "#!/bin/sh\necho pi-worker-0.pi.team.svc\n",
+    }
+    launcher = found["Job/pi-launcher"]["spec"]
+    assert (launcher["backoffLimit"], launcher["ttlSecondsAfterFinished"]) == (2, 60)
+    template = launcher["template"]
+    assert template["metadata"]["labels"]["training.kubeflow.org/job-role"] == "launcher"
+    spec = template["spec"]
+    assert (spec["hostname"], spec["subdomain"], spec["restartPolicy"]) == ("pi-launcher", "pi", "OnFailure")
+    assert spec["schedulerName"] == "windlass"
+    (container,) = spec["containers"]
+    assert env(container)["OMPI_MCA_orte_set_default_slots"] == "2"
+    assert env(container)["NVIDIA_VISIBLE_DEVICES"] == ""
+    assert [each["mountPath"] for each in container["volumeMounts"]] == ["/root/.ssh", "/etc/mpi"]
+
+
+def test_v2s_launcher_may_compute_too():
+    parsed = read(changed(NEW, runLauncherAsWorker=True))
+    found = named(companions(parsed))
+    assert found["Service/pi"]["spec"]["publishNotReadyAddresses"]
+    assert found["ConfigMap/pi-config"]["data"]["hostfile"].startswith("pi-launcher.pi.team.svc slots=2\n")
+    template = found["Job/pi-launcher"]["spec"]["template"]
+    assert template["metadata"]["labels"]["training.kubeflow.org/replica-index"] == "0"
+    assert "NVIDIA_VISIBLE_DEVICES" not in env(template["spec"]["containers"][0])
+    indexes = [each.pod["metadata"]["labels"]["training.kubeflow.org/replica-index"] for each in members(parsed, 1)]
+    assert indexes == ["1", "2"]
+
+
+def test_v2_knows_intels_words_and_other_homes():
+    parsed = read(changed(NEW, mpiImplementation="Intel", sshAuthMountPath="/home/mpi/.ssh"))
+    found = named(companions(parsed))
+    assert found["ConfigMap/pi-config"]["data"]["hostfile"].startswith("pi-worker-0.pi.team.svc:2\n")
+    volume = found["Job/pi-launcher"]["spec"]["template"]["spec"]["volumes"][0]
+    assert "defaultMode" not in volume["secret"]
+
+
+def test_both_are_one_gang_to_the_core():
+    for manifest in (OLD, NEW):
+        gang = read(manifest).job
+        assert [(role.name, role.replicas) for role in gang.roles] == [("launcher", 1), ("worker", 2)]
+
+
+@pytest.mark.parametrize(
+    ("manifest", "said"),
+    [
+        (changed(OLD, slotsPerWorker=-1), "spec.slotsPerWorker: expects a whole number from 0 to 10000, not -1"),
+        (
+            changed(OLD, mpiReplicaSpecs={"Worker": OLD["spec"]["mpiReplicaSpecs"]["Worker"]}),
+            "spec.mpiReplicaSpecs: has no Launcher; every job of this kind has one",
+        ),
+        (
+            changed(NEW, mpiImplementation="LAM"),
+            "spec.mpiImplementation: expects OpenMPI or Intel or MPICH, not 'LAM'",
+        ),
+    ],
+)
+def test_faults(manifest, said):
+    assert str(read(manifest)) == said
