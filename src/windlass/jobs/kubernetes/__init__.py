@@ -6,7 +6,8 @@ Imports: the standard library, `windlass.core`, `windlass.launch` and the rest o
 
 Public names:
 - `kinds`: `read(manifest) -> Parsed | Fault` (raises nothing), `members(parsed, generation) -> [Member]`,
-  `companions(parsed) -> [dict]`, `KINDS`
+  `companions(parsed, running) -> [dict]`, `judge(parsed, objects, remade=, active_for=) -> Judgement`, `KINDS`
+- `judgement`: `Judgement` (`create`, `delete`, `conditions`, `replica_statuses`, `ended`)
 - `parsed`: `Parsed` (`job`, `policy`, `priority_class`, `warnings`), `Member`
 - `reading`: `Fault(path, message)`
 - `run_policy`: `is_ours(policy)`: whether `managedBy` leaves the job to us

@@ -6,6 +6,7 @@ Source: kubeflow/training-operator v1.9, pkg/controller.v1/jax, pkg/webhooks/jax
 from __future__ import annotations
 
 from windlass.jobs.kubernetes.gang import parsed_job
+from windlass.jobs.kubernetes.judgement import Rules
 from windlass.jobs.kubernetes.parsed import Member, Parsed, Replicas
 from windlass.jobs.kubernetes.pods import each_member, env_vars, pod
 from windlass.jobs.kubernetes.reading import Manifest, Spot
@@ -33,6 +34,11 @@ def members(parsed: Parsed, generation: int) -> list[Member]:
         return pod(parsed, replicas, index, generation=generation, env=env, lead=index == 0)
 
     return each_member(parsed, one)
+
+
+def rules(_parsed: Parsed) -> Rules:
+    """All workers must succeed."""
+    return Rules((), PORT.container)
 
 
 def companions(parsed: Parsed) -> list[Manifest]:

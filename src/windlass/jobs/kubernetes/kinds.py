@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
-from windlass.jobs.kubernetes import jaxjob, mpijob_v1, mpijob_v2, paddlejob, pytorchjob, tfjob, xgboostjob
+from windlass.jobs.kubernetes import (
+    jaxjob,
+    judgement,
+    mpi_judgement,
+    mpijob_v1,
+    mpijob_v2,
+    paddlejob,
+    pytorchjob,
+    tfjob,
+    xgboostjob,
+)
+from windlass.jobs.kubernetes.judgement import Judgement, Rules
 from windlass.jobs.kubernetes.parsed import Member, Parsed
 from windlass.jobs.kubernetes.reading import Fault, Manifest, Refused, Spot
 from windlass.jobs.names import did_you_mean
@@ -23,25 +34,41 @@ class Kind:
     """Raises Refused."""
     members: Callable[[Parsed, int], list[Member]]
     companions: Callable[[Parsed, Collection[str]], list[Manifest]]
+    rules: Callable[[Parsed], Rules] | None
+    """What decides its success; None: its launcher is a batch Job, and decides."""
 
 
 V1, V2 = "kubeflow.org/v1", "kubeflow.org/v2beta1"
-_Alone = Callable[[Parsed], list[Manifest]]
 
 
-def _alone(companions: _Alone) -> Callable[[Parsed, Collection[str]], list[Manifest]]:
-    """Companions that do not depend on which pods run."""
-    return lambda parsed, _running: companions(parsed)
+class _Operator(Protocol):
+    """A module of this package for one of the training operator's kinds."""
+
+    def read(self, manifest: Spot, /) -> Parsed:
+        """See `Kind.read`."""
+
+    def members(self, parsed: Parsed, generation: int, /) -> list[Member]:
+        """See `members`."""
+
+    def companions(self, parsed: Parsed, /) -> list[Manifest]:
+        """See `companions`; whichever pods run."""
+
+    def rules(self, parsed: Parsed, /) -> Rules:
+        """See `Kind.rules`."""
+
+
+def _operator(name: str, plural: str, of: _Operator) -> Kind:
+    return Kind(V1, name, plural, of.read, of.members, lambda parsed, _running: of.companions(parsed), of.rules)
 
 
 KINDS = (
-    Kind(V1, "PyTorchJob", "pytorchjobs", pytorchjob.read, pytorchjob.members, _alone(pytorchjob.companions)),
-    Kind(V1, "TFJob", "tfjobs", tfjob.read, tfjob.members, _alone(tfjob.companions)),
-    Kind(V1, "JAXJob", "jaxjobs", jaxjob.read, jaxjob.members, _alone(jaxjob.companions)),
-    Kind(V1, "XGBoostJob", "xgboostjobs", xgboostjob.read, xgboostjob.members, _alone(xgboostjob.companions)),
-    Kind(V1, "PaddleJob", "paddlejobs", paddlejob.read, paddlejob.members, _alone(paddlejob.companions)),
-    Kind(V1, "MPIJob", "mpijobs", mpijob_v1.read, mpijob_v1.members, mpijob_v1.companions),
-    Kind(V2, "MPIJob", "mpijobs", mpijob_v2.read, mpijob_v2.members, mpijob_v2.companions),
+    _operator("PyTorchJob", "pytorchjobs", pytorchjob),
+    _operator("TFJob", "tfjobs", tfjob),
+    _operator("JAXJob", "jaxjobs", jaxjob),
+    _operator("XGBoostJob", "xgboostjobs", xgboostjob),
+    _operator("PaddleJob", "paddlejobs", paddlejob),
+    Kind(V1, "MPIJob", "mpijobs", mpijob_v1.read, mpijob_v1.members, mpijob_v1.companions, mpijob_v1.rules),
+    Kind(V2, "MPIJob", "mpijobs", mpijob_v2.read, mpijob_v2.members, mpijob_v2.companions, None),
 )
 _BY_NAME = {(kind.api_version, kind.name): kind for kind in KINDS}
 
@@ -66,6 +93,18 @@ def companions(parsed: Parsed, running: Collection[str] = ()) -> list[Manifest]:
     `running`: names of the pods that run; MPI's script that discovers hosts tells them.
     """
     return _BY_NAME[parsed.api_version, parsed.kind].companions(parsed, running)
+
+
+def judge(parsed: Parsed, objects: Sequence[Manifest], *, remade: int = 0, active_for: int = 0) -> Judgement:
+    """What is to be done about a job whose pods fail one by one, and what its status is to say.
+
+    `objects`: its pods, and for an MPIJob v2beta1 the launcher's Job. `remade`: pods made anew before. `active_for`:
+    milliseconds since `status.startTime`.
+    """
+    rules = _BY_NAME[parsed.api_version, parsed.kind].rules
+    if rules is None:
+        return mpi_judgement.judge(parsed, objects)
+    return judgement.judge(parsed, objects, rules(parsed), remade=remade, active_for=active_for)
 
 
 def _kind(api_version: Spot, kind: Spot) -> Kind:

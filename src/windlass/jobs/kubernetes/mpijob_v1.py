@@ -10,6 +10,7 @@ from collections.abc import Collection
 
 from windlass.jobs.kubernetes.config_volume import VOLUME, config_map, config_volume, mount
 from windlass.jobs.kubernetes.gang import parsed_job
+from windlass.jobs.kubernetes.judgement import Rules
 from windlass.jobs.kubernetes.parsed import Member, Parsed, Replicas
 from windlass.jobs.kubernetes.pods import (
     JOB_ROLE,
@@ -70,6 +71,11 @@ def members(parsed: Parsed, generation: int) -> list[Member]:
     first = pod_object(parsed, launcher, name, labels, _launcher_spec(parsed, launcher), generation)
     workers = _workers(parsed, worker, generation) if worker else []
     return [Member(name, launcher.role, 0, first), *workers]
+
+
+def rules(_parsed: Parsed) -> Rules:
+    """The launcher's success is the job's, and so is its failure."""
+    return Rules((LAUNCHER,), leader_is_kept=True)
 
 
 def companions(parsed: Parsed, running: Collection[str] = ()) -> list[Manifest]:

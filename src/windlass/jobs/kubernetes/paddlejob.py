@@ -9,6 +9,7 @@ Its elastic policy sizes the gang; V1 makes no autoscaler for it.
 from __future__ import annotations
 
 from windlass.jobs.kubernetes.gang import parsed_job
+from windlass.jobs.kubernetes.judgement import Rules
 from windlass.jobs.kubernetes.parsed import Member, Parsed, Replicas
 from windlass.jobs.kubernetes.pods import EnvVar, each_member, env_vars, pod
 from windlass.jobs.kubernetes.reading import Manifest, Spot
@@ -49,6 +50,11 @@ def _env(told: dict[str, str]) -> list[EnvVar]:
     needs_address = any(f"$({POD_IP})" in value for value in told.values())
     address = [{"name": POD_IP, "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}] if needs_address else []
     return [*address, *env_vars(told)]
+
+
+def rules(_parsed: Parsed) -> Rules:
+    """The masters' success is the job's; without one all workers'."""
+    return Rules((MASTER,), PORT.container)
 
 
 def companions(parsed: Parsed) -> list[Manifest]:

@@ -7,6 +7,7 @@ pkg/apis/kubeflow.org/v1/pytorch_{types,defaults}.go.
 from __future__ import annotations
 
 from windlass.jobs.kubernetes.gang import parsed_job
+from windlass.jobs.kubernetes.judgement import Rules
 from windlass.jobs.kubernetes.parsed import Member, Parsed, Replicas
 from windlass.jobs.kubernetes.pods import each_member, env_vars, extended, metadata, pod
 from windlass.jobs.kubernetes.reading import Manifest, Spot
@@ -47,6 +48,12 @@ def members(parsed: Parsed, generation: int) -> list[Member]:
 def companions(parsed: Parsed) -> list[Manifest]:
     """A service for each pod, and an autoscaler if the elastic policy has metrics."""
     return [*services(parsed, PORT.container), *_autoscaler(parsed)]
+
+
+def rules(parsed: Parsed) -> Rules:
+    """The master's success is the job's; without one all workers', or any one's of an elastic job."""
+    elastic = parsed.spec["elasticPolicy"].value is not None
+    return Rules((MASTER,), PORT.container, any_worker=elastic)
 
 
 def _pod(parsed: Parsed, gang: PyTorchGang, replicas: Replicas, index: int, generation: int) -> Manifest:

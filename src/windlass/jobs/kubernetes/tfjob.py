@@ -7,6 +7,7 @@ pkg/apis/kubeflow.org/v1/tensorflow_{types,defaults}.go.
 from __future__ import annotations
 
 from windlass.jobs.kubernetes.gang import parsed_job
+from windlass.jobs.kubernetes.judgement import Rules
 from windlass.jobs.kubernetes.parsed import Member, Parsed, Replicas
 from windlass.jobs.kubernetes.pods import each_member, env_vars, pod
 from windlass.jobs.kubernetes.reading import Manifest, Spot
@@ -59,6 +60,13 @@ def members(parsed: Parsed, generation: int) -> list[Member]:
         )
 
     return each_member(parsed, one)
+
+
+def rules(parsed: Parsed) -> Rules:
+    """The chief's success is the job's; without one the first worker's, unless all are asked for."""
+    first = success_policy(parsed.spec) != ALL_WORKERS
+    spare = (WORKER,) if dynamic_workers(parsed.spec) else ()
+    return Rules((CHIEF, MASTER), PORT.container, first_worker=first, spare=spare)
 
 
 def companions(parsed: Parsed) -> list[Manifest]:

@@ -7,6 +7,7 @@ pkg/apis/kubeflow.org/v1/xgboost_types.go.
 from __future__ import annotations
 
 from windlass.jobs.kubernetes.gang import parsed_job
+from windlass.jobs.kubernetes.judgement import Rules
 from windlass.jobs.kubernetes.parsed import Member, Parsed, Replicas
 from windlass.jobs.kubernetes.pods import each_member, env_vars, pod
 from windlass.jobs.kubernetes.reading import Manifest, Spot
@@ -41,6 +42,11 @@ def _gang(parsed: Parsed) -> XGBoostGang:
     master, worker = parsed.replicas[0], parsed.of(WORKER)
     worker_port = port_of(worker, PORT) if worker else PORT.number
     return XGBoostGang(parsed.name, worker.count if worker else 0, port_of(master, PORT), worker_port)
+
+
+def rules(_parsed: Parsed) -> Rules:
+    """The master's success is the job's."""
+    return Rules((MASTER,), PORT.container)
 
 
 def companions(parsed: Parsed) -> list[Manifest]:

@@ -1,0 +1,56 @@
+"""The conditions of a job's status, and which of them exclude each other.
+
+Source: kubeflow/training-operator v1.9, pkg/util/status.go. Times are the world's to stamp: a condition without
+`lastUpdateTime` is new.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+Condition: TypeAlias = dict[str, Any]
+Conditions: TypeAlias = tuple[Condition, ...]
+
+CREATED, RUNNING, RESTARTING, SUSPENDED = "Created", "Running", "Restarting", "Suspended"
+SUCCEEDED, FAILED = "Succeeded", "Failed"
+ENDS = (SUCCEEDED, FAILED)
+_EXCLUDED = {RUNNING: RESTARTING, RESTARTING: RUNNING}
+
+
+def conditions_of(manifest: dict[str, Any]) -> Conditions:
+    """The conditions that a manifest has; what is none is left out."""
+    status = manifest.get("status")
+    found = status.get("conditions") if isinstance(status, dict) else None
+    listed = found if isinstance(found, list) else []
+    return tuple(each for each in listed if isinstance(each, dict) and isinstance(each.get("type"), str))
+
+
+def holds(conditions: Sequence[Condition], kind: str) -> bool:
+    """Whether the condition of this type is true."""
+    return any(each["type"] == kind and each.get("status") == "True" for each in conditions)
+
+
+def ended(conditions: Sequence[Condition]) -> str:
+    """Succeeded or Failed; empty while the job has not ended."""
+    return next((end for end in ENDS if holds(conditions, end)), "")
+
+
+def settled(conditions: Conditions, kind: str, reason: str, message: str, *, status: bool = True) -> Conditions:
+    """The conditions after one has come to be so. What has ended stays as it is."""
+    told = "True" if status else "False"
+    before = next((each for each in conditions if each["type"] == kind), None)
+    same_status = before is not None and before.get("status") == told
+    if ended(conditions) or (before is not None and same_status and before.get("reason") == reason):
+        return conditions
+    now = {"type": kind, "status": told, "reason": reason, "message": message}
+    if before is not None and same_status and "lastTransitionTime" in before:
+        now["lastTransitionTime"] = before["lastTransitionTime"]
+    kept = (each for each in conditions if each["type"] not in (kind, _EXCLUDED.get(kind) if status else None))
+    return (*(_after(each, kind) for each in kept), now)
+
+
+def _after(condition: Condition, kind: str) -> Condition:
+    """What has ended does not run any more."""
+    runs = condition["type"] == RUNNING and condition.get("status") == "True"
+    return {**condition, "status": "False"} if kind in ENDS and runs else condition

@@ -1,0 +1,311 @@
+"""What a job whose pods fail one by one comes to, by what its pods are doing."""
+
+import copy
+
+import pytest
+import yaml
+
+from windlass.jobs.kubernetes.kinds import judge, read
+
+JOB = yaml.safe_load("""
+apiVersion: kubeflow.org/v1
+kind: PyTorchJob
+metadata: {name: digits}
+spec:
+  pytorchReplicaSpecs:
+    Master: {replicas: 1, template: {spec: {containers: [{name: pytorch, image: i}]}}}
+    Worker: {replicas: 2, template: {spec: {containers: [{name: pytorch, image: i}]}}}
+""")
+FIELDS = {
+    "TFJob": ("tf", "tensorflow"),
+    "JAXJob": ("jax", "jax"),
+    "XGBoostJob": ("xgb", "xgboost"),
+    "MPIJob": ("mpi", "m"),
+}
+NAMES = ("digits-master-0", "digits-worker-0", "digits-worker-1")
+
+
+def pytorch(*, policy="OnFailure", workers_alone=False, status=None, elastic=False, **run_policy):
+    manifest = copy.deepcopy(JOB)
+    specs = manifest["spec"]["pytorchReplicaSpecs"]
+    for replicas in specs.values():
+        replicas["restartPolicy"] = policy
+    if workers_alone:
+        del specs["Master"]
+    if elastic:
+        manifest["spec"]["elasticPolicy"] = {"minReplicas": 1, "maxReplicas": 2}
+    return {**manifest, "spec": {**manifest["spec"], "runPolicy": run_policy}, "status": status}
+
+
+def other(kind, roles, version="v1", **spec):
+    """A job of another kind, called digits, with so many replicas in each role."""
+    field, container = FIELDS[kind]
+    template = {"spec": {"containers": [{"name": container, "image": "i"}]}}
+    replicas = {role: {"replicas": count, "template": template} for role, count in roles.items()}
+    return {
+        "apiVersion": f"kubeflow.org/{version}",
+        "kind": kind,
+        "metadata": {"name": "digits"},
+        "spec": {f"{field}ReplicaSpecs": replicas, **spec},
+    }
+
+
+def pod(name, phase, *, code=None, restarts=0, deleted=False, reason=None, labels=None):
+    ended = {} if code is None else {"state": {"terminated": {"exitCode": code, "reason": "Error"}}}
+    status = {
+        "phase": phase,
+        "reason": reason,
+        "containerStatuses": [{"name": "pytorch", "restartCount": restarts, **ended}],
+    }
+    about = {"name": name, "labels": labels or {}, **({"deletionTimestamp": "2026-01-01T00:00:00Z"} if deleted else {})}
+    return {"kind": "Pod", "metadata": about, "status": status}
+
+
+def pods(*phases):
+    return [pod(name, phase) for name, phase in zip(NAMES, phases, strict=True)]
+
+
+def judged(manifest, objects, **more):
+    return judge(read(manifest), objects, **more)
+
+
+def said(judgement):
+    """The conditions that hold, with their reasons."""
+    return {each["type"]: each["reason"] for each in judgement.conditions if each["status"] == "True"}
+
+
+def test_a_new_job_is_created_and_all_its_pods_are_missing():
+    verdict = judged(pytorch(), [])
+    assert verdict.create == NAMES
+    assert verdict.conditions == (
+        {
+            "type": "Created",
+            "status": "True",
+            "reason": "PyTorchJobCreated",
+            "message": "PyTorchJob digits is created.",
+        },
+    )
+
+
+def test_it_runs_when_its_master_does():
+    verdict = judged(pytorch(), pods("Running", "Pending", "Running"))
+    assert said(verdict) == {"Created": "PyTorchJobCreated", "Running": "PyTorchJobRunning"}
+    assert verdict.replica_statuses["Worker"] == {
+        "active": 1,
+        "selector": "training.kubeflow.org/job-name=digits,training.kubeflow.org/operator-name=pytorchjob-controller,"
+        "training.kubeflow.org/replica-type=worker",
+    }
+    assert (verdict.create, verdict.delete) == ((), ())
+
+
+def test_a_failed_pod_is_deleted_and_made_anew():
+    objects = [*pods("Running", "Running", "Running")[:2], pod(NAMES[2], "Failed", code=1)]
+    verdict = judged(pytorch(), objects)
+    assert (verdict.delete, verdict.anew, verdict.create) == ((NAMES[2],), 1, ())
+    assert "Running" not in said(verdict)
+    assert verdict.conditions[-1]["message"] == (
+        "PyTorchJob digits is restarting because digits-worker-1 exited with code 1."
+    )
+    gone = judged(pytorch(), objects[:2])
+    assert gone.create == (NAMES[2],)
+
+
+def test_a_pod_that_is_being_deleted_is_not_deleted_again():
+    objects = [*pods("Running", "Running", "Running")[:2], pod(NAMES[2], "Failed", code=1, deleted=True)]
+    verdict = judged(pytorch(), objects)
+    assert (verdict.delete, verdict.anew, verdict.ended) == ((), 0, "")
+
+
+def test_running_and_restarting_exclude_each_other():
+    status = {"conditions": [{"type": "Restarting", "status": "True", "reason": "PyTorchJobRestarting"}]}
+    assert set(said(judged(pytorch(status=status), pods("Running", "Running", "Running")))) == {"Created", "Running"}
+
+
+@pytest.mark.parametrize(
+    ("policy", "code", "ended"),
+    [("Never", 1, "Failed"), ("ExitCode", 1, "Failed"), ("ExitCode", 137, ""), ("OnFailure", 1, ""), ("Always", 1, "")],
+)
+def test_what_a_failure_means_is_the_restart_policys_to_say(policy, code, ended):
+    objects = [*pods("Running", "Running", "Running")[:2], pod(NAMES[2], "Failed", code=code)]
+    assert judged(pytorch(policy=policy), objects).ended == ended
+
+
+def test_a_pod_that_never_came_to_run_is_retryable_under_exit_code():
+    evicted = pod(NAMES[2], "Failed", reason="Evicted")
+    assert judged(pytorch(policy="ExitCode"), [evicted]).delete == (NAMES[2],)
+
+
+def test_a_running_pod_that_is_deleted_counts_as_failed():
+    objects = [pod(NAMES[0], "Running", deleted=True), *pods("Running", "Running", "Running")[1:]]
+    assert judged(pytorch(), objects).replica_statuses["Master"]["failed"] == 1
+    assert judged(pytorch(policy="Never"), objects).ended == "Failed"
+
+
+def test_the_masters_success_is_the_jobs_and_who_was_active_succeeds_with_it():
+    verdict = judged(pytorch(), pods("Succeeded", "Running", "Running"))
+    assert verdict.ended == "Succeeded"
+    assert verdict.replica_statuses["Worker"]["succeeded"] == 2
+    assert "active" not in verdict.replica_statuses["Worker"]
+    assert verdict.delete == ()
+
+
+@pytest.mark.parametrize(
+    ("policy", "gone"),
+    [("None", ()), ("Running", ("digits-worker-0", "digits-worker-1")), ("All", NAMES)],
+)
+def test_clean_pod_policy_takes_pending_pods_for_running_ones(policy, gone):
+    assert judged(pytorch(cleanPodPolicy=policy), pods("Succeeded", "Pending", "Running")).delete == gone
+
+
+@pytest.mark.parametrize(("elastic", "ended"), [(False, ""), (True, "Succeeded")])
+def test_workers_alone_must_all_succeed_unless_the_job_is_elastic(elastic, ended):
+    objects = pods("Running", "Succeeded", "Running")[1:]
+    assert judged(pytorch(workers_alone=True, elastic=elastic), objects).ended == ended
+    done = pods("Running", "Succeeded", "Succeeded")[1:]
+    assert judged(pytorch(workers_alone=True), done).ended == "Succeeded"
+
+
+def test_what_has_ended_stays_as_it_is():
+    ended = [{"type": "Failed", "status": "True", "reason": "PyTorchJobFailed", "message": "m"}]
+    verdict = judged(
+        pytorch(status={"conditions": ended}, cleanPodPolicy="Running"), pods("Succeeded", "Running", "Failed")
+    )
+    assert said(verdict) == {"Failed": "PyTorchJobFailed"}
+    assert (verdict.create, verdict.delete) == ((), ("digits-worker-0",))
+
+
+def test_running_is_false_after_the_end():
+    status = {"conditions": [{"type": "Running", "status": "True", "reason": "PyTorchJobRunning"}]}
+    verdict = judged(pytorch(status=status), pods("Succeeded", "Running", "Running"))
+    assert {each["type"]: each["status"] for each in verdict.conditions}["Running"] == "False"
+
+
+def test_suspension_deletes_every_pod_and_resuming_makes_them_anew():
+    status = {
+        "conditions": [{"type": "Running", "status": "True", "reason": "PyTorchJobRunning"}],
+        "replicaStatuses": {"Worker": {"active": 2}},
+    }
+    verdict = judged(pytorch(status=status, suspend=True), pods("Running", "Running", "Succeeded"))
+    assert verdict.delete == NAMES
+    assert said(verdict) == {"Created": "PyTorchJobCreated", "Suspended": "PyTorchJobSuspended"}
+    assert verdict.replica_statuses == {"Worker": {}}
+    resumed = judged(pytorch(status={"conditions": list(verdict.conditions)}), [])
+    assert resumed.create == NAMES
+    assert [each for each in resumed.conditions if each["type"] == "Suspended"] == [
+        {
+            "type": "Suspended",
+            "status": "False",
+            "reason": "PyTorchJobResumed",
+            "message": "PyTorchJob digits is resumed.",
+        }
+    ]
+
+
+@pytest.mark.parametrize(
+    ("limit", "kubelet", "remade", "failing", "ended"),
+    [
+        (3, 2, 0, False, ""),
+        (3, 3, 0, False, "Failed"),  # V1's way: the limit is reached, not passed
+        (0, 1, 0, False, "Failed"),
+        (0, 0, 0, True, "Failed"),
+        (3, 0, 2, True, ""),
+        (3, 0, 3, True, "Failed"),  # pods made anew count, which they do not in V1
+        (3, 0, 3, False, ""),
+    ],
+)
+def test_the_backoff_limit_counts_what_kubelets_and_we_have_restarted(limit, kubelet, remade, failing, ended):
+    last = pod(NAMES[2], "Failed", code=1) if failing else pod(NAMES[2], "Running")
+    objects = [pod(NAMES[0], "Running", restarts=kubelet), pod(NAMES[1], "Running"), last]
+    verdict = judged(pytorch(backoffLimit=limit, cleanPodPolicy="None"), objects, remade=remade)
+    assert verdict.ended == ended
+    assert verdict.delete == (NAMES if ended else NAMES[2:] if failing else ())
+
+
+def test_the_deadline_counts_from_the_start():
+    manifest = pytorch(activeDeadlineSeconds=60)
+    assert judged(manifest, pods("Running", "Running", "Running"), active_for=59_999).ended == ""
+    verdict = judged(manifest, pods("Running", "Running", "Running"), active_for=60_000)
+    assert verdict.ended == "Failed"
+    assert verdict.conditions[-1]["message"].endswith("because it was active longer than the specified deadline.")
+
+
+def test_pods_beyond_the_replicas_are_deleted():
+    assert judged(pytorch(), [*pods("Running", "Running", "Running"), pod("digits-worker-2", "Running")]).delete == (
+        "digits-worker-2",
+    )
+
+
+@pytest.mark.parametrize(
+    ("manifest", "states", "ended"),
+    [
+        (other("TFJob", {"Chief": 1, "Worker": 1}), {"chief-0": "Succeeded", "worker-0": "Running"}, "Succeeded"),
+        (other("TFJob", {"Worker": 2}), {"worker-0": "Succeeded", "worker-1": "Running"}, "Succeeded"),
+        (other("TFJob", {"Worker": 2}), {"worker-0": "Running", "worker-1": "Succeeded"}, ""),
+        (
+            other("TFJob", {"Worker": 2}, successPolicy="AllWorkers"),
+            {"worker-0": "Succeeded", "worker-1": "Running"},
+            "",
+        ),
+        (other("TFJob", {"Worker": 2}), {"worker-0": "Running", "worker-1": "Failed"}, "Failed"),
+        (
+            other("TFJob", {"Worker": 2}, enableDynamicWorker=True),
+            {"worker-0": "Running", "worker-1": "Failed"},
+            "",
+        ),
+        (other("JAXJob", {"Worker": 2}), {"worker-0": "Succeeded", "worker-1": "Running"}, ""),
+        (
+            other("XGBoostJob", {"Master": 1, "Worker": 1}),
+            {"master-0": "Succeeded", "worker-0": "Running"},
+            "Succeeded",
+        ),
+        (other("MPIJob", {"Launcher": 1, "Worker": 1}), {"launcher": "Succeeded", "worker-0": "Running"}, "Succeeded"),
+        (other("MPIJob", {"Launcher": 1, "Worker": 1}), {"launcher": "Failed", "worker-0": "Running"}, "Failed"),
+    ],
+)
+def test_who_decides_is_the_kinds_to_say(manifest, states, ended):
+    assert judged(manifest, [pod(f"digits-{name}", phase) for name, phase in states.items()]).ended == ended
+
+
+V2 = other("MPIJob", {"Launcher": 1, "Worker": 1}, "v2beta1", runPolicy={"cleanPodPolicy": "Running"})
+
+
+def launcher(**condition):
+    listed = [{"status": "True", **condition}] if condition else []
+    return {"kind": "Job", "metadata": {"name": "digits-launcher"}, "status": {"conditions": listed}}
+
+
+def launcher_pod(phase, **more):
+    labels = {"training.kubeflow.org/job-role": "launcher"}
+    return pod("digits-launcher-x7k", phase, labels=labels, **more)
+
+
+def test_an_mpijob_v2_runs_when_its_launcher_and_all_workers_do():
+    verdict = judged(V2, [launcher(), launcher_pod("Running"), pod("digits-worker-0", "Running")])
+    assert said(verdict)["Running"] == "MPIJobRunning"
+    assert judged(V2, [launcher()]).create == ("digits-worker-0",)
+    assert "Running" not in said(judged(V2, [launcher(), launcher_pod("Running"), pod("digits-worker-0", "Pending")]))
+
+
+def test_an_mpijob_v2_ends_with_its_launchers_job():
+    worker = pod("digits-worker-0", "Running")
+    verdict = judged(V2, [launcher(type="Complete"), launcher_pod("Succeeded"), worker])
+    assert (verdict.ended, verdict.delete) == ("Succeeded", ("digits-worker-0",))
+    assert verdict.replica_statuses["Launcher"]["succeeded"] == 1
+    failed = launcher(type="Failed", reason="BackoffLimitExceeded", message="Job has reached the limit")
+    verdict = judged(V2, [failed, launcher_pod("Failed", code=2), worker])
+    assert verdict.conditions[-1]["reason"] == "BackoffLimitExceeded"
+    assert verdict.conditions[-1]["message"] == "Job has reached the limit: digits-launcher-x7k exited with code 2"
+
+
+def test_an_evicted_worker_ends_an_mpijob_v2_and_is_cleaned_up_after():
+    objects = [launcher(), launcher_pod("Running"), pod("digits-worker-0", "Failed", reason="Evicted")]
+    verdict = judged({**V2, "spec": {**V2["spec"], "runPolicy": {"cleanPodPolicy": "All"}}}, objects)
+    assert said(verdict)["Failed"] == "MPIJobEvicted"
+    assert verdict.delete == ("digits-worker-0",)
+
+
+@pytest.mark.parametrize(
+    "status", [None, [], {"conditions": 3}, {"conditions": [1, {"type": 2}], "replicaStatuses": []}]
+)
+def test_a_status_of_any_shape_is_as_good_as_none(status):
+    assert judged(pytorch(status=status), []).create == NAMES
