@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
+import sys
 from enum import StrEnum
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from windlass.cli.exit_codes import ExitCode
+from windlass.cli.failures import UsageError
 from windlass.cli.handing import submissions
 from windlass.cli.options import FileOption, Words, takes_job_options
 from windlass.cli.output import as_json
+from windlass.cli.rendering import objects
 from windlass.jobs.options import RunOptions
+
+if TYPE_CHECKING:
+    from windlass.jobs.kubernetes.manifest_file import Objects
 
 
 class _Form(StrEnum):
     YAML = "yaml"
     JSON = "json"
+
+
+class _Target(StrEnum):
+    KUBERNETES = "kubernetes"
 
 
 def explain(
@@ -34,18 +44,37 @@ def render(
     options: RunOptions,
     words: Words = None,
     file: FileOption = None,
+    target: Annotated[
+        _Target | None, typer.Option("--for", help="As the objects that it becomes there; takes manifests as well.")
+    ] = None,
+    image: Annotated[
+        str | None, typer.Option("--image", help="With --for kubernetes: the image of a short job's pods.")
+    ] = None,
     output: Annotated[_Form, typer.Option("-o", "--output", help="How to print it.")] = _Form.YAML,
 ) -> int:
     """Print a job as Windlass understands it, every default filled in. What it prints is a job file."""
     from windlass.jobs.render import as_fields  # noqa: PLC0415
     from windlass.jobs.render import render as rendered  # noqa: PLC0415
 
+    if target is not None:
+        return _print_objects(objects(options, words or [], file, image), output)
+    if image is not None:
+        raise UsageError("--image is for pods\nwrite --for kubernetes with it")
     handed = submissions(options, words or [], file)
     if output is _Form.JSON:
         fields = [as_fields(submission) for submission in handed]
         print(as_json(fields if len(fields) != 1 else fields[0]))
     else:
         print("---\n".join(rendered(submission) for submission in handed), end="")
+    return ExitCode.OK
+
+
+def _print_objects(found: Objects, form: _Form) -> int:
+    from windlass.jobs.kubernetes.manifest_file import as_list, as_yaml  # noqa: PLC0415
+
+    for warning in found.warnings:
+        print(f"windlass: {warning}", file=sys.stderr)
+    print(as_json(as_list(found.objects)) if form is _Form.JSON else as_yaml(found.objects).rstrip())
     return ExitCode.OK
 
 

@@ -27,8 +27,7 @@ def user() -> str:
 
 def submissions(options: RunOptions, words: Sequence[str], file: str | None) -> list[Submission]:
     """The jobs of a command line: a file's (`-f`, or named by its first word), or one from a command."""
-    if file is None and words and (words[0].endswith(_JOB_FILES) or words[0] == "-"):
-        file, words = words[0], words[1:]
+    file, words = file_of(words, file)
     _refuse_folder(words)
     command = runnable(words)
     if file is not None:
@@ -38,6 +37,13 @@ def submissions(options: RunOptions, words: Sequence[str], file: str | None) -> 
     if not command:
         raise UsageError("nothing to run\nwrite a command (windlass run -N 2 -- python train.py) or a file (job.yaml)")
     return [from_options(options, command, cwd=here(), user=user())]
+
+
+def file_of(words: Sequence[str], file: str | None) -> tuple[str | None, Sequence[str]]:
+    """The job file, which the first word may name, and the words that are left."""
+    if file is None and words and (words[0].endswith(_JOB_FILES) or words[0] == "-"):
+        return words[0], words[1:]
+    return file, words
 
 
 def _refuse_folder(words: Sequence[str]) -> None:

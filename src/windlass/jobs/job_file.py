@@ -30,11 +30,17 @@ def load(
 
 
 def loads(
-    data: str | bytes, *, source: str = "<text>", base: str = ".", user: str = "", options: RunOptions | None = None
+    data: str | bytes,
+    *,
+    source: str = "<text>",
+    base: str = ".",
+    user: str = "",
+    options: RunOptions | None = None,
+    command: Sequence[str] = (),
 ) -> list[Submission]:
-    """The jobs of a text, under `options`. Raises JobError."""
+    """The jobs of a text, under `options` and `command`. Raises JobError."""
     text = decode(data, source) if isinstance(data, bytes) else Text(source, data)
-    return _load(text, base, options or RunOptions(), (), base, user)
+    return _load(text, base, options or RunOptions(), command, base, user)
 
 
 def _load(text: Text, base: str, options: RunOptions, command: Sequence[str], cwd: str, user: str) -> list[Submission]:

@@ -1,0 +1,131 @@
+"""A file of manifests, and what it becomes: jobs of known kinds as what they are made of, all else as it stands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import yaml
+
+from windlass.jobs.document import ListNode, MapNode, Node, Scalar, compose
+from windlass.jobs.errors import JobError, Place, Problem
+from windlass.jobs.kubernetes.kinds import companions, members, read
+from windlass.jobs.kubernetes.parsed import Parsed
+from windlass.jobs.kubernetes.reading import Fault, FieldPath, Manifest, dotted
+from windlass.jobs.text import Text
+
+_GROUPS = ("kubeflow.org/", "windlass.dev/")
+"""API groups whose kinds are jobs: one of them that is not known is a mistake, not somebody else's."""
+_MARKS = ("apiVersion", "kind")
+
+
+class Objects(NamedTuple):
+    """What a file becomes."""
+
+    objects: list[Manifest]
+    warnings: list[str]
+    """What was written and has no effect, one line each."""
+
+
+def holds_manifests(text: Text) -> bool:
+    """Whether this is a file of manifests and not of short jobs. Raises JobError if it is no YAML."""
+    return any(_names(node) & set(_MARKS) for node in compose(text))
+
+
+def objects_of(text: Text) -> Objects:
+    """Every object that the manifests become, in their order. Raises JobError with one problem for each manifest."""
+    found = Objects([], [])
+    problems: list[Problem] = []
+    for node in _manifests(compose(text)):
+        manifest = _plain(node)
+        parsed = read(manifest) if _is_job(manifest) else None
+        if isinstance(parsed, Fault):
+            problems.append(text.problem(f"{dotted(parsed.path)}: {parsed.message}", _place(node, parsed.path)))
+        elif parsed is None:
+            found.objects.append(manifest)
+        else:
+            found.objects.extend(_made_of(parsed))
+            found.warnings.extend(f"{text.source}: {parsed.name}: {warning}" for warning in parsed.warnings)
+    if problems:
+        raise JobError(problems)
+    return found
+
+
+def _made_of(parsed: Parsed) -> list[Manifest]:
+    """A job that is suspended has no pods; what names them is there already."""
+    pods = [] if parsed.policy.suspend else [member.pod for member in members(parsed, 1)]
+    return [*companions(parsed), *pods]
+
+
+def _manifests(nodes: Sequence[Node]) -> Iterator[Node]:
+    """Each document, and each item of one that is a list of objects."""
+    for node in nodes:
+        fields = {key.text: value for key, value in node.entries} if isinstance(node, MapNode) else {}
+        kind, items = fields.get("kind"), fields.get("items")
+        if isinstance(kind, Scalar) and kind.text == "List" and isinstance(items, ListNode):
+            yield from items.items
+        else:
+            yield node
+
+
+def _is_job(manifest: Any) -> bool:
+    """Whether it is to be read; so is what is no manifest at all, for the fault that it has."""
+    version = manifest.get("apiVersion") if isinstance(manifest, dict) else None
+    return not isinstance(version, str) or version.startswith(_GROUPS)
+
+
+def _names(node: Node) -> set[str]:
+    return {key.text for key, _ in node.entries} if isinstance(node, MapNode) else set()
+
+
+def _plain(node: Node) -> Any:
+    match node:
+        case Scalar():
+            return node.value
+        case ListNode():
+            return [_plain(item) for item in node.items]
+        case MapNode():
+            return {key.text: _plain(value) for key, value in node.entries}
+
+
+def _place(node: Node, path: FieldPath) -> Place:
+    """Where a field stands, or else the nearest thing around it."""
+    place = node.place
+    for part in path:
+        if isinstance(node, ListNode) and isinstance(part, int):
+            node = node.items[part]
+            place = node.place
+        elif isinstance(node, MapNode) and (entry := next((e for e in node.entries if e[0].text == part), None)):
+            place, node = entry[0].place, entry[1]
+        else:
+            return place
+    return place
+
+
+class _Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]
+    """Writes what is shared between objects out in each of them, and texts of several lines as they are."""
+
+    def ignore_aliases(self, _data: Any) -> bool:
+        """Never an alias."""
+        return True
+
+
+def _text(dumper: Any, text: str) -> Any:
+    """Texts that other readers of YAML would take for numbers or for yes and no are quoted."""
+    odd = text[:1] in tuple("0123456789+-.") or text in ("y", "Y", "n", "N")
+    style = "|" if "\n" in text else "'" if odd else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+_Dumper.add_representer(str, _text)
+
+
+def as_yaml(objects: Sequence[Manifest]) -> str:
+    """Objects as documents of one file, for kubectl."""
+    written: str = yaml.dump_all(objects, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120)
+    return written
+
+
+def as_list(objects: Sequence[Manifest]) -> Manifest:
+    """The same as one object, which kubectl takes as well."""
+    return {"apiVersion": "v1", "kind": "List", "items": list(objects)}

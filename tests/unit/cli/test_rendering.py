@@ -1,0 +1,52 @@
+"""`render --for kubernetes`: which objects a job becomes."""
+
+import json
+
+import pytest
+import yaml
+
+MANIFEST = """\
+apiVersion: kubeflow.org/v1
+kind: JAXJob
+metadata: {name: sum}
+spec:
+  jaxReplicaSpecs:
+    Worker:
+      template:
+        spec:
+          topologySpreadConstraints: [{maxSkew: 1}]
+          containers: [{name: jax, image: "sum:1"}]
+"""
+
+
+@pytest.fixture
+def manifest(tmp_path):
+    file = tmp_path / "sum.yaml"
+    file.write_text(MANIFEST)
+    return str(file)
+
+
+def test_a_manifests_objects_are_printed_for_kubectl(windlass, manifest):
+    ran = windlass("render", "--for", "kubernetes", manifest)
+    assert [each["kind"] for each in yaml.safe_load_all(ran.out)] == ["Service", "Pod"]
+    assert "sum: Worker: topologySpreadConstraints is not heeded by the scheduler" in ran.err
+    listed = json.loads(windlass("render", "--for", "kubernetes", "-f", manifest, "-o", "json").out)
+    assert (listed["kind"], len(listed["items"])) == ("List", 2)
+
+
+def test_a_jobs_pods_are_printed_from_a_command(windlass):
+    ran = windlass("render", "--for", "kubernetes", "--image", "a:1", "-N", "2", "--", "python", "train.py")
+    assert [each["kind"] for each in yaml.safe_load_all(ran.out)] == ["Service", "Pod", "Pod"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--for", "kubernetes", "-N", "2"), "holds manifests, which say everything themselves"),
+        (("--image", "a:1"), "--image is for pods\nwrite --for kubernetes with it"),
+    ],
+)
+def test_options_that_would_do_nothing_are_refused(windlass, manifest, words, said):
+    ran = windlass("render", *words, manifest)
+    assert ran.code == 2
+    assert said in ran.err

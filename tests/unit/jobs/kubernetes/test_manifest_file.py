@@ -1,0 +1,179 @@
+"""Files of manifests and short jobs, as the objects that they become."""
+
+import pytest
+import yaml
+
+from windlass.jobs.errors import JobError
+from windlass.jobs.job_file import loads
+from windlass.jobs.kubernetes.manifest_file import as_list, as_yaml, holds_manifests, objects_of
+from windlass.jobs.kubernetes.own_pods import objects_of_jobs
+from windlass.jobs.text import Text
+
+JAX = """\
+apiVersion: kubeflow.org/v1
+kind: JAXJob
+metadata: {name: sum}
+spec:
+  jaxReplicaSpecs:
+    Worker:
+      replicas: 2
+      template:
+        spec:
+          containers:
+          - {name: jax, image: "sum:1"}
+"""
+CONFIG = """\
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: settings}
+data: {lines: "one\\ntwo\\n", number: "1e3", word: "y"}
+"""
+
+
+def of(text):
+    return objects_of(Text("job.yaml", text))
+
+
+def named(objects):
+    return [f"{each['kind']}/{each['metadata']['name']}" for each in objects]
+
+
+def test_every_document_becomes_its_objects_and_other_kinds_stay():
+    found = of(f"{JAX}---\n{CONFIG}")
+    assert named(found.objects) == [
+        "Service/sum-worker-0",
+        "Service/sum-worker-1",
+        "Pod/sum-worker-0",
+        "Pod/sum-worker-1",
+        "ConfigMap/settings",
+    ]
+    assert found.warnings == []
+
+
+def test_a_list_of_objects_is_its_items():
+    items = yaml.safe_dump({"apiVersion": "v1", "kind": "List", "items": [yaml.safe_load(CONFIG), yaml.safe_load(JAX)]})
+    assert named(of(items).objects)[:2] == ["ConfigMap/settings", "Service/sum-worker-0"]
+
+
+def test_a_suspended_job_has_no_pods_yet():
+    found = of(JAX.replace("spec:\n  jax", "spec:\n  runPolicy: {suspend: true}\n  jax", 1))
+    assert named(found.objects) == ["Service/sum-worker-0", "Service/sum-worker-1"]
+
+
+def test_what_is_printed_reads_back_the_same():
+    objects = of(f"{JAX}---\n{CONFIG}").objects
+    written = as_yaml(objects)
+    assert list(yaml.safe_load_all(written)) == objects
+    assert "&id" not in written
+    assert "number: '1e3'" in written  # a float to readers of YAML 1.2
+    assert "word: 'y'" in written
+    assert "lines: |\n" in written
+    assert as_list(objects)["items"] == objects
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            JAX.replace("replicas: 2", "replicas: two"),
+            "job.yaml:7:7: spec.jaxReplicaSpecs.Worker.replicas: expects a whole",
+        ),
+        (
+            JAX.replace("name: jax", "name: main"),
+            "job.yaml:10:11: spec.jaxReplicaSpecs.Worker.template.spec.containers: no",
+        ),
+        (JAX.replace("JAXJob", "JAXjob"), "job.yaml:2:1: kind: 'JAXjob' is no kind of job that is known here; did you"),
+        (JAX + "---\n- 1\n", "job.yaml:13:1: the manifest: expects a mapping, not a list"),
+    ],
+)
+def test_a_fault_is_told_with_its_line(text, said):
+    with pytest.raises(JobError) as raised:
+        of(text)
+    assert str(raised.value).startswith(said)
+
+
+def test_short_jobs_are_told_from_manifests():
+    assert holds_manifests(Text("job.yaml", JAX))
+    assert not holds_manifests(Text("job.yaml", "command: python train.py"))
+
+
+SHORT = """\
+name: digits
+command: torchrun train.py
+nodes: 2
+gpus: 2
+mem: 16Gi
+gpu_type: [h100]
+selector: {zone: a}
+grace: 25s
+"""
+
+
+def pods_of(text, image="digits:1"):
+    return objects_of_jobs(loads(text, source="job.yaml"), image).objects
+
+
+def test_a_short_job_becomes_pods_behind_one_service():
+    service, first, second = pods_of(SHORT)
+    assert service == {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": "digits", "labels": {"windlass.dev/job-name": "digits"}},
+        "spec": {
+            "clusterIP": "None",
+            "selector": {"windlass.dev/job-name": "digits"},
+            "publishNotReadyAddresses": True,
+        },
+    }
+    assert first["metadata"]["name"] == "digits-worker-0"
+    assert second["metadata"] == {
+        "name": "digits-worker-1",
+        "labels": {
+            "windlass.dev/job-name": "digits",
+            "windlass.dev/role": "worker",
+            "windlass.dev/replica-index": "1",
+            "windlass.dev/generation": "1",
+        },
+    }
+    spec = second["spec"]
+    assert (spec["hostname"], spec["subdomain"], spec["schedulerName"]) == ("digits-worker-1", "digits", "windlass")
+    assert (spec["terminationGracePeriodSeconds"], spec["nodeSelector"]) == (25, {"zone": "a"})
+    required = spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    assert required["nodeSelectorTerms"] == [
+        {"matchExpressions": [{"key": "gpu-type", "operator": "In", "values": ["h100"]}]}
+    ]
+    (container,) = spec["containers"]
+    assert (container["image"], container["command"]) == ("digits:1", ["torchrun", "train.py"])
+    assert container["resources"] == {"requests": {"memory": "16Gi"}, "limits": {"nvidia.com/gpu": "2"}}
+
+
+def test_its_pods_are_told_what_ranks_are_told_everywhere():
+    *_, second = pods_of(SHORT)
+    node, *others = second["spec"]["containers"][0]["env"]
+    assert node == {"name": "WINDLASS_NODE", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}}
+    told = {each["name"]: each["value"] for each in others}
+    assert (told["PET_NNODES"], told["PET_NODE_RANK"], told["PET_NPROC_PER_NODE"]) == ("2", "1", "2")
+    assert (told["MASTER_ADDR"], told["MASTER_PORT"]) == ("digits-worker-0.digits", "29500")
+    assert told["CUDA_VISIBLE_DEVICES"] == "0,1"
+
+
+def test_a_slice_of_a_gpu_is_the_device_plugins_to_name():
+    _, pod = pods_of("command: python train.py\nmig: 1g.10gb")
+    (container,) = pod["spec"]["containers"]
+    assert container["resources"] == {"limits": {"nvidia.com/mig-1g.10gb": "1"}}
+    assert "CUDA_VISIBLE_DEVICES" not in {each["name"] for each in container["env"]}
+
+
+@pytest.mark.parametrize(
+    ("text", "image", "said"),
+    [
+        (SHORT, None, "job.yaml: pods need an image; write --image with one that holds the program"),
+        ("command: python a.py\ngpus: 2", "i", "job.yaml: a pod starts one process; begin the command with torchrun"),
+        ("command: python a.py\ngpu_share: 0.5", "i", "job.yaml: Kubernetes has no resource for a part of a GPU"),
+        ("command: python a.py\narray: 0-3", "i", "job.yaml: an array is many jobs; render it without its array"),
+    ],
+)
+def test_what_cannot_be_pods_is_said_with_the_way_out(text, image, said):
+    with pytest.raises(JobError) as raised:
+        pods_of(text, image)
+    assert str(raised.value).startswith(said)
