@@ -61,12 +61,24 @@ def parsed_job(
         replicas=tuple(replicas),
         policy=policy,
         priority_class=policy.priority_class or next((name for name in classes if name), ""),
-        warnings=tuple(
-            f"{kind}: {wish} is not heeded by the scheduler"
-            for kind, spec in templates.items()
-            for wish in unheeded(spec)
-        ),
+        warnings=(*_of_policy(manifest["spec"]["runPolicy"]["schedulingPolicy"]), *_of_templates(templates)),
     )
+
+
+def _of_policy(scheduling: Spot) -> list[str]:
+    """What of the scheduling policy has no effect."""
+    idle = ("minResources", "scheduleTimeoutSeconds")
+    return [f"schedulingPolicy: {name} has no effect" for name in idle if scheduling[name].value is not None]
+
+
+def _of_templates(templates: Mapping[str, Spot]) -> list[str]:
+    """What of the templates has no effect."""
+    found = []
+    for kind, spec in templates.items():
+        found += [f"{kind}: {wish} is not heeded by the scheduler" for wish in unheeded(spec)]
+        if spec["restartPolicy"].text():
+            found.append(f"{kind}: the template's restartPolicy gives way to the one beside its replicas")
+    return found
 
 
 def _name(manifest: Spot, replicas: Sequence[Replicas]) -> str:
@@ -119,7 +131,8 @@ def _sized(roles: Sequence[Role], sizes: Sizes) -> list[Role]:
 
 
 def _resized(role: Role, fewest: int, most: int) -> Role:
-    return replace(role, min_replicas=fewest, max_replicas=most)
+    """The number that is asked for now may lie outside of what the policy says; nobody forbids it."""
+    return replace(role, min_replicas=min(fewest, role.replicas), max_replicas=max(most, role.replicas))
 
 
 def _grace(spec: Spot) -> int:

@@ -248,5 +248,5 @@ def _without_active(status: Mapping[str, Any]) -> dict[str, Any]:
 
 def _folded(status: Mapping[str, Any]) -> dict[str, Any]:
     """Who was still active when the job succeeded has succeeded with it."""
-    succeeded = int(status.get("succeeded") or 0) + int(status.get("active") or 0)
+    succeeded = sum(number for name in ("succeeded", "active") if isinstance(number := status.get(name), int))
     return {**_without_active(status), **({"succeeded": succeeded} if succeeded else {})}

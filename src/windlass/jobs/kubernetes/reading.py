@@ -72,7 +72,11 @@ class Spot:
             return []
         if not isinstance(self.value, list):
             self.refuse(f"expects a list, not {_shown(self.value)}")
-        return [Spot(item, (*self.path, number)) for number, item in enumerate(self.value)]
+        items = [Spot(item, (*self.path, number)) for number, item in enumerate(self.value)]
+        for item in items:
+            if item.value is None:
+                item.refuse("is empty; remove it from the list")
+        return items
 
     def text(self, default: str = "") -> str:
         """A text."""

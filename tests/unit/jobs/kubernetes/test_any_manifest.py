@@ -6,7 +6,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from windlass.jobs.kubernetes.kinds import KINDS, companions, members, read
+from windlass.jobs.kubernetes.kinds import KINDS, companions, judge, members, read
 from windlass.jobs.kubernetes.reading import Fault
 
 SMALL = yaml.safe_load("""
@@ -14,6 +14,9 @@ metadata: {name: any, labels: {a: b}, annotations: {windlass.dev/restart-mode: g
 spec:
   runPolicy: {backoffLimit: 3, suspend: false, schedulingPolicy: {queue: q, minAvailable: 2}}
   elasticPolicy: {minReplicas: 1, maxReplicas: 2, rdzvConf: [{key: a, value: b}]}
+status:
+  conditions: [{type: Running, status: "True", reason: PyTorchJobRunning, lastTransitionTime: "2026-01-01T00:00:00Z"}]
+  replicaStatuses: {Worker: {active: 1}}
 """)
 TEMPLATE = yaml.safe_load("""
 replicas: 1
@@ -78,8 +81,11 @@ def survives(manifest):
         assert found.message
         assert str(found).count("\n") == 0
     elif found.pods < 100:
-        members(found, 1)
+        made = members(found, 1)
         companions(found)
+        wanted = judge(found, []).create
+        assert not wanted or wanted == tuple(member.name for member in made)
+        assert len({member.name for member in made}) == len(made)
 
 
 def test_every_kind_has_a_whole_manifest_here():

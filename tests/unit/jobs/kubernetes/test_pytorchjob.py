@@ -211,11 +211,18 @@ def test_metrics_ask_for_an_autoscaler_while_the_job_is_not_suspended():
 
 @pytest.mark.parametrize(
     ("policy", "sizes"),
-    [("{}", (1, 1)), ("{minReplicas: 2}", (2, 2)), ("{maxReplicas: 3}", (3, 3))],
+    [("{}", (1, 1)), ("{minReplicas: 1}", (1, 1)), ("{maxReplicas: 3}", (1, 3)), ("{minReplicas: 2}", (1, 2))],
 )
-def test_a_size_that_is_missing_is_the_other_one(policy, sizes):
+def test_sizes_hold_the_number_of_workers_that_there_are(policy, sizes):
     (worker,) = read(job(f"elasticPolicy: {policy}")).job.roles
     assert (worker.min_replicas, worker.max_replicas) == sizes
+
+
+@pytest.mark.parametrize(("policy", "nodes"), [("{}", "1:1"), ("{minReplicas: 2}", "2:2"), ("{maxReplicas: 3}", "3:3")])
+def test_a_size_that_is_missing_is_the_other_one(policy, nodes):
+    (worker,) = members(read(job(f"elasticPolicy: {policy}")), 1)
+    told = {each["name"]: each["value"] for each in worker.pod["spec"]["containers"][0]["env"]}
+    assert told["PET_NNODES"] == nodes
 
 
 def test_the_run_policy_reaches_the_core():
@@ -273,6 +280,10 @@ FAULTS = [
         "spec.pytorchReplicaSpecs.Worker.template.spec.containers[0].image: expects the container's image",
     ),
     (
+        "pytorchReplicaSpecs: {Worker: {template: {spec: {containers: [null]}}}}",
+        "spec.pytorchReplicaSpecs.Worker.template.spec.containers[0]: is empty; remove it from the list",
+    ),
+    (
         "runPolicy: {backoffLimit: -1}",
         "spec.runPolicy.backoffLimit: expects a whole number from 0 to 2147483647, not -1",
     ),
@@ -321,8 +332,14 @@ def test_a_kind_that_is_mistyped_is_guessed():
     assert str(wrong) == "apiVersion: expects kubeflow.org/v1 for a PyTorchJob"
 
 
-def test_what_the_scheduler_does_not_heed_is_said():
+def test_what_has_no_effect_is_said():
     manifest = job("")
     spread = [{"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}]
-    manifest["spec"]["pytorchReplicaSpecs"]["Worker"]["template"]["spec"]["topologySpreadConstraints"] = spread
-    assert read(manifest).warnings == ("Worker: topologySpreadConstraints is not heeded by the scheduler",)
+    template = manifest["spec"]["pytorchReplicaSpecs"]["Worker"]["template"]["spec"]
+    template |= {"topologySpreadConstraints": spread, "restartPolicy": "Always"}
+    manifest["spec"]["runPolicy"] = {"schedulingPolicy": {"scheduleTimeoutSeconds": 5}}
+    assert read(manifest).warnings == (
+        "schedulingPolicy: scheduleTimeoutSeconds has no effect",
+        "Worker: topologySpreadConstraints is not heeded by the scheduler",
+        "Worker: the template's restartPolicy gives way to the one beside its replicas",
+    )
