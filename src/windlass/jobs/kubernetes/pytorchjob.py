@@ -21,8 +21,7 @@ from windlass.launch.replica_names import replica_name
 MASTER, WORKER = "Master", "Worker"
 PORT = Port("pytorch", "pytorchjob-port", 23456)
 TYPES = ReplicaTypes("pytorchReplicaSpecs", (MASTER, WORKER), "OnFailure", PORT, single=(MASTER,))
-_PROCS = ("auto", "cpu", "gpu")
-_BACKENDS = ("c10d", "etcd", "etcd-v2")
+_PROCS = ("auto", "cpu", "gpu", "xpu")
 _TRIES = 100
 _WAITER_IMAGE = "alpine:3.10"
 
@@ -113,7 +112,7 @@ def _elastic(spec: Spot, job: str, replicas: tuple[Replicas, ...]) -> Elastic | 
     return Elastic(
         *sizes,
         f"{host}:{port}",
-        backend=policy["rdzvBackend"].choice(_BACKENDS, "c10d"),
+        backend=policy["rdzvBackend"].text() or "c10d",
         max_restarts=policy["maxRestarts"].whole(),
         nproc_per_node=policy["nProcPerNode"].whole(1),
         rdzv_id=policy["rdzvId"].text() or None,

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from windlass.core.job import RestartPolicy
+from windlass.jobs.durations import MAX_DURATION
 from windlass.jobs.kubernetes.parsed import Replicas, RunPolicy
 from windlass.jobs.kubernetes.reading import Spot
 
@@ -61,8 +62,8 @@ def restart_policy(policy: RunPolicy, replicas: Sequence[Replicas]) -> RestartPo
 
 
 def _seconds(spot: Spot) -> int | None:
-    seconds = spot.whole()
-    return None if seconds is None else seconds * 1000
+    seconds = spot.whole(0, 2**63 - 1)
+    return None if seconds is None else min(seconds * 1000, MAX_DURATION)
 
 
 def _manager(spot: Spot) -> str:

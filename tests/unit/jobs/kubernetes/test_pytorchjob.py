@@ -257,7 +257,7 @@ def test_gang_restart_is_asked_for_in_the_policy_or_an_annotation(said):
 
 
 FAULTS = [
-    ("nprocPerNode: many", "spec.nprocPerNode: expects a number, auto, cpu or gpu"),
+    ("nprocPerNode: many", "spec.nprocPerNode: expects a number, auto, cpu, gpu or xpu"),
     ("nprocPerNode: 4", "spec.nprocPerNode: expects a text, not 4; put it in quotes"),
     ("pytorchReplicaSpecs: {}", "spec.pytorchReplicaSpecs: expects Master and Worker, one of them at least"),
     (
