@@ -10,7 +10,7 @@ from windlass.core.resources import GPU
 from windlass.jobs.kubernetes.parsed import Parsed, Replicas, RunPolicy
 from windlass.jobs.kubernetes.pod_placing import affinity_of, tolerations_of, unheeded
 from windlass.jobs.kubernetes.pod_requests import pod_requests
-from windlass.jobs.kubernetes.reading import Spot
+from windlass.jobs.kubernetes.reading import Manifest, Spot
 from windlass.jobs.kubernetes.run_policy import restart_policy
 from windlass.jobs.names import is_name
 
@@ -32,10 +32,15 @@ def parsed_job(
     field: str,
     sizes: Sizes | None = None,
     nproc_per_node: str = "1",
+    init: Mapping[str, Manifest] | None = None,
 ) -> Parsed:
-    """A manifest that has been read but for its gang. `field`: where the replica specs stand. Raises Refused."""
+    """A manifest that has been read but for its gang. Raises Refused.
+
+    `field`: where the replica specs stand. `init`: the container that the operator adds to run first in the pods
+    of a type, by type; it asks for room too.
+    """
     name = _name(manifest, replicas)
-    templates = {each.type: manifest["spec"][field][each.written]["template"]["spec"] for each in replicas}
+    templates = {each.type: _spec(manifest, field, each, (init or {}).get(each.type)) for each in replicas}
     roles = [_role(each, templates[each.type], nproc_per_node) for each in replicas if each.count]
     job = Job(
         name=name,
@@ -63,6 +68,13 @@ def parsed_job(
         priority_class=policy.priority_class or next((name for name in classes if name), ""),
         warnings=(*_of_policy(manifest["spec"]["runPolicy"]["schedulingPolicy"]), *_of_templates(templates)),
     )
+
+
+def _spec(manifest: Spot, field: str, replicas: Replicas, init: Manifest | None) -> Spot:
+    """What the pods of a type are made of, as far as their node must know it."""
+    path = manifest["spec"][field][replicas.written]["template"]["spec"].path
+    spec = replicas.template["spec"]
+    return Spot({**spec, "initContainers": [*(spec.get("initContainers") or []), init]} if init else spec, path)
 
 
 def _of_policy(scheduling: Spot) -> list[str]:

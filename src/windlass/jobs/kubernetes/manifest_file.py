@@ -52,7 +52,7 @@ def objects_of(text: Text) -> Objects:
 
 
 def _made_of(parsed: Parsed) -> list[Manifest]:
-    """A job that is suspended has no pods; what names them is there already."""
+    """A job that is suspended has no pods."""
     pods = [] if parsed.policy.suspend else [member.pod for member in members(parsed, 1)]
     return [*companions(parsed), *pods]
 

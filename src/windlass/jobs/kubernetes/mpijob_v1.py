@@ -43,6 +43,7 @@ TYPES = ReplicaTypes(
 _KUBECTL_IMAGE = "mpioperator/kubectl-delivery:latest"
 _KUBECTL_VOLUME = "mpi-job-kubectl"
 _KUBECTL_ASKS = {"cpu": "100m", "memory": "512Mi", "ephemeral-storage": "5Gi"}
+_MOUNTS = [mount(_KUBECTL_VOLUME, mpi.KUBECTL), mount(VOLUME, mpi.CONFIG)]
 _RBAC = "rbac.authorization.k8s.io"
 
 
@@ -54,7 +55,8 @@ def read(manifest: Spot) -> Parsed:
     spec["mainContainer"].text()
     spec[TYPES.specs][LAUNCHER]["template"]["spec"]["serviceAccountName"].text()
     policy = run_policy(manifest, clean=spec["cleanPodPolicy"].choice(CLEAN, "None"))
-    return parsed_job(manifest, replicas, policy, field=TYPES.specs)
+    kubectl = _kubectl(manifest["metadata"]["namespace"].text() or "default")
+    return parsed_job(manifest, replicas, policy, field=TYPES.specs, init={LAUNCHER: kubectl})
 
 
 def slots(spec: Spot) -> int:
@@ -79,7 +81,12 @@ def rules(_parsed: Parsed) -> Rules:
 
 
 def companions(parsed: Parsed, running: Collection[str] = ()) -> list[Manifest]:
-    """The hostfile and scripts, and the right to exec into the workers. `running`: names of the workers that run."""
+    """The hostfile and scripts, and the right to exec into the workers; nothing while the job is suspended.
+
+    `running`: names of the workers that run.
+    """
+    if parsed.policy.suspend:
+        return []
     return [_config_map(parsed, running), *_rights(parsed)]
 
 
@@ -109,26 +116,25 @@ def _launcher_spec(parsed: Parsed, launcher: Replicas) -> Manifest:
     container = spec["containers"][0]
     own = {each.get("name") for each in container.get("env") or []}
     env = env_vars(mpi.launcher_of_v1(computes=_computes(launcher), own=own))
-    mounts = [mount(_KUBECTL_VOLUME, mpi.KUBECTL), mount(VOLUME, mpi.CONFIG)]
-    spec = first_container(spec, extended(container, env=env, volumeMounts=mounts))
+    spec = first_container(spec, extended(container, env=env, volumeMounts=_MOUNTS))
     volumes = [
         {"name": _KUBECTL_VOLUME, "emptyDir": {}},
         config_volume(parsed, {"kubexec.sh": 0o555, "hostfile": 0o444, "discover_hosts.sh": 0o555}),
     ]
     return {
-        **extended(spec, initContainers=[_kubectl(parsed, mounts)], volumes=volumes),
+        **extended(spec, initContainers=[_kubectl(parsed.namespace)], volumes=volumes),
         "serviceAccountName": _account(launcher) or f"{parsed.name}-launcher",
     }
 
 
-def _kubectl(parsed: Parsed, mounts: list[Manifest]) -> Manifest:
+def _kubectl(namespace: str) -> Manifest:
     """Puts a kubectl where the launcher finds it, and waits for the workers."""
     return {
         "name": "kubectl-delivery",
         "image": _KUBECTL_IMAGE,
         "imagePullPolicy": "IfNotPresent",
-        "env": env_vars({"TARGET_DIR": mpi.KUBECTL, "NAMESPACE": parsed.namespace}),
-        "volumeMounts": mounts,
+        "env": env_vars({"TARGET_DIR": mpi.KUBECTL, "NAMESPACE": namespace}),
+        "volumeMounts": _MOUNTS,
         "resources": {"limits": _KUBECTL_ASKS, "requests": _KUBECTL_ASKS},
     }
 

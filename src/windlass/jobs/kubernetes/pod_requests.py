@@ -76,7 +76,8 @@ def _host_ports(spec: Spot) -> dict[str, int]:
     """Ports on the node itself. With the host's network every port of a container is one."""
     on_host = spec["hostNetwork"].flag()
     ports: dict[str, int] = {}
-    for container in spec["containers"].items():
+    sidecars = [each for each in spec["initContainers"].items() if each["restartPolicy"].text() == "Always"]
+    for container in (*spec["containers"].items(), *sidecars):
         for port in container["ports"].items():
             number = port["hostPort"].whole(0, 65535) or (port["containerPort"].whole(0, 65535) if on_host else 0)
             protocol = port["protocol"].text("TCP")

@@ -34,8 +34,16 @@ def read(manifest: Spot) -> Parsed:
     elastic = _elastic(spec, manifest["metadata"]["name"].text(), replicas)
     per_node = (elastic.nproc_per_node if elastic else None) or nproc or "auto"
     sizes = {"worker": (elastic.fewest, elastic.most)} if elastic else {}
-    policy = run_policy(manifest)
-    return parsed_job(manifest, replicas, policy, field=TYPES.specs, sizes=sizes, nproc_per_node=str(per_node))
+    has_master = any(each.type == MASTER for each in replicas)
+    return parsed_job(
+        manifest,
+        replicas,
+        run_policy(manifest),
+        field=TYPES.specs,
+        sizes=sizes,
+        nproc_per_node=str(per_node),
+        init={WORKER: _waiter(manifest["metadata"]["name"].text())} if has_master else {},
+    )
 
 
 def members(parsed: Parsed, generation: int) -> list[Member]:
@@ -60,13 +68,13 @@ def _pod(parsed: Parsed, gang: PyTorchGang, replicas: Replicas, index: int, gene
     env = env_vars(environment(gang, replicas.role, index))
     made = pod(parsed, replicas, index, generation=generation, env=env, lead=lead)
     if replicas.type == WORKER and gang.master_port is not None:
-        made["spec"] = extended(made["spec"], initContainers=[_waiter(parsed)])
+        made["spec"] = extended(made["spec"], initContainers=[_waiter(parsed.name)])
     return made
 
 
-def _waiter(parsed: Parsed) -> Manifest:
+def _waiter(job: str) -> Manifest:
     """Holds a worker back until the master's name resolves."""
-    master = replica_name(parsed.name, MASTER, 0)
+    master = replica_name(job, MASTER, 0)
     script = (
         f"err=1;for i in $(seq {_TRIES}); do if nslookup {master}; then err=0 && break; fi;"
         "echo waiting for master; sleep 2; done; exit $err"

@@ -12,7 +12,9 @@ from windlass.launch.replica_names import replica_name
 
 
 def services(parsed: Parsed, container: str) -> list[Manifest]:
-    """One for each pod, with the ports of its `container`."""
+    """One for each pod, with the ports of its `container`; none while the job is suspended."""
+    if parsed.policy.suspend:
+        return []
     return [
         _service(parsed, replicas, index, container) for replicas in parsed.replicas for index in range(replicas.count)
     ]

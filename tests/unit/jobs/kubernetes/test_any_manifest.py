@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from windlass.jobs.kubernetes.kinds import KINDS, companions, judge, members, read
-from windlass.jobs.kubernetes.reading import Fault
+from windlass.jobs.kubernetes.pod_requests import pod_requests
+from windlass.jobs.kubernetes.reading import Fault, Spot
 
 SMALL = yaml.safe_load("""
 metadata: {name: any, labels: {a: b}, annotations: {windlass.dev/restart-mode: gang}}
@@ -86,6 +87,9 @@ def survives(manifest):
         wanted = judge(found, []).create
         assert not wanted or wanted == tuple(member.name for member in made)
         assert len({member.name for member in made}) == len(made)
+        roles = {role.name: role for role in found.job.roles}
+        for member in made:  # what is scheduled is what is bound
+            assert pod_requests(Spot(member.pod["spec"])) == roles[member.role].resources
 
 
 def test_every_kind_has_a_whole_manifest_here():

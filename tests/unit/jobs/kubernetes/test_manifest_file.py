@@ -55,9 +55,9 @@ def test_a_list_of_objects_is_its_items():
     assert named(of(items).objects)[:2] == ["ConfigMap/settings", "Service/sum-worker-0"]
 
 
-def test_a_suspended_job_has_no_pods_yet():
+def test_a_suspended_job_is_nothing_yet():
     found = of(JAX.replace("spec:\n  jax", "spec:\n  runPolicy: {suspend: true}\n  jax", 1))
-    assert named(found.objects) == ["Service/sum-worker-0", "Service/sum-worker-1"]
+    assert found.objects == []
 
 
 def test_what_is_printed_reads_back_the_same():

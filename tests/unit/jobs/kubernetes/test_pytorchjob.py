@@ -6,6 +6,7 @@ import yaml
 from windlass.core.job import Job
 from windlass.jobs.kubernetes.kinds import companions, members, read
 from windlass.jobs.kubernetes.reading import Fault
+from windlass.jobs.kubernetes.run_policy import is_ours
 
 DIGITS = yaml.safe_load("""
 apiVersion: kubeflow.org/v1
@@ -206,7 +207,7 @@ def test_metrics_ask_for_an_autoscaler_while_the_job_is_not_suspended():
             "metrics": [{"type": "Resource", "resource": {"name": "cpu"}}],
         },
     }
-    assert len(companions(read(job(ELASTIC + "\nrunPolicy: {suspend: true}")))) == 1
+    assert companions(read(job(ELASTIC + "\nrunPolicy: {suspend: true}"))) == []
 
 
 @pytest.mark.parametrize(
@@ -254,6 +255,20 @@ def test_gang_restart_is_asked_for_in_the_policy_or_an_annotation(said):
     manifest = job("", annotations={} if said else {"windlass.dev/restart-mode": "gang"})
     manifest["spec"]["runPolicy"] = said
     assert read(manifest).policy.gang_restart
+
+
+@pytest.mark.parametrize(
+    ("manager", "ours"),
+    [(None, True), ("kubeflow.org/training-operator", True), ("kueue.x-k8s.io/multikueue", False)],
+)
+def test_a_job_may_be_another_controllers(manager, ours):
+    parsed = read(job(f"runPolicy: {{managedBy: {manager or 'null'}}}"))
+    assert is_ours(parsed.policy) is ours
+
+
+def test_who_waits_for_the_master_asks_for_room_to_wait_in():
+    roles = {role.name: role.resources for role in read(DIGITS).job.roles}
+    assert roles == {"master": {}, "worker": {"cpu": 50, "memory": 10 * 2**20}}
 
 
 FAULTS = [
