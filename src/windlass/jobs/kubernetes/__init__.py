@@ -5,10 +5,11 @@ Does not belong here: clients, clocks, randomness, files; which node a pod goes 
 Imports: the standard library, `windlass.core`, `windlass.launch` and the rest of `windlass.jobs`. Dicts in, dicts out.
 
 Public names:
-- `kinds`: `read(manifest) -> Parsed | Fault` (raises nothing), `members(parsed, generation) -> [Member]`,
+- `kinds`: `read(manifest, settings) -> Parsed | Fault` (raises nothing), `members(parsed, generation) -> [Member]`,
   `companions(parsed, running) -> [dict]`, `judge(parsed, objects, remade=, active_for=) -> Judgement`, `KINDS`
 - `judgement`: `Judgement` (`create`, `delete`, `conditions`, `replica_statuses`, `ended`)
 - `parsed`: `Parsed` (`job`, `policy`, `priority_class`, `warnings`), `Member`
+- `settings`: `Settings`: images and names that an installation sets
 - `reading`: `Fault(path, message)`
 - `run_policy`: `is_ours(policy)`: whether `managedBy` leaves the job to us
 """

@@ -12,6 +12,7 @@ from windlass.jobs.kubernetes.pod_placing import affinity_of, tolerations_of, un
 from windlass.jobs.kubernetes.pod_requests import pod_requests
 from windlass.jobs.kubernetes.reading import Manifest, Spot
 from windlass.jobs.kubernetes.run_policy import restart_policy
+from windlass.jobs.kubernetes.settings import Settings
 from windlass.jobs.names import is_name
 
 _GRACE = 30_000
@@ -30,6 +31,7 @@ def parsed_job(
     policy: RunPolicy,
     *,
     field: str,
+    settings: Settings,
     sizes: Sizes | None = None,
     nproc_per_node: str = "1",
     init: Mapping[str, Manifest] | None = None,
@@ -65,6 +67,7 @@ def parsed_job(
         job=job,
         replicas=tuple(replicas),
         policy=policy,
+        settings=settings,
         priority_class=policy.priority_class or next((name for name in classes if name), ""),
         warnings=(*_of_policy(manifest["spec"]["runPolicy"]["schedulingPolicy"]), *_of_templates(templates)),
     )

@@ -13,16 +13,17 @@ from windlass.jobs.kubernetes.reading import Manifest, Spot
 from windlass.jobs.kubernetes.replica_specs import Port, ReplicaTypes, port_of, replica_specs
 from windlass.jobs.kubernetes.run_policy import run_policy
 from windlass.jobs.kubernetes.services import services
+from windlass.jobs.kubernetes.settings import Settings
 from windlass.launch.jaxjob import environment
 
 PORT = Port("jax", "jaxjob-port", 6666)
 TYPES = ReplicaTypes("jaxReplicaSpecs", ("Worker",), "Never", PORT)
 
 
-def read(manifest: Spot) -> Parsed:
+def read(manifest: Spot, settings: Settings) -> Parsed:
     """Raises Refused."""
     replicas = replica_specs(manifest["spec"], TYPES)
-    return parsed_job(manifest, replicas, run_policy(manifest), field=TYPES.specs)
+    return parsed_job(manifest, replicas, run_policy(manifest), field=TYPES.specs, settings=settings)
 
 
 def members(parsed: Parsed, generation: int) -> list[Member]:

@@ -20,6 +20,7 @@ from windlass.jobs.kubernetes import (
 from windlass.jobs.kubernetes.judgement import Judgement, Rules
 from windlass.jobs.kubernetes.parsed import Member, Parsed
 from windlass.jobs.kubernetes.reading import Fault, Manifest, Refused, Spot
+from windlass.jobs.kubernetes.settings import Settings
 from windlass.jobs.names import did_you_mean
 
 
@@ -30,7 +31,7 @@ class Kind:
     api_version: str
     name: str
     plural: str
-    read: Callable[[Spot], Parsed]
+    read: Callable[[Spot, Settings], Parsed]
     """Raises Refused."""
     members: Callable[[Parsed, int], list[Member]]
     companions: Callable[[Parsed, Collection[str]], list[Manifest]]
@@ -44,7 +45,7 @@ V1, V2 = "kubeflow.org/v1", "kubeflow.org/v2beta1"
 class _Operator(Protocol):
     """A module of this package for one of the training operator's kinds."""
 
-    def read(self, manifest: Spot, /) -> Parsed:
+    def read(self, manifest: Spot, settings: Settings, /) -> Parsed:
         """See `Kind.read`."""
 
     def members(self, parsed: Parsed, generation: int, /) -> list[Member]:
@@ -70,14 +71,15 @@ KINDS = (
     Kind(V1, "MPIJob", "mpijobs", mpijob_v1.read, mpijob_v1.members, mpijob_v1.companions, mpijob_v1.rules),
     Kind(V2, "MPIJob", "mpijobs", mpijob_v2.read, mpijob_v2.members, mpijob_v2.companions, None),
 )
+_DEFAULTS = Settings()
 _BY_NAME = {(kind.api_version, kind.name): kind for kind in KINDS}
 
 
-def read(manifest: Any) -> Parsed | Fault:
+def read(manifest: Any, settings: Settings = _DEFAULTS) -> Parsed | Fault:
     """What a manifest asks for, or the first thing that is wrong with it. Raises nothing, whatever it holds."""
     try:
         spot = Spot(manifest)
-        return _kind(spot["apiVersion"], spot["kind"]).read(spot)
+        return _kind(spot["apiVersion"], spot["kind"]).read(spot, settings)
     except Refused as refused:
         return refused.fault
 
@@ -90,7 +92,8 @@ def members(parsed: Parsed, generation: int) -> list[Member]:
 def companions(parsed: Parsed, running: Collection[str] = ()) -> list[Manifest]:
     """Every object that must stand beside the pods, in the order in which to make them.
 
-    `running`: names of the pods that run; MPI's script that discovers hosts tells them.
+    `running`: names of the pods that are ready; MPI's script that discovers hosts tells them; a launcher may wait for
+    all of them.
     """
     return _BY_NAME[parsed.api_version, parsed.kind].companions(parsed, running)
 

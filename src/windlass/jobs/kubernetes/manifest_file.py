@@ -52,9 +52,9 @@ def objects_of(text: Text) -> Objects:
 
 
 def _made_of(parsed: Parsed) -> list[Manifest]:
-    """A job that is suspended has no pods."""
-    pods = [] if parsed.policy.suspend else [member.pod for member in members(parsed, 1)]
-    return [*companions(parsed), *pods]
+    """All that stands while the job runs; one that is suspended has no pods."""
+    made = [] if parsed.policy.suspend else members(parsed, 1)
+    return [*companions(parsed, [member.name for member in made]), *(member.pod for member in made)]
 
 
 def _manifests(nodes: Sequence[Node]) -> Iterator[Node]:

@@ -27,6 +27,7 @@ from windlass.jobs.kubernetes.pods import (
 from windlass.jobs.kubernetes.reading import Manifest, Spot
 from windlass.jobs.kubernetes.replica_specs import ReplicaTypes, replica_specs
 from windlass.jobs.kubernetes.run_policy import CLEAN, run_policy
+from windlass.jobs.kubernetes.settings import Settings
 from windlass.launch import mpi
 from windlass.launch.replica_names import replica_name
 
@@ -40,14 +41,13 @@ TYPES = ReplicaTypes(
     counts={WORKER: 0},
     fold_case=False,
 )
-_KUBECTL_IMAGE = "mpioperator/kubectl-delivery:latest"
 _KUBECTL_VOLUME = "mpi-job-kubectl"
 _KUBECTL_ASKS = {"cpu": "100m", "memory": "512Mi", "ephemeral-storage": "5Gi"}
 _MOUNTS = [mount(_KUBECTL_VOLUME, mpi.KUBECTL), mount(VOLUME, mpi.CONFIG)]
 _RBAC = "rbac.authorization.k8s.io"
 
 
-def read(manifest: Spot) -> Parsed:
+def read(manifest: Spot, settings: Settings) -> Parsed:
     """Raises Refused."""
     spec = manifest["spec"]
     replicas = replica_specs(spec, TYPES)
@@ -55,8 +55,8 @@ def read(manifest: Spot) -> Parsed:
     spec["mainContainer"].text()
     spec[TYPES.specs][LAUNCHER]["template"]["spec"]["serviceAccountName"].text()
     policy = run_policy(manifest, clean=spec["cleanPodPolicy"].choice(CLEAN, "None"))
-    kubectl = _kubectl(manifest["metadata"]["namespace"].text() or "default")
-    return parsed_job(manifest, replicas, policy, field=TYPES.specs, init={LAUNCHER: kubectl})
+    kubectl = _kubectl(manifest["metadata"]["namespace"].text() or "default", settings.kubectl_image)
+    return parsed_job(manifest, replicas, policy, field=TYPES.specs, settings=settings, init={LAUNCHER: kubectl})
 
 
 def slots(spec: Spot) -> int:
@@ -122,16 +122,16 @@ def _launcher_spec(parsed: Parsed, launcher: Replicas) -> Manifest:
         config_volume(parsed, {"kubexec.sh": 0o555, "hostfile": 0o444, "discover_hosts.sh": 0o555}),
     ]
     return {
-        **extended(spec, initContainers=[_kubectl(parsed.namespace)], volumes=volumes),
+        **extended(spec, initContainers=[_kubectl(parsed.namespace, parsed.settings.kubectl_image)], volumes=volumes),
         "serviceAccountName": _account(launcher) or f"{parsed.name}-launcher",
     }
 
 
-def _kubectl(namespace: str) -> Manifest:
+def _kubectl(namespace: str, image: str) -> Manifest:
     """Puts a kubectl where the launcher finds it, and waits for the workers."""
     return {
         "name": "kubectl-delivery",
-        "image": _KUBECTL_IMAGE,
+        "image": image,
         "imagePullPolicy": "IfNotPresent",
         "env": env_vars({"TARGET_DIR": mpi.KUBECTL, "NAMESPACE": namespace}),
         "volumeMounts": _MOUNTS,

@@ -26,6 +26,7 @@ from windlass.jobs.kubernetes.pods import (
 from windlass.jobs.kubernetes.reading import Manifest, Spot
 from windlass.jobs.kubernetes.replica_specs import ReplicaTypes, replica_specs
 from windlass.jobs.kubernetes.run_policy import run_policy
+from windlass.jobs.kubernetes.settings import Settings
 from windlass.launch import mpi
 from windlass.launch.replica_names import replica_name
 
@@ -42,10 +43,10 @@ TYPES = ReplicaTypes(
 )
 _SSH_VOLUME = "ssh-auth"
 _ROOTS_KEYS = "/root/.ssh"
-_CREATION = ("AtStartup", "WaitForWorkersReady")
+_AT_STARTUP, _WHEN_READY = "AtStartup", "WaitForWorkersReady"
 
 
-def read(manifest: Spot) -> Parsed:
+def read(manifest: Spot, settings: Settings) -> Parsed:
     """Raises Refused."""
     spec = manifest["spec"]
     replicas = replica_specs(spec, TYPES)
@@ -56,8 +57,8 @@ def read(manifest: Spot) -> Parsed:
     _implementation(spec)
     _computes(spec)
     _keys(spec)
-    spec["launcherCreationPolicy"].choice(_CREATION, _CREATION[0])
-    return parsed_job(manifest, replicas, run_policy(manifest), field=TYPES.specs)
+    _creation(spec)
+    return parsed_job(manifest, replicas, run_policy(manifest), field=TYPES.specs, settings=settings)
 
 
 def members(parsed: Parsed, generation: int) -> list[Member]:
@@ -76,8 +77,11 @@ def members(parsed: Parsed, generation: int) -> list[Member]:
 
 
 def companions(parsed: Parsed, running: Collection[str] = ()) -> list[Manifest]:
-    """Service, config map, keys and launcher. `running`: names of the workers that run."""
-    return [_service(parsed), _config_map(parsed, running), _secret(parsed), _launcher(parsed)]
+    """Service, config map, keys and launcher. `running`: names of the workers that are ready."""
+    worker = parsed.of(WORKER)
+    ready = sum(replica_name(parsed.name, WORKER, index) in running for index in range(worker.count if worker else 0))
+    waits = _creation(parsed.spec) == _WHEN_READY and worker is not None and ready < worker.count
+    return [_service(parsed), _config_map(parsed, running), _secret(parsed), *([] if waits else [_launcher(parsed)])]
 
 
 def _slots(spec: Spot) -> int:
@@ -92,6 +96,11 @@ def _implementation(spec: Spot) -> str:
 def _computes(spec: Spot) -> bool:
     """Whether the launcher is a worker too."""
     return spec["runLauncherAsWorker"].flag()
+
+
+def _creation(spec: Spot) -> str:
+    """When the launcher is made."""
+    return spec["launcherCreationPolicy"].choice((_AT_STARTUP, _WHEN_READY), _AT_STARTUP)
 
 
 def _keys(spec: Spot) -> str:
@@ -184,7 +193,8 @@ def _config_map(parsed: Parsed, running: Collection[str]) -> Manifest:
     workers = [replica_name(parsed.name, WORKER, index) for index in range(worker.count if worker else 0)]
 
     def hosts(pods: list[str]) -> list[str]:
-        return [mpi.host_name(pod, parsed.name, parsed.namespace) for pod in pods]
+        domain = parsed.settings.cluster_domain
+        return [mpi.host_name(pod, parsed.name, parsed.namespace, domain) for pod in pods]
 
     return config_map(
         parsed,

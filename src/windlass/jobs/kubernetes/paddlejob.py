@@ -16,6 +16,7 @@ from windlass.jobs.kubernetes.reading import Manifest, Spot
 from windlass.jobs.kubernetes.replica_specs import Port, ReplicaTypes, port_of, replica_specs
 from windlass.jobs.kubernetes.run_policy import run_policy
 from windlass.jobs.kubernetes.services import services
+from windlass.jobs.kubernetes.settings import Settings
 from windlass.jobs.kubernetes.sizes import elastic_sizes
 from windlass.launch.paddlejob import POD_IP, environment
 
@@ -24,13 +25,13 @@ PORT = Port("paddle", "master", 36543)
 TYPES = ReplicaTypes("paddleReplicaSpecs", (MASTER, WORKER), "OnFailure", PORT)
 
 
-def read(manifest: Spot) -> Parsed:
+def read(manifest: Spot, settings: Settings) -> Parsed:
     """Raises Refused."""
     spec = manifest["spec"]
     replicas = replica_specs(spec, TYPES)
     found = elastic_sizes(spec["elasticPolicy"], replicas, TYPES.specs)
     sizes = {"worker": found} if found else {}
-    return parsed_job(manifest, replicas, run_policy(manifest), field=TYPES.specs, sizes=sizes)
+    return parsed_job(manifest, replicas, run_policy(manifest), field=TYPES.specs, settings=settings, sizes=sizes)
 
 
 def members(parsed: Parsed, generation: int) -> list[Member]:

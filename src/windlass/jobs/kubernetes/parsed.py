@@ -8,6 +8,7 @@ from typing import Any
 
 from windlass.core.job import Job
 from windlass.jobs.kubernetes.reading import Manifest, Spot
+from windlass.jobs.kubernetes.settings import Settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +62,7 @@ class Parsed:
     uid: str
     """Empty: it was never in a cluster."""
     job: Job
+    settings: Settings
     replicas: tuple[Replicas, ...]
     """In the kind's order, by which ranks are counted."""
     policy: RunPolicy

@@ -14,6 +14,7 @@ from windlass.jobs.kubernetes.reading import Manifest, Spot
 from windlass.jobs.kubernetes.replica_specs import Port, ReplicaTypes, port_of, replica_specs
 from windlass.jobs.kubernetes.run_policy import run_policy
 from windlass.jobs.kubernetes.services import services
+from windlass.jobs.kubernetes.settings import Settings
 from windlass.jobs.kubernetes.sizes import elastic_sizes
 from windlass.launch.pytorchjob import Elastic, PyTorchGang, environment
 from windlass.launch.replica_names import replica_name
@@ -22,11 +23,9 @@ MASTER, WORKER = "Master", "Worker"
 PORT = Port("pytorch", "pytorchjob-port", 23456)
 TYPES = ReplicaTypes("pytorchReplicaSpecs", (MASTER, WORKER), "OnFailure", PORT, single=(MASTER,))
 _PROCS = ("auto", "cpu", "gpu", "xpu")
-_TRIES = 100
-_WAITER_IMAGE = "alpine:3.10"
 
 
-def read(manifest: Spot) -> Parsed:
+def read(manifest: Spot, settings: Settings) -> Parsed:
     """Raises Refused."""
     spec = manifest["spec"]
     replicas = replica_specs(spec, TYPES)
@@ -40,9 +39,10 @@ def read(manifest: Spot) -> Parsed:
         replicas,
         run_policy(manifest),
         field=TYPES.specs,
+        settings=settings,
         sizes=sizes,
         nproc_per_node=str(per_node),
-        init={WORKER: _waiter(manifest["metadata"]["name"].text())} if has_master else {},
+        init={WORKER: _waiter(manifest["metadata"]["name"].text(), settings)} if has_master else {},
     )
 
 
@@ -68,20 +68,20 @@ def _pod(parsed: Parsed, gang: PyTorchGang, replicas: Replicas, index: int, gene
     env = env_vars(environment(gang, replicas.role, index))
     made = pod(parsed, replicas, index, generation=generation, env=env, lead=lead)
     if replicas.type == WORKER and gang.master_port is not None:
-        made["spec"] = extended(made["spec"], initContainers=[_waiter(parsed.name)])
+        made["spec"] = extended(made["spec"], initContainers=[_waiter(parsed.name, parsed.settings)])
     return made
 
 
-def _waiter(job: str) -> Manifest:
+def _waiter(job: str, settings: Settings) -> Manifest:
     """Holds a worker back until the master's name resolves."""
     master = replica_name(job, MASTER, 0)
     script = (
-        f"err=1;for i in $(seq {_TRIES}); do if nslookup {master}; then err=0 && break; fi;"
+        f"err=1;for i in $(seq {settings.waiter_tries}); do if nslookup {master}; then err=0 && break; fi;"
         "echo waiting for master; sleep 2; done; exit $err"
     )
     return {
         "name": "init-pytorch",
-        "image": _WAITER_IMAGE,
+        "image": settings.waiter_image,
         "imagePullPolicy": "IfNotPresent",
         "resources": {"limits": {"cpu": "100m", "memory": "20Mi"}, "requests": {"cpu": "50m", "memory": "10Mi"}},
         "command": ["sh", "-c", script],

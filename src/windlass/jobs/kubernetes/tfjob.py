@@ -14,6 +14,7 @@ from windlass.jobs.kubernetes.reading import Manifest, Spot
 from windlass.jobs.kubernetes.replica_specs import Port, ReplicaTypes, port_of, replica_specs
 from windlass.jobs.kubernetes.run_policy import run_policy
 from windlass.jobs.kubernetes.services import services
+from windlass.jobs.kubernetes.settings import Settings
 from windlass.launch.tf_config import VARIABLE, cluster_of, tf_config
 
 CHIEF, MASTER, WORKER = "Chief", "Master", "Worker"
@@ -22,7 +23,7 @@ TYPES = ReplicaTypes("tfReplicaSpecs", (CHIEF, MASTER, "PS", WORKER, "Evaluator"
 ALL_WORKERS = "AllWorkers"
 
 
-def read(manifest: Spot) -> Parsed:
+def read(manifest: Spot, settings: Settings) -> Parsed:
     """Raises Refused."""
     spec = manifest["spec"]
     replicas = replica_specs(spec, TYPES)
@@ -30,7 +31,7 @@ def read(manifest: Spot) -> Parsed:
         spec[TYPES.specs].refuse("has a Chief and a Master, which are the same thing; keep the Chief")
     success_policy(spec)
     dynamic_workers(spec)
-    return parsed_job(manifest, replicas, run_policy(manifest), field=TYPES.specs)
+    return parsed_job(manifest, replicas, run_policy(manifest), field=TYPES.specs, settings=settings)
 
 
 def success_policy(spec: Spot) -> str:
@@ -47,7 +48,7 @@ def dynamic_workers(spec: Spot) -> bool:
 def members(parsed: Parsed, generation: int) -> list[Member]:
     """Every pod of a generation."""
     sizes = {each.role: (each.count, port_of(each, PORT)) for each in parsed.replicas}
-    cluster = cluster_of(parsed.name, parsed.namespace, sizes)
+    cluster = cluster_of(parsed.name, parsed.namespace, sizes, parsed.settings.cluster_domain)
     dynamic = dynamic_workers(parsed.spec)
     leads = {CHIEF, MASTER} & {each.type for each in parsed.replicas}
 

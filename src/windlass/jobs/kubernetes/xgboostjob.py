@@ -14,6 +14,7 @@ from windlass.jobs.kubernetes.reading import Manifest, Spot
 from windlass.jobs.kubernetes.replica_specs import Port, ReplicaTypes, port_of, replica_specs
 from windlass.jobs.kubernetes.run_policy import run_policy
 from windlass.jobs.kubernetes.services import services
+from windlass.jobs.kubernetes.settings import Settings
 from windlass.launch.xgboostjob import XGBoostGang, environment
 
 MASTER, WORKER = "Master", "Worker"
@@ -21,10 +22,10 @@ PORT = Port("xgboost", "xgboostjob-port", 9999)
 TYPES = ReplicaTypes("xgbReplicaSpecs", (MASTER, WORKER), "Never", PORT, single=(MASTER,), needed=(MASTER,), fewest=0)
 
 
-def read(manifest: Spot) -> Parsed:
+def read(manifest: Spot, settings: Settings) -> Parsed:
     """Raises Refused."""
     replicas = replica_specs(manifest["spec"], TYPES)
-    return parsed_job(manifest, replicas, run_policy(manifest), field=TYPES.specs)
+    return parsed_job(manifest, replicas, run_policy(manifest), field=TYPES.specs, settings=settings)
 
 
 def members(parsed: Parsed, generation: int) -> list[Member]:

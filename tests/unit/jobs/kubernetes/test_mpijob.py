@@ -4,6 +4,7 @@ import pytest
 import yaml
 
 from windlass.jobs.kubernetes.kinds import companions, members, read
+from windlass.jobs.kubernetes.settings import Settings
 
 OLD = yaml.safe_load("""
 apiVersion: kubeflow.org/v1
@@ -204,6 +205,20 @@ def test_v2s_launcher_may_compute_too():
     assert "NVIDIA_VISIBLE_DEVICES" not in env(template["spec"]["containers"][0])
     indexes = [each.pod["metadata"]["labels"]["training.kubeflow.org/replica-index"] for each in members(parsed, 1)]
     assert indexes == ["1", "2"]
+
+
+def test_v2s_launcher_may_wait_until_all_workers_are_ready():
+    parsed = read(changed(NEW, launcherCreationPolicy="WaitForWorkersReady"))
+    assert "Job/pi-launcher" not in named(companions(parsed, running=["pi-worker-0"]))
+    assert "Job/pi-launcher" in named(companions(parsed, running=["pi-worker-0", "pi-worker-1"]))
+
+
+def test_an_installation_names_its_domain_and_its_images():
+    settings = Settings(cluster_domain="cluster.local", kubectl_image="mirror/kubectl:1")
+    found = named(companions(read(NEW, settings)))
+    assert "pi-worker-0.pi.team.svc.cluster.local slots=2" in found["ConfigMap/pi-config"]["data"]["hostfile"]
+    launcher = members(read(OLD, settings), 1)[0]
+    assert launcher.pod["spec"]["initContainers"][0]["image"] == "mirror/kubectl:1"
 
 
 def test_v2_knows_intels_words_and_other_homes():

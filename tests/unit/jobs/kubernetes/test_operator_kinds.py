@@ -6,6 +6,7 @@ import pytest
 import yaml
 
 from windlass.jobs.kubernetes.kinds import companions, members, read
+from windlass.jobs.kubernetes.settings import Settings
 
 
 def job(kind, roles, container, **spec):
@@ -38,6 +39,12 @@ def test_tf_config_is_told_to_the_container_that_trains_alone():
     assert told["cluster"]["chief"] == ["j-chief-0.team.svc:2222"]
     assert told["task"] == {"type": "worker", "index": 1}
     assert env(worker, container=1) == {}
+
+
+def test_tf_config_names_the_clusters_domain_where_an_installation_has_one():
+    settings = Settings(cluster_domain="cluster.local")
+    first, _ = members(read(job("TFJob", {"Worker": 2}, "tensorflow"), settings), 1)
+    assert "j-worker-0.team.svc.cluster.local:2222" in env(first)["TF_CONFIG"]
 
 
 def test_a_tfjob_of_one_pod_is_no_cluster():

@@ -7,6 +7,7 @@ from windlass.core.job import Job
 from windlass.jobs.kubernetes.kinds import companions, members, read
 from windlass.jobs.kubernetes.reading import Fault
 from windlass.jobs.kubernetes.run_policy import is_ours
+from windlass.jobs.kubernetes.settings import Settings
 
 DIGITS = yaml.safe_load("""
 apiVersion: kubeflow.org/v1
@@ -264,6 +265,13 @@ def test_gang_restart_is_asked_for_in_the_policy_or_an_annotation(said):
 def test_a_job_may_be_another_controllers(manager, ours):
     parsed = read(job(f"runPolicy: {{managedBy: {manager or 'null'}}}"))
     assert is_ours(parsed.policy) is ours
+
+
+def test_an_installation_says_how_to_wait():
+    worker = members(read(DIGITS, Settings(waiter_image="mirror/busybox:1", waiter_tries=7)), 1)[1]
+    waiter = worker.pod["spec"]["initContainers"][1]
+    assert waiter["image"] == "mirror/busybox:1"
+    assert "$(seq 7)" in waiter["command"][2]
 
 
 def test_who_waits_for_the_master_asks_for_room_to_wait_in():

@@ -1,0 +1,19 @@
+"""What an installation sets for all of its jobs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The training operator's flags of the same meaning, with its defaults but for `kubectl_image`."""
+
+    cluster_domain: str = ""
+    """Ends the names of services, such as "cluster.local"; empty: they end with `.svc`. ($CUSTOM_CLUSTER_DOMAIN)"""
+    waiter_image: str = "alpine:3.10"
+    """What a PyTorchJob's workers wait for their master with. (--pytorch-init-container-image)"""
+    waiter_tries: int = 100
+    """Every two seconds. (--pytorch-init-container-max-tries)"""
+    kubectl_image: str = "mpioperator/kubectl-delivery:latest"
+    """Brings a kubectl to the launcher of an MPIJob v1. (--mpi-kubectl-delivery-image)"""
