@@ -1,10 +1,10 @@
 """What people write about jobs and clusters, and the core's types that it becomes.
 
-Belongs here: the command line's options, job files, cluster files, their errors, their schema and reference.
+Belongs here: the command line's options, job files, cluster files, manifests, their errors, their schema and reference.
 Does not belong here: ids (the server gives them), starting anything, printing, choosing exit codes.
-Imports: the standard library and `windlass.core`; PyYAML only in `document`, `render` and `schema`, msgspec only in
-`snapshot_file`, so that a job from the command line never loads them. This package imports none of its modules: name
-the one you need.
+Imports: the standard library and `windlass.core`; `windlass.launch` only in `kubernetes`; PyYAML only in `document`,
+`render`, `schema` and `kubernetes.manifest_file`, msgspec only in `snapshot_file`, so that a job from the command line
+never loads them. This package imports none of its modules: name the one you need.
 
 Public names:
 - `submission`: `Submission(job, array, array_limit, source)`, `members(submission, array_id) -> [(id, Job)]`
@@ -22,5 +22,6 @@ Public names:
 - `explain`: `explain(path) -> str` ("job.restart.user"; JobError names the nearest)
 - `reference`: `reference() -> str`, the page docs/reference/job-file.md (a test with --rewrite writes it)
 - `render`: `render(submission, "yaml" | "json") -> str`, `as_fields(submission) -> dict`
+- `kubernetes`: manifests of foreign kinds, and the pods that jobs become: a package of its own
 - `names`: `is_name`, `valid_name`, `nearest`, `did_you_mean`; `durations`: `parse_duration`, `format_duration`
 """

@@ -113,6 +113,8 @@ def judge(parsed: Parsed, objects: Sequence[Manifest], *, remade: int = 0, activ
 def _kind(api_version: Spot, kind: Spot) -> Kind:
     version, name = api_version.text(), kind.text()
     versions = [each.api_version for each in KINDS if each.name == name]
+    if not name:
+        kind.refuse(f"expects a kind of job: {', '.join(sorted({k.name for k in KINDS}))}")
     if not versions:
         kind.refuse(
             f"{name[:40]!r} is no kind of job that is known here{did_you_mean(name, sorted({k.name for k in KINDS}))}"

@@ -43,7 +43,8 @@ def replica_labels(parsed: Parsed, replicas: Replicas, index: int) -> dict[str, 
 
 def metadata(parsed: Parsed, name: str, labels: Mapping[str, str]) -> Manifest:
     """An object's metadata, owned by the job if that is in a cluster."""
-    return {"name": name, "namespace": parsed.namespace, "labels": dict(labels), **_owned(parsed)}
+    labelled = {"labels": dict(labels)} if labels else {}
+    return {"name": name, "namespace": parsed.namespace, **labelled, **_owned(parsed)}
 
 
 def _owned(parsed: Parsed) -> Manifest:

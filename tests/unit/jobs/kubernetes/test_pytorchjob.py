@@ -200,7 +200,7 @@ def test_metrics_ask_for_an_autoscaler_while_the_job_is_not_suspended():
     assert autoscaler == {
         "apiVersion": "autoscaling/v2",
         "kind": "HorizontalPodAutoscaler",
-        "metadata": {"name": "digits", "namespace": "default", "labels": {}},
+        "metadata": {"name": "digits", "namespace": "default"},
         "spec": {
             "scaleTargetRef": {"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "name": "digits"},
             "minReplicas": 1,
