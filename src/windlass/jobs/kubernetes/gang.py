@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from windlass.core.job import DEFAULT_QUEUE, Job, Launcher, Role
+from windlass.core.job import DEFAULT_QUEUE, Job, Launcher, RestartPolicy, Role
 from windlass.core.resources import GPU
 from windlass.jobs.kubernetes.parsed import Parsed, Replicas, RunPolicy
 from windlass.jobs.kubernetes.pod_placing import affinity_of, tolerations_of, unheeded
@@ -44,18 +44,9 @@ def parsed_job(
     name = _name(manifest, replicas)
     templates = {each.type: _spec(manifest, field, each, (init or {}).get(each.type)) for each in replicas}
     roles = [_role(each, templates[each.type], nproc_per_node) for each in replicas if each.count]
-    job = Job(
-        name=name,
-        roles=tuple(_sized(roles, {**_shrinkable(policy, roles, manifest), **(sizes or {})})),
-        launcher=Launcher.TORCHRUN,
-        queue=policy.queue or DEFAULT_QUEUE,
-        deadline=policy.deadline,
-        ttl=policy.ttl,
-        grace=max([_grace(spec) for spec in templates.values()], default=_GRACE),
-        restart=restart_policy(policy, replicas),
-        suspend=policy.suspend,
-        labels=manifest["metadata"]["labels"].texts(),
-    )
+    roles = _sized(roles, {**_shrinkable(policy, roles, manifest), **(sizes or {})})
+    grace = max([_grace(spec) for spec in templates.values()], default=_GRACE)
+    labels = manifest["metadata"]["labels"].texts()
     classes = [spec["priorityClassName"].text() for spec in templates.values()]
     return Parsed(
         manifest=manifest.mapping(),
@@ -64,12 +55,29 @@ def parsed_job(
         name=name,
         namespace=manifest["metadata"]["namespace"].text() or "default",
         uid=manifest["metadata"]["uid"].text(),
-        job=job,
+        job=_job(name, roles, policy, restart_policy(policy, replicas), grace, labels),
         replicas=tuple(replicas),
         policy=policy,
         settings=settings,
         priority_class=policy.priority_class or next((name for name in classes if name), ""),
         warnings=(*_of_policy(manifest["spec"]["runPolicy"]["schedulingPolicy"]), *_of_templates(templates)),
+    )
+
+
+def _job(
+    name: str, roles: Sequence[Role], policy: RunPolicy, restart: RestartPolicy, grace: int, labels: Mapping[str, str]
+) -> Job:
+    return Job(
+        name=name,
+        roles=tuple(roles),
+        launcher=Launcher.TORCHRUN,
+        queue=policy.queue or DEFAULT_QUEUE,
+        deadline=policy.deadline,
+        ttl=policy.ttl,
+        grace=grace,
+        restart=restart,
+        suspend=policy.suspend,
+        labels=labels,
     )
 
 
