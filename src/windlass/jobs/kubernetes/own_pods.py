@@ -105,14 +105,13 @@ def _pod(job: Job, rank: Rank, image: str) -> Manifest:
 
 def _env(job: Job, rank: Rank, role: Role) -> list[Manifest]:
     """What a rank is told everywhere. Inside of a pod its GPUs count from 0; its node is known once it is bound."""
-    first = ranks_of(job)[0]
     told = environment(
         job,
         rank,
         job_id=job.name,
         generation=1,
         node="",
-        rendezvous=Rendezvous(f"{_name(job, first)}.{job.name}", _PORT),
+        rendezvous=Rendezvous(f"{replica_name(job.name, job.roles[0].name, 0)}.{job.name}", _PORT),
         devices=[str(number) for number in range(role.resources.get(GPU, 0))],
     )
     if any(name.startswith(_MIG) for name in role.resources):
