@@ -47,13 +47,17 @@ def test_an_error_in_a_process_of_its_own_is_told_as_any_other(tmp_path: Path):
 def test_interrupted_it_ends_with_all_its_runs_and_writes_nothing(tmp_path: Path, number: int, to_all: bool):
     command = [WINDLASS, "simulate", *ENDLESS, "--report", "out"]
     program = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True, start_new_session=True)
-    until = time.monotonic() + strays.PATIENCE
-    while len(children_of(program.pid)) < 2 and time.monotonic() < until:
-        time.sleep(0.02)
-    runs = children_of(program.pid)
-    assert len(runs) == 2
-    (os.killpg if to_all else os.kill)(program.pid, number)
-    _, said = program.communicate(timeout=strays.PATIENCE)
+    try:
+        until = time.monotonic() + strays.PATIENCE
+        while len(children_of(program.pid)) < 2 and time.monotonic() < until:
+            time.sleep(0.02)
+        runs = children_of(program.pid)
+        assert len(runs) == 2
+        (os.killpg if to_all else os.kill)(program.pid, number)
+        _, said = program.communicate(timeout=strays.PATIENCE)
+    finally:
+        if program.poll() is None:
+            os.killpg(program.pid, signal.SIGKILL)
     assert program.returncode == 130
     assert said == "windlass: interrupted; nothing was written\n"
     assert not [pid for pid in runs if alive(pid)]
