@@ -161,7 +161,7 @@ class _Run:
         stands = not freed and first not in newcomers
         if stands and self._shortcuts.is_shut(first, newcomers):
             return True
-        return self._shortcuts.nobody_fits() or self._starts_in_strict_order(now)
+        return self._starts_in_strict_order(now) or self._shortcuts.nobody_fits()
 
     def _starts_in_strict_order(self, now: int) -> bool:
         """One after the other, up to the first that does not fit. False: that needs a plan."""
