@@ -80,6 +80,7 @@ def test_a_chart_has_other_views_and_its_numbers_as_a_table(url: str, opened: Ca
     assert wait.get_by_role("button", name="average").get_attribute("aria-pressed") == "false"
     wait.locator("summary").click()
     rows = wait.locator("details tbody tr")
+    rows.first.wait_for()  # it is filled when it has been opened, which the click does not wait for
     assert rows.count() == len(data_of(page)["charts"][4]["categories"])
     assert wait.locator("details thead th").all_inner_texts() == ["GPUs", *NAMES]
 
