@@ -60,7 +60,7 @@ clean:
 	rm -rf .venv site .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
 .venv/.installed-demo: EXTRAS = train,examples
-.venv/.installed-dev: EXTRAS = train,examples,dev
+.venv/.installed-dev: EXTRAS = train,examples,kubernetes,dev
 .venv/.installed-docs: EXTRAS = docs
 .venv/.installed-%: $(PINS)
 	@PYTHON='$(PYTHON)' sh tools/install.sh $(EXTRAS)
