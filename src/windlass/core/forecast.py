@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from windlass.core.booking import less, settle
 from windlass.core.feasibility import Mask
-from windlass.core.gang import Demand
+from windlass.core.gang import Demand, Running
 from windlass.core.placement import fits
 from windlass.core.resizing import resized
 from windlass.core.room_gained import counts_tell, parts_needed
@@ -48,6 +48,11 @@ class Moment(NamedTuple):
     free: Amounts
 
 
+def end_of(run: Running) -> int:
+    """When it ends at the latest, in ms."""
+    return NEVER if run.ends_by is None else run.ends_by
+
+
 class Forecast:
     """Begins as `free` stands now and goes through the ends, as far as somebody asks. Nothing in it changes `free`.
 
@@ -59,8 +64,6 @@ class Forecast:
     ) -> None:
         self._table = snapshot.table
         self._now = Moment(now, free.copy(order="F"))
-        self._free = self._now.free
-        """Once all batches so far have ended."""
         self._coming = _chunks(snapshot, now, new, early)
         self._batches: list[_Batch] = []
 
@@ -109,10 +112,9 @@ class Forecast:
     def _all(self) -> Iterator[_Batch]:
         yield from self._batches
         while found := next(self._coming, None):
-            batch = _Batch(self._table, self._free, found)
-            self._batches.append(batch)
-            self._free = batch.after(len(found.times))
-            yield batch
+            before = self._batches[-1].after_all() if self._batches else self._now.free
+            self._batches.append(_Batch(self._table, before, found))
+            yield self._batches[-1]
 
 
 class _Chunk(NamedTuple):
@@ -153,7 +155,7 @@ def _shrinking(snapshot: Snapshot, now: int) -> Iterator[Early]:
     """What those give back that go on with less."""
     for run in snapshot.special.values():
         if run.resize_to is not None and not run.leaving:
-            at = gone_by(run, now) if run.ends_by is None else min(gone_by(run, now), max(run.ends_by, now))
+            at = min(gone_by(run, now), max(end_of(run), now))
             yield Early(run.id, at, resized(snapshot.table, run, snapshot.grants[run.id]).freed)
 
 
@@ -211,6 +213,10 @@ class _Batch:
     def mark(self, last: NDArray[np.int64]) -> None:
         """Raise the moments, by row, to those at which these gangs end there."""
         np.maximum.at(last, self._rows, np.repeat(self.times, np.diff(self._until, prepend=0)))
+
+    def after_all(self) -> Amounts:
+        """Once all of them have; a copy."""
+        return self.after(len(self.times))
 
     def after(self, gangs: int) -> Amounts:
         """Once the first `gangs` of them have ended; a copy."""

@@ -18,7 +18,7 @@ from windlass.core.booking import lower, settle, take
 from windlass.core.domains import level_number
 from windlass.core.fairshare import Shares, total_capacity
 from windlass.core.feasibility import Mask
-from windlass.core.forecast import NEVER
+from windlass.core.forecast import end_of
 from windlass.core.gang import Demand, Running
 from windlass.core.limits import limit
 from windlass.core.placement import Placed, fits, place
@@ -145,7 +145,7 @@ class _Room:
         """It has this from now on."""
         take(self._table, self._free, more.grant)
         for promise, free in self._beside:
-            if crosses(_end_of(each.run), promise):
+            if crosses(end_of(each.run), promise):
                 take(self._table, free, more.grant)
         amounts = _times(each.role, len(more.placement.nodes[each.role.role]))
         for books in (self._accounts, self._spoken_for):
@@ -156,7 +156,7 @@ class _Room:
         """int64[N, R], a copy: what the gang may use until its end, beside what it has."""
         room = self._free.copy(order="F")
         for promise, free in self._beside:
-            if crosses(_end_of(each.run), promise):
+            if crosses(end_of(each.run), promise):
                 room = lower(self._table, room, free)
         closed = np.flatnonzero(self._closed(each))
         room[closed] = 0
@@ -166,7 +166,7 @@ class _Room:
     def _closed(self, each: _Candidate) -> Mask:
         """bool[N]: where it may not grow: what others wait for or have reserved, and outside the domain it keeps to."""
         closed = np.zeros(len(self._table.nodes), dtype=np.bool_) if self._wanted is None else self._wanted.copy()
-        barred = barred_from(self._table, self._reservations, each.run, self._now, _end_of(each.run))
+        barred = barred_from(self._table, self._reservations, each.run, self._now, end_of(each.run))
         if barred is not None:
             closed |= barred
         near = each.role.topology
@@ -190,10 +190,6 @@ class _Room:
         if short(self._accounts, run.queue, amounts) or limit(self._accounts, run.queue, run.user, amounts, jobs=0):
             return False
         return self._spoken_for is None or not claimed(self._spoken_for, run.queue, amounts)
-
-
-def _end_of(run: Running) -> int:
-    return NEVER if run.ends_by is None else run.ends_by
 
 
 def _times(role: Demand, count: int) -> dict[str, int]:

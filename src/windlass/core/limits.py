@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 from windlass.core.accounts import Accounts
 from windlass.core.cohort import Amounts, Tree, charge, thousandths
+from windlass.core.nearness import counted
 from windlass.core.quota import ceiling, said, verdict_on
 from windlass.core.reasons import Reason, Verdict
 from windlass.core.resources import GPU
@@ -62,12 +63,8 @@ def _jobs(accounts: Accounts, level: str, user: str) -> Iterator[Verdict]:
     rules = accounts.tree.queues[level]
     mine, all_of_them = rules.user_running, rules.max_running
     if mine and (running := accounts.crowd(level, user).jobs) >= mine:
-        text = f"{user or 'its user'} runs {_jobs_of(running)} in queue {level}, and a user may run {mine}"
+        text = f"{user or 'its user'} runs {counted(running, 'job')} in queue {level}, and a user may run {mine}"
         yield Verdict(Reason.WAITING_FOR_QUOTA, text, "jobs", 1)
     if all_of_them and (running := accounts.crowd(level).jobs) >= all_of_them:
-        text = f"queue {level} runs {_jobs_of(running)}, and may run {all_of_them} at a time"
+        text = f"queue {level} runs {counted(running, 'job')}, and may run {all_of_them} at a time"
         yield Verdict(Reason.WAITING_FOR_QUOTA, text, "jobs", 1)
-
-
-def _jobs_of(count: int) -> str:
-    return f"{count} job{'s' * (count != 1)}"

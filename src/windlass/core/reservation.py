@@ -23,3 +23,7 @@ class Reservation:
     def admits(self, queue: str, user: str) -> bool:
         """Whether a job of this queue and user may use it."""
         return queue in self.queues or user in self.users
+
+    def keeps_out(self, queue: str, user: str, start: int, end: int | None) -> bool:
+        """Whether it is others' at any time from `start` to `end` (ms; None: for ever)."""
+        return self.end > start and (end is None or self.start < end) and not self.admits(queue, user)

@@ -34,6 +34,11 @@ _BINARY = tuple((1024**power, letter) for power, letter in reversed(list(enumera
 _UNITS_PER_WHOLE = {CPU: 1000}
 
 
+def is_device(resource: str) -> bool:
+    """Whether it is counted in whole pieces, of which each is one replica's alone."""
+    return resource not in (CPU, MEMORY)
+
+
 class QuantityError(ValueError):
     """A quantity that cannot be read; its text names what would be valid."""
 
@@ -52,7 +57,7 @@ def parse_quantity(resource: str, text: str | float) -> int:
     else:
         numerator, denominator = _whole_and_fraction(resource, plain)
         numerator *= unit
-    if resource not in (CPU, MEMORY) and numerator % denominator:
+    if is_device(resource) and numerator % denominator:
         raise QuantityError(f"{resource} is counted in whole devices, not {plain!r}")
     return min(-(-numerator // denominator), MAX_AMOUNT)
 

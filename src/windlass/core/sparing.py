@@ -19,7 +19,7 @@ from windlass.core.feasibility import Mask, eligibility
 from windlass.core.gang import Demand, Pending
 from windlass.core.placement import Placed, by_type
 from windlass.core.policy import Policy, heeds_patience
-from windlass.core.resources import CPU, MEMORY
+from windlass.core.resources import is_device
 from windlass.core.snapshot import NodeTable
 from windlass.core.status import Placement
 
@@ -51,10 +51,6 @@ class Kept(NamedTuple):
     def any(self) -> bool:
         """Whether it is any node."""
         return bool(self.nodes.any())
-
-    def and_also(self, spare: Mask, masks: Sequence[Mask]) -> Kept:
-        """With the nodes that are kept for one more gang; `masks` (bool[N] each): what its roles could use."""
-        return Kept(self.nodes | spare, np.logical_or.reduce([self.among, *masks]))
 
 
 def spared(
@@ -113,9 +109,9 @@ def _like(table: NodeTable, demand: Demand, placement: Placement) -> Mask:
 
 def _wasted(table: NodeTable, demands: Sequence[Demand]) -> Mask:
     """bool[N]: the nodes with devices, of which no role that could go there wants any."""
-    devices = [column for column, name in enumerate(table.axis) if name not in (CPU, MEMORY)]
+    devices = [column for column, name in enumerate(table.axis) if is_device(name)]
     wasted: Mask = np.logical_or.reduce(table.capacity[:, devices] > 0, axis=1)
     for demand in demands:
-        if any(amount and name not in (CPU, MEMORY) for name, amount in demand.resources.items()):
+        if any(amount and is_device(name) for name, amount in demand.resources.items()):
             wasted &= ~eligibility(table, demand).mask
     return wasted

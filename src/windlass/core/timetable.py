@@ -15,10 +15,10 @@ import numpy as np
 
 from windlass.core.booking import give_back, lower, settle, take
 from windlass.core.feasibility import Mask, eligibility, room_per_node
-from windlass.core.forecast import NEVER, Early, End, Forecast, Moment
+from windlass.core.forecast import NEVER, Early, End, Forecast, Moment, end_of
 from windlass.core.gang import Pending, Running, at_least
 from windlass.core.placement import Placed, fits, place
-from windlass.core.possible import fits_outside
+from windlass.core.possible import fits_outside, mask_of
 from windlass.core.reservation import Reservation
 from windlass.core.snapshot import Amounts, Grant, NodeTable, Snapshot
 from windlass.core.sparing import BRIEF, Kept, has_waited_long, is_brief, spared
@@ -111,7 +111,7 @@ class Timetable:
     def is_shut_to(self, gang: Pending) -> bool:
         """Whether nobody passes on any node that the gang could use; always False if the policy has backfill."""
         shut = self._shut
-        return shut is not None and not any((mask > shut).any() for mask in _masks(self._snapshot, gang))
+        return shut is not None and not (mask_of(self._snapshot.table, gang.demands) > shut).any()
 
     def room(self, gang: Pending) -> Amounts:
         """int64[N, R], to be read only: what the gang may use if it starts now; the plan's own `free` if all of it."""
@@ -143,8 +143,7 @@ class Timetable:
         self._rooms.clear()
         for promise in self.promises():
             for early in given:
-                ends_by = self._snapshot.running[early.job_id].ends_by
-                if start <= promise.start < (NEVER if ends_by is None else ends_by):
+                if start <= promise.start < end_of(self._snapshot.running[early.job_id]):
                     give_back(table, promise.free, early.grant)
             if start <= promise.start and crosses(until, promise):
                 take(table, promise.free, placed)
@@ -166,7 +165,7 @@ class Timetable:
     def runs_into(self, gang: Pending) -> Pending | None:
         """Whose promise keeps it from starting now; of several that do so together the first. None: nobody's."""
         table, end, first = self._snapshot.table, self._end_of(gang, self._now), None
-        mine = np.logical_or.reduce(_masks(self._snapshot, gang))
+        mine = mask_of(table, gang.demands)
         for number, promise in enumerate(self.promises() if self._limit else ()):
             closed = None if is_brief(gang) else promise.spare
             crossed = crosses(end, promise) and mine[promise.grant.rows].any()
@@ -200,7 +199,7 @@ class Timetable:
         """The gangs that others must not delay, and the nodes that are kept for them."""
         if self._limit == 0:
             for gang in self._strict:
-                yield gang, np.logical_or.reduce(_masks(self._snapshot, gang))
+                yield gang, mask_of(self._snapshot.table, gang.demands)
             return
         for promise in self.promises():
             mask = np.zeros(len(self._snapshot.table.nodes), dtype=np.bool_)
@@ -220,13 +219,10 @@ class Timetable:
         demands = at_least(gang.demands)
         soonest = forecast.first_fit(demands, full)
         for at, free in self._moments(forecast, gang, soonest) if soonest else ():
-            closed = self._closed(gang, at, self._end_of(gang, at))
-            if full is not None:
-                closed = full if closed is None else closed | full
-            found = place(free, self._snapshot.table, demands, closed)
+            until = self._end_of(gang, at)
+            found = place(free, self._snapshot.table, demands, _either(self._closed(gang, at, until), full))
             if found is None:
                 continue
-            until = self._end_of(gang, at)
             beside = self._beside(forecast, at).copy(order="F") if at < NEVER else free.copy(order="F")
             take(self._snapshot.table, beside, found.grant)
             for other in self._promises:
@@ -241,12 +237,13 @@ class Timetable:
         if not has_waited_long(self._snapshot.policy, gang, self._now):
             return None
         barred = self._closed(gang, self._now, at)
-        if barred is not None and any((mask & barred).any() for mask in _masks(self._snapshot, gang)):
+        mine = mask_of(self._snapshot.table, gang.demands)
+        if barred is not None and (mine & barred).any():
             return None
         last_ends = forecast.last_ends()
         spare = spared(self._snapshot.table, gang.demands, found, full, last_ends, self._kept)
         if spare is not None:
-            self._kept = self._kept.and_also(spare, _masks(self._snapshot, gang))
+            self._kept = Kept(self._kept.nodes | spare, self._kept.among | mine)
         return spare
 
     def _spare(self, gang: Pending) -> Mask | None:
@@ -301,12 +298,12 @@ class Timetable:
     # --- small things -------------------------------------------------------------------------------
 
     def _contend(self, gang: Pending) -> None:
-        masks = _masks(self._snapshot, gang)
+        mask = mask_of(self._snapshot.table, gang.demands)
         if self._limit == 0:
             self._strict.append(gang)
-            self._shut = np.logical_or.reduce(masks if self._shut is None else [self._shut, *masks])
+            self._shut = _either(self._shut, mask)
         elif self._limit > 0:
-            self._waiting += np.logical_or.reduce(masks)
+            self._waiting += mask
             self._full = _Full(self._waiting >= self._limit)
 
     def _end_of(self, gang: Pending, start: int) -> int:
@@ -345,11 +342,7 @@ def barred_from(
     table: NodeTable, reservations: Sequence[Reservation], gang: Pending | Running, start: int, end: int
 ) -> Mask | None:
     """bool[N]: the nodes that people have reserved for others at any time from `start` to `end`; None: no node."""
-    others = [
-        each.nodes
-        for each in reservations
-        if each.start < end and each.end > start and not each.admits(gang.queue, gang.user)
-    ]
+    others = [each.nodes for each in reservations if each.keeps_out(gang.queue, gang.user, start, end)]
     if not others:
         return None
     closed = np.zeros(len(table.nodes), dtype=np.bool_)
@@ -375,7 +368,3 @@ def _takes_room(snapshot: Snapshot, free: Amounts, gang: Pending, room: Amounts,
         (room_per_node(room, able, closed, count) < room_per_node(free, able, None, count)).any()
         for able, count in asked
     )
-
-
-def _masks(snapshot: Snapshot, gang: Pending) -> list[Mask]:
-    return [eligibility(snapshot.table, demand).mask for demand in gang.demands]

@@ -73,8 +73,7 @@ def _reserved(trial: Trial, gang: Pending) -> Verdict | None:
     table, mine = trial.snapshot.table, mask_of(trial.snapshot.table, gang.demands)
     ends = None if gang.walltime is None else trial.now + gang.walltime
     for kept in trial.snapshot.reservations:
-        over = kept.end <= trial.now or (ends is not None and ends <= kept.start)
-        if over or kept.admits(gang.queue, gang.user):
+        if not kept.keeps_out(gang.queue, gang.user, trial.now, ends):
             continue
         nodes = [name for name in kept.nodes if name in table.row and mine[table.row[name]]]
         if nodes:

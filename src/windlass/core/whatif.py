@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from windlass.core.gang import Demand, Pending, shape_of
 from windlass.core.ledger import Ledger
 from windlass.core.nearness import asked
-from windlass.core.resources import CPU, MEMORY, format_quantity
+from windlass.core.resources import format_quantity, is_device
 from windlass.core.scheduler import schedule
 from windlass.core.snapshot import Snapshot
 
@@ -82,7 +82,7 @@ def _split(trial: _Trials) -> _Found:
         return
     demand = trial.gang.demands[0]
     for _ in range(_SPLITS):
-        devices = {name: amount for name, amount in demand.resources.items() if name not in (CPU, MEMORY) and amount}
+        devices = {name: amount for name, amount in demand.resources.items() if is_device(name) and amount}
         if not devices or any(amount % 2 for amount in devices.values()):
             return
         halves = {name: -(-amount // 2) for name, amount in demand.resources.items()}

@@ -67,8 +67,8 @@ def with_one_start(found: Json, line: Json | None) -> Json:
 def _reserved(snapshot: Snapshot, gang: Pending, now: int) -> dict[str, str]:
     """Node → the reservation that keeps the gang from it: somebody else's, and begun before the gang would end."""
     ends = None if gang.walltime is None else now + gang.walltime
-    others = [kept for kept in snapshot.reservations if kept.end > now and not kept.admits(gang.queue, gang.user)]
-    return {name: kept.name for kept in others if ends is None or kept.start < ends for name in kept.nodes}
+    others = (kept for kept in snapshot.reservations if kept.keeps_out(gang.queue, gang.user, now, ends))
+    return {name: kept.name for kept in others for name in kept.nodes}
 
 
 def with_alternatives(snapshot: Snapshot, lines: Sequence[Json], now: int) -> list[Json]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from windlass import wire
 from windlass.core.job import Job, Launcher, Match, Role
-from windlass.core.resources import CPU, GPU, GPU_MILLI, GPU_TYPE, MEMORY, format_quantity
+from windlass.core.resources import CPU, GPU, GPU_MILLI, GPU_TYPE, MEMORY, format_quantity, is_device
 from windlass.jobs.errors import job_error
 from windlass.jobs.kubernetes.manifest_file import Objects
 from windlass.jobs.kubernetes.pods import GENERATION, SCHEDULER, env_vars
@@ -123,7 +123,7 @@ def _env(job: Job, rank: Rank, role: Role) -> list[Manifest]:
 def _resources(role: Role) -> Manifest:
     """CPU and memory are requests, devices limits: of devices nobody gets more than was asked for."""
     requests = {name: format_quantity(name, role.resources[name]) for name in (CPU, MEMORY) if name in role.resources}
-    devices = {_device(name): str(count) for name, count in role.resources.items() if name not in (CPU, MEMORY)}
+    devices = {_device(name): str(count) for name, count in role.resources.items() if is_device(name)}
     return {**({"requests": requests} if requests else {}), **({"limits": devices} if devices else {})}
 
 
