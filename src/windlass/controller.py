@@ -76,7 +76,7 @@ async def _commit(world: World, changes: Changes, on_trouble: Callable[[str], No
     told = ""
     while changes != Changes():
         try:
-            world.commit(changes)
+            await world.commit(changes)
         except WorldError as trouble:
             if str(trouble) != told:
                 told = str(trouble)

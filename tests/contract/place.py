@@ -51,25 +51,25 @@ class Stagehand:
         self.state = state
         self.heard: list[Event] = []
 
-    def admit(self, job: Job, nodes: Sequence[str], job_id: str = "job-1", number: int = 1) -> Sequence[Command]:
+    async def admit(self, job: Job, nodes: Sequence[str], job_id: str = "job-1", number: int = 1) -> Sequence[Command]:
         """Commit the job as admitted onto these nodes, one replica each. Returns the commands, unperformed."""
         self.state = created(job_id, number, job, self.world.now())
         placement = Placement({job.roles[0].name: tuple(nodes)})
-        return [command for event in (Submitted(), Admit(placement)) for command in self.turn(event)]
+        return [command for event in (Submitted(), Admit(placement)) for command in await self.turn(event)]
 
-    def turn(self, *events: Event) -> Sequence[Command]:
+    async def turn(self, *events: Event) -> Sequence[Command]:
         """What the events make of the job, committed. Returns the commands, unperformed."""
         assert self.state is not None
         commands: list[Command] = []
         for event in events:
             self.state, more = lifecycle.step(self.state, event, self.world.now())
             commands += more
-        self.world.commit(Changes(states=(self.state,), commands=tuple(commands)))
+        await self.world.commit(Changes(states=(self.state,), commands=tuple(commands)))
         return commands
 
-    def live(self, *events: Event) -> None:
+    async def live(self, *events: Event) -> None:
         """A turn whose commands are performed."""
-        self.world.perform(self.turn(*events))
+        self.world.perform(await self.turn(*events))
 
     async def until(self, found: Callable[[list[Event]], Found]) -> Found:
         """Wait, without committing anything, until what was heard satisfies `found`."""

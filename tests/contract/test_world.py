@@ -31,7 +31,7 @@ def test_a_launch_is_answered_by_started_and_then_by_one_exit_a_member(place: Pl
     async def story() -> None:
         hand = Stagehand(place.open())
         hand.world.recover()
-        hand.world.perform(hand.admit(place.job(Behaviour.SUCCEED, replicas=2), place.nodes))
+        hand.world.perform(await hand.admit(place.job(Behaviour.SUCCEED, replicas=2), place.nodes))
         await hand.until(ended(2))
         first, *exits = await hand.settle()
         assert first == Started(1)
@@ -45,7 +45,7 @@ def test_a_failing_member_says_how_it_ended(place: Place) -> None:
     async def story() -> None:
         hand = Stagehand(place.open())
         hand.world.recover()
-        hand.world.perform(hand.admit(place.job(Behaviour.FAIL), place.nodes[:1]))
+        hand.world.perform(await hand.admit(place.job(Behaviour.FAIL), place.nodes[:1]))
         await hand.until(ended(1))
         exit = next(event.exit for event in hand.heard if isinstance(event, MemberExited))
         assert (exit.code, exit.signal, exit.lost) == (3, None, False)
@@ -58,7 +58,7 @@ def test_a_member_that_cannot_be_started_has_ended_with_the_reason(place: Place)
     async def story() -> None:
         hand = Stagehand(place.open())
         hand.world.recover()
-        hand.world.perform(hand.admit(place.job(Behaviour.UNSTARTABLE), place.nodes[:1]))
+        hand.world.perform(await hand.admit(place.job(Behaviour.UNSTARTABLE), place.nodes[:1]))
         await hand.until(ended(1))
         exit = next(event.exit for event in hand.heard if isinstance(event, MemberExited))
         assert not exit.ok
@@ -71,7 +71,7 @@ def test_a_stop_ends_every_member_and_is_answered_once(place: Place) -> None:
     async def story() -> None:
         hand = Stagehand(place.open())
         hand.world.recover()
-        hand.world.perform(hand.admit(place.job(Behaviour.RUN, replicas=2), place.nodes))
+        hand.world.perform(await hand.admit(place.job(Behaviour.RUN, replicas=2), place.nodes))
         await hand.until(started)
         hand.world.perform([Stop("job-1", 1, grace=10_000), Stop("job-1", 1, grace=10_000)])
         await hand.until(gone)
@@ -85,7 +85,7 @@ def test_who_does_not_end_within_the_grace_is_killed(place: Place) -> None:
     async def story() -> None:
         hand = Stagehand(place.open())
         hand.world.recover()
-        hand.world.perform(hand.admit(place.job(Behaviour.STUBBORN), place.nodes[:1]))
+        hand.world.perform(await hand.admit(place.job(Behaviour.STUBBORN), place.nodes[:1]))
         await hand.until(started)
         hand.world.perform([Stop("job-1", 1, grace=50)])
         await hand.until(gone)
@@ -108,7 +108,7 @@ def test_a_launch_told_twice_starts_once(place: Place) -> None:
     async def story() -> None:
         hand = Stagehand(place.open())
         hand.world.recover()
-        launches = hand.admit(place.job(Behaviour.SUCCEED), place.nodes[:1])
+        launches = await hand.admit(place.job(Behaviour.SUCCEED), place.nodes[:1])
         hand.world.perform(launches)
         hand.world.perform(launches)
         await hand.until(ended(1))
@@ -143,10 +143,10 @@ def test_what_was_committed_is_there_after_the_controller_died(place: Place) -> 
     async def story() -> None:
         hand = Stagehand(place.open())
         hand.world.recover()
-        hand.admit(place.job(Behaviour.SUCCEED), place.nodes[:1])
+        await hand.admit(place.job(Behaviour.SUCCEED), place.nodes[:1])
         ended_job = created("job-2", 2, place.job(Behaviour.SUCCEED), 5)
         ended_job = replace(ended_job, status=replace(ended_job.status, phase=Phase.SUCCEEDED, finished_at=9))
-        hand.world.commit(Changes(states=(ended_job,)))
+        await hand.world.commit(Changes(states=(ended_job,)))
         place.abandon(hand.world)
 
         world = place.open()
@@ -164,12 +164,12 @@ def test_an_ended_job_with_a_time_to_live_is_recovered_until_it_is_forgotten(pla
         ended_job = replace(ended_job, status=replace(ended_job.status, phase=Phase.SUCCEEDED, finished_at=9))
         world = place.open()
         world.recover()
-        world.commit(Changes(states=(ended_job,)))
+        await world.commit(Changes(states=(ended_job,)))
         place.abandon(world)
 
         world = place.open()
         assert world.recover().states == (ended_job,)
-        world.commit(Changes(forgotten=("job-1",), commands=(Forget("job-1"),)))
+        await world.commit(Changes(forgotten=("job-1",), commands=(Forget("job-1"),)))
         world.perform([Forget("job-1")])
         assert world.finished("job-1") is None
         place.abandon(world)
@@ -182,7 +182,7 @@ def test_an_event_that_was_told_and_not_committed_is_told_again(place: Place) ->
     async def story() -> None:
         hand = Stagehand(place.open())
         hand.world.recover()
-        hand.world.perform(hand.admit(place.job(Behaviour.FAIL, replicas=2), place.nodes))
+        hand.world.perform(await hand.admit(place.job(Behaviour.FAIL, replicas=2), place.nodes))
         await hand.until(ended(2))
         place.abandon(hand.world)
 
@@ -198,9 +198,9 @@ def test_an_event_that_was_committed_is_not_told_again(place: Place) -> None:
     async def story() -> None:
         hand = Stagehand(place.open())
         hand.world.recover()
-        hand.world.perform(hand.admit(place.job(Behaviour.FAIL), place.nodes[:1]))
+        hand.world.perform(await hand.admit(place.job(Behaviour.FAIL), place.nodes[:1]))
         await hand.until(ended(1))
-        hand.turn(*hand.heard)
+        await hand.turn(*hand.heard)
         place.abandon(hand.world)
 
         again = Stagehand(place.open(), hand.state)
@@ -216,9 +216,9 @@ def test_a_gang_outlives_its_controller_and_ends_before_the_next(place: Place) -
     async def story() -> None:
         hand = Stagehand(place.open())
         hand.world.recover()
-        hand.world.perform(hand.admit(place.job(Behaviour.RUN), place.nodes[:1]))
+        hand.world.perform(await hand.admit(place.job(Behaviour.RUN), place.nodes[:1]))
         await hand.until(started)
-        hand.turn(*hand.heard)
+        await hand.turn(*hand.heard)
         place.abandon(hand.world)
 
         again = Stagehand(place.open(), hand.state)
@@ -235,7 +235,7 @@ def test_a_launch_that_was_committed_and_not_performed_is_performed_by_the_next(
     async def story() -> None:
         hand = Stagehand(place.open())
         hand.world.recover()
-        (launch,) = hand.admit(place.job(Behaviour.SUCCEED), place.nodes[:1])
+        (launch,) = await hand.admit(place.job(Behaviour.SUCCEED), place.nodes[:1])
         assert isinstance(launch, Launch)
         place.abandon(hand.world)
 

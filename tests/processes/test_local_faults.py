@@ -76,7 +76,7 @@ def test_a_database_that_may_not_grow_is_as_good_as_a_full_disk(state: Path) -> 
             await home.trouble()
             assert home.world.store.count() == 0
             with pytest.raises(WorldError, match="the turn before this one could not be written yet"):
-                home.world.commit(Changes())
+                await home.world.commit(Changes())
             connection.execute("PRAGMA max_page_count = 1073741823")
             assert (await home.end(await submitting)).status.phase is Phase.SUCCEEDED
             assert len(home.troubles) == 1

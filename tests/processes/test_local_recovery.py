@@ -197,9 +197,9 @@ class Dying:
         self.step()
         return events
 
-    def commit(self, changes: Changes) -> None:
+    async def commit(self, changes: Changes) -> None:
         self.step()
-        self.world.commit(changes)
+        await self.world.commit(changes)
         self.step()
 
     def perform(self, commands: Sequence[Command]) -> None:

@@ -72,9 +72,9 @@ class Watched:
         """As the world does."""
         return await self._world.wait(until)
 
-    def commit(self, changes: Changes) -> None:
+    async def commit(self, changes: Changes) -> None:
         """Make it durable, then tell of it. Raises WorldError."""
-        self._world.commit(changes)
+        await self._world.commit(changes)
         self._feed.announce()
 
     def perform(self, commands: Sequence[Command]) -> None:

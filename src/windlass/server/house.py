@@ -63,7 +63,7 @@ class House:
                 task.cancel()
                 with contextlib.suppress(asyncio.CancelledError):
                     await task
-            self._note_verdicts()
+            await self._note_verdicts()
         finally:
             listener.close()  # whoever rang and was not heard must not wait for an answer
             # 3. the folder is free for the next one
@@ -88,12 +88,12 @@ class House:
         self._say(text)
         self.feed.complain(text)
 
-    def _note_verdicts(self) -> None:
+    async def _note_verdicts(self) -> None:
         waiting = [s.id for s in self.controller.states.values() if s.status.phase is Phase.QUEUED][:_NOTED]
         verdicts = self.controller.plan.verdicts
         self.world.note_verdicts({job_id: verdicts[job_id] for job_id in waiting if job_id in verdicts})
         with contextlib.suppress(WorldError):  # it was only for the reader's convenience
-            self.world.commit(Changes())
+            await self.world.commit(Changes())
 
 
 def _has_lasting_jobs(state: Path) -> bool:

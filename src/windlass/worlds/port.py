@@ -113,8 +113,11 @@ class World(Protocol):
     async def wait(self, until: int | None) -> Sequence[WorldEvent]:
         """What happened; returns as soon as there is something, or empty at `until` (ms) or when `wake`d."""
 
-    def commit(self, changes: Changes) -> None:
-        """Make one turn durable. Raises WorldError if it cannot; nothing of it has happened then."""
+    async def commit(self, changes: Changes) -> None:
+        """Make one turn durable. Nothing else is asked of the world meanwhile.
+
+        Raises WorldError if it cannot; nothing of it has happened then.
+        """
 
     def perform(self, commands: Sequence[Command]) -> None:
         """Carry out, without waiting for the outcome."""

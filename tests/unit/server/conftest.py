@@ -69,7 +69,7 @@ class StandIn:
         self._promises += promises
         return events
 
-    def commit(self, changes: Changes) -> None:
+    async def commit(self, changes: Changes) -> None:
         if self.full:
             raise WorldError(self.full)
         origins = {s.id: self._origins.pop(s.id) for s in changes.states if s.id in self._origins}

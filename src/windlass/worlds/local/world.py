@@ -156,7 +156,7 @@ class LocalWorld:
         self._since.promises += promises
         return events
 
-    def commit(self, changes: Changes) -> None:
+    async def commit(self, changes: Changes) -> None:
         """Write the turn down, with everything noted since the last one. Raises WorldError."""
         attempt = self._attempt or self._begin(changes)
         if attempt.changes is not changes:  # else what was heard for the one would be acknowledged with the other

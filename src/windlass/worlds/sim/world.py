@@ -57,7 +57,7 @@ class SimWorld:
             raise Over
         return self.universe.take(until)
 
-    def commit(self, changes: Changes) -> None:
+    async def commit(self, changes: Changes) -> None:
         """Kept in memory, which is as durable as a universe. Raises WorldError if the disk is full."""
         events = self._trying[1] if self._trying[0] is changes else self.universe.told
         if self._full():
