@@ -8,43 +8,70 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from windlass.core.mig import GEOMETRIES, PREFIX
 from windlass.core.resources import CPU, GPU, MEMORY, Resources, add
 from windlass.jobs.kubernetes.quantities import amount
 from windlass.jobs.kubernetes.reading import Spot
 
-_INTEL_GPUS = ("gpu.intel.com/i915", "gpu.intel.com/xe")
-_NVIDIA_MIG = "nvidia.com/mig-"
+NVIDIA_GPU = "nvidia.com/gpu"
+_GPUS = ("gpu.intel.com/i915", "gpu.intel.com/xe", "habana.ai/gaudi", "google.com/tpu", "aws.amazon.com/neuron")
+"""What some vendors call a whole device; all others end in /gpu."""
+_NVIDIA_MIG = f"nvidia.com/{PREFIX}"
+_PROFILES = {PREFIX + profile.name for geometry in GEOMETRIES.values() for profile in geometry.profiles}
+_HUGE = "hugepages-"
 HOST_PORT = "hostport/"
 """Begins the resource of which a node has one: a port of its own address. TCP's is `hostport/8080`."""
 
 
 def pod_requests(spec: Spot) -> dict[str, int]:
     """The whole pod, from the `spec` of its template. Raises Refused."""
-    running = _sum(_container(container) for container in spec["containers"].items())
-    peak, sidecars = _init_containers(spec["initContainers"].items())
-    together = _most(add(running, sidecars), peak)
-    together |= _declared(spec["resources"], only=(CPU, MEMORY))
-    return {
-        name: count
-        for name, count in {**add(together, _amounts(spec["overhead"])), **_host_ports(spec)}.items()
-        if count
-    }
+    asked = effective(
+        [_container(container) for container in spec["containers"].items()],
+        [(_container(each), each["restartPolicy"].text() == "Always") for each in spec["initContainers"].items()],
+        _container(spec),
+        _amounts(spec["overhead"]),
+    )
+    return {name: count for name, count in {**asked, **_host_ports(spec)}.items() if count}
+
+
+def effective(
+    containers: Iterable[Resources],
+    init_containers: Iterable[tuple[Resources, bool]],
+    of_pod: Resources,
+    overhead: Resources,
+) -> dict[str, int]:
+    """What a node must have for a pod. Of each init container it is told whether it stays as a sidecar.
+
+    `of_pod`: what the pod asks for itself, in place of the sum of its containers.
+    """
+    peak, sidecars = _init_containers(init_containers)
+    together = _most(add(_sum(containers), sidecars), peak)
+    together |= {name: count for name, count in of_pod.items() if name in (CPU, MEMORY) or name.startswith(_HUGE)}
+    return add(together, overhead)
+
+
+def is_gpu(resource: str) -> bool:
+    """Whether this is a whole device of the kind that the core calls a GPU, whoever makes it."""
+    return resource.endswith("/gpu") or resource in _GPUS
 
 
 def core_name(resource: str) -> str:
-    """A resource as the core calls it: any vendor's whole GPU is `gpu`, a slice is `mig-…`, all else keeps its name."""
-    if resource.endswith("/gpu") or resource in _INTEL_GPUS:
+    """A resource as the core calls it: any vendor's whole GPU is `gpu`, a slice is `mig-…`, all else keeps its name.
+
+    So do slices of a profile that the core does not know.
+    """
+    if is_gpu(resource):
         return GPU
-    return resource.removeprefix("nvidia.com/") if resource.startswith(_NVIDIA_MIG) else resource
+    mig = resource.removeprefix("nvidia.com/") if resource.startswith(_NVIDIA_MIG) else ""
+    return mig if mig in _PROFILES else resource
 
 
-def _init_containers(containers: list[Spot]) -> tuple[dict[str, int], dict[str, int]]:
+def _init_containers(containers: Iterable[tuple[Resources, bool]]) -> tuple[dict[str, int], dict[str, int]]:
     """The most that is asked before the containers start, and what goes on beside them."""
     peak: dict[str, int] = {}
     sidecars: dict[str, int] = {}
-    for container in containers:
-        wanted = _container(container)
-        if container["restartPolicy"].text() == "Always":
+    for wanted, stays in containers:
+        if stays:
             sidecars = add(sidecars, wanted)
             peak = _most(peak, sidecars)
         else:
@@ -53,12 +80,7 @@ def _init_containers(containers: list[Spot]) -> tuple[dict[str, int], dict[str, 
 
 
 def _container(container: Spot) -> dict[str, int]:
-    return _declared(container["resources"])
-
-
-def _declared(resources: Spot, only: tuple[str, ...] = ()) -> dict[str, int]:
-    declared = {**_amounts(resources["limits"]), **_amounts(resources["requests"])}
-    return {name: count for name, count in declared.items() if not only or name in only}
+    return {**_amounts(container["resources"]["limits"]), **_amounts(container["resources"]["requests"])}
 
 
 def _amounts(written: Spot) -> dict[str, int]:

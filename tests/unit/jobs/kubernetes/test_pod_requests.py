@@ -76,7 +76,9 @@ def test_overhead_comes_on_top_and_pod_level_requests_hold_for_all_containers():
         ("nvidia.com/gpu", "gpu"),
         ("amd.com/gpu", "gpu"),
         ("gpu.intel.com/xe", "gpu"),
+        ("habana.ai/gaudi", "gpu"),
         ("nvidia.com/mig-1g.10gb", "mig-1g.10gb"),
+        ("nvidia.com/mig-9g.1tb", "nvidia.com/mig-9g.1tb"),  # of a model that is not known yet
         ("nvidia.com/gpu.shared", "nvidia.com/gpu.shared"),
         ("rdma/hca", "rdma/hca"),
     ],
