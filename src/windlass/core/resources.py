@@ -20,6 +20,11 @@ GPU_MILLI = "gpu-milli"
 GPU_TYPE = "gpu-type"
 """The node label that names the model of its GPUs."""
 
+PODS = "pods"
+"""How many replicas a node takes at all, where there is such a limit: each asks for one."""
+_SUPPLIES = (CPU, MEMORY, "ephemeral-storage", PODS)
+_KINDS_OF_SUPPLY = ("hugepages-", "hostport/")
+
 MAX_AMOUNT = 2**53
 """The largest amount kept of anything. 2**53 on each of 1,000 nodes still fits into int64, and JSON keeps it exact."""
 
@@ -35,8 +40,8 @@ _UNITS_PER_WHOLE = {CPU: 1000}
 
 
 def is_device(resource: str) -> bool:
-    """Whether it is counted in whole pieces, of which each is one replica's alone."""
-    return resource not in (CPU, MEMORY)
+    """Whether it is counted in whole pieces, of which each is one replica's alone, and few nodes have any."""
+    return resource not in _SUPPLIES and not resource.startswith(_KINDS_OF_SUPPLY)
 
 
 class QuantityError(ValueError):

@@ -30,8 +30,8 @@ class NodeTable:
 
     epoch: int
     axis: tuple[str, ...]
-    """Names of the R columns, scarcest kind first: devices, then cpu, then memory; last the single GPUs that are
-    shared, of which people are not told (`core.devices.hidden`)."""
+    """Names of the R columns, scarcest kind first: devices, then cpu, then memory, then other supplies; last the single
+    GPUs that are shared, of which people are not told (`core.devices.hidden`)."""
     topology: Topology
     nodes: tuple[Node, ...]
     row: Mapping[str, int]

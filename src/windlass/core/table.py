@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from windlass.core.cluster import Node, Topology
 from windlass.core.devices import MILLI, Devices, derive, full, layout, shared_names
-from windlass.core.resources import CPU, GPU, GPU_MILLI, MAX_AMOUNT, MEMORY
+from windlass.core.resources import CPU, GPU, GPU_MILLI, MAX_AMOUNT, MEMORY, is_device
 from windlass.core.snapshot import Amounts, NodeTable
 
 _DIGITS = re.compile(r"([0-9]+)")
@@ -48,11 +48,12 @@ def _by_value(digits: str) -> tuple[int, str]:
 def axis_of(nodes: Sequence[Node]) -> tuple[str, ...]:
     """The resources any node has: devices first, because they are scarce, GPUs before all; then cpu, then memory.
 
-    Behind them the single GPUs of nodes that share theirs.
+    Behind them whatever else nodes have plenty of, and the single GPUs of nodes that share theirs.
     """
     shared, single = shared_names(nodes)
-    named = ({name for node in nodes for name in node.capacity} | shared) - {GPU, CPU, MEMORY}
-    return GPU, *sorted(named), CPU, MEMORY, *single
+    named = sorted(({name for node in nodes for name in node.capacity} | shared) - {GPU, CPU, MEMORY})
+    devices = [name for name in named if is_device(name)]
+    return GPU, *devices, CPU, MEMORY, *(name for name in named if not is_device(name)), *single
 
 
 def _capacity(nodes: Sequence[Node], axis: tuple[str, ...], devices: Devices | None) -> Amounts:

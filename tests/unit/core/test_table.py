@@ -1,6 +1,6 @@
 from gangs import node
 
-from windlass.core.cluster import Topology
+from windlass.core.cluster import Node, Topology
 from windlass.core.table import natural, tabulate
 
 
@@ -40,6 +40,12 @@ def test_the_axis_names_what_any_node_has_devices_first():
     table = tabulate([node("a", 8, cpu=4000), node("b", 0, memory=5)], Topology(), epoch=0)
     assert table.axis == ("gpu", "cpu", "memory")
     assert table.capacity.tolist() == [[8, 4000, 0], [0, 0, 5]]
+
+
+def test_what_every_node_has_plenty_of_comes_last():
+    whole = Node("a", {"pods": 110, "ephemeral-storage": 9, "rdma/hca": 1, "hostport/80": 1, "cpu": 1, "gpu": 1})
+    axis = tabulate([whole], Topology(), epoch=0).axis
+    assert axis == ("gpu", "rdma/hca", "cpu", "memory", "ephemeral-storage", "hostport/80", "pods")
 
 
 def test_a_cluster_without_nodes_is_a_table_without_rows():
