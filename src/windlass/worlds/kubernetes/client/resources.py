@@ -1,0 +1,77 @@
+"""The resources that are asked for: a row for each, and where the API server keeps them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from urllib.parse import quote
+
+_SAFE = ":"
+"""Beside letters, digits and `-._~`: names of RBAC objects have colons."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """One row. `group` is "" for the core's."""
+
+    group: str
+    version: str
+    plural: str
+    kind: str
+    namespaced: bool = True
+
+    @property
+    def api_version(self) -> str:
+        """As manifests write it: `v1`, `batch/v1`."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    @property
+    def full_name(self) -> str:
+        """As RBAC and CRDs write it: `pods`, `jobs.batch`."""
+        return f"{self.plural}.{self.group}" if self.group else self.plural
+
+
+def named(api_version: str, plural: str, kind: str, *, namespaced: bool = True) -> Resource:
+    """The row for what manifests call `api_version`."""
+    group, _, version = api_version.rpartition("/")
+    return Resource(group, version, plural, kind, namespaced)
+
+
+def path(resource: Resource, namespace: str | None = None, name: str = "", subresource: str = "") -> str:
+    """Where one object, or without a name all of them, of a namespace or of the cluster, are found. Quoted."""
+    parts = ["/apis", resource.group] if resource.group else ["/api"]
+    parts.append(resource.version)
+    if namespace and resource.namespaced:
+        parts += ["namespaces", quote(namespace, _SAFE)]
+    parts.append(resource.plural)
+    if name:
+        parts.append(quote(name, _SAFE))
+    if subresource:
+        parts.append(subresource)
+    return "/".join(parts)
+
+
+PODS = Resource("", "v1", "pods", "Pod")
+NODES = Resource("", "v1", "nodes", "Node", namespaced=False)
+NAMESPACES = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
+SERVICES = Resource("", "v1", "services", "Service")
+CONFIG_MAPS = Resource("", "v1", "configmaps", "ConfigMap")
+SECRETS = Resource("", "v1", "secrets", "Secret")
+SERVICE_ACCOUNTS = Resource("", "v1", "serviceaccounts", "ServiceAccount")
+CLAIMS = Resource("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim")
+VOLUMES = Resource("", "v1", "persistentvolumes", "PersistentVolume", namespaced=False)
+EVENTS = Resource("events.k8s.io", "v1", "events", "Event")
+LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease")
+PRIORITY_CLASSES = Resource("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", namespaced=False)
+NATIVE_POD_GROUPS = Resource("scheduling.k8s.io", "v1alpha2", "podgroups", "PodGroup")
+JOBS = Resource("batch", "v1", "jobs", "Job")
+CRON_JOBS = Resource("batch", "v1", "cronjobs", "CronJob")
+DEPLOYMENTS = Resource("apps", "v1", "deployments", "Deployment")
+ROLES = Resource("rbac.authorization.k8s.io", "v1", "roles", "Role")
+ROLE_BINDINGS = Resource("rbac.authorization.k8s.io", "v1", "rolebindings", "RoleBinding")
+CLUSTER_ROLES = Resource("rbac.authorization.k8s.io", "v1", "clusterroles", "ClusterRole", namespaced=False)
+CLUSTER_ROLE_BINDINGS = Resource(
+    "rbac.authorization.k8s.io", "v1", "clusterrolebindings", "ClusterRoleBinding", namespaced=False
+)
+DISRUPTION_BUDGETS = Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget")
+AUTOSCALERS = Resource("autoscaling", "v2", "horizontalpodautoscalers", "HorizontalPodAutoscaler")
+DEFINITIONS = Resource("apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", False)

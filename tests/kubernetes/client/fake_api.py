@@ -1,0 +1,92 @@
+"""A server of the test's own that plays an API server, and its tricks: each request is answered by the next trick."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass, field
+
+from aiohttp import web
+
+Trick = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+@dataclass
+class Seen:
+    method: str
+    path: str
+    query: dict[str, str]
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def json(self):
+        return json.loads(self.body)
+
+
+@dataclass
+class FakeApi:
+    """`tricks` are used up in order; after the last, `usual` answers."""
+
+    url: str = ""
+    tricks: list[Trick] = field(default_factory=list)
+    usual: Trick | None = None
+    seen: list[Seen] = field(default_factory=list)
+
+    async def answer(self, request: web.Request) -> web.StreamResponse:
+        body = await request.read()
+        self.seen.append(Seen(request.method, request.path, dict(request.query), dict(request.headers), body))
+        trick = self.tricks.pop(0) if self.tricks else self.usual
+        assert trick is not None, f"nobody said what {request.method} {request.path} is answered with"
+        return await trick(request)
+
+
+@contextlib.asynccontextmanager
+async def fake_api(*tricks: Trick, usual: Trick | None = None) -> AsyncIterator[FakeApi]:
+    api = FakeApi(tricks=list(tricks), usual=usual)
+    app = web.Application(client_max_size=2**26)
+    app.router.add_route("*", "/{path:.*}", api.answer)
+    runner = web.AppRunner(app, shutdown_timeout=0.1)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    api.url = "http://{}:{}".format(*runner.addresses[0][:2])
+    try:
+        yield api
+    finally:
+        await runner.cleanup()
+
+
+def says(body, status: int = 200, **headers: str) -> Trick:
+    """A JSON answer."""
+
+    async def answer(_request: web.Request) -> web.StreamResponse:
+        return web.json_response(body, status=status, headers=headers)
+
+    return answer
+
+
+def refuses(status: int, reason: str = "", message: str = "", *, details=None, **headers: str) -> Trick:
+    """A Status as the API server writes it."""
+    body = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": status}
+    return says({**body, "reason": reason, "message": message or reason, "details": details or {}}, status, **headers)
+
+
+async def hangs_up(request: web.Request) -> web.StreamResponse:
+    """The request has been read, and the connection ends without a word."""
+    assert request.transport is not None
+    request.transport.close()
+    return web.Response()
+
+
+def page(*objects, version: str = "100", rest: str = "") -> Trick:
+    """A list's reply."""
+    metadata = {"resourceVersion": version, **({"continue": rest} if rest else {})}
+    return says({"kind": "List", "apiVersion": "v1", "metadata": metadata, "items": list(objects)})
+
+
+def pod(name: str = "p", version: int = 1, *, uid: str = "", node: str | None = None, **more):
+    metadata = {"name": name, "namespace": "ns", "uid": uid or f"uid-{name}", "resourceVersion": str(version)}
+    spec = {"containers": [{"name": "main"}], **({"nodeName": node} if node else {})}
+    return {"kind": "Pod", "apiVersion": "v1", "metadata": metadata, "spec": spec, **more}

@@ -1,0 +1,284 @@
+import asyncio
+import contextlib
+
+import pytest
+from client.fake_api import fake_api, hangs_up, page, pod, refuses, says
+
+from windlass.worlds.kubernetes.client.access import Access, Identity, plain
+from windlass.worlds.kubernetes.client.connection import Connection
+from windlass.worlds.kubernetes.client.refusals import ApiError, NotLeader, Unreachable
+from windlass.worlds.kubernetes.client.resources import CONFIG_MAPS, PODS
+
+ANOTHER_TIME = refuses(429, "TooManyRequests", **{"Retry-After": "0"})
+CONFIG_MAP = {"metadata": {"name": "c", "namespace": "ns"}}
+
+
+@contextlib.asynccontextmanager
+async def against(*tricks, usual=None, **options):
+    async with (
+        fake_api(*tricks, usual=usual) as api,
+        Connection(plain(api.url, authorization="Bearer t"), **options) as connection,
+    ):
+        yield api, connection
+
+
+def test_an_object_is_got_with_the_token():
+    async def story():
+        async with against(says(pod())) as (api, connection):
+            assert (await connection.get(PODS, "ns", "p"))["metadata"]["name"] == "p"
+            assert (api.seen[0].method, api.seen[0].path) == ("GET", "/api/v1/namespaces/ns/pods/p")
+            assert api.seen[0].headers["Authorization"] == "Bearer t"
+
+    asyncio.run(story())
+
+
+def test_every_verb_asks_what_the_api_server_expects():
+    async def story():
+        async with against(usual=says(CONFIG_MAP)) as (api, connection):
+            await connection.create(CONFIG_MAPS, CONFIG_MAP)
+            await connection.replace(CONFIG_MAPS, CONFIG_MAP)
+            await connection.patch(CONFIG_MAPS, "ns", "c", {"data": {"a": "b"}})
+            await connection.patch(CONFIG_MAPS, "ns", "c", CONFIG_MAP, kind="apply", force=True)
+            await connection.patch(PODS, "ns", "p", [{"op": "test"}], kind="json", subresource="status")
+            await connection.delete(CONFIG_MAPS, "ns", "c", grace=3, propagation="Background", uid="u")
+            await connection.evict("ns", "p", 30, uid="u")
+        where = "/api/v1/namespaces/ns/configmaps"
+        assert [(seen.method, seen.path) for seen in api.seen] == [
+            ("POST", where),
+            ("PUT", f"{where}/c"),
+            ("PATCH", f"{where}/c"),
+            ("PATCH", f"{where}/c"),
+            ("PATCH", "/api/v1/namespaces/ns/pods/p/status"),
+            ("DELETE", f"{where}/c"),
+            ("POST", "/api/v1/namespaces/ns/pods/p/eviction"),
+        ]
+        assert [seen.headers["Content-Type"].removeprefix("application/") for seen in api.seen] == [
+            "json",
+            "json",
+            "merge-patch+json",
+            "apply-patch+yaml",
+            "json-patch+json",
+            "json",
+            "json",
+        ]
+        assert api.seen[3].query == {"fieldManager": "windlass", "force": "true"}
+        assert api.seen[5].json == {
+            "kind": "DeleteOptions",
+            "apiVersion": "v1",
+            "gracePeriodSeconds": 3,
+            "propagationPolicy": "Background",
+            "preconditions": {"uid": "u"},
+        }
+        assert api.seen[6].json["deleteOptions"] == {"gracePeriodSeconds": 30, "preconditions": {"uid": "u"}}
+
+    asyncio.run(story())
+
+
+def test_a_request_that_was_turned_away_is_sent_again_whatever_it_is():
+    async def story():
+        nameless = {"metadata": {"generateName": "c-", "namespace": "ns"}}
+        async with against(ANOTHER_TIME, ANOTHER_TIME, says(CONFIG_MAP)) as (api, connection):
+            await connection.create(CONFIG_MAPS, nameless)
+            assert len(api.seen) == 3
+
+    asyncio.run(story())
+
+
+def test_nothing_is_sent_before_the_server_wants_it():
+    async def story():
+        async with against(refuses(503, **{"Retry-After": "1"}), says(pod())) as (_, connection):
+            clock = asyncio.get_running_loop().time
+            begin = clock()
+            await connection.get(PODS, "ns", "p")
+            assert clock() - begin >= 1
+
+    asyncio.run(story())
+
+
+def test_what_the_server_wants_too_late_is_told_at_once():
+    async def story():
+        async with against(refuses(429, **{"Retry-After": "60"})) as (_, connection):
+            with pytest.raises(ApiError) as told:
+                await connection.get(PODS, "ns", "p", within=5)
+            assert told.value.is_too_many
+            assert told.value.retry_after == 60
+
+    asyncio.run(story())
+
+
+def test_a_create_whose_reply_was_lost_comes_back_as_there_already():
+    async def story():
+        async with against(hangs_up, refuses(409, "AlreadyExists")) as (api, connection):
+            with pytest.raises(ApiError) as told:
+                await connection.create(CONFIG_MAPS, CONFIG_MAP)
+            assert told.value.is_exists
+            assert told.value.unsure
+            assert len(api.seen) == 2
+
+    asyncio.run(story())
+
+
+def test_a_create_without_a_name_is_not_sent_twice():
+    async def story():
+        async with against(hangs_up) as (api, connection):
+            with pytest.raises(Unreachable) as told:
+                await connection.create(CONFIG_MAPS, {"metadata": {"generateName": "c-", "namespace": "ns"}})
+            assert told.value.unsure
+            assert len(api.seen) == 1
+
+    asyncio.run(story())
+
+
+def test_an_answer_that_takes_too_long_is_asked_for_again():
+    async def story():
+        async def sleeps(_request):
+            await asyncio.sleep(30)
+
+        async with against(sleeps, says(pod()), attempt=0.2) as (api, connection):
+            await connection.get(PODS, "ns", "p")
+            assert len(api.seen) == 2
+
+    asyncio.run(story())
+
+
+def test_a_server_that_is_not_there_is_unreachable_when_the_time_is_over():
+    async def story():
+        async with fake_api() as api:
+            pass
+        async with Connection(plain(api.url)) as connection:
+            with pytest.raises(Unreachable, match=f"no connection to {api.url}"):
+                await connection.get(PODS, "ns", "p", within=0.3)
+
+    asyncio.run(story())
+
+
+def test_a_bind_whose_reply_was_lost_counts_if_the_pod_is_there():
+    async def story():
+        conflict = refuses(409, "Conflict", 'pod p is already assigned to node "n1"')
+        async with against(hangs_up, conflict, says(pod(node="n1")), conflict) as (api, connection):
+            await connection.bind("ns", "p", "uid-p", "n1")
+            assert api.seen[0].path == "/api/v1/namespaces/ns/pods/p/binding"
+            assert api.seen[0].json["metadata"] == {"name": "p", "namespace": "ns", "uid": "uid-p"}
+            assert api.seen[0].json["target"] == {"apiVersion": "v1", "kind": "Node", "name": "n1"}
+            with pytest.raises(ApiError):
+                await connection.bind("ns", "p", "uid-p", "n1")
+
+    asyncio.run(story())
+
+
+def test_an_eviction_that_a_budget_forbids_is_told_at_once():
+    async def story():
+        details = {"causes": [{"reason": "DisruptionBudget", "message": "needs 2"}]}
+        async with against(refuses(429, "TooManyRequests", details=details)) as (_, connection):
+            with pytest.raises(ApiError) as told:
+                await connection.evict("ns", "p")
+            assert told.value.is_budget
+
+    asyncio.run(story())
+
+
+def test_who_may_not_write_sends_nothing_and_still_reads():
+    async def story():
+        async with against(says(pod()), may_write=lambda: False) as (api, connection):
+            with pytest.raises(NotLeader):
+                await connection.bind("ns", "p", "uid-p", "n1")
+            assert not api.seen
+            await connection.get(PODS, "ns", "p")
+
+    asyncio.run(story())
+
+
+def test_a_lease_that_is_lost_while_others_hold_every_connection_stops_the_write():
+    async def story():
+        leader = True
+        begun, held = asyncio.Event(), asyncio.Event()
+
+        async def holds(_request):
+            begun.set()
+            await held.wait()
+            return await says(pod())(_request)
+
+        async with against(holds, may_write=lambda: leader, limit=1) as (api, connection):
+            reading = asyncio.create_task(connection.get(PODS, "ns", "p"))
+            await begun.wait()
+            writing = asyncio.create_task(connection.bind("ns", "p", "uid-p", "n1"))
+            await asyncio.sleep(0)
+            leader = False
+            held.set()
+            await reading
+            with pytest.raises(NotLeader):
+                await writing
+            assert len(api.seen) == 1
+
+    asyncio.run(story())
+
+
+def test_credentials_are_renewed_once_for_all_who_were_turned_away():
+    async def story():
+        renewals = 0
+
+        async def identify(renew):
+            nonlocal renewals
+            renewals += renew
+            return tokens[renewals]
+
+        async def answer(request):
+            good = request.headers["Authorization"] == "Bearer new"
+            return await (says(pod()) if good else refuses(401, "Unauthorized"))(request)
+
+        tokens = [Identity("Bearer old"), Identity("Bearer new")]
+        async with (
+            fake_api(usual=answer) as api,
+            Connection(Access(api.url, identify)) as connection,
+        ):
+            await asyncio.gather(*(connection.get(PODS, "ns", "p") for _ in range(8)))
+            assert renewals == 1
+
+    asyncio.run(story())
+
+
+def test_credentials_that_stay_refused_are_told():
+    async def story():
+        async with against(usual=refuses(401, "Unauthorized")) as (api, connection):
+            with pytest.raises(ApiError) as told:
+                await connection.get(PODS, "ns", "p")
+            assert told.value.is_unauthorized
+            assert len(api.seen) == 2
+
+    asyncio.run(story())
+
+
+def test_a_list_is_read_in_pages():
+    async def story():
+        async with against(page(pod("a"), rest="t/2="), page(pod("b"))) as (api, connection):
+            found = await connection.list(PODS, selector="app in (a, b)", fields="spec.nodeName=")
+            assert [item["metadata"]["name"] for item in found] == ["a", "b"]
+            asked = {"labelSelector": "app in (a, b)", "fieldSelector": "spec.nodeName=", "limit": "500"}
+            assert [seen.query for seen in api.seen] == [asked, {**asked, "continue": "t/2="}]
+            assert api.seen[0].path == "/api/v1/pods"
+
+    asyncio.run(story())
+
+
+def test_a_list_whose_continuation_grew_too_old_starts_over_without_pages():
+    async def story():
+        tricks = [page(pod("a"), rest="t"), refuses(410, "Expired"), page(pod("b"), pod("c"))]
+        async with against(*tricks) as (api, connection):
+            found = await connection.list(PODS, "ns")
+            assert [item["metadata"]["name"] for item in found] == ["b", "c"]
+            assert "limit" not in api.seen[2].query
+
+    asyncio.run(story())
+
+
+def test_a_page_of_a_proxy_is_told_as_it_is():
+    async def story():
+        async def proxy(_request):
+            return await says("<html>Blocked</html>", 403)(_request)
+
+        async with against(proxy) as (_, connection):
+            with pytest.raises(ApiError, match="Blocked") as told:
+                await connection.get(PODS, "ns", "p")
+            assert told.value.is_forbidden
+
+    asyncio.run(story())

@@ -1,0 +1,18 @@
+import pytest
+
+from windlass.worlds.kubernetes.client.paging import read_page
+from windlass.worlds.kubernetes.client.refusals import Unreachable
+
+
+def test_a_page_says_what_continues_it():
+    page = read_page(b'{"metadata":{"resourceVersion":"7","continue":"t"},"items":[{"a":1},{"b":2}]}')
+    assert (page.resource_version, page.rest, list(map(bytes, page.items))) == ("7", "t", [b'{"a":1}', b'{"b":2}'])
+
+
+def test_no_objects_may_be_written_as_null():
+    assert read_page(b'{"metadata":{},"items":null}').items == []
+
+
+def test_what_is_no_list_does_not_come_from_an_api_server():
+    with pytest.raises(Unreachable, match="no list"):
+        read_page(b"<html>")

@@ -1,0 +1,24 @@
+from windlass.worlds.kubernetes.client.resources import LEASES, NODES, PODS, named, path
+
+
+def test_where_objects_are_found():
+    assert path(PODS) == "/api/v1/pods"
+    assert path(PODS, "ns") == "/api/v1/namespaces/ns/pods"
+    assert path(PODS, "ns", "p", "binding") == "/api/v1/namespaces/ns/pods/p/binding"
+    assert path(NODES, None, "n1") == "/api/v1/nodes/n1"
+    assert path(LEASES, "ns", "l") == "/apis/coordination.k8s.io/v1/namespaces/ns/leases/l"
+
+
+def test_a_namespace_does_not_matter_to_what_has_none():
+    assert path(NODES, "ns", "n1", "status") == "/api/v1/nodes/n1/status"
+
+
+def test_odd_names_stay_one_part_of_the_path():
+    assert path(NODES, None, "../secrets?x=1") == "/api/v1/nodes/..%2Fsecrets%3Fx%3D1"
+
+
+def test_a_row_is_made_from_what_manifests_write():
+    row = named("kubeflow.org/v1", "pytorchjobs", "PyTorchJob")
+    assert (row.group, row.version, row.api_version) == ("kubeflow.org", "v1", "kubeflow.org/v1")
+    assert row.full_name == "pytorchjobs.kubeflow.org"
+    assert (named("v1", "pods", "Pod").group, PODS.full_name) == ("", "pods")
