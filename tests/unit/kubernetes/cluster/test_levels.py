@@ -1,0 +1,73 @@
+"""Which levels a cluster's network has, and where in it a node stands."""
+
+import pytest
+
+from windlass.jobs.errors import JobError
+from windlass.worlds.kubernetes.cluster.levels import Level, configured, level_named, levels_of, place, topology
+
+KUEUE = {"cloud.provider.com/topology-block": "b1", "cloud.provider.com/topology-rack": "r2"}
+GKE = {
+    "topology.kubernetes.io/zone": "europe-west4-a",
+    "cloud.google.com/gce-topology-block": "b7",
+    "cloud.google.com/gce-topology-subblock": "s3",
+    "kubernetes.io/hostname": "gke-1",
+}
+EKS = {
+    "topology.k8s.aws/network-node-layer-1": "nn-1",
+    "topology.k8s.aws/network-node-layer-2": "nn-2",
+    "topology.k8s.aws/network-node-layer-3": "nn-3",
+}
+
+
+def test_levels_are_those_that_the_nodes_speak_of():
+    assert topology(levels_of([])).levels == ("host",)
+    assert topology(levels_of([{"color": "red"}, KUEUE])).levels == ("block", "rack", "host")
+    assert topology(levels_of([EKS])).levels == ("fabric", "block", "rack", "host")
+    assert topology(levels_of([GKE, {"nvidia.com/gpu.clique": "c.1"}])).levels == (
+        "zone",
+        "block",
+        "rack",
+        "nvlink",
+        "host",
+    )
+
+
+def test_a_place_has_a_domain_for_each_level():
+    levels = levels_of([KUEUE, GKE])
+    assert place(levels, "n1", KUEUE) == ("", "b1", "r2", "n1")
+    assert place(levels, "n2", GKE) == ("europe-west4-a", "b7", "s3", "gke-1")
+
+
+def test_our_own_labels_go_before_a_cloud_s():
+    labels = {**KUEUE, "topology.windlass.dev/rack": "mine"}
+    assert place(levels_of([labels]), "n1", labels) == ("b1", "mine", "n1")
+
+
+def test_a_list_in_the_configuration_wins():
+    levels = configured(["hall=example.com/hall", "rack", "host"])
+    assert levels[0] == Level("hall", ("example.com/hall",))
+    assert place(levels, "n1", {**KUEUE, "example.com/hall": "h1"}) == ("h1", "r2", "n1")
+
+
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        (
+            ["hall"],
+            "'hall' is no level: known are region, zone, fabric, block, rack, nvlink, host; others take a label",
+        ),
+        (["rack", "rack=a/b"], "the level rack is named twice"),
+        (["Rack=a/b"], "'Rack' is no name of a level; write small letters"),
+        (["rack=a=b"], "'a=b' is no label of a node"),
+    ],
+)
+def test_what_cannot_be_a_level_is_told_with_the_fix(written, said):
+    with pytest.raises(JobError, match=said):
+        configured(written)
+
+
+def test_a_level_is_known_by_its_labels_too():
+    levels = levels_of([GKE])
+    assert level_named(levels, "cloud.google.com/gce-topology-subblock") == "rack"
+    assert level_named(levels, "rack") == "rack"
+    assert level_named(levels, "row") == "row"
