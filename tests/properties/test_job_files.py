@@ -10,6 +10,7 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from windlass.core.job import (
+    ArrayMember,
     Condition,
     Dependency,
     Job,
@@ -24,7 +25,11 @@ from windlass.jobs.durations import MAX_DURATION, PATTERN, SLURM, UNITS, format_
 from windlass.jobs.errors import MAX_SHOWN, JobError
 from windlass.jobs.fields import JOB, walk
 from windlass.jobs.job_file import loads
-from windlass.jobs.names import JOB_NAME, LABEL_VALUE, MAX_NAME, NODE_NAME, is_name, valid_name
+from windlass.jobs.kubernetes.kinds import members
+from windlass.jobs.kubernetes.kinds import read as read_manifest
+from windlass.jobs.kubernetes.own_manifests import training_job
+from windlass.jobs.kubernetes.reading import Fault
+from windlass.jobs.names import IMAGE, JOB_NAME, LABEL_VALUE, MAX_NAME, NODE_NAME, is_name, valid_name
 from windlass.jobs.render import render
 from windlass.jobs.schema import schema
 from windlass.jobs.submission import Submission, format_array, parse_array
@@ -84,6 +89,8 @@ roles = st.builds(
     tolerations=st.lists(tolerations, max_size=2).map(tuple),
     affinity=st.lists(terms, max_size=2).map(tuple),
     whole_node=st.booleans(),
+    image=st.just("") | st.from_regex(rf"\A{IMAGE}\Z").map(lambda image: image[:30]),
+    pod=st.sampled_from(["", '{"spec":{"nodeName":null,"volumes":[{"emptyDir":{},"name":"v"}]}}']),
 )
 
 
@@ -142,6 +149,36 @@ def submissions(draw):
 @given(submissions(), st.sampled_from(["yaml", "json"]))
 def test_what_render_prints_reads_back_as_the_identical_job(submission, form):
     assert loads(render(submission, form), user="ada") == [submission]
+
+
+@st.composite
+def jobs_for_pods(draw):
+    """Jobs that can be pods: one process each, an image, whole devices, names that fit."""
+    job = draw(jobs)
+    roles = tuple(
+        replace(
+            role,
+            name=role.name[:10].rstrip("-"),
+            image=role.image or "a:1",
+            pod="",
+            resources={name: amount for name, amount in role.resources.items() if name != "gpu-milli"},
+        )
+        for role in job.roles
+    )
+    if len({role.name for role in roles}) < len(roles):
+        roles = roles[:1]
+    array = draw(st.none() | st.builds(ArrayMember, st.just("a-7"), st.integers(0, 999_999), st.integers(0, 9)))
+    return replace(job, roles=roles, launcher=Launcher.TORCHRUN, array=array)
+
+
+@given(jobs_for_pods(), st.sampled_from(["team", ""]))
+def test_a_resource_reads_back_as_the_identical_job(job, namespace):
+    # As an API server keeps it.
+    manifest = json.loads(json.dumps(training_job(job, "some-7", namespace)))
+    parsed = read_manifest(manifest)
+    assert not isinstance(parsed, Fault), parsed
+    assert parsed.job == job
+    assert len(members(parsed, 1)) == job.members
 
 
 @given(st.binary(max_size=300))

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from windlass.cli.exit_codes import ExitCode
-from windlass.cli.failures import UsageError
 from windlass.cli.handing import submissions
 from windlass.cli.options import FileOption, Words, takes_job_options
 from windlass.cli.output import as_json
-from windlass.cli.rendering import objects
+from windlass.cli.rendering import objects, resources
 from windlass.jobs.options import RunOptions
 
 if TYPE_CHECKING:
@@ -27,6 +26,7 @@ class _Form(StrEnum):
 
 class _Target(StrEnum):
     KUBERNETES = "kubernetes"
+    TRAININGJOB = "trainingjob"
 
 
 def explain(
@@ -45,10 +45,11 @@ def render(
     words: Words = None,
     file: FileOption = None,
     target: Annotated[
-        _Target | None, typer.Option("--for", help="As the objects that it becomes there; takes manifests as well.")
-    ] = None,
-    image: Annotated[
-        str | None, typer.Option("--image", help="With --for kubernetes: the image of a short job's pods.")
+        _Target | None,
+        typer.Option(
+            "--for",
+            help="kubernetes: as the objects that it becomes there, manifests too; trainingjob: as one resource.",
+        ),
     ] = None,
     output: Annotated[_Form, typer.Option("-o", "--output", help="How to print it.")] = _Form.YAML,
 ) -> int:
@@ -56,11 +57,11 @@ def render(
     from windlass.jobs.render import as_fields  # noqa: PLC0415
     from windlass.jobs.render import render as rendered  # noqa: PLC0415
 
-    if target is not None:
-        return _print_objects(objects(options, words or [], file, image), output)
-    if image is not None:
-        raise UsageError("--image is for pods\nwrite --for kubernetes with it")
+    if target is _Target.KUBERNETES:
+        return _print_objects(objects(options, words or [], file), output)
     handed = submissions(options, words or [], file)
+    if target is _Target.TRAININGJOB:
+        return _print_objects(resources(handed), output)
     if output is _Form.JSON:
         fields = [as_fields(submission) for submission in handed]
         print(as_json(fields if len(fields) != 1 else fields[0]))

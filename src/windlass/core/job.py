@@ -77,6 +77,10 @@ class Role:
     """What one replica needs."""
     command: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict)
+    image: str = ""
+    """What its containers are made of, where replicas are pods."""
+    pod: str = ""
+    """What else its pods are, as JSON: a part of a pod template, which the core does not look into."""
     node_selector: Mapping[str, str] = field(default_factory=dict)
     tolerations: tuple[Toleration, ...] = ()
     affinity: tuple[tuple[Match, ...], ...] = ()

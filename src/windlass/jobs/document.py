@@ -6,10 +6,11 @@ expands aliases and recurses without bounds. Only this module imports yaml for r
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import yaml
 
@@ -63,6 +64,22 @@ class MapNode:
 
 
 Node: TypeAlias = Scalar | ListNode | MapNode
+
+
+def plain(node: Node) -> Any:
+    """The same as plain data: dicts, lists, text, numbers, booleans and None."""
+    match node:
+        case Scalar():
+            return node.value
+        case ListNode():
+            return [plain(item) for item in node.items]
+        case MapNode():
+            return {key.text: plain(value) for key, value in node.entries}
+
+
+def canonical(value: Mapping[str, Any]) -> str:
+    """Plain data as JSON that is the same for the same data; "" if there is nothing. Raises ValueError: infinite."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False) if value else ""
 
 
 class _Refused(Exception):  # noqa: N818 - never leaves this module

@@ -71,6 +71,7 @@ def type_of(field: Field) -> str:
         Shape.TABLE: "fields",
         Shape.TABLES: "list of fields",
         Shape.NAMED: f"{field.key_words}: fields",
+        Shape.FREE: "mapping",
     }[field.shape]
 
 

@@ -27,6 +27,8 @@ class Shape(Enum):
     """A list of such."""
     NAMED = auto()
     """Free names with such."""
+    FREE = auto()
+    """A mapping that somebody else reads: kept as JSON, its names sorted; an empty one is empty text."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from windlass.jobs import kinds
 from windlass.jobs.durations import format_duration
 from windlass.jobs.field import Field, Shape, Table
 from windlass.jobs.kinds import choice, named, whole
-from windlass.jobs.names import JOB_NAME, NODE_NAME, VARIABLE
+from windlass.jobs.names import IMAGE, JOB_NAME, NODE_NAME, VARIABLE
 from windlass.jobs.placing import ELASTIC, GPU_PARTS, MAX_REPLICAS, PLACING, REPLICA_PLACING
 
 _JOB = kinds.named(JOB_NAME, "name", "small letters, digits and dashes, a letter first, at most 48 characters")
@@ -80,6 +80,25 @@ PER_REPLICA: Table = (
         also=("environment", "envs", "variables"),
         key=VARIABLE,
         key_words="variable",
+    ),
+    Field(
+        "image",
+        "On Kubernetes: the container image that holds the program. On this machine the program is what is installed.",
+        named(IMAGE, "container image", "an image such as ghcr.io/team/digits:1"),
+        default="null",
+        example="digits:1",
+        flags=("--image",),
+        nullable=True,
+        also=("container_image", "docker_image"),
+    ),
+    Field(
+        "pod",
+        "On Kubernetes: part of a pod template, laid over what Windlass makes of the job; containers, volumes and the "
+        "like are told apart by name, and the container of the command is called main. Of no effect on this machine.",
+        shape=Shape.FREE,
+        default="{}",
+        example="{spec: {serviceAccountName: trainer}}",
+        also=("pod_template", "podTemplate", "template"),
     ),
     Field(
         "selector",

@@ -18,10 +18,19 @@ JOB_REFERENCE = r"[a-z][-a-z0-9]{0,62}(_[0-9]{1,6})?"
 
 VARIABLE = r"[ -<>-~]{1,255}"
 """Printable ASCII but for "=": what Kubernetes lets a variable be called."""
+IMAGE = r"[A-Za-z0-9][-A-Za-z0-9._/:@]{0,511}"
+"""A reference to a container image; which there are is the registry's to say."""
 LABEL = r"[A-Za-z0-9]([-A-Za-z0-9_./]{0,251}[A-Za-z0-9])?"
 """A qualified name of Kubernetes, a little wider."""
 LABEL_VALUE = r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
 """A label's value, as Kubernetes has it; not empty."""
+
+MAX_DNS_LABEL = 63
+DNS_LABEL = r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?"
+"""RFC 1035: what a service may be called."""
+_QUALIFIED = r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
+KUBERNETES_LABEL = rf"([a-z0-9]([-a-z0-9.]{{0,251}}[a-z0-9])?/)?{_QUALIFIED}"
+KUBERNETES_LABEL_VALUE = rf"({_QUALIFIED})?"
 
 
 def is_name(pattern: str, text: str) -> bool:

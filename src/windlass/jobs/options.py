@@ -46,6 +46,7 @@ class RunOptions:
     workdir: str | None = None
     launcher: str | None = None
     suspend: bool | None = None
+    image: str | None = None
     env: tuple[str, ...] = ()
     """ "NAME=value" each."""
     selector: tuple[str, ...] = ()
@@ -116,7 +117,7 @@ _OF_A_REPLICA = (
 
 
 def _over_roles(values: Values, given: Values) -> dict[str, Any]:
-    """A job of several roles: env goes to each of them, other options of a replica have no one place to go."""
+    """A job of several roles: env and image go to each of them, other options of a replica have no one place to go."""
     single = [name for name in _OF_A_REPLICA if name in given]
     if single:
         names = ", ".join(values["roles"])
@@ -124,7 +125,8 @@ def _over_roles(values: Values, given: Values) -> dict[str, Any]:
             [Problem(flag_of((name,)), f"the job has roles ({names}); write {name} there") for name in single]
         )
     env = given.get("env", {})
-    roles = {name: {**role, "env": {**role.get("env", {}), **env}} for name, role in values["roles"].items()}
+    image = {"image": given["image"]} if "image" in given else {}
+    roles = {name: {**role, **image, "env": {**role.get("env", {}), **env}} for name, role in values["roles"].items()}
     return {**given, "roles": roles}
 
 

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 
 from windlass.jobs.command import split_line
-from windlass.jobs.document import ListNode, MapNode, Node, Scalar
+from windlass.jobs.document import ListNode, MapNode, Node, Scalar, canonical, plain
 from windlass.jobs.errors import Place, Problem
 from windlass.jobs.field import Field, Shape, Table
 from windlass.jobs.kinds import Kind, show
 from windlass.jobs.names import did_you_mean, is_name
 from windlass.jobs.resolve import FieldPath
-from windlass.jobs.text import Text
+
+
+class Written(Protocol):
+    """What a document stands in: a text, or something whose places mean more than lines."""
+
+    def problem(self, message: str, place: Place, /) -> Problem:
+        """A problem at a place."""
 
 
 class Reader:
     """Reads one document; keeps the problems found and where each field stands."""
 
-    def __init__(self, text: Text) -> None:
+    def __init__(self, text: Written) -> None:
         self.text = text
         self.problems: list[Problem] = []
         self.places: dict[FieldPath, Place] = {}
@@ -80,6 +86,19 @@ class Reader:
                 return self.tables(node, field, path)
             case Shape.NAMED:
                 return self.named(node, field, path)
+            case Shape.FREE:
+                return self.free(node, field)
+
+    def free(self, node: Node, field: Field) -> str:
+        """A mapping of anything, as JSON."""
+        if not isinstance(node, MapNode):
+            self.problem(f"{field.name} is a mapping such as {field.example}, not {_what(node)}", node.place)
+            return ""
+        try:
+            return canonical(plain(node))
+        except ValueError:
+            self.problem(f"{field.name} holds a number that is too large", node.place)
+            return ""
 
     def whole_table(self, node: Node, field: Field, path: FieldPath) -> dict[str, Any]:
         """A mapping of fields, of which those without a default must be written."""

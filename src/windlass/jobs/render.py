@@ -78,6 +78,8 @@ def _role(role: Role) -> dict[str, Any]:
         "mem": role.resources.get(MEMORY),
         "command": role.command,
         "env": role.env,
+        "image": role.image or None,
+        "pod": role.pod,
         "selector": role.node_selector,
         "whole_node": role.whole_node,
         "affinity": role.affinity,
@@ -111,6 +113,8 @@ def _write(value: Any, field: Field) -> Any:
             return [field.kind.write(item) for item in value]
         case Shape.COMMAND:
             return list(value)
+        case Shape.FREE:
+            return json.loads(value or "{}")
         case Shape.MAP:
             return dict(value)
     return value

@@ -90,7 +90,7 @@ def roles_of(values: Values) -> dict[str, dict[str, Any]]:
 
 
 _SHARED = (
-    *("gpus", "gpu_share", "mig", "procs", "cpus", "mem", "command", "env"),
+    *("gpus", "gpu_share", "mig", "procs", "cpus", "mem", "command", "env", "image", "pod"),
     *("selector", "tolerations", "whole_node", "affinity"),
 )
 
@@ -148,6 +148,8 @@ def _role(name: str, role: Values, launcher: Launcher) -> Role:
         resources={resource: amount for resource, amount in amounts.items() if amount},
         command=tuple(role["command"]),
         env=dict(role.get("env", {})),
+        image=role.get("image") or "",
+        pod=role.get("pod", ""),
         node_selector=dict(role.get("selector", {})),
         tolerations=tuple(Toleration(**toleration) for toleration in role.get("tolerations", ())),
         affinity=tuple(role.get("affinity", ())),

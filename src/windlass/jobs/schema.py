@@ -23,7 +23,7 @@ def schema() -> dict[str, Any]:
         "$schema": DIALECT,
         "title": "Windlass job",
         "description": "One gang: what to run, how many, with what, and what may go wrong.",
-        **_table(JOB),
+        **table_schema(JOB),
         "oneOf": [
             {"required": ["command"], "not": {"required": ["roles"]}},
             {"required": ["roles", "command"], "not": {"anyOf": [_given("nodes"), _given("elastic")]}},
@@ -55,7 +55,8 @@ def _given(name: str) -> dict[str, Any]:
     return {"required": [name], "properties": {name: {"not": nothing}}}
 
 
-def _table(table: Table) -> dict[str, Any]:
+def table_schema(table: Table) -> dict[str, Any]:
+    """JSON Schema of a mapping of these fields."""
     return {
         "type": "object",
         "properties": {field.name: _described(field) for field in table},
@@ -82,13 +83,15 @@ def _shape(field: Field) -> dict[str, Any]:  # noqa: PLR0911 - one for each shap
             return _command()
         case Shape.MAP:
             return {"type": "object", "propertyNames": _names(field), "additionalProperties": one}
+        case Shape.FREE:
+            return {"type": "object"}
         case Shape.TABLE:
             required = [each.name for each in field.table if not each.default]
-            return {**_table(field.table), **({"required": required} if required else {})}
+            return {**table_schema(field.table), **({"required": required} if required else {})}
         case Shape.TABLES:
-            return {"type": "array", "items": _table(field.table)}
+            return {"type": "array", "items": table_schema(field.table)}
         case Shape.NAMED:
-            role = {**_table(field.table), "not": {"anyOf": _exclusive("replicas")}}
+            role = {**table_schema(field.table), "not": {"anyOf": _exclusive("replicas")}}
             named = {"type": "object", "propertyNames": _names(field), "additionalProperties": role}
             return {**named, "minProperties": 1}
 

@@ -87,6 +87,7 @@ def test_every_option_of_a_job_arrives_in_it(windlass):
         "workdir": ("/w", "workdir: /w"),
         "launcher": ("torchrun", "launcher: torchrun"),
         "suspend": (None, "suspend: true"),
+        "image": ("digits:1", "image: digits:1"),
         "env": ("GRÖSSE=1", "nothing"),
         "selector": ("zone=a", "zone: a"),
         "after": ("any:prep", "any:prep"),

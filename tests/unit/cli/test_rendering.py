@@ -43,7 +43,6 @@ def test_a_jobs_pods_are_printed_from_a_command(windlass):
     ("words", "said"),
     [
         (("--for", "kubernetes", "-N", "2"), "holds manifests, which say everything themselves"),
-        (("--image", "a:1"), "--image is for pods\nwrite --for kubernetes with it"),
     ],
 )
 def test_options_that_would_do_nothing_are_refused(windlass, manifest, words, said):

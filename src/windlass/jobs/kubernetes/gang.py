@@ -13,12 +13,10 @@ from windlass.jobs.kubernetes.pod_requests import pod_requests
 from windlass.jobs.kubernetes.reading import Manifest, Spot
 from windlass.jobs.kubernetes.run_policy import restart_policy
 from windlass.jobs.kubernetes.settings import Settings
-from windlass.jobs.names import is_name
+from windlass.jobs.names import DNS_LABEL, is_name
 
 _GRACE = 30_000
 """Kubernetes' own terminationGracePeriodSeconds, in milliseconds."""
-_DNS_LABEL = r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?"
-"""RFC 1035: what a service may be called."""
 WORKER = "worker"
 
 Sizes = Mapping[str, tuple[int, int]]
@@ -45,7 +43,7 @@ def parsed_job(
     templates = {each.type: _spec(manifest, field, each, (init or {}).get(each.type)) for each in replicas}
     roles = [_role(each, templates[each.type], nproc_per_node) for each in replicas if each.count]
     roles = _sized(roles, {**_shrinkable(policy, roles, manifest), **(sizes or {})})
-    grace = max([_grace(spec) for spec in templates.values()], default=_GRACE)
+    grace = max([grace_of(spec) for spec in templates.values()], default=_GRACE)
     labels = manifest["metadata"]["labels"].texts()
     classes = [spec["priorityClassName"].text() for spec in templates.values()]
     return Parsed(
@@ -60,7 +58,7 @@ def parsed_job(
         policy=policy,
         settings=settings,
         priority_class=policy.priority_class or next((name for name in classes if name), ""),
-        warnings=(*_of_policy(manifest["spec"]["runPolicy"]["schedulingPolicy"]), *_of_templates(templates)),
+        warnings=(*_of_policy(manifest["spec"]["runPolicy"]["schedulingPolicy"]), *warnings_of_templates(templates)),
     )
 
 
@@ -94,8 +92,8 @@ def _of_policy(scheduling: Spot) -> list[str]:
     return [f"schedulingPolicy: {name} has no effect" for name in idle if scheduling[name].value is not None]
 
 
-def _of_templates(templates: Mapping[str, Spot]) -> list[str]:
-    """What of the templates has no effect."""
+def warnings_of_templates(templates: Mapping[str, Spot]) -> list[str]:
+    """What of the pods' specs, by replica type, has no effect. Raises Refused."""
     found = []
     for kind, spec in templates.items():
         found += [f"{kind}: {wish} is not heeded by the scheduler" for wish in unheeded(spec)]
@@ -111,7 +109,7 @@ def _name(manifest: Spot, replicas: Sequence[Replicas]) -> str:
     longest = max((f"{name}-{each.role}-{max(each.count - 1, 0)}" for each in replicas), key=len, default=name)
     if not name:
         spot.refuse("expects the job's name")
-    if not is_name(_DNS_LABEL, name):
+    if not is_name(DNS_LABEL, name):
         spot.refuse("expects small letters, digits and dashes, a letter first: services are named by it")
     if len(longest) > 63:
         spot.refuse(f"is {len(longest) - 63} characters too long: {longest} must be a DNS label of 63")
@@ -158,6 +156,7 @@ def _resized(role: Role, fewest: int, most: int) -> Role:
     return replace(role, min_replicas=min(fewest, role.replicas), max_replicas=max(most, role.replicas))
 
 
-def _grace(spec: Spot) -> int:
+def grace_of(spec: Spot) -> int:
+    """How long a pod may take to end, in milliseconds. Raises Refused."""
     seconds = spec["terminationGracePeriodSeconds"].whole()
     return _GRACE if seconds is None else seconds * 1000

@@ -1,9 +1,10 @@
-"""The kinds of foreign jobs: a row for each, found by API version and kind."""
+"""The kinds of jobs: a row for each, found by API version and kind."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Protocol
 
 from windlass.jobs.kubernetes import (
@@ -15,10 +16,11 @@ from windlass.jobs.kubernetes import (
     paddlejob,
     pytorchjob,
     tfjob,
+    trainingjob,
     xgboostjob,
 )
 from windlass.jobs.kubernetes.judgement import Judgement, Rules
-from windlass.jobs.kubernetes.parsed import Member, Parsed
+from windlass.jobs.kubernetes.parsed import Member, Parsed, resized
 from windlass.jobs.kubernetes.reading import Fault, Manifest, Refused, Spot
 from windlass.jobs.kubernetes.settings import Settings
 from windlass.jobs.names import did_you_mean
@@ -40,10 +42,11 @@ class Kind:
 
 
 V1, V2 = "kubeflow.org/v1", "kubeflow.org/v2beta1"
+OURS = trainingjob.API_VERSION
 
 
-class _Operator(Protocol):
-    """A module of this package for one of the training operator's kinds."""
+class _Module(Protocol):
+    """A module of this package for one kind."""
 
     def read(self, manifest: Spot, settings: Settings, /) -> Parsed:
         """See `Kind.read`."""
@@ -58,20 +61,22 @@ class _Operator(Protocol):
         """See `Kind.rules`."""
 
 
-def _operator(name: str, plural: str, of: _Operator) -> Kind:
-    return Kind(V1, name, plural, of.read, of.members, lambda parsed, _running: of.companions(parsed), of.rules)
+def _kind_of(version: str, name: str, plural: str, of: _Module) -> Kind:
+    return Kind(version, name, plural, of.read, of.members, lambda parsed, _running: of.companions(parsed), of.rules)
 
 
 KINDS = (
-    _operator("PyTorchJob", "pytorchjobs", pytorchjob),
-    _operator("TFJob", "tfjobs", tfjob),
-    _operator("JAXJob", "jaxjobs", jaxjob),
-    _operator("XGBoostJob", "xgboostjobs", xgboostjob),
-    _operator("PaddleJob", "paddlejobs", paddlejob),
+    _kind_of(V1, "PyTorchJob", "pytorchjobs", pytorchjob),
+    _kind_of(V1, "TFJob", "tfjobs", tfjob),
+    _kind_of(V1, "JAXJob", "jaxjobs", jaxjob),
+    _kind_of(V1, "XGBoostJob", "xgboostjobs", xgboostjob),
+    _kind_of(V1, "PaddleJob", "paddlejobs", paddlejob),
     Kind(V1, "MPIJob", "mpijobs", mpijob_v1.read, mpijob_v1.members, mpijob_v1.companions, mpijob_v1.rules),
     Kind(V2, "MPIJob", "mpijobs", mpijob_v2.read, mpijob_v2.members, mpijob_v2.companions, None),
+    _kind_of(OURS, trainingjob.KIND, trainingjob.PLURAL, trainingjob),
 )
 _DEFAULTS = Settings()
+_AS_WRITTEN: Mapping[str, int] = MappingProxyType({})
 _BY_NAME = {(kind.api_version, kind.name): kind for kind in KINDS}
 
 
@@ -84,18 +89,21 @@ def read(manifest: Any, settings: Settings = _DEFAULTS) -> Parsed | Fault:
         return refused.fault
 
 
-def members(parsed: Parsed, generation: int) -> list[Member]:
-    """Every pod that a generation of the job is, in the order of ranks. Nobody may change what pods share."""
-    return _BY_NAME[parsed.api_version, parsed.kind].members(parsed, generation)
+def members(parsed: Parsed, generation: int, sizes: Mapping[str, int] = _AS_WRITTEN) -> list[Member]:
+    """Every pod that a generation of the job is, in the order of ranks. Nobody may change what pods share.
+
+    `sizes`: replicas of the roles whose number is another one than was asked for; what pods are told is of this size.
+    """
+    return _BY_NAME[parsed.api_version, parsed.kind].members(resized(parsed, sizes), generation)
 
 
-def companions(parsed: Parsed, running: Collection[str] = ()) -> list[Manifest]:
-    """Every object that must stand beside the pods, in the order in which to make them.
+def companions(parsed: Parsed, running: Collection[str] = (), sizes: Mapping[str, int] = _AS_WRITTEN) -> list[Manifest]:
+    """Every object that must stand beside the pods, in the order in which to make them. `sizes`: see `members`.
 
     `running`: names of the pods that are ready; MPI's script that discovers hosts tells them; a launcher may wait for
     all of them.
     """
-    return _BY_NAME[parsed.api_version, parsed.kind].companions(parsed, running)
+    return _BY_NAME[parsed.api_version, parsed.kind].companions(resized(parsed, sizes), running)
 
 
 def judge(parsed: Parsed, objects: Sequence[Manifest], *, remade: int = 0, active_for: int = 0) -> Judgement:

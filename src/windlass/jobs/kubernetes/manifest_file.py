@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from windlass.jobs.document import ListNode, MapNode, Node, Scalar, compose
+from windlass.jobs.document import ListNode, MapNode, Node, Scalar, compose, plain
 from windlass.jobs.errors import JobError, Place, Problem
 from windlass.jobs.kubernetes.kinds import companions, members, read
 from windlass.jobs.kubernetes.parsed import Parsed
@@ -37,21 +37,21 @@ def objects_of(text: Text) -> Objects:
     found = Objects([], [])
     problems: list[Problem] = []
     for node in _manifests(compose(text)):
-        manifest = _plain(node)
+        manifest = plain(node)
         parsed = read(manifest) if _is_job(manifest) else None
         if isinstance(parsed, Fault):
             problems.append(text.problem(f"{dotted(parsed.path)}: {parsed.message}", _place(node, parsed.path)))
         elif parsed is None:
             found.objects.append(manifest)
         else:
-            found.objects.extend(_made_of(parsed))
+            found.objects.extend(made_of(parsed))
             found.warnings.extend(f"{text.source}: {parsed.name}: {warning}" for warning in parsed.warnings)
     if problems:
         raise JobError(problems)
     return found
 
 
-def _made_of(parsed: Parsed) -> list[Manifest]:
+def made_of(parsed: Parsed) -> list[Manifest]:
     """All that stands while the job runs; one that is suspended has no pods."""
     made = [] if parsed.policy.suspend else members(parsed, 1)
     return [*companions(parsed, [member.name for member in made]), *(member.pod for member in made)]
@@ -76,16 +76,6 @@ def _is_job(manifest: Any) -> bool:
 
 def _names(node: Node) -> set[str]:
     return {key.text for key, _ in node.entries} if isinstance(node, MapNode) else set()
-
-
-def _plain(node: Node) -> Any:
-    match node:
-        case Scalar():
-            return node.value
-        case ListNode():
-            return [_plain(item) for item in node.items]
-        case MapNode():
-            return {key.text: _plain(value) for key, value in node.entries}
 
 
 def _place(node: Node, path: FieldPath) -> Place:

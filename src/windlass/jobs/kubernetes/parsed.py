@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from windlass.core.job import Job
@@ -84,6 +84,15 @@ class Parsed:
     def of(self, kind: str) -> Replicas | None:
         """The replicas of a type, if the job has any."""
         return next((each for each in self.replicas if each.type == kind), None)
+
+
+def resized(parsed: Parsed, sizes: Mapping[str, int]) -> Parsed:
+    """The job with another number of replicas in some roles, as an elastic gang has."""
+    if all(sizes.get(each.role, each.count) == each.count for each in parsed.replicas):
+        return parsed
+    replicas = tuple(replace(each, count=sizes.get(each.role, each.count)) for each in parsed.replicas)
+    roles = tuple(replace(role, replicas=sizes.get(role.name, role.replicas)) for role in parsed.job.roles)
+    return replace(parsed, replicas=replicas, job=replace(parsed.job, roles=roles))
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,6 +66,18 @@ def core_name(resource: str) -> str:
     return mig if mig in _PROFILES else resource
 
 
+def device_name(resource: str) -> str:
+    """A device of the core as Kubernetes calls it. Its whole GPU is NVIDIA's; no resource's name may hold a plus."""
+    if resource == GPU:
+        return NVIDIA_GPU
+    return f"nvidia.com/{resource.replace('+', '.')}" if resource.startswith(PREFIX) else resource
+
+
+def host_port(number: int, protocol: str) -> str:
+    """The resource that a port of the node is."""
+    return f"{HOST_PORT}{number}" + ("" if protocol == "TCP" else f"/{protocol.lower()}")
+
+
 def _init_containers(containers: Iterable[tuple[Resources, bool]]) -> tuple[dict[str, int], dict[str, int]]:
     """The most that is asked before the containers start, and what goes on beside them."""
     peak: dict[str, int] = {}
@@ -104,7 +116,7 @@ def _host_ports(spec: Spot) -> dict[str, int]:
             number = port["hostPort"].whole(0, 65535) or (port["containerPort"].whole(0, 65535) if on_host else 0)
             protocol = port["protocol"].text("TCP")
             if number:
-                ports[f"{HOST_PORT}{number}" + ("" if protocol == "TCP" else f"/{protocol.lower()}")] = 1
+                ports[host_port(number, protocol)] = 1
     return ports
 
 

@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from windlass.jobs.kubernetes.own_labels import GENERATION as GENERATION  # noqa: PLC0414 - the world knows pods by it
 from windlass.jobs.kubernetes.parsed import Member, Parsed, Replicas
 from windlass.jobs.kubernetes.reading import Manifest
 from windlass.launch.replica_names import replica_name
 
 SCHEDULER = "windlass"
-GENERATION = "windlass.dev/generation"
 _LABEL = "training.kubeflow.org/"
 OPERATOR_NAME = f"{_LABEL}operator-name"
 JOB_NAME = f"{_LABEL}job-name"

@@ -20,7 +20,7 @@ TRAINING_OPERATOR = "kubeflow.org/training-operator"
 MPI_OPERATOR = "kubeflow.org/mpi-operator"
 US = "windlass.dev/operator"
 _OURS = ("", US, TRAINING_OPERATOR, MPI_OPERATOR)
-_MANAGERS = (US, TRAINING_OPERATOR, MPI_OPERATOR, MULTI_KUEUE)
+MANAGERS = (US, TRAINING_OPERATOR, MPI_OPERATOR, MULTI_KUEUE)
 
 _BACKOFF_LIMIT = 6
 """Restarts of a whole gang where the manifest names no limit; batch/v1's. V1 without one restarts for ever."""
@@ -68,8 +68,8 @@ def _seconds(spot: Spot) -> int | None:
 
 def _manager(spot: Spot) -> str:
     name = spot.text()
-    if name and name not in _MANAGERS:
-        spot.refuse(f"expects {' or '.join(_MANAGERS)}; leave it out for whoever serves the kind")
+    if name and name not in MANAGERS:
+        spot.refuse(f"expects {' or '.join(MANAGERS)}; leave it out for whoever serves the kind")
     return name
 
 

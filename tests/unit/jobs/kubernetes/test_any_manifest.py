@@ -50,6 +50,28 @@ ROLES = {
     "MPIJob": ("mpiReplicaSpecs", "Launcher", "mpi"),
 }
 
+OWN = yaml.safe_load("""
+apiVersion: windlass.dev/v1alpha1
+kind: TrainingJob
+metadata: {name: any, labels: {a: b, windlass.dev/array: x-1, windlass.dev/array-index: "3"}, annotations: {a: b}}
+spec:
+  command: [torchrun, train.py]
+  image: i
+  pod: {metadata: {labels: {a: b}}, spec: {volumes: [{name: v}], tolerations: [{key: a, operator: Exists}],
+        containers: [{name: main, env: [{name: A, value: b}], resources: {limits: {cpu: 1}}}, {name: log, image: l}]}}
+  roles:
+    ps: {replicas: 1, pod: {spec: {containers: [{name: main, image: j}]}}}
+    worker: {elastic: {min: 1, max: 2}, gpus: 2, mem: 1Gi, selector: {a: b}, affinity: [a=b], env: {A: b}}
+  restart: {user: 3, backoff: 10s}
+  topology: {level: rack}
+  queue: q
+  time: 1h
+  after: [other]
+  avoid: [n1]
+  labels: {a: b}
+""")
+
+
 plain = st.recursive(
     st.none() | st.booleans() | st.integers(-5, 10**50) | st.floats() | st.text(max_size=8),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=6), inner, max_size=3),
@@ -59,6 +81,8 @@ plain = st.recursive(
 
 def whole(kind):
     """A manifest of a kind with something in every field that is read."""
+    if kind.name == "TrainingJob":
+        return copy.deepcopy(OWN)
     field, first, container = ROLES[kind.name]
     manifest = copy.deepcopy({"apiVersion": kind.api_version, "kind": kind.name, **SMALL})
     template = copy.deepcopy(TEMPLATE)

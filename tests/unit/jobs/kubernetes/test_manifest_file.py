@@ -85,7 +85,7 @@ def test_what_is_printed_reads_back_the_same():
         (JAX.replace("JAXJob", "JAXjob"), "job.yaml:2:1: kind: 'JAXjob' is no kind of job that is known here; did you"),
         (
             JAX + "---\ncommand: python train.py\n",
-            "job.yaml:13:1: kind: expects a kind of job: JAXJob, MPIJob, PaddleJob, PyTorchJob, TFJob, XGBoostJob",
+            "job.yaml:13:1: kind: expects a kind of job: JAXJob, MPIJob, PaddleJob, PyTorchJob, TFJob, TrainingJob",
         ),
         (JAX + "---\n- 1\n", "job.yaml:13:1: the manifest: expects a mapping, not a list"),
     ],
@@ -110,11 +110,12 @@ mem: 16Gi
 gpu_type: [h100]
 selector: {zone: a}
 grace: 25s
+image: digits:1
 """
 
 
-def pods_of(text, image="digits:1"):
-    return objects_of_jobs(loads(text, source="job.yaml"), image).objects
+def pods_of(text):
+    return objects_of_jobs(loads(text, source="job.yaml")).objects
 
 
 def test_a_short_job_becomes_pods_behind_one_service():
@@ -122,7 +123,7 @@ def test_a_short_job_becomes_pods_behind_one_service():
     assert service == {
         "apiVersion": "v1",
         "kind": "Service",
-        "metadata": {"name": "digits", "labels": {"windlass.dev/job-name": "digits"}},
+        "metadata": {"name": "digits", "namespace": "default", "labels": {"windlass.dev/job-name": "digits"}},
         "spec": {
             "clusterIP": "None",
             "selector": {"windlass.dev/job-name": "digits"},
@@ -132,6 +133,7 @@ def test_a_short_job_becomes_pods_behind_one_service():
     assert first["metadata"]["name"] == "digits-worker-0"
     assert second["metadata"] == {
         "name": "digits-worker-1",
+        "namespace": "default",
         "labels": {
             "windlass.dev/job-name": "digits",
             "windlass.dev/role": "worker",
@@ -142,10 +144,7 @@ def test_a_short_job_becomes_pods_behind_one_service():
     spec = second["spec"]
     assert (spec["hostname"], spec["subdomain"], spec["schedulerName"]) == ("digits-worker-1", "digits", "windlass")
     assert (spec["terminationGracePeriodSeconds"], spec["nodeSelector"]) == (25, {"zone": "a"})
-    required = spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
-    assert required["nodeSelectorTerms"] == [
-        {"matchExpressions": [{"key": "gpu-type", "operator": "In", "values": ["h100"]}]}
-    ]
+    assert "affinity" not in spec  # a kubelet would turn away whom the scheduler sent by another label
     (container,) = spec["containers"]
     assert (container["image"], container["command"]) == ("digits:1", ["torchrun", "train.py"])
     assert container["resources"] == {"requests": {"memory": "16Gi"}, "limits": {"nvidia.com/gpu": "2"}}
@@ -162,22 +161,22 @@ def test_its_pods_are_told_what_ranks_are_told_everywhere():
 
 
 def test_a_slice_of_a_gpu_is_the_device_plugins_to_name():
-    _, pod = pods_of("command: python train.py\nmig: 1g.10gb")
+    _, pod = pods_of("command: python train.py\nmig: 1g.10gb\nimage: a:1")
     (container,) = pod["spec"]["containers"]
     assert container["resources"] == {"limits": {"nvidia.com/mig-1g.10gb": "1"}}
     assert "CUDA_VISIBLE_DEVICES" not in {each["name"] for each in container["env"]}
 
 
 @pytest.mark.parametrize(
-    ("text", "image", "said"),
+    ("text", "said"),
     [
-        (SHORT, None, "job.yaml: pods need an image; write --image with one that holds the program"),
-        ("command: python a.py\ngpus: 2", "i", "job.yaml: a pod starts one process; begin the command with torchrun"),
-        ("command: python a.py\ngpu_share: 0.5", "i", "job.yaml: Kubernetes has no resource for a part of a GPU"),
-        ("command: python a.py\narray: 0-3", "i", "job.yaml: an array is many jobs; render it without its array"),
+        (SHORT.replace("image: digits:1", ""), "job.yaml: image: is missing; write the container image that holds the"),
+        ("command: python a.py\ngpus: 2\nimage: i", "job.yaml: a pod starts one process; begin the command with tor"),
+        ("command: python a.py\ngpu_share: 0.5\nimage: i", "job.yaml: Kubernetes has no resource for a part of a GPU"),
+        ("command: python a.py\narray: 0-3\nimage: i", "job.yaml: an array is many jobs; render it without its array"),
     ],
 )
-def test_what_cannot_be_pods_is_said_with_the_way_out(text, image, said):
+def test_what_cannot_be_pods_is_said_with_the_way_out(text, said):
     with pytest.raises(JobError) as raised:
-        pods_of(text, image)
+        pods_of(text)
     assert str(raised.value).startswith(said)

@@ -1,0 +1,191 @@
+"""A TrainingJob: what a job file says, as a resource, and what it becomes."""
+
+import copy
+from dataclasses import replace
+
+import pytest
+import yaml
+
+from windlass.core.job import ArrayMember, Job, Role
+from windlass.jobs.job_file import loads
+from windlass.jobs.kubernetes.kinds import companions, members, read
+from windlass.jobs.kubernetes.own_manifests import training_job
+from windlass.jobs.kubernetes.reading import Fault
+
+DIGITS = yaml.safe_load("""
+apiVersion: windlass.dev/v1alpha1
+kind: TrainingJob
+metadata: {name: digits, namespace: team, uid: 7c1e, labels: {team: vision}}
+spec:
+  image: digits:1
+  command: torchrun train.py
+  workdir: /app
+  nodes: 2
+  gpus: 2
+  queue: research
+  priority: 5
+  time: 2h
+  ttl: 1d
+  restarts: 3
+  grace: 25s
+""")
+
+
+def job(**fields):
+    manifest = copy.deepcopy(DIGITS)
+    manifest["spec"].update(fields)
+    return manifest
+
+
+def told(member):
+    return {each["name"]: each.get("value") for each in member.pod["spec"]["containers"][0]["env"]}
+
+
+def test_the_spec_is_what_a_job_file_says():
+    (written,) = loads(yaml.safe_dump({"name": "digits", **DIGITS["spec"]}))
+    parsed = read(DIGITS)
+    assert parsed.job == replace(written.job, labels={"team": "vision"})
+    assert (parsed.name, parsed.namespace, parsed.uid) == ("digits", "team", "7c1e")
+    assert (parsed.policy.gang_restart, parsed.policy.queue, parsed.policy.ttl) == (True, "research", 86_400_000)
+
+
+def test_a_member_becomes_this_pod():
+    _, second = members(read(DIGITS), generation=3)
+    assert (second.name, second.role, second.index) == ("digits-worker-1", "worker", 1)
+    owner = {"apiVersion": "windlass.dev/v1alpha1", "kind": "TrainingJob", "name": "digits", "uid": "7c1e"}
+    assert second.pod["metadata"] == {
+        "name": "digits-worker-1",
+        "namespace": "team",
+        "labels": {
+            "team": "vision",
+            "windlass.dev/job-name": "digits",
+            "windlass.dev/role": "worker",
+            "windlass.dev/replica-index": "1",
+            "windlass.dev/generation": "3",
+        },
+        "ownerReferences": [{**owner, "blockOwnerDeletion": True, "controller": True}],
+    }
+    env = second.pod["spec"]["containers"][0].pop("env")
+    assert second.pod["spec"] == {
+        "hostname": "digits-worker-1",
+        "subdomain": "digits",
+        "restartPolicy": "Never",
+        "schedulerName": "windlass",
+        "terminationGracePeriodSeconds": 25,
+        "containers": [
+            {
+                "name": "main",
+                "image": "digits:1",
+                "command": ["torchrun", "train.py"],
+                "workingDir": "/app",
+                "resources": {"limits": {"nvidia.com/gpu": "2"}},
+            }
+        ],
+    }
+    assert env[0] == {"name": "WINDLASS_NODE", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}}
+    variables = {each["name"]: each.get("value") for each in env}
+    assert (variables["WINDLASS_GENERATION"], variables["PET_NODE_RANK"], variables["PET_NNODES"]) == ("3", "1", "2")
+    assert (variables["MASTER_ADDR"], variables["MASTER_PORT"]) == ("digits-worker-0.digits", "29500")
+
+
+def test_one_service_names_every_pod():
+    (service,) = companions(read(DIGITS))
+    assert (service["metadata"]["name"], service["spec"]["selector"]) == ("digits", {"windlass.dev/job-name": "digits"})
+    assert companions(read(job(suspend=True))) == []
+
+
+def test_a_gang_of_another_size_is_told_that_size():
+    elastic = job(elastic={"min": 2, "max": 8})
+    del elastic["spec"]["nodes"]
+    made = members(read(elastic), 2, {"worker": 3})
+    assert [member.name for member in made] == ["digits-worker-0", "digits-worker-1", "digits-worker-2"]
+    assert {told(member)["PET_NNODES"] for member in made} == {"3"}
+    assert len(members(read(elastic), 2)) == 8
+
+
+def test_pod_is_laid_over_what_windlass_makes():
+    pod = {
+        "metadata": {"annotations": {"note": "kept"}},
+        "spec": {
+            "serviceAccountName": "trainer",
+            "imagePullSecrets": [{"name": "registry"}],
+            "volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "digits"}}],
+            "nodeSelector": {"pool": "train"},
+            "containers": [
+                {
+                    "name": "main",
+                    "volumeMounts": [{"name": "data", "mountPath": "/data"}],
+                    "env": [
+                        {"name": "OMP_NUM_THREADS", "value": "7"},
+                        {"name": "TOKEN", "valueFrom": {"secretKeyRef": {"name": "hub", "key": "token"}}},
+                    ],
+                },
+                {"name": "logs", "image": "logs:1", "resources": {"requests": {"cpu": "250m"}}},
+            ],
+        },
+    }
+    parsed = read(job(pod=pod))
+    first = members(parsed, 1)[0].pod
+    spec, (main, logs) = first["spec"], first["spec"]["containers"]
+    assert first["metadata"]["annotations"] == {"note": "kept"}
+    assert (spec["serviceAccountName"], spec["volumes"][0]["name"]) == ("trainer", "data")
+    assert (main["image"], main["volumeMounts"][0]["mountPath"]) == ("digits:1", "/data")
+    assert [each["name"] for each in main["env"]].count("OMP_NUM_THREADS") == 1
+    assert "env" not in logs
+    # What it adds is what the scheduler sees.
+    (role,) = parsed.job.roles
+    assert (role.resources, role.node_selector) == ({"gpu": 2, "cpu": 250}, {"pool": "train"})
+
+
+def test_words_that_are_no_labels_are_annotations():
+    about = members(read(job(labels={"team": "vision", "why": "a long story, told badly"})), 1)[0].pod["metadata"]
+    assert about["labels"]["team"] == "vision"
+    assert about["annotations"] == {"why": "a long story, told badly"}
+
+
+def test_it_is_written_for_people():
+    plain = Job("digits", (Role(command=("torchrun", "a.py"), image="i", resources={"gpu": 1}),), user="ada")
+    manifest = training_job(plain, "digits-7", "team")
+    assert manifest["metadata"] == {
+        "name": "digits-7",
+        "namespace": "team",
+        "annotations": {"windlass.dev/user": "ada"},
+    }
+    assert manifest["spec"]["name"] == "digits"
+    assert not {"queue", "env", "time", "after", "suspend", "workdir"} & set(manifest["spec"])
+    assert read(manifest).job == plain
+
+
+def test_a_member_of_an_array_stays_one():
+    one = Job("sum", (Role(command=("torchrun", "a.py"), image="i"),), array=ArrayMember("sum-7", 3, 2))
+    parsed = read(training_job(one, "sum-7-3"))
+    assert parsed.job == one
+    assert told(members(parsed, 1)[0])["JOB_COMPLETION_INDEX"] == "3"
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"replicas": 2}, "spec.replicas: unknown field 'replicas'; it is called 'nodes' here"),
+        ({"nodes": "two"}, "spec.nodes: expects a whole number from 1 to 100000, not 'two'"),
+        ({"time": "1"}, "spec.time: "),
+        ({"elastic": {"min": 1, "max": 2}}, "spec.elastic: elastic and nodes both say how many; keep one of them"),
+        ({"image": None}, "spec.image: is missing; write the container image that holds the program"),
+        ({"array": "0-3"}, "spec.array: an array is many jobs; hand it in with windlass submit"),
+        ({"workdir": "src"}, "spec.workdir: expects a folder of the image, with a slash first"),
+        ({"command": "python a.py"}, "spec: a pod starts one process; begin the command with torchrun"),
+        ({"pod": {"spec": {"containers": [{"name": "b"}]}}}, "spec.pod.spec.containers[1].image: expects the"),
+        ({"pod": {"spec": {"containers": None}}}, "spec.pod.spec.containers: expects one container at least"),
+        ({"pod": []}, "spec.pod: is a mapping such as"),
+    ],
+)
+def test_what_is_wrong_is_said_in_the_words_of_job_files(fields, said):
+    fault = read(job(**fields))
+    assert isinstance(fault, Fault)
+    assert str(fault).startswith(said)
+
+
+def test_a_name_that_no_pod_could_bear_is_refused():
+    manifest = copy.deepcopy(DIGITS)
+    manifest["metadata"]["name"] = "d" * 60
+    assert str(read(manifest)).startswith("metadata.name: is 6 characters too long")
