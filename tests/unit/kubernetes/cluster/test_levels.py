@@ -1,9 +1,6 @@
 """Which levels a cluster's network has, and where in it a node stands."""
 
-import pytest
-
-from windlass.jobs.errors import JobError
-from windlass.worlds.kubernetes.cluster.levels import Level, configured, level_named, levels_of, place, topology
+from windlass.worlds.kubernetes.cluster.levels import level_named, levels_of, place, topology
 
 KUEUE = {"cloud.provider.com/topology-block": "b1", "cloud.provider.com/topology-rack": "r2"}
 GKE = {
@@ -41,29 +38,6 @@ def test_a_place_has_a_domain_for_each_level():
 def test_our_own_labels_go_before_a_cloud_s():
     labels = {**KUEUE, "topology.windlass.dev/rack": "mine"}
     assert place(levels_of([labels]), "n1", labels) == ("b1", "mine", "n1")
-
-
-def test_a_list_in_the_configuration_wins():
-    levels = configured(["hall=example.com/hall", "rack", "host"])
-    assert levels[0] == Level("hall", ("example.com/hall",))
-    assert place(levels, "n1", {**KUEUE, "example.com/hall": "h1"}) == ("h1", "r2", "n1")
-
-
-@pytest.mark.parametrize(
-    ("written", "said"),
-    [
-        (
-            ["hall"],
-            "'hall' is no level: known are region, zone, fabric, block, rack, nvlink, host; others take a label",
-        ),
-        (["rack", "rack=a/b"], "the level rack is named twice"),
-        (["Rack=a/b"], "'Rack' is no name of a level; write small letters"),
-        (["rack=a=b"], "'a=b' is no label of a node"),
-    ],
-)
-def test_what_cannot_be_a_level_is_told_with_the_fix(written, said):
-    with pytest.raises(JobError, match=said):
-        configured(written)
 
 
 def test_a_level_is_known_by_its_labels_too():

@@ -11,8 +11,6 @@ from collections.abc import Collection, Mapping
 from windlass.core.resources import GPU, GPU_TYPE, Resources
 from windlass.jobs.kubernetes.pod_requests import HOST_PORT, NVIDIA_GPU, core_name, is_gpu
 
-PODS = "pods"
-"""How many pods a node takes: each pod asks for one."""
 GPU_KIND = "windlass.dev/gpu"
 """A label that every node has for the core: whose GPUs its `gpu` are, by their resource. A pod on it has none of it."""
 _UNASKED = "attachable-volumes-"

@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from windlass.core.cluster import Topology
-from windlass.jobs.errors import job_error
-from windlass.jobs.names import LABEL, NODE_NAME, is_name
 
 HOST = "host"
 HOSTNAME = "kubernetes.io/hostname"
@@ -52,7 +50,6 @@ _KNOWN: Mapping[str, tuple[str, ...]] = MappingProxyType(
         HOST: (HOSTNAME,),
     }
 )
-_EXAMPLE = "block=example.com/block,rack=example.com/rack,host"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,28 +65,6 @@ def levels_of(nodes: Iterable[Mapping[str, str]]) -> tuple[Level, ...]:
     wanted = {label for labels in _KNOWN.values() for label in labels}
     found = {HOSTNAME}.union(*(wanted & labels.keys() for labels in nodes))
     return tuple(Level(name, labels) for name, labels in _KNOWN.items() if found.intersection(labels))
-
-
-def configured(written: Sequence[str]) -> tuple[Level, ...]:
-    """Levels as a person lists them, widest first: `name=label`, or the name of a known one. Raises JobError."""
-    levels = tuple(_configured(each) for each in written)
-    names = [level.name for level in levels]
-    if twice := next((name for name in names if names.count(name) > 1), ""):
-        raise job_error("topology", f"the level {twice} is named twice; name each once, widest first")
-    return levels
-
-
-def _configured(written: str) -> Level:
-    name, _, label = written.partition("=")
-    labels = (label,) if label else _KNOWN.get(name, ())
-    if not labels:
-        known = ", ".join(_KNOWN)
-        raise job_error("topology", f"{written!r} is no level: known are {known}; others take a label: {_EXAMPLE}")
-    if not is_name(NODE_NAME, name):
-        raise job_error("topology", f"{name!r} is no name of a level; write small letters, as in {_EXAMPLE}")
-    if not is_name(LABEL, labels[0]):
-        raise job_error("topology", f"{labels[0]!r} is no label of a node; write its whole name, as in {_EXAMPLE}")
-    return Level(name, labels)
 
 
 def topology(levels: Sequence[Level]) -> Topology:

@@ -1,0 +1,86 @@
+"""Queues, policy and reservations as objects of the cluster."""
+
+import pytest
+import yaml
+
+from windlass.core.job import DEFAULT_QUEUE
+from windlass.core.policy import Policy
+from windlass.worlds.kubernetes.cluster.declared import Key, declared
+from windlass.worlds.kubernetes.cluster.levels import Level
+
+
+def an_object(name, spec="{}", created="2026-01-01T00:00:00Z"):
+    return {"metadata": {"name": name, "creationTimestamp": created}, "spec": yaml.safe_load(spec)}
+
+
+def test_nothing_declared_is_the_default_queue():
+    found = declared([], [], [], [])
+    assert [queue.name for queue in found.queues] == [DEFAULT_QUEUE]
+    assert (found.policy, found.reservations, found.levels, found.faults) == (Policy(), (), (), {})
+
+
+def test_queues_stand_in_trees_and_share():
+    found = declared(
+        [
+            an_object("vision", "{parent: research, quota: {gpu: 8, memory: 1Ti}, borrowing: {gpu: 4}, weight: 2}"),
+            an_object("research", "{half_life: 7d}"),
+        ],
+        [],
+        [],
+        [],
+    )
+    vision = next(queue for queue in found.queues if queue.name == "vision")
+    assert vision.nominal == {"gpu": 8, "memory": 2**40}
+    assert (vision.parent, vision.weight, vision.borrowing) == ("research", 2, {"gpu": 4})
+    assert vision.half_life == 7 * 24 * 3_600_000
+    assert not found.faults
+
+
+def test_one_bad_queue_leaves_the_others_as_they_are():
+    found = declared([an_object("good"), an_object("bad", "{wight: 2, quota: {gpu: -1}}")], [], [], [])
+    assert [queue.name for queue in found.queues] == [DEFAULT_QUEUE, "good"]
+    said = found.faults[Key("Queue", "bad")]
+    assert "did you mean 'weight'?" in said
+    assert "gpu" in said
+
+
+def test_a_queue_without_its_parent_stays_and_is_told():
+    found = declared([an_object("a", "{parent: b}"), an_object("c", "{parent: c}")], [], [], [])
+    assert [queue.name for queue in found.queues] == [DEFAULT_QUEUE, "a", "c"]
+    assert found.faults[Key("Queue", "a")] == "there is no queue b; declare it, or leave parent out"
+    assert "goes round in a circle" in found.faults[Key("Queue", "c")]
+
+
+def test_the_policy_and_the_levels_of_the_network():
+    policy = "{order: fair, preempt: false, topology: [{level: hall, labels: [a/hall]}, {level: host, labels: [a/b]}]}"
+    found = declared([], [an_object("other"), an_object("default", policy)], [], [])
+    assert (found.policy.order, found.policy.preempt) == ("fair", False)
+    assert found.levels == (Level("hall", ("a/hall",)), Level("host", ("a/b",)))
+    assert list(found.faults) == [Key("SchedulingPolicy", "other")]
+
+
+@pytest.mark.parametrize("spec", ["{order: fastest}", "{order: fifo, patience: 1h}"])
+def test_a_policy_that_cannot_be_meant(spec):
+    assert list(declared([], [an_object("default", spec)], [], []).faults) == [Key("SchedulingPolicy", "default")]
+
+
+REPAIR = "{nodes: [n1], start: 2026-11-22T08:00, end: 2026-11-22T18:00, reason: cables}"
+
+
+def test_of_two_reservations_of_one_node_the_older_holds():
+    found = declared([], [], [an_object("b", REPAIR, "2026-02-01T00:00:00Z"), an_object("a", REPAIR)], ["n1"])
+    assert [each.name for each in found.reservations] == ["a"]
+    assert found.faults == {Key("Reservation", "b"): "'a' has n1 at that time already"}
+
+
+def test_a_node_that_is_not_there_may_come():
+    found = declared([], [], [an_object("repair", REPAIR)], [])
+    assert [each.nodes for each in found.reservations] == [("n1",)]
+    assert found.faults == {Key("Reservation", "repair"): "there is no node n1"}
+
+
+@pytest.mark.parametrize("spec", ["{}", "{nodes: [n1], start: tomorrow, end: soon}", "null", "[]"])
+def test_a_reservation_that_says_too_little(spec):
+    found = declared([], [], [an_object("repair", spec)], ["n1"])
+    assert not found.reservations
+    assert list(found.faults) == [Key("Reservation", "repair")]
