@@ -1,0 +1,25 @@
+"""A real Kubernetes control plane for the tests, built from Go modules.
+
+Three grades, each a fixture of the whole session (`fixtures.py`, handed to every folder by `tests/conftest.py`):
+
+`apiserver`    etcd and kube-apiserver: TLS, RBAC, and nobody else, so nothing happens that a test does not do
+`controllers`  and kube-controller-manager: garbage collection, namespaces, service accounts, batch Jobs, node lifecycle
+
+Each is a `cluster.ControlPlane`:
+
+    def test_something(apiserver: ControlPlane) -> None:
+        async def story() -> None:
+            async with apiserver.api() as api, FakeKubelets(apiserver.admin) as fake:
+                await fake.add_nodes(["n1", "n2"], gpus=8)
+                await api.post("/api/v1/namespaces/default/pods", pod)
+
+        asyncio.run(story())
+
+`plane.kubeconfig` is the administrator's file, `plane.user(name, groups)` makes anybody else's, and
+`await plane.service_account(namespace, name)` one with a token. `await plane.restart(plane.apiserver)` kills a server
+with SIGKILL and brings it back on its port and data; `plane.etcd.kill()` and `.start()` are the two halves, `.pause()`
+and `.proceed()` stop it in its tracks. One control plane serves all tests of a session: `tidy.clear(api)` removes
+what one of them made.
+
+Inside belong programs, processes, keys and fakes: what stands in for a cluster. Nothing here imports Windlass.
+"""

@@ -1,0 +1,115 @@
+"""A plain client, so that what is tested is not what the tests look through."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from types import TracebackType
+from typing import Any, Self
+
+import aiohttp
+import orjson
+
+from .kubeconfig import Access
+
+_PATCHES = {
+    "merge": "application/merge-patch+json",
+    "strategic": "application/strategic-merge-patch+json",
+    "json": "application/json-patch+json",
+    "apply": "application/apply-patch+yaml",
+}
+
+
+class ApiError(Exception):
+    """The API server said no."""
+
+    def __init__(self, status: int, reason: str, message: str) -> None:
+        super().__init__(f"{status} {reason}: {message}")
+        self.status = status
+        self.reason = reason
+
+
+class Api:
+    """Requests of one user. Paths are whole: "/api/v1/namespaces/default/pods".
+
+    Raises ApiError, and aiohttp.ClientError where no answer comes.
+    """
+
+    def __init__(self, access: Access, connections: int = 64) -> None:
+        self.access = access
+        self._connections = connections
+        self._session: aiohttp.ClientSession | None = None
+
+    async def __aenter__(self) -> Self:
+        connector = aiohttp.TCPConnector(ssl=self.access.ssl(), limit=self._connections)
+        self._session = aiohttp.ClientSession(
+            self.access.url,
+            connector=connector,
+            headers=self.access.headers(),
+            timeout=aiohttp.ClientTimeout(total=None, sock_connect=5),
+        )
+        return self
+
+    async def __aexit__(
+        self, _kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
+    ) -> None:
+        assert self._session is not None
+        await self._session.close()
+
+    async def get(self, path: str, **query: str | int) -> dict[str, Any]:
+        return await self.request("GET", path, query=query)
+
+    async def post(self, path: str, body: object, **query: str | int) -> dict[str, Any]:
+        return await self.request("POST", path, body, query=query)
+
+    async def put(self, path: str, body: object, **query: str | int) -> dict[str, Any]:
+        return await self.request("PUT", path, body, query=query)
+
+    async def patch(self, path: str, body: object, form: str = "merge", **query: str | int) -> dict[str, Any]:
+        """`form` is merge, strategic, json or apply (which wants `fieldManager` in the query)."""
+        return await self.request("PATCH", path, body, query=query, form=_PATCHES[form])
+
+    async def delete(self, path: str, body: object = None, **query: str | int) -> dict[str, Any]:
+        """For a pod, `gracePeriodSeconds=0` ends it in the API at once."""
+        return await self.request("DELETE", path, body, query=query)
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        body: object = None,
+        *,
+        query: Mapping[str, str | int] | None = None,
+        form: str = "application/json",
+    ) -> dict[str, Any]:
+        assert self._session is not None, "use it as `async with Api(access) as api`"
+        data = None if body is None else orjson.dumps(body)
+        headers = {"Content-Type": form}
+        async with self._session.request(method, path, data=data, params=query, headers=headers) as answer:
+            text = await answer.read()
+        if answer.status >= 400:
+            raise _error(answer.status, text)
+        return orjson.loads(text) if text.startswith(b"{") else {"text": text.decode()}
+
+    async def watch(self, path: str, version: str, **query: str | int) -> AsyncIterator[dict[str, Any]]:
+        """Events since a resource version until the server ends the watch; a 410 is an ApiError."""
+        assert self._session is not None, "use it as `async with Api(access) as api`"
+        params = {"watch": "1", "resourceVersion": version, "allowWatchBookmarks": "true", **query}
+        async with self._session.get(path, params=params) as answer:
+            if answer.status >= 400:
+                raise _error(answer.status, await answer.read())
+            rest = b""
+            async for chunk in answer.content.iter_any():
+                *lines, rest = (rest + chunk).split(b"\n")
+                for line in lines:
+                    event = orjson.loads(line)
+                    if event["type"] == "ERROR":
+                        raise ApiError(event["object"]["code"], event["object"]["reason"], event["object"]["message"])
+                    yield event
+
+
+def _error(status: int, text: bytes) -> ApiError:
+    try:
+        said = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        said = {"message": text.decode(errors="replace")}
+    return ApiError(status, said.get("reason", ""), said.get("message", ""))

@@ -1,0 +1,140 @@
+"""Finds the programs of a cluster, and builds the missing ones into a cache outside the tree.
+
+A program is at `~/.cache/windlass/controlplane/<version>/<name>` (or under `$XDG_CACHE_HOME`), whole or not at all.
+`$KUBEBUILDER_ASSETS` names a folder that is looked into first, as the tools of kubebuilder do; for etcd,
+kube-apiserver and kubectl only. One process builds at a time, whoever else wants the same program waits for it. The
+first build of all takes about six minutes on two cores.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from .programs import MODULES, PROGRAMS, Program, build_arguments
+from .toolchain import find_go
+
+SAY_EVERY = 10.0
+"""Seconds between two lines about a build that goes on."""
+GIVE_UP_AFTER = 45 * 60.0
+"""Seconds; two slow cores need a third of it for the largest program."""
+ASSETS = ("etcd", "kube-apiserver", "kubectl")
+
+
+class BuildError(RuntimeError):
+    """A program could neither be found nor built; the text says why."""
+
+
+def cache_folder() -> Path:
+    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(home) / "windlass/controlplane"
+
+
+def place_of(program: Program) -> Path:
+    assets = os.environ.get("KUBEBUILDER_ASSETS")
+    if assets and program.name in ASSETS and (Path(assets) / program.name).exists():
+        return Path(assets) / program.name
+    return cache_folder() / program.version / program.name
+
+
+def missing(names: Sequence[str]) -> list[str]:
+    return [name for name in names if not place_of(PROGRAMS[name]).exists()]
+
+
+def find(name: str) -> Path:
+    """Where a program is, built first if need be. Raises BuildError."""
+    program = PROGRAMS[name]
+    place, began = place_of(program), time.monotonic()
+    while not place.exists():
+        with building(program) as ours:
+            if ours and not place.exists():
+                build(program, place)
+        if not ours:
+            wait_for_others(program, place, began)
+    return place
+
+
+def find_all(names: Sequence[str]) -> None:
+    """See to programs, in the order in which PROGRAMS names them. Raises BuildError."""
+    for name in sorted(names, key=list(PROGRAMS).index):
+        find(name)
+
+
+@contextmanager
+def building(program: Program) -> Iterator[bool]:
+    """Whether we are the one process that builds now. The lock falls with the process that holds it."""
+    cache_folder().mkdir(parents=True, exist_ok=True)
+    with (cache_folder() / "building").open("a+") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+            return
+        lock.truncate(0)
+        lock.write(program.name)
+        lock.flush()
+        yield True
+
+
+def wait_for_others(program: Program, place: Path, began: float) -> None:
+    """Until the program is there, or nobody builds any more, or it is time to say something."""
+    say_at = time.monotonic() + SAY_EVERY
+    while not place.exists() and time.monotonic() < say_at:
+        time.sleep(0.2)
+        with building(program) as ours:
+            if ours:
+                return
+    if not place.exists():
+        now = (cache_folder() / "building").read_text()
+        say(f"waiting for {program.name}: another process builds {now} ({time.monotonic() - began:.0f} s)")
+
+
+def build(program: Program, place: Path) -> None:
+    """Build beside the place and rename into it. Raises BuildError."""
+    say(f"building {program.name} {program.version}: once on this machine; all programs take about six minutes")
+    began = time.monotonic()
+    place.parent.mkdir(parents=True, exist_ok=True)
+    half = place.with_name(f"{place.name}.{os.getpid()}")
+    log = place.with_name(f"{place.name}.log")
+    try:
+        go = find_go(cache_folder())
+        command = ["nice", "-n", "10", go, "build", *build_arguments(program), "-o", half, program.package]
+        follow(command, MODULES / program.module, log, program.name)
+    except (OSError, subprocess.CalledProcessError) as failed:
+        half.unlink(missing_ok=True)
+        said = log.read_text(errors="replace").strip().splitlines()[-5:] if log.exists() else []
+        raise BuildError("\n".join([f"{program.name} could not be built: {failed}", *said])) from failed
+    half.rename(place)
+    log.unlink()
+    say(f"built {program.name} in {time.monotonic() - began:.0f} s")
+
+
+def follow(command: Sequence[str | Path], folder: Path, log: Path, name: str) -> None:
+    """Run it, telling now and then for how long. Raises CalledProcessError."""
+    env = os.environ | {"CGO_ENABLED": "0", "GOTOOLCHAIN": "local", "GOFLAGS": "", "GOWORK": "off"}
+    began = time.monotonic()
+    with log.open("wb") as out, subprocess.Popen(command, cwd=folder, env=env, stdout=out, stderr=out) as process:
+        while process.poll() is None:
+            try:
+                process.wait(SAY_EVERY)
+            except subprocess.TimeoutExpired:
+                spent = time.monotonic() - began
+                say(f"building {name} ({spent:.0f} s)")
+                if spent > GIVE_UP_AFTER:
+                    process.kill()
+            except BaseException:
+                process.kill()
+                raise
+    if process.returncode:
+        raise subprocess.CalledProcessError(process.returncode, "go build")
+
+
+def say(line: str) -> None:
+    sys.stderr.write(f"control plane: {line}\n")
+    sys.stderr.flush()

@@ -1,0 +1,245 @@
+"""A control plane: etcd, an API server, and if wanted the controller-manager, on ports and in a folder of their own."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+
+from . import kubeconfig
+from .api import Api, ApiError
+from .build import find
+from .certificates import Authority, Pair, make_authority, make_token_key
+from .kubeconfig import Access
+from .processes import Server, free_port
+
+READY_WITHIN = 60.0
+"""Seconds that a server may take to be ready; it takes three where nothing else runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What a control plane may be asked for. Times are seconds."""
+
+    controllers: bool = False
+    fsync: bool = False
+    """etcd waits for the disk, as in earnest: for benchmarks. Without it also survives SIGKILL, only no power cut."""
+    bind: str = "127.0.0.1"
+    addresses: Sequence[str] = ()
+    """By which the API server is also called, besides localhost."""
+    node_grace: int = 8
+    """After which the controller-manager takes a node that does not renew its lease for unreachable."""
+    eviction_after: int = 2
+    """How long pods that say nothing else are left on an unreachable node."""
+    apiserver_flags: Sequence[str] = ()
+    controller_flags: Sequence[str] = ()
+
+
+@dataclass
+class ControlPlane:
+    """A running control plane. `kubeconfig` is the administrator's; `close` ends everything and empties the folder."""
+
+    folder: Path
+    settings: Settings
+    authority: Authority
+    tokens: Pair
+    url: str
+    admin: Access
+    kubeconfig: Path
+    etcd: Server
+    apiserver: Server
+    controllers: Server | None = None
+    took: dict[str, float] = field(default_factory=dict)
+    """Seconds until each server was ready."""
+
+    def api(self) -> Api:
+        """A client with all rights: `async with plane.api() as api`."""
+        return Api(self.admin)
+
+    def user(self, name: str, groups: Sequence[str] = (), namespace: str = "default") -> Path:
+        """A kubeconfig for anybody, known by a client certificate. RBAC says what they may."""
+        file = self.folder / f"{name.replace(':', '-')}.kubeconfig"
+        access = Access(self.url, self.authority.pair.certificate, self.authority.client(self.folder, name, groups))
+        return kubeconfig.write(file, access, namespace)
+
+    async def service_account(self, namespace: str, name: str, url: str | None = None) -> Path:
+        """A kubeconfig with a token of a service account that exists, as its pods get one."""
+        path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{name}/token"
+        request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+        async with self.api() as api:
+            token = (await api.post(path, request))["status"]["token"]
+        access = Access(url or self.url, self.authority.pair.certificate, token=token)
+        return kubeconfig.write(self.folder / f"{namespace}-{name}.kubeconfig", access, namespace)
+
+    async def ready(self) -> None:
+        """Wait until the API server, and the controller-manager's service accounts, are there. Raises RuntimeError."""
+        servers = [self.etcd, self.apiserver]
+        await _until_ready(self.admin, "/readyz", servers)
+        await _until_ready(self.admin, "/api/v1/namespaces/default", servers)  # asks etcd, readyz may remember it
+        if self.controllers and self.controllers.process:
+            path = "/api/v1/namespaces/default/serviceaccounts/default"
+            await _until_ready(self.admin, path, [self.etcd, self.apiserver, self.controllers])
+
+    async def restart(self, *servers: Server) -> None:
+        """SIGKILL, then the same again on the same port and data, and wait until all is ready."""
+        for server in servers:
+            server.kill()
+        for server in servers:
+            server.start()
+        await self.ready()
+
+    def close(self) -> None:
+        for server in (self.controllers, self.apiserver, self.etcd):
+            if server:
+                server.kill()  # nobody needs its data any more
+        shutil.rmtree(self.folder)
+
+
+def start(folder: Path, settings: Settings | None = None) -> ControlPlane:
+    """Start the servers and wait for them. Not inside of a running event loop: see `launch`."""
+    plane = prepare(folder, settings or Settings())
+    try:
+        asyncio.run(launch(plane))
+    except BaseException:
+        plane.close()
+        raise
+    return plane
+
+
+def prepare(folder: Path, settings: Settings) -> ControlPlane:
+    """Everything but the processes: keys, ports, command lines. The folder is made, and must be new."""
+    folder.mkdir(mode=0o700, parents=True)
+    authority, tokens = make_authority(folder), make_token_key(folder)
+    port = free_port()
+    url = f"https://127.0.0.1:{port}"
+    admin = Access(url, authority.pair.certificate, authority.client(folder, "admin", ["system:masters"]))
+    etcd, etcd_url = _etcd(folder, settings)
+    plane = ControlPlane(
+        folder=folder,
+        settings=settings,
+        authority=authority,
+        tokens=tokens,
+        url=url,
+        admin=admin,
+        kubeconfig=kubeconfig.write(folder / "admin.kubeconfig", admin),
+        etcd=etcd,
+        apiserver=_apiserver(folder, settings, authority, tokens, etcd_url, port),
+    )
+    if settings.controllers:
+        plane.controllers = _controllers(plane)
+    return plane
+
+
+async def launch(plane: ControlPlane) -> None:
+    """Start what `prepare` prepared, and wait until it is ready."""
+    began = time.monotonic()
+    plane.etcd.start()
+    plane.apiserver.start()  # it waits for etcd by itself
+    await _until_ready(plane.admin, "/readyz", [plane.etcd, plane.apiserver])
+    await _until_ready(plane.admin, "/api/v1/namespaces/default", [plane.etcd, plane.apiserver])
+    plane.took["API server"] = time.monotonic() - began
+    if plane.controllers:
+        plane.controllers.start()
+        await plane.ready()
+        plane.took["controller-manager"] = time.monotonic() - began - plane.took["API server"]
+
+
+async def _until_ready(admin: Access, path: str, servers: Sequence[Server]) -> None:
+    give_up = time.monotonic() + READY_WITHIN
+    async with Api(admin) as api:
+        while True:
+            try:
+                return await _answer(api, path)
+            except (ApiError, aiohttp.ClientError, TimeoutError, OSError) as failed:
+                for server in servers:
+                    server.must_run()
+                if time.monotonic() > give_up:
+                    raise RuntimeError(f"{path} is not ready after {READY_WITHIN:.0f} s: {failed!r}") from failed
+            await asyncio.sleep(0.05)
+
+
+async def _answer(api: Api, path: str) -> None:
+    await asyncio.wait_for(api.get(path), 5)
+
+
+def _flags(**values: Any) -> list[str]:
+    texts = {name: str(value).lower() if isinstance(value, bool) else value for name, value in values.items()}
+    return [f"--{name.replace('_', '-')}={text}" for name, text in texts.items()]
+
+
+def _etcd(folder: Path, settings: Settings) -> tuple[Server, str]:
+    client, peer = (f"http://127.0.0.1:{free_port()}" for _ in range(2))
+    flags = _flags(
+        data_dir=folder / "etcd",
+        listen_client_urls=client,
+        advertise_client_urls=client,
+        listen_peer_urls=peer,
+        log_level="warn",
+        unsafe_no_fsync=not settings.fsync,
+    )
+    return Server("etcd", [find("etcd"), *flags], folder / "etcd.log"), client
+
+
+def _apiserver(
+    folder: Path, settings: Settings, authority: Authority, tokens: Pair, etcd_url: str, port: int
+) -> Server:
+    names = ["localhost", "127.0.0.1", "10.96.0.1", "kubernetes.default.svc", *settings.addresses]
+    pair = authority.server(folder, "apiserver", names)
+    # Alone, nobody makes service accounts, and nobody takes the taint off again that a new node gets.
+    disabled = "" if settings.controllers else "TaintNodesByCondition,ServiceAccount"
+    flags = _flags(
+        etcd_servers=etcd_url,
+        bind_address=settings.bind,
+        advertise_address="127.0.0.1",
+        endpoint_reconciler_type="none",
+        secure_port=port,
+        tls_cert_file=pair.certificate,
+        tls_private_key_file=pair.key,
+        client_ca_file=authority.pair.certificate,
+        kubelet_certificate_authority=authority.pair.certificate,
+        anonymous_auth=False,
+        authorization_mode="Node,RBAC",
+        disable_admission_plugins=disabled,
+        service_account_issuer="https://kubernetes.default.svc",
+        service_account_signing_key_file=tokens.key,
+        service_account_key_file=tokens.certificate,
+        service_cluster_ip_range="10.96.0.0/16",
+        kubelet_preferred_address_types="InternalIP",
+        default_unreachable_toleration_seconds=settings.eviction_after,
+        default_not_ready_toleration_seconds=settings.eviction_after,
+        allow_privileged=True,
+        profiling=False,
+    )
+    command = [find("kube-apiserver"), *flags, *settings.apiserver_flags]
+    return Server("kube-apiserver", command, folder / "kube-apiserver.log", env={"GOGC": "400"})
+
+
+def _controllers(plane: ControlPlane) -> Server:
+    not_here = ("node-ipam", "node-route", "cloud-node-lifecycle", "service-lb", "bootstrap-signer", "token-cleaner")
+    user = plane.user("system:kube-controller-manager")
+    flags = _flags(
+        kubeconfig=user,
+        authentication_kubeconfig=user,
+        authorization_kubeconfig=user,
+        leader_elect=False,
+        bind_address="127.0.0.1",
+        secure_port=free_port(),
+        cert_dir=plane.folder,
+        service_account_private_key_file=plane.tokens.key,
+        root_ca_file=plane.authority.pair.certificate,
+        use_service_account_credentials=True,
+        controllers=",".join(["*", *(f"-{name}-controller" for name in not_here)]),
+        node_monitor_period="1s",
+        node_monitor_grace_period=f"{plane.settings.node_grace}s",
+        node_startup_grace_period=f"{plane.settings.node_grace}s",
+        kube_api_qps=1000,
+        kube_api_burst=2000,
+    )
+    command = [find("kube-controller-manager"), *flags, *plane.settings.controller_flags]
+    return Server("kube-controller-manager", command, plane.folder / "kube-controller-manager.log")

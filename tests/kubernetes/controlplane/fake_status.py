@@ -1,0 +1,147 @@
+"""What a kubelet writes about a pod and a node: pure functions from objects to patches."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+Pod = dict[str, Any]
+Patch = dict[str, Any]
+
+UNREACHABLE = "node.kubernetes.io/unreachable"
+KILLED = 128 + 9
+TERMINATED = 128 + 15
+
+
+def running(pod: Pod, now: str, host: str, ip: str, restarts: int = 0, last: Mapping[str, Any] | None = None) -> Patch:
+    """Every container runs, and is ready; `last` is how it ended before, if this is not its first start."""
+    containers = [
+        _container(each, {"running": {"startedAt": now}}, ready=True, restarts=restarts, last=last)
+        for each in pod["spec"]["containers"]
+    ]
+    inits = [_init(each, now) for each in pod["spec"].get("initContainers", ())]
+    places = {"hostIP": host, "hostIPs": [{"ip": host}], "podIP": ip, "podIPs": [{"ip": ip}]}
+    conditions = [_condition(kind, "True", now) for kind in ("Initialized", "Ready", "ContainersReady")]
+    return _patch(
+        pod,
+        phase="Running",
+        startTime=pod.get("status", {}).get("startTime", now),
+        conditions=conditions,
+        containerStatuses=containers,
+        **({"initContainerStatuses": inits} if inits else {}),
+        **places,
+    )
+
+
+def waiting(pod: Pod, now: str, host: str, reason: str, message: str) -> Patch:
+    """No container can be started, and why."""
+    state = {"waiting": {"reason": reason, "message": message}}
+    containers = [_container(each, state) for each in pod["spec"]["containers"]]
+    conditions = [_condition("Ready", "False", now, "ContainersNotReady")]
+    return _patch(pod, phase="Pending", hostIP=host, startTime=now, conditions=conditions, containerStatuses=containers)
+
+
+def ended(pod: Pod, now: str, codes: Mapping[str, int], reason: str = "", restarts: int = 0) -> Patch:
+    """Every container has ended, with a code by container name."""
+    containers = [
+        _container(each, terminated(codes[each["name"]], reason, now), restarts=restarts)
+        for each in pod["spec"]["containers"]
+    ]
+    conditions = [_condition(kind, "False", now, "PodCompleted") for kind in ("Ready", "ContainersReady")]
+    phase = "Failed" if any(codes.values()) else "Succeeded"
+    return _patch(pod, phase=phase, conditions=conditions, containerStatuses=containers)
+
+
+def evicted(pod: Pod, now: str, message: str) -> Patch:
+    """As a kubelet that runs out of a resource does it."""
+    lost = _condition("DisruptionTarget", "True", now, "TerminationByKubelet")
+    patch = ended(pod, now, {each["name"]: KILLED for each in pod["spec"]["containers"]}, "Error")
+    patch["status"] |= {"phase": "Failed", "reason": "Evicted", "message": message}
+    patch["status"]["conditions"].append(lost)
+    return patch
+
+
+def terminated(code: int, reason: str, now: str) -> dict[str, Any]:
+    said = reason or ("Error" if code else "Completed")
+    return {"terminated": {"exitCode": code, "reason": said, "startedAt": now, "finishedAt": now}}
+
+
+def node(
+    name: str,
+    now: str,
+    address: str,
+    allocatable: Mapping[str, str],
+    labels: Mapping[str, str],
+    taints: Sequence[Mapping[str, str]] = (),
+) -> dict[str, Any]:
+    """A Node object that is ready."""
+    labelled = {"kubernetes.io/hostname": name, "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64", **labels}
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": labelled},
+        "spec": {"taints": list(taints)} if taints else {},
+        "status": {
+            "capacity": dict(allocatable),
+            "allocatable": dict(allocatable),
+            "conditions": [readiness("True", now)],
+            "addresses": [{"type": "InternalIP", "address": address}, {"type": "Hostname", "address": name}],
+            "nodeInfo": _SYSTEM,
+        },
+    }
+
+
+def readiness(status: str, now: str) -> dict[str, str]:
+    reasons = {"True": "KubeletReady", "False": "KubeletNotReady", "Unknown": "NodeStatusUnknown"}
+    return {**_condition("Ready", status, now, reasons[status]), "lastHeartbeatTime": now}
+
+
+_SYSTEM = {
+    "machineID": "",
+    "systemUUID": "",
+    "bootID": "",
+    "kernelVersion": "6.1.0",
+    "osImage": "fake",
+    "containerRuntimeVersion": "fake://1",
+    "kubeletVersion": "v1.36.3",
+    "kubeProxyVersion": "",
+    "operatingSystem": "linux",
+    "architecture": "amd64",
+}
+
+
+def _patch(pod: Pod, **status: Any) -> Patch:
+    """For the very pod: the uid makes a patch of a namesake a conflict."""
+    return {"metadata": {"uid": pod["metadata"]["uid"]}, "status": status}
+
+
+def _container(
+    spec: Mapping[str, Any],
+    state: Mapping[str, Any],
+    *,
+    ready: bool = False,
+    restarts: int = 0,
+    last: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    return {
+        "name": spec["name"],
+        "image": spec["image"],
+        "imageID": "",
+        "ready": ready,
+        "started": ready,
+        "restartCount": restarts,
+        "state": state,
+        "lastState": last or {},
+    }
+
+
+def _init(spec: Mapping[str, Any], now: str) -> dict[str, Any]:
+    """A sidecar goes on running, any other has done its work."""
+    if spec.get("restartPolicy") == "Always":
+        return _container(spec, {"running": {"startedAt": now}}, ready=True)
+    return _container(spec, terminated(0, "", now), ready=False)
+
+
+def _condition(kind: str, status: str, now: str, reason: str = "") -> dict[str, str]:
+    condition = {"type": kind, "status": status, "lastTransitionTime": now}
+    return {**condition, "reason": reason} if reason else condition

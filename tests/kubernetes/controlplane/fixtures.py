@@ -1,0 +1,104 @@
+"""The control plane as fixtures of a test session; `tests/conftest.py` hands them to every folder of tests.
+
+The programs are built beside the other tests: whoever needs them comes last, and a first build runs meanwhile with
+little priority. Where they cannot be had the tests are skipped and say why; under CI that is a failure.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Generator, Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from . import cluster
+from .build import BuildError, find_all, missing, say
+from .cluster import ControlPlane, Settings
+from .processes import spawn
+from .programs import API_SERVER, CONTROLLERS
+
+GRADES = {"apiserver": API_SERVER, "controllers": CONTROLLERS}
+"""The programs that each fixture needs. A test says that it needs one by asking for it, or by a mark of its name."""
+BUILDER = Path(__file__).resolve().parents[3] / "tools/control_plane.py"
+
+
+def grade_of(item: pytest.Item) -> Sequence[str]:
+    """The fixtures of GRADES that a test needs, seen from outside."""
+    asked = getattr(item, "fixturenames", ())
+    return [grade for grade in GRADES if grade in asked or item.get_closest_marker(grade)]
+
+
+def programs_of(items: Sequence[pytest.Item]) -> list[str]:
+    return sorted({program for item in items for grade in grade_of(item) for program in GRADES[grade]})
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    for grade in GRADES:
+        config.addinivalue_line("markers", f"{grade}: needs the control plane of that name")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests without a control plane first."""
+    items.sort(key=lambda item: len(programs_of([item])))
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Start to build what is missing, in a process that ends with us."""
+    wanted = missing(programs_of(session.items))
+    if wanted and sys.platform == "linux" and not session.config.option.collectonly:
+        say(f"building {', '.join(wanted)} while other tests run")
+        session.config.add_cleanup(spawn([sys.executable, BUILDER, "build", *wanted], Path(os.devnull)).kill)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Wait for the build before the test's own time begins to run."""
+    wanted = missing(programs_of([item]))
+    if wanted and sys.platform == "linux":
+        capture = item.config.pluginmanager.getplugin("capturemanager")
+        with capture.global_and_fixture_disabled():
+            try:
+                find_all(wanted)
+            except BuildError as failed:
+                item.config.stash[_FAILED] = str(failed)
+    return (yield)
+
+
+_FAILED = pytest.StashKey[str]()
+
+
+@pytest.fixture(scope="session")
+def apiserver(request: pytest.FixtureRequest) -> Iterator[ControlPlane]:
+    """Grade 1: etcd and an API server, TLS and RBAC on. Nodes are `FakeKubelets`. Pods need no service account."""
+    yield from _serve(request, Settings())
+
+
+@pytest.fixture(scope="session")
+def controllers(request: pytest.FixtureRequest) -> Iterator[ControlPlane]:
+    """Grade 2: and a controller-manager. Nodes that do not renew their lease for 8 s are unreachable."""
+    yield from _serve(request, Settings(controllers=True))
+
+
+def _serve(request: pytest.FixtureRequest, settings: Settings) -> Iterator[ControlPlane]:
+    _must_be_possible(request.config)
+    with tempfile.TemporaryDirectory(prefix="windlass-") as folder:
+        plane = cluster.start(Path(folder) / "plane", settings)
+        try:
+            yield plane
+        finally:
+            plane.close()
+
+
+def _must_be_possible(config: pytest.Config) -> None:
+    if sys.platform != "linux":
+        refuse("a control plane of our own needs Linux")
+    if failed := config.stash.get(_FAILED, None):
+        refuse(failed)
+
+
+def refuse(reason: str) -> None:
+    """Skip the test; under CI fail it."""
+    (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(reason)

@@ -1,0 +1,108 @@
+"""Servers as child processes that die with us, however we die."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import random
+import signal
+import socket
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+_PR_SET_PDEATHSIG = 1
+_LIBC = ctypes.CDLL(None, use_errno=True) if os.name == "posix" else None
+_SPAWNER = ThreadPoolExecutor(max_workers=1, thread_name_prefix="spawner")
+"""The kernel ends a child when the *thread* that started it ends: this one lives as long as we do."""
+PORTS = range(20_000, 32_000)
+"""Below those that the kernel gives to outgoing connections, so that a server can come back on its own."""
+
+
+def spawn(command: Sequence[str | Path], log: Path, env: Mapping[str, str] | None = None) -> subprocess.Popen[bytes]:
+    """Start a program that is killed when this process ends. Its output goes to the end of `log`."""
+    return _SPAWNER.submit(_spawn, command, log, env).result()
+
+
+def _spawn(command: Sequence[str | Path], log: Path, env: Mapping[str, str] | None) -> subprocess.Popen[bytes]:
+    with log.open("ab") as out:
+        return subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=out,
+            env=None if env is None else {**os.environ, **env},
+            start_new_session=True,  # Ctrl-C is for the tests; they end their servers themselves
+            preexec_fn=_die_with(os.getpid()),  # noqa: PLW1509 - one thread starts all, and the call is a bare prctl
+        )
+
+
+def _die_with(parent: int) -> Callable[[], None]:
+    def in_child() -> None:
+        assert _LIBC is not None
+        _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != parent:  # it died before the line above
+            os._exit(1)
+
+    return in_child
+
+
+def free_port() -> int:
+    for port in random.sample(PORTS, len(PORTS)):
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
+    raise OSError(f"no free port in {PORTS}")
+
+
+@dataclass
+class Server:
+    """A program that can be killed and started again as it was."""
+
+    name: str
+    command: Sequence[str | Path]
+    log: Path
+    env: Mapping[str, str] | None = None
+    process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        assert self.process is None, f"{self.name} runs already"
+        self.process = spawn(self.command, self.log, self.env)
+
+    def kill(self) -> None:
+        """SIGKILL, as when a machine goes down."""
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+            self.process = None
+
+    def stop(self, patience: float = 10.0) -> None:
+        """SIGTERM, and SIGKILL when its patience (seconds) is over."""
+        if self.process is not None:
+            self.process.terminate()
+            with suppress(subprocess.TimeoutExpired):
+                self.process.wait(patience)
+            self.kill()
+
+    def pause(self) -> None:
+        """SIGSTOP: alive, and silent."""
+        assert self.process is not None
+        self.process.send_signal(signal.SIGSTOP)
+
+    def proceed(self) -> None:
+        assert self.process is not None
+        self.process.send_signal(signal.SIGCONT)
+
+    def must_run(self) -> None:
+        """Raises RuntimeError with the end of its log if it has ended."""
+        assert self.process is not None, f"{self.name} was not started"
+        if self.process.poll() is not None:
+            last = "\n".join(self.log.read_text(errors="replace").splitlines()[-15:])
+            raise RuntimeError(f"{self.name} ended with {self.process.returncode}; the end of {self.log}:\n{last}")

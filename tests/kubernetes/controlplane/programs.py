@@ -1,0 +1,69 @@
+"""The programs of a cluster: which module each comes from, and how it is built."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+MODULES = Path(__file__).parent / "modules"
+KUBERNETES = "k8s.io/kubernetes"
+ETCD = "go.etcd.io/etcd/server/v3"
+CONTAINERD = "github.com/containerd/containerd/v2"
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """One program. `module` is a folder of `modules` with a go.mod; `requires` is the module in it whose version counts."""
+
+    name: str
+    module: str
+    requires: str
+    package: str
+
+    @property
+    def version(self) -> str:
+        return version_of(self.module, self.requires)
+
+
+PROGRAMS = {
+    program.name: program
+    for program in (
+        Program("etcd", "etcd", ETCD, ETCD),
+        Program("kube-apiserver", "kubernetes", KUBERNETES, f"{KUBERNETES}/cmd/kube-apiserver"),
+        Program("kube-controller-manager", "kubernetes", KUBERNETES, f"{KUBERNETES}/cmd/kube-controller-manager"),
+        Program("kubectl", "kubernetes", KUBERNETES, f"{KUBERNETES}/cmd/kubectl"),
+        Program("kubelet", "kubernetes", KUBERNETES, f"{KUBERNETES}/cmd/kubelet"),
+        Program("containerd", "containerd", CONTAINERD, f"{CONTAINERD}/cmd/containerd"),
+        Program("containerd-shim-runc-v2", "containerd", CONTAINERD, f"{CONTAINERD}/cmd/containerd-shim-runc-v2"),
+        Program("ctr", "containerd", CONTAINERD, f"{CONTAINERD}/cmd/ctr"),
+        Program("kube-scheduler", "kubernetes", KUBERNETES, f"{KUBERNETES}/cmd/kube-scheduler"),
+    )
+}
+"""In the order in which they are wanted first."""
+
+API_SERVER = ("etcd", "kube-apiserver")
+CONTROLLERS = (*API_SERVER, "kube-controller-manager")
+REAL_NODES = (*CONTROLLERS, "kubelet", "containerd", "containerd-shim-runc-v2", "ctr")
+
+
+@cache
+def version_of(module: str, requires: str) -> str:
+    """The version that a go.mod requires of a module: "v1.36.3"."""
+    text = (MODULES / module / "go.mod").read_text()
+    found = re.search(rf"^(?:require)?\s*{re.escape(requires)} (v\S+)", text, re.MULTILINE)
+    assert found, f"{module}/go.mod does not require {requires}"
+    return found[1]
+
+
+def build_arguments(program: Program) -> Sequence[str]:
+    """What `go build` is told: small, the same on every machine, and with the version that the program will tell."""
+    stamps = ["-s", "-w"]
+    if program.requires == KUBERNETES:
+        major, minor, _ = program.version.removeprefix("v").split(".")
+        stamped = {"gitVersion": program.version, "gitMajor": major, "gitMinor": minor}
+        stamps += [f"-X k8s.io/component-base/version.{name}={value}" for name, value in stamped.items()]
+    tags = "no_btrfs,no_devmapper,no_zfs" if program.requires == CONTAINERD else ""
+    return ("-trimpath", "-buildvcs=false", f"-tags={tags}", f"-ldflags={' '.join(stamps)}")

@@ -1,0 +1,33 @@
+"""Back to an empty cluster, for the next test."""
+
+from __future__ import annotations
+
+import asyncio
+
+from .api import Api, ApiError
+
+KEPT = {"default", "kube-system", "kube-public", "kube-node-lease"}
+
+
+async def clear(api: Api, *paths: str) -> None:
+    """Remove every pod and node, and whatever else is listed at `paths`, with its finalizers and without grace.
+
+    `paths` are lists over all namespaces: "/apis/kubeflow.org/v1/pytorchjobs".
+    """
+    leases = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
+    for path in (*paths, "/api/v1/pods", "/api/v1/nodes", leases):
+        listed = await api.get(path)
+        await asyncio.gather(*(_remove(api, path, each["metadata"]) for each in listed["items"]))
+
+
+async def _remove(api: Api, path: str, meta: dict[str, str]) -> None:
+    root, _, plural = path.rpartition("/")
+    inside = f"/namespaces/{meta['namespace']}" if "namespace" in meta and "/namespaces/" not in path else ""
+    one = f"{root}{inside}/{plural}/{meta['name']}"
+    try:
+        if meta.get("finalizers"):
+            await api.patch(one, {"metadata": {"finalizers": None}})
+        await api.delete(one, gracePeriodSeconds=0)
+    except ApiError as failed:
+        if failed.status != 404:
+            raise

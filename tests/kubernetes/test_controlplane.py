@@ -1,0 +1,190 @@
+"""The control plane of the tests does what it says. It may fail for nobody else's reason."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from controlplane import kubeconfig
+from controlplane.api import Api, ApiError
+from controlplane.cluster import ControlPlane
+from controlplane.fake_kubelet import FakeKubelets, names
+from controlplane.fake_pod import End, Script
+from controlplane.tidy import clear
+
+PODS = "/api/v1/namespaces/default/pods"
+
+
+def pod(name: str, script: Script | None = None, policy: str = "Never") -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "annotations": (script or Script()).annotation()},
+        "spec": {
+            "schedulerName": "the test itself",
+            "restartPolicy": policy,
+            "containers": [{"name": "main", "image": "any", "resources": {"limits": {"nvidia.com/gpu": "1"}}}],
+        },
+    }
+
+
+async def start(api: Api, name: str, node: str, script: Script | None = None, policy: str = "Never") -> None:
+    await api.post(PODS, pod(name, script, policy))
+    target = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": name}, "target": {"name": node}}
+    await api.post(f"{PODS}/{name}/binding", target)
+
+
+async def until(api: Api, name: str, found: Callable[[dict[str, Any]], object]) -> dict[str, Any]:
+    """The pod as it is when `found` says yes."""
+    async with asyncio.timeout(30):
+        while True:
+            if found(one := await api.get(f"{PODS}/{name}")):
+                return one
+            await asyncio.sleep(0.02)
+
+
+async def until_gone(api: Api, name: str) -> None:
+    with pytest.raises(ApiError, match="404"):
+        await until(api, name, lambda _: False)
+
+
+def phase(wanted: str) -> Callable[[dict[str, Any]], bool]:
+    return lambda one: one["status"]["phase"] == wanted
+
+
+def state(one: dict[str, Any]) -> dict[str, Any]:
+    return one["status"]["containerStatuses"][0]["state"]
+
+
+def restarts(one: dict[str, Any]) -> int:
+    return sum(each["restartCount"] for each in one["status"].get("containerStatuses", ()))
+
+
+@asynccontextmanager
+async def cluster_of(plane: ControlPlane, nodes: Sequence[str]) -> AsyncIterator[tuple[Api, FakeKubelets]]:
+    async with plane.api() as api, FakeKubelets(plane.admin) as fake:
+        await fake.add_nodes(nodes)
+        try:
+            yield api, fake
+        finally:
+            await clear(api)
+
+
+def test_a_bound_pod_runs_and_ends_as_it_is_told(apiserver: ControlPlane) -> None:
+    async def story() -> None:
+        async with cluster_of(apiserver, ["n1"]) as (api, fake):
+            await start(api, "good", "n1")
+            running = await until(api, "good", phase("Running"))
+            assert running["status"]["podIP"]
+            await fake.end("default", "good")
+            assert state(await until(api, "good", phase("Succeeded")))["terminated"]["exitCode"] == 0
+
+            await start(api, "bad", "n1")
+            await fake.end("default", "bad", End(137, "OOMKilled"))
+            assert state(await until(api, "bad", phase("Failed")))["terminated"]["reason"] == "OOMKilled"
+
+            await start(api, "evicted", "n1")
+            await fake.end("default", "evicted", End(evicted="The node was low on resource: memory."))
+            assert (await until(api, "evicted", phase("Failed")))["status"]["reason"] == "Evicted"
+
+    asyncio.run(story())
+
+
+def test_a_script_says_what_a_pod_does_by_itself(apiserver: ControlPlane) -> None:
+    async def story() -> None:
+        async with cluster_of(apiserver, ["n1"]) as (api, _):
+            await start(api, "works", "n1", Script(work=0.05, code=3))
+            assert state(await until(api, "works", phase("Failed")))["terminated"]["exitCode"] == 3
+
+            await start(api, "again", "n1", Script(work=0.05, code=3), policy="OnFailure")
+            await until(api, "again", lambda one: restarts(one) >= 2)
+
+            await start(api, "imageless", "n1", Script(image_error="no such image"))
+            stuck = await until(api, "imageless", lambda one: "ImagePullBackOff" in str(one["status"]))
+            assert stuck["status"]["phase"] == "Pending"
+
+    asyncio.run(story())
+
+
+def test_a_deleted_pod_ends_within_its_grace(apiserver: ControlPlane) -> None:
+    async def story() -> None:
+        async with cluster_of(apiserver, ["n1"]) as (api, fake):
+            for name, obeys in (("obedient", True), ("stubborn", False)):
+                await start(api, name, "n1", Script(obeys=obeys))
+                await until(api, name, phase("Running"))
+                await api.delete(f"{PODS}/{name}", gracePeriodSeconds=1)
+                await until_gone(api, name)
+            assert not list(fake.alive())
+
+    asyncio.run(story())
+
+
+def test_on_a_silent_node_containers_run_on_and_pods_stay(apiserver: ControlPlane) -> None:
+    async def story() -> None:
+        async with cluster_of(apiserver, ["n1"]) as (api, fake):
+            await start(api, "stays", "n1")
+            await until(api, "stays", phase("Running"))
+            await fake.silence("n1")
+            node = await api.get("/api/v1/nodes/n1")
+            assert {taint["key"] for taint in node["spec"]["taints"]} == {"node.kubernetes.io/unreachable"}
+            await api.delete(f"{PODS}/stays", gracePeriodSeconds=1)
+            await until(api, "stays", lambda one: "deletionTimestamp" in one["metadata"])
+            assert [each["metadata"]["name"] for each in fake.alive()] == ["stays"]
+
+            await fake.revive("n1")
+            await until_gone(api, "stays")
+            assert not list(fake.alive())
+            assert "taints" not in (await api.get("/api/v1/nodes/n1"))["spec"]
+
+    asyncio.run(story())
+
+
+def test_servers_that_are_killed_come_back_with_their_data(apiserver: ControlPlane) -> None:
+    async def story() -> None:
+        async with cluster_of(apiserver, ["n1"]) as (api, fake):
+            for server in (apiserver.etcd, apiserver.apiserver):
+                await start(api, server.name, "n1")
+                await apiserver.restart(server)
+                await until(api, server.name, phase("Running"))
+                await fake.end("default", server.name)
+                await until(api, server.name, phase("Succeeded"))
+
+    asyncio.run(story())
+
+
+def test_somebody_without_rights_is_refused(apiserver: ControlPlane) -> None:
+    async def story() -> None:
+        access = kubeconfig.read(apiserver.user("somebody", ["some-group"]))
+        async with Api(access) as api:
+            with pytest.raises(ApiError, match='403 Forbidden: pods is forbidden: User "somebody" cannot list'):
+                await api.get(PODS)
+
+    asyncio.run(story())
+
+
+def test_a_service_account_gets_a_token(apiserver: ControlPlane) -> None:
+    async def story() -> None:
+        account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "operator"}}
+        async with apiserver.api() as admin:
+            await admin.post("/api/v1/namespaces/default/serviceaccounts", account)
+        access = kubeconfig.read(await apiserver.service_account("default", "operator"))
+        async with Api(access) as api:
+            with pytest.raises(ApiError, match='User "system:serviceaccount:default:operator" cannot list'):
+                await api.get(PODS)
+
+    asyncio.run(story())
+
+
+def test_a_hundred_nodes_and_their_pods(apiserver: ControlPlane) -> None:
+    async def story() -> None:
+        nodes = names(100)
+        async with cluster_of(apiserver, nodes) as (api, fake):
+            await asyncio.gather(*(start(api, f"on-{node}", node) for node in nodes))
+            for node in nodes:
+                await until(api, f"on-{node}", phase("Running"))
+            assert len(list(fake.alive())) == 100
+
+    asyncio.run(story())

@@ -1,0 +1,91 @@
+"""A Kubernetes control plane to work with by hand: the one that the tests use.
+
+    tools/control_plane.py up                        etcd and an API server; Ctrl-C ends all and leaves nothing
+    tools/control_plane.py up --nodes 1000           and fake nodes, on which bound pods run
+    tools/control_plane.py up --controllers          and a controller-manager
+    tools/control_plane.py build kubectl kubelet     only build programs; without a name all of them
+
+Prints the administrator's kubeconfig: `kubectl --kubeconfig FILE get nodes`; kubectl itself is one of the programs.
+"""
+
+import argparse
+import asyncio
+import contextlib
+import signal
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests/kubernetes"))
+
+from controlplane import cluster
+from controlplane.build import BuildError, find, find_all
+from controlplane.fake_kubelet import FakeKubelets, names
+from controlplane.programs import PROGRAMS
+
+
+def main() -> int:
+    asked = parser().parse_args()
+    try:
+        return asked.verb(asked)
+    except (BuildError, RuntimeError) as failed:
+        print(failed, file=sys.stderr)
+        return 1
+
+
+def parser() -> argparse.ArgumentParser:
+    top = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    verbs = top.add_subparsers(required=True, metavar="VERB")
+    build = verbs.add_parser("build", help="build programs into the cache")
+    build.add_argument("programs", nargs="*", metavar="PROGRAM", help=", ".join(PROGRAMS))
+    build.set_defaults(verb=build_programs)
+    up = verbs.add_parser("up", help="start a control plane, until Ctrl-C")
+    up.add_argument("--controllers", action="store_true", help="with a controller-manager")
+    up.add_argument("--fsync", action="store_true", help="etcd waits for the disk, as in earnest")
+    up.add_argument("--nodes", type=int, default=0, help="so many fake nodes")
+    up.add_argument("--gpus", type=int, default=8, help="of each fake node (default 8)")
+    up.add_argument("--start", type=float, default=0.0, help="seconds from bound to Running (default 0)")
+    up.add_argument("--heartbeat", type=float, default=10.0, help="seconds between renewals of a lease; 0 is never")
+    up.add_argument("--kubeconfig", type=Path, help="also write the kubeconfig to this file, as soon as all is ready")
+    up.set_defaults(verb=bring_up)
+    return top
+
+
+def build_programs(asked: argparse.Namespace) -> int:
+    if unknown := set(asked.programs) - PROGRAMS.keys():
+        print(f"no such program: {', '.join(sorted(unknown))}; there are {', '.join(PROGRAMS)}", file=sys.stderr)
+        return 2
+    find_all(asked.programs or list(PROGRAMS))
+    return 0
+
+
+def bring_up(asked: argparse.Namespace) -> int:
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    settings = cluster.Settings(controllers=asked.controllers, fsync=asked.fsync)
+    with tempfile.TemporaryDirectory(prefix="windlass-") as folder, contextlib.suppress(KeyboardInterrupt):
+        plane = cluster.start(Path(folder) / "plane", settings)
+        try:
+            asyncio.run(serve(plane, asked))
+        finally:
+            plane.close()
+    return 0
+
+
+async def serve(plane: cluster.ControlPlane, asked: argparse.Namespace) -> None:
+    for name, seconds in plane.took.items():
+        print(f"{name} ready in {seconds:.1f} s")
+    kubelets = FakeKubelets(plane.admin, start=asked.start, heartbeat=asked.heartbeat)
+    async with kubelets as fake:
+        if asked.nodes:
+            began = time.monotonic()
+            await fake.add_nodes(names(asked.nodes), gpus=asked.gpus)
+            print(f"{asked.nodes} fake nodes in {time.monotonic() - began:.1f} s")
+        if asked.kubeconfig:
+            asked.kubeconfig.write_bytes(plane.kubeconfig.read_bytes())
+        print(f"{find('kubectl')} --kubeconfig {plane.kubeconfig}", flush=True)
+        await asyncio.Event().wait()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
