@@ -1,0 +1,34 @@
+"""Every definition of a kind that Windlass brings, in groups that an installation takes or leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from windlass.deploy.definition import Definition, custom_resource
+from windlass.deploy.kubeflow import kubeflow_kinds
+from windlass.deploy.labels import labels_of
+from windlass.deploy.own_kinds import own_kinds
+from windlass.deploy.pod_group import pod_group_kinds
+from windlass.deploy.trainer import trainer_kinds
+from windlass.jobs.kubernetes.reading import Manifest
+
+OWN, KUBEFLOW, TRAINER, POD_GROUPS = "windlass", "kubeflow", "trainer", "podgroups"
+DEFAULT = (OWN, KUBEFLOW, TRAINER)
+
+
+_BROUGHT: dict[str, Callable[[], list[Definition]]] = {
+    OWN: own_kinds,
+    KUBEFLOW: kubeflow_kinds,
+    TRAINER: trainer_kinds,
+    POD_GROUPS: pod_group_kinds,
+}
+
+
+def definitions(groups: Iterable[str] = DEFAULT) -> list[Definition]:
+    """The kinds of some groups."""
+    return [definition for group in groups for definition in _BROUGHT[group]()]
+
+
+def crds(groups: Iterable[str] = DEFAULT) -> list[Manifest]:
+    """The same as API objects, in the order in which to apply them."""
+    return [custom_resource(definition, labels_of("crd")) for definition in definitions(groups)]

@@ -1,0 +1,203 @@
+"""The kinds of the training operator and of the MPI operator, each with the rules by which we read it.
+
+Sources: kubeflow/training-operator v1.9 and kubeflow/mpi-operator v0.8, manifests/base and pkg/webhooks. Names, columns
+and scale subresources are theirs.
+"""
+
+from __future__ import annotations
+
+from windlass.deploy.definition import Column, Definition, Scale, Version
+from windlass.deploy.policy_schema import MANAGED_BY_STAYS, available_rule, run_policy_schema
+from windlass.deploy.replica_schema import count_of, is_type, replica_specs_schema
+from windlass.deploy.status_schema import status_schema
+from windlass.deploy.structural import (
+    Rule,
+    Schema,
+    flag,
+    listing,
+    opaque,
+    record,
+    rule,
+    text,
+    under,
+    whole,
+    words,
+)
+from windlass.jobs.kubernetes import jaxjob, mpijob_v1, mpijob_v2, paddlejob, pytorchjob, tfjob, xgboostjob
+from windlass.jobs.kubernetes.mpi_version import DIALECTS, V1, V2
+from windlass.jobs.kubernetes.replica_specs import RESTARTS, ReplicaTypes
+from windlass.jobs.kubernetes.run_policy import CLEAN
+from windlass.jobs.names import DNS_LABEL, MAX_DNS_LABEL
+from windlass.launch.mpi import IMPLEMENTATIONS
+
+GROUP = "kubeflow.org"
+COLUMNS = (
+    Column("State", ".status.conditions[-1:].type"),
+    Column("Age", ".metadata.creationTimestamp", "date"),
+    Column("Reason", ".status.conditions[-1:].reason", wide=True),
+)
+_PROCS = ("auto", "cpu", "gpu", "xpu")
+
+
+def kubeflow_kinds() -> list[Definition]:
+    """PyTorchJob, TFJob, JAXJob, XGBoostJob, PaddleJob and MPIJob."""
+    return [
+        _operator("PyTorchJob", "ptj", pytorchjob.TYPES, _pytorch(), _elastic_rules(pytorchjob.TYPES), scales=True),
+        _operator("TFJob", "tfj", tfjob.TYPES, _tensorflow(), [_one_chief()]),
+        _operator("JAXJob", "jaxj", jaxjob.TYPES, {}, [], scales=True),
+        _operator("XGBoostJob", "xgbj", xgboostjob.TYPES, {}, []),
+        _operator("PaddleJob", "pdj", paddlejob.TYPES, _paddle(), _elastic_rules(paddlejob.TYPES), scales=True),
+        _mpi(),
+    ]
+
+
+def _operator(
+    kind: str, short: str, types: ReplicaTypes, fields: dict[str, Schema], rules: list[Rule], *, scales: bool = False
+) -> Definition:
+    version = Version(
+        "v1",
+        f"A {kind}: one gang of pods.",
+        _spec(types, fields, rules),
+        status_schema(),
+        COLUMNS,
+        _names(types),
+        _scale(types.specs) if scales else None,
+    )
+    return Definition(GROUP, kind, f"{kind.lower()}s", (short,), (version,))
+
+
+def _spec(
+    types: ReplicaTypes, fields: dict[str, Schema], rules: list[Rule], restarts: tuple[str, ...] = RESTARTS
+) -> Schema:
+    known = {**fields, types.specs: replica_specs_schema(types, restarts), "runPolicy": run_policy_schema()}
+    pods = f"self.{types.specs}.map(t, {count_of(types, f'self.{types.specs}', 't')}).sum()"
+    return under(record(known, required=(types.specs,)), MANAGED_BY_STAYS, available_rule(pods), *rules)
+
+
+def _names(types: ReplicaTypes) -> tuple[Rule, ...]:
+    """Pods and services are called by the job's name, the type and an index: a DNS label."""
+    specs = f"self.spec.{types.specs}"
+    count = count_of(types, specs, "t")
+    last = f"size(string({count} > 0 ? {count} - 1 : 0))"
+    return (
+        rule(
+            f"self.metadata.name.matches('^{DNS_LABEL}$')",
+            "metadata.name expects small letters, digits and dashes, a letter first, 63 at most: "
+            "services are named by it",
+        ),
+        rule(
+            f"{specs}.all(t, size(self.metadata.name) + size(t) + {last} + 2 <= {MAX_DNS_LABEL})",
+            "metadata.name is too long: with the replicas' type and number it must be a DNS label of 63 characters",
+        ),
+    )
+
+
+def _scale(specs: str) -> Scale:
+    workers = ".status.replicaStatuses.Worker"
+    return Scale(f".spec.{specs}.Worker.replicas", f"{workers}.active", f"{workers}.selector")
+
+
+def _pytorch() -> dict[str, Schema]:
+    procs = rule(
+        f"self in [{', '.join(map(repr, _PROCS))}] || self.matches('^0{{0,4}}[1-9][0-9]{{0,4}}$')",
+        f"expects a number, {', '.join(_PROCS[:-1])} or {_PROCS[-1]}",
+    )
+    twice = rule("!has(self.nProcPerNode) || self.nProcPerNode >= 1", "nProcPerNode expects a whole number, 1 or more")
+    elastic = {
+        "rdzvBackend": text("How workers find each other; c10d if left out."),
+        "rdzvPort": whole(1, 65535),
+        "rdzvHost": text(),
+        "rdzvId": text(),
+        "rdzvConf": listing(record({"key": text(), "value": text()})),
+        "standalone": flag(),
+        "nProcPerNode": whole(0),
+        "maxRestarts": whole(0),
+    }
+    return {
+        "nprocPerNode": under(text("Ranks of each pod: a number, auto, cpu, gpu or xpu.", maxLength=5), procs),
+        "elasticPolicy": under(_elastic(elastic), twice),
+    }
+
+
+def _paddle() -> dict[str, Schema]:
+    return {"elasticPolicy": _elastic({"maxRestarts": whole(0)})}
+
+
+def _elastic(fields: dict[str, Schema]) -> Schema:
+    sizes = {"minReplicas": whole(1), "maxReplicas": whole(1), "metrics": listing(opaque())}
+    ordered = rule(
+        "!has(self.minReplicas) || !has(self.maxReplicas) || self.minReplicas <= self.maxReplicas",
+        "minReplicas must be at most maxReplicas",
+    )
+    return under(record({**sizes, **fields}, "How few and how many workers there may be."), ordered)
+
+
+def _elastic_rules(types: ReplicaTypes) -> list[Rule]:
+    has_worker = f"self.{types.specs}.exists(t, {is_type(types, 't', 'Worker')})"
+    needs = f"elasticPolicy needs a Worker in {types.specs}: workers are what come and go"
+    rules = [rule(f"!has(self.elasticPolicy) || {has_worker}", needs)]
+    if types is pytorchjob.TYPES:
+        same = "elasticPolicy.nProcPerNode says the same as nprocPerNode; keep that one"
+        both = "has(self.elasticPolicy) && has(self.elasticPolicy.nProcPerNode) && has(self.nprocPerNode)"
+        rules.append(rule(f"!({both})", same))
+    return rules
+
+
+def _tensorflow() -> dict[str, Schema]:
+    return {
+        "successPolicy": words(("", "AllWorkers"), "Empty: the first worker's success is the job's."),
+        "enableDynamicWorker": flag("Whether workers may come and go."),
+    }
+
+
+def _one_chief() -> Rule:
+    """The two types of which a job has one or the other."""
+    has = [f"self.tfReplicaSpecs.exists(t, {is_type(tfjob.TYPES, 't', name)})" for name in (tfjob.CHIEF, tfjob.MASTER)]
+    return rule(
+        f"!({' && '.join(has)})",
+        "tfReplicaSpecs has a Chief and a Master, which are the same thing; keep the Chief",
+    )
+
+
+def _mpi() -> Definition:
+    """Both operators' versions in one definition, for a kind has but one.
+
+    Nothing converts them: the API server changes nothing but `apiVersion`. Which of them was meant is therefore in
+    `spec.dialect`, which each version fills in with its own name when an object is made through it.
+    """
+    v1 = Version(
+        V1,
+        "An MPIJob of the training operator: the launcher reaches its workers by kubectl exec.",
+        _spec(mpijob_v1.TYPES, _mpi_fields(V1), []),
+        status_schema(),
+        COLUMNS,
+        _names(mpijob_v1.TYPES),
+        stored=False,
+    )
+    v2 = Version(
+        V2,
+        "An MPIJob of the MPI operator: the launcher reaches its workers by SSH.",
+        _spec(mpijob_v2.TYPES, _mpi_fields(V2), [], ("Never", "OnFailure")),
+        status_schema(),
+        COLUMNS,
+        _names(mpijob_v2.TYPES),
+    )
+    return Definition(GROUP, "MPIJob", "mpijobs", ("mpij",), (v1, v2))
+
+
+def _mpi_fields(dialect: str) -> dict[str, Schema]:
+    """Of both versions, or what only one of them knows would be lost on the way through the other."""
+    stays = rule("self == oldSelf", "cannot be changed: it is the version that the job was made with")
+    said = "Which operator's meaning the job has. Leave it out: the API version says it."
+    return {
+        "dialect": under({**words(DIALECTS, said), "default": dialect}, stays),
+        "slotsPerWorker": whole(0, 10_000, "Ranks that each worker takes; 1 if left out."),
+        "cleanPodPolicy": words(("", *CLEAN), "v1: gives way to the one in runPolicy."),
+        "mainContainer": text("v1: the container in which a worker's ranks start."),
+        "runLauncherAsWorker": flag("v2beta1: whether the launcher is a worker too."),
+        "sshAuthMountPath": text("v2beta1: where the SSH keys are mounted; /root/.ssh if left out."),
+        "launcherCreationPolicy": words(
+            ("", "AtStartup", "WaitForWorkersReady"), "v2beta1: when the launcher is made."
+        ),
+        "mpiImplementation": words(("", *IMPLEMENTATIONS), "v2beta1; OpenMPI if left out."),
+    }

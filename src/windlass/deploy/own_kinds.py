@@ -1,0 +1,181 @@
+"""Our own kinds: TrainingJob, Queue, SchedulingPolicy and Reservation, from the tables of job and cluster files.
+
+Policy and reservations are objects and not a text in a ConfigMap: so the API server checks them as it checks jobs, each
+reservation is made and removed on its own, and who may do that is a question of permissions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from windlass.deploy.definition import Column, Definition, Scale, Version
+from windlass.deploy.status_schema import status_schema
+from windlass.deploy.structural import (
+    Schema,
+    listing,
+    opaque,
+    record,
+    rule,
+    text,
+    under,
+)
+from windlass.deploy.table_schema import structural
+from windlass.jobs.names import DNS_LABEL, NODE_NAME
+from windlass.jobs.queues import QUEUE
+from windlass.jobs.rules import POLICY, RESERVATION
+from windlass.jobs.schema import schema, table_schema
+
+GROUP, VERSION = "windlass.dev", "v1alpha1"
+THE_POLICY = "default"
+"""The name of the one SchedulingPolicy."""
+_AGE = Column("Age", ".metadata.creationTimestamp", "date")
+
+
+def own_kinds() -> list[Definition]:
+    """Every kind of the group `windlass.dev`."""
+    return [_training_job(), _queue(), _policy(), _reservation()]
+
+
+def _training_job() -> Definition:
+    columns = (
+        Column("State", ".status.conditions[-1:].type"),
+        Column("Reason", ".status.conditions[-1:].reason"),
+        Column("Queue", ".spec.queue"),
+        Column("Attempts", ".status.attempts", "integer"),
+        _AGE,
+        Column("Message", ".status.conditions[-1:].message", wide=True),
+    )
+    name = rule(
+        f"self.metadata.name.matches('^{DNS_LABEL}$')",
+        "metadata.name expects small letters, digits and dashes, a letter first, 63 at most: "
+        "the pods' service is named by it",
+    )
+    workers = ".status.replicaStatuses.worker"
+    version = Version(
+        VERSION,
+        "A job of Windlass: one gang, restarted whole. Its spec is what a job file says.",
+        _job_spec(),
+        status_schema(),
+        columns,
+        (name,),
+        Scale(".spec.nodes", f"{workers}.active", f"{workers}.selector"),
+    )
+    return Definition(GROUP, "TrainingJob", "trainingjobs", ("tj",), (version,))
+
+
+def _job_spec() -> Schema:
+    fields = _without_name(structural(_flat(schema())))
+    properties = fields["properties"]
+    # CEL sees what has one type, or is a whole number or a text.
+    properties["array"] = {"description": "Refused: see windlass submit.", "x-kubernetes-int-or-string": True}
+    properties["elastic"] = _ordered(properties["elastic"])
+    properties["roles"] = _roles(properties["roles"])
+    sized = "nodes and elastic are in the roles then"
+    rules = (
+        rule("!has(self.array)", "array is many jobs; hand it in with windlass submit, which makes an object of each"),
+        rule("!has(self.nodes) || !has(self.elastic)", "nodes and elastic say the same thing; keep one"),
+        rule("!has(self.roles) || !has(self.nodes)", f"nodes beside roles: {sized}"),
+        rule("!has(self.roles) || !has(self.elastic)", f"elastic beside roles: {sized}"),
+        rule(
+            "!has(self.restarts) || !has(self.restart) || !has(self.restart.user)",
+            "restarts and restart.user say the same thing; keep one",
+        ),
+    )
+    what = {"anyOf": [{"required": ["command"]}, {"required": ["roles"]}]}
+    return under({**fields, **what}, *rules)
+
+
+def _roles(roles: Schema) -> Schema:
+    role = roles["additionalProperties"]
+    role["properties"]["elastic"] = _ordered(role["properties"]["elastic"])
+    both = rule("!has(self.replicas) || !has(self.elastic)", "replicas and elastic say the same thing; keep one")
+    one = rule(
+        "self.filter(name, has(self[name].elastic)).size() <= 1",
+        "only one role may be elastic; give the others replicas",
+    )
+    return under({**roles, "maxProperties": 100, "additionalProperties": under(role, both)}, one)
+
+
+def _ordered(elastic: Schema) -> Schema:
+    return under(elastic, rule("self.min <= self.max", "min must be at most max"))
+
+
+def _queue() -> Definition:
+    columns = (
+        Column("Parent", ".spec.parent"),
+        Column("GPUs", ".spec.quota.gpu", "integer"),
+        Column("Weight", ".spec.weight", "integer"),
+        Column("Running", ".status.running", "integer"),
+        Column("Pending", ".status.pending", "integer"),
+        _AGE,
+    )
+    own = rule("!has(self.spec.parent) || self.spec.parent != self.metadata.name", "parent is the queue itself")
+    version = Version(
+        VERSION,
+        "A queue: what its jobs may hold, and whose they are.",
+        _bounded(_without_name(structural(table_schema(QUEUE))), "parent"),
+        _summary(),
+        columns,
+        (own,),
+    )
+    return Definition(GROUP, "Queue", "queues", ("wlq",), (version,), namespaced=False)
+
+
+def _policy() -> Definition:
+    levels = listing(
+        record(
+            {
+                "level": text("What jobs call it.", pattern=f"^{NODE_NAME}$"),
+                "labels": listing(
+                    text(minLength=1), "Labels of nodes that say their domain; the first one counts.", minItems=1
+                ),
+            },
+            required=("level", "labels"),
+        ),
+        "The levels of the network, widest first, if other labels than the usual ones say them.",
+        maxItems=16,
+    )
+    fields = structural(table_schema(POLICY))
+    fields["properties"]["topology"] = levels
+    only = rule(f"self.metadata.name == '{THE_POLICY}'", f"there is one policy for a cluster; call it {THE_POLICY}")
+    columns = (Column("Order", ".spec.order"), Column("Preempt", ".spec.preempt", "boolean"), _AGE)
+    version = Version(VERSION, "How nodes are given away.", fields, _summary(), columns, (only,))
+    return Definition(GROUP, "SchedulingPolicy", "schedulingpolicies", ("wlp",), (version,), namespaced=False)
+
+
+def _reservation() -> Definition:
+    columns = (
+        Column("Start", ".spec.start"),
+        Column("End", ".spec.end"),
+        Column("Reason", ".spec.reason"),
+        _AGE,
+    )
+    fields = _without_name(structural(table_schema(RESERVATION)))
+    version = Version(
+        VERSION,
+        "Nodes that are kept for somebody, or for nobody, for a time to come.",
+        {**fields, "required": ["nodes", "start", "end"]},
+        _summary(),
+        columns,
+    )
+    return Definition(GROUP, "Reservation", "reservations", ("wlr",), (version,), namespaced=False)
+
+
+def _summary() -> Schema:
+    return opaque("What the scheduler says of it.", conditions=listing(opaque()), message=text())
+
+
+def _without_name(fields: Schema) -> Schema:
+    """An object has its name elsewhere."""
+    return {**fields, "properties": {name: each for name, each in fields["properties"].items() if name != "name"}}
+
+
+def _bounded(fields: Schema, name: str) -> Schema:
+    """The text of a field with a most, so that a rule may look at it."""
+    return {**fields, "properties": {**fields["properties"], name: {**fields["properties"][name], "maxLength": 253}}}
+
+
+def _flat(described: Mapping[str, Any]) -> dict[str, Any]:
+    """A JSON Schema without what holds between its fields: that is said in rules."""
+    return {name: part for name, part in described.items() if name not in ("oneOf", "not", "$schema", "title")}

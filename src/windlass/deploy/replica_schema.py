@@ -1,0 +1,93 @@
+"""The schema of replica specs: which types there are, how many of each, and their templates.
+
+The rules are those of `jobs.kubernetes.replica_specs.replica_specs`, from the same tables, in the same words.
+"""
+
+from __future__ import annotations
+
+from windlass.deploy.pod_schema import template_schema
+from windlass.deploy.structural import Rule, Schema, mapping, record, rule, under, whole, words
+from windlass.jobs.kubernetes.replica_specs import MOST_REPLICAS, RESTARTS, ReplicaTypes
+
+_MOST_TYPES = 10
+"""More than any kind has, so that it is a rule's sentence that tells of one too many."""
+
+
+def replica_specs_schema(kind: ReplicaTypes, restarts: tuple[str, ...] = RESTARTS) -> Schema:
+    """Of `spec.pytorchReplicaSpecs` and its like."""
+    default = f"{kind.restart} if left out"
+    replica = record(
+        {
+            "replicas": _count(kind),
+            "template": template_schema(kind.port.container if kind.port else ""),
+            "restartPolicy": words(("", *restarts), f"What happens when a container ends; {default}."),
+        },
+        required=("template",),
+    )
+    about = f"The replicas by type: {', '.join(kind.types)}."
+    return under(mapping(replica, about, maxProperties=_MOST_TYPES), *_rules(kind))
+
+
+def count_of(kind: ReplicaTypes, specs: str, name: str) -> str:
+    """In CEL: how many replicas of the type called `name`, a variable, there are."""
+    few = [kind_name for kind_name, count in kind.counts.items() if count == 0]
+    default = f"({name} in {_listed(few)} ? 0 : 1)" if few else "1"
+    return f"(has({specs}[{name}].replicas) ? {specs}[{name}].replicas : {default})"
+
+
+def is_type(kind: ReplicaTypes, name: str, known: str) -> str:
+    """In CEL: whether a key, a variable, is a type's name."""
+    return f"{name}.lowerAscii() == '{known.lower()}'" if kind.fold_case else f"{name} == '{known}'"
+
+
+def _count(kind: ReplicaTypes) -> Schema:
+    schema = whole(0, MOST_REPLICAS, "How many such pods; 1 if left out, 0 for an MPIJob's workers.")
+    if not kind.fewest or not all(kind.counts.get(name, 1) for name in kind.types):
+        return schema
+    return under(schema, rule("self >= 1", "must be at least 1; leave the type out instead"))
+
+
+def _rules(kind: ReplicaTypes) -> list[Rule]:
+    names = " and ".join(kind.types)
+    some = rule("size(self) > 0", f"expects {names}, one of them at least")
+    pods = rule(
+        f"size(self) == 0 || self.exists(t, {count_of(kind, 'self', 't')} > 0)",
+        "asks for no pods at all; write replicas: 1 at least once",
+    )
+    return [some, *_known(kind), *_single(kind), *_needed(kind), pods]
+
+
+def _known(kind: ReplicaTypes) -> list[Rule]:
+    same = "t.lowerAscii()" if kind.fold_case else "t"
+    valid = _listed([name.lower() if kind.fold_case else name for name in kind.types])
+    ends = f"is no replica type of this kind; valid are {', '.join(kind.types)}"
+    first = f"self.filter(t, !({same} in {valid}))[0]"
+    known = rule(f"self.all(t, {same} in {valid})", f"a type {ends}", told=f"'\\'' + {first} + '\\' {ends}'")
+    if not kind.fold_case:
+        return [known]
+    twice = "has a type a second time, in small and in capital letters; write it once"
+    return [known, rule("self.all(a, self.exists_one(b, a.lowerAscii() == b.lowerAscii()))", twice)]
+
+
+def _single(kind: ReplicaTypes) -> list[Rule]:
+    return [
+        rule(
+            f"self.all(t, !({is_type(kind, 't', name)}) || !has(self[t].replicas) || self[t].replicas == 1)",
+            f"replicas must be 1: a job has one {name}",
+        )
+        for name in kind.single
+    ]
+
+
+def _needed(kind: ReplicaTypes) -> list[Rule]:
+    return [
+        rule(
+            f"size(self) == 0 || self.exists(t, {is_type(kind, 't', name)})",
+            f"has no {name}; every job of this kind has one",
+        )
+        for name in kind.needed
+    ]
+
+
+def _listed(names: list[str]) -> str:
+    return "[" + ", ".join(f"'{name}'" for name in names) + "]"

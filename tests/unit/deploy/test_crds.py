@@ -1,0 +1,74 @@
+import json
+import re
+
+import pytest
+
+from windlass.deploy.crds import DEFAULT, POD_GROUPS, crds, definitions
+from windlass.jobs.kubernetes.kinds import KINDS
+
+ALL = crds((*DEFAULT, POD_GROUPS))
+
+
+def versions():
+    return [(crd["metadata"]["name"], version) for crd in ALL for version in crd["spec"]["versions"]]
+
+
+def schemas(schema):
+    """A schema and all those in it."""
+    yield schema
+    parts = [*schema.get("properties", {}).values(), schema.get("items"), schema.get("additionalProperties")]
+    for part in parts:
+        if isinstance(part, dict):
+            yield from schemas(part)
+
+
+def test_every_kind_that_is_read_has_a_definition():
+    defined = {(f"{each.group}/{v.name}", each.kind) for each in definitions() for v in each.versions}
+    assert {(kind.api_version, kind.name) for kind in KINDS} <= defined
+
+
+def test_every_kind_is_called_as_it_is_read():
+    plurals = {each.kind: each.plural for each in definitions()}
+    assert all(plurals[kind.name] == kind.plural for kind in KINDS)
+
+
+def test_no_two_kinds_share_a_short_name():
+    short = [name for each in definitions((*DEFAULT, POD_GROUPS)) for name in each.short]
+    assert len(short) == len(set(short))
+
+
+def test_exactly_one_version_is_stored():
+    for crd in ALL:
+        assert [version["storage"] for version in crd["spec"]["versions"]].count(True) == 1
+
+
+@pytest.mark.parametrize(("name", "version"), versions(), ids=lambda value: value if isinstance(value, str) else "")
+def test_schemas_are_structural(name, version):
+    whole = version["schema"]["openAPIV3Schema"]
+    for schema in schemas(whole):
+        untyped = schema.get("x-kubernetes-int-or-string") or schema.get("x-kubernetes-preserve-unknown-fields")
+        assert "type" in schema or untyped, schema
+        re.compile(schema.get("pattern", ""))
+        assert "(?=" not in schema.get("pattern", ""), "the API server's expressions do not look ahead"
+
+
+def test_a_pod_template_keeps_what_it_holds():
+    crd = next(each for each in ALL if each["metadata"]["name"] == "pytorchjobs.kubeflow.org")
+    spec = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
+    replica = spec["properties"]["pytorchReplicaSpecs"]["additionalProperties"]
+    template = replica["properties"]["template"]
+    for schema in schemas(template):
+        opaque = schema.get("x-kubernetes-preserve-unknown-fields")
+        assert opaque or schema["type"] != "object" or "additionalProperties" in schema
+
+
+def test_both_versions_of_an_mpi_job_know_the_same_fields():
+    crd = next(each for each in ALL if each["metadata"]["name"] == "mpijobs.kubeflow.org")
+    v1, v2 = (each["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"] for each in crd["spec"]["versions"])
+    assert v1.keys() == v2.keys()
+    assert [each["dialect"]["default"] for each in (v1, v2)] == ["v1", "v2beta1"]
+
+
+def test_definitions_are_small():
+    """etcd takes 1.5 MiB, client-side apply an annotation of 256 KiB; one is a few KiB to read."""
+    assert all(len(json.dumps(crd)) < 40_000 for crd in ALL)

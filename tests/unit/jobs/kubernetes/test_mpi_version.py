@@ -1,0 +1,29 @@
+import pytest
+
+from windlass.jobs.kubernetes.mpi_version import in_its_version
+
+
+def mpi_job(version, **spec):
+    return {"apiVersion": f"kubeflow.org/{version}", "kind": "MPIJob", "spec": spec}
+
+
+@pytest.mark.parametrize("read_as", ["v1", "v2beta1"])
+@pytest.mark.parametrize("made_as", ["v1", "v2beta1"])
+def test_a_job_is_what_it_was_made_as_through_whichever_version_it_is_read(read_as, made_as):
+    assert in_its_version(mpi_job(read_as, dialect=made_as))["apiVersion"] == f"kubeflow.org/{made_as}"
+
+
+def test_under_a_definition_of_one_version_that_version_is_the_answer():
+    job = mpi_job("v1", slotsPerWorker=1)
+    assert in_its_version(job) is job
+
+
+@pytest.mark.parametrize("spec", [None, [], "v1", {"dialect": "v3"}, {"dialect": ["v1"]}])
+def test_what_says_nothing_of_use_stays_as_it_is(spec):
+    job = {"apiVersion": "kubeflow.org/v1", "kind": "MPIJob", "spec": spec}
+    assert in_its_version(job) is job
+
+
+def test_other_kinds_have_no_dialect():
+    job = {"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "spec": {"dialect": "v2beta1"}}
+    assert in_its_version(job) is job

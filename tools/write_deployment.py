@@ -1,0 +1,25 @@
+"""Writes the files of `deploy/` that are made from `src/windlass/deploy`, and removes those that are made no more."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from windlass.deploy.files import GENERATED, files
+
+FOLDER = Path(__file__).parent.parent / "deploy"
+
+
+def main() -> None:
+    wanted = files()
+    for folder in GENERATED:
+        for path in (FOLDER / folder).rglob("*.yaml"):
+            if str(path.relative_to(FOLDER)) not in wanted:
+                path.unlink()
+    for name, text in wanted.items():
+        path = FOLDER / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+
+if __name__ == "__main__":
+    main()
