@@ -16,7 +16,7 @@ def pod(name, spec, phase="Running", **meta):
     return objects.pod(json.dumps(whole))
 
 
-def node(name, allocatable, labels="{}", taints="[]", ready="True", unschedulable=False, **meta):
+def node(name, allocatable, labels="{}", taints="[]", ready="True", *, unschedulable=False, **meta):
     conditions = [{"type": "Ready", "status": ready}] if ready else []
     return objects.node(
         json.dumps(

@@ -43,7 +43,7 @@ def test_devices_by_the_names_of_the_core(allocatable, capacity, kind):
 
 
 def test_host_ports_that_gangs_ask_for_are_there_unless_somebody_has_them():
-    view = View(ports=frozenset({"hostport/22", "hostport/8080"}))
+    view = View(singles=frozenset({"hostport/22", "hostport/8080"}))
     seen = node(an_object("n1", "{cpu: '1'}"), {"hostport/8080": 1, "hostport/9090": 1}, view)
     assert seen.capacity == {"cpu": 1000, "hostport/22": 1, "hostport/8080": 0}
 
@@ -66,7 +66,7 @@ def test_the_model_of_gpus_by_the_usual_labels(labels, model):
 
 def test_its_name_and_its_place():
     seen = an_object("n1", DGX, "{cloud.provider.com/topology-rack: r7, kubernetes.io/hostname: host-1}")
-    core = node(seen, {}, View(levels_of([seen.metadata.labels])))
+    core = node(seen, {}, View(levels_of(seen.metadata.labels)))
     assert core.place == ("r7", "host-1")
     assert core.labels["metadata.name"] == "n1"
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from windlass.core.resources import GPU, GPU_TYPE, Resources
-from windlass.jobs.kubernetes.pod_requests import HOST_PORT, NVIDIA_GPU, core_name, is_gpu
+from windlass.jobs.kubernetes.pod_requests import NVIDIA_GPU, core_name, is_gpu
 
 GPU_KIND = "windlass.dev/gpu"
 """A label that every node has for the core: whose GPUs its `gpu` are, by their resource. A pod on it has none of it."""
@@ -44,11 +44,11 @@ def model_of(labels: Mapping[str, str]) -> str:
     return next((labels[label] for label in _MODELS if labels.get(label)), "")
 
 
-def capacity(allocatable: Resources, taken: Resources, kind: str, ports: Collection[str]) -> dict[str, int]:
-    """What is left for gangs, in the core's names; `ports` are the host ports that any gang asks for."""
+def capacity(allocatable: Resources, taken: Resources, kind: str, singles: Collection[str]) -> dict[str, int]:
+    """What is left for gangs, in the core's names; and of the `singles`, such as host ports, one that nobody has."""
     left = {
         core_name(name): max(amount - taken.get(name, 0), 0)
         for name, amount in allocatable.items()
         if amount and not name.startswith(_UNASKED) and (name == kind or core_name(name) != GPU)
     }
-    return left | {port: 0 if taken.get(port) else 1 for port in ports if port.startswith(HOST_PORT)}
+    return left | {name: 0 if taken.get(name) else 1 for name in singles}

@@ -60,11 +60,15 @@ class Level:
     labels: tuple[str, ...]
 
 
-def levels_of(nodes: Iterable[Mapping[str, str]]) -> tuple[Level, ...]:
-    """Those of the known levels that any of these nodes' labels speak of, and the host, widest first."""
-    wanted = {label for labels in _KNOWN.values() for label in labels}
-    found = {HOSTNAME}.union(*(wanted & labels.keys() for labels in nodes))
-    return tuple(Level(name, labels) for name, labels in _KNOWN.items() if found.intersection(labels))
+def level_labels() -> frozenset[str]:
+    """The labels by which levels are known."""
+    return frozenset(label for labels in _KNOWN.values() for label in labels)
+
+
+def levels_of(labels: Iterable[str]) -> tuple[Level, ...]:
+    """Those of the known levels that any of these labels speaks of, and the host, widest first."""
+    found = {HOSTNAME, *labels}
+    return tuple(Level(name, known) for name, known in _KNOWN.items() if found.intersection(known))
 
 
 def topology(levels: Sequence[Level]) -> Topology:

@@ -28,8 +28,8 @@ class View:
     """What a node's picture depends on besides the node: if this changes, all of them do."""
 
     levels: tuple[Level, ...] = ()
-    ports: frozenset[str] = frozenset()
-    """The host ports that any gang asks for, as resources."""
+    singles: frozenset[str] = frozenset()
+    """Resources of which each node has one, if nobody has it: those of them that any gang asks for."""
 
 
 def node(seen: NodeObject, taken: Resources, view: View) -> Node:
@@ -39,7 +39,7 @@ def node(seen: NodeObject, taken: Resources, view: View) -> Node:
     ready = is_ready(seen)
     return Node(
         name=seen.metadata.name,
-        capacity=capacity(allocatable, taken, kind, view.ports),
+        capacity=capacity(allocatable, taken, kind, view.singles),
         labels=_labels(seen, kind),
         taints=tuple(_taints(seen, ready=ready)),
         place=place(view.levels, seen.metadata.name, seen.metadata.labels),

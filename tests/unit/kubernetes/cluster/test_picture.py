@@ -1,0 +1,134 @@
+"""The cluster, event by event."""
+
+from cluster_objects import node, pod
+from hypothesis import given
+from hypothesis import strategies as st
+
+from windlass.worlds.kubernetes.cluster.levels import Level
+from windlass.worlds.kubernetes.cluster.picture import Picture
+
+DGX = "{cpu: '100', nvidia.com/gpu: '8', pods: '110'}"
+ON_N1 = "{nodeName: n1, containers: [{name: a, resources: {requests: {nvidia.com/gpu: '2'}}}]}"
+
+
+def gpus(picture):
+    return {each.name: each.capacity["gpu"] for each in picture.nodes()}
+
+
+def test_pods_of_others_take_what_they_take():
+    picture = Picture()
+    assert picture.put_node(node("n1", DGX))
+    assert picture.put_pod(pod("web", ON_N1), ours=False)
+    assert gpus(picture) == {"n1": 6}
+    assert picture.drop_pod(pod("web", ON_N1))
+    assert gpus(picture) == {"n1": 8}
+
+
+def test_our_own_gangs_take_nothing_here():
+    picture = Picture()
+    picture.put_node(node("n1", DGX))
+    assert not picture.put_pod(pod("digits-0", ON_N1), ours=True)
+    assert gpus(picture) == {"n1": 8}
+    assert picture.put_pod(pod("digits-0", ON_N1), ours=False)  # its gang has gone, and it still ends
+    assert gpus(picture) == {"n1": 6}
+
+
+def test_who_waits_or_has_ended_is_no_news():
+    picture = Picture()
+    picture.put_node(node("n1", DGX))
+    assert not picture.put_pod(pod("web", "{containers: [{name: a}]}", "Pending"), ours=False)
+    assert not picture.put_pod(pod("job", ON_N1, "Succeeded"), ours=False)
+    assert picture.put_pod(pod("web", ON_N1), ours=False)
+    assert not picture.put_pod(pod("web", ON_N1, resourceVersion="2"), ours=False)
+    assert picture.put_pod(pod("web", ON_N1, "Failed"), ours=False)
+
+
+def test_a_pod_may_be_heard_of_before_its_node():
+    picture = Picture()
+    assert not picture.put_pod(pod("web", ON_N1), ours=False)
+    picture.put_node(node("n1", DGX))
+    assert gpus(picture) == {"n1": 6}
+    assert picture.drop_node("n1")
+    assert picture.nodes() == ()
+
+
+def test_only_what_changed_is_made_anew():
+    picture = Picture()
+    picture.put_node(node("n1", DGX))
+    picture.put_node(node("n2", DGX))
+    before = {each.name: each for each in picture.nodes()}
+    picture.put_pod(pod("web", ON_N1), ours=False)
+    after = {each.name: each for each in picture.nodes()}
+    assert after["n1"] is not before["n1"]
+    assert after["n2"] is before["n2"]
+
+
+def test_a_new_label_makes_a_new_level():
+    picture = Picture()
+    picture.put_node(node("n1", DGX))
+    assert picture.topology.levels == ("host",)
+    picture.put_node(node("n2", DGX, "{topology.windlass.dev/rack: r1}"))
+    assert picture.topology.levels == ("rack", "host")
+    assert [each.place for each in picture.nodes()] == [("", "n1"), ("r1", "n2")]
+    assert picture.drop_node("n2")
+    assert picture.topology.levels == ("host",)
+    assert [each.place for each in picture.nodes()] == [("n1",)]
+
+
+def test_listed_levels_win():
+    picture = Picture()
+    picture.put_node(node("n1", DGX, "{topology.windlass.dev/rack: r1, hall: h1}"))
+    assert picture.list_levels([Level("hall", ("hall",))])
+    assert not picture.list_levels([Level("hall", ("hall",))])
+    assert [each.place for each in picture.nodes()] == [("h1",)]
+
+
+def test_host_ports_are_looked_at_while_a_gang_asks_for_them():
+    picture = Picture()
+    picture.put_node(node("n1", DGX))
+    assert picture.ask(["hostport/80"])
+    assert not picture.ask(["hostport/80"])
+    assert picture.nodes()[0].capacity["hostport/80"] == 1
+    assert not picture.ask_no_more(["hostport/80"])
+    assert picture.ask_no_more(["hostport/80"])
+    assert "hostport/80" not in picture.nodes()[0].capacity
+
+
+EVENT = st.one_of(
+    st.tuples(
+        st.just("node"), st.sampled_from(["n1", "n2"]), st.sampled_from(["{}", "{topology.windlass.dev/rack: r}"])
+    ),
+    st.tuples(st.just("lost"), st.sampled_from(["n1", "n2"])),
+    st.tuples(st.just("pod"), st.sampled_from("abc"), st.sampled_from(["n1", "n2"]), st.integers(1, 9), st.booleans()),
+    st.tuples(st.just("gone"), st.sampled_from("abc")),
+    st.tuples(st.just("look")),
+)
+
+
+@given(st.lists(EVENT, max_size=25))
+def test_events_lead_to_what_a_fresh_look_would_see(events):
+    picture, nodes, pods = Picture(), {}, {}
+    for what, *about in events:
+        match what, about:
+            case "node", (name, labels):
+                nodes[name] = node(name, DGX, labels)
+                picture.put_node(nodes[name])
+            case "lost", (name,):
+                nodes.pop(name, None)
+                picture.drop_node(name)
+            case "pod", (name, on, wanted, ours):
+                resources = f"{{requests: {{nvidia.com/gpu: '{wanted}'}}}}"
+                pods[name] = pod(name, f"{{nodeName: {on}, containers: [{{name: a, resources: {resources}}}]}}"), ours
+                picture.put_pod(pods[name][0], ours=ours)
+            case "gone", (name,):
+                pods.pop(name, None)
+                picture.drop_pod(pod(name, "{containers: []}"))
+            case "look", _:
+                picture.nodes()
+    fresh = Picture()
+    for seen in nodes.values():
+        fresh.put_node(seen)
+    for seen, ours in pods.values():
+        fresh.put_pod(seen, ours=ours)
+    assert picture.topology == fresh.topology
+    assert {each.name: each for each in picture.nodes()} == {each.name: each for each in fresh.nodes()}
