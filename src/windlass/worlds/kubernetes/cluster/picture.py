@@ -22,7 +22,7 @@ class Picture:
         self.view = View(levels_of(()))
         self._seen: dict[str, NodeObject] = {}
         self._nodes: dict[str, Node] = {}
-        self._stale: set[str] = set()
+        self._stale: dict[str, None] = {}  # in the order in which they became so
         self._listed: tuple[Level, ...] = ()
         self._labels: Counter[str] = Counter()
         self._singles: Counter[str] = Counter()
@@ -35,7 +35,7 @@ class Picture:
         if before is not None and same(before, seen):
             return False
         self._count(() if before is None else before.metadata.labels, seen.metadata.labels)
-        self._stale.add(name)
+        self._stale[name] = None
         return True
 
     def drop_node(self, name: str) -> bool:
@@ -45,7 +45,7 @@ class Picture:
             return False
         self._count(before.metadata.labels, ())
         self._nodes.pop(name, None)
-        self._stale.discard(name)
+        self._stale.pop(name, None)
         return True
 
     def put_pod(self, pod: Pod, *, ours: bool) -> bool:
@@ -100,7 +100,7 @@ class Picture:
     def _taken(self, names: Iterable[str]) -> bool:
         """Pods may be heard of before their nodes are."""
         known = [name for name in names if name in self._seen]
-        self._stale.update(known)
+        self._stale.update(dict.fromkeys(known))
         return bool(known)
 
     def _count(self, before: Words | tuple[()], after: Words | tuple[()]) -> None:
@@ -116,7 +116,7 @@ class Picture:
         if view == self.view:
             return False
         self.view = view
-        self._stale.update(self._seen)
+        self._stale.update(dict.fromkeys(self._seen))
         return True
 
 
