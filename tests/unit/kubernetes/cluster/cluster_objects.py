@@ -27,3 +27,18 @@ def node(name, allocatable, labels="{}", taints="[]", ready="True", *, unschedul
             }
         )
     )
+
+
+def claim(name, spec="{}", phase="Bound", **meta):
+    whole = {"metadata": metadata(name, meta), "spec": yaml.safe_load(spec), "status": {"phase": phase}}
+    return objects.claim(json.dumps(whole))
+
+
+def volume(name, *terms):
+    """`terms`: {label: values}."""
+    written = [
+        {"matchExpressions": [{"key": key, "operator": "In", "values": values} for key, values in term.items()]}
+        for term in terms
+    ]
+    spec = {"nodeAffinity": {"required": {"nodeSelectorTerms": written}}} if terms else {}
+    return objects.volume(json.dumps({"metadata": metadata(name), "spec": spec}))

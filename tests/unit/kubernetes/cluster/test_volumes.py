@@ -1,0 +1,119 @@
+"""Where volumes let a pod go."""
+
+import pytest
+from cluster_objects import claim, volume
+
+from windlass.core.job import Match
+from windlass.worlds.kubernetes.cluster.volumes import (
+    MOST_TERMS,
+    Stock,
+    Storage,
+    both,
+    claims_of,
+    storage,
+    storage_class,
+)
+
+ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
+
+
+def stock(*there, classes=()):
+    return Stock(
+        {(each.metadata.namespace, each.metadata.name): each for each in there if hasattr(each.spec, "volume_name")},
+        {each.metadata.name: each for each in there if hasattr(each.spec, "node_affinity")},
+        {each["metadata"]["name"]: storage_class(each) for each in classes},
+    )
+
+
+def a_class(name, mode="WaitForFirstConsumer", provisioner="ebs.csi.aws.com", **more):
+    return {"metadata": {"name": name}, "provisioner": provisioner, "volumeBindingMode": mode, **more}
+
+
+def test_a_bound_volume_draws_its_pod_to_its_zone():
+    there = stock(claim("data", "{volumeName: pv-1}"), volume("pv-1", {ZONE: ["a", "b"]}))
+    assert storage(["data"], "default", there) == Storage(((Match(ZONE, "In", ("a", "b")),),))
+
+
+def test_a_volume_that_is_everywhere_draws_nobody():
+    there = stock(claim("nfs", "{volumeName: pv-1}"), volume("pv-1"))
+    assert storage(["nfs"], "default", there) == Storage()
+
+
+def test_two_volumes_draw_both():
+    there = stock(
+        claim("data", "{volumeName: pv-1}"),
+        claim("scratch", "{volumeName: pv-2}"),
+        volume("pv-1", {ZONE: ["a"]}, {ZONE: ["b"]}),
+        volume("pv-2", {HOST: ["n1"]}),
+    )
+    on_n1 = Match(HOST, "In", ("n1",))
+    assert storage(["data", "scratch"], "default", there).terms == (
+        (Match(ZONE, "In", ("a",)), on_n1),
+        (Match(ZONE, "In", ("b",)), on_n1),
+    )
+
+
+def test_a_claim_that_waits_for_its_first_pod_is_told_the_node():
+    there = stock(claim("data", "{storageClassName: ebs}", "Pending"), classes=[a_class("ebs")])
+    assert storage(["data"], "default", there) == Storage(to_choose=("data",))
+
+
+def test_a_class_makes_volumes_only_where_it_may():
+    in_a = {"allowedTopologies": [{"matchLabelExpressions": [{"key": ZONE, "values": ["a"]}]}]}
+    there = stock(claim("data", "{storageClassName: ebs}", "Pending"), classes=[a_class("ebs", **in_a)])
+    assert storage(["data"], "default", there) == Storage(((Match(ZONE, "In", ("a",)),),), ("data",))
+
+
+@pytest.mark.parametrize(
+    ("there", "said"),
+    [
+        (stock(), "there is no PersistentVolumeClaim data in namespace default; create it"),
+        (stock(claim("data", deletionTimestamp="2026-01-01T00:00:00Z")), "is being deleted"),
+        (stock(claim("data", "{volumeName: pv-1}", "Lost")), "has lost its volume pv-1"),
+        (stock(claim("data", "{volumeName: pv-1}")), "waits for its volume pv-1, which is not there"),
+        (stock(claim("data", "{}", "Pending")), "is not bound to a volume yet"),
+        (stock(claim("data", "{storageClassName: x}", "Pending")), "there is no StorageClass x; create it"),
+        (
+            stock(claim("data", "{storageClassName: x}", "Pending"), classes=[a_class("x", "Immediate")]),
+            "is not bound to a volume yet",
+        ),
+        (
+            stock(
+                claim("data", "{storageClassName: x}", "Pending"),
+                classes=[a_class("x", provisioner="kubernetes.io/no-provisioner")],
+            ),
+            "name one in its volumeName",
+        ),
+    ],
+)
+def test_claims_that_let_nobody_start_yet(there, said):
+    assert said in storage(["data"], "default", there).trouble
+
+
+def test_the_claims_of_a_pod():
+    spec = {
+        "volumes": [
+            {"name": "a", "persistentVolumeClaim": {"claimName": "data"}},
+            {"name": "b", "persistentVolumeClaim": {"claimName": "data", "readOnly": True}},
+            {"name": "c", "ephemeral": {"volumeClaimTemplate": {}}},
+            {"name": "d", "emptyDir": {}},
+        ]
+    }
+    assert claims_of(spec) == ("data",)
+    assert claims_of(spec, "digits-worker-0") == ("data", "digits-worker-0-c")
+
+
+def test_a_term_that_nothing_meets_stays_so():
+    here = ((Match("a", "Exists"),),)
+    assert both(((),), here) == ((),)
+    assert both((), here) == here
+    assert both(here, here) == here
+    assert both() == ()
+
+
+def test_too_many_terms_are_refused():
+    many = tuple((Match("a", "In", (str(number),)),) for number in range(20))
+    others = tuple((Match("b", "In", (str(number),)),) for number in range(20))
+    with pytest.raises(ValueError, match="allow 400 places together; give them fewer terms"):
+        both(many, others)
+    assert MOST_TERMS < 400
