@@ -5,14 +5,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
+import aiohttp
 import pytest
 from controlplane import kubeconfig
 from controlplane.api import Api, ApiError
 from controlplane.cluster import ControlPlane
 from controlplane.fake_kubelet import FakeKubelets, names
 from controlplane.fake_pod import End, Script
+from controlplane.fault_proxy import FaultProxy, Rule
+from controlplane.tcp_proxy import TcpProxy
 from controlplane.tidy import clear
 
 PODS = "/api/v1/namespaces/default/pods"
@@ -39,7 +43,7 @@ async def start(api: Api, name: str, node: str, script: Script | None = None, po
 
 async def until(api: Api, name: str, found: Callable[[dict[str, Any]], object]) -> dict[str, Any]:
     """The pod as it is when `found` says yes."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while True:
             if found(one := await api.get(f"{PODS}/{name}")):
                 return one
@@ -47,8 +51,19 @@ async def until(api: Api, name: str, found: Callable[[dict[str, Any]], object]) 
 
 
 async def until_gone(api: Api, name: str) -> None:
-    with pytest.raises(ApiError, match="404"):
-        await until(api, name, lambda _: False)
+    await until_missing(api, f"{PODS}/{name}")
+
+
+async def until_missing(api: Api, path: str) -> None:
+    async with asyncio.timeout(60):
+        while True:
+            try:
+                await api.get(path)
+            except ApiError as failed:
+                if failed.status == 404:
+                    return
+                raise
+            await asyncio.sleep(0.02)
 
 
 def phase(wanted: str) -> Callable[[dict[str, Any]], bool]:
@@ -186,5 +201,99 @@ def test_a_hundred_nodes_and_their_pods(apiserver: ControlPlane) -> None:
             for node in nodes:
                 await until(api, f"on-{node}", phase("Running"))
             assert len(list(fake.alive())) == 100
+
+    asyncio.run(story())
+
+
+def test_the_wire_to_a_client_can_be_cut_and_go_silent(apiserver: ControlPlane) -> None:
+    async def story() -> None:
+        async with TcpProxy(apiserver.url) as proxy:
+            user = kubeconfig.read(apiserver.user("admin", ["system:masters"], url=proxy.url))
+            async with Api(user) as api:
+                version = (await api.get(PODS))["metadata"]["resourceVersion"]
+                events = api.watch(PODS, version)
+                await api.post(PODS, pod("seen"))
+                assert (await anext(events))["type"] == "ADDED"
+                proxy.refuses = True
+                proxy.cut()
+                with pytest.raises(aiohttp.ClientError):
+                    await anext(events)
+                with pytest.raises(aiohttp.ClientError):
+                    await api.get(PODS)
+
+                proxy.refuses, proxy.swallows = False, True
+                with pytest.raises(TimeoutError):
+                    await asyncio.wait_for(api.get(PODS), 0.3)
+                proxy.swallows = False
+                proxy.cut()
+                await clear(api)
+
+    asyncio.run(story())
+
+
+def test_answers_can_be_refused_and_lost(apiserver: ControlPlane) -> None:
+    async def story() -> None:
+        rules = [
+            Rule(429, "POST", "/pods$", retry_after=1, times=1),
+            Rule(0, "POST", "/pods$", performed=True, times=1),
+        ]
+        async with FaultProxy(apiserver, rules) as proxy, apiserver.api() as admin:
+            async with Api(replace(apiserver.admin, url=proxy.url)) as api:
+                with pytest.raises(ApiError, match="429 TooManyRequests"):
+                    await api.post(PODS, pod("refused"))
+                with pytest.raises(aiohttp.ClientError):
+                    await api.post(PODS, pod("answer-lost"))
+                assert [each["metadata"]["name"] for each in (await api.get(PODS))["items"]] == ["answer-lost"]
+                version = (await api.get(PODS))["metadata"]["resourceVersion"]
+                event = asyncio.create_task(anext(api.watch(PODS, version)))
+                await api.post(PODS, pod("watched"))
+                assert (await event)["type"] == "ADDED"
+            await clear(admin)
+
+    asyncio.run(story())
+
+
+def test_through_the_faults_a_token_keeps_its_rights(apiserver: ControlPlane) -> None:
+    async def story() -> None:
+        account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "through"}}
+        async with apiserver.api() as admin, FaultProxy(apiserver) as proxy:
+            await admin.post("/api/v1/namespaces/default/serviceaccounts", account)
+            access = kubeconfig.read(await apiserver.service_account("default", "through", url=proxy.url))
+            async with Api(access) as api:
+                with pytest.raises(ApiError, match='User "system:serviceaccount:default:through" cannot list'):
+                    await api.get(PODS)
+
+    asyncio.run(story())
+
+
+def test_with_controllers_a_silent_node_is_noticed_and_its_pods_evicted(controllers: ControlPlane) -> None:
+    async def story() -> None:
+        fake = FakeKubelets(controllers.admin, heartbeat=1.0, lease=4)
+        async with controllers.api() as api, fake:
+            await fake.add_nodes(["n1", "n2"])
+            await start(api, "stays", "n1")
+            await until(api, "stays", phase("Running"))
+            await fake.silence("n1", noticed=False)
+            await until(api, "stays", lambda one: "deletionTimestamp" in one["metadata"])
+            assert [each["metadata"]["name"] for each in fake.alive()] == ["stays"]
+            await fake.revive("n1")  # of a node that was deleted, the garbage collector would wait a minute
+            await until_gone(api, "stays")
+            await clear(api)
+
+    asyncio.run(story())
+
+
+def test_with_controllers_what_is_owned_goes_with_its_owner_and_a_namespace_whole(controllers: ControlPlane) -> None:
+    async def story() -> None:
+        maps = "/api/v1/namespaces/doomed/configmaps"
+        async with controllers.api() as api:
+            await api.post("/api/v1/namespaces", {"metadata": {"name": "doomed"}})
+            owner = (await api.post(maps, {"metadata": {"name": "owner"}}))["metadata"]
+            reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": owner["uid"]}
+            await api.post(maps, {"metadata": {"name": "owned", "ownerReferences": [reference]}})
+            await api.delete(f"{maps}/owner", propagationPolicy="Background")
+            await until_missing(api, f"{maps}/owned")
+            await api.delete("/api/v1/namespaces/doomed")
+            await until_missing(api, "/api/v1/namespaces/doomed")
 
     asyncio.run(story())

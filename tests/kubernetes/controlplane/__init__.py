@@ -18,8 +18,13 @@ Each is a `cluster.ControlPlane`:
 `plane.kubeconfig` is the administrator's file, `plane.user(name, groups)` makes anybody else's, and
 `await plane.service_account(namespace, name)` one with a token. `await plane.restart(plane.apiserver)` kills a server
 with SIGKILL and brings it back on its port and data; `plane.etcd.kill()` and `.start()` are the two halves, `.pause()`
-and `.proceed()` stop it in its tracks. One control plane serves all tests of a session: `tidy.clear(api)` removes
-what one of them made.
+and `.proceed()` stop it in its tracks. `TcpProxy(plane.url)` is a wire that can be cut, `FaultProxy(plane, rules)`
+answers 429, 409 or nothing to what its rules say; clients come through them by `user(…, url=proxy.url)`, and to the
+second by `service_account(…, url=proxy.url)`, since it ends TLS.
+
+One control plane serves all tests of a session: `tidy.clear(api)` removes what one of them made. A test that gets a
+grade by `request.getfixturevalue` carries a mark of its name (`pytest.mark.apiserver`), so that the programs are built
+in time. By hand: `tools/control_plane.py up --nodes 1000`.
 
 Inside belong programs, processes, keys and fakes: what stands in for a cluster. Nothing here imports Windlass.
 """

@@ -14,9 +14,10 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from .processes import spawn
 from .programs import MODULES, PROGRAMS, Program, build_arguments
 from .toolchain import find_go
 
@@ -117,20 +118,19 @@ def build(program: Program, place: Path) -> None:
 
 def follow(command: Sequence[str | Path], folder: Path, log: Path, name: str) -> None:
     """Run it, telling now and then for how long. Raises CalledProcessError."""
-    env = os.environ | {"CGO_ENABLED": "0", "GOTOOLCHAIN": "local", "GOFLAGS": "", "GOWORK": "off"}
+    env = {"CGO_ENABLED": "0", "GOTOOLCHAIN": "local", "GOFLAGS": "", "GOWORK": "off"}
     began = time.monotonic()
-    with log.open("wb") as out, subprocess.Popen(command, cwd=folder, env=env, stdout=out, stderr=out) as process:
-        while process.poll() is None:
-            try:
+    log.unlink(missing_ok=True)
+    process = spawn(command, log, env, folder)
+    try:
+        while process.poll() is None and (spent := time.monotonic() - began) < GIVE_UP_AFTER:
+            with suppress(subprocess.TimeoutExpired):
                 process.wait(SAY_EVERY)
-            except subprocess.TimeoutExpired:
-                spent = time.monotonic() - began
-                say(f"building {name} ({spent:.0f} s)")
-                if spent > GIVE_UP_AFTER:
-                    process.kill()
-            except BaseException:
-                process.kill()
-                raise
+                break
+            say(f"building {name} ({spent + SAY_EVERY:.0f} s)")
+    finally:
+        process.kill()
+        process.wait()
     if process.returncode:
         raise subprocess.CalledProcessError(process.returncode, "go build")
 

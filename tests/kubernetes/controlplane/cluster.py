@@ -62,11 +62,10 @@ class ControlPlane:
         """A client with all rights: `async with plane.api() as api`."""
         return Api(self.admin)
 
-    def user(self, name: str, groups: Sequence[str] = (), namespace: str = "default") -> Path:
-        """A kubeconfig for anybody, known by a client certificate. RBAC says what they may."""
-        file = self.folder / f"{name.replace(':', '-')}.kubeconfig"
-        access = Access(self.url, self.authority.pair.certificate, self.authority.client(self.folder, name, groups))
-        return kubeconfig.write(file, access, namespace)
+    def user(self, name: str, groups: Sequence[str] = (), url: str | None = None) -> Path:
+        """A kubeconfig for anybody, known by a client certificate. RBAC says what they may; `url` names a proxy."""
+        pair = self.authority.client(self.folder, name, groups)
+        return self._kubeconfig(name, Access(url or self.url, self.authority.pair.certificate, pair))
 
     async def service_account(self, namespace: str, name: str, url: str | None = None) -> Path:
         """A kubeconfig with a token of a service account that exists, as its pods get one."""
@@ -75,7 +74,12 @@ class ControlPlane:
         async with self.api() as api:
             token = (await api.post(path, request))["status"]["token"]
         access = Access(url or self.url, self.authority.pair.certificate, token=token)
-        return kubeconfig.write(self.folder / f"{namespace}-{name}.kubeconfig", access, namespace)
+        return self._kubeconfig(f"{namespace}-{name}", access)
+
+    def _kubeconfig(self, name: str, access: Access) -> Path:
+        """Each in a file of its own: the same user may come by several ways."""
+        port = access.url.rpartition(":")[2]
+        return kubeconfig.write(self.folder / f"{name.replace(':', '-')}-{port}.kubeconfig", access)
 
     async def ready(self) -> None:
         """Wait until the API server, and the controller-manager's service accounts, are there. Raises RuntimeError."""

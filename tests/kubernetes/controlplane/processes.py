@@ -22,15 +22,23 @@ PORTS = range(20_000, 32_000)
 """Below those that the kernel gives to outgoing connections, so that a server can come back on its own."""
 
 
-def spawn(command: Sequence[str | Path], log: Path, env: Mapping[str, str] | None = None) -> subprocess.Popen[bytes]:
+def spawn(
+    command: Sequence[str | Path],
+    log: Path,
+    env: Mapping[str, str] | None = None,
+    folder: Path | None = None,
+) -> subprocess.Popen[bytes]:
     """Start a program that is killed when this process ends. Its output goes to the end of `log`."""
-    return _SPAWNER.submit(_spawn, command, log, env).result()
+    return _SPAWNER.submit(_spawn, command, log, env, folder).result()
 
 
-def _spawn(command: Sequence[str | Path], log: Path, env: Mapping[str, str] | None) -> subprocess.Popen[bytes]:
+def _spawn(
+    command: Sequence[str | Path], log: Path, env: Mapping[str, str] | None, folder: Path | None
+) -> subprocess.Popen[bytes]:
     with log.open("ab") as out:
         return subprocess.Popen(
             command,
+            cwd=folder,
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=out,

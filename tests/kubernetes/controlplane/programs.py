@@ -16,7 +16,7 @@ CONTAINERD = "github.com/containerd/containerd/v2"
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """One program. `module` is a folder of `modules` with a go.mod; `requires` is the module in it whose version counts."""
+    """One program. `module` is a folder of `modules`; `requires` is what its go.mod requires, whose version counts."""
 
     name: str
     module: str

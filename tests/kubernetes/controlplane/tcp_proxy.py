@@ -1,0 +1,80 @@
+"""A wire that can be cut, slowed or gone silent, in front of an API server. Give every client one of its own.
+
+TLS goes through it untouched, so any kubeconfig works: `plane.user(name, groups, url=proxy.url)`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from types import TracebackType
+from typing import Self
+from urllib.parse import urlsplit
+
+
+class TcpProxy:
+    """`async with TcpProxy(plane.url) as proxy`. All faults can be set and taken back at any time."""
+
+    def __init__(self, target: str) -> None:
+        parts = urlsplit(target)
+        assert parts.hostname
+        assert parts.port
+        self._target = (parts.hostname, parts.port)
+        self._server: asyncio.Server | None = None
+        self._writers: set[asyncio.StreamWriter] = set()
+        self.refuses = False
+        """New connections are closed at once; cut() ends those that are."""
+        self.swallows = False
+        """Nothing comes through, in either direction, and nobody is told. Then cut(): what was swallowed is missing."""
+        self.delay = 0.0
+        """Seconds that every piece waits, in each direction."""
+        self.passed = 0
+        """Bytes that came through."""
+
+    async def __aenter__(self) -> Self:
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        return self
+
+    async def __aexit__(
+        self, _kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
+    ) -> None:
+        assert self._server is not None
+        self._server.close()
+        self.cut()
+
+    @property
+    def url(self) -> str:
+        assert self._server is not None
+        return f"https://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
+
+    def cut(self) -> None:
+        """End every connection that is, without a word."""
+        for writer in list(self._writers):
+            writer.transport.abort()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self.refuses:
+            writer.transport.abort()
+            return
+        try:
+            other_reader, other_writer = await asyncio.open_connection(*self._target)
+        except OSError:
+            writer.transport.abort()
+            return
+        both = {writer, other_writer}
+        self._writers |= both
+        with suppress(OSError, asyncio.CancelledError):
+            await asyncio.gather(self._pass(reader, other_writer), self._pass(other_reader, writer))
+        for each in both:
+            each.transport.abort()
+        self._writers -= both
+
+    async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while data := await reader.read(65536):
+            if self.delay:
+                await asyncio.sleep(self.delay)
+            if not self.swallows:
+                writer.write(data)
+                self.passed += len(data)
+                await writer.drain()
+        writer.write_eof()
