@@ -18,9 +18,9 @@ EKS = {
 
 def test_levels_are_those_that_the_nodes_speak_of():
     assert topology(levels_of([])).levels == ("host",)
-    assert topology(levels_of(["color", *KUEUE])).levels == ("block", "rack", "host")
-    assert topology(levels_of(EKS)).levels == ("fabric", "block", "rack", "host")
-    assert topology(levels_of([*GKE, "nvidia.com/gpu.clique"])).levels == (
+    assert topology(levels_of([{"color": "red"}, KUEUE])).levels == ("block", "rack", "host")
+    assert topology(levels_of([EKS])).levels == ("fabric", "block", "rack", "host")
+    assert topology(levels_of([GKE, {"nvidia.com/gpu.clique": "c.1"}])).levels == (
         "zone",
         "block",
         "rack",
@@ -30,18 +30,18 @@ def test_levels_are_those_that_the_nodes_speak_of():
 
 
 def test_a_place_has_a_domain_for_each_level():
-    levels = levels_of([*KUEUE, *GKE])
+    levels = levels_of([KUEUE, GKE])
     assert place(levels, "n1", KUEUE) == ("", "b1", "r2", "n1")
     assert place(levels, "n2", GKE) == ("europe-west4-a", "b7", "s3", "gke-1")
 
 
 def test_our_own_labels_go_before_a_cloud_s():
     labels = {**KUEUE, "topology.windlass.dev/rack": "mine"}
-    assert place(levels_of(labels), "n1", labels) == ("b1", "mine", "n1")
+    assert place(levels_of([labels]), "n1", labels) == ("b1", "mine", "n1")
 
 
 def test_a_level_is_known_by_its_labels_too():
-    levels = levels_of(GKE)
+    levels = levels_of([GKE])
     assert level_named(levels, "cloud.google.com/gce-topology-subblock") == "rack"
     assert level_named(levels, "rack") == "rack"
     assert level_named(levels, "row") == "row"

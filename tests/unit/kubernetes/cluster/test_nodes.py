@@ -66,7 +66,7 @@ def test_the_model_of_gpus_by_the_usual_labels(labels, model):
 
 def test_its_name_and_its_place():
     seen = an_object("n1", DGX, "{cloud.provider.com/topology-rack: r7, kubernetes.io/hostname: host-1}")
-    core = node(seen, {}, View(levels_of(seen.metadata.labels)))
+    core = node(seen, {}, View(levels_of([seen.metadata.labels])))
     assert core.place == ("r7", "host-1")
     assert core.labels["metadata.name"] == "n1"
 

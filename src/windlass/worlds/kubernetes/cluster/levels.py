@@ -65,9 +65,9 @@ def level_labels() -> frozenset[str]:
     return frozenset(label for labels in _KNOWN.values() for label in labels)
 
 
-def levels_of(labels: Iterable[str]) -> tuple[Level, ...]:
-    """Those of the known levels that any of these labels speaks of, and the host, widest first."""
-    found = {HOSTNAME, *labels}
+def levels_of(nodes: Iterable[Iterable[str]]) -> tuple[Level, ...]:
+    """Those of the known levels that any of these nodes' labels speak of, and the host, widest first."""
+    found = {HOSTNAME}.union(*nodes)
     return tuple(Level(name, known) for name, known in _KNOWN.items() if found.intersection(known))
 
 

@@ -111,7 +111,7 @@ class Picture:
 
     def _look_again(self) -> bool:
         """Make every node anew if what they all depend on is another."""
-        levels = self._listed or levels_of(+self._labels)
+        levels = self._listed or levels_of([+self._labels])
         view = View(levels, frozenset(self._singles))
         if view == self.view:
             return False
