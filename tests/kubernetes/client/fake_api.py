@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -90,3 +91,29 @@ def pod(name: str = "p", version: int = 1, *, uid: str = "", node: str | None = 
     metadata = {"name": name, "namespace": "ns", "uid": uid or f"uid-{name}", "resourceVersion": str(version)}
     spec = {"containers": [{"name": "main"}], **({"nodeName": node} if node else {})}
     return {"kind": "Pod", "apiVersion": "v1", "metadata": metadata, "spec": spec, **more}
+
+
+def event(type: str, object) -> bytes:
+    return json.dumps({"type": type, "object": object}).encode() + b"\n"
+
+
+def bookmark(version: int) -> bytes:
+    return event("BOOKMARK", {"kind": "Pod", "metadata": {"resourceVersion": str(version)}})
+
+
+def streams(*pieces: bytes, then: str = "silence") -> Trick:
+    """A watch: these pieces, and then `silence`, the `end` that the server chooses, or a `cut`."""
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        for piece in pieces:
+            await response.write(piece)
+        if then == "silence":
+            await asyncio.sleep(3600)
+        elif then == "cut":
+            assert request.transport is not None
+            request.transport.close()
+        return response
+
+    return answer

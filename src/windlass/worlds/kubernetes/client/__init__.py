@@ -11,4 +11,8 @@ Public names, by module; each says more:
   `listed`, `bind`, `evict`, `request`
 - `refusals`: `ApiError` (with `is_conflict`, `is_gone`, …), `Unreachable`, `NotLeader`, `Outcome`
 - `retrying`: which request may be sent again, and when
+- `reflector`: `reflect(connection, resource, decode=…, apply=…, synced=…, fresh=…)`: list and watch for ever
+- `fresh`: `Fresh`: the objects that a reflector holds, `.put(reply)` after an own write; `Change(kind, object, before)`
+- `mirror`, `watch`: the parts of a reflector: what it knows, and one watch
+- `objects`: structs and their decoders: `pod`, `node`, `namespace`, `claim`, `volume`, `priority_class`, `lease`
 """

@@ -69,13 +69,14 @@ class Transport:
 
     @contextlib.asynccontextmanager
     async def stream(self, path: str, params: Mapping[str, str], silence: float) -> AsyncIterator[AsyncIterator[bytes]]:
-        """The body of a GET as it comes, in pieces of what is there. No byte for `silence` seconds is Unreachable."""
+        """The body of a GET as it comes, in pieces of what is there. No byte for `silence` seconds ends it."""
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=silence)
         with _in_our_words(self.access.server):
             async with await self._send("GET", path, params, {}, timeout=timeout) as response:
                 if response.status >= 300:
                     raise refusal(response.status, response.headers.get("Retry-After"), await response.read())
-                yield response.content.iter_any()
+                with contextlib.suppress(TimeoutError):
+                    yield response.content.iter_any()
 
     async def _send(self, *request: Any, **more: Any) -> aiohttp.ClientResponse:
         """The reply, as soon as it begins. Who is turned away with 401 comes once more, with new credentials."""
@@ -138,10 +139,10 @@ def _in_our_words(server: str) -> Iterator[None]:
         raise Unreachable(f"{server} is not who the configuration says: {error}", Outcome.REFUSED) from error
     except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
         raise Unreachable(f"no connection to {server}: {_told(error)}", Outcome.NOT_DONE) from error
-    except (aiohttp.ClientError, OSError) as error:
-        raise Unreachable(f"{server} ended the connection: {_told(error)}") from error
     except TimeoutError as error:
         raise Unreachable(f"{server} did not answer in time") from error
+    except (aiohttp.ClientError, OSError) as error:
+        raise Unreachable(f"{server} ended the connection: {_told(error)}") from error
 
 
 def _told(error: Exception) -> str:

@@ -1,0 +1,402 @@
+"""The objects that a scheduler reads all the time, as small structs that name only the fields it needs.
+
+Field names are the API's in snake case; what the API leaves out is None, "" or empty. Quantities and times stay text,
+raw parts are dicts. Structs are frozen, and none of the garbage collector's business, as none can be part of a cycle.
+Text that many objects repeat is interned, and so are tolerations: that halves what ten thousand pods take.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from sys import intern
+from types import MappingProxyType
+from typing import Any, TypeAlias
+
+import msgspec
+from msgspec.structs import force_setattr
+
+Words: TypeAlias = Mapping[str, str]
+NONE: Words = MappingProxyType({})
+"""Stands for every absent map: no object of its own for each."""
+_LONG = 64
+"""Characters. Longer values are hardly repeated."""
+
+
+def _shared(words: Words) -> Words:
+    return {intern(key): intern(value) if len(value) <= _LONG else value for key, value in words.items()}
+
+
+class Part(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
+    """What all have in common."""
+
+
+class Owner(Part, frozen=True):
+    """Of `metadata.ownerReferences`."""
+
+    kind: str
+    name: str
+    uid: str
+    api_version: str = ""
+    controller: bool | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("kind", "name", "uid", "api_version"):
+            force_setattr(self, name, intern(getattr(self, name)))
+
+
+class Metadata(Part, frozen=True):
+    """Of every object."""
+
+    name: str
+    uid: str
+    resource_version: str
+    namespace: str = ""
+    labels: Words = NONE
+    annotations: Words = NONE
+    owner_references: tuple[Owner, ...] = ()
+    finalizers: tuple[str, ...] = ()
+    creation_timestamp: str | None = None
+    deletion_timestamp: str | None = None
+    deletion_grace_period_seconds: int | None = None
+
+    def __post_init__(self) -> None:
+        force_setattr(self, "namespace", intern(self.namespace))
+        if self.labels:
+            force_setattr(self, "labels", _shared(self.labels))
+        if self.annotations:
+            force_setattr(self, "annotations", _shared(self.annotations))
+
+
+class Condition(Part, frozen=True):
+    """Of a pod's or a node's status."""
+
+    type: str
+    status: str
+    reason: str = ""
+    message: str = ""
+    last_transition_time: str | None = None
+
+    def __post_init__(self) -> None:
+        force_setattr(self, "type", intern(self.type))
+        force_setattr(self, "status", intern(self.status))
+        force_setattr(self, "reason", intern(self.reason))
+        if self.last_transition_time is not None:
+            force_setattr(self, "last_transition_time", intern(self.last_transition_time))
+
+
+class Toleration(Part, frozen=True):
+    """Of a pod. An empty key with Exists tolerates everything."""
+
+    key: str = ""
+    operator: str = "Equal"
+    value: str = ""
+    effect: str = ""
+    toleration_seconds: int | None = None
+
+
+@lru_cache(1024)
+def _one_of_equals(tolerations: tuple[Toleration, ...]) -> tuple[Toleration, ...]:
+    return tolerations
+
+
+class Port(Part, frozen=True):
+    """Of a container."""
+
+    container_port: int = 0
+    host_port: int = 0
+    host_ip: str = msgspec.field(default="", name="hostIP")
+    protocol: str = "TCP"
+
+
+class Resources(Part, frozen=True):
+    """Quantities as text."""
+
+    requests: Words = NONE
+    limits: Words = NONE
+
+    def __post_init__(self) -> None:
+        force_setattr(self, "requests", _shared(self.requests))
+        force_setattr(self, "limits", _shared(self.limits))
+
+
+_NOTHING_ASKED = Resources()
+
+
+class Container(Part, frozen=True):
+    """Also of an init container; one that is restarted always is a sidecar."""
+
+    name: str
+    resources: Resources = _NOTHING_ASKED
+    ports: tuple[Port, ...] = ()
+    restart_policy: str = ""
+
+
+class Claim(Part, frozen=True):
+    """A volume's source."""
+
+    claim_name: str = ""
+
+
+class Volume(Part, frozen=True):
+    """Only those volumes matter that have a claim: a named one, or an ephemeral one called `<pod>-<volume>`."""
+
+    name: str = ""
+    persistent_volume_claim: Claim | None = None
+    ephemeral: dict[str, Any] | None = None
+
+
+class Gate(Part, frozen=True):
+    """Of `spec.schedulingGates`: while there is one, the pod is not to be placed."""
+
+    name: str
+
+
+class SchedulingGroup(Part, frozen=True):
+    """The native dialect of gangs."""
+
+    pod_group_name: str = ""
+
+
+class PodSpec(Part, frozen=True):
+    """See the Kubernetes API reference, PodSpec."""
+
+    containers: tuple[Container, ...] = ()
+    init_containers: tuple[Container, ...] = ()
+    node_name: str = ""
+    scheduler_name: str = ""
+    node_selector: Words = NONE
+    affinity: dict[str, Any] | None = None
+    tolerations: tuple[Toleration, ...] = ()
+    priority: int = 0
+    priority_class_name: str = ""
+    preemption_policy: str = ""
+    volumes: tuple[Volume, ...] = ()
+    overhead: Words = NONE
+    resources: Resources = _NOTHING_ASKED
+    scheduling_group: SchedulingGroup | None = None
+    scheduling_gates: tuple[Gate, ...] = ()
+    termination_grace_period_seconds: int | None = None
+    restart_policy: str = ""
+    host_network: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("node_name", "scheduler_name", "priority_class_name", "preemption_policy", "restart_policy"):
+            force_setattr(self, name, intern(getattr(self, name)))
+        force_setattr(self, "tolerations", _one_of_equals(self.tolerations))
+
+
+class Waiting(Part, frozen=True):
+    """A container that does not run yet, or again."""
+
+    reason: str = ""
+    message: str = ""
+
+
+class Running(Part, frozen=True):
+    """A container that runs."""
+
+    started_at: str | None = None
+
+
+class Terminated(Part, frozen=True):
+    """A container that has ended."""
+
+    exit_code: int
+    signal: int = 0
+    reason: str = ""
+    message: str = ""
+    started_at: str | None = None
+    finished_at: str | None = None
+
+
+class ContainerState(Part, frozen=True):
+    """One of the three, or none."""
+
+    waiting: Waiting | None = None
+    running: Running | None = None
+    terminated: Terminated | None = None
+
+
+_NO_STATE = ContainerState()
+
+
+class ContainerStatus(Part, frozen=True):
+    """What became of a container."""
+
+    name: str
+    state: ContainerState = _NO_STATE
+    last_state: ContainerState = _NO_STATE
+    ready: bool = False
+    restart_count: int = 0
+
+
+class PodStatus(Part, frozen=True):
+    """See the Kubernetes API reference, PodStatus."""
+
+    phase: str = ""
+    reason: str = ""
+    message: str = ""
+    conditions: tuple[Condition, ...] = ()
+    container_statuses: tuple[ContainerStatus, ...] = ()
+    init_container_statuses: tuple[ContainerStatus, ...] = ()
+    nominated_node_name: str = ""
+    pod_ip: str = msgspec.field(default="", name="podIP")
+    host_ip: str = msgspec.field(default="", name="hostIP")
+    start_time: str | None = None
+
+
+_NO_POD_STATUS = PodStatus()
+
+
+class Pod(Part, frozen=True):
+    """core/v1."""
+
+    metadata: Metadata
+    spec: PodSpec
+    status: PodStatus = _NO_POD_STATUS
+
+
+class Taint(Part, frozen=True):
+    """Of a node."""
+
+    key: str
+    effect: str
+    value: str = ""
+    time_added: str | None = None
+
+
+class Address(Part, frozen=True):
+    """Of a node: `type` is InternalIP, Hostname, …."""
+
+    type: str
+    address: str
+
+
+class NodeSpec(Part, frozen=True):
+    """See the Kubernetes API reference, NodeSpec."""
+
+    unschedulable: bool = False
+    taints: tuple[Taint, ...] = ()
+    provider_id: str = msgspec.field(default="", name="providerID")
+
+
+class NodeStatus(Part, frozen=True):
+    """See the Kubernetes API reference, NodeStatus."""
+
+    allocatable: Words = NONE
+    capacity: Words = NONE
+    conditions: tuple[Condition, ...] = ()
+    addresses: tuple[Address, ...] = ()
+
+
+_NO_NODE_SPEC, _NO_NODE_STATUS = NodeSpec(), NodeStatus()
+
+
+class Node(Part, frozen=True):
+    """core/v1."""
+
+    metadata: Metadata
+    spec: NodeSpec = _NO_NODE_SPEC
+    status: NodeStatus = _NO_NODE_STATUS
+
+
+class Phase(Part, frozen=True):
+    """The status of what has only a phase."""
+
+    phase: str = ""
+
+
+_NO_PHASE = Phase()
+
+
+class Namespace(Part, frozen=True):
+    """core/v1. Its phase is Active or Terminating."""
+
+    metadata: Metadata
+    status: Phase = _NO_PHASE
+
+
+class ClaimSpec(Part, frozen=True):
+    """What a claim asks for."""
+
+    volume_name: str = ""
+    storage_class_name: str | None = None
+    access_modes: tuple[str, ...] = ()
+
+
+_NO_CLAIM_SPEC = ClaimSpec()
+
+
+class PersistentVolumeClaim(Part, frozen=True):
+    """core/v1. Its phase is Pending, Bound or Lost."""
+
+    metadata: Metadata
+    spec: ClaimSpec = _NO_CLAIM_SPEC
+    status: Phase = _NO_PHASE
+
+
+class ClaimReference(Part, frozen=True):
+    """Which claim a volume belongs to."""
+
+    namespace: str = ""
+    name: str = ""
+    uid: str = ""
+
+
+class VolumeSpec(Part, frozen=True):
+    """Of a volume; `node_affinity` as the API has it: `{"required": {"nodeSelectorTerms": […]}}`."""
+
+    node_affinity: dict[str, Any] | None = None
+    claim_ref: ClaimReference | None = None
+    storage_class_name: str = ""
+
+
+_NO_VOLUME_SPEC = VolumeSpec()
+
+
+class PersistentVolume(Part, frozen=True):
+    """core/v1."""
+
+    metadata: Metadata
+    spec: VolumeSpec = _NO_VOLUME_SPEC
+    status: Phase = _NO_PHASE
+
+
+class PriorityClass(Part, frozen=True):
+    """scheduling.k8s.io/v1."""
+
+    metadata: Metadata
+    value: int = 0
+    global_default: bool = False
+    preemption_policy: str = ""
+    description: str = ""
+
+
+class LeaseSpec(Part, frozen=True):
+    """Times are RFC 3339 with microseconds."""
+
+    holder_identity: str | None = None
+    lease_duration_seconds: int | None = None
+    acquire_time: str | None = None
+    renew_time: str | None = None
+    lease_transitions: int | None = None
+
+
+_NO_LEASE_SPEC = LeaseSpec()
+
+
+class Lease(Part, frozen=True):
+    """coordination.k8s.io/v1."""
+
+    metadata: Metadata
+    spec: LeaseSpec = _NO_LEASE_SPEC
+
+
+pod = msgspec.json.Decoder(Pod).decode
+node = msgspec.json.Decoder(Node).decode
+namespace = msgspec.json.Decoder(Namespace).decode
+claim = msgspec.json.Decoder(PersistentVolumeClaim).decode
+volume = msgspec.json.Decoder(PersistentVolume).decode
+priority_class = msgspec.json.Decoder(PriorityClass).decode
+lease = msgspec.json.Decoder(Lease).decode

@@ -1,0 +1,21 @@
+"""Objects and events as the API server writes them."""
+
+from __future__ import annotations
+
+import json
+
+from windlass.worlds.kubernetes.client.paging import Listed
+from windlass.worlds.kubernetes.client.watch import Event, read_event
+
+
+def thing(name: str, version: int, uid: str = "", **more):
+    metadata = {"namespace": "ns", "name": name, "uid": uid or f"uid-{name}", "resourceVersion": str(version)}
+    return {"metadata": metadata, **more}
+
+
+def event(type: str, object) -> Event:
+    return read_event(json.dumps({"type": type, "object": object}).encode())
+
+
+def listing(version: int, *things) -> Listed:
+    return Listed(str(version), list(things))
