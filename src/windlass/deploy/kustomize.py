@@ -1,0 +1,73 @@
+"""The kustomize base and its overlays, as files.
+
+The base is the operator without any definition of a kind; an overlay adds those that its clusters need. The default
+queue is a folder of its own: kubectl takes no object of a kind that the same call brings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from windlass.deploy.crds import DEFAULT, OWN, POD_GROUPS, crds
+from windlass.deploy.installation import IMAGE, permissions
+from windlass.deploy.operator import Setup, default_queue, namespace, operator_objects
+from windlass.deploy.roles import OPERATOR
+from windlass.jobs.kubernetes.manifest_file import as_yaml
+from windlass.jobs.kubernetes.reading import Manifest
+
+_BASE = "../../base"
+_DEV = (
+    {"op": "replace", "path": "/spec/template/spec/containers/0/imagePullPolicy", "value": "Never"},
+    {"op": "remove", "path": "/spec/template/spec/priorityClassName"},
+)
+"""For a cluster on one machine, into which the image is loaded by hand."""
+
+
+def kustomize_files() -> Iterator[tuple[str, str]]:
+    """Every file by its path."""
+    yield from _definitions()
+    setup = Setup(IMAGE)
+    base = {
+        "namespace.yaml": [namespace(setup)],
+        "permissions.yaml": permissions(setup),
+        "operator.yaml": operator_objects(setup),
+    }
+    for name, objects in base.items():
+        yield f"base/{name}", as_yaml(objects)
+    yield "base/kustomization.yaml", _folder(resources=list(base))
+    yield "queue/queue.yaml", as_yaml([default_queue()])
+    yield "queue/kustomization.yaml", _folder(resources=["queue.yaml"])
+    for overlay, parts in _overlays().items():
+        yield f"overlays/{overlay}/kustomization.yaml", _folder(**parts)
+
+
+def _definitions() -> Iterator[tuple[str, str]]:
+    """A folder for each group of definitions, a file for each definition."""
+    for group in (*DEFAULT, POD_GROUPS):
+        found = {f"{each['metadata']['name']}.yaml": each for each in crds([group])}
+        for name, definition in found.items():
+            yield f"crds/{group}/{name}", as_yaml([definition])
+        yield f"crds/{group}/kustomization.yaml", _folder(resources=list(found))
+
+
+def _overlays() -> dict[str, Manifest]:
+    return {
+        "default": {"resources": [*_kinds(*DEFAULT), _BASE]},
+        "no-crds": {"resources": [*_kinds(OWN), _BASE]},  # others have brought the other kinds
+        "podgroups": {"resources": [*_kinds(POD_GROUPS), "../default"]},
+        "dev": {
+            "resources": ["../default"],
+            "replicas": [{"name": OPERATOR, "count": 1}],
+            "images": [{"name": IMAGE.partition(":")[0], "newTag": "dev"}],
+            "patches": [{"target": {"kind": "Deployment"}, "patch": as_yaml([list(_DEV)])}],  # type: ignore[list-item]
+        },
+    }
+
+
+def _kinds(*groups: str) -> list[str]:
+    return [f"../../crds/{group}" for group in groups]
+
+
+def _folder(**parts: object) -> str:
+    """What kustomize reads of a folder."""
+    return as_yaml([{"apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization", **parts}])

@@ -1,0 +1,75 @@
+import re
+
+import yaml
+
+from windlass.deploy.chart import chart_files, values
+from windlass.deploy.crds import DEFAULT, POD_GROUPS, crds
+from windlass.deploy.installation import IMAGE, permissions
+from windlass.deploy.operator import NAMESPACE, Setup, operator_objects
+
+
+def rendered(**chosen):
+    """The chart as Helm renders it. The templates say only `{{ .A.b.c }}` and, on lines of their own, if and end."""
+    known = {"Values": {**values(), **chosen}, "Release": {"Namespace": NAMESPACE}}
+    objects = []
+    for path, text in chart_files():
+        if path.startswith("templates/"):
+            objects += [each for each in yaml.load_all(fill(text, known), yaml.CSafeLoader) if each]
+    return objects
+
+
+def fill(text, known):
+    condition = re.fullmatch(r"\{\{- if \.([\w.]+) \}\}\n(.*)\{\{- end \}\}\n", text, re.DOTALL)
+    if condition:
+        return fill(condition[2], known) if look_up(condition[1], known) else ""
+    return re.sub(r"\{\{ \.([\w.]+) \}\}", lambda found: str(look_up(found[1], known)), text)
+
+
+def look_up(path, known):
+    for part in path.split("."):
+        known = known[part]
+    return known
+
+
+def without_helms_own(manifest):
+    metadata = {name: value for name, value in manifest["metadata"].items() if name != "annotations"}
+    return {**manifest, "metadata": metadata}
+
+
+def by_name(objects):
+    return {(each["kind"], each["metadata"]["name"]): without_helms_own(each) for each in objects}
+
+
+def test_the_chart_brings_what_the_command_and_kustomize_bring():
+    setup = Setup(IMAGE)
+    assert by_name(rendered()) == by_name([*crds(), *permissions(setup), *operator_objects(setup)])
+
+
+def test_what_is_chosen_is_in_the_objects():
+    image = {"repository": "registry.example/windlass", "tag": "2", "pullPolicy": "Always"}
+    objects = by_name(rendered(replicas=3, image=image))
+    spec = objects["Deployment", "windlass-operator"]["spec"]
+    container = spec["template"]["spec"]["containers"][0]
+    assert (spec["replicas"], container["image"]) == (3, "registry.example/windlass:2")
+    assert container["imagePullPolicy"] == "Always"
+
+
+def test_kinds_that_a_cluster_has_can_be_left_out():
+    chosen = dict.fromkeys((*DEFAULT, POD_GROUPS), False)
+    kinds = {each["kind"] for each in rendered(crds=chosen)}
+    assert "CustomResourceDefinition" not in kinds
+    assert "Deployment" in kinds
+
+
+def test_definitions_stay_when_the_release_goes():
+    definitions = [each for each in rendered() if each["kind"] == "CustomResourceDefinition"]
+    assert all(each["metadata"]["annotations"] == {"helm.sh/resource-policy": "keep"} for each in definitions)
+
+
+def test_nothing_that_helm_would_take_for_a_template_is_in_a_definition():
+    assert all("{{" not in line or "if .Values" in line or "end" in line for line in definition_lines())
+
+
+def definition_lines():
+    paths = {f"templates/{group}.yaml" for group in (*DEFAULT, POD_GROUPS)}
+    return [line for path, text in chart_files() if path in paths for line in text.splitlines()]

@@ -1,0 +1,50 @@
+from windlass.deploy.installation import IMAGE, installation
+from windlass.deploy.operator import Setup
+
+
+def one(kind, setup=None):
+    return next(each for each in installation(setup or Setup(IMAGE)) if each["kind"] == kind)
+
+
+def test_its_pods_meet_the_restricted_standard():
+    """Source: the pod security standards, level restricted."""
+    spec = one("Deployment")["spec"]["template"]["spec"]
+    container = spec["containers"][0]["securityContext"]
+    assert spec["securityContext"]["runAsNonRoot"]
+    assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert container["capabilities"] == {"drop": ["ALL"]}
+    assert not container["allowPrivilegeEscalation"]
+    assert all({"emptyDir", "name"} == volume.keys() for volume in spec["volumes"])
+    assert not {"hostNetwork", "hostPID", "hostIPC"} & spec.keys()
+
+
+def test_the_namespace_enforces_that():
+    assert one("Namespace")["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "restricted"
+
+
+def test_one_replica_may_be_drained_at_a_time():
+    assert one("Deployment")["spec"]["replicas"] == 2
+    assert one("PodDisruptionBudget")["spec"]["maxUnavailable"] == 1
+
+
+def test_budget_service_and_spread_select_the_operators_pods():
+    labels = one("Deployment")["spec"]["template"]["metadata"]["labels"].items()
+    spec = one("Deployment")["spec"]["template"]["spec"]
+    selectors = [
+        one("Deployment")["spec"]["selector"]["matchLabels"],
+        one("PodDisruptionBudget")["spec"]["selector"]["matchLabels"],
+        one("Service")["spec"]["selector"],
+        *(each["labelSelector"]["matchLabels"] for each in spec["topologySpreadConstraints"]),
+    ]
+    assert all(selector.items() <= labels for selector in selectors)
+
+
+def test_everything_is_in_the_namespace_that_is_asked_for():
+    objects = installation(Setup(IMAGE, namespace="team"))
+    namespaces = {each["metadata"].get("namespace") for each in objects}
+    assert namespaces == {None, "team"}
+
+
+def test_the_kinds_come_first():
+    kinds = [each["kind"] for each in installation(Setup(IMAGE))]
+    assert kinds.index("Namespace") == kinds.count("CustomResourceDefinition")
