@@ -10,6 +10,7 @@ from collections.abc import Collection
 
 from windlass.jobs.kubernetes.config_volume import VOLUME, config_map, config_volume, mount
 from windlass.jobs.kubernetes.gang import parsed_job
+from windlass.jobs.kubernetes.own_labels import ROLE
 from windlass.jobs.kubernetes.parsed import Member, Parsed, Replicas
 from windlass.jobs.kubernetes.pods import (
     JOB_NAME,
@@ -167,7 +168,8 @@ def _launcher_template(parsed: Parsed, launcher: Replicas) -> Manifest:
     volume = config_volume(parsed, {"hostfile": 0o444, "discover_hosts.sh": 0o555})
     about = launcher.template.get("metadata") or {}
     index = {REPLICA_INDEX: "0"} if computes else {}
-    labels = {**(about.get("labels") or {}), **_labels(parsed, launcher.role), **index}
+    # Our own label tells the scheduler that this pod, which a Job makes, is the gang's.
+    labels = {**(about.get("labels") or {}), **_labels(parsed, launcher.role), **index, ROLE: launcher.role}
     annotations = {"annotations": about["annotations"]} if about.get("annotations") else {}
     return {
         "metadata": {"labels": labels, **annotations},

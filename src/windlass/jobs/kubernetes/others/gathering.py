@@ -1,0 +1,172 @@
+"""From the pods of a group to the gangs that the core places: those that must start together, and each that came late.
+
+Whatever is counted here is read from the pods as they are: a scheduler that takes over comes to the same gangs.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from windlass.core.job import DEFAULT_QUEUE, Job, Launcher, RestartPolicy, Role, Toleration
+from windlass.core.resources import Resources
+from windlass.jobs.kubernetes.others.membership import Dialect, Membership
+from windlass.jobs.kubernetes.others.needs import Needs, called, needs
+from windlass.jobs.kubernetes.others.pod_seen import Pod
+from windlass.jobs.kubernetes.own_labels import QUEUE
+from windlass.jobs.kubernetes.pod_placing import affinity_of
+from windlass.jobs.kubernetes.reading import Manifest, Refused, Spot
+
+P = TypeVar("P", bound=Pod)
+_INDEX = "batch.kubernetes.io/job-completion-index"
+_GRACE = 30
+"""Seconds: terminationGracePeriodSeconds where none is written."""
+_ENDED = ("Succeeded", "Failed")
+
+
+@dataclass(frozen=True, slots=True)
+class Gang(Generic[P]):
+    """Pods that are placed together."""
+
+    name: str
+    """Within the namespace: the group's, or for those that came late the group's and the first pod's."""
+    job: Job
+    pods: tuple[P, ...]
+    """In the order of the job's members."""
+    priority_class: str = ""
+    """That its PodGroup names; what a cluster makes of it is the world's to look up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gathered(Generic[P]):
+    """What is to be placed of one group."""
+
+    gangs: tuple[Gang[P], ...] = ()
+    minimum: int = 0
+    missing: str = ""
+    """Why the pods that there are must wait; empty: they need not."""
+
+
+def gather(
+    member: Membership,
+    pods: Sequence[P],
+    group: Manifest | None,
+    takes: Callable[[P], Resources],
+    known: Collection[str] = (),
+) -> Gathered[P]:
+    """The gangs among the pods of one group that are on no node yet.
+
+    `pods`: all that there are, whatever has become of them. `group`: see `membership.object_of`. `takes`: what a pod
+    asks of its node. `known`: uids of pods that are in a gang of the core already, whether placed or not.
+    """
+    try:
+        needed = needs(member, group, pods)
+    except Refused as refused:
+        return Gathered(missing=str(refused.fault))
+    if isinstance(needed, str):
+        return Gathered(missing=needed)
+    # 1. Who is still to be placed, and who counts as placed: he was, or a gang has him already.
+    waiting = [pod for pod in pods if _waits(pod, known)]
+    placed = sum(_counts(pod) for pod in pods) - len(waiting)
+    together = max(needed.minimum - placed, 0)
+    # 2. As many as are still needed start together, or wait for the others.
+    if not waiting:
+        return Gathered(minimum=needed.minimum)
+    if len(waiting) < together:
+        return Gathered((), needed.minimum, f"{placed + len(waiting)} of {needed.minimum} pods exist")
+    # 3. Whoever comes later is on his own.
+    waiting.sort(key=_rank)
+    parts = [waiting[:together]] if together else []
+    parts += [[pod] for pod in waiting[together:]]
+    try:
+        gangs = tuple(
+            _gang(_name(member, part, first=not placed and not at), part, needed, takes)
+            for at, part in enumerate(parts)
+        )
+    except Refused as refused:
+        return Gathered((), needed.minimum, str(refused.fault))
+    return Gathered(gangs, needed.minimum)
+
+
+def _waits(pod: Pod, known: Collection[str]) -> bool:
+    return _counts(pod) and not pod.spec.node_name and pod.metadata.uid not in known and pod.status.phase not in _ENDED
+
+
+def _counts(pod: Pod) -> bool:
+    """Whether it is one of those that must be there; one that has succeeded has been."""
+    if pod.status.phase in _ENDED:
+        return pod.status.phase == "Succeeded"
+    return pod.metadata.deletion_timestamp is None
+
+
+def _rank(pod: Pod) -> tuple[str, int, list[tuple[int, str]]]:
+    """By what they are to the gang, by their index, else by name with its numbers as numbers."""
+    index = pod.metadata.labels.get(_INDEX, "")
+    parts = re.findall(r"\d+|\D+", pod.metadata.name)
+    name = [(int(part), "") if part.isdecimal() else (-1, part) for part in parts]
+    return called(pod), int(index) if index.isdecimal() else -1, name
+
+
+def _name(member: Membership, part: Sequence[Pod], *, first: bool) -> str:
+    if first or member.dialect is Dialect.ALONE:
+        return member.name
+    return f"{member.name}/{part[0].metadata.name}"
+
+
+def _gang(name: str, pods: Sequence[P], needed: Needs, takes: Callable[[P], Resources]) -> Gang[P]:
+    """Raises Refused."""
+    kinds: dict[object, list[P]] = {}
+    for pod in pods:
+        kinds.setdefault(_shape(pod, takes), []).append(pod)
+    names = _role_names([alike[0] for alike in kinds.values()])
+    roles = tuple(_role(*named, takes) for named in zip(names, kinds.values(), strict=True))
+    queue = next((queue for pod in pods if (queue := pod.metadata.labels.get(QUEUE))), needed.queue)
+    job = Job(
+        name=name,
+        roles=roles,
+        launcher=Launcher.TORCHRUN,
+        queue=queue or DEFAULT_QUEUE,
+        priority=max(pod.spec.priority for pod in pods) if needed.priority is None else needed.priority,
+        grace=1000 * max(_grace(pod) for pod in pods),
+        restart=RestartPolicy(user_limit=0),
+        topology=needed.topology,
+    )
+    return Gang(name, job, tuple(pod for alike in kinds.values() for pod in alike), needed.priority_class)
+
+
+def _shape(pod: P, takes: Callable[[P], Resources]) -> object:
+    """Equal for pods that may be told as replicas of one role."""
+    spec = pod.spec
+    where = (tuple(sorted(spec.node_selector.items())), repr(spec.affinity), _tolerations(pod))
+    return (called(pod), tuple(sorted(takes(pod).items())), *where)
+
+
+def _role_names(firsts: Sequence[Pod]) -> list[str]:
+    """One for each kind of pod; numbered where several are called the same."""
+    written = [called(pod) for pod in firsts]
+    return [
+        name if written.count(name) == 1 else f"{name}-{written[:at].count(name)}" for at, name in enumerate(written)
+    ]
+
+
+def _role(name: str, pods: Sequence[P], takes: Callable[[P], Resources]) -> Role:
+    spec = pods[0].spec
+    return Role(
+        name=name,
+        replicas=len(pods),
+        resources=takes(pods[0]),
+        node_selector=spec.node_selector,
+        tolerations=_tolerations(pods[0]),
+        affinity=affinity_of(Spot({"affinity": spec.affinity}, (pods[0].metadata.name, "spec"))),
+    )
+
+
+def _tolerations(pod: Pod) -> tuple[Toleration, ...]:
+    return tuple(Toleration(t.key, t.operator or "Equal", t.value, t.effect) for t in pod.spec.tolerations)
+
+
+def _grace(pod: Pod) -> int:
+    seconds = pod.spec.termination_grace_period_seconds
+    return _GRACE if seconds is None else seconds
