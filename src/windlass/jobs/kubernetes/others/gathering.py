@@ -10,14 +10,14 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from windlass.core.job import DEFAULT_QUEUE, Job, Launcher, RestartPolicy, Role, Toleration
+from windlass.core.job import DEFAULT_QUEUE, Job, Launcher, RestartPolicy
 from windlass.core.resources import Resources
 from windlass.jobs.kubernetes.others.membership import Dialect, Membership
 from windlass.jobs.kubernetes.others.needs import Needs, called, needs
 from windlass.jobs.kubernetes.others.pod_seen import Pod
+from windlass.jobs.kubernetes.others.roles import Terms, own_terms, roles_of
 from windlass.jobs.kubernetes.own_labels import QUEUE
-from windlass.jobs.kubernetes.pod_placing import affinity_of
-from windlass.jobs.kubernetes.reading import Manifest, Refused, Spot
+from windlass.jobs.kubernetes.reading import Manifest, Refused
 
 P = TypeVar("P", bound=Pod)
 _INDEX = "batch.kubernetes.io/job-completion-index"
@@ -55,11 +55,13 @@ def gather(
     group: Manifest | None,
     takes: Callable[[P], Resources],
     known: Collection[str] = (),
+    terms: Callable[[P], Terms] = own_terms,
 ) -> Gathered[P]:
     """The gangs among the pods of one group that are on no node yet.
 
     `pods`: all that there are, whatever has become of them. `group`: see `membership.object_of`. `takes`: what a pod
     asks of its node. `known`: uids of pods that are in a gang of the core already, whether placed or not.
+    `terms`: where a pod may go, if more is known of it than its own affinity, as of its volumes; it may raise Refused.
     """
     try:
         needed = needs(member, group, pods)
@@ -82,7 +84,7 @@ def gather(
     parts += [[pod] for pod in waiting[together:]]
     try:
         gangs = tuple(
-            _gang(_name(member, part, first=not placed and not at), part, needed, takes)
+            _gang(_name(member, part, first=not placed and not at), part, needed, takes, terms)
             for at, part in enumerate(parts)
         )
     except Refused as refused:
@@ -115,13 +117,11 @@ def _name(member: Membership, part: Sequence[Pod], *, first: bool) -> str:
     return f"{member.name}/{part[0].metadata.name}"
 
 
-def _gang(name: str, pods: Sequence[P], needed: Needs, takes: Callable[[P], Resources]) -> Gang[P]:
+def _gang(
+    name: str, pods: Sequence[P], needed: Needs, takes: Callable[[P], Resources], terms: Callable[[P], Terms]
+) -> Gang[P]:
     """Raises Refused."""
-    kinds: dict[object, list[P]] = {}
-    for pod in pods:
-        kinds.setdefault(_shape(pod, takes), []).append(pod)
-    names = _role_names([alike[0] for alike in kinds.values()])
-    roles = tuple(_role(*named, takes) for named in zip(names, kinds.values(), strict=True))
+    roles, ordered = roles_of(pods, takes, terms)
     queue = next((queue for pod in pods if (queue := pod.metadata.labels.get(QUEUE))), needed.queue)
     job = Job(
         name=name,
@@ -133,38 +133,7 @@ def _gang(name: str, pods: Sequence[P], needed: Needs, takes: Callable[[P], Reso
         restart=RestartPolicy(user_limit=0),
         topology=needed.topology,
     )
-    return Gang(name, job, tuple(pod for alike in kinds.values() for pod in alike), needed.priority_class)
-
-
-def _shape(pod: P, takes: Callable[[P], Resources]) -> object:
-    """Equal for pods that may be told as replicas of one role."""
-    spec = pod.spec
-    where = (tuple(sorted(spec.node_selector.items())), repr(spec.affinity), _tolerations(pod))
-    return (called(pod), tuple(sorted(takes(pod).items())), *where)
-
-
-def _role_names(firsts: Sequence[Pod]) -> list[str]:
-    """One for each kind of pod; numbered where several are called the same."""
-    written = [called(pod) for pod in firsts]
-    return [
-        name if written.count(name) == 1 else f"{name}-{written[:at].count(name)}" for at, name in enumerate(written)
-    ]
-
-
-def _role(name: str, pods: Sequence[P], takes: Callable[[P], Resources]) -> Role:
-    spec = pods[0].spec
-    return Role(
-        name=name,
-        replicas=len(pods),
-        resources=takes(pods[0]),
-        node_selector=spec.node_selector,
-        tolerations=_tolerations(pods[0]),
-        affinity=affinity_of(Spot({"affinity": spec.affinity}, (pods[0].metadata.name, "spec"))),
-    )
-
-
-def _tolerations(pod: Pod) -> tuple[Toleration, ...]:
-    return tuple(Toleration(t.key, t.operator or "Equal", t.value, t.effect) for t in pod.spec.tolerations)
+    return Gang(name, job, ordered, needed.priority_class)
 
 
 def _grace(pod: Pod) -> int:
