@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
+from kubernetes_place import KubernetesPlace
 from place import Behaviour, Place
 
 import strays
@@ -29,13 +30,13 @@ class LocalPlace:
         self.state = folder / "state"
         self.opened: list[LocalWorld] = []
 
-    def open(self) -> LocalWorld:
+    async def open(self) -> LocalWorld:
         cluster = declared(Machine(cpu=4000, memory=2**32), 2, 2)
         world = LocalWorld(self.state, cluster, kind="run")
         self.opened.append(world)
         return world
 
-    def abandon(self, world: World) -> None:
+    async def abandon(self, world: World) -> None:
         assert isinstance(world, LocalWorld)
         self.opened.remove(world)
         world.close()  # what was not committed or said is lost, as when it is killed
@@ -49,6 +50,12 @@ class LocalPlace:
             Behaviour.UNSTARTABLE: ("/no/such/program",),
         }
         return Job("job", (Role(replicas=replicas, resources={"gpu": 1}, command=commands[behaviour]),), workdir="/")
+
+    async def hand_in(self, _world: World, job: Job, number: int) -> tuple[str, Job]:
+        return f"job-{number}", job
+
+    async def leave(self) -> None:
+        """Processes live outside of any loop."""
 
     def close(self) -> None:
         for world in self.opened:
@@ -75,14 +82,20 @@ class SimPlace:
         Behaviour.UNSTARTABLE: Script(work=None, broken="/no/such/program cannot be started"),
     }
 
-    def open(self) -> SimWorld:
+    async def open(self) -> SimWorld:
         return SimWorld(self.universe)
 
-    def abandon(self, world: World) -> None:
+    async def abandon(self, world: World) -> None:
         """Nothing is left of a controller but what it committed."""
 
     def job(self, behaviour: Behaviour, replicas: int = 1) -> Job:
         return Job("job", (Role(replicas=replicas, resources={"gpu": 1}),), labels={"does": behaviour})
+
+    async def hand_in(self, _world: World, job: Job, number: int) -> tuple[str, Job]:
+        return f"job-{number}", job
+
+    async def leave(self) -> None:
+        """Nothing happens in a loop."""
 
     def close(self) -> None:
         assert self.universe.wrongs == []
@@ -91,8 +104,11 @@ class SimPlace:
 PLACES: dict[str, Callable[[Path], Place]] = {"local": LocalPlace, "sim": SimPlace}
 
 
-@pytest.fixture(params=sorted(PLACES))
+@pytest.fixture(params=[*sorted(PLACES), pytest.param("kubernetes", marks=pytest.mark.apiserver)])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
-    made = PLACES[request.param](tmp_path)
+    if request.param == "kubernetes":
+        made: Place = KubernetesPlace(request.getfixturevalue("apiserver"))
+    else:
+        made = PLACES[request.param](tmp_path)
     yield made
     made.close()

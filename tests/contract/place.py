@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
 from enum import StrEnum
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import strays
 from windlass.core import lifecycle
@@ -31,29 +32,54 @@ class Place(Protocol):
 
     nodes: Sequence[str]
 
-    def open(self) -> World:
+    async def open(self) -> World:
         """A world with a new controller; `recover` has not been called."""
 
-    def abandon(self, world: World) -> None:
+    async def abandon(self, world: World) -> None:
         """The controller dies without a word."""
 
     def job(self, behaviour: Behaviour, replicas: int = 1) -> Job: ...
+
+    async def hand_in(self, world: World, job: Job, number: int) -> tuple[str, Job]:
+        """What a world must know of a job before its state can be committed. Returns its id, and the job as read."""
+
+    async def leave(self) -> None:
+        """The end of a story: nothing of it stays in its loop."""
 
     def close(self) -> None:
         """The end of the test: nothing may be left running."""
 
 
+def play(place: Place, story: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """Run a story to its end."""
+
+    async def whole() -> None:
+        try:
+            await story()
+        finally:
+            await place.leave()
+
+    asyncio.run(whole())
+
+
 class Stagehand:
     """A controller small enough to be read: one job, stepped through its life by hand."""
 
-    def __init__(self, world: World, state: JobState | None = None) -> None:
+    def __init__(self, place: Place, world: World, state: JobState | None = None) -> None:
+        self.place = place
         self.world = world
         self.state = state
         self.heard: list[Event] = []
 
-    async def admit(self, job: Job, nodes: Sequence[str], job_id: str = "job-1", number: int = 1) -> Sequence[Command]:
+    @property
+    def job_id(self) -> str:
+        assert self.state is not None
+        return self.state.id
+
+    async def admit(self, job: Job, nodes: Sequence[str]) -> Sequence[Command]:
         """Commit the job as admitted onto these nodes, one replica each. Returns the commands, unperformed."""
-        self.state = created(job_id, number, job, self.world.now())
+        job_id, job = await self.place.hand_in(self.world, job, 1)
+        self.state = created(job_id, 1, job, self.world.now())
         placement = Placement({job.roles[0].name: tuple(nodes)})
         return [command for event in (Submitted(), Admit(placement)) for command in await self.turn(event)]
 

@@ -24,7 +24,7 @@ from windlass.server.app import application
 from windlass.server.feed import Feed, Watched
 from windlass.server.service import Service
 from windlass.worlds.local import reserved
-from windlass.worlds.local.inbox import Inbox, keep
+from windlass.worlds.inbox import Inbox, keep
 from windlass.worlds.local.nodes import LocalCluster, Machine, declared
 from windlass.worlds.local.paths import prepare
 from windlass.worlds.local.store import Notes, Origin, open_store

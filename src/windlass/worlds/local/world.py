@@ -23,7 +23,8 @@ from windlass.core.reasons import Verdict
 from windlass.core.reservation import Reservation
 from windlass.core.snapshot import PastUse
 from windlass.core.status import TERMINAL, JobState, Phase
-from windlass.worlds.local import devices, inbox, lock, reserved
+from windlass.worlds import inbox
+from windlass.worlds.local import devices, lock, reserved
 from windlass.worlds.local.book import Gang, Key, new_gang, remembered_gang, tasks_of
 from windlass.worlds.local.clock import SYSTEM, Clock, Kept, Sources, offset
 from windlass.worlds.local.keeper import Heard, Keeper

@@ -1,0 +1,65 @@
+"""What the world knows of nodes, of what others take of them, and of what is declared for the whole cluster."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from windlass.core.queue import Queue
+from windlass.worlds.kubernetes.client.objects import Node, Pod
+from windlass.worlds.kubernetes.cluster.declared import Declared, declared
+from windlass.worlds.kubernetes.cluster.picture import Picture
+from windlass.worlds.port import ClusterChanged
+
+Manifests = dict[str, dict[str, Any]]
+DEFAULT = Queue("default")
+
+
+class ClusterBook:
+    """Watches put things in; `changed` is the picture for the controller, if it may be another one than last time."""
+
+    def __init__(self) -> None:
+        self.picture = Picture()
+        self.queues: Manifests = {}
+        self.policies: Manifests = {}
+        self.reservations: Manifests = {}
+        self.declared = Declared((DEFAULT,))
+        self._declared_anew = True
+        self.has_news = True
+        """Whether anything has changed since the last picture."""
+
+    def see_node(self, node: Node) -> None:
+        """A node as it is now."""
+        self.has_news |= self.picture.put_node(node)
+
+    def lose_node(self, name: str) -> None:
+        """A node is gone."""
+        self.has_news |= self.picture.drop_node(name)
+
+    def see_pod(self, pod: Pod, *, ours: bool) -> None:
+        """A pod as it is now. `ours`: the controller knows what it takes."""
+        self.has_news |= self.picture.put_pod(pod, ours=ours)
+
+    def lose_pod(self, pod: Pod) -> None:
+        """A pod is gone."""
+        self.has_news |= self.picture.drop_pod(pod)
+
+    def declare(self) -> None:
+        """Queues, policies or reservations have changed."""
+        self._declared_anew = self.has_news = True
+
+    def changed(self) -> ClusterChanged:
+        """The cluster as it is by now."""
+        if self._declared_anew or self.reservations:  # reservations name nodes
+            self._read_declared()
+        self._declared_anew = self.has_news = False
+        said = self.declared
+        return ClusterChanged(self.picture.nodes(), said.queues, self.picture.topology, said.policy, said.reservations)
+
+    def _read_declared(self) -> None:
+        found = declared(
+            self.queues.values(), self.policies.values(), self.reservations.values(), list(self.picture.objects)
+        )
+        self.picture.list_levels(found.levels)
+        has_default = any(queue.name == DEFAULT.name for queue in found.queues)
+        queues = found.queues if has_default else (*found.queues, DEFAULT)
+        self.declared = Declared(queues, found.policy, found.reservations, found.levels, found.faults)

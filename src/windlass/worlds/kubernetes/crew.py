@@ -1,0 +1,107 @@
+"""Carries out what was decided: gangs are seated and their companions made, or their pods deleted. In the background.
+
+Whatever is under way for a run is told by `run.busy`: nothing of it may be called gone before that is over.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterable
+from typing import Any
+
+from windlass.worlds.kubernetes.client.connection import Connection
+from windlass.worlds.kubernetes.client.objects import Pod
+from windlass.worlds.kubernetes.client.refusals import ApiError, NotLeader, Unreachable
+from windlass.worlds.kubernetes.companions import Companions
+from windlass.worlds.kubernetes.gangs import Gang
+from windlass.worlds.kubernetes.pod_book import PodBook
+from windlass.worlds.kubernetes.runs import Run
+from windlass.worlds.kubernetes.seating import Seating, seat
+
+_PAUSE = 1.0
+"""Seconds before something is tried again that the API server refused for reasons of its own."""
+
+
+class Crew:
+    """`concern` hears of a gang for which something was done, `on_trouble` of what was not to be foreseen."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        pods: PodBook,
+        at_once: int,
+        concern: Callable[[Gang], None],
+        on_trouble: Callable[[str], None],
+    ) -> None:
+        self._seating = Seating(connection, asyncio.Semaphore(at_once), pods)
+        self._companions = Companions(connection, asyncio.Semaphore(at_once // 2))
+        self._concern, self._on_trouble = concern, on_trouble
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._leaving: set[str] = set()
+        """Uids of pods that are being told to go."""
+
+    def prepare(self, gang: Gang, generation: int) -> None:
+        """Make the pods of a generation that waits for its turn, on no node yet."""
+        self._spawn(self._prepare(gang, generation))
+
+    def launch(self, gang: Gang, run: Run) -> None:
+        """Make what is missing, and bind every pod of it."""
+        run.busy = True
+        self._spawn(self._launch(gang, run))
+
+    def dismiss(self, pods: Iterable[Pod], grace: int) -> None:
+        """Tell pods to go, with so many seconds to end. Told twice, once."""
+        for pod in pods:
+            if pod.metadata.uid not in self._leaving:
+                self._leaving.add(pod.metadata.uid)
+                self._spawn(self._dismiss(pod, grace))
+
+    async def close(self) -> None:
+        """Leave everything as it is."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _prepare(self, gang: Gang, generation: int) -> None:
+        members = gang.members(generation, gang.sizes)
+        try:
+            await asyncio.gather(*(self._seating.make(member, generation) for member in members.values()))
+            gang.trouble = ""
+        except ApiError as error:
+            gang.trouble = f"its pods cannot be made: {error}"
+        self._concern(gang)
+
+    async def _launch(self, gang: Gang, run: Run) -> None:
+        members = gang.members(run.generation, run.sizes)
+        places = {(slot.role, slot.index): slot for slot in run.slots}
+        seats = [(places[member.role, member.index], member) for member in members.values()]
+        try:
+            besides = asyncio.create_task(self._companions.make(gang, run))
+            await seat(self._seating, run, seats)
+            await besides
+        finally:
+            run.busy = False
+            self._concern(gang)
+
+    async def _dismiss(self, pod: Pod, grace: int) -> None:
+        try:
+            while True:
+                try:
+                    await self._seating.remove(pod, grace)
+                except Unreachable:
+                    await asyncio.sleep(_PAUSE)
+                else:
+                    return
+        finally:
+            self._leaving.discard(pod.metadata.uid)
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if task.cancelled() or (error := task.exception()) is None or isinstance(error, NotLeader):
+            return
+        self._on_trouble(f"{type(error).__name__}: {error}")

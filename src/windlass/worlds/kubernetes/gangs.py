@@ -1,0 +1,85 @@
+"""A job of one of our kinds, as the world knows it: its object, its run, and which pods are whose."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from windlass.core.job import Job
+from windlass.core.status import JobState, Status
+from windlass.jobs.kubernetes import kinds
+from windlass.jobs.kubernetes.parsed import Member, Parsed
+from windlass.worlds.kubernetes.homes import Home
+from windlass.worlds.kubernetes.runs import Run
+from windlass.worlds.kubernetes.stored import Stored
+
+
+@dataclass(slots=True)
+class Gang:
+    """`home` has the state in it that was committed last: `stored`."""
+
+    home: Home
+    parsed: Parsed
+    job: Job
+    """What the controller was told."""
+    number: int
+    version: int = 0
+    """The resource version of the object as it is known."""
+    stored: Stored | None = None
+    run: Run | None = None
+    deleted: bool = False
+    """Somebody has deleted the object: the job is to end."""
+    gone: bool = False
+    """The object is not there any more: nothing can be written into it."""
+    prepared: int = 0
+    """The generation whose pods were made while it waits for nodes."""
+    trouble: str = ""
+    """Why its pods cannot be made just now."""
+    made: dict[str, Member] = field(default_factory=dict)
+    """The pods to be, by name, of the generation `made_for`."""
+    made_for: tuple[int, tuple[tuple[str, int], ...]] = (0, ())
+    names: Mapping[str, int] = field(default_factory=dict)
+    """Members by pod, of the run `named_for`."""
+    named_for: Run | None = None
+
+    @property
+    def id(self) -> str:
+        """What the controller calls it."""
+        return self.home.job_id
+
+    @property
+    def status(self) -> Status:
+        """As committed last."""
+        return self.stored.status if self.stored else Status()
+
+    @property
+    def state(self) -> JobState:
+        """The same, with the job."""
+        return JobState(self.id, self.number, self.job, self.status)
+
+    @property
+    def sizes(self) -> Mapping[str, int]:
+        """Replicas by role, as asked for."""
+        return {role.name: role.replicas for role in self.job.roles}
+
+    @property
+    def elastic(self) -> bool:
+        """Whether its size is known only once it starts."""
+        return any(role.elastic for role in self.job.roles)
+
+    def members(self, generation: int, sizes: Mapping[str, int]) -> Mapping[str, Member]:
+        """The pods of a generation of so many replicas by role: by name, in the order of ranks; the same each time."""
+        wanted = (generation, tuple(sizes.items()))
+        if self.made_for != wanted:
+            self.made = {member.name: member for member in kinds.members(self.parsed, generation, sizes)}
+            self.made_for = wanted
+        return self.made
+
+    def pod_names(self, run: Run) -> Mapping[str, int]:
+        """The members of a run by the names of their pods."""
+        if self.named_for is not run:
+            places = {(slot.role, slot.index): slot.number for slot in run.slots}
+            members = self.members(run.generation, run.sizes)
+            self.names = {name: places[member.role, member.index] for name, member in members.items()}
+            self.named_for = run
+        return self.names

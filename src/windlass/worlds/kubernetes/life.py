@@ -1,0 +1,47 @@
+"""What the pods of a gang tell of its run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+from windlass.core.events import Exit
+from windlass.worlds.kubernetes import pod_ends
+from windlass.worlds.kubernetes.client.objects import Pod
+from windlass.worlds.kubernetes.gangs import Gang
+from windlass.worlds.kubernetes.pod_book import PodBook
+from windlass.worlds.kubernetes.runs import GONE, Run, Seen, Stage, alive
+from windlass.worlds.kubernetes.seating import generation_of
+
+
+def pods_of(gang: Gang, run: Run, book: PodBook) -> dict[int, Pod]:
+    """The pods of a run by member; those that belong to no member have numbers beyond."""
+    names = gang.pod_names(run)
+    found: dict[int, Pod] = {}
+    for pod in book.owned(gang.home.uid):
+        if generation_of(pod) == run.generation:
+            number = names.get(pod.metadata.name)
+            found[len(run.slots) + len(found) if number is None else number] = pod
+    return found
+
+
+def seen(pods: Mapping[int, Pod], is_dead: Callable[[str], bool], now: int, patience: int) -> dict[int, Seen]:
+    """The same as far as the run must know. `is_dead`: whether nothing can run on a node of this name."""
+    return {number: _seen(pod, is_dead, now, patience) for number, pod in pods.items()}
+
+
+def _seen(pod: Pod, is_dead: Callable[[str], bool], now: int, patience: int) -> Seen:
+    told = pod_ends.seen(pod, now, patience)
+    if alive(told) and pod.spec.node_name and is_dead(pod.spec.node_name):
+        detail = f"{pod.metadata.name} was on {pod.spec.node_name}, which is gone"
+        return Seen(Stage.ENDED, Exit(lost=True, detail=detail))
+    return told
+
+
+def is_over(looks: Mapping[int, Seen], number: int) -> bool:
+    """Whether a member has ended, or is gone."""
+    return not alive(looks.get(number, GONE))
+
+
+def to_be_deleted(pods: Mapping[int, Pod], looks: Mapping[int, Seen]) -> Iterator[Pod]:
+    """Of a run that is being stopped: who lives, and was not told to go."""
+    return (pod for number, pod in pods.items() if alive(looks[number]) and not pod.metadata.deletion_timestamp)

@@ -1,0 +1,179 @@
+"""Every job of our kinds in the cluster: those the controller holds, those that ended, those it is yet to hear of.
+
+An object becomes a job when it is read without a fault. Of two objects that bear one name, one after the other, the
+second is not heard of before nothing of the first is left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from windlass.core.events import Cancel, Event, Resume, Suspend
+from windlass.core.job import Job
+from windlass.core.status import TERMINAL, JobState
+from windlass.jobs.kubernetes import kinds
+from windlass.jobs.kubernetes.parsed import Parsed
+from windlass.jobs.kubernetes.reading import Fault
+from windlass.jobs.kubernetes.run_policy import is_ours
+from windlass.jobs.kubernetes.settings import Settings
+from windlass.worlds.kubernetes import stored
+from windlass.worlds.kubernetes.client.resources import Resource
+from windlass.worlds.kubernetes.gangs import Gang
+from windlass.worlds.kubernetes.homes import Home, home_of, version_of
+from windlass.worlds.port import JobArrived, JobEvent, WorldEvent
+
+Manifest = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """An object that cannot be a job: it is told so, and left alone."""
+
+    home: Home
+    manifest: Manifest
+    message: str
+
+
+class Roster:
+    """`finish` makes of what was read the job that the controller is told. `tell` hears what comes of what is seen."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        finish: Callable[[Parsed], Job],
+        tell: Callable[[WorldEvent], None],
+        refuse: Callable[[Refusal], None],
+    ) -> None:
+        self._settings, self._finish, self._tell, self._refuse = settings, finish, tell, refuse
+        self._gangs: dict[str, Gang] = {}
+        self._by_uid: dict[str, Gang] = {}
+        self._next: dict[str, tuple[Resource, Manifest]] = {}
+        """By job id: who comes after a namesake that has yet to end."""
+        self._refused: dict[str, int] = {}
+        """By uid: the generation of the object that was told its fault."""
+        self._number = 1
+        self._recovered = False
+
+    def __iter__(self) -> Iterator[Gang]:
+        return iter(self._gangs.values())
+
+    def get(self, job_id: str) -> Gang | None:
+        """The gang of this id, ended or not."""
+        return self._gangs.get(job_id)
+
+    def owner(self, uid: str) -> Gang | None:
+        """The gang whose object this is."""
+        return self._by_uid.get(uid)
+
+    def recover(self) -> list[JobState]:
+        """What was committed of those that have not ended, or whose time to live runs yet; the rest arrives now."""
+        self._recovered = True
+        gangs = sorted(self._gangs.values(), key=lambda gang: gang.number or 2**63)
+        known = [gang for gang in gangs if gang.stored is not None]
+        self._number = max((gang.number for gang in known), default=0) + 1
+        for gang in sorted((g for g in gangs if g.stored is None), key=_age):
+            self._arrive(gang)
+        kept = [gang for gang in known if gang.status.phase not in TERMINAL or gang.job.ttl is not None]
+        return [gang.state for gang in kept]
+
+    def see(self, resource: Resource, manifest: Manifest) -> None:
+        """An object as it is now."""
+        home = home_of(resource, manifest)
+        gang = self._by_uid.get(home.uid)
+        if gang is not None:
+            if version_of(manifest) > gang.version:
+                self._update(gang, manifest)
+            return
+        namesake = self._gangs.get(home.job_id)
+        if namesake is not None:
+            self._next[home.job_id] = resource, manifest
+            if not namesake.gone:  # its end was not seen
+                self.lose(namesake.home.uid)
+            return
+        if not manifest["metadata"].get("deletionTimestamp"):
+            self._read(home, manifest)
+
+    def lose(self, uid: str) -> None:
+        """An object is gone."""
+        self._refused.pop(uid, None)
+        gang = self._by_uid.get(uid)
+        if gang is None:
+            self._next = {name: kept for name, kept in self._next.items() if kept[1]["metadata"]["uid"] != uid}
+            return
+        gang.gone = True
+        self._cancel(gang)
+
+    def close(self, gang: Gang) -> None:
+        """Nothing more will be heard of a gang whose object is gone: its namesake may come."""
+        self._gangs.pop(gang.id, None)
+        self._by_uid.pop(gang.home.uid, None)
+        if waiting := self._next.pop(gang.id, None):
+            self.see(*waiting)
+
+    # --- reading -----------------------------------------------------------------------------------
+
+    def _read(self, home: Home, manifest: Manifest) -> None:
+        parsed = kinds.read(manifest, self._settings)
+        if isinstance(parsed, Fault):
+            self._fault(home, manifest, str(parsed))
+            return
+        if not is_ours(parsed.policy):
+            return
+        try:
+            known = stored.read((manifest.get("status") or {}).get(stored.FIELD))
+        except stored.UnreadableError as error:
+            self._fault(home, manifest, f"status.{stored.FIELD} is not as Windlass wrote it: {error}")
+            return
+        gang = Gang(home, parsed, self._finish(parsed), known.number if known else 0, version_of(manifest), known)
+        self._gangs[gang.id] = self._by_uid[home.uid] = gang
+        if self._recovered:
+            self._arrive(gang)
+
+    def _arrive(self, gang: Gang) -> None:
+        gang.stored = None
+        gang.number = self._number
+        self._number += 1
+        self._tell(JobArrived(gang.id, gang.number, gang.job))
+
+    def _update(self, gang: Gang, manifest: Manifest) -> None:
+        gang.version = version_of(manifest)
+        if manifest["metadata"].get("deletionTimestamp") and not gang.deleted:
+            self._cancel(gang)
+        if manifest["metadata"].get("generation") == gang.parsed.manifest["metadata"].get("generation"):
+            gang.parsed = replace(gang.parsed, manifest=dict(manifest))
+            return
+        parsed = kinds.read(manifest, self._settings)
+        if isinstance(parsed, Fault):
+            self._fault(gang.home, manifest, f"{parsed}; it goes on as it was")
+            return
+        self._respecify(gang, parsed)
+
+    def _respecify(self, gang: Gang, parsed: Parsed) -> None:
+        """Somebody has changed what is asked for: to be suspended, or another job for the next start."""
+        before, gang.parsed, gang.made_for = gang.job.suspend, parsed, (0, ())
+        gang.job = self._finish(parsed)
+        if before != gang.job.suspend:
+            event: Event = Suspend("its owner") if gang.job.suspend else Resume("its owner")
+            self._tell(JobEvent(gang.id, event))
+
+    def _cancel(self, gang: Gang) -> None:
+        if gang.status.phase in TERMINAL:
+            if gang.gone:
+                self.close(gang)
+        elif not gang.deleted:
+            gang.deleted = True
+            self._tell(JobEvent(gang.id, Cancel("whoever deleted it")))
+
+    def _fault(self, home: Home, manifest: Manifest, message: str) -> None:
+        generation = manifest["metadata"].get("generation") or 0
+        if self._refused.get(home.uid) != generation:
+            self._refused[home.uid] = generation
+            self._refuse(Refusal(home, manifest, message))
+
+
+def _age(gang: Gang) -> tuple[str, str]:
+    """In the order in which they were made, as far as the API server tells."""
+    metadata = gang.parsed.manifest["metadata"]
+    return str(metadata.get("creationTimestamp")), gang.id

@@ -1,0 +1,148 @@
+"""A gang's pods are made, and put on their nodes: all of them, or whoever could not be says why.
+
+What is asked of the API server here may be asked again: what exists is left alone, what is bound where it belongs is
+bound.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from windlass.core.events import Declared, Exit
+from windlass.jobs.kubernetes.parsed import Member
+from windlass.jobs.kubernetes.pods import GENERATION
+from windlass.worlds.kubernetes.client.connection import Connection
+from windlass.worlds.kubernetes.client.objects import Pod
+from windlass.worlds.kubernetes.client.refusals import ApiError, Unreachable
+from windlass.worlds.kubernetes.client.resources import PODS
+from windlass.worlds.kubernetes.pod_book import PodBook, key_of
+from windlass.worlds.kubernetes.runs import Run, Slot
+
+_PAUSE = 1.0
+"""Seconds before the API server is asked again that did not answer."""
+
+
+class CannotSeatError(Exception):
+    """A member cannot be put on its node. `exit` says so as the end of the member."""
+
+    def __init__(self, exit: Exit) -> None:
+        super().__init__(exit.detail)
+        self.exit = exit
+
+
+@dataclass(slots=True)
+class Seating:
+    """What making and binding share: one connection, how much of it is used at a time, and what is known of pods."""
+
+    connection: Connection
+    at_once: asyncio.Semaphore
+    pods: PodBook
+
+    async def make(self, member: Member, generation: int) -> Pod:
+        """The member's pod of this generation, made if it is not there. Raises CannotSeatError, ApiError."""
+        namespace = member.pod["metadata"]["namespace"]
+        while True:
+            known = self.pods.get(namespace, member.name)
+            if known is not None and generation_of(known) == generation:
+                return known
+            if known is not None:
+                await self._clear(known)
+                continue
+            async with self.at_once:
+                made: Mapping[str, Any] | None
+                try:
+                    made = await self.connection.create(PODS, member.pod)
+                except ApiError as error:
+                    if not error.is_exists:
+                        raise
+                    made = await self._there(namespace, member.name)
+            if made is not None:
+                self.pods.learn(pod_of(made))
+
+    async def bind(self, pod: Pod, node: str) -> None:
+        """Put it on its node. Raises CannotSeatError."""
+        about = pod.metadata
+        if pod.spec.node_name == node:
+            return
+        if pod.spec.node_name:
+            raise CannotSeatError(_again(f"{about.name} has been put on {pod.spec.node_name} by another scheduler"))
+        async with self.at_once:
+            try:
+                await self.connection.bind(about.namespace, about.name, about.uid, node)
+            except ApiError as error:
+                raise CannotSeatError(_again(f"{about.name} could not be put on {node}: {error}")) from None
+
+    async def _clear(self, pod: Pod) -> None:
+        """Somebody of an earlier generation has this name: he is dead, or about to be."""
+        dead = not pod.spec.node_name or pod.status.phase in ("Succeeded", "Failed")
+        if dead:
+            async with self.at_once:
+                await self.remove(pod, 0)
+        await self.pods.gone(key_of(pod))
+
+    async def remove(self, pod: Pod, grace: int) -> None:
+        """Delete this very pod, with so many seconds to end; nothing is said if it is gone."""
+        about = pod.metadata
+        try:
+            await self.connection.delete(PODS, about.namespace, about.name, grace=grace, uid=about.uid)
+        except ApiError as error:
+            if not (error.is_missing or error.is_conflict):
+                raise
+
+    async def _there(self, namespace: str, name: str) -> Mapping[str, Any] | None:
+        """What has this name, as it is now."""
+        try:
+            return await self.connection.get(PODS, namespace, name)
+        except ApiError as error:
+            if not error.is_missing:
+                raise
+            return None
+
+
+async def seat(seating: Seating, run: Run, members: Sequence[tuple[Slot, Member]]) -> None:
+    """Make and bind every member's pod. Whoever cannot be is in `run.failed` then; after the first, no more begin."""
+    await asyncio.gather(*(_seat(seating, run, slot, member) for slot, member in members))
+    run.launched = not run.failed
+
+
+async def _seat(seating: Seating, run: Run, slot: Slot, member: Member) -> None:
+    while not (run.failed or run.stopping):
+        try:
+            pod = await seating.make(member, run.generation)
+            if not (run.failed or run.stopping):
+                await seating.bind(pod, slot.node)
+        except CannotSeatError as error:
+            run.failed[slot.number] = error.exit
+        except Unreachable:
+            await asyncio.sleep(_PAUSE)
+            continue
+        except ApiError as error:
+            run.failed[slot.number] = _refused(member.name, error)
+        return
+
+
+def generation_of(pod: Pod) -> int:
+    """Which generation it belongs to; 0: to none."""
+    written = pod.metadata.labels.get(GENERATION, "")
+    return int(written) if written.isdecimal() else 0
+
+
+def pod_of(manifest: Mapping[str, Any]) -> Pod:
+    """The same pod, as far as the world looks at it."""
+    return msgspec.convert(manifest, Pod)
+
+
+def _again(detail: str) -> Exit:
+    """It was the place: another one may do."""
+    return Exit(lost=True, declared=Declared.RETRY, detail=detail)
+
+
+def _refused(name: str, error: ApiError) -> Exit:
+    """The pod itself is not taken: never, if it is no pod at all."""
+    declared = Declared.FATAL if error.is_invalid else Declared.RETRY
+    return Exit(lost=True, declared=declared, detail=f"{name} could not be made: {error}")

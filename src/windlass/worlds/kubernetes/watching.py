@@ -1,0 +1,126 @@
+"""The watches of a world: one for each kind of object that means something to it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
+from typing import Any, Never, TypeVar
+
+import orjson
+
+from windlass.jobs.kubernetes.kinds import KINDS
+from windlass.worlds.kubernetes.client import objects
+from windlass.worlds.kubernetes.client import resources as r
+from windlass.worlds.kubernetes.client.fresh import Change, Fresh
+from windlass.worlds.kubernetes.client.mirror import Malformed
+from windlass.worlds.kubernetes.client.reflector import reflect
+from windlass.worlds.kubernetes.client.resources import Resource
+from windlass.worlds.kubernetes.cluster_book import Manifests
+from windlass.worlds.kubernetes.world import KubernetesWorld
+from windlass.worlds.trouble import WorldError
+
+T = TypeVar("T")
+QUEUES = Resource("windlass.dev", "v1alpha1", "queues", "Queue", namespaced=False)
+POLICIES = Resource("windlass.dev", "v1alpha1", "schedulingpolicies", "SchedulingPolicy", namespaced=False)
+RESERVATIONS = Resource("windlass.dev", "v1alpha1", "reservations", "Reservation", namespaced=False)
+JOB_KINDS = tuple(r.named(kind.api_version, kind.plural, kind.name) for kind in KINDS)
+
+
+async def watch_all(world: KubernetesWorld, served: Sequence[Resource], ready: Callable[[], None]) -> Never:
+    """Keep a world informed until cancelled.
+
+    `served`: which of the kinds the cluster has. `ready` is called once, when everything has been listed.
+    """
+    watches = Watches(world, ready)
+    wanted = [
+        watches.of(r.PODS, objects.pod, world.pods.apply, world.pods.fresh),
+        watches.of(r.NODES, objects.node, watches.nodes),
+        *(watches.of(kind, orjson.loads, watches.jobs(kind)) for kind in JOB_KINDS if kind in served),
+        *(
+            watches.of(kind, orjson.loads, watches.declared(held))
+            for kind, held in (
+                (QUEUES, world.cluster.queues),
+                (POLICIES, world.cluster.policies),
+                (RESERVATIONS, world.cluster.reservations),
+            )
+            if kind in served
+        ),
+    ]
+    await asyncio.gather(*wanted)
+    raise AssertionError("unreachable: watches do not end")
+
+
+class Watches:
+    """What the watches of one world share: who has listed everything, and what is out of order."""
+
+    def __init__(self, world: KubernetesWorld, ready: Callable[[], None]) -> None:
+        self._world, self._ready = world, ready
+        self._behind = 0
+
+    def of(
+        self,
+        resource: Resource,
+        decode: Callable[[bytes], T],
+        apply: Callable[[Sequence[Change[T]]], None],
+        fresh: Fresh[T] | None = None,
+    ) -> Coroutine[Any, Any, Never]:
+        """One watch, to be run."""
+        self._behind += 1
+        return reflect(
+            self._world.connection,
+            resource,
+            decode=decode,
+            apply=apply,
+            synced=self._synced,
+            fresh=fresh,
+            malformed=partial(self._malformed, resource),
+            trouble=self._trouble,
+        )
+
+    def nodes(self, changes: Sequence[Change[objects.Node]]) -> None:
+        """Nodes have come, changed or gone."""
+        for change in changes:
+            if change.kind == "deleted":
+                self._world.cluster.lose_node(change.object.metadata.name)
+            else:
+                self._world.cluster.see_node(change.object)
+        self._world.look_at_nodes()
+
+    def jobs(self, resource: Resource) -> Callable[[Sequence[Change[dict[str, Any]]]], None]:
+        """For jobs of one kind."""
+
+        def apply(changes: Sequence[Change[dict[str, Any]]]) -> None:
+            for change in changes:
+                if change.kind == "deleted":
+                    self._world.roster.lose(change.object["metadata"]["uid"])
+                else:
+                    self._world.roster.see(resource, change.object)
+
+        return apply
+
+    def declared(self, held: Manifests) -> Callable[[Sequence[Change[dict[str, Any]]]], None]:
+        """For what is declared for the whole cluster."""
+
+        def apply(changes: Sequence[Change[dict[str, Any]]]) -> None:
+            for change in changes:
+                held.pop(change.object["metadata"]["name"], None)
+                if change.kind != "deleted":
+                    held[change.object["metadata"]["name"]] = change.object
+            self._world.cluster.declare()
+            self._world.look_at_nodes()
+
+        return apply
+
+    def _synced(self) -> None:
+        self._behind -= 1
+        if self._behind == 0:
+            self._ready()
+
+    def _malformed(self, resource: Resource, found: Malformed) -> None:
+        name = f"{found.marks.namespace}/{found.marks.name}" if found.marks else "without a name"
+        self._world.on_trouble(f"{resource.kind} {name} cannot be read, and is left out: {found.why}")
+
+    def _trouble(self, error: WorldError | None) -> None:
+        if error is not None:
+            self._world.on_trouble(f"the API server: {error}")

@@ -1,0 +1,293 @@
+"""The world of a Kubernetes cluster: `worlds.port.World` with pods.
+
+One turn's way: watches change what is known, and mark whom it concerns; `wait` asks these what their pods tell that was
+not told yet; what the controller makes of it is written into the jobs' objects (`commit`); then pods are bound or
+deleted (`perform`). Nothing is kept here that is not in objects: a controller that takes over compares the states in
+them with the pods there are.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from windlass.core.commands import Command, Forget, Launch, Stop
+from windlass.core.elastic import sized
+from windlass.core.events import GangGone
+from windlass.core.job import Job
+from windlass.core.status import TERMINAL, JobState, Phase, Placement
+from windlass.jobs.kubernetes.parsed import Parsed
+from windlass.worlds.inbox import Inbox
+from windlass.worlds.kubernetes import commits, life, pod_ends
+from windlass.worlds.kubernetes.client.connection import Connection
+from windlass.worlds.kubernetes.client.objects import Pod
+from windlass.worlds.kubernetes.client.refusals import ApiError
+from windlass.worlds.kubernetes.cluster_book import ClusterBook
+from windlass.worlds.kubernetes.crew import Crew
+from windlass.worlds.kubernetes.gangs import Gang
+from windlass.worlds.kubernetes.pod_book import PodBook, controller_of
+from windlass.worlds.kubernetes.roster import Refusal, Roster
+from windlass.worlds.kubernetes.runs import Run, slots
+from windlass.worlds.kubernetes.settings import WorldSettings
+from windlass.worlds.port import Changes, JobEvent, Recovery, WorldEvent
+
+_OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
+"""Whoever sets this taint says that nothing runs there any more (KEP-2268)."""
+
+_DEFAULTS = WorldSettings()
+
+
+class KubernetesWorld:
+    """Knows nothing until the watches (`watching`) have listed everything; then `recover`.
+
+    `on_trouble` hears what people should know and no job's fate tells.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        clock: Callable[[], int],
+        settings: WorldSettings = _DEFAULTS,
+        on_trouble: Callable[[str], None] = lambda _text: None,
+    ) -> None:
+        self.connection = connection
+        self.settings = settings
+        self.cluster = ClusterBook()
+        self.pods = PodBook(self._hear_pod)
+        self.roster = Roster(settings.kinds, self._finish, self.inject, self._refuse)
+        self._clock = clock
+        self._last = 0
+        self.on_trouble = on_trouble
+        self._crew = Crew(connection, self.pods, settings.at_once, self.concern, on_trouble)
+        self._inbox = Inbox()
+        self._woken = False
+        self._concerned: dict[str, Gang] = {}
+        """Gangs whose pods, or whose orders, have changed since they were last looked at."""
+        self._alarms: dict[str, int] = {}
+        """Gangs to look at again when it is so late."""
+        self._news_since: int | None = None
+        """Since when there is something new about nodes."""
+        self._controlled = False
+
+    # --- the port ------------------------------------------------------------------------------------
+
+    def now(self) -> int:
+        """Milliseconds since the Unix epoch; never goes back, not even over a restart."""
+        self._last = max(self._last, self._clock())
+        return self._last
+
+    def recover(self) -> Recovery:
+        """What the jobs' objects say, and the gangs that should be alive."""
+        states = self.roster.recover()
+        self._last = max([self._last, *map(_latest, states)])
+        for gang in self.roster:
+            if gang.stored is not None and not gang.status.gone:
+                gang.run = self._remembered(gang)
+        self._controlled = True
+        for gang in self.roster:
+            self.concern(gang)
+        for pod in self.pods.all():
+            self._count(pod)
+        return Recovery(self.cluster.changed(), tuple(states))
+
+    def finished(self, job_id: str) -> JobState | None:
+        """A job that has ended, and whose object is still there."""
+        gang = self.roster.get(job_id)
+        return gang.state if gang is not None and gang.status.phase in TERMINAL else None
+
+    async def wait(self, until: int | None) -> Sequence[WorldEvent]:
+        """What watches have brought that means something."""
+        while True:
+            self._look()
+            events, _ = self._inbox.take()
+            now = self.now()
+            if events or self._woken or (until is not None and now >= until):
+                self._woken = False
+                return events
+            settled = None if self._news_since is None else self._news_since + self.settings.settle
+            dues = [at for at in (until, settled, *self._alarms.values()) if at is not None]
+            await self._inbox.wait(max(0, min(dues) - now) / 1000 if dues else None)
+
+    async def commit(self, changes: Changes) -> None:
+        """Write every state into its object. Raises WorldError."""
+        writes = [self._write(state) for state in changes.states]
+        writes += [self._remove(job_id) for job_id in changes.forgotten]
+        troubles = await asyncio.gather(*writes, return_exceptions=True)
+        for trouble in troubles:
+            if trouble is not None:
+                raise trouble
+
+    def perform(self, commands: Sequence[Command]) -> None:
+        """Bind or delete pods, in the background."""
+        for command in commands:
+            match command:
+                case Launch(job_id, generation, placement):
+                    self._launch(job_id, generation, placement)
+                case Stop(job_id, generation, grace):
+                    self._stop(job_id, generation, grace)
+                case Forget():
+                    pass  # its object went with the commit
+
+    # --- what watches and faces call -----------------------------------------------------------------
+
+    def inject(self, event: WorldEvent) -> None:
+        """Have the controller hear this."""
+        self._inbox.put(event)
+
+    def wake(self) -> None:
+        """Have `wait` return."""
+        self._woken = True
+        self._inbox.wake()
+
+    def concern(self, gang: Gang) -> None:
+        """Have a gang looked at."""
+        self._concerned[gang.id] = gang
+        self._inbox.wake()
+
+    def look_at_nodes(self) -> None:
+        """Something about the cluster has changed: the controller hears of it soon."""
+        if self._controlled and self._news_since is None and self.cluster.has_news:
+            self._news_since = self.now()
+            self._inbox.wake()
+
+    async def close(self) -> None:
+        """Leave the cluster as it is."""
+        await self._crew.close()
+
+    # --- looking -------------------------------------------------------------------------------------
+
+    def _look(self) -> None:
+        """Tell what has happened to those whom it concerns."""
+        if not self._controlled:
+            return
+        now = self.now()
+        if self._news_since is not None and now >= self._news_since + self.settings.settle:
+            self._news_since = None
+            self.inject(self.cluster.changed())
+        for job_id in [job_id for job_id, at in self._alarms.items() if at <= now]:
+            del self._alarms[job_id]
+            if (gang := self.roster.get(job_id)) is not None:
+                self._concerned[job_id] = gang
+        concerned, self._concerned = self._concerned, {}
+        for gang in concerned.values():
+            self._look_at(gang, now)
+
+    def _look_at(self, gang: Gang, now: int) -> None:
+        run = gang.run
+        if run is None:
+            self._prepare(gang)
+            return
+        pods = life.pods_of(gang, run, self.pods)
+        looks = life.seen(pods, self._is_dead, now, self.settings.image_patience)
+        if run.stopping and not run.busy:
+            self._crew.dismiss(life.to_be_deleted(pods, looks), run.grace)
+        for event in run.hear(looks):
+            self.inject(JobEvent(gang.id, event))
+        dues = [at for pod in pods.values() if (at := pod_ends.due(pod, self.settings.image_patience)) and at > now]
+        if dues:
+            self._alarms[gang.id] = min(dues)
+
+    def _prepare(self, gang: Gang) -> None:
+        """Pods of a gang that waits for nodes stand ready, so that everybody sees what is missing."""
+        status = gang.status
+        waits = gang.stored is not None and status.phase is Phase.QUEUED and not status.waits_for
+        if waits and not gang.elastic and gang.prepared != status.generation + 1:
+            gang.prepared = status.generation + 1
+            self._crew.prepare(gang, status.generation + 1)
+
+    def _is_dead(self, node: str) -> bool:
+        """Whether nothing can run there any more."""
+        found = self.cluster.picture.objects.get(node)
+        return found is None or any(taint.key == _OUT_OF_SERVICE for taint in found.spec.taints)
+
+    def _hear_pod(self, pod: Pod, there: bool) -> None:  # noqa: FBT001 - a callback
+        if not self._controlled:
+            return
+        if there:
+            self._count(pod)
+        else:
+            self.cluster.lose_pod(pod)
+        if (gang := self.roster.owner(controller_of(pod))) is not None:
+            self.concern(gang)
+        self.look_at_nodes()
+
+    def _count(self, pod: Pod) -> None:
+        """What pods take that the controller does not know of."""
+        gang = self.roster.owner(controller_of(pod))
+        ours = gang is not None and gang.run is not None and not gang.run.gone
+        self.cluster.see_pod(pod, ours=ours)
+
+    # --- commit and perform --------------------------------------------------------------------------
+
+    async def _write(self, state: JobState) -> None:
+        gang = self.roster.get(state.id)
+        if gang is None:
+            return
+        await commits.write(self.connection, gang, state, {})
+        if state.status.phase in TERMINAL:
+            gang.run = None
+            if gang.gone:
+                self.roster.close(gang)
+        self.concern(gang)
+
+    async def _remove(self, job_id: str) -> None:
+        """Its time to live is over: the object goes, and with it all that it owns."""
+        gang = self.roster.get(job_id)
+        if gang is None:
+            return
+        home = gang.home
+        try:
+            await self.connection.delete(
+                home.resource, home.namespace, home.name, uid=home.uid, propagation="Background"
+            )
+        except ApiError as error:
+            if not (error.is_missing or error.is_conflict):
+                raise
+        gang.gone = True
+        self.roster.close(gang)
+
+    def _launch(self, job_id: str, generation: int, placement: Placement) -> None:
+        gang = self.roster.get(job_id)
+        if gang is None or (gang.run is not None and gang.run.generation >= generation and gang.run.ordered):
+            return
+        if gang.run is None or gang.run.generation != generation:
+            gang.run = Run(generation, slots(sized(gang.job, placement), placement))
+        gang.run.ordered = True
+        self._crew.launch(gang, gang.run)
+
+    def _stop(self, job_id: str, generation: int, grace: int) -> None:
+        gang = self.roster.get(job_id)
+        run = gang.run if gang is not None else None
+        if gang is None or run is None or run.generation != generation:
+            self.inject(JobEvent(job_id, GangGone(generation)))
+            return
+        run.stopping, run.grace = True, max(1, -(-grace // 1000))
+        self.concern(gang)
+
+    def _remembered(self, gang: Gang) -> Run:
+        """The run of a gang as an earlier controller left it."""
+        status = gang.status
+        assert status.placement is not None  # noqa: S101 - who is not gone has a place
+        run = Run(status.generation, slots(sized(gang.job, status.placement), status.placement))
+        run.started = run.launched = status.phase is not Phase.ADMITTED
+        run.told = {slot.number for slot in run.slots if status.done >> slot.number & 1}
+        if status.target is not None:  # whoever had ended by then has been heard of
+            looks = life.seen(life.pods_of(gang, run, self.pods), self._is_dead, self.now(), 0)
+            run.told |= {slot.number for slot in run.slots if life.is_over(looks, slot.number)}
+        return run
+
+    # --- arrivals ------------------------------------------------------------------------------------
+
+    def _finish(self, parsed: Parsed) -> Job:
+        """The job as the controller is told it."""
+        return parsed.job
+
+    def _refuse(self, refusal: Refusal) -> None:
+        """An object that is no job is told so."""
+
+
+def _latest(state: JobState) -> int:
+    """The last moment that a state speaks of."""
+    status = state.status
+    times = (status.created_at, status.queued_at, status.admitted_at, status.running_since, status.stopping_since)
+    return max(at for at in (*times, status.finished_at) if at is not None)

@@ -1,0 +1,140 @@
+"""A real API server with two fake kubelets: jobs are TrainingJobs, programs are what their commands say."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from controlplane.api import Api, ApiError
+from controlplane.background import Background
+from controlplane.cluster import ControlPlane
+from controlplane.fake_kubelet import FakeKubelets
+from controlplane.fake_pod import Script
+from controlplane.tidy import clear
+from place import Behaviour
+
+import strays
+from windlass.core.job import Job, Role
+from windlass.deploy.crds import crds
+from windlass.jobs.kubernetes.own_manifests import training_job
+from windlass.worlds.kubernetes.client.access import plain
+from windlass.worlds.kubernetes.client.connection import Connection
+from windlass.worlds.kubernetes.settings import WorldSettings
+from windlass.worlds.kubernetes.watching import JOB_KINDS, QUEUES, watch_all
+from windlass.worlds.kubernetes.world import KubernetesWorld
+from windlass.worlds.port import World
+
+T = TypeVar("T")
+JOBS = "/apis/windlass.dev/v1alpha1/trainingjobs"
+NAMESPACE = "default"
+PROGRAMS = {
+    Behaviour.SUCCEED: Script(work=0),
+    Behaviour.FAIL: Script(work=0, code=3),
+    Behaviour.RUN: Script(),
+    Behaviour.STUBBORN: Script(obeys=False),
+    Behaviour.UNSTARTABLE: Script(image_error="/no/such/program"),
+}
+
+
+def program(pod: dict[str, Any]) -> Script:
+    """What a pod does, by its command."""
+    return PROGRAMS[Behaviour(pod["spec"]["containers"][0]["command"][0])]
+
+
+class KubernetesPlace:
+    """The cluster stays, controllers come and go."""
+
+    nodes = ("n1", "n2")
+
+    def __init__(self, plane: ControlPlane) -> None:
+        self.plane = plane
+        self.access = plain(plane.url, tls=plane.admin.ssl())
+        self.background = Background().__enter__()
+        self.api = self.background.enter(plane.api())
+        self.background.do(define(self.api))
+        self.kubelets = self.background.enter(FakeKubelets(plane.admin, script_of=program))
+        self.background.do(self.kubelets.add_nodes(self.nodes, gpus=2))
+        self.opened: dict[World, AsyncExitStack] = {}
+
+    async def open(self) -> KubernetesWorld:
+        stack = AsyncExitStack()
+        connection = await stack.enter_async_context(Connection(self.access))
+        settings = WorldSettings(image_patience=0)
+        world = KubernetesWorld(connection, lambda: time.time_ns() // 1_000_000, settings)
+        ready = asyncio.Event()
+        watching = asyncio.create_task(watch_all(world, [*JOB_KINDS, QUEUES], ready.set))
+        stack.push_async_callback(ended, watching)
+        stack.push_async_callback(world.close)
+        await asyncio.wait([watching, waiting := asyncio.create_task(ready.wait())], return_when="FIRST_COMPLETED")
+        assert waiting.done(), watching.exception()
+        self.opened[world] = stack
+        return world
+
+    async def abandon(self, world: World) -> None:
+        await self.opened.pop(world).aclose()
+
+    def job(self, behaviour: Behaviour, replicas: int = 1) -> Job:
+        role = Role(replicas=replicas, resources={"gpu": 1}, command=(behaviour.value,), image="example.com/job:1")
+        return Job("job", (role,), workdir="")
+
+    async def hand_in(self, world: World, job: Job, number: int) -> tuple[str, Job]:
+        assert isinstance(world, KubernetesWorld)
+        name = f"job-{number}"
+        manifest = training_job(replace(job, name=name), name, NAMESPACE)
+        await asyncio.to_thread(self.background.do, self.api.post(f"{inside(JOBS)}", manifest))
+        arrived = await until(lambda: world.roster.get(f"{NAMESPACE}/{name}"))
+        return arrived.id, arrived.job
+
+    async def leave(self) -> None:
+        for stack in self.opened.values():
+            await stack.aclose()
+        self.opened.clear()
+
+    def close(self) -> None:
+        try:
+            self.background.do(clear(self.api, JOBS, "/api/v1/services"))
+        finally:
+            self.background.__exit__(None, None, None)
+
+
+async def ended(task: asyncio.Task[Any]) -> None:
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+def inside(path: str) -> str:
+    """A list's path within the namespace."""
+    root, _, plural = path.rpartition("/")
+    return f"{root}/namespaces/{NAMESPACE}/{plural}"
+
+
+async def define(api: Api) -> None:
+    """Have the API server know our kinds, once."""
+    path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+    for definition in crds():
+        try:
+            await api.post(path, definition)
+        except ApiError as error:
+            if error.status != 409:
+                raise
+    async with asyncio.timeout(30):
+        for definition in crds():
+            while not established(await api.get(f"{path}/{definition['metadata']['name']}")):  # noqa: ASYNC110 - polled
+                await asyncio.sleep(0.05)
+
+
+async def until(found: Callable[[], T | None]) -> T:
+    """Wait for a watch to bring it."""
+    async with asyncio.timeout(strays.PATIENCE):
+        while (answer := found()) is None:  # noqa: ASYNC110 - nobody says when
+            await asyncio.sleep(0.005)
+    return answer
+
+
+def established(definition: dict[str, Any]) -> bool:
+    found = definition.get("status", {}).get("conditions", [])
+    return any(each["type"] == "Established" and each["status"] == "True" for each in found)
