@@ -23,7 +23,7 @@ GPU_TYPE = "gpu-type"
 PODS = "pods"
 """How many replicas a node takes at all, where there is such a limit: each asks for one."""
 _SUPPLIES = (CPU, MEMORY, "ephemeral-storage", PODS)
-_KINDS_OF_SUPPLY = ("hugepages-", "hostport/")
+_KINDS_OF_SUPPLY = ("hugepages-", "hostport/", "apart/")
 
 MAX_AMOUNT = 2**53
 """The largest amount kept of anything. 2**53 on each of 1,000 nodes still fits into int64, and JSON keeps it exact."""
