@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 
@@ -44,15 +45,17 @@ class FakeApi:
 
 
 @contextlib.asynccontextmanager
-async def fake_api(*tricks: Trick, usual: Trick | None = None) -> AsyncIterator[FakeApi]:
+async def fake_api(
+    *tricks: Trick, usual: Trick | None = None, tls: ssl.SSLContext | None = None
+) -> AsyncIterator[FakeApi]:
     api = FakeApi(tricks=list(tricks), usual=usual)
     app = web.Application(client_max_size=2**26)
     app.router.add_route("*", "/{path:.*}", api.answer)
     runner = web.AppRunner(app, shutdown_timeout=0.1)
     await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
+    site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls)
     await site.start()
-    api.url = "http://{}:{}".format(*runner.addresses[0][:2])
+    api.url = "{}://{}:{}".format("https" if tls else "http", *runner.addresses[0][:2])
     try:
         yield api
     finally:

@@ -5,7 +5,9 @@ watches without gaps, and the objects that a scheduler reads, as small structs. 
 means, and what to write (the world); manifests (`jobs.kubernetes`).
 
 Public names, by module; each says more:
-- `access`: where and as whom: `find(on) -> Access`, `from_kubeconfig(path, context)`, `in_cluster()`, `AccessError`
+- `access`: where and as whom: `find(on) -> Access`, `from_kubeconfig(path, context)`, `in_cluster()`, `AccessError`,
+  `plain(server)`; its parts are `identity`, `kubeconfig`, `service_account`, `keyring`, and `library`, which loads the
+  configuration of kubernetes_asyncio alone
 - `resources`: `Resource`, a row for each kind, `path(resource, namespace, name, subresource)`
 - `connection`: `Connection(access, may_write=…, limit=…)`: `get`, `create`, `replace`, `patch`, `delete`, `list`,
   `listed`, `bind`, `evict`, `request`

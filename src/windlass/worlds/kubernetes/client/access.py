@@ -1,49 +1,17 @@
-"""Where the API server is, and as whom it is asked."""
+"""Finding an API server, and the credentials for it: inside a cluster, or by a kubeconfig."""
 
 from __future__ import annotations
 
-import ssl
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from windlass.worlds.kubernetes.client.identity import Access, AccessError, Identity, plain
+from windlass.worlds.kubernetes.client.kubeconfig import from_kubeconfig
+from windlass.worlds.kubernetes.client.service_account import in_cluster, is_in_cluster
 
-from windlass.worlds.trouble import WorldError
-
-
-class AccessError(WorldError):
-    """No way to an API server: no configuration, an unusable one, or a plugin that failed. Says how to mend it."""
+__all__ = ["Access", "AccessError", "Identity", "find", "from_kubeconfig", "in_cluster", "plain"]
 
 
-@dataclass(frozen=True, slots=True)
-class Identity:
-    """As whom requests are made: a header, a client certificate inside the TLS context, or both."""
+def find(on: str | None = None) -> Access:
+    """The cluster that this process is in, else the kubeconfig's; `on` names a context of the kubeconfig.
 
-    authorization: str = ""
-    """The header's value; "" for none."""
-    tls: ssl.SSLContext | None = None
-    """None for plain HTTP."""
-
-
-@dataclass(frozen=True, slots=True)
-class Access:
-    """One API server, as one user."""
-
-    server: str
-    """`https://host:port`, possibly with a path; without a slash at the end."""
-    identify: Callable[[bool], Awaitable[Identity]]
-    """The identity as it is now; True asks for a new one, as the server did not take the last. Raises AccessError."""
-    namespace: str = "default"
-    context: str = ""
-    """The kubeconfig's context; "" inside a cluster."""
-    server_name: str | None = None
-    """The name that the server's certificate is held to, if it is not the address's."""
-    proxy: str | None = None
-
-
-def plain(server: str, *, authorization: str = "", tls: ssl.SSLContext | None = None) -> Access:
-    """An API server whose credentials never change."""
-    identity = Identity(authorization, tls)
-
-    async def identify(_renew: bool) -> Identity:  # noqa: FBT001 - the one thing it is told
-        return identity
-
-    return Access(server.rstrip("/"), identify)
+    Raises AccessError. No request is made and no plugin is run yet.
+    """
+    return in_cluster() if on is None and is_in_cluster() else from_kubeconfig(context=on)
