@@ -17,11 +17,10 @@ from windlass.worlds.kubernetes.client.refusals import ApiError
 from windlass.worlds.kubernetes.gangs import Gang
 from windlass.worlds.kubernetes.homes import version_of
 from windlass.worlds.kubernetes.stored import FIELD, Stored
-from windlass.worlds.port import WorldError
 
 
-class DeposedError(WorldError):
-    """Somebody else has written the state of a job: this controller must not go on."""
+class DeposedError(Exception):
+    """Somebody else has written the state of a job: this controller must not go on, nor try again."""
 
 
 async def write(connection: Connection, gang: Gang, state: JobState, said: Mapping[str, Any]) -> None:

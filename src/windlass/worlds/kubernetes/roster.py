@@ -82,6 +82,9 @@ class Roster:
         """An object as it is now."""
         home = home_of(resource, manifest)
         gang = self._by_uid.get(home.uid)
+        if gang is not None and not self._recovered:
+            self.close(gang)
+            gang = None
         if gang is not None:
             if version_of(manifest) > gang.version:
                 self._update(gang, manifest)
@@ -103,7 +106,10 @@ class Roster:
             self._next = {name: kept for name, kept in self._next.items() if kept[1]["metadata"]["uid"] != uid}
             return
         gang.gone = True
-        self._cancel(gang)
+        if self._recovered:
+            self._cancel(gang)
+        else:
+            self.close(gang)
 
     def close(self, gang: Gang) -> None:
         """Nothing more will be heard of a gang whose object is gone: its namesake may come."""

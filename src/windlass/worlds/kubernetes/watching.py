@@ -25,6 +25,8 @@ QUEUES = Resource("windlass.dev", "v1alpha1", "queues", "Queue", namespaced=Fals
 POLICIES = Resource("windlass.dev", "v1alpha1", "schedulingpolicies", "SchedulingPolicy", namespaced=False)
 RESERVATIONS = Resource("windlass.dev", "v1alpha1", "reservations", "Reservation", namespaced=False)
 JOB_KINDS = tuple(r.named(kind.api_version, kind.plural, kind.name) for kind in KINDS)
+WATCHED = (*JOB_KINDS, QUEUES, POLICIES, RESERVATIONS)
+"""Kinds that a cluster may lack."""
 
 
 async def watch_all(world: KubernetesWorld, served: Sequence[Resource], ready: Callable[[], None]) -> Never:
