@@ -10,6 +10,8 @@ from bisect import bisect_left, insort
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
+import numpy as np
+
 from windlass.core.booking import give_back, grant_of, take
 from windlass.core.cluster import Node, Topology
 from windlass.core.gang import Line, LineKey, Pending, Running, Turn, line_of, total_of
@@ -19,7 +21,7 @@ from windlass.core.queue import Queue
 from windlass.core.reservation import Reservation
 from windlass.core.scoring import SCORINGS
 from windlass.core.snapshot import Amounts, Grant, Holding, NodeTable, PastUse, Snapshot
-from windlass.core.table import tabulate
+from windlass.core.table import retabulate, tabulate
 from windlass.core.typical import Popularity
 
 
@@ -94,7 +96,7 @@ class Ledger:
         Gangs go on holding what they have on the nodes that are left, until they are released.
         """
         before = self._table
-        after = tabulate(nodes, topology or Topology(), before.epoch + 1)
+        after = retabulate(before, nodes, topology or Topology(), before.epoch + 1)
         wanted, rules = {queue.name: queue for queue in queues}, (policy or Policy(), tuple(reservations))
         same = (after.nodes, after.topology, wanted) == (before.nodes, before.topology, self._queues)
         if same and rules == (self._policy, self._reservations):
@@ -104,9 +106,12 @@ class Ledger:
             self._sort_anew(rules[0])
         self._table, self._queues = after, wanted
         self._policy, self._reservations = rules
-        self._free = after.capacity.copy(order="F")
-        for gang in self._running.values():
-            self._grant(gang)
+        if after.row is before.row:
+            self._refit(before.capacity)
+        else:
+            self._free = after.capacity.copy(order="F")
+            for gang in self._running.values():
+                self._grant(gang)
         still = {node.name: node.ready for node in after.nodes}
         return tuple(node.name for node in before.nodes if not still.get(node.name, False) and _was_there(node, still))
 
@@ -258,6 +263,16 @@ class Ledger:
         self.version += 1
         self._given.pop(key, None)
         self._stale[key] = None
+
+    def _refit(self, before: Amounts) -> None:
+        """Nodes have other amounts than before, and stand where they stood: gangs that have theirs whole have those."""
+        more = self._table.capacity - before
+        rows = np.flatnonzero(more.any(axis=1))
+        self._free[rows] += more[rows]
+        for gang in self._running.values():
+            if any(demand.whole_node for demand in gang.demands):
+                give_back(self._table, self._free, self._grants[gang.id])
+                self._grant(gang)
 
     def _grant(self, gang: Running, grant: Grant | None = None) -> None:
         if grant is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +33,42 @@ def tabulate(nodes: Iterable[Node], topology: Topology, epoch: int) -> NodeTable
         domains=_domains(ordered, topology),
         devices=devices,
     )
+
+
+def retabulate(before: NodeTable, nodes: Iterable[Node], topology: Topology, epoch: int) -> NodeTable:
+    """The same as `tabulate`, quickly if few nodes are other objects than in the table before.
+
+    Where nodes stand and of which resources they have any must be as it was; else every row is made anew. If not,
+    `row` is the same object as before.
+    """
+    given = tuple(nodes)
+    rows = _changed_rows(before, given) if topology == before.topology and before.devices is None else None
+    if rows is None:
+        return tabulate(given, topology, epoch)
+    ordered, capacity, usable = list(before.nodes), before.capacity.copy(order="F"), before.usable.copy()
+    for row, node in rows.items():
+        ordered[row] = node
+        capacity[row] = [_amount(node, name) for name in before.axis]
+        usable[row] = node.ready and not node.cordoned
+    capacity.flags.writeable = False
+    return replace(before, epoch=epoch, nodes=tuple(ordered), capacity=capacity, usable=usable, derived={})
+
+
+def _changed_rows(before: NodeTable, nodes: Sequence[Node]) -> dict[int, Node] | None:
+    """By row: the nodes that are not as they were. None: more has changed than what they have."""
+    if len(nodes) != len(before.nodes):
+        return None
+    found: dict[int, Node] = {}
+    for node in nodes:
+        row = before.row.get(node.name)
+        if row is None:
+            return None
+        was = before.nodes[row]
+        if was is not node:
+            if node.sharing or was.place != node.place or was.capacity.keys() != node.capacity.keys():
+                return None
+            found[row] = node
+    return found
 
 
 def natural(text: str) -> tuple[object, ...]:

@@ -2,6 +2,8 @@ from dataclasses import replace
 
 import pytest
 from gangs import demand, ledger_of, node, nodes, running, waiting
+from hypothesis import given
+from hypothesis import strategies as st
 
 from windlass.core.cluster import Node
 from windlass.core.invariants import violations
@@ -135,6 +137,40 @@ def test_a_new_resource_gets_a_column():
     snapshot = ledger.snapshot()
     assert snapshot.table.axis == ("gpu", "tpu", "cpu", "memory")
     assert snapshot.free.tolist() == [[7, 0, 0, 0], [0, 4, 0, 0]]
+
+
+def _whole(number, name):
+    return replace(running(number, {name: 1}), demands=(replace(demand(1), whole_node=True),))
+
+
+def test_nodes_with_other_amounts_leave_gangs_what_they_hold():
+    gangs = (running(1, {"n1": 1, "n2": 1}, gpu=2), _whole(2, "n3"))
+    ledger = ledger_of(nodes(3), *gangs)
+    before = ledger.snapshot()
+    changed = [node("n1", 7), before.table.nodes[1], node("n3", 5, cordoned="Xid 79", color="red")]
+    assert ledger.set_cluster(changed, ()) == ()
+    after, anew = ledger.snapshot(), ledger_of(changed, *gangs).snapshot()
+    assert after.table.row is before.table.row
+    assert after.free.tolist() == anew.free.tolist()
+    assert after.table.capacity.tolist() == anew.table.capacity.tolist()
+    assert after.table.usable.tolist() == anew.table.usable.tolist()
+    assert after.table.nodes == anew.table.nodes
+    assert before.free[:, 0].tolist() == [6, 6, 0]
+    assert violations(after) == []
+
+
+AMOUNTS = st.lists(st.tuples(st.sampled_from(["n1", "n2", "n3"]), st.integers(0, 8), st.booleans()), max_size=6)
+
+
+@given(AMOUNTS)
+def test_however_nodes_change_the_ledger_is_that_of_a_fresh_look(changes):
+    gangs = (running(1, {"n1": 1, "n2": 1}, gpu=2), _whole(2, "n3"))
+    there = {each.name: each for each in nodes(3)}
+    ledger = ledger_of(there.values(), *gangs)
+    for name, gpus, ready in changes:
+        there[name] = node(name, gpus, ready=ready)
+        ledger.set_cluster(there.values(), ())
+    assert ledger.snapshot().free.tolist() == ledger_of(there.values(), *gangs).snapshot().free.tolist()
 
 
 def test_a_ledger_made_of_a_snapshot_stands_as_it_does_and_leaves_it_alone():
