@@ -302,6 +302,7 @@ def near_jobs(draw):
 @example({"command": "x", "elastic": {"min": 2}})
 @example({"command": "x", "gpus": 0, "gpu_share": 0.5, "mig": None})
 @example({"command": "x", "topology": {"spread": True}})
+@example({"command": "x", "array": 2.0})
 def test_the_schema_accepts_what_the_parser_accepts(document):
     assume(not beyond_a_schema(document))
     accepted = read(json.dumps(document)) is not None

@@ -164,6 +164,8 @@ def _write_cpus(amount: int) -> Plain:
 
 
 def _read_array(value: Plain) -> tuple[tuple[int, ...], int]:
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
     if isinstance(value, bool) or not isinstance(value, str | int):
         raise ValueError(f"expects indexes such as 0-15, 0-15%4 or 1,3,5-9:2, not {show(value)}")
     return parse_array(str(value))

@@ -13,6 +13,8 @@ Condition: TypeAlias = dict[str, Any]
 Conditions: TypeAlias = tuple[Condition, ...]
 
 CREATED, RUNNING, RESTARTING, SUSPENDED = "Created", "Running", "Restarting", "Suspended"
+QUEUED, ADMITTED = "Queued", "Admitted"
+"""Of gangs whose life is the core's."""
 SUCCEEDED, FAILED = "Succeeded", "Failed"
 ENDS = (SUCCEEDED, FAILED)
 _EXCLUDED = {RUNNING: RESTARTING, RESTARTING: RUNNING}

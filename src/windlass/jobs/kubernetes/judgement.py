@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from windlass.jobs.kubernetes import conditions as told
+from windlass.jobs.kubernetes.clean_up import goes
 from windlass.jobs.kubernetes.conditions import Conditions, settled
 from windlass.jobs.kubernetes.parsed import Parsed
 from windlass.jobs.kubernetes.pod_states import (
@@ -25,12 +26,11 @@ from windlass.jobs.kubernetes.pod_states import (
     retryable,
     why,
 )
-from windlass.jobs.kubernetes.pods import REPLICA_TYPE, job_labels
+from windlass.jobs.kubernetes.pods import selector_of
 from windlass.jobs.kubernetes.reading import Manifest
 
 _SHOWN = 3
 """Pods that a message names."""
-_LIVE = ("Running", "Pending")
 WORKER = "Worker"
 
 
@@ -205,11 +205,10 @@ def cleaned(
     parsed: Parsed, pods: Sequence[Manifest], conditions: Conditions, found: Mapping[str, Count] | None = None
 ) -> Judgement:
     """The job has ended: which pods go is its cleanPodPolicy's to say; a pod that pends would run yet."""
-    goes = {"None": (), "Running": _LIVE, "All": (*_LIVE, "Succeeded", "Failed", "Unknown")}[parsed.policy.clean]
     statuses = statuses_of(parsed, found) if found is not None else _stored(parsed)
     if told.ended(conditions) == told.SUCCEEDED:
-        statuses = {name: _folded(status) for name, status in statuses.items()}
-    return Judgement((), deletable([pod for pod in pods if phase(pod) in goes]), True, 0, conditions, statuses)
+        statuses = {name: folded(status) for name, status in statuses.items()}
+    return Judgement((), deletable([pod for pod in pods if goes(parsed, phase(pod))]), True, 0, conditions, statuses)
 
 
 def deletable(pods: Sequence[Manifest]) -> tuple[str, ...]:
@@ -230,7 +229,7 @@ def statuses_of(parsed: Parsed, found: Mapping[str, Count]) -> dict[str, dict[st
 
 def _status(parsed: Parsed, count: Count) -> dict[str, Any]:
     numbers = {"active": len(count.active), "succeeded": len(count.succeeded), "failed": len(count.failed)}
-    labels = {**job_labels(parsed), REPLICA_TYPE: count.replicas.role}
+    labels = selector_of(parsed, count.replicas.role)
     selector = ",".join(f"{name}={value}" for name, value in sorted(labels.items()))
     return {**{name: number for name, number in numbers.items() if number}, "selector": selector}
 
@@ -246,7 +245,7 @@ def _without_active(status: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in status.items() if name != "active"}
 
 
-def _folded(status: Mapping[str, Any]) -> dict[str, Any]:
-    """Who was still active when the job succeeded has succeeded with it."""
+def folded(status: Mapping[str, Any]) -> dict[str, Any]:
+    """Of replicas: who was still active when the job succeeded has succeeded with it."""
     succeeded = sum(number for name in ("succeeded", "active") if isinstance(number := status.get(name), int))
     return {**_without_active(status), **({"succeeded": succeeded} if succeeded else {})}

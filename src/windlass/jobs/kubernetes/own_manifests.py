@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from windlass.core.job import DEFAULT_QUEUE, ArrayMember, Job
-from windlass.jobs.kubernetes.own_labels import ARRAY, ARRAY_INDEX, ARRAY_LIMIT, USER
+from windlass.jobs.kubernetes.own_labels import ARRAY, ARRAY_INDEX, ARRAY_LIMIT, CALLED, USER
 from windlass.jobs.kubernetes.reading import Manifest
 from windlass.jobs.kubernetes.trainingjob import API_VERSION, KIND
 from windlass.jobs.render import as_fields
@@ -18,19 +18,19 @@ _SAME_IF_FALSE = ("gpus", "suspend", "whole_node")
 def training_job(job: Job, name: str, namespace: str = "") -> Manifest:
     """The TrainingJob of a job. Pods are named by the object: `name` is unique in its namespace, the job's need not be.
 
-    A member of an array is told by labels, and whose the job is by an annotation. The job's workdir is written if it
-    is not empty: it must be a folder of the image then.
+    A member of an array is told by labels; another name of the job, and whose it is, by annotations. The
+    job's workdir is written if it is not empty: it must be a folder of the image then.
     """
     fields = as_fields(Submission(job))
-    if job.name == name:
-        del fields["name"]
+    del fields["name"]
     if job.queue == DEFAULT_QUEUE:
         del fields["queue"]  # so that the namespace's own default holds
     about: Manifest = {"name": name, **({"namespace": namespace} if namespace else {})}
     if job.array:
         about["labels"] = _array(job.array)
-    if job.user:
-        about["annotations"] = {USER: job.user}
+    said = {CALLED: job.name if job.name != name else "", USER: job.user}
+    if annotations := {word: text for word, text in said.items() if text}:
+        about["annotations"] = annotations
     return {"apiVersion": API_VERSION, "kind": KIND, "metadata": about, "spec": _without_idle(fields)}
 
 

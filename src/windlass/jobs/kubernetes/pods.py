@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from windlass.jobs.kubernetes.own_labels import GENERATION as GENERATION  # noqa: PLC0414 - the world knows pods by it
+from windlass.jobs.kubernetes.own_labels import JOB_NAME as OWN_JOB_NAME
+from windlass.jobs.kubernetes.own_labels import OURS, ROLE
 from windlass.jobs.kubernetes.parsed import Member, Parsed, Replicas
 from windlass.jobs.kubernetes.reading import Manifest
 from windlass.launch.replica_names import replica_name
@@ -34,6 +36,15 @@ def env_vars(variables: Mapping[str, str]) -> list[EnvVar]:
 def job_labels(parsed: Parsed) -> dict[str, str]:
     """What everything that belongs to a job is labelled with."""
     return {OPERATOR_NAME: f"{parsed.kind.lower()}-controller", JOB_NAME: parsed.name}
+
+
+def selector_of(parsed: Parsed, role: str) -> dict[str, str]:
+    """The labels by which the pods of a role are found, in whichever kind."""
+    if parsed.api_version.startswith(OURS):
+        return {OWN_JOB_NAME: parsed.name, ROLE: role}
+    if parsed.api_version.endswith("/v2beta1"):
+        return {OPERATOR_NAME: "mpi-operator", JOB_NAME: parsed.name, JOB_ROLE: role}
+    return {**job_labels(parsed), REPLICA_TYPE: role}
 
 
 def replica_labels(parsed: Parsed, replicas: Replicas, index: int) -> dict[str, str]:

@@ -1,38 +1,57 @@
 """When conditions of a status came to be so: stamped as the training operator and the API's own controllers do.
 
-Source: kubeflow/training-operator v1.9, pkg/util/status.go, setCondition; apimachinery's meta.SetStatusCondition.
+Source: kubeflow/training-operator v1.9, pkg/util/status.go, setCondition; apimachinery's meta.SetStatusCondition. Not
+taken over: Running, which an end makes false, keeps its old times there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
-_TIMES = ("lastTransitionTime", "lastUpdateTime")
+Condition = Mapping[str, Any]
+_MATTER = ("status", "reason", "message")
 
 
-def merged_conditions(
-    before: Sequence[Mapping[str, Any]],
-    told: Iterable[Mapping[str, Any]],
-    now: str,
-    *,
-    updates: bool = False,
-    only: Collection[str] = (),
+def rfc3339(ms: int) -> str:
+    """Milliseconds since the epoch as the API writes times: whole seconds, in UTC."""
+    return datetime.fromtimestamp(ms // 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def milliseconds(text: Any) -> int | None:
+    """The inverse; None if it is no time."""
+    try:
+        at = datetime.fromisoformat(text)
+    except (TypeError, ValueError):
+        return None
+    return round(at.timestamp() * 1000) if at.tzinfo else None
+
+
+def stamped(
+    before: Iterable[Condition], wanted: Iterable[Condition], now: str, *, updates: bool
 ) -> list[dict[str, Any]]:
-    """The conditions before, with those that are told now in their places, each with its times.
+    """The conditions that are wanted, each with its times.
 
-    The time of the last transition stays while the status does, and all of a condition while nothing of it changes but
-    what is named in `only`. `updates`: there is a lastUpdateTime as well. `now`: RFC 3339.
+    One that says the same as before stays as it is; the time of the last transition stays while the status does.
+    `updates`: a lastUpdateTime stands beside it, as in the training operator's kinds. `now`: RFC 3339.
     """
-    result = {each["type"]: dict(each) for each in before if isinstance(each.get("type"), str)}
-    for condition in told:
-        old = result.get(condition["type"])
-        if old is None or any(old.get(name) != condition[name] for name in condition.keys() - {*only, *_TIMES}):
-            result[condition["type"]] = _stamped(old, condition, now, updates=updates)
-    return list(result.values())
+    known = {each.get("type"): each for each in before}
+    return [_stamped(known.get(each["type"]), each, now, updates=updates) for each in wanted]
 
 
-def _stamped(old: Mapping[str, Any] | None, condition: Mapping[str, Any], now: str, *, updates: bool) -> dict[str, Any]:
-    same = old is not None and old.get("status") == condition["status"] and "lastTransitionTime" in old
-    since = old["lastTransitionTime"] if old is not None and same else now
-    return {**condition, **({"lastUpdateTime": now} if updates else {}), "lastTransitionTime": since}
+def merge_conditions(
+    before: Sequence[Condition], told: Sequence[Condition], now: str, *, updates: bool = False
+) -> list[dict[str, Any]]:
+    """The conditions before, with those that are told now in their places or at the end; each with its times."""
+    new = {each["type"]: each for each in told}
+    kept = [new.pop(kind, each) for each in before if isinstance(kind := each.get("type"), str)]
+    return stamped(before, [*kept, *new.values()], now, updates=updates)
+
+
+def _stamped(old: Condition | None, wanted: Condition, now: str, *, updates: bool) -> dict[str, Any]:
+    if old is not None and all(old.get(name, "") == wanted.get(name, "") for name in _MATTER):
+        return dict(old)
+    same = old is not None and old.get("status") == wanted["status"]
+    since = (old or {}).get("lastTransitionTime") if same else None
+    return {**wanted, **({"lastUpdateTime": now} if updates else {}), "lastTransitionTime": since or now}

@@ -19,6 +19,7 @@ from windlass.jobs.kubernetes.own_labels import (
     ARRAY,
     ARRAY_INDEX,
     ARRAY_LIMIT,
+    CALLED,
     JOB_NAME,
     OURS,
     REPLICA_INDEX,
@@ -122,6 +123,8 @@ def _values(manifest: Spot) -> dict[str, Any]:
     if not spec.mapping():
         spec.refuse("expects what a job file says, for example command: python train.py")
     values = plain_fields(spec, JOB, "a job", check)
+    if "name" in values:
+        spec["name"].refuse("the object's own name is the job's; leave this one out")
     if values.get("array"):
         spec["array"].refuse("an array is many jobs; hand it in with windlass submit, which makes an object of each")
     if not values.get("workdir", "/").startswith("/"):
@@ -133,7 +136,8 @@ def _job(manifest: Spot, values: Mapping[str, Any], name: str) -> Job:
     about = manifest["metadata"]
     labels = {word: text for word, text in about["labels"].texts().items() if not word.startswith(OURS)}
     user = about["annotations"][USER].text()
-    job = resolve({"name": name, **values}, base="", user=user, source="").job
+    name = about["annotations"][CALLED].text() or name
+    job = resolve({**values, "name": name}, base="", user=user, source="").job
     return replace(
         job,
         workdir=values.get("workdir", ""),

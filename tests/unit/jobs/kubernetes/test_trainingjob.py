@@ -149,10 +149,9 @@ def test_it_is_written_for_people():
     assert manifest["metadata"] == {
         "name": "digits-7",
         "namespace": "team",
-        "annotations": {"windlass.dev/user": "ada"},
+        "annotations": {"windlass.dev/name": "digits", "windlass.dev/user": "ada"},
     }
-    assert manifest["spec"]["name"] == "digits"
-    assert not {"queue", "env", "time", "after", "suspend", "workdir"} & set(manifest["spec"])
+    assert not {"queue", "env", "time", "after", "suspend", "workdir", "name"} & set(manifest["spec"])
     assert read(manifest).job == plain
 
 
@@ -167,6 +166,7 @@ def test_a_member_of_an_array_stays_one():
     ("fields", "said"),
     [
         ({"replicas": 2}, "spec.replicas: unknown field 'replicas'; it is called 'nodes' here"),
+        ({"name": "other"}, "spec.name: the object's own name is the job's; leave this one out"),
         ({"nodes": "two"}, "spec.nodes: expects a whole number from 1 to 100000, not 'two'"),
         ({"time": "1"}, "spec.time: "),
         ({"elastic": {"min": 1, "max": 2}}, "spec.elastic: elastic and nodes both say how many; keep one of them"),

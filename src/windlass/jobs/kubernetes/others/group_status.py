@@ -14,7 +14,7 @@ from windlass.jobs.kubernetes.others.membership import Dialect
 from windlass.jobs.kubernetes.others.pod_seen import Pod
 from windlass.jobs.kubernetes.own_labels import PENDING
 from windlass.jobs.kubernetes.reading import Manifest
-from windlass.jobs.kubernetes.status_times import merged_conditions
+from windlass.jobs.kubernetes.status_times import merge_conditions
 
 Status = Mapping[str, Any]
 _NOT_ENOUGH_PODS, _NOT_ENOUGH_ROOM = "NotEnoughTasks", "NotEnoughResources"
@@ -117,7 +117,7 @@ def _volcano(before: Status, counts: PodCounts, minimum: int, waits: str, now: s
         "transitionID": now,
     }
     told = [condition] if placed or waits else []
-    conditions = merged_conditions(_conditions(before), told, now, only=("transitionID",))
+    conditions = merge_conditions(_conditions(before), told, now)
     numbers = {"running": counts.running, "succeeded": counts.succeeded, "failed": counts.failed}
     return {"phase": phase, "conditions": conditions, **numbers}
 
@@ -132,7 +132,7 @@ def _native(before: Status, counts: PodCounts, minimum: int, waits: str, now: st
         "reason": "Scheduled" if placed else "Unschedulable",
         "message": "" if placed else waits,
     }
-    return {"conditions": merged_conditions(_conditions(before), [condition], now)}
+    return {"conditions": merge_conditions(_conditions(before), [condition], now)}
 
 
 def _conditions(status: Status) -> list[Manifest]:

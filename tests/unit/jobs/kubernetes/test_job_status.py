@@ -1,0 +1,175 @@
+"""The status of a job's object: conditions with their times, counts, and what is left when it has ended."""
+
+from dataclasses import replace
+
+import pytest
+import yaml
+
+from windlass.core.status import Failure, FailureClass, Phase, Status
+from windlass.jobs.kubernetes.clean_up import expires_at, left_over, services_of
+from windlass.jobs.kubernetes.job_status import Counts, status, status_of
+from windlass.jobs.kubernetes.kinds import judge, members, read
+from windlass.jobs.kubernetes.status_times import merge_conditions, milliseconds, rfc3339
+
+T0 = 1_763_755_200_000
+NOW, LATER = "2025-11-21T20:00:00Z", "2025-11-21T20:01:00Z"
+MINUTE = 60_000
+
+DIGITS = yaml.safe_load("""
+apiVersion: kubeflow.org/v1
+kind: PyTorchJob
+metadata: {name: digits}
+spec:
+  runPolicy: {ttlSecondsAfterFinished: 60, cleanPodPolicy: Running}
+  pytorchReplicaSpecs:
+    Worker: {replicas: 2, template: {spec: {containers: [{name: pytorch, image: i}]}}}
+""")
+OWN = yaml.safe_load("""
+apiVersion: windlass.dev/v1alpha1
+kind: TrainingJob
+metadata: {name: digits}
+spec: {command: torchrun a.py, image: i, nodes: 2}
+""")
+
+
+def pods(*phases):
+    made = [member.pod for member in members(read(DIGITS), 1)]
+    return [{**pod, "status": {"phase": phase}} for pod, phase in zip(made, phases, strict=False)]
+
+
+def judged(phases, before, now, manifest=DIGITS):
+    parsed = read({**manifest, "status": before})
+    return status(parsed, judge(parsed, pods(*phases)), before, now)
+
+
+def by_type(told):
+    return {each["type"]: each for each in told["conditions"]}
+
+
+def test_times_are_whole_seconds():
+    assert rfc3339(T0 + 999) == NOW
+    assert milliseconds(NOW) == T0
+    assert milliseconds("2025-11-21T20:00:00.500000Z") == T0 + 500
+    assert (milliseconds(None), milliseconds("today"), milliseconds("2025-11-21T20:00:00")) == (None, None, None)
+
+
+def test_a_judged_job_from_its_start_to_its_end():
+    begun = judged([], {}, T0)
+    assert begun["startTime"] == NOW
+    assert begun["conditions"] == [
+        {
+            "type": "Created",
+            "status": "True",
+            "reason": "PyTorchJobCreated",
+            "message": "PyTorchJob digits is created.",
+            "lastUpdateTime": NOW,
+            "lastTransitionTime": NOW,
+        }
+    ]
+    running = judged(["Running", "Running"], begun, T0 + MINUTE)
+    assert by_type(running)["Running"]["lastTransitionTime"] == LATER
+    assert by_type(running)["Created"]["lastUpdateTime"] == NOW
+    assert running["replicaStatuses"]["Worker"]["active"] == 2
+    assert judged(["Running", "Running"], running, T0 + 2 * MINUTE) == running  # nothing new, nothing to write
+    ended = judged(["Succeeded", "Succeeded"], running, T0 + MINUTE)
+    assert (ended["startTime"], ended["completionTime"]) == (NOW, LATER)
+    assert [(each["type"], each["status"]) for each in ended["conditions"]] == [
+        ("Created", "True"),
+        ("Running", "False"),
+        ("Succeeded", "True"),
+    ]
+    parsed = read({**DIGITS, "status": ended})
+    assert expires_at(parsed, ended) == T0 + 2 * MINUTE
+
+
+def test_a_job_that_is_resumed_starts_afresh():
+    held = {**DIGITS, "spec": {**DIGITS["spec"], "runPolicy": {"suspend": True}}}
+    suspended = judged([], {}, T0, held)
+    assert "startTime" not in suspended
+    resumed = judged([], {**suspended, "startTime": NOW}, T0 + MINUTE)
+    assert resumed["startTime"] == LATER
+    assert by_type(resumed)["Suspended"]["status"] == "False"
+
+
+def lived(manifest, life, before=(), now=T0, **said):
+    return status_of(read(manifest), life, {"worker": Counts(active=2)}, dict(before), now, **said)
+
+
+FAILURE = Failure(FailureClass.USER, "ExitCode", "digits-worker-1 exited with code 1", T0, 1, 1)
+
+
+def test_a_gang_says_why_it_waits_and_what_it_is():
+    queued = lived(OWN, Status(Phase.QUEUED, "Queued"), waits="needs 16 GPUs, 11 are free", reason="WaitingForRoom")
+    told = queued["conditions"][-1]
+    assert (told["type"], told["reason"]) == ("Queued", "WaitingForRoom")
+    assert told["message"] == "TrainingJob digits waits in the queue: needs 16 GPUs, 11 are free."
+    running = Status(Phase.RUNNING, "Running", generation=1, started_at=T0)
+    told = lived(OWN, running, queued, T0 + MINUTE)
+    assert [(each["type"], each["status"]) for each in told["conditions"]] == [
+        ("Created", "True"),
+        ("Queued", "False"),
+        ("Running", "True"),
+    ]
+    assert (told["startTime"], told["attempts"]) == (NOW, 1)
+    selector = "windlass.dev/job-name=digits,windlass.dev/role=worker"
+    assert told["replicaStatuses"] == {"worker": {"active": 2, "selector": selector}}
+    assert lived(OWN, running, told, T0 + 5 * MINUTE) == told
+
+
+def test_a_restart_tells_the_failure_and_counts_it():
+    life = Status(
+        Phase.RESTARTING,
+        "ExitCode",
+        FAILURE.message,
+        generation=2,
+        user_failures=1,
+        started_at=T0,
+        last_failure=FAILURE,
+    )
+    told = lived(DIGITS, life, lived(DIGITS, Status(Phase.RUNNING, "Running", generation=2)))
+    assert told["conditions"][-1] | {"lastUpdateTime": "", "lastTransitionTime": ""} == {
+        "type": "Restarting",
+        "status": "True",
+        "reason": "PyTorchJobRestarting",
+        "message": "PyTorchJob digits is restarting: digits-worker-1 exited with code 1.",
+        "lastUpdateTime": "",
+        "lastTransitionTime": "",
+    }
+    assert (told["attempts"], told["failures"]["user"]) == (2, 1)
+    assert told["lastFailure"] == {
+        "kind": "user",
+        "reason": "ExitCode",
+        "message": FAILURE.message,
+        "time": NOW,
+        "member": 1,
+        "exitCode": 1,
+    }
+
+
+def test_an_end_is_never_left():
+    failed = lived(DIGITS, Status(Phase.FAILED, "ExitCode", FAILURE.message, finished_at=T0))
+    assert failed["conditions"][-1]["message"] == f"PyTorchJob digits has failed because {FAILURE.message}."
+    assert failed["completionTime"] == NOW
+    assert lived(DIGITS, Status(Phase.RUNNING), failed)["conditions"] == failed["conditions"]
+    done = lived(DIGITS, Status(Phase.SUCCEEDED, finished_at=T0))
+    assert done["replicaStatuses"]["Worker"]["succeeded"] == 2  # who was active still has succeeded with the job
+
+
+@pytest.mark.parametrize(
+    ("policy", "gone"),
+    [("None", ()), ("Running", ("a", "b")), ("All", ("a", "b", "c", "d"))],
+)
+def test_what_is_left_over_is_the_policys_to_say(policy, gone):
+    parsed = read(DIGITS)
+    parsed = replace(parsed, policy=replace(parsed.policy, clean=policy))
+    assert left_over(parsed, {"a": "Running", "b": "Pending", "c": "Succeeded", "d": "Failed"}) == gone
+    assert services_of(gone, ("a", "c", "digits")) == tuple(name for name in ("a", "c") if name in gone)
+
+
+def test_merged_conditions_leave_others_alone():
+    before = [{"type": "Other", "status": "True", "lastTransitionTime": NOW}]
+    told = [{"type": "Mine", "status": "True", "reason": "Is", "message": ""}]
+    merged = merge_conditions(before, told, LATER)
+    assert merged == [*before, {**told[0], "lastTransitionTime": LATER}]
+    again = merge_conditions(merged, [{**told[0], "message": "more"}], "2025-11-21T20:02:00Z")
+    assert again[1] == {**told[0], "message": "more", "lastTransitionTime": LATER}
