@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from windlass import __version__
 
 NAME = "windlass"
@@ -16,3 +19,9 @@ def labels_of(component: str) -> dict[str, str]:
 def selector_of(component: str) -> dict[str, str]:
     """Those that never change: pods are selected by them."""
     return {"app.kubernetes.io/name": NAME, "app.kubernetes.io/component": component}
+
+
+def is_ours(manifest: Mapping[str, Any]) -> bool:
+    """Whether an object is of an installation of ours."""
+    labels = manifest["metadata"].get("labels") or {}
+    return labels.get("app.kubernetes.io/part-of") == NAME

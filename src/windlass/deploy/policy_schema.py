@@ -11,6 +11,7 @@ from windlass.deploy.structural import (
     Schema,
     anything,
     flag,
+    long,
     mapping,
     record,
     rule,
@@ -22,7 +23,6 @@ from windlass.deploy.structural import (
 from windlass.jobs.kubernetes.run_policy import CLEAN, MANAGERS
 
 _MANAGER_MOST = 100
-_SECONDS_MOST = 2**63 - 1
 _MANAGED_BY = "has({0}.runPolicy) && has({0}.runPolicy.managedBy) ? {0}.runPolicy.managedBy : ''"
 
 MANAGED_BY_STAYS = rule(
@@ -42,7 +42,7 @@ def run_policy_schema() -> Schema:
         {
             "cleanPodPolicy": words(("", *CLEAN), "Which pods are deleted when the job has ended; None if left out."),
             "ttlSecondsAfterFinished": whole(0, INT32, "The job is deleted so long after its end."),
-            "activeDeadlineSeconds": whole(0, _SECONDS_MOST, "The job fails when it was active so long."),
+            "activeDeadlineSeconds": long(0, "The job fails when it was active so long."),
             "backoffLimit": whole(0, INT32, "Restarts before the job fails."),
             "suspend": flag("No pods while it is true."),
             "managedBy": under(text("Who runs the job.", maxLength=_MANAGER_MOST), managed),

@@ -10,6 +10,7 @@ from windlass.deploy.structural import (
     Schema,
     flag,
     listing,
+    long,
     mapping,
     opaque,
     record,
@@ -56,7 +57,7 @@ def _train_job_spec() -> Schema:
         annotations=mapping(text()),
         podTemplateOverrides=listing(opaque()),
         runtimePatches=listing(opaque()),
-        activeDeadlineSeconds=whole(1, 2**63 - 1, "The job fails when it was active so long."),
+        activeDeadlineSeconds=long(1, "The job fails when it was active so long."),
         suspend={**flag("No pods while it is true."), "default": False},
         managedBy=_managed_by(),
     )

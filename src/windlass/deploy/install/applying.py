@@ -1,0 +1,85 @@
+"""Applying: every object as its table has it, whether it is there already or not."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from windlass.deploy.install.places import called, resource_of
+from windlass.deploy.install.waiting import until_established
+from windlass.deploy.labels import is_ours
+from windlass.jobs.kubernetes.reading import Manifest
+from windlass.worlds.kubernetes.client.connection import MANAGER, Connection
+from windlass.worlds.kubernetes.client.refusals import ApiError
+from windlass.worlds.kubernetes.client.resources import DEFINITIONS, NAMESPACES, Resource, path
+from windlass.worlds.kubernetes.client.retrying import APPLY_PATCH
+
+_OF_THE_SERVER = ("managedFields", "resourceVersion", "generation")
+
+
+class Change(StrEnum):
+    """What applying did to an object, or would do."""
+
+    CREATED = "created"
+    CHANGED = "changed"
+    UNCHANGED = "unchanged"
+    LEFT = "left as it is: it was there before, and is not ours"
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """One object and what became of it."""
+
+    name: str
+    change: Change
+
+
+async def apply(
+    connection: Connection, objects: Sequence[Manifest], *, dry_run: bool = False
+) -> AsyncIterator[Applied]:
+    """Apply objects in their order, server-side. Raises ApiError, Unreachable, and what `until_established` raises.
+
+    An object of a kind that is among them waits until the API serves the kind. `dry_run`: the API server says what
+    would be, and changes nothing.
+    """
+    awaited = [each["metadata"]["name"] for each in objects if each["kind"] == DEFINITIONS.kind]
+    for manifest in objects:
+        if awaited and not dry_run and manifest["kind"] != DEFINITIONS.kind:
+            await until_established(connection, awaited)
+            awaited = []
+        yield Applied(called(manifest), await _applied(connection, manifest, dry_run=dry_run))
+    if awaited and not dry_run:
+        await until_established(connection, awaited)
+
+
+async def _applied(connection: Connection, manifest: Manifest, *, dry_run: bool) -> Change:
+    resource, metadata = resource_of(manifest), manifest["metadata"]
+    before = await found(connection, resource, metadata.get("namespace"), metadata["name"])
+    if before is None and dry_run:
+        return Change.CREATED  # the API server could not say: its namespace or its kind may not be there yet
+    if before is not None and resource == NAMESPACES and not is_ours(before):
+        return Change.LEFT
+    params = {"fieldManager": MANAGER, "force": "true", **({"dryRun": "All"} if dry_run else {})}
+    where = path(resource, metadata.get("namespace"), metadata["name"])
+    reply = await connection.request("PATCH", where, body=manifest, params=params, content_type=APPLY_PATCH)
+    if before is None:
+        return Change.CREATED
+    return Change.UNCHANGED if _said(json.loads(reply)) == _said(before) else Change.CHANGED
+
+
+async def found(connection: Connection, resource: Resource, namespace: str | None, name: str) -> Manifest | None:
+    """The object, if it is there, and if there is such a kind."""
+    try:
+        return await connection.get(resource, namespace, name)
+    except ApiError as error:
+        if error.is_missing:
+            return None
+        raise
+
+
+def _said(manifest: Manifest) -> Manifest:
+    """What somebody has said of an object, without what the API server notes beside it."""
+    metadata = {name: value for name, value in manifest["metadata"].items() if name not in _OF_THE_SERVER}
+    return {**{name: value for name, value in manifest.items() if name != "status"}, "metadata": metadata}

@@ -1,0 +1,165 @@
+"""Whether an installation can do its work, and what is to be done where it cannot."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from time import time
+from typing import Any
+
+from windlass import __version__
+from windlass.deploy.crds import definitions
+from windlass.deploy.install.applying import found
+from windlass.deploy.install.findings import Finding, fine, odd, wrong
+from windlass.deploy.install.others import age_of, findings_of_others, seconds
+from windlass.deploy.install.reviewing import findings_of_permissions
+from windlass.deploy.install.waiting import is_ready, pods_say
+from windlass.deploy.labels import VERSION, is_ours
+from windlass.deploy.roles import OPERATOR
+from windlass.jobs.kubernetes.pod_requests import core_name
+from windlass.jobs.kubernetes.reading import Manifest
+from windlass.worlds.kubernetes.client.connection import Connection
+from windlass.worlds.kubernetes.client.refusals import ApiError
+from windlass.worlds.kubernetes.client.resources import DEFINITIONS, DEPLOYMENTS, LEASES, NODES, Resource
+
+_OLDEST = (1, 29)
+"""The first version whose API servers have CEL and all of its functions that the rules use."""
+_SKEW = 5.0
+"""Seconds that two clocks may differ; leases last three times as long."""
+_QUEUES = Resource("windlass.dev", "v1alpha1", "queues", "Queue", namespaced=False)
+_SELF = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
+
+Look = Callable[[Connection, str], Awaitable[list[Finding]]]
+
+
+async def check(connection: Connection, namespace: str) -> list[Finding]:
+    """Everything that was looked at, in the order in which one thing needs the other. Raises Unreachable."""
+    # 1. The API server itself: without it there is nothing to look at.
+    server = await _server(connection)
+    # 2. What is installed, whether it may do its work, and whether it does it.
+    looks: Sequence[Look] = (_clock, _kinds, findings_of_permissions, _deployment, _leader, _others, _nodes, _queues)
+    looked = await asyncio.gather(*(_safely(look, connection, namespace) for look in looks))
+    return [*server, *(finding for findings in looked for finding in findings)]
+
+
+async def _safely(look: Look, connection: Connection, namespace: str) -> list[Finding]:
+    """What cannot be looked at is a finding as well."""
+    try:
+        return await look(connection, namespace)
+    except ApiError as error:
+        about = look.__name__.strip("_").replace("findings_of_", "")
+        return [odd(about, f"could not be looked at: {error}", "ask as somebody who may")]
+
+
+async def _server(connection: Connection) -> list[Finding]:
+    version = json.loads(await connection.request("GET", "/version"))
+    says = f"{connection.access.server} runs Kubernetes {version['gitVersion']}"
+    numbers = tuple(int("".join(filter(str.isdigit, version[part])) or 0) for part in ("major", "minor"))
+    if numbers < _OLDEST:
+        oldest = ".".join(map(str, _OLDEST))
+        return [wrong("API server", says, f"upgrade it: {oldest} is the first that checks what the kinds' rules say")]
+    return [fine("API server", says)]
+
+
+async def _clock(connection: Connection, _namespace: str) -> list[Finding]:
+    """By the moment that the API server puts on an object; whole seconds."""
+    body = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
+    before = time()
+    reply = json.loads(await connection.request("POST", _SELF, body=body))
+    there = seconds(reply["metadata"]["creationTimestamp"])
+    apart = max(before - there - 1, there - time(), 0.0)
+    if apart > _SKEW:
+        return [odd("clock", f"this machine's clock and the API server's are {apart:.0f} s apart", "set both by NTP")]
+    return [fine("clock", "this machine's and the API server's agree")]
+
+
+async def _kinds(connection: Connection, _namespace: str) -> list[Finding]:
+    there = {each["metadata"]["name"]: each for each in await connection.list(DEFINITIONS)}
+    told = [_kind(each.name, [v.name for v in each.versions], there.get(each.name)) for each in definitions()]
+    troubled = [each for each in told if each is not None]
+    if troubled:
+        return troubled
+    return [fine("kinds", f"all {len(told)} are served, and of release {__version__}")]
+
+
+def _kind(name: str, versions: Iterable[str], there: Manifest | None) -> Finding | None:
+    if there is None:
+        return wrong("kinds", f"{name} is not defined", "windlass operator install")
+    conditions = {each["type"]: each["status"] for each in there.get("status", {}).get("conditions", [])}
+    if conditions.get("Established") != "True":
+        return wrong("kinds", f"{name} is not served", f"kubectl describe crd {name}")
+    served = {each["name"] for each in there["spec"]["versions"] if each["served"]}
+    if missing := set(versions) - served:
+        return odd("kinds", f"{name} lacks {' and '.join(sorted(missing))}", "windlass operator install")
+    if not is_ours(there):
+        return odd("kinds", f"{name} is of another operator: its rules are not ours", "nothing, if that is meant")
+    release = there["metadata"]["labels"].get(VERSION)
+    if release != __version__:
+        return odd("kinds", f"{name} is of release {release}, not {__version__}", "windlass operator install")
+    return None
+
+
+async def _deployment(connection: Connection, namespace: str) -> list[Finding]:
+    deployment = await found(connection, DEPLOYMENTS, namespace, OPERATOR)
+    if deployment is None:
+        return [wrong("operator", f"is not deployed in {namespace}", "windlass operator install")]
+    wanted = deployment["spec"]["replicas"]
+    ready = deployment.get("status", {}).get("readyReplicas", 0)
+    image = deployment["spec"]["template"]["spec"]["containers"][0]["image"]
+    says = f"{ready} of {wanted} replicas of {image} are ready"
+    if not is_ready(deployment):
+        why = await pods_say(connection, namespace)
+        return [(wrong if ready == 0 else odd)("operator", f"{says}: {why}", f"kubectl -n {namespace} get pods")]
+    if wanted < 2:
+        return [odd("operator", says, "a second replica takes over when the first one is lost")]
+    return [fine("operator", says)]
+
+
+async def _leader(connection: Connection, namespace: str) -> list[Finding]:
+    lease = await found(connection, LEASES, namespace, OPERATOR)
+    holder = (lease or {}).get("spec", {}).get("holderIdentity")
+    if lease is None or not holder:
+        return [wrong("leader", "no replica leads", f"kubectl -n {namespace} logs deployment/{OPERATOR}")]
+    age, lasts = age_of(lease, time()), lease["spec"]["leaseDurationSeconds"]
+    if age > lasts + _SKEW:
+        says = f"{holder} has led, but not renewed its lease for {age:.0f} s"
+        return [wrong("leader", says, f"kubectl -n {namespace} logs deployment/{OPERATOR}")]
+    return [fine("leader", f"{holder} leads, renewed {max(age, 0):.0f} s ago")]
+
+
+async def _others(connection: Connection, _namespace: str) -> list[Finding]:
+    deployments, leases = await asyncio.gather(connection.list(DEPLOYMENTS), connection.list(LEASES))
+    return list(findings_of_others(deployments, leases, time()))
+
+
+async def _nodes(connection: Connection, _namespace: str) -> list[Finding]:
+    nodes = await connection.list(NODES)
+    gpus = sum(_gpus(node) for node in nodes)
+    says = f"{len(nodes)} nodes with {gpus} GPUs"
+    if not nodes:
+        return [wrong("nodes", "there are none", "join one to the cluster")]
+    if not gpus:
+        return [odd("nodes", says, "install the device plugin of their GPUs, if they have any")]
+    return [fine("nodes", says)]
+
+
+def _gpus(node: Manifest) -> int:
+    allocatable: dict[str, Any] = node.get("status", {}).get("allocatable", {})
+    return sum(int(count) for name, count in allocatable.items() if core_name(name) == "gpu")
+
+
+async def _queues(connection: Connection, _namespace: str) -> list[Finding]:
+    try:
+        queues = await connection.list(_QUEUES)
+    except ApiError as error:
+        if error.is_missing:
+            return []  # that the kind is not there is told already
+        raise
+    names = {each["metadata"]["name"] for each in queues} | {"default"}
+    lost = [each for each in queues if each.get("spec", {}).get("parent", "default") not in names]
+    if lost:
+        first = lost[0]
+        says = f"{first['metadata']['name']} is under {first['spec']['parent']}, which is not there"
+        return [wrong("queues", says, "make that queue, or name another parent")]
+    return [fine("queues", ", ".join(sorted(names)))]
