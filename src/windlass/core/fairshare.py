@@ -16,6 +16,7 @@ from windlass.core.accounts import NOTHING, Accounts
 from windlass.core.cohort import Amounts, Tree, charge, charges
 from windlass.core.past_use import SCALE
 from windlass.core.quota import rise
+from windlass.core.resources import is_shared_out
 from windlass.core.snapshot import NodeTable, PastUse
 
 MILLIONTHS = 1_000_000
@@ -139,17 +140,23 @@ def reclaims(shares: Shares, taker: str, request: Amounts, victims: Sequence[tup
 
 
 def total_capacity(table: NodeTable) -> dict[str, int]:
-    """What all nodes have, up or not, as `cohort.charge` counts it; without what nobody has."""
+    """What all nodes have, up or not, as `cohort.charge` counts it; without what nobody has, or nobody is charged for."""
     key = ("capacity of all",)
     found: dict[str, int] | None = table.derived.get(key)
     if found is None:
-        # as declared: of a GPU that is shared the table has the whole, its parts and its profiles side by side
-        sums: Counter[str] = Counter()
-        for node in table.nodes:
-            sums.update(node.capacity)
-        found = {name: amount for name, amount in charges(sums).items() if amount}
+        found = {name: amount for name, amount in charges(_sums(table)).items() if amount and is_shared_out(name)}
         table.derived[key] = found
     return found
+
+
+def _sums(table: NodeTable) -> Mapping[str, int]:
+    if table.devices is None:
+        return {name: sum(table.capacity[:, column].tolist()) for column, name in enumerate(table.axis)}
+    # as declared: of a GPU that is shared the table has the whole, its parts and its profiles side by side
+    sums: Counter[str] = Counter()
+    for node in table.nodes:
+        sums.update(node.capacity)
+    return sums
 
 
 def past_along(tree: Tree, past: Mapping[str, PastUse]) -> dict[str, dict[str, int]]:

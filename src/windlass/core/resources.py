@@ -23,7 +23,9 @@ GPU_TYPE = "gpu-type"
 PODS = "pods"
 """How many replicas a node takes at all, where there is such a limit: each asks for one."""
 _SUPPLIES = (CPU, MEMORY, "ephemeral-storage", PODS)
-_KINDS_OF_SUPPLY = ("hugepages-", "hostport/", "apart/")
+_SINGLES = ("hostport/", "apart/")
+"""Begin the names of what a node has one of, whatever its size: a port; room for one replica of those that keep apart."""
+_KINDS_OF_SUPPLY = ("hugepages-", *_SINGLES)
 
 MAX_AMOUNT = 2**53
 """The largest amount kept of anything. 2**53 on each of 1,000 nodes still fits into int64, and JSON keeps it exact."""
@@ -42,6 +44,11 @@ _UNITS_PER_WHOLE = {CPU: 1000}
 def is_device(resource: str) -> bool:
     """Whether it is counted in whole pieces, of which each is one replica's alone, and few nodes have any."""
     return resource not in _SUPPLIES and not resource.startswith(_KINDS_OF_SUPPLY)
+
+
+def is_shared_out(resource: str) -> bool:
+    """Whether whoever holds of it has a greater share of the cluster."""
+    return resource != PODS and not resource.startswith(_SINGLES)
 
 
 class QuantityError(ValueError):

@@ -3,12 +3,14 @@
 from gangs import demand, ledger_of, nodes, waiting
 
 from windlass.core.accounts import Accounts
+from windlass.core.cluster import Node, Topology
 from windlass.core.cohort import tree_of
 from windlass.core.fairshare import Shares, may_reclaim, reclaims, total_capacity
 from windlass.core.ordering import Contest, in_fair_turn
 from windlass.core.past_use import SCALE
 from windlass.core.queue import Queue
 from windlass.core.snapshot import PastUse
+from windlass.core.table import tabulate
 
 LAB = (Queue("lab"), Queue("a", {"gpu": 8}, "lab"), Queue("b", {"gpu": 8}, "lab"))
 
@@ -227,3 +229,8 @@ def test_nobody_above_comes_to_borrow_more_by_a_reclaim():
     assert may_reclaim(shares, "x1", "x2", {"gpu": 4}, {"gpu": 2})
     assert not reclaims(shares, "x1", {"gpu": 4}, [("x2", "", {"gpu": 2})])
     assert reclaims(shares, "x1", {"gpu": 4}, [("x2", "", {"gpu": 2}), ("x2", "", {"gpu": 2})])
+
+
+def test_ports_and_places_of_replicas_are_nobody_s_share():
+    whole = Node("a", {"cpu": 4000, "pods": 110, "hostport/80": 1, "apart/x": 1, "rdma/hca": 2})
+    assert total_capacity(tabulate([whole], Topology(), epoch=0)) == {"cpu": 4000, "rdma/hca": 2}
