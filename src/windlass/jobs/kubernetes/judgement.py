@@ -78,35 +78,36 @@ def judge(parsed: Parsed, pods: Sequence[Manifest], rules: Rules, *, remade: int
 
     `remade`: pods of it made anew before. `active_for`: milliseconds since `status.startTime`.
     """
-    # 1. What has ended is only cleaned up.
-    conditions = created(parsed)
-    if told.ended(conditions):
-        return cleaned(parsed, pods, conditions)
-    # 2. What is suspended has no pods.
-    if parsed.policy.suspend:
-        return suspended(parsed, pods, conditions)
-    conditions = resumed(parsed, conditions)
-    # 3. Who succeeded is done, whatever the others do.
+    # 1. What has ended is only cleaned up, and what is suspended has no pods.
+    conditions, settled_so = not_running(parsed, pods)
+    if settled_so:
+        return settled_so
+    # 2. Who succeeded is done, whatever the others do.
     found = counts(parsed, pods)
     if _succeeded(parsed, found, rules):
         conditions = say(parsed, conditions, told.SUCCEEDED, "is successfully completed")
         return cleaned(parsed, pods, conditions, found)
-    # 4. Limits end a job with all its pods.
+    # 3. Limits end a job with all its pods.
     lost = [pod for count in found.values() for pod in _retryable(count, rules) if not leaving(pod)]
     if limit := _limit(parsed, found, remade, len(lost), active_for):
         conditions = say(parsed, conditions, told.FAILED, f"has failed because {limit}")
         return Judgement((), deletable(pods), True, 0, conditions, statuses_of(parsed, found))
-    # 5. A failure that may not be made good ends it too.
+    # 4. A failure that may not be made good ends it too.
     if fatal := [pod for count in found.values() for pod in _fatal(count, rules)]:
         conditions = say(parsed, conditions, told.FAILED, f"has failed because {whys(fatal)}")
         return cleaned(parsed, pods, conditions, found)
-    # 6. Else it runs, or restarts.
+    # 5. Else it runs, or restarts.
     return _going_on(parsed, pods, conditions, found, lost, rules)
 
 
-def created(parsed: Parsed) -> Conditions:
-    """The job's conditions, of which Created is the first."""
-    return say(parsed, told.conditions_of(parsed.manifest), told.CREATED, "is created")
+def not_running(parsed: Parsed, pods: Sequence[Manifest]) -> tuple[Conditions, Judgement | None]:
+    """The job's conditions, Created first; and what is to be done of a job that has ended or is suspended."""
+    conditions = say(parsed, told.conditions_of(parsed.manifest), told.CREATED, "is created")
+    if told.ended(conditions):
+        return conditions, cleaned(parsed, pods, conditions)
+    if parsed.policy.suspend:
+        return conditions, _suspended(parsed, pods, conditions)
+    return _resumed(parsed, conditions), None
 
 
 def say(parsed: Parsed, conditions: Conditions, kind: str, what: str) -> Conditions:
@@ -114,7 +115,7 @@ def say(parsed: Parsed, conditions: Conditions, kind: str, what: str) -> Conditi
     return settled(conditions, kind, f"{parsed.kind}{kind}", f"{parsed.kind} {parsed.name} {what}.")
 
 
-def suspended(parsed: Parsed, pods: Sequence[Manifest], conditions: Conditions) -> Judgement:
+def _suspended(parsed: Parsed, pods: Sequence[Manifest], conditions: Conditions) -> Judgement:
     """All pods go, whatever cleanPodPolicy says."""
     reason, message = f"{parsed.kind}Suspended", f"{parsed.kind} {parsed.name} is suspended."
     if told.holds(conditions, told.RUNNING):
@@ -124,7 +125,7 @@ def suspended(parsed: Parsed, pods: Sequence[Manifest], conditions: Conditions) 
     return Judgement((), deletable(pods), True, 0, conditions, kept)
 
 
-def resumed(parsed: Parsed, conditions: Conditions) -> Conditions:
+def _resumed(parsed: Parsed, conditions: Conditions) -> Conditions:
     """The conditions of a job that is not to be suspended; `status.startTime` begins afresh where this changes them."""
     if not told.holds(conditions, told.SUSPENDED):
         return conditions

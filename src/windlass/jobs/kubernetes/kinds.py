@@ -21,6 +21,7 @@ from windlass.jobs.kubernetes import (
 )
 from windlass.jobs.kubernetes.judgement import Judgement, Rules
 from windlass.jobs.kubernetes.parsed import Member, Parsed, resized
+from windlass.jobs.kubernetes.pod_group import pod_group
 from windlass.jobs.kubernetes.reading import Fault, Manifest, Refused, Spot
 from windlass.jobs.kubernetes.settings import Settings
 from windlass.jobs.names import did_you_mean
@@ -103,7 +104,8 @@ def companions(parsed: Parsed, running: Collection[str] = (), sizes: Mapping[str
     `running`: names of the pods that are ready; MPI's script that discovers hosts tells them; a launcher may wait for
     all of them.
     """
-    return _BY_NAME[parsed.api_version, parsed.kind].companions(resized(parsed, sizes), running)
+    made = _BY_NAME[parsed.api_version, parsed.kind].companions(resized(parsed, sizes), running)
+    return [*pod_group(parsed), *made]
 
 
 def judge(parsed: Parsed, objects: Sequence[Manifest], *, remade: int = 0, active_for: int = 0) -> Judgement:

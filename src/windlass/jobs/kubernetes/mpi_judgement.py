@@ -14,20 +14,17 @@ from windlass.jobs.kubernetes.conditions import Conditions, settled
 from windlass.jobs.kubernetes.judgement import (
     Judgement,
     cleaned,
-    created,
     deletable,
-    resumed,
+    not_running,
     say,
     statuses_of,
-    suspended,
     whys,
 )
+from windlass.jobs.kubernetes.mpi_replicas import LAUNCHER, WORKER
 from windlass.jobs.kubernetes.parsed import Parsed
 from windlass.jobs.kubernetes.pod_states import Count, counts, member_names, phase, pod_name
 from windlass.jobs.kubernetes.pods import JOB_ROLE
 from windlass.jobs.kubernetes.reading import Manifest
-
-LAUNCHER, WORKER = "Launcher", "Worker"
 
 
 def judge(parsed: Parsed, objects: Sequence[Manifest]) -> Judgement:
@@ -36,12 +33,9 @@ def judge(parsed: Parsed, objects: Sequence[Manifest]) -> Judgement:
     pods = [each for each in objects if each.get("kind") != "Job"]
     workers = [pod for pod in pods if _role(pod) != LAUNCHER.lower()]
     launchers = [pod for pod in pods if _role(pod) == LAUNCHER.lower()]
-    conditions = created(parsed)
-    if told.ended(conditions):
-        return cleaned(parsed, workers, conditions)
-    if parsed.policy.suspend:
-        return suspended(parsed, workers, conditions)
-    conditions = resumed(parsed, conditions)
+    conditions, settled_so = not_running(parsed, workers)
+    if settled_so:
+        return settled_so
     found = _counted(parsed, workers, launchers, job)
     conditions = _concluded(parsed, conditions, job, launchers, found)
     if told.ended(conditions):

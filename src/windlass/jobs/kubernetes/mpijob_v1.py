@@ -11,6 +11,7 @@ from collections.abc import Collection
 from windlass.jobs.kubernetes.config_volume import VOLUME, config_map, config_volume, mount
 from windlass.jobs.kubernetes.gang import parsed_job
 from windlass.jobs.kubernetes.judgement import Rules
+from windlass.jobs.kubernetes.mpi_replicas import LAUNCHER, V1, WORKER
 from windlass.jobs.kubernetes.parsed import Member, Parsed, Replicas
 from windlass.jobs.kubernetes.pods import (
     JOB_ROLE,
@@ -25,22 +26,13 @@ from windlass.jobs.kubernetes.pods import (
     pod_spec,
 )
 from windlass.jobs.kubernetes.reading import Manifest, Spot
-from windlass.jobs.kubernetes.replica_specs import ReplicaTypes, replica_specs
+from windlass.jobs.kubernetes.replica_specs import replica_specs
 from windlass.jobs.kubernetes.run_policy import CLEAN, run_policy
 from windlass.jobs.kubernetes.settings import Settings
 from windlass.launch import mpi
 from windlass.launch.replica_names import replica_name
 
-LAUNCHER, WORKER = "Launcher", "Worker"
-TYPES = ReplicaTypes(
-    "mpiReplicaSpecs",
-    (LAUNCHER, WORKER),
-    "Never",
-    single=(LAUNCHER,),
-    needed=(LAUNCHER,),
-    counts={WORKER: 0},
-    fold_case=False,
-)
+TYPES = V1
 _KUBECTL_VOLUME = "mpi-job-kubectl"
 _KUBECTL_ASKS = {"cpu": "100m", "memory": "512Mi", "ephemeral-storage": "5Gi"}
 _MOUNTS = [mount(_KUBECTL_VOLUME, mpi.KUBECTL), mount(VOLUME, mpi.CONFIG)]

@@ -10,6 +10,7 @@ from collections.abc import Collection
 
 from windlass.jobs.kubernetes.config_volume import VOLUME, config_map, config_volume, mount
 from windlass.jobs.kubernetes.gang import parsed_job
+from windlass.jobs.kubernetes.mpi_replicas import V2, WORKER
 from windlass.jobs.kubernetes.own_labels import ROLE
 from windlass.jobs.kubernetes.parsed import Member, Parsed, Replicas
 from windlass.jobs.kubernetes.pods import (
@@ -25,23 +26,13 @@ from windlass.jobs.kubernetes.pods import (
     pod_spec,
 )
 from windlass.jobs.kubernetes.reading import Manifest, Spot
-from windlass.jobs.kubernetes.replica_specs import ReplicaTypes, replica_specs
+from windlass.jobs.kubernetes.replica_specs import replica_specs
 from windlass.jobs.kubernetes.run_policy import run_policy
 from windlass.jobs.kubernetes.settings import Settings
 from windlass.launch import mpi
 from windlass.launch.replica_names import replica_name
 
-LAUNCHER, WORKER = "Launcher", "Worker"
-TYPES = ReplicaTypes(
-    "mpiReplicaSpecs",
-    (LAUNCHER, WORKER),
-    "Never",
-    single=(LAUNCHER,),
-    needed=(LAUNCHER,),
-    counts={WORKER: 0},
-    restarts={LAUNCHER: "OnFailure"},
-    fold_case=False,
-)
+TYPES = V2
 _SSH_VOLUME = "ssh-auth"
 _ROOTS_KEYS = "/root/.ssh"
 _AT_STARTUP, _WHEN_READY = "AtStartup", "WaitForWorkersReady"

@@ -1,4 +1,4 @@
-"""Our own labels and annotations, on objects of our kinds and on their pods."""
+"""Our own labels and annotations, on objects of our kinds and on their pods; and one of another scheduler's."""
 
 from __future__ import annotations
 
@@ -23,3 +23,5 @@ CALLED = f"{OURS}name"
 """An annotation: the job's name where it is not the object's."""
 USER = f"{OURS}user"
 """An annotation: who handed the job in, as the command line says."""
+COSCHEDULING_LABEL = "scheduling.x-k8s.io/pod-group"
+"""The name of a pod's PodGroup. Source: sigs.k8s.io/scheduler-plugins v0.33, apis/scheduling/v1alpha1."""

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from windlass.jobs.kubernetes.own_labels import COSCHEDULING_LABEL, OURS, ROLE
 from windlass.jobs.kubernetes.own_labels import GENERATION as GENERATION  # noqa: PLC0414 - the world knows pods by it
 from windlass.jobs.kubernetes.own_labels import JOB_NAME as OWN_JOB_NAME
-from windlass.jobs.kubernetes.own_labels import OURS, ROLE
 from windlass.jobs.kubernetes.parsed import Member, Parsed, Replicas
 from windlass.jobs.kubernetes.reading import Manifest
 from windlass.launch.replica_names import replica_name
@@ -100,7 +100,8 @@ def pod_object(
 ) -> Manifest:
     """A pod of a given spec, with the labels and annotations of its template besides."""
     about = replicas.template.get("metadata") or {}
-    labels = {**(about.get("labels") or {}), **labels, GENERATION: str(generation)}
+    group = {COSCHEDULING_LABEL: parsed.name} if parsed.settings.pod_groups else {}
+    labels = {**(about.get("labels") or {}), **labels, **group, GENERATION: str(generation)}
     annotations = about.get("annotations")
     return {
         "apiVersion": "v1",

@@ -15,5 +15,7 @@ class Settings:
     """What a PyTorchJob's workers wait for their master with. (--pytorch-init-container-image)"""
     waiter_tries: int = 100
     """Every two seconds. (--pytorch-init-container-max-tries)"""
+    pod_groups: bool = False
+    """Each job has a PodGroup of the coscheduling dialect besides, for tools that look at those. One write a job."""
     kubectl_image: str = "mpioperator/kubectl-delivery:latest"
     """Brings a kubectl to the launcher of an MPIJob v1. (--mpi-kubectl-delivery-image)"""

@@ -11,6 +11,7 @@ from windlass.jobs.job_file import loads
 from windlass.jobs.kubernetes.kinds import companions, members, read
 from windlass.jobs.kubernetes.own_manifests import training_job
 from windlass.jobs.kubernetes.reading import Fault
+from windlass.jobs.kubernetes.settings import Settings
 
 DIGITS = yaml.safe_load("""
 apiVersion: windlass.dev/v1alpha1
@@ -141,6 +142,16 @@ def test_words_that_are_no_labels_are_annotations():
     about = members(read(job(labels={"team": "vision", "why": "a long story, told badly"})), 1)[0].pod["metadata"]
     assert about["labels"]["team"] == "vision"
     assert about["annotations"] == {"why": "a long story, told badly"}
+
+
+def test_an_installation_may_want_pod_groups_besides():
+    elastic = job(elastic={"min": 2, "max": 8}, mem="1Gi")
+    del elastic["spec"]["nodes"]
+    parsed = read(elastic, Settings(pod_groups=True))
+    group = companions(parsed)[0]
+    assert (group["kind"], group["metadata"]["name"]) == ("PodGroup", "digits")
+    assert group["spec"] == {"minMember": 2, "minResources": {"nvidia.com/gpu": "4", "memory": "2Gi"}}
+    assert members(parsed, 1)[0].pod["metadata"]["labels"]["scheduling.x-k8s.io/pod-group"] == "digits"
 
 
 def test_it_is_written_for_people():

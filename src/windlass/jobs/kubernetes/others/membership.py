@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from windlass.jobs.kubernetes.others.pod_seen import Owner, Pod
-from windlass.jobs.kubernetes.own_labels import GANG, GANG_SIZE, GENERATION, ROLE
+from windlass.jobs.kubernetes.own_labels import COSCHEDULING_LABEL, GANG, GANG_SIZE, GENERATION, ROLE
 
 
 class Dialect(StrEnum):
@@ -57,7 +57,6 @@ _OBJECTS = {
     Dialect.JOB: ObjectKind("batch/v1", "Job"),
     Dialect.JOB_SET: ObjectKind("jobset.x-k8s.io/v1alpha2", "JobSet"),
 }
-COSCHEDULING_LABEL = "scheduling.x-k8s.io/pod-group"
 _OLD_COSCHEDULING = "pod-group.scheduling.sigs.k8s.io"
 _VOLCANO = ("scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name")
 _JOB_SET = "jobset.sigs.k8s.io/"
