@@ -140,7 +140,7 @@ def reclaims(shares: Shares, taker: str, request: Amounts, victims: Sequence[tup
 
 
 def total_capacity(table: NodeTable) -> dict[str, int]:
-    """What all nodes have, up or not, as `cohort.charge` counts it; without what nobody has, or nobody is charged for."""
+    """What all nodes have, up or not, as `cohort.charge` counts it; without what nobody has or pays for."""
     key = ("capacity of all",)
     found: dict[str, int] | None = table.derived.get(key)
     if found is None:

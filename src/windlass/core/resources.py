@@ -24,7 +24,7 @@ PODS = "pods"
 """How many replicas a node takes at all, where there is such a limit: each asks for one."""
 _SUPPLIES = (CPU, MEMORY, "ephemeral-storage", PODS)
 _SINGLES = ("hostport/", "apart/")
-"""Begin the names of what a node has one of, whatever its size: a port; room for one replica of those that keep apart."""
+"""Begin the names of what a node has one of, whatever its size: a port, room for one of those that keep apart."""
 _KINDS_OF_SUPPLY = ("hugepages-", *_SINGLES)
 
 MAX_AMOUNT = 2**53
