@@ -14,7 +14,8 @@ from windlass.worlds.kubernetes.client.refusals import Unreachable, refusal_of
 from windlass.worlds.kubernetes.client.resources import Resource, path
 
 SILENCE = 90.0
-"""Seconds without a byte after which a watch may be dead: the API server sends a bookmark about once a minute."""
+"""Seconds without a byte after which a watch may be dead. A bookmark comes about once a minute, but none where nothing
+has happened since the last."""
 _LASTS = 240
 """Seconds that the server is asked to keep a watch for; up to a quarter more, so that not all end together."""
 

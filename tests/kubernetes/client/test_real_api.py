@@ -1,0 +1,360 @@
+"""Against a real API server: what the fake one plays is what it does."""
+
+import asyncio
+import contextlib
+import itertools
+
+import orjson
+import pytest
+from controlplane.fake_kubelet import FakeKubelets
+from controlplane.fault_proxy import FaultProxy, Rule
+from controlplane.tcp_proxy import TcpProxy
+from controlplane.tidy import clear
+
+from windlass.worlds.kubernetes.client import objects
+from windlass.worlds.kubernetes.client.access import from_kubeconfig
+from windlass.worlds.kubernetes.client.connection import Connection
+from windlass.worlds.kubernetes.client.fresh import Fresh
+from windlass.worlds.kubernetes.client.reflector import reflect
+from windlass.worlds.kubernetes.client.refusals import ApiError, Unreachable
+from windlass.worlds.kubernetes.client.resources import (
+    CONFIG_MAPS,
+    DISRUPTION_BUDGETS,
+    NAMESPACES,
+    PODS,
+    named,
+)
+from windlass.worlds.kubernetes.client.watch import Scope, watch
+
+NS = "default"
+NUMBERS = itertools.count()
+
+
+@pytest.fixture
+def name():
+    """One that no other test has used."""
+    return f"client-{next(NUMBERS)}"
+
+
+@contextlib.asynccontextmanager
+async def connected(plane, url=None):
+    """As the administrator, directly or through a proxy."""
+    access = from_kubeconfig(str(plane.user("client-tests", ["system:masters"], url=url)))
+    async with Connection(access) as connection:
+        yield connection
+
+
+@contextlib.asynccontextmanager
+async def with_nodes(plane, *nodes):
+    async with plane.api() as api, FakeKubelets(plane.admin) as fake:
+        await fake.add_nodes(nodes)
+        try:
+            yield
+        finally:
+            await clear(api)
+
+
+def config_map(name, **data):
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": NS}, "data": data}
+
+
+def pod(name, **labels):
+    spec = {"schedulerName": "nobody", "containers": [{"name": "main", "image": "any"}]}
+    metadata = {"name": name, "namespace": NS, "labels": labels}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+
+
+async def running(connection, name):
+    async with asyncio.timeout(60):
+        while True:
+            if (await connection.get(PODS, NS, name))["status"]["phase"] == "Running":
+                return
+            await asyncio.sleep(0.02)
+
+
+async def refused(request):
+    with pytest.raises(ApiError) as told:
+        await request
+    return told.value
+
+
+def test_objects_are_made_changed_and_deleted(apiserver, name):
+    async def story():
+        async with connected(apiserver) as connection:
+            first = await connection.create(CONFIG_MAPS, config_map(name, a="1"))
+            assert (await refused(connection.create(CONFIG_MAPS, config_map(name)))).is_exists
+
+            merged = await connection.patch(CONFIG_MAPS, NS, name, {"data": {"b": "2"}})
+            assert merged["data"] == {"a": "1", "b": "2"}
+            assert (await refused(connection.replace(CONFIG_MAPS, first))).is_conflict
+            stale = {"metadata": {"resourceVersion": first["metadata"]["resourceVersion"]}, "data": {"c": "3"}}
+            assert (await refused(connection.patch(CONFIG_MAPS, NS, name, stale))).is_conflict
+
+            steps = [{"op": "test", "path": "/data/a", "value": "1"}, {"op": "remove", "path": "/data/a"}]
+            assert (await connection.patch(CONFIG_MAPS, NS, name, steps, kind="json"))["data"] == {"b": "2"}
+            assert (await refused(connection.patch(CONFIG_MAPS, NS, name, steps, kind="json"))).is_invalid
+            applied = await connection.patch(CONFIG_MAPS, NS, name, config_map(name, d="4"), kind="apply")
+            assert applied["data"] == {"b": "2", "d": "4"}
+
+            assert (await refused(connection.delete(CONFIG_MAPS, NS, name, uid="another"))).is_conflict
+            await connection.delete(CONFIG_MAPS, NS, name, uid=first["metadata"]["uid"])
+            assert (await refused(connection.get(CONFIG_MAPS, NS, name))).is_missing
+
+    asyncio.run(story())
+
+
+def test_refusals_are_told_apart(apiserver, name):
+    async def story():
+        async with connected(apiserver) as connection:
+            bad = await refused(connection.create(CONFIG_MAPS, config_map("Not A Name")))
+            assert (bad.is_invalid, bad.reason) == (True, "Invalid")
+            assert (await refused(connection.list(named("nobody.dev/v1", "things", "Thing")))).is_missing
+            await connection.create(NAMESPACES, {"metadata": {"name": name}})
+            await connection.delete(NAMESPACES, None, name)
+            late = {"metadata": {"name": "x", "namespace": name}}
+            assert (await refused(connection.create(CONFIG_MAPS, late))).is_terminating
+        stranger = from_kubeconfig(str(apiserver.user("stranger")))
+        async with Connection(stranger) as connection:
+            assert (await refused(connection.list(PODS))).is_forbidden
+
+    asyncio.run(story())
+
+
+def test_a_pod_is_bound_once_and_only_the_one_that_is_meant(apiserver, name):
+    async def story():
+        async with connected(apiserver) as connection, with_nodes(apiserver, "n1", "n2"):
+            uid = (await connection.create(PODS, pod(name)))["metadata"]["uid"]
+            assert (await refused(connection.bind(NS, name, "another", "n1"))).is_conflict
+            await connection.bind(NS, name, uid, "n1")
+            assert (await connection.get(PODS, NS, name))["spec"]["nodeName"] == "n1"
+            assert (await refused(connection.bind(NS, name, uid, "n2"))).is_conflict
+            assert (await refused(connection.bind(NS, "missing", uid, "n1"))).is_missing
+
+    asyncio.run(story())
+
+
+def test_writes_whose_replies_are_lost_are_known_to_be_done(apiserver, name):
+    async def story():
+        lost = [Rule(0, "POST", performed=True, times=1), Rule(503, "POST", "/binding", performed=True, times=1)]
+        async with (
+            FaultProxy(apiserver, lost) as proxy,
+            connected(apiserver, proxy.url) as connection,
+            with_nodes(apiserver, "n1"),
+        ):
+            error = await refused(connection.create(PODS, pod(name)))
+            assert (error.is_exists, error.unsure) == (True, True)
+            uid = (await connection.get(PODS, NS, name))["metadata"]["uid"]
+            await connection.bind(NS, name, uid, "n1")
+            assert [rule.met for rule in lost] == [1, 1]
+
+    asyncio.run(story())
+
+
+def test_a_busy_server_gets_every_write_once(apiserver, name):
+    async def story():
+        busy = [Rule(429, "POST", retry_after=0, chance=0.3), Rule(503, "POST", retry_after=0, chance=0.1)]
+        async with FaultProxy(apiserver, busy, seed=5) as proxy, connected(apiserver, proxy.url) as connection:
+            maps = [config_map(f"{name}-{number}") for number in range(60)]
+            made = await asyncio.gather(*(connection.create(CONFIG_MAPS, each) for each in maps))
+            assert len({each["metadata"]["uid"] for each in made}) == 60
+            assert sum(rule.met for rule in busy) > 5
+
+    asyncio.run(story())
+
+
+def test_a_budget_forbids_an_eviction_and_without_it_the_pod_goes(apiserver, name):
+    async def story():
+        async with connected(apiserver) as connection, with_nodes(apiserver, "n1"):
+            uid = (await connection.create(PODS, pod(name, app=name)))["metadata"]["uid"]
+            await connection.bind(NS, name, uid, "n1")
+            await running(connection, name)
+            spec = {"minAvailable": 1, "selector": {"matchLabels": {"app": name}}}
+            await connection.create(DISRUPTION_BUDGETS, {"metadata": {"name": name, "namespace": NS}, "spec": spec})
+            assert (await refused(connection.evict(NS, name, 0, uid=uid))).is_budget
+            await connection.delete(DISRUPTION_BUDGETS, NS, name)
+            assert (await refused(connection.evict(NS, name, 0, uid="another"))).is_conflict
+            await connection.evict(NS, name, 0, uid=uid)
+            assert (await refused(connection.get(PODS, NS, name))).is_missing
+
+    asyncio.run(story())
+
+
+def test_a_long_list_comes_whole(apiserver, name):
+    async def story():
+        async with connected(apiserver) as connection:
+            maps = [config_map(f"{name}-{number}") for number in range(1100)]
+            for each in maps:
+                each["metadata"]["labels"] = {"of": name}
+            await asyncio.gather(*(connection.create(CONFIG_MAPS, each) for each in maps))
+            found = await connection.list(CONFIG_MAPS, NS, selector=f"of={name}")
+            assert len({each["metadata"]["uid"] for each in found}) == 1100
+
+    asyncio.run(story())
+
+
+class Kept:
+    """What a reflector's changes amount to, held beside the truth."""
+
+    def __init__(self, scope):
+        self.objects, self.counts, self.fresh = {}, {}, Fresh()
+        self._scope = scope
+        self.synced = asyncio.Event()
+
+    def apply(self, changes):
+        for change in changes:
+            meta = change.object["metadata"]
+            held = self.objects.get(meta["name"])
+            assert (held is None) == (change.kind == "added"), f"{change.kind} of {meta['name']}"
+            self.counts[change.kind] = self.counts.get(change.kind, 0) + 1
+            if change.kind == "deleted":
+                del self.objects[meta["name"]]
+            else:
+                self.objects[meta["name"]] = change.object
+
+    async def follow(self, connection):
+        await reflect(
+            connection,
+            CONFIG_MAPS,
+            decode=orjson.loads,
+            apply=self.apply,
+            synced=self.synced.set,
+            fresh=self.fresh,
+            namespace=NS,
+            selector=self._scope,
+            silence=5.0,
+        )
+
+    async def until_it_is(self, connection):
+        """Wait until what is kept is what is there."""
+        async with asyncio.timeout(60):
+            while True:
+                truth = {
+                    each["metadata"]["name"]: each
+                    for each in await connection.list(CONFIG_MAPS, NS, selector=self._scope)
+                }
+                kept = {name: each["metadata"]["resourceVersion"] for name, each in self.objects.items()}
+                if kept == {name: each["metadata"]["resourceVersion"] for name, each in truth.items()}:
+                    return
+                await asyncio.sleep(0.05)
+
+
+@contextlib.asynccontextmanager
+async def kept(connection, scope):
+    following = Kept(scope)
+    task = asyncio.create_task(following.follow(connection))
+    await asyncio.wait_for(following.synced.wait(), 60)
+    try:
+        yield following
+        assert not task.done()
+    finally:
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+
+
+async def life_of(connection, name, scope):
+    """One config map is made, changed three times, and every other one is deleted."""
+    made = config_map(name)
+    made["metadata"]["labels"] = {"of": scope}
+    await connection.create(CONFIG_MAPS, made)
+    for number in range(3):
+        await connection.patch(CONFIG_MAPS, NS, name, {"data": {"number": str(number)}})
+    if name.endswith(("0", "2", "4", "6", "8")):
+        await connection.delete(CONFIG_MAPS, NS, name)
+
+
+def test_what_is_kept_is_what_is_there_though_the_wire_is_cut_all_the_time(apiserver, name):
+    async def story():
+        async with (
+            TcpProxy(apiserver.url) as wire,
+            connected(apiserver) as direct,
+            connected(apiserver, wire.url) as through,
+            kept(through, f"of={name}") as following,
+        ):
+            for round in range(20):
+                await asyncio.gather(*(life_of(direct, f"{name}-{round}-{number}", name) for number in range(10)))
+                wire.cut()
+            await following.until_it_is(direct)
+            assert len(following.objects) == 100
+
+    asyncio.run(story())
+
+
+def test_what_is_swallowed_by_a_silent_wire_is_heard_after_all(apiserver, name):
+    async def story():
+        async with (
+            TcpProxy(apiserver.url) as wire,
+            connected(apiserver) as direct,
+            connected(apiserver, wire.url) as through,
+            kept(through, f"of={name}") as following,
+        ):
+            wire.swallows = True
+            await asyncio.gather(*(life_of(direct, f"{name}-{number}", name) for number in range(10)))
+            assert not following.objects
+            wire.swallows = False
+            wire.cut()
+            await following.until_it_is(direct)
+            assert len(following.objects) == 5
+
+    asyncio.run(story())
+
+
+def test_a_server_that_is_killed_and_comes_back_loses_nothing(apiserver, name):
+    async def story():
+        async with connected(apiserver) as connection, kept(connection, f"of={name}") as following:
+            await asyncio.gather(*(life_of(connection, f"{name}-a{number}", name) for number in range(10)))
+            await apiserver.restart(apiserver.apiserver)
+            await asyncio.gather(*(life_of(connection, f"{name}-b{number}", name) for number in range(10)))
+            await following.until_it_is(connection)
+            assert len(following.objects) == 10
+            with pytest.raises(ApiError) as told:
+                async for _ in watch(connection, CONFIG_MAPS, "1", Scope(), silence=10.0):
+                    pass
+            assert told.value.is_gone
+
+    asyncio.run(story())
+
+
+def test_who_writes_reads_its_own_write(apiserver, name):
+    async def story():
+        async with connected(apiserver) as connection, kept(connection, f"of={name}") as following:
+            made = config_map(name, number="0")
+            made["metadata"]["labels"] = {"of": name}
+            following.apply(following.fresh.put(await connection.create(CONFIG_MAPS, made)))
+            for number in range(50):
+                reply = await connection.patch(CONFIG_MAPS, NS, name, {"data": {"number": str(number)}})
+                following.apply(following.fresh.put(reply))
+                held = following.fresh.get(NS, name)
+                assert held is not None
+                assert held["data"] == {"number": str(number)}
+            await following.until_it_is(connection)
+
+    asyncio.run(story())
+
+
+def test_pods_and_nodes_of_a_real_server_are_read(apiserver, name):
+    async def story():
+        async with connected(apiserver) as connection, with_nodes(apiserver, "n1"):
+            uid = (await connection.create(PODS, pod(name, app=name)))["metadata"]["uid"]
+            await connection.bind(NS, name, uid, "n1")
+            await running(connection, name)
+            [found] = (await connection.listed(PODS, objects.pod, selector=f"app={name}")).objects
+            assert (found.metadata.uid, found.spec.node_name, found.status.phase) == (uid, "n1", "Running")
+            assert found.status.container_statuses[0].state.running is not None
+            [node] = (await connection.listed(named("v1", "nodes", "Node", namespaced=False), objects.node)).objects
+            assert node.metadata.name == "n1"
+            assert node.status.allocatable["cpu"]
+
+    asyncio.run(story())
+
+
+def test_a_server_that_is_gone_is_unreachable(apiserver):
+    async def story():
+        async with TcpProxy(apiserver.url) as wire, connected(apiserver, wire.url) as connection:
+            wire.refuses = True
+            with pytest.raises(Unreachable):
+                await connection.list(CONFIG_MAPS, within=0.5)
+            wire.refuses = False
+            await connection.list(CONFIG_MAPS)
+
+    asyncio.run(story())
