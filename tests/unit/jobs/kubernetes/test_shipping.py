@@ -1,0 +1,105 @@
+"""Code that goes along with a job."""
+
+import base64
+import hashlib
+import io
+import tarfile
+from pathlib import PurePosixPath
+
+from windlass.core.job import Job, Role
+from windlass.jobs.document import canonical
+from windlass.jobs.kubernetes.kinds import members, read
+from windlass.jobs.kubernetes.own_manifests import training_job
+from windlass.jobs.kubernetes.parsed import Parsed
+from windlass.jobs.kubernetes.shipping import File, config_map, image_of, pack, too_large, with_code
+
+TRAIN = File("train.py", b"print('hello')\n")
+START = File("bin/start", b"#!/bin/sh\n", executable=True)
+
+
+def job(pod: object = None, image: str = "example.com/base:1") -> Job:
+    role = Role(command=("python", "train.py"), image=image, pod=canonical(pod) if pod else "")
+    return Job("digits", (role,), workdir="")
+
+
+def pod_of(shipped: Job) -> dict:
+    parsed = read(training_job(shipped, "digits", "team"))
+    assert isinstance(parsed, Parsed), parsed
+    return members(parsed, 1)[0].pod
+
+
+def test_equal_folders_make_equal_archives_in_whatever_order_they_are_read():
+    one, other = pack([TRAIN, START]), pack([START, TRAIN])
+
+    assert one == other
+    assert one.name == other.name
+    assert one.name != pack([TRAIN]).name
+
+
+def test_an_archive_holds_every_file_and_nothing_of_whoever_packed_it():
+    with tarfile.open(fileobj=io.BytesIO(pack([TRAIN, START]).archive)) as archive:
+        found = {each.name: (each.mode, each.uid, each.uname, archive.extractfile(each).read()) for each in archive}
+
+    assert found == {
+        "train.py": (0o644, 0, "", TRAIN.content),
+        "bin/start": (0o755, 0, "", START.content),
+    }
+
+
+def test_the_object_holds_the_archive_and_goes_with_its_owners():
+    packed = pack([TRAIN])
+    owner = {"apiVersion": "windlass.dev/v1alpha1", "kind": "TrainingJob", "name": "digits", "uid": "u"}
+
+    made = config_map(packed, "team", [owner])
+
+    assert base64.b64decode(made["binaryData"]["code.tar.gz"]) == packed.archive
+    assert made["immutable"]
+    assert made["metadata"]["namespace"] == "team"
+    assert made["metadata"]["ownerReferences"] == [owner]
+
+
+def test_every_pod_unpacks_the_code_before_its_program_starts_there():
+    packed = pack([TRAIN])
+
+    spec = pod_of(with_code(job(), packed, PurePosixPath("digits")))["spec"]
+
+    unpack, main = spec["initContainers"][0], spec["containers"][0]
+    assert unpack["image"] == main["image"] == "example.com/base:1"
+    assert main["workingDir"] == "/windlass/code/digits"
+    assert {"name": "windlass-code", "mountPath": "/windlass/code"} in main["volumeMounts"]
+    assert {"name": "windlass-packed", "configMap": {"name": packed.name}} in spec["volumes"]
+
+
+def test_what_a_job_says_of_its_own_pods_stays():
+    own = {
+        "spec": {
+            "initContainers": [{"name": "fetch", "image": "example.com/fetch"}],
+            "containers": [
+                {"name": "main", "image": "example.com/own", "volumeMounts": [{"mountPath": "/d", "name": "d"}]}
+            ],
+            "volumes": [{"name": "d", "emptyDir": {}}],
+        }
+    }
+
+    spec = pod_of(with_code(job(own, image=""), pack([TRAIN])))["spec"]
+
+    assert [each["name"] for each in spec["initContainers"]] == ["windlass-code", "fetch"]
+    assert {each["image"] for each in (spec["initContainers"][0], spec["containers"][0])} == {"example.com/own"}
+    assert {each["name"] for each in spec["volumes"]} == {"d", "windlass-code", "windlass-packed"}
+
+
+def test_the_image_is_the_pods_own_if_it_says_one():
+    named = {"spec": {"containers": [{"name": "main", "image": "own"}]}}
+
+    assert image_of(job(named).roles[0]) == "own"
+    assert image_of(job().roles[0]) == "example.com/base:1"
+    assert image_of(job(image="").roles[0]) == ""
+
+
+def test_a_folder_that_is_too_large_is_told_by_its_largest_files():
+    noise = hashlib.shake_256(b"noise").digest(3 << 20)
+
+    said = too_large(pack([TRAIN, File("data/train.npy", noise)]))
+
+    assert said.startswith("the code is 3.0 MiB packed, and 1.0 MiB is the most; largest: data/train.npy 3.0 MiB")
+    assert too_large(pack([TRAIN])) == ""
