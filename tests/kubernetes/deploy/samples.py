@@ -1,0 +1,29 @@
+"""Manifests of every kind, and where the API server keeps such objects."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from windlass.deploy.install.places import KINDS
+from windlass.worlds.kubernetes.client.resources import path
+
+FOLDER = Path(__file__).parents[1] / "samples"
+_KINDS = {(kind.api_version, kind.kind): kind for kind in KINDS}
+
+
+def samples() -> list[dict[str, Any]]:
+    """Written after what the samples of both operators and of the trainer use; none is a copy."""
+    return [each for file in sorted(FOLDER.glob("*.yaml")) for each in yaml.safe_load_all(file.read_text())]
+
+
+def sample(kind: str, name: str = "") -> dict[str, Any]:
+    return next(each for each in samples() if each["kind"] == kind and name in ("", each["metadata"]["name"]))
+
+
+def place(manifest: dict[str, Any], name: str = "", subresource: str = "") -> str:
+    """Where objects like this one are, or the one of a name."""
+    kind = _KINDS[manifest["apiVersion"], manifest["kind"]]
+    return path(kind, manifest["metadata"].get("namespace"), name, subresource)
