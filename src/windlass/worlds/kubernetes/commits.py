@@ -15,7 +15,7 @@ from windlass.worlds.kubernetes import stored
 from windlass.worlds.kubernetes.client.connection import Connection
 from windlass.worlds.kubernetes.client.refusals import ApiError
 from windlass.worlds.kubernetes.gangs import Gang
-from windlass.worlds.kubernetes.homes import version_of
+from windlass.worlds.kubernetes.merging import difference
 from windlass.worlds.kubernetes.stored import FIELD, Stored
 
 
@@ -25,14 +25,41 @@ class DeposedError(Exception):
 
 async def write(connection: Connection, gang: Gang, state: JobState, said: Mapping[str, Any]) -> None:
     """Write it, with what else the status says. Raises DeposedError, ApiError, Unreachable."""
-    if gang.gone or (gang.stored is not None and gang.stored.status == state.status):
-        return
+    async with gang.writing:
+        if not gang.gone and (gang.stored is None or gang.stored.status != state.status):
+            await _write(connection, gang, state, said)
+
+
+async def say(connection: Connection, gang: Gang, said: Mapping[str, Any]) -> None:
+    """Write only what else the status says. Raises ApiError, Unreachable."""
+    async with gang.writing:
+        home, about = gang.home, {"resourceVersion": str(gang.version), "uid": gang.home.uid}
+        body = {"metadata": about, "status": {**_changes(gang, said), FIELD: {"remade": gang.remade}}}
+        if gang.gone:
+            return
+        try:
+            answer = await connection.patch(home.resource, home.namespace, home.name, body, subresource="status")
+        except ApiError as error:
+            if error.is_missing:
+                gang.gone = True
+                return
+            if not error.is_conflict:
+                raise
+            answer = await connection.get(home.resource, home.namespace, home.name)
+        gang.learn(answer)
+
+
+def _changes(gang: Gang, said: Mapping[str, Any]) -> Mapping[str, Any]:
+    return difference(gang.parsed.manifest.get("status") or {}, said)
+
+
+async def _write(connection: Connection, gang: Gang, state: JobState, said: Mapping[str, Any]) -> None:
     revision = gang.stored.revision if gang.stored else 0
-    new = Stored(state.number, revision + 1, state.status)
+    new = Stored(state.number, revision + 1, state.status, gang.remade)
     while True:
         body = {
             "metadata": {"resourceVersion": str(gang.version), "uid": gang.home.uid},
-            "status": {**said, FIELD: stored.written(new)},
+            "status": {**_changes(gang, said), FIELD: stored.written(new)},
         }
         try:
             answer = await connection.patch(
@@ -47,9 +74,9 @@ async def write(connection: Connection, gang: Gang, state: JobState, said: Mappi
             if await _look_again(connection, gang, revision, new):
                 break
             continue
-        gang.version = version_of(answer)
+        gang.learn(answer)
         break
-    gang.stored = new
+    gang.stored, gang.number = new, new.number
 
 
 async def _look_again(connection: Connection, gang: Gang, revision: int, new: Stored) -> bool:
@@ -65,7 +92,7 @@ async def _look_again(connection: Connection, gang: Gang, revision: int, new: St
         gang.gone = True
         return True
     there = stored.read((found.get("status") or {}).get(FIELD))
-    gang.version = version_of(found)
+    gang.learn(found)
     if there == new:
         return True
     if (there.revision if there else 0) != revision:

@@ -6,7 +6,7 @@ Whatever is under way for a run is told by `run.busy`: nothing of it may be call
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Collection, Coroutine, Iterable
 from typing import Any
 
 from windlass.worlds.kubernetes.client.connection import Connection
@@ -49,6 +49,12 @@ class Crew:
         run.busy = True
         self._spawn(self._launch(gang, run))
 
+    def make_anew(self, gang: Gang, run: Run, names: Collection[str]) -> None:
+        """Make some of a run's pods once more, on the nodes where they were. Told again meanwhile, once."""
+        if names and not run.busy:
+            run.busy = True
+            self._spawn(self._launch(gang, run, names))
+
     def dismiss(self, pods: Iterable[Pod], grace: int) -> None:
         """Tell pods to go, with so many seconds to end. Told twice, once."""
         for pod in pods:
@@ -71,10 +77,10 @@ class Crew:
             gang.trouble = f"its pods cannot be made: {error}"
         self._concern(gang)
 
-    async def _launch(self, gang: Gang, run: Run) -> None:
+    async def _launch(self, gang: Gang, run: Run, names: Collection[str] | None = None) -> None:
         members = gang.members(run.generation, run.sizes)
-        places = {(slot.role, slot.index): slot for slot in run.slots}
-        seats = [(places[member.role, member.index], member) for member in members.values()]
+        numbers = gang.pod_names(run)
+        seats = [(run.slots[numbers[name]], each) for name, each in members.items() if names is None or name in names]
         try:
             besides = asyncio.create_task(self._companions.make(gang, run))
             await seat(self._seating, run, seats)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from windlass.core.job import Job
 from windlass.core.status import JobState, Status
 from windlass.jobs.kubernetes import kinds
 from windlass.jobs.kubernetes.parsed import Member, Parsed
-from windlass.worlds.kubernetes.homes import Home
+from windlass.worlds.kubernetes.homes import Home, version_of
 from windlass.worlds.kubernetes.runs import Run
 from windlass.worlds.kubernetes.stored import Stored
 
@@ -33,6 +35,15 @@ class Gang:
     """The object is not there any more: nothing can be written into it."""
     prepared: int = 0
     """The generation whose pods were made while it waits for nodes."""
+    remade: int = 0
+    """Pods made anew within its runs, of a kind that does so."""
+    said: Mapping[str, Any] = field(default_factory=dict)
+    """What the last judgement of its pods has the status say."""
+    waits: str = ""
+    """Why it waits in the queue, as a sentence; `waits_reason` in one word."""
+    waits_reason: str = ""
+    writing: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Held while the object is written."""
     trouble: str = ""
     """Why its pods cannot be made just now."""
     made: dict[str, Member] = field(default_factory=dict)
@@ -58,6 +69,11 @@ class Gang:
         return JobState(self.id, self.number, self.job, self.status)
 
     @property
+    def judged(self) -> bool:
+        """Whether its pods are made anew one by one, and not the gang whole."""
+        return not self.parsed.policy.gang_restart
+
+    @property
     def sizes(self) -> Mapping[str, int]:
         """Replicas by role, as asked for."""
         return {role.name: role.replicas for role in self.job.roles}
@@ -66,6 +82,14 @@ class Gang:
     def elastic(self) -> bool:
         """Whether its size is known only once it starts."""
         return any(role.elastic for role in self.job.roles)
+
+    def learn(self, manifest: Mapping[str, Any]) -> bool:
+        """The object as it is now; False if something newer of it is known, or it is another one of that name."""
+        if manifest["metadata"]["uid"] != self.home.uid or version_of(manifest) <= self.version:
+            return False
+        self.version = version_of(manifest)
+        self.parsed = replace(self.parsed, manifest=dict(manifest))
+        return True
 
     def members(self, generation: int, sizes: Mapping[str, int]) -> Mapping[str, Member]:
         """The pods of a generation of so many replicas by role: by name, in the order of ranks; the same each time."""

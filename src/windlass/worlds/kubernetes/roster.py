@@ -7,7 +7,7 @@ second is not heard of before nothing of the first is left.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from windlass.core.events import Cancel, Event, Resume, Suspend
@@ -25,6 +25,8 @@ from windlass.worlds.kubernetes.homes import Home, home_of, version_of
 from windlass.worlds.port import JobArrived, JobEvent, WorldEvent
 
 Manifest = Mapping[str, Any]
+CANCEL = "windlass.dev/cancel"
+"""An annotation: who wants the job ended. Its object stays, and says so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +88,7 @@ class Roster:
             self.close(gang)
             gang = None
         if gang is not None:
-            if version_of(manifest) > gang.version:
-                self._update(gang, manifest)
+            self._update(gang, manifest)
             return
         namesake = self._gangs.get(home.job_id)
         if namesake is not None:
@@ -133,6 +134,7 @@ class Roster:
             self._fault(home, manifest, f"status.{stored.FIELD} is not as Windlass wrote it: {error}")
             return
         gang = Gang(home, parsed, self._finish(parsed), known.number if known else 0, version_of(manifest), known)
+        gang.remade = known.remade if known else 0
         self._gangs[gang.id] = self._by_uid[home.uid] = gang
         if self._recovered:
             self._arrive(gang)
@@ -144,11 +146,12 @@ class Roster:
         self._tell(JobArrived(gang.id, gang.number, gang.job))
 
     def _update(self, gang: Gang, manifest: Manifest) -> None:
-        gang.version = version_of(manifest)
-        if manifest["metadata"].get("deletionTimestamp") and not gang.deleted:
+        before = gang.parsed.manifest["metadata"].get("generation")
+        if not gang.learn(manifest):
+            return
+        if manifest["metadata"].get("deletionTimestamp") or CANCEL in (manifest["metadata"].get("annotations") or {}):
             self._cancel(gang)
-        if manifest["metadata"].get("generation") == gang.parsed.manifest["metadata"].get("generation"):
-            gang.parsed = replace(gang.parsed, manifest=dict(manifest))
+        if manifest["metadata"].get("generation") == before:
             return
         parsed = kinds.read(manifest, self._settings)
         if isinstance(parsed, Fault):
@@ -170,7 +173,8 @@ class Roster:
                 self.close(gang)
         elif not gang.deleted:
             gang.deleted = True
-            self._tell(JobEvent(gang.id, Cancel("whoever deleted it")))
+            by = (gang.parsed.manifest["metadata"].get("annotations") or {}).get(CANCEL) or "whoever deleted it"
+            self._tell(JobEvent(gang.id, Cancel(by)))
 
     def _fault(self, home: Home, manifest: Manifest, message: str) -> None:
         generation = manifest["metadata"].get("generation") or 0

@@ -69,7 +69,13 @@ class Run:
     told: set[int] = field(default_factory=set)
     """Members whose end was told."""
     failed: dict[int, Exit] = field(default_factory=dict)
-    """Members that could not be put on their nodes."""
+    """Members that could not be put on their nodes, or would have to go on where nothing may start any more."""
+    judged: bool = False
+    """Its members are made anew one by one: an end of one of them means nothing by itself."""
+    dismissed: set[str] = field(default_factory=set)
+    """Uids of pods that a judgement has told to go."""
+    outcome: Exit | None = None
+    """What all of a judged run has come to: of all its members, or of the first if it has failed."""
     stopping: bool = False
     grace: int = 30
     """Seconds that its pods have to end."""
@@ -108,10 +114,12 @@ class Run:
         return bool(self.slots) and all(pods.get(slot.number, GONE).ran for slot in self.slots)
 
     def _end(self, number: int, seen: Seen) -> Exit | None:
-        if seen.exit is not None:
-            return seen.exit
         if number in self.failed and not self.stopping:
             return self.failed[number]
+        if self.judged:
+            return self.outcome if self.outcome is not None and (self.outcome.ok or number == 0) else None
+        if seen.exit is not None:
+            return seen.exit
         if seen.stage is Stage.MISSING and self.launched:
             return Exit(lost=True, detail=f"the pod of {self._named(number)} is gone")
         return None

@@ -30,6 +30,8 @@ class Stored:
     number: int
     revision: int
     status: Status
+    remade: int = 0
+    """Pods made anew within a run; told besides, and not by the controller."""
 
 
 class _Written(msgspec.Struct, frozen=True):
@@ -38,6 +40,7 @@ class _Written(msgspec.Struct, frozen=True):
     phase: str
     generation: int
     state: str
+    remade: int = 0
 
 
 def written(stored: Stored) -> dict[str, Any]:
@@ -45,7 +48,7 @@ def written(stored: Stored) -> dict[str, Any]:
     status = stored.status
     changed = {name: value for name in _NAMES if (value := getattr(status, name)) != getattr(_FRESH, name)}
     state = msgspec.json.encode(changed).decode()
-    told = _Written(stored.number, stored.revision, status.phase.value, status.generation, state)
+    told = _Written(stored.number, stored.revision, status.phase.value, status.generation, state, stored.remade)
     return msgspec.to_builtins(told)  # type: ignore[no-any-return]
 
 
@@ -62,6 +65,6 @@ def read(found: Any) -> Stored | None:
         return None
     try:
         told = msgspec.convert(found, _Written)
-        return Stored(told.number, told.revision, _decode_state(told.state))
+        return Stored(told.number, told.revision, _decode_state(told.state), told.remade)
     except msgspec.DecodeError as error:  # a ValidationError is one
         raise UnreadableError(str(error)) from None

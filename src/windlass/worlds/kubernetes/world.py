@@ -9,19 +9,22 @@ them with the pods there are.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
 from windlass.core.commands import Command, Forget, Launch, Stop
 from windlass.core.elastic import sized
 from windlass.core.events import GangGone
-from windlass.core.job import Job
-from windlass.core.status import TERMINAL, JobState, Phase, Placement
+from windlass.core.job import Job, RestartPolicy
+from windlass.core.status import TERMINAL, JobState, Phase, Placement, Status
 from windlass.jobs.kubernetes.parsed import Parsed
 from windlass.worlds.inbox import Inbox
-from windlass.worlds.kubernetes import commits, life, pod_ends
+from windlass.worlds.kubernetes import commits, judging, life, pod_ends, statuses
 from windlass.worlds.kubernetes.client.connection import Connection
 from windlass.worlds.kubernetes.client.objects import Pod
 from windlass.worlds.kubernetes.client.refusals import ApiError
+from windlass.worlds.kubernetes.cluster.nodes import is_ready
 from windlass.worlds.kubernetes.cluster_book import ClusterBook
 from windlass.worlds.kubernetes.crew import Crew
 from windlass.worlds.kubernetes.gangs import Gang
@@ -29,6 +32,7 @@ from windlass.worlds.kubernetes.pod_book import PodBook, controller_of
 from windlass.worlds.kubernetes.roster import Refusal, Roster
 from windlass.worlds.kubernetes.runs import Run, slots
 from windlass.worlds.kubernetes.settings import WorldSettings
+from windlass.worlds.kubernetes.statuses import StatusWriter
 from windlass.worlds.port import Changes, JobEvent, Recovery, WorldEvent
 
 _OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
@@ -59,6 +63,7 @@ class KubernetesWorld:
         self._last = 0
         self.on_trouble = on_trouble
         self._crew = Crew(connection, self.pods, settings.at_once, self.concern, on_trouble)
+        self._statuses = StatusWriter(connection, self._said)
         self._inbox = Inbox()
         self._woken = False
         self._concerned: dict[str, Gang] = {}
@@ -153,6 +158,7 @@ class KubernetesWorld:
     async def close(self) -> None:
         """Leave the cluster as it is."""
         await self._crew.close()
+        await self._statuses.close()
 
     # --- looking -------------------------------------------------------------------------------------
 
@@ -179,8 +185,13 @@ class KubernetesWorld:
             return
         pods = life.pods_of(gang, run, self.pods)
         looks = life.seen(pods, self._is_dead, now, self.settings.image_patience)
-        if run.stopping and not run.busy:
+        if run.judged and run.launched and not (run.busy or run.stopping or run.failed):
+            to_do = judging.look(gang, run, pods, (), self._is_closed, now)
+            self._crew.dismiss(to_do.dismiss, run.grace)
+            self._crew.make_anew(gang, run, to_do.make)
+        if run.stopping and not run.busy and not self._stays(gang, run):
             self._crew.dismiss(life.to_be_deleted(pods, looks), run.grace)
+        self._statuses.look(gang)
         for event in run.hear(looks):
             self.inject(JobEvent(gang.id, event))
         dues = [at for pod in pods.values() if (at := pod_ends.due(pod, self.settings.image_patience)) and at > now]
@@ -194,6 +205,15 @@ class KubernetesWorld:
         if waits and not gang.elastic and gang.prepared != status.generation + 1:
             gang.prepared = status.generation + 1
             self._crew.prepare(gang, status.generation + 1)
+
+    def _stays(self, gang: Gang, run: Run) -> bool:
+        """Whether what lives yet of a job that has ended by its own pods' word is left to end by itself."""
+        return run.outcome is not None and gang.parsed.policy.clean == "None" and not gang.deleted
+
+    def _is_closed(self, node: str) -> bool:
+        """Whether nothing new may start there."""
+        found = self.cluster.picture.objects.get(node)
+        return found is None or found.spec.unschedulable or not is_ready(found)
 
     def _is_dead(self, node: str) -> bool:
         """Whether nothing can run there any more."""
@@ -223,12 +243,17 @@ class KubernetesWorld:
         gang = self.roster.get(state.id)
         if gang is None:
             return
-        await commits.write(self.connection, gang, state, {})
+        await commits.write(self.connection, gang, state, self._said(gang, state.status))
         if state.status.phase in TERMINAL:
             gang.run = None
             if gang.gone:
                 self.roster.close(gang)
         self.concern(gang)
+
+    def _said(self, gang: Gang, life_now: Status | None = None) -> Mapping[str, Any]:
+        """What the gang's status is to say."""
+        pods = life.pods_of(gang, gang.run, self.pods) if gang.run is not None else {}
+        return statuses.status_of(gang, life_now or gang.status, pods, self.now())
 
     async def _remove(self, job_id: str) -> None:
         """Its time to live is over: the object goes, and with it all that it owns."""
@@ -251,7 +276,7 @@ class KubernetesWorld:
         if gang is None or (gang.run is not None and gang.run.generation >= generation and gang.run.ordered):
             return
         if gang.run is None or gang.run.generation != generation:
-            gang.run = Run(generation, slots(sized(gang.job, placement), placement))
+            gang.run = Run(generation, slots(sized(gang.job, placement), placement), judged=gang.judged)
         gang.run.ordered = True
         self._crew.launch(gang, gang.run)
 
@@ -268,7 +293,8 @@ class KubernetesWorld:
         """The run of a gang as an earlier controller left it."""
         status = gang.status
         assert status.placement is not None  # noqa: S101 - who is not gone has a place
-        run = Run(status.generation, slots(sized(gang.job, status.placement), status.placement))
+        seats = slots(sized(gang.job, status.placement), status.placement)
+        run = Run(status.generation, seats, judged=gang.judged)
         run.started = run.launched = status.phase is not Phase.ADMITTED
         run.told = {slot.number for slot in run.slots if status.done >> slot.number & 1}
         if status.target is not None:  # whoever had ended by then has been heard of
@@ -279,8 +305,8 @@ class KubernetesWorld:
     # --- arrivals ------------------------------------------------------------------------------------
 
     def _finish(self, parsed: Parsed) -> Job:
-        """The job as the controller is told it."""
-        return parsed.job
+        """The job as the controller is told it. Of a judged one the core is told only what it has come to."""
+        return parsed.job if parsed.policy.gang_restart else replace(parsed.job, restart=RestartPolicy())
 
     def _refuse(self, refusal: Refusal) -> None:
         """An object that is no job is told so."""

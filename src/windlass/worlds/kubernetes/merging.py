@@ -1,0 +1,22 @@
+"""A merge patch (RFC 7386) from what an object says to what it is to say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+
+def difference(before: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str, Any]:
+    """What to send, so that every field of `wanted` is as it is there; fields that are only in `before` stay.
+
+    Within a field whatever is no longer wanted is removed.
+    """
+    changed = {name: value for name, value in wanted.items() if before.get(name) != value}
+    return {name: _into(before.get(name), value) for name, value in changed.items()}
+
+
+def _into(before: Any, wanted: Any) -> Any:
+    if not isinstance(before, Mapping) or not isinstance(wanted, Mapping):
+        return wanted
+    gone = dict.fromkeys(before.keys() - wanted.keys())
+    return {**gone, **{name: _into(before.get(name), value) for name, value in wanted.items()}}

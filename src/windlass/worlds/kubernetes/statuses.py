@@ -1,0 +1,86 @@
+"""What a job's object says of it, in the words of its kind; written when it has changed, and not too often."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from windlass.core.status import TERMINAL, Phase, Status
+from windlass.jobs.kubernetes import conditions as told
+from windlass.jobs.kubernetes import job_status
+from windlass.jobs.kubernetes.job_status import Counts
+from windlass.worlds.kubernetes import commits
+from windlass.worlds.kubernetes.client.connection import Connection
+from windlass.worlds.kubernetes.client.objects import Pod
+from windlass.worlds.kubernetes.gangs import Gang
+from windlass.worlds.kubernetes.stored import FIELD
+from windlass.worlds.port import WorldError
+
+_OFTEN = 2.0
+"""Seconds between two writes of one job's status that the controller does not wait for."""
+_AT_ONCE = 16
+
+
+def status_of(gang: Gang, life: Status, pods: Mapping[int, Pod], now: int) -> Mapping[str, Any]:
+    """All of the status but what the controller keeps there."""
+    if gang.judged and gang.said and not _core_knows_better(gang, life):
+        said: Mapping[str, Any] = gang.said
+    else:
+        before = gang.parsed.manifest.get("status") or {}
+        counts, waits = _counts(gang, pods), gang.trouble or gang.waits
+        said = job_status.status_of(gang.parsed, life, counts, before, now, waits=waits, reason=gang.waits_reason)
+    return {name: value for name, value in said.items() if name != FIELD}
+
+
+def _core_knows_better(gang: Gang, life: Status) -> bool:
+    """A judgement is of pods: it says nothing of a gang that waits, is suspended, or was ended by somebody."""
+    ended = told.ended(gang.said.get("conditions") or ())
+    return life.phase not in (Phase.ADMITTED, Phase.RUNNING) and not (life.phase in TERMINAL and ended)
+
+
+def _counts(gang: Gang, pods: Mapping[int, Pod]) -> Mapping[str, Counts]:
+    found: dict[str, Counter[str]] = {}
+    slots = gang.run.slots if gang.run is not None else ()
+    for number, pod in pods.items():
+        if number < len(slots):
+            found.setdefault(slots[number].role, Counter())[pod.status.phase] += 1
+    return {role: Counts(each["Running"], each["Succeeded"], each["Failed"]) for role, each in found.items()}
+
+
+class StatusWriter:
+    """Writes in the background what no commit waits for. `said` is what there is to say of a gang."""
+
+    def __init__(self, connection: Connection, said: Callable[[Gang], Mapping[str, Any]]) -> None:
+        self._connection, self._said = connection, said
+        self._at_once = asyncio.Semaphore(_AT_ONCE)
+        self._under_way: dict[str, asyncio.Task[None]] = {}
+
+    def look(self, gang: Gang) -> None:
+        """Write the gang's status if it says something new, now or soon."""
+        if gang.stored is None or gang.gone or gang.id in self._under_way or not self._is_news(gang):
+            return
+        task = asyncio.get_running_loop().create_task(self._write(gang))
+        self._under_way[gang.id] = task
+        task.add_done_callback(lambda _: self._under_way.pop(gang.id, None))
+
+    async def close(self) -> None:
+        """Leave what was not written yet."""
+        tasks = list(self._under_way.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _is_news(self, gang: Gang) -> bool:
+        before = gang.parsed.manifest.get("status") or {}
+        return any(before.get(name) != value for name, value in self._said(gang).items())
+
+    async def _write(self, gang: Gang) -> None:
+        while self._is_news(gang):
+            try:
+                async with self._at_once:
+                    await commits.say(self._connection, gang, self._said(gang))
+            except WorldError:
+                pass  # it is tried again, and whoever asks in between is told by the commit
+            await asyncio.sleep(_OFTEN)
