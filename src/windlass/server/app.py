@@ -14,7 +14,8 @@ from starlette.routing import Route
 
 from windlass.server.arrivals import read
 from windlass.server.errors import HTTP_STATUS, ApiError, Code
-from windlass.server.service import ACTS, Service
+from windlass.server.orders import ACTS, Orders
+from windlass.server.service import Service
 from windlass.worlds.port import WorldError
 
 _MAX_BODY = 64 << 20
@@ -23,16 +24,16 @@ _LAST_EVENT = 2**63 - 1
 """The highest number the database can count events to."""
 
 
-def application(service: Service) -> Starlette:
+def application(service: Service, orders: Orders) -> Starlette:
     """The ASGI application of a daemon."""
-    api = _Api(service)
+    api = _Api(service, orders)
     routes = [
         Route("/v1/ping", api.ping, methods=["GET"]),
         Route("/v1/jobs", api.jobs, methods=["GET"]),
         Route("/v1/jobs", api.submit, methods=["POST"]),
-        Route("/v1/jobs/{name}", api.job, methods=["GET"]),
-        Route("/v1/jobs/{name}/why", api.why, methods=["GET"]),
-        Route("/v1/jobs/{name}/{verb}", api.act, methods=["POST"]),
+        Route("/v1/jobs/{name:path}/why", api.why, methods=["GET"]),
+        Route("/v1/jobs/{name:path}", api.job, methods=["GET"]),  # a cluster's ids have slashes
+        Route("/v1/jobs/{name:path}/{verb}", api.act, methods=["POST"]),
         Route("/v1/why", api.why_all, methods=["GET"]),
         Route("/v1/shares", api.shares, methods=["GET"]),
         Route("/v1/snapshot", api.snapshot, methods=["GET"]),
@@ -58,20 +59,21 @@ def application(service: Service) -> Starlette:
 class _Api:
     """One method a route: read the request, ask the service, write the answer."""
 
-    def __init__(self, service: Service) -> None:
+    def __init__(self, service: Service, orders: Orders) -> None:
         self._service = service
+        self._orders = orders
 
     async def ping(self, _request: Request) -> Response:
         return _json(self._service.ping())
 
     async def jobs(self, request: Request) -> Response:
-        return _json({"jobs": self._service.jobs(dict(request.query_params))})
+        return _json({"jobs": await self._service.jobs(dict(request.query_params))})
 
     async def submit(self, request: Request) -> Response:
-        return _json({"ids": await self._service.submit(read(await _body(request)))}, status=201)
+        return _json({"ids": await self._orders.submit(read(await _body(request)))}, status=201)
 
     async def job(self, request: Request) -> Response:
-        return _json(self._service.job(request.path_params["name"]))
+        return _json(await self._service.job(request.path_params["name"]))
 
     async def why(self, request: Request) -> Response:
         what_if = request.query_params.get("what_if", "")
@@ -90,18 +92,18 @@ class _Api:
         return _json({"reservations": self._service.planning.reservations()})
 
     async def reserve(self, request: Request) -> Response:
-        return _json(await self._service.planning.reserve(await _object(request)), status=201)
+        return _json(await self._orders.reserve(await _object(request)), status=201)
 
     async def unreserve(self, request: Request) -> Response:
-        return _json(await self._service.planning.unreserve(request.path_params["name"]))
+        return _json(await self._orders.unreserve(request.path_params["name"]))
 
     async def act(self, request: Request) -> Response:
         parameters = request.path_params
-        return _json(await self._service.act(parameters["verb"], parameters["name"], await _object(request)))
+        return _json(await self._orders.act(parameters["verb"], parameters["name"], await _object(request)))
 
     async def act_on_all(self, request: Request) -> Response:
         verb = request.url.path.rpartition("/")[2]
-        return _json(await self._service.act_on_all(verb, await _object(request)))
+        return _json(await self._orders.act_on_all(verb, await _object(request)))
 
     async def nodes(self, _request: Request) -> Response:
         return _json({"nodes": self._service.nodes()})
@@ -110,16 +112,16 @@ class _Api:
         return _json({"queues": self._service.queues()})
 
     async def history(self, request: Request) -> Response:
-        return _json({"jobs": self._service.history(dict(request.query_params))})
+        return _json({"jobs": await self._service.history(dict(request.query_params))})
 
     async def down(self, request: Request) -> Response:
-        return _json(await self._service.down(await _object(request)))
+        return _json(await self._orders.down(await _object(request)))
 
     async def events(self, request: Request) -> Response:
         after = request.headers.get("last-event-id", "0")
         if not after.isdecimal() or len(after) > 19 or int(after) > _LAST_EVENT:
             raise ApiError(Code.BAD_REQUEST, f"Last-Event-ID is no number of an event: {after[:40]}")
-        events = self._service.follow(request.query_params.get("job", ""), int(after))
+        events = await self._service.follow(request.query_params.get("job", ""), int(after))
         return StreamingResponse(_sse(events), media_type="text/event-stream")
 
 

@@ -42,19 +42,19 @@ class Embedded:
 
     def ping(self) -> Json:
         """As `Client.ping`."""
-        return self._ask(_value(self._house.service.ping))
+        return self._ask(_ping(self._house))
 
     def submit(self, submissions: Sequence[Any], **facts: Any) -> list[str]:
         """As `Client.submit`."""
-        return self._ask(self._house.service.submit(Handed(tuple(submissions), **facts)))
+        return self._ask(self._house.orders.submit(Handed(tuple(submissions), **facts)))
 
     def job(self, name: str) -> Json:
         """As `Client.job`."""
-        return self._ask(_value(lambda: self._house.service.job(name)))
+        return self._ask(self._house.service.job(name))
 
     def act(self, verb: str, name: str, **how: Any) -> Json:
         """As `Client.act`."""
-        return self._ask(self._house.service.act(verb, name, how))
+        return self._ask(self._house.orders.act(verb, name, how))
 
     def follow(self, name: str, after: int = 0) -> _Events:
         """As `Client.follow`."""
@@ -144,7 +144,7 @@ class _Events:
 
     async def _pump(self, house: House, name: str, after: int) -> None:
         try:
-            async for event in house.service.follow(name, after):
+            async for event in await house.service.follow(name, after):
                 self._came.put(event)
         finally:
             self._came.put(_END)
@@ -154,5 +154,5 @@ def _left() -> ApiError:
     return ApiError(Code.GONE, "the controller has left")
 
 
-async def _value(question: Callable[[], Answer]) -> Answer:
-    return question()
+async def _ping(house: House) -> Json:
+    return house.service.ping()

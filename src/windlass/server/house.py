@@ -13,6 +13,8 @@ from windlass.core.status import Phase
 from windlass.server.clusters import cluster_here, keep
 from windlass.server.feed import Feed, Watched
 from windlass.server.garbage import collect_seldom
+from windlass.server.local_facts import LocalFacts
+from windlass.server.local_orders import LocalOrders
 from windlass.server.service import Service
 from windlass.server.wanted import Wanted
 from windlass.worlds.local.lock import Kind, Lock
@@ -43,7 +45,8 @@ class House:
         self.world = LocalWorld(state, here, kind=lasting, held=held, link=link, on_trouble=say)
         keep(self.world.store, self.world.cluster)
         self.controller = Controller(self.world.recover(), self.world.finished)
-        self.service = Service(self.controller, self.world, self.feed, kind, self._told_to_leave)
+        self.service = Service(self.controller, LocalFacts(self.world), self.feed, kind)
+        self.orders = LocalOrders(self.service, self.controller, self.world, self.feed, self._told_to_leave)
 
     async def live(self, listener: socket.socket) -> None:
         """Control, and answer whoever rings, until told to leave. What runs goes on, unless the warden is ended."""
@@ -52,7 +55,7 @@ class House:
         collect_seldom()
         loop = asyncio.get_running_loop()
         controlling = loop.create_task(run(self.controller, Watched(self.world, self.feed), on_trouble=self._trouble))
-        answering = loop.create_task(answer(listener, self.service, at_once=self._kind == "up"))
+        answering = loop.create_task(answer(listener, self.service, self.orders, at_once=self._kind == "up"))
         stopping = loop.create_task(self._stop.wait())
         await asyncio.wait([controlling, stopping], return_when=asyncio.FIRST_COMPLETED)
         # 1. nothing more is promised to anybody

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from windlass.server import socket as unix
 
 if TYPE_CHECKING:
+    from windlass.server.orders import Orders
     from windlass.server.service import Service
 
 _KEEP_ALIVE = 3_600
@@ -24,12 +25,12 @@ _FORBIDDEN = (
 _NOT_YOURS = b'{"error": {"code": "not_allowed", "message": "this daemon belongs to another user", "fix": ""}}'
 
 
-async def answer(listener: socket.socket, service: Service, *, at_once: bool) -> None:
+async def answer(listener: socket.socket, service: Service, orders: Orders, *, at_once: bool) -> None:
     """Answer on this socket until cancelled. `at_once` does not wait for the first client to get ready."""
     listener.setblocking(False)
     if not at_once:
         await _ring(listener)
-    server = await asyncio.to_thread(_load, service)
+    server = await asyncio.to_thread(_load, service, orders)
     serving = asyncio.create_task(server.serve(sockets=[listener]))
     try:
         await asyncio.shield(serving)
@@ -50,7 +51,7 @@ async def _ring(listener: socket.socket) -> None:
         loop.remove_reader(listener)
 
 
-def _load(service: Service) -> Any:
+def _load(service: Service, orders: Orders) -> Any:
     import uvicorn  # noqa: PLC0415
     from uvicorn.protocols.http.h11_impl import H11Protocol  # noqa: PLC0415
 
@@ -75,7 +76,7 @@ def _load(service: Service) -> Any:
             yield
 
     config = uvicorn.Config(
-        application(service),
+        application(service, orders),
         http=OwnersOnly,
         ws="none",
         lifespan="off",

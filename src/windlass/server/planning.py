@@ -8,10 +8,8 @@ from typing import Any
 import msgspec
 
 from windlass.controller import Controller
-from windlass.server.durable import check_open, durable
 from windlass.server.errors import ApiError, Code
-from windlass.server.feed import Feed
-from windlass.worlds.local.world import LocalWorld
+from windlass.server.facts import Facts
 
 Json = dict[str, Any]
 
@@ -19,10 +17,9 @@ Json = dict[str, Any]
 class Planning:
     """This part of the API over one controller and its world. Methods raise ApiError, WorldError."""
 
-    def __init__(self, controller: Controller, world: LocalWorld, feed: Feed) -> None:
+    def __init__(self, controller: Controller, facts: Facts) -> None:
         self._controller = controller
-        self._world = world
-        self._feed = feed
+        self._facts = facts
 
     def shares(self) -> Json:
         """Every queue: what it should have, what it has, and who of it is next."""
@@ -32,7 +29,7 @@ class Planning:
         snapshot = self._controller.snapshot()
         rows = queue_shares(snapshot, tuple(self._controller.plan.order))
         warnings = list(warnings_of(snapshot.queues.values()))
-        return {"queues": msgspec.to_builtins(rows), "warnings": warnings, "now": self._world.now()}
+        return {"queues": msgspec.to_builtins(rows), "warnings": warnings, "now": self._facts.now()}
 
     async def snapshot(self, *, planned: bool) -> Json:
         """Everything the scheduler knows now; `planned`: what it knew when it last decided, and what it decided."""
@@ -40,7 +37,7 @@ class Planning:
 
         decided = self._controller.decided
         if not planned:
-            taken = snapshot_file.Taken(self._controller.snapshot(), self._world.now())
+            taken = snapshot_file.Taken(self._controller.snapshot(), self._facts.now())
         elif decided is None:
             raise ApiError(Code.WRONG_STATE, "nothing has been decided yet", "ask without --planned")
         else:
@@ -52,29 +49,6 @@ class Planning:
         """What is reserved, soonest first; what is over is left out."""
         from windlass.server.reserving import line  # noqa: PLC0415 - few ask
 
-        snapshot, now = self._controller.snapshot(), self._world.now()
-        ours = {kept.name for kept in self._world.reservations}
+        snapshot, now = self._controller.snapshot(), self._facts.now()
         living = sorted((kept for kept in snapshot.reservations if kept.end > now), key=lambda kept: kept.start)
-        return [line(kept, snapshot, now, ours=kept.name in ours) for kept in living]
-
-    async def reserve(self, body: object) -> Json:
-        """Keep nodes for somebody, or for nobody, for a time. Returns the reservation's line."""
-        from windlass.server import reserving  # noqa: PLC0415 - few ask
-
-        check_open(self._feed)
-        snapshot, now = self._controller.snapshot(), self._world.now()
-        kept = reserving.reservation(reserving.read(body), snapshot, now)
-        living = tuple(other for other in self._world.reservations if other.end > now)
-        await durable(self._feed, [self._world.set_reservations((*living, kept))])
-        return reserving.line(kept, self._controller.snapshot(), now, ours=True)
-
-    async def unreserve(self, name: str) -> Json:
-        """Give the nodes of a reservation back."""
-        check_open(self._feed)
-        left = tuple(other for other in self._world.reservations if other.name != name)
-        if len(left) == len(self._world.reservations):
-            by_file = any(other.name == name for other in self._world.cluster.reservations)
-            fix = "it is in the cluster file; take it out there" if by_file else "windlass reserve lists what there is"
-            raise ApiError(Code.NO_SUCH_JOB, f"no reservation {name[:60]!r} was made with windlass reserve", fix)
-        await durable(self._feed, [self._world.set_reservations(left)])
-        return {"name": name}
+        return [line(kept, snapshot, now, ours=not self._facts.is_declared(kept)) for kept in living]

@@ -22,9 +22,11 @@ from windlass.core.status import TERMINAL, JobState
 from windlass.jobs.submission import Submission
 from windlass.server.app import application
 from windlass.server.feed import Feed, Watched
+from windlass.server.local_facts import LocalFacts
+from windlass.server.local_orders import LocalOrders
 from windlass.server.service import Service
-from windlass.worlds.local import reserved
 from windlass.worlds.inbox import Inbox, keep
+from windlass.worlds.local import reserved
 from windlass.worlds.local.nodes import LocalCluster, Machine, declared
 from windlass.worlds.local.paths import prepare
 from windlass.worlds.local.store import Notes, Origin, open_store
@@ -136,8 +138,9 @@ class Daemon:
         self.feed = Feed()
         self.left: list[bool] = []
         self.controller = Controller(self.world.recover(), self.world.finished)
-        self.service = Service(self.controller, self.world, self.feed, kind, self.left.append)
-        self._application = application(self.service)
+        self.service = Service(self.controller, LocalFacts(self.world), self.feed, kind)
+        self.orders = LocalOrders(self.service, self.controller, self.world, self.feed, self.left.append)
+        self._application = application(self.service, self.orders)
         watched = Watched(self.world, self.feed)
         self._controlling = self.start(run(self.controller, watched, on_trouble=self.feed.complain))
 

@@ -28,10 +28,10 @@ class Follower:
 
     def __init__(self, daemon, names: str, after: int = 0) -> None:
         self.came: list[dict[str, Any]] = []
-        self.task = daemon.start(self._read(daemon.service.follow(names, after)))
+        self.task = daemon.start(self._read(daemon.service, names, after))
 
-    async def _read(self, stream) -> None:
-        async for event in stream:
+    async def _read(self, service, names: str, after: int) -> None:
+        async for event in await service.follow(names, after):
             self.came.append(event)
 
     def take(self) -> list[dict[str, Any]]:

@@ -181,7 +181,7 @@ def test_down_cancels_what_lives_and_waits_for_it(daemon, job):
     daemon.submit(job("runs"), job("done"), job("held", suspend=True))
     daemon.end("done-2", Exit(0))
     daemon.happen("runs-1", Started(1))
-    leaving = daemon.start(daemon.service.down({"keep_jobs": False}))
+    leaving = daemon.start(daemon.orders.down({"keep_jobs": False}))
     assert not leaving.done()
     daemon.happen("runs-1", GangGone(1))
     daemon.settle()

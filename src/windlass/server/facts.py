@@ -1,0 +1,51 @@
+"""What the faces must know of a world beside what its controller holds: the same questions of either."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Protocol
+
+from windlass.core.job import Job
+from windlass.core.reservation import Reservation
+from windlass.core.status import JobState
+from windlass.worlds.port import Transition
+
+
+class Facts(Protocol):
+    """Questions that a database may have to answer are awaited. Methods raise ApiError, WorldError."""
+
+    def now(self) -> int:
+        """Milliseconds since the epoch, as the world counts them."""
+
+    def where(self) -> str:
+        """Where the state is kept: a folder, or an API server."""
+
+    def cluster(self) -> str:
+        """The cluster in one line, for people."""
+
+    def is_declared(self, reservation: Reservation) -> bool:
+        """Whether it stands in the cluster's own description, where `windlass reserve` cannot delete it."""
+
+    def surroundings(self, job: Job, tasks: Sequence[Any]) -> list[str]:
+        """What the ranks of the job find around them, a line each."""
+
+    async def ids(self, name: str) -> list[str]:
+        """The jobs that a name or an id means: one, or an array's members. Raises ApiError NO_SUCH_JOB."""
+
+    async def job(self, job_id: str) -> JobState | None:
+        """A job as it was last committed, ended ones too."""
+
+    async def jobs(self, query: Mapping[str, Any], limit: int) -> Sequence[JobState]:
+        """Of those on record, the latest first. `query` as `Listed.query` makes it."""
+
+    async def history(self, *, name: str, user: str, since: int, limit: int) -> Sequence[JobState]:
+        """Jobs that have ended at or after `since` (ms), the last to end first."""
+
+    async def tasks(self, job_id: str) -> Sequence[Any]:
+        """The ranks (or pods) of every generation, in order; plain dataclasses."""
+
+    async def transitions(self, job_id: str) -> Sequence[Transition]:
+        """The job's history, oldest first."""
+
+    async def events(self, after: int, job_ids: Collection[str]) -> Sequence[tuple[int, Transition]]:
+        """The history of some jobs (none named: of all) from event number `after` on, oldest first, with numbers."""

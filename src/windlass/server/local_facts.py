@@ -1,0 +1,79 @@
+"""What the local world answers: its database, read at once."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from windlass.core.job import Job
+from windlass.core.reservation import Reservation
+from windlass.core.status import JobState
+from windlass.server.errors import ApiError, Code
+from windlass.server.surroundings import surroundings
+from windlass.worlds.local.records import Records, Task, UnknownJobError
+from windlass.worlds.local.world import LocalWorld
+from windlass.worlds.port import Transition
+
+
+def meant(records: Records, name: str) -> list[str]:
+    """The jobs that a name or an id means: one, or an array's members. Raises ApiError."""
+    try:
+        found = records.resolve(name)
+    except UnknownJobError as error:
+        raise ApiError(Code.NO_SUCH_JOB, str(error)) from None
+    return [found] if records.job(found) else records.members(found)
+
+
+class LocalFacts:
+    """`facts.Facts` of a state folder."""
+
+    def __init__(self, world: LocalWorld) -> None:
+        self._world = world
+
+    def now(self) -> int:
+        """As the world says."""
+        return self._world.now()
+
+    def where(self) -> str:
+        """The state folder."""
+        return str(self._world.paths.root)
+
+    def cluster(self) -> str:
+        """What was found, or declared."""
+        return self._world.cluster.text
+
+    def is_declared(self, reservation: Reservation) -> bool:
+        """Those that people made here are the world's; the others are of the cluster file."""
+        return all(kept.name != reservation.name for kept in self._world.reservations)
+
+    def surroundings(self, job: Job, tasks: Sequence[Task]) -> list[str]:
+        """Threads and devices."""
+        return surroundings(job, tasks, self._world.cluster)
+
+    async def ids(self, name: str) -> list[str]:
+        """An id, else the latest job (or array) of that name, else an array's id. Raises ApiError."""
+        return meant(self._world.store, name)
+
+    async def job(self, job_id: str) -> JobState | None:
+        """By its id."""
+        return self._world.store.job(job_id)
+
+    async def jobs(self, query: Mapping[str, Any], limit: int) -> Sequence[JobState]:
+        """See `Records.jobs`."""
+        return self._world.store.jobs(**query, limit=limit)
+
+    async def history(self, *, name: str, user: str, since: int, limit: int) -> Sequence[JobState]:
+        """See `Records.history`."""
+        return self._world.store.history(name=name, user=user, since=since, limit=limit)
+
+    async def tasks(self, job_id: str) -> Sequence[Task]:
+        """Every rank of every generation."""
+        return self._world.store.tasks(job_id)
+
+    async def transitions(self, job_id: str) -> Sequence[Transition]:
+        """Oldest first."""
+        return self._world.store.transitions(job_id)
+
+    async def events(self, after: int, job_ids: Collection[str]) -> Sequence[tuple[int, Transition]]:
+        """See `Records.events`."""
+        return self._world.store.events(after, job_ids)
