@@ -4,37 +4,44 @@ import json
 
 import pytest
 import yaml
-from cluster_objects import claim, metadata, pod, volume
+from cluster_objects import claim, metadata, volume
+from hypothesis import given
+from hypothesis import strategies as st
 
 from windlass.core.job import Match
 from windlass.jobs.kubernetes.kinds import read
 from windlass.jobs.kubernetes.parsed import Parsed
 from windlass.worlds.kubernetes.client import objects
-from windlass.worlds.kubernetes.cluster.fitting import Surroundings, asks, fitted, singles
+from windlass.worlds.kubernetes.cluster.fitting import Fitted, Surroundings, fitted, singles
 from windlass.worlds.kubernetes.cluster.volumes import Stock, storage_class
 
-AFFINITY = """
-podAntiAffinity:
-  requiredDuringSchedulingIgnoredDuringExecution:
-  - {topologyKey: TOPOLOGY, labelSelector: {matchLabels: {LABELS}}}
-"""
+FIELDS = [
+    *(
+        "podAntiAffinity",
+        "requiredDuringSchedulingIgnoredDuringExecution",
+        "topologyKey",
+        "labelSelector",
+        "matchLabels",
+    ),
+    *("matchExpressions", "key", "operator", "values", "name", "persistentVolumeClaim", "claimName", "ephemeral"),
+]
 
 
-def job(worker="", master="", gpu="nvidia.com/gpu", **run_policy):
+def manifest_of(worker, master=None, gpu="nvidia.com/gpu", run_policy=None):
     """A PyTorchJob of a master and four workers."""
     container = {"name": "pytorch", "image": "digits:1", "resources": {"limits": {gpu: 2}}}
-
-    def template(more):
-        return {"template": {"spec": {"containers": [container], **(yaml.safe_load(more) or {})}}}
-
-    replicas = {"Master": template(master), "Worker": {"replicas": 4, **template(worker)}}
-    manifest = {
+    templates = [{"spec": {"containers": [container], **(more or {})}} for more in (master, worker)]
+    replicas = {"Master": {"template": templates[0]}, "Worker": {"replicas": 4, "template": templates[1]}}
+    return {
         "apiVersion": "kubeflow.org/v1",
         "kind": "PyTorchJob",
         "metadata": {"name": "digits", "namespace": "team", "uid": "u"},
-        "spec": {"runPolicy": run_policy, "pytorchReplicaSpecs": replicas},
+        "spec": {"runPolicy": run_policy or {}, "pytorchReplicaSpecs": replicas},
     }
-    parsed = read(manifest)
+
+
+def job(worker="", master="", gpu="nvidia.com/gpu", **run_policy):
+    parsed = read(manifest_of(yaml.safe_load(worker), yaml.safe_load(master), gpu, run_policy))
     assert isinstance(parsed, Parsed), parsed
     return parsed
 
@@ -43,12 +50,10 @@ def priority(name, value, **more):
     return objects.priority_class(json.dumps({"metadata": metadata(name), "value": value, **more}))
 
 
-def anti(labels, topology="kubernetes.io/hostname"):
-    return {"affinity": yaml.safe_load(AFFINITY.replace("LABELS", labels).replace("TOPOLOGY", topology))}
-
-
-def with_affinity(labels, **more):
-    return yaml.safe_dump(anti(labels, **more))
+def with_affinity(labels, topology="kubernetes.io/hostname", **more):
+    term = {"topologyKey": topology, "labelSelector": {"matchLabels": yaml.safe_load(labels)}, **more}
+    anti = {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
+    return yaml.safe_dump({"affinity": {"podAntiAffinity": anti}})
 
 
 def test_a_pod_is_one_of_its_node_s_pods_and_wants_gpus_of_its_kind():
@@ -118,23 +123,29 @@ def test_a_claim_that_waits_is_to_be_told_its_node_and_one_for_one_node_is_told(
     assert found.warnings == ("worker: 4 pods mount data, and one node at a time may (ReadWriteOnce)",)
 
 
+WORKERS, ALL = "training.kubeflow.org/replica-type: worker", "training.kubeflow.org/job-name: digits"
+
+
+def apart(labels):
+    return f"apart/team/{labels.replace(': ', '=')}"
+
+
 def test_pods_that_may_not_share_a_node_ask_for_what_a_node_has_one_of():
-    found = fitted(job(with_affinity("training.kubeflow.org/replica-type: worker")), Surroundings())
+    found = fitted(job(with_affinity(WORKERS)), Surroundings())
     master, workers = found.job.roles
-    assert workers.resources["apart/team/pytorchjob/digits"] == 1
-    assert master.resources == {"gpu": 2, "pods": 1}
-    assert singles(found.job) == {"apart/team/pytorchjob/digits"}
+    assert workers.resources[apart(WORKERS)] == 1
+    assert apart(WORKERS) not in master.resources
+    assert singles(found.job) == {apart(WORKERS)}
     assert not found.warnings
 
 
-def test_roles_that_may_not_meet_ask_for_the_same():
-    found = fitted(job(with_affinity("training.kubeflow.org/job-name: digits")), Surroundings())
-    assert [role.resources.get("apart/team/pytorchjob/digits") for role in found.job.roles] == [1, 1]
+def test_a_lone_pod_that_is_avoided_asks_for_the_same():
+    found = fitted(job(with_affinity(ALL)), Surroundings())
+    assert [role.resources.get(apart(ALL)) for role in found.job.roles] == [1, 1]
 
 
 @pytest.mark.parametrize(
-    "worker",
-    [with_affinity("app: others"), with_affinity("training.kubeflow.org/job-name: digits", topology="zone")],
+    "worker", [with_affinity("app: others"), with_affinity(ALL, topology="zone"), with_affinity(ALL, namespaces=["b"])]
 )
 def test_other_anti_affinity_is_not_heeded_and_told_so(worker):
     found = fitted(job(worker), Surroundings())
@@ -142,6 +153,21 @@ def test_other_anti_affinity_is_not_heeded_and_told_so(worker):
     assert found.warnings == ("Worker: podAntiAffinity is not heeded by the scheduler",)
 
 
-def test_what_a_pod_that_exists_asks_for():
-    seen = pod("web", "{containers: [{name: a, resources: {limits: {nvidia.com/gpu: '2', cpu: '1'}}}]}")
-    assert asks(seen) == {"gpu": 2, "cpu": 1000, "pods": 1}
+def test_two_kinds_of_gpu_in_one_pod_are_trouble():
+    more = "containers: [{name: pytorch, image: x, resources: {limits: {nvidia.com/gpu: 1, amd.com/gpu: 1}}}]"
+    trouble = fitted(job(more), Surroundings()).trouble
+    assert trouble == "worker: asks for amd.com/gpu and nvidia.com/gpu in one pod; ask for one kind, or use two roles"
+
+
+ODD = st.recursive(
+    st.none() | st.booleans() | st.integers(-1, 3) | st.text(max_size=3),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from(FIELDS), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(st.dictionaries(st.sampled_from(["affinity", "volumes", "nodeSelector"]), ODD))
+def test_no_template_is_too_odd(more):
+    parsed = read(manifest_of(more))
+    if isinstance(parsed, Parsed):
+        assert isinstance(fitted(parsed, Surroundings()), Fitted)

@@ -1,15 +1,18 @@
 """Where volumes let a pod go."""
 
 import pytest
-from cluster_objects import claim, volume
+import yaml
+from cluster_objects import claim, pod, volume
 
 from windlass.core.job import Match
+from windlass.jobs.kubernetes.reading import Spot
 from windlass.worlds.kubernetes.cluster.volumes import (
     MOST_TERMS,
     Stock,
     Storage,
     both,
     claims_of,
+    claims_of_pod,
     storage,
     storage_class,
 )
@@ -99,8 +102,10 @@ def test_the_claims_of_a_pod():
             {"name": "d", "emptyDir": {}},
         ]
     }
-    assert claims_of(spec) == ("data",)
-    assert claims_of(spec, "digits-worker-0") == ("data", "digits-worker-0-c")
+    assert claims_of(Spot(spec)) == ("data",)
+    assert claims_of(Spot(spec), "digits-worker-0") == ("data", "digits-worker-0-c")
+    made = pod("digits-worker-0", yaml.safe_dump({"containers": [], **spec}))
+    assert claims_of_pod(made) == ("data", "digits-worker-0-c")
 
 
 def test_a_term_that_nothing_meets_stays_so():

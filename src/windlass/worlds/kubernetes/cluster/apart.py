@@ -1,101 +1,100 @@
-"""Pods of one job that may not be on one node: by a resource of the job's own, of which each node has one.
+"""Pods that may not share a node because they avoid their own like: by a resource of which each node has one.
 
-That is exact for anti-affinity of a job's pods among themselves over the host name, which is what people write to get
-one pod on each node. Anti-affinity to other pods, or over wider domains, is not looked at.
-Source: Kubernetes, the scheduler's InterPodAffinity plugin.
+The resource is named after the selector of their anti-affinity, so all pods that avoid what they are themselves ask
+for the same: that is exact, and what people write to get one pod on each node. Anti-affinity to pods that do not avoid
+back, or over wider domains than a host, is not looked at. Source: Kubernetes, the scheduler's InterPodAffinity plugin.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import product
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import NamedTuple, TypeAlias
 
+from windlass.core.affinity import meets, said
+from windlass.core.job import Match
 from windlass.jobs.kubernetes import kinds
 from windlass.jobs.kubernetes.parsed import Parsed
-from windlass.jobs.kubernetes.reading import Manifest
+from windlass.jobs.kubernetes.reading import Refused, Spot
+from windlass.worlds.kubernetes.client.objects import Pod
 from windlass.worlds.kubernetes.cluster.levels import HOSTNAME
 
 APART = "apart/"
-"""Begins the resource that keeps a job's pods from sharing a node."""
+"""Begins the name of such a resource."""
+Selector: TypeAlias = tuple[Match, ...]
+"""Conditions on a pod's labels, all of them."""
 _FURTHER = ("namespaces", "namespaceSelector", "matchLabelKeys", "mismatchLabelKeys")
+_OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
+_EVERY = (Match("", "DoesNotExist"),)
+"""An empty selector selects every pod: none has a label without a name."""
 
 
 class Separated(NamedTuple):
     """What a job's anti-affinity comes to."""
 
-    resources: Mapping[str, str]
-    """By role that has it: the resource that its pods ask for. Roles that may not meet ask for the same."""
+    resources: Mapping[str, tuple[str, ...]]
+    """By role: what its pods ask for, one of each."""
     heeded: frozenset[str]
-    """Roles of whose anti-affinity nothing else is left."""
+    """Roles of whose anti-affinity nothing is left out."""
 
 
 def separated(parsed: Parsed) -> Separated:
-    """Which pods of a job may not share a node."""
-    wishes = {each.role: _required(each.template.get("spec") or {}) for each in parsed.replicas}
-    if not any(wishes.values()):
+    """Which pods of a job may not share a node. Raises Refused."""
+    specs = {each.role: Spot(each.template)["spec"] for each in parsed.replicas}
+    if not any(_required(spec) for spec in specs.values()):
         return Separated({}, frozenset())
+    wishes = {role: [_selector(term) for term in _required(spec)] for role, spec in specs.items()}
     pods = {member.role: member.pod for member in reversed(kinds.members(parsed, 1))}
-    avoids = {role: set(_avoided(pod, pods)) for role, pod in pods.items()}
-    heeded = {role for role, terms in wishes.items() if all(_within(term, pods) for term in terms)}
-    apart = {(one, other) for one in pods for other in pods if other in avoids[one] or one in avoids[other]}
-    return Separated(_resources(parsed, apart), frozenset(heeded))
-
-
-def _resources(parsed: Parsed, apart: Collection[tuple[str, str]]) -> dict[str, str]:
-    """One for all, if none of those that avoid any may meet another; else one for each that avoids its own."""
+    labels = {role: Spot(pod)["metadata"]["labels"].texts() for role, pod in pods.items()}
     single = {each.role for each in parsed.replicas if each.count == 1}
-    involved = sorted({role for pair in apart for role in pair})
-    own = f"{APART}{parsed.namespace}/{parsed.kind.lower()}/{parsed.name}"
-    if all(pair in apart or (pair[0] == pair[1] and pair[0] in single) for pair in product(involved, repeat=2)):
-        return dict.fromkeys(involved, own)
-    return {role: f"{own}/{role}" for role in involved if (role, role) in apart}
+    selectors = dict.fromkeys(one for wish in wishes.values() for one in wish if one)
+    asked = {
+        role: tuple(
+            _named(parsed.namespace, one)
+            for one in selectors
+            if meets(labels[role], [one]) and (one in wishes[role] or role in single)
+        )
+        for role in pods
+    }
+    heeded = {role for role in pods if all(one and meets(labels[role], [one]) for one in wishes[role])}
+    return Separated(asked, frozenset(heeded))
 
 
-def _within(term: Mapping[str, Any], pods: Mapping[str, Manifest]) -> bool:
-    """Whether it is about hosts, and pods of the job."""
-    return _is_plain(term) and any(_selects(term, pod) for pod in pods.values())
+def of_pod(pod: Pod) -> tuple[str, ...]:
+    """What a pod that exists already asks for, one of each."""
+    if not pod.spec.affinity:
+        return ()
+    try:
+        selectors = [_selector(term) for term in _required(Spot({"affinity": pod.spec.affinity}))]
+    except Refused:  # whatever it says, an API server would not have taken it
+        return ()
+    mine = pod.metadata
+    return tuple(_named(mine.namespace, one) for one in selectors if one and meets(mine.labels, [one]))
 
 
-def _avoided(pod: Manifest, others: Mapping[str, Manifest]) -> Iterator[str]:
-    """The roles whose pods a pod must not meet."""
-    for term in _required(pod["spec"]):
-        yield from (role for role, other in others.items() if _is_plain(term) and _selects(term, other))
+def _required(spec: Spot) -> list[Spot]:
+    return spec["affinity"]["podAntiAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"].items()
 
 
-def _required(spec: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
-    anti = (spec.get("affinity") or {}).get("podAntiAffinity") or {}
-    return anti.get("requiredDuringSchedulingIgnoredDuringExecution") or ()
+def _selector(term: Spot) -> Selector:
+    """Which pods of its namespace it keeps off its host; empty if it is about more than that, or about no pod."""
+    written = term["labelSelector"]
+    if term["topologyKey"].text() != HOSTNAME or written.value is None or any(term[each].value for each in _FURTHER):
+        return ()
+    equal = [Match(key, "In", (value,)) for key, value in written["matchLabels"].texts().items()]
+    others = [
+        Match(each["key"].text(), each["operator"].choice(_OPERATORS, ""), each["values"].words())
+        for each in written["matchExpressions"].items()
+    ]
+    return tuple(sorted([*equal, *others], key=_sorted)) or _EVERY
 
 
-def _is_plain(term: Mapping[str, Any]) -> bool:
-    """Whether it looks at hosts, and at pods of its own namespace with some labels."""
-    return term.get("topologyKey") == HOSTNAME and all(term.get(each) is None for each in _FURTHER)
+def _sorted(match: Match) -> tuple[str, str, tuple[str, ...]]:
+    return match.key, match.operator, match.values
 
 
-def _selects(term: Mapping[str, Any], pod: Manifest) -> bool:
-    """Whether the term's labelSelector selects a pod. Without a selector it selects none, an empty one all."""
-    selector = term.get("labelSelector")
-    if selector is None:
-        return False
-    labels = pod["metadata"].get("labels") or {}
-    equal = all(labels.get(key) == value for key, value in (selector.get("matchLabels") or {}).items())
-    return equal and all(_meets(labels, each) for each in selector.get("matchExpressions") or ())
-
-
-def _meets(labels: Mapping[str, str], condition: Mapping[str, Any]) -> bool:
-    key, values = condition.get("key", ""), _values(condition.get("values"))
-    match condition.get("operator"):
-        case "In":
-            return labels.get(key) in values
-        case "NotIn":
-            return labels.get(key) not in values
-        case "Exists":
-            return key in labels
-        case "DoesNotExist":
-            return key not in labels
-    return False
-
-
-def _values(written: Iterable[str] | None) -> tuple[str, ...]:
-    return tuple(written or ())
+def _named(namespace: str, selector: Selector) -> str:
+    parts = [
+        f"{match.key}={match.values[0]}" if match.operator == "In" and len(match.values) == 1 else said([[match]])
+        for match in selector
+    ]
+    return f"{APART}{namespace}/{','.join(parts) if selector != _EVERY else '*'}"

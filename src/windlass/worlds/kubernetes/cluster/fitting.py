@@ -5,22 +5,22 @@ The fitted job is for the core alone: pods are made of the manifest, which knows
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from windlass.core.job import DEFAULT_QUEUE, Job, Role
-from windlass.core.resources import GPU, PODS, Resources, add
+from windlass.core.resources import GPU, PODS
 from windlass.jobs.kubernetes.own_labels import QUEUE
 from windlass.jobs.kubernetes.parsed import Parsed
-from windlass.jobs.kubernetes.pod_requests import HOST_PORT, core_name, is_gpu
-from windlass.worlds.kubernetes.client.objects import Pod, PriorityClass, Words
+from windlass.jobs.kubernetes.pod_requests import HOST_PORT, is_gpu
+from windlass.jobs.kubernetes.reading import Refused, Spot
+from windlass.worlds.kubernetes.client.objects import PriorityClass, Words
 from windlass.worlds.kubernetes.cluster.amounts import GPU_KIND
-from windlass.worlds.kubernetes.cluster.apart import APART, separated
-from windlass.worlds.kubernetes.cluster.pods import takes
+from windlass.worlds.kubernetes.cluster.apart import APART, Separated, separated
 from windlass.worlds.kubernetes.cluster.volumes import Stock, Storage, both, claims_of, storage
 
 _SINGLES = (HOST_PORT, APART)
+_ONE_NODE = ("ReadWriteOnce", "ReadWriteOncePod")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,23 +47,10 @@ class Fitted:
 
 def fitted(parsed: Parsed, around: Surroundings) -> Fitted:
     """What the core is told of a job of one of our kinds."""
-    specs = {each.role: each.template.get("spec") or {} for each in parsed.replicas}
-    stores = {role.name: _storage(specs[role.name], parsed.namespace, around.stock) for role in parsed.job.roles}
-    apart = separated(parsed)
-    priority, trouble = priority_of(parsed.priority_class, around.priorities)
-    roles = []
-    for role in parsed.job.roles:
-        own, wrong = _role(role, gpu_of(specs[role.name]), stores[role.name], apart.resources.get(role.name, ""))
-        roles.append(own)
-        trouble = trouble or wrong
-    job = replace(
-        parsed.job,
-        roles=tuple(roles),
-        queue=queue_of(parsed.policy.queue, around.namespace_labels),
-        priority=parsed.job.priority if priority is None else priority,
-    )
-    chosen = tuple(dict.fromkeys(name for store in stores.values() for name in store.to_choose))
-    return Fitted(job, chosen, trouble, tuple(_warnings(parsed, around, specs, apart.heeded)))
+    try:
+        return _fitted(parsed, around)
+    except Refused as refused:  # a template that no pod can be made of
+        return Fitted(parsed.job, trouble=str(refused.fault), warnings=parsed.warnings)
 
 
 def singles(job: Job) -> frozenset[str]:
@@ -71,26 +58,11 @@ def singles(job: Job) -> frozenset[str]:
     return frozenset(name for role in job.roles for name in role.resources if name.startswith(_SINGLES))
 
 
-def asks(pod: Pod) -> dict[str, int]:
-    """What a pod that exists already asks for, in the core's names."""
-    asked: dict[str, int] = {}
-    for name, count in takes(pod).items():
-        asked = add(asked, {core_name(name): count})
-    return asked
-
-
 def placed_by(role: Role, kind: str) -> Role:
-    """The role, on nodes whose GPUs are of the kind that it asks for by name (`gpu_of`)."""
+    """The role, on nodes whose GPUs are of the kind that it asks for by name."""
     if not kind or not role.resources.get(GPU):
         return role
     return replace(role, node_selector={**role.node_selector, GPU_KIND: kind})
-
-
-def gpu_of(spec: Mapping[str, Any]) -> str:
-    """Which GPUs a pod of this spec asks for, by the name of their resource; "" if none, the first of several."""
-    containers = [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]
-    names = {name for each in containers for name in _named(each) if is_gpu(name)}
-    return min(names, default="")
 
 
 def queue_of(written: str, namespace_labels: Words) -> str:
@@ -106,40 +78,88 @@ def priority_of(name: str, known: Mapping[str, PriorityClass]) -> tuple[int | No
     return next((each.value for each in known.values() if each.global_default), None), ""
 
 
-def _role(role: Role, kind: str, store: Storage, apart: str) -> tuple[Role, str]:
-    """The role as its pods need it, and why none of them can be placed now."""
-    needs: Resources = {**role.resources, PODS: 1, **({apart: 1} if apart else {})}
+@dataclass(frozen=True, slots=True)
+class _Wishes:
+    """What the template of one role says of its place."""
+
+    claims: tuple[str, ...]
+    store: Storage
+    kinds: tuple[str, ...]
+    """Of GPUs."""
+    apart: tuple[str, ...]
+
+
+def _fitted(parsed: Parsed, around: Surroundings) -> Fitted:
+    """Raises Refused."""
+    apart = separated(parsed)
+    wishes = {each.role: _wishes(each.role, each.template, parsed, around, apart) for each in parsed.replicas}
+    pairs = [(role, wishes[role.name]) for role in parsed.job.roles]
+    priority, unknown = priority_of(parsed.priority_class, around.priorities)
+    job = replace(
+        parsed.job,
+        roles=tuple(_role(role, wish) for role, wish in pairs),
+        queue=queue_of(parsed.policy.queue, around.namespace_labels),
+        priority=parsed.job.priority if priority is None else priority,
+    )
+    troubles = [unknown, *(trouble for role, wish in pairs for trouble in _troubles(role, wish))]
+    return Fitted(
+        job=job,
+        to_choose=tuple(dict.fromkeys(name for _, wish in pairs for name in wish.store.to_choose)),
+        trouble=next(filter(None, troubles), ""),
+        warnings=tuple(_warnings(parsed, around, pairs, apart)),
+    )
+
+
+def _wishes(
+    role: str, template: Mapping[str, object], parsed: Parsed, around: Surroundings, apart: Separated
+) -> _Wishes:
+    spec = Spot(template, (role,))["spec"]
+    claims = claims_of(spec)
+    return _Wishes(
+        claims, storage(claims, parsed.namespace, around.stock), _kinds_of_gpu(spec), apart.resources.get(role, ())
+    )
+
+
+def _kinds_of_gpu(spec: Spot) -> tuple[str, ...]:
+    """The resources by which GPUs are asked for, mostly one."""
+    containers = [*spec["containers"].items(), *spec["initContainers"].items()]
+    named = (
+        name for each in containers for part in ("limits", "requests") for name in each["resources"][part].mapping()
+    )
+    return tuple(sorted({name for name in named if is_gpu(name)}))
+
+
+def _role(role: Role, wish: _Wishes) -> Role:
+    """The role as its pods need it."""
+    needs = {**role.resources, PODS: 1, **dict.fromkeys(wish.apart, 1)}
     try:
-        affinity, wrong = both(role.affinity, store.terms), ""
+        affinity = both(role.affinity, wish.store.terms)
+    except ValueError:  # `_troubles` tells it
+        affinity = role.affinity
+    return placed_by(replace(role, resources=needs, affinity=affinity), next(iter(wish.kinds), ""))
+
+
+def _troubles(role: Role, wish: _Wishes) -> Iterator[str]:
+    yield wish.store.trouble
+    if len(wish.kinds) > 1:
+        yield f"{role.name}: asks for {' and '.join(wish.kinds)} in one pod; ask for one kind, or use two roles"
+    try:
+        both(role.affinity, wish.store.terms)
     except ValueError as error:
-        affinity, wrong = role.affinity, str(error)
-    return placed_by(replace(role, resources=needs, affinity=affinity), kind), store.trouble or wrong
-
-
-def _storage(spec: Mapping[str, Any], namespace: str, stock: Stock) -> Storage:
-    return storage(claims_of(spec), namespace, stock)
+        yield f"{role.name}: {error}"
 
 
 def _warnings(
-    parsed: Parsed, around: Surroundings, specs: Mapping[str, Mapping[str, Any]], heeded: Collection[str]
+    parsed: Parsed, around: Surroundings, pairs: Sequence[tuple[Role, _Wishes]], apart: Separated
 ) -> Iterator[str]:
     """What may not come as it is meant."""
-    done = tuple(f"{each.type}: podAntiAffinity " for each in parsed.replicas if each.role in heeded)
+    done = tuple(f"{each.type}: podAntiAffinity " for each in parsed.replicas if each.role in apart.heeded)
     yield from (warning for warning in parsed.warnings if not warning.startswith(done))
     known = around.priorities.get(parsed.priority_class)
     if known and known.preemption_policy == "Never":
         yield f"priorityClassName {parsed.priority_class}: preemptionPolicy Never is not heeded by the scheduler"
-    for role in parsed.job.roles:
-        for name in claims_of(specs[role.name]) if role.replicas > 1 else ():
+    for role, wish in pairs:
+        for name in wish.claims if role.replicas > 1 else ():
             claim = around.stock.claims.get((parsed.namespace, name))
-            if claim and _on_one_node(claim.spec.access_modes):
+            if claim and claim.spec.access_modes and set(claim.spec.access_modes) <= set(_ONE_NODE):
                 yield f"{role.name}: {role.replicas} pods mount {name}, and one node at a time may (ReadWriteOnce)"
-
-
-def _on_one_node(modes: Sequence[str]) -> bool:
-    return bool(modes) and all(mode in ("ReadWriteOnce", "ReadWriteOncePod") for mode in modes)
-
-
-def _named(container: Mapping[str, Any]) -> list[str]:
-    resources = container.get("resources") or {}
-    return [*(resources.get("limits") or ()), *(resources.get("requests") or ())]

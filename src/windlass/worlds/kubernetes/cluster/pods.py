@@ -10,12 +10,13 @@ from windlass.jobs.kubernetes.pod_requests import effective, host_port
 from windlass.jobs.kubernetes.quantities import amount
 from windlass.worlds.kubernetes.client.objects import Container, Pod, Words
 from windlass.worlds.kubernetes.client.objects import Resources as Asked
+from windlass.worlds.kubernetes.cluster import apart
 
 _ENDED = ("Succeeded", "Failed")
 
 
 def takes(pod: Pod) -> dict[str, int]:
-    """Its requests, its place among the node's pods, and ports of the node; nothing once it has ended.
+    """Its requests, its place among the node's pods, ports, and what keeps its like away; nothing once it has ended.
 
     One that is being deleted takes all until it is gone.
     """
@@ -28,7 +29,7 @@ def takes(pod: Pod) -> dict[str, int]:
         _asked(spec.resources),
         amounts(spec.overhead),
     )
-    return {**together, **dict.fromkeys(ports_of(pod), 1), PODS: 1}
+    return {**together, **dict.fromkeys((*ports_of(pod), *apart.of_pod(pod)), 1), PODS: 1}
 
 
 def ports_of(pod: Pod) -> Iterator[str]:
