@@ -64,8 +64,8 @@ class Seating:
             if made is not None:
                 self.pods.learn(pod_of(made))
 
-    async def bind(self, pod: Pod, node: str) -> None:
-        """Put it on its node. Raises CannotSeatError."""
+    async def bind(self, pod: Pod, node: str, notes: Mapping[str, str] | None = None) -> None:
+        """Put it on its node, annotated with `notes`. Raises CannotSeatError, Unreachable."""
         about = pod.metadata
         if pod.spec.node_name == node:
             return
@@ -73,7 +73,7 @@ class Seating:
             raise CannotSeatError(_again(f"{about.name} has been put on {pod.spec.node_name} by another scheduler"))
         async with self.at_once:
             try:
-                await self.connection.bind(about.namespace, about.name, about.uid, node)
+                await self.connection.bind(about.namespace, about.name, about.uid, node, annotations=notes)
             except ApiError as error:
                 raise CannotSeatError(_again(f"{about.name} could not be put on {node}: {error}")) from None
 

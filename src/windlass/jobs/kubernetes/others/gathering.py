@@ -84,7 +84,7 @@ def gather(
     parts += [[pod] for pod in waiting[together:]]
     try:
         gangs = tuple(
-            _gang(_name(member, part, first=not placed and not at), part, needed, takes, terms)
+            gang_of(_name(member, part, first=not placed and not at), part, needed, takes, terms)
             for at, part in enumerate(parts)
         )
     except Refused as refused:
@@ -117,10 +117,10 @@ def _name(member: Membership, part: Sequence[Pod], *, first: bool) -> str:
     return f"{member.name}/{part[0].metadata.name}"
 
 
-def _gang(
+def gang_of(
     name: str, pods: Sequence[P], needed: Needs, takes: Callable[[P], Resources], terms: Callable[[P], Terms]
 ) -> Gang[P]:
-    """Raises Refused."""
+    """These very pods as one gang, wherever they are. See `gather`. Raises Refused."""
     roles, ordered = roles_of(pods, takes, terms)
     queue = next((queue for pod in pods if (queue := pod.metadata.labels.get(QUEUE))), needed.queue)
     job = Job(

@@ -216,9 +216,21 @@ class Connection:
                 return Listed(page.resource_version, objects)
             params = {**asked, "limit": str(PAGE), "continue": page.rest}
 
-    async def bind(self, namespace: str, pod: str, uid: str, node: str, *, within: float | None = None) -> None:
-        """Put a pod on a node. A conflict if it is on another, is being deleted, or is another of that name."""
-        metadata = {"name": pod, "namespace": namespace, "uid": uid}
+    async def bind(
+        self,
+        namespace: str,
+        pod: str,
+        uid: str,
+        node: str,
+        *,
+        annotations: Mapping[str, str] | None = None,
+        within: float | None = None,
+    ) -> None:
+        """Put a pod on a node, and annotate it in the same write.
+
+        A conflict if it is on another, is being deleted, or is another of that name.
+        """
+        metadata = {"name": pod, "namespace": namespace, "uid": uid, **_given(annotations=annotations)}
         target = {"apiVersion": "v1", "kind": "Node", "name": node}
         body = {"apiVersion": "v1", "kind": "Binding", "metadata": metadata, "target": target}
         try:
