@@ -31,7 +31,8 @@ class ApiError(WorldError):
 
     `reason` is the Status's ("NotFound", "Conflict", …), "" where there was none; `retry_after` in seconds; `causes`
     are the Status's details. `unsure`: it, or an earlier attempt of the same request, may have been carried out, so
-    that AlreadyExists and Conflict can be that attempt's own work.
+    that AlreadyExists and Conflict can be that attempt's own work. `body` is the reply where it was no Status: that of
+    a pod which was asked through the API server.
     """
 
     def __init__(
@@ -49,6 +50,7 @@ class ApiError(WorldError):
         self.retry_after = retry_after
         self.causes = causes
         self.unsure = False
+        self.body = b""
 
     @property
     def outcome(self) -> Outcome:
@@ -132,7 +134,9 @@ def refusal(status: int, retry_after: str | None, body: bytes) -> ApiError:
     said = status_in(body)
     if said is None:
         shown = body[:_SHOWN].decode("utf-8", "replace").strip()
-        return ApiError(status, "", shown, seconds(retry_after))
+        error = ApiError(status, "", shown, seconds(retry_after))
+        error.body = body
+        return error
     return refusal_of(said, status, seconds(retry_after))
 
 
