@@ -38,6 +38,7 @@ _SUFFIX = {
 }
 _BINARY = tuple((1024**power, letter) for power, letter in reversed(list(enumerate("KMGTPE", start=1))))
 """The largest first."""
+_IN_BYTES = (MEMORY, "ephemeral-storage")
 _UNITS_PER_WHOLE = {CPU: 1000}
 
 
@@ -87,7 +88,7 @@ def format_quantity(resource: str, amount: int) -> str:
     """The shortest exact way to write an amount: inverse of `parse_quantity`."""
     if resource == CPU:
         return str(amount // 1000) if amount % 1000 == 0 else f"{amount}m"
-    if resource == MEMORY:
+    if resource in _IN_BYTES or resource.startswith("hugepages-"):
         for size, letter in _BINARY if amount else ():
             if amount % size == 0:
                 return f"{amount // size}{letter}i"

@@ -16,7 +16,7 @@ from windlass.core.nearness import Nearness, asked, counted, found_in, nearness
 from windlass.core.packing import Counts
 from windlass.core.placement import by_type, fits, orders, place
 from windlass.core.reasons import Count, Reason, Verdict
-from windlass.core.resources import format_quantity
+from windlass.core.resources import PODS, format_quantity
 from windlass.core.snapshot import Amounts, NodeTable
 from windlass.core.stock import Stocks
 from windlass.core.topology import choose, roomiest
@@ -206,8 +206,9 @@ def said(resource: str, amount: int) -> str:
 
 
 def all_said(resources: Mapping[str, int]) -> str:
-    """Say everything that is asked for."""
-    return ", ".join(said(name, amount) for name, amount in sorted(resources.items()) if amount) or "nothing"
+    """Say everything that is asked for; that a replica is one replica goes without saying."""
+    asked = [said(name, amount) for name, amount in sorted(resources.items()) if amount and name != PODS]
+    return ", ".join(asked) or "nothing"
 
 
 def _nodes(count: int) -> str:

@@ -52,3 +52,8 @@ def test_absurd_amounts_saturate() -> None:
 @given(st.sampled_from(["cpu", "memory", "gpu"]), st.integers(0, MAX_AMOUNT))
 def test_what_is_written_reads_back(resource: str, amount: int) -> None:
     assert parse_quantity(resource, format_quantity(resource, amount)) == amount
+
+
+@pytest.mark.parametrize("resource", ["memory", "ephemeral-storage", "hugepages-2Mi"])
+def test_whatever_is_counted_in_bytes_is_written_so(resource: str) -> None:
+    assert format_quantity(resource, 3 * 2**30) == "3Gi"
