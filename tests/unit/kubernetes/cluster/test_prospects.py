@@ -32,10 +32,14 @@ def test_what_fits_on_empty_nodes_may_run_some_day(job):
     assert HERE.never(job) == ""
 
 
+def test_that_a_replica_is_a_pod_goes_without_saying():
+    assert HERE.never(a_job(replicas=3, resources={"gpu": 8, "pods": 1})).endswith("2 replicas of 8 gpu")
+
+
 @pytest.mark.parametrize(
     ("job", "said"),
     [
-        (a_job(replicas=3, resources={"gpu": 8}), "largest gang that fits: 2 replicas of 8 gpu"),
+        (a_job(replicas=3, resources={"gpu": 8, "pods": 1}), "largest gang that fits: 2 replicas of 8 gpu"),
         (a_job(resources={"rdma/hca": 1}), "no node could take a replica"),
         (a_job(node_selector={"zone": "c"}, resources={"gpu": 1}), "3 nodes lost to label zone=c"),
         (
