@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +12,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from windlass.jobs.kubernetes import kinds
+from windlass.jobs.kubernetes.own_labels import GENERATION
 from windlass.worlds.kubernetes.client import resources as r
 from windlass.worlds.kubernetes.client.connection import Connection
 from windlass.worlds.kubernetes.client.refusals import ApiError
@@ -29,9 +30,14 @@ RESOURCES = {
         r.ROLE_BINDINGS,
         r.AUTOSCALERS,
         r.JOBS,
+        r.named("scheduling.x-k8s.io/v1alpha1", "podgroups", "PodGroup"),
     )
 }
+ASK_WHO_RUNS = ("MPIJob",)
+"""Kinds of which a config map tells the pods that run."""
 _SSH = "kubernetes.io/ssh-auth"
+_PAUSE = 0.1
+"""Seconds between two looks at a Job that is going."""
 
 
 @dataclass(slots=True)
@@ -41,19 +47,69 @@ class Companions:
     connection: Connection
     at_once: asyncio.Semaphore
 
-    async def make(self, gang: Gang, run: Run) -> None:
-        """All that are missing. Raises ApiError."""
-        wanted = kinds.companions(gang.parsed, (), run.sizes)
-        await asyncio.gather(*(self._make(manifest) for manifest in wanted))
+    async def make(self, gang: Gang, run: Run, running: Collection[str]) -> None:
+        """All that are missing, or not as they should be. Raises ApiError, Unreachable."""
+        wanted = [_of_run(each, run) for each in kinds.companions(gang.parsed, running, run.sizes)]
+        await asyncio.gather(*(self._make(gang, manifest) for manifest in wanted))
 
-    async def _make(self, manifest: Mapping[str, Any]) -> None:
-        resource = RESOURCES[manifest["apiVersion"], manifest["kind"]]
+    async def _make(self, gang: Gang, manifest: Mapping[str, Any]) -> None:
+        name = manifest["kind"], manifest["metadata"]["name"]
+        known = gang.companions.get(name)
+        if known == manifest:
+            return
         async with self.at_once:
+            if known is None or manifest["kind"] != "ConfigMap":
+                await self._create(manifest)
+            else:
+                await self._change(manifest)
+        gang.companions[name] = manifest
+
+    async def _create(self, manifest: Mapping[str, Any]) -> None:
+        resource = RESOURCES[manifest["apiVersion"], manifest["kind"]]
+        try:
+            await self.connection.create(resource, with_keys(manifest))
+        except ApiError as error:
+            if not error.is_exists:
+                raise
+            if manifest["kind"] == "ConfigMap":
+                await self._change(manifest)
+            elif manifest["kind"] == "Job":
+                await self._replace(manifest)
+
+    async def _change(self, manifest: Mapping[str, Any]) -> None:
+        about = manifest["metadata"]
+        await self.connection.patch(r.CONFIG_MAPS, about["namespace"], about["name"], {"data": manifest["data"]})
+
+    async def _replace(self, manifest: Mapping[str, Any]) -> None:
+        """A launcher's Job of an earlier generation goes, with its pods, before the new one comes."""
+        about = manifest["metadata"]
+        while True:
             try:
-                await self.connection.create(resource, with_keys(manifest))
+                there = await self.connection.get(r.JOBS, about["namespace"], about["name"])
+                if there["metadata"].get("labels", {}).get(GENERATION) == about["labels"][GENERATION]:
+                    return
+                await self.connection.delete(r.JOBS, about["namespace"], about["name"], propagation="Background")
+                await asyncio.sleep(_PAUSE)
             except ApiError as error:
-                if not error.is_exists:
+                if not error.is_missing:
                     raise
+                await self.connection.create(r.JOBS, manifest)
+                return
+
+
+def _of_run(manifest: Mapping[str, Any], run: Run) -> Mapping[str, Any]:
+    """A launcher's Job belongs to one generation, and so do its pods; anything else serves them all."""
+    if manifest["kind"] != "Job":
+        return manifest
+    template = manifest["spec"]["template"]
+    label = {GENERATION: str(run.generation)}
+    marked = {**template, "metadata": _labelled(template.get("metadata") or {}, label)}
+    about = _labelled(manifest["metadata"], label)
+    return {**manifest, "metadata": about, "spec": {**manifest["spec"], "template": marked}}
+
+
+def _labelled(about: Mapping[str, Any], label: Mapping[str, str]) -> dict[str, Any]:
+    return {**about, "labels": {**(about.get("labels") or {}), **label}}
 
 
 def with_keys(manifest: Mapping[str, Any]) -> Mapping[str, Any]:

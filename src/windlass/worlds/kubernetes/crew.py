@@ -12,11 +12,11 @@ from typing import Any
 from windlass.worlds.kubernetes.client.connection import Connection
 from windlass.worlds.kubernetes.client.objects import Pod
 from windlass.worlds.kubernetes.client.refusals import ApiError, NotLeader, Unreachable
-from windlass.worlds.kubernetes.companions import Companions
+from windlass.worlds.kubernetes.companions import ASK_WHO_RUNS, Companions
 from windlass.worlds.kubernetes.gangs import Gang
 from windlass.worlds.kubernetes.pod_book import PodBook
-from windlass.worlds.kubernetes.runs import Run
-from windlass.worlds.kubernetes.seating import Seating, seat
+from windlass.worlds.kubernetes.runs import Run, Slot
+from windlass.worlds.kubernetes.seating import CannotSeatError, Seating, seat
 
 _PAUSE = 1.0
 """Seconds before something is tried again that the API server refused for reasons of its own."""
@@ -33,10 +33,14 @@ class Crew:
         concern: Callable[[Gang], None],
         on_trouble: Callable[[str], None],
     ) -> None:
-        self._seating = Seating(connection, asyncio.Semaphore(at_once), pods)
+        self.seating = Seating(connection, asyncio.Semaphore(at_once), pods)
+        """Shared with whoever binds gangs of others."""
         self._companions = Companions(connection, asyncio.Semaphore(at_once // 2))
         self._concern, self._on_trouble = concern, on_trouble
         self._tasks: set[asyncio.Task[None]] = set()
+        self._accompanying: set[str] = set()
+        self._binding: set[str] = set()
+        """Uids of pods that are being bound."""
         self._leaving: set[str] = set()
         """Uids of pods that are being told to go."""
 
@@ -55,6 +59,21 @@ class Crew:
             run.busy = True
             self._spawn(self._launch(gang, run, names))
 
+    def bind(self, gang: Gang, run: Run, seats: Iterable[tuple[Pod, Slot]]) -> None:
+        """Bind pods that somebody else has made. Told twice, once."""
+        for pod, slot in seats:
+            if pod.metadata.uid not in self._binding:
+                self._binding.add(pod.metadata.uid)
+                self._spawn(self._bind(gang, run, pod, slot))
+
+    def accompany(self, gang: Gang, run: Run, running: Iterable[str]) -> None:
+        """See to what stands beside the pods: it may depend on which of them run."""
+        now = run.generation, frozenset(running) if gang.parsed.kind in ASK_WHO_RUNS else frozenset()
+        if gang.accompanied != now and gang.id not in self._accompanying:
+            gang.accompanied = now
+            self._accompanying.add(gang.id)
+            self._spawn(self._accompany(gang, run, now[1]))
+
     def dismiss(self, pods: Iterable[Pod], grace: int) -> None:
         """Tell pods to go, with so many seconds to end. Told twice, once."""
         for pod in pods:
@@ -71,7 +90,7 @@ class Crew:
     async def _prepare(self, gang: Gang, generation: int) -> None:
         members = gang.members(generation, gang.sizes)
         try:
-            await asyncio.gather(*(self._seating.make(member, generation) for member in members.values()))
+            await asyncio.gather(*(self.seating.make(member, generation) for member in members.values()))
             gang.trouble = ""
         except ApiError as error:
             gang.trouble = f"its pods cannot be made: {error}"
@@ -82,18 +101,35 @@ class Crew:
         numbers = gang.pod_names(run)
         seats = [(run.slots[numbers[name]], each) for name, each in members.items() if names is None or name in names]
         try:
-            besides = asyncio.create_task(self._companions.make(gang, run))
-            await seat(self._seating, run, seats)
-            await besides
+            await seat(self.seating, run, seats)
         finally:
             run.busy = False
+            self._concern(gang)
+
+    async def _accompany(self, gang: Gang, run: Run, running: Collection[str]) -> None:
+        try:
+            await self._companions.make(gang, run, running)
+        except ApiError as error:
+            gang.trouble = f"what stands beside its pods cannot be made: {error}"
+            self._on_trouble(f"{gang.id}: {gang.trouble}")
+        finally:
+            self._accompanying.discard(gang.id)
+            self._concern(gang)
+
+    async def _bind(self, gang: Gang, run: Run, pod: Pod, slot: Slot) -> None:
+        try:
+            await self.seating.bind(pod, slot.node)
+        except CannotSeatError as error:
+            run.failed[slot.number] = error.exit
+        finally:
+            self._binding.discard(pod.metadata.uid)
             self._concern(gang)
 
     async def _dismiss(self, pod: Pod, grace: int) -> None:
         try:
             while True:
                 try:
-                    await self._seating.remove(pod, grace)
+                    await self.seating.remove(pod, grace)
                 except Unreachable:
                     await asyncio.sleep(_PAUSE)
                 else:

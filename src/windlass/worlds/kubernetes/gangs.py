@@ -48,6 +48,10 @@ class Gang:
     """Why its pods cannot be made just now."""
     made: dict[str, Member] = field(default_factory=dict)
     """The pods to be, by name, of the generation `made_for`."""
+    companions: dict[tuple[str, str], Mapping[str, Any]] = field(default_factory=dict)
+    """What stands beside its pods, as it was made for the run `accompanied`, by kind and name."""
+    accompanied: tuple[int, frozenset[str]] = (0, frozenset())
+    """The generation, and which of its pods ran."""
     made_for: tuple[int, tuple[tuple[str, int], ...]] = (0, ())
     names: Mapping[str, int] = field(default_factory=dict)
     """Members by pod, of the run `named_for`."""
@@ -105,5 +109,6 @@ class Gang:
             places = {(slot.role, slot.index): slot.number for slot in run.slots}
             members = self.members(run.generation, run.sizes)
             self.names = {name: places[member.role, member.index] for name, member in members.items()}
+            run.made_by_others = frozenset(places.values()) - frozenset(self.names.values())
             self.named_for = run
         return self.names

@@ -20,8 +20,6 @@ from windlass.worlds.kubernetes.client.objects import Pod
 from windlass.worlds.kubernetes.gangs import Gang
 from windlass.worlds.kubernetes.runs import Run
 
-Manifest = Mapping[str, Any]
-
 
 @dataclass(frozen=True, slots=True)
 class ToDo:
@@ -35,7 +33,7 @@ def look(
     gang: Gang,
     run: Run,
     pods: Mapping[int, Pod],
-    besides: Sequence[Manifest],
+    besides: Sequence[dict[str, Any]],
     is_closed: Callable[[str], bool],
     now: int,
 ) -> ToDo:

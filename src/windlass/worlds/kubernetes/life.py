@@ -5,23 +5,39 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 
 from windlass.core.events import Exit
+from windlass.jobs.kubernetes.pods import JOB_ROLE
 from windlass.worlds.kubernetes import pod_ends
 from windlass.worlds.kubernetes.client.objects import Pod
 from windlass.worlds.kubernetes.gangs import Gang
+from windlass.worlds.kubernetes.launchers import Launchers
 from windlass.worlds.kubernetes.pod_book import PodBook
-from windlass.worlds.kubernetes.runs import GONE, Run, Seen, Stage, alive
+from windlass.worlds.kubernetes.runs import GONE, Run, Seen, Slot, Stage, alive
 from windlass.worlds.kubernetes.seating import generation_of
 
 
-def pods_of(gang: Gang, run: Run, book: PodBook) -> dict[int, Pod]:
+def pods_of(gang: Gang, run: Run, book: PodBook, launchers: Launchers) -> dict[int, Pod]:
     """The pods of a run by member; those that belong to no member have numbers beyond."""
     names = gang.pod_names(run)
     found: dict[int, Pod] = {}
-    for pod in book.owned(gang.home.uid):
+    for pod in (*book.owned(gang.home.uid), *launchers.pods(gang.home.uid)):
         if generation_of(pod) == run.generation:
-            number = names.get(pod.metadata.name)
-            found[len(run.slots) + len(found) if number is None else number] = pod
+            number = names.get(pod.metadata.name, _launcher(pod, run))
+            found[len(run.slots) + len(found) if number is None or number in found else number] = pod
     return found
+
+
+def _launcher(pod: Pod, run: Run) -> int | None:
+    """Which member it is, if a launcher's Job has made it: that names its pods as it likes."""
+    role = pod.metadata.labels.get(JOB_ROLE, "")
+    ended = pod.status.phase == "Failed"  # the Job makes another one in its place
+    return next((slot.number for slot in run.slots if slot.role == role != "worker" and not ended), None)
+
+
+def to_be_bound(gang: Gang, run: Run, pods: Mapping[int, Pod]) -> Iterator[tuple[Pod, Slot]]:
+    """Members that somebody else makes, and where they belong."""
+    for number, pod in pods.items():
+        if number < len(run.slots) and not pod.spec.node_name and pod.metadata.name not in gang.made:
+            yield pod, run.slots[number]
 
 
 def seen(pods: Mapping[int, Pod], is_dead: Callable[[str], bool], now: int, patience: int) -> dict[int, Seen]:

@@ -46,6 +46,11 @@ def seen(pod: Pod, now: int, patience: int) -> Seen:
     return Seen(Stage.WAITING, _never(pod, now, patience))
 
 
+def is_running(pod: Pod) -> bool:
+    """Whether its containers run, or did until just now."""
+    return pod.status.phase == "Running"
+
+
 def due(pod: Pod, patience: int) -> int | None:
     """When its image has failed for too long, in ms; None while it does not fail."""
     slow = any(status.state.waiting and status.state.waiting.reason in _SLOW for status in _containers(pod))

@@ -70,6 +70,8 @@ class Run:
     """Members whose end was told."""
     failed: dict[int, Exit] = field(default_factory=dict)
     """Members that could not be put on their nodes, or would have to go on where nothing may start any more."""
+    made_by_others: frozenset[int] = frozenset()
+    """Members whose pods a launcher's Job makes, some time after the others."""
     judged: bool = False
     """Its members are made anew one by one: an end of one of them means nothing by itself."""
     dismissed: set[str] = field(default_factory=set)
@@ -120,7 +122,7 @@ class Run:
             return self.outcome if self.outcome is not None and (self.outcome.ok or number == 0) else None
         if seen.exit is not None:
             return seen.exit
-        if seen.stage is Stage.MISSING and self.launched:
+        if seen.stage is Stage.MISSING and self.launched and number not in self.made_by_others:
             return Exit(lost=True, detail=f"the pod of {self._named(number)} is gone")
         return None
 

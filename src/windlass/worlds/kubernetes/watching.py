@@ -38,6 +38,7 @@ async def watch_all(world: KubernetesWorld, served: Sequence[Resource], ready: C
     wanted = [
         watches.of(r.PODS, objects.pod, world.pods.apply, world.pods.fresh),
         watches.of(r.NODES, objects.node, watches.nodes),
+        watches.of(r.JOBS, orjson.loads, watches.batch_jobs),
         *(watches.of(kind, orjson.loads, watches.jobs(kind)) for kind in JOB_KINDS if kind in served),
         *(
             watches.of(kind, orjson.loads, watches.declared(held))
@@ -100,6 +101,11 @@ class Watches:
                     self._world.roster.see(resource, change.object)
 
         return apply
+
+    def batch_jobs(self, changes: Sequence[Change[dict[str, Any]]]) -> None:
+        """Batch Jobs have come, changed or gone."""
+        for change in changes:
+            self._world.hear_of_job(change.object, there=change.kind != "deleted")
 
     def declared(self, held: Manifests) -> Callable[[Sequence[Change[dict[str, Any]]]], None]:
         """For what is declared for the whole cluster."""

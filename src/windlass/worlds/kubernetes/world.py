@@ -28,7 +28,9 @@ from windlass.worlds.kubernetes.cluster.nodes import is_ready
 from windlass.worlds.kubernetes.cluster_book import ClusterBook
 from windlass.worlds.kubernetes.crew import Crew
 from windlass.worlds.kubernetes.gangs import Gang
+from windlass.worlds.kubernetes.launchers import Launchers
 from windlass.worlds.kubernetes.pod_book import PodBook, controller_of
+from windlass.worlds.kubernetes.pod_ends import is_running
 from windlass.worlds.kubernetes.roster import Refusal, Roster
 from windlass.worlds.kubernetes.runs import Run, slots
 from windlass.worlds.kubernetes.settings import WorldSettings
@@ -58,6 +60,7 @@ class KubernetesWorld:
         self.settings = settings
         self.cluster = ClusterBook()
         self.pods = PodBook(self._hear_pod)
+        self.launchers = Launchers(self.pods)
         self.roster = Roster(settings.kinds, self._finish, self.inject, self._refuse)
         self._clock = clock
         self._last = 0
@@ -183,10 +186,13 @@ class KubernetesWorld:
         if run is None:
             self._prepare(gang)
             return
-        pods = life.pods_of(gang, run, self.pods)
+        pods = life.pods_of(gang, run, self.pods, self.launchers)
         looks = life.seen(pods, self._is_dead, now, self.settings.image_patience)
+        if run.ordered and not run.stopping:
+            self._crew.bind(gang, run, life.to_be_bound(gang, run, pods))
+            self._crew.accompany(gang, run, (pod.metadata.name for pod in pods.values() if is_running(pod)))
         if run.judged and run.launched and not (run.busy or run.stopping or run.failed):
-            to_do = judging.look(gang, run, pods, (), self._is_closed, now)
+            to_do = judging.look(gang, run, pods, self.launchers.of(gang.home.uid), self._is_closed, now)
             self._crew.dismiss(to_do.dismiss, run.grace)
             self._crew.make_anew(gang, run, to_do.make)
         if run.stopping and not run.busy and not self._stays(gang, run):
@@ -227,13 +233,23 @@ class KubernetesWorld:
             self._count(pod)
         else:
             self.cluster.lose_pod(pod)
-        if (gang := self.roster.owner(controller_of(pod))) is not None:
+        if (gang := self._gang_of(pod)) is not None:
             self.concern(gang)
         self.look_at_nodes()
 
+    def hear_of_job(self, job: dict[str, Any], *, there: bool) -> None:
+        """A batch Job as it is now, or was at last: it may be a launcher."""
+        gang = self.roster.owner(self.launchers.see(job, there=there))
+        if gang is not None and self._controlled:
+            self.concern(gang)
+
+    def _gang_of(self, pod: Pod) -> Gang | None:
+        owner = controller_of(pod)
+        return self.roster.owner(self.launchers.owner(owner) or owner)
+
     def _count(self, pod: Pod) -> None:
         """What pods take that the controller does not know of."""
-        gang = self.roster.owner(controller_of(pod))
+        gang = self._gang_of(pod)
         ours = gang is not None and gang.run is not None and not gang.run.gone
         self.cluster.see_pod(pod, ours=ours)
 
@@ -252,7 +268,7 @@ class KubernetesWorld:
 
     def _said(self, gang: Gang, life_now: Status | None = None) -> Mapping[str, Any]:
         """What the gang's status is to say."""
-        pods = life.pods_of(gang, gang.run, self.pods) if gang.run is not None else {}
+        pods = life.pods_of(gang, gang.run, self.pods, self.launchers) if gang.run is not None else {}
         return statuses.status_of(gang, life_now or gang.status, pods, self.now())
 
     async def _remove(self, job_id: str) -> None:
@@ -279,6 +295,7 @@ class KubernetesWorld:
             gang.run = Run(generation, slots(sized(gang.job, placement), placement), judged=gang.judged)
         gang.run.ordered = True
         self._crew.launch(gang, gang.run)
+        self.concern(gang)
 
     def _stop(self, job_id: str, generation: int, grace: int) -> None:
         gang = self.roster.get(job_id)
@@ -298,7 +315,7 @@ class KubernetesWorld:
         run.started = run.launched = status.phase is not Phase.ADMITTED
         run.told = {slot.number for slot in run.slots if status.done >> slot.number & 1}
         if status.target is not None:  # whoever had ended by then has been heard of
-            looks = life.seen(life.pods_of(gang, run, self.pods), self._is_dead, self.now(), 0)
+            looks = life.seen(life.pods_of(gang, run, self.pods, self.launchers), self._is_dead, self.now(), 0)
             run.told |= {slot.number for slot in run.slots if life.is_over(looks, slot.number)}
         return run
 

@@ -1,0 +1,49 @@
+"""Batch Jobs that stand beside a gang and make one of its pods: the launchers of MPIJobs v2beta1."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from windlass.worlds.kubernetes.client.objects import Pod
+from windlass.worlds.kubernetes.pod_book import PodBook
+
+Manifest = dict[str, Any]
+
+
+class Launchers:
+    """Known by the uid of the object that owns the Job, and by the Job's own."""
+
+    def __init__(self, pods: PodBook) -> None:
+        self._pods = pods
+        self._jobs: dict[str, Manifest] = {}
+        self._owners: dict[str, str] = {}
+
+    def see(self, job: Manifest, *, there: bool) -> str:
+        """A Job as it is now, or was at last. Returns the uid of its owner, "" if nobody owns it."""
+        uid, owner = job["metadata"]["uid"], owner_uid(job)
+        if owner and there:
+            self._jobs[owner], self._owners[uid] = job, owner
+        elif self._owners.pop(uid, "") and self._jobs[owner]["metadata"]["uid"] == uid:
+            del self._jobs[owner]
+        return owner
+
+    def of(self, owner: str) -> tuple[Manifest, ...]:
+        """The Job of an object, if it has one."""
+        job = self._jobs.get(owner)
+        return () if job is None else (job,)
+
+    def owner(self, job: str) -> str:
+        """Whose Job this is, "" if it is nobody's."""
+        return self._owners.get(job, "")
+
+    def pods(self, owner: str) -> Iterator[Pod]:
+        """The pods that the Job of an object has made."""
+        for job in self.of(owner):
+            yield from self._pods.owned(job["metadata"]["uid"])
+
+
+def owner_uid(manifest: Mapping[str, Any]) -> str:
+    """The uid of the object that controls this one, "" if none does."""
+    owners = manifest["metadata"].get("ownerReferences") or ()
+    return next((owner["uid"] for owner in owners if owner.get("controller")), "")
