@@ -17,6 +17,7 @@ from windlass.jobs.kubernetes import (
     pytorchjob,
     tfjob,
     trainingjob,
+    trainjob,
     xgboostjob,
 )
 from windlass.jobs.kubernetes.judgement import Judgement, Rules
@@ -43,7 +44,7 @@ class Kind:
 
 
 V1, V2 = "kubeflow.org/v1", "kubeflow.org/v2beta1"
-OURS = trainingjob.API_VERSION
+OURS, TRAINER = trainingjob.API_VERSION, "trainer.kubeflow.org/v1alpha1"
 
 
 class _Module(Protocol):
@@ -74,6 +75,7 @@ KINDS = (
     _kind_of(V1, "PaddleJob", "paddlejobs", paddlejob),
     Kind(V1, "MPIJob", "mpijobs", mpijob_v1.read, mpijob_v1.members, mpijob_v1.companions, mpijob_v1.rules),
     Kind(V2, "MPIJob", "mpijobs", mpijob_v2.read, mpijob_v2.members, mpijob_v2.companions, None),
+    _kind_of(TRAINER, "TrainJob", "trainjobs", trainjob),
     _kind_of(OURS, trainingjob.KIND, trainingjob.PLURAL, trainingjob),
 )
 _DEFAULTS = Settings()

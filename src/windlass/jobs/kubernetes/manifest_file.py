@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import yaml
@@ -12,10 +12,14 @@ from windlass.jobs.errors import JobError, Place, Problem
 from windlass.jobs.kubernetes.kinds import companions, members, read
 from windlass.jobs.kubernetes.parsed import Parsed
 from windlass.jobs.kubernetes.reading import Fault, FieldPath, Manifest, dotted
+from windlass.jobs.kubernetes.settings import Settings
+from windlass.jobs.kubernetes.train_runtimes import CLUSTER_RUNTIME, RUNTIME, Lookup
 from windlass.jobs.text import Text
 
 _GROUPS = ("kubeflow.org/", "windlass.dev/")
 """API groups whose kinds are jobs: one of them that is not known is a mistake, not somebody else's."""
+_TRAINER = "trainer.kubeflow.org/"
+"""Here the runtimes are no jobs: jobs of the same file may be made of them."""
 _MARKS = ("apiVersion", "kind")
 
 
@@ -36,9 +40,11 @@ def objects_of(text: Text) -> Objects:
     """Every object that the manifests become, in their order. Raises JobError with one problem for each manifest."""
     found = Objects([], [])
     problems: list[Problem] = []
-    for node in _manifests(compose(text)):
-        manifest = plain(node)
-        parsed = read(manifest) if _is_job(manifest) else None
+    nodes = list(_manifests(compose(text)))
+    manifests = [plain(node) for node in nodes]
+    settings = Settings(runtimes=_runtimes(manifests))
+    for node, manifest in zip(nodes, manifests, strict=True):
+        parsed = read(manifest, settings) if _is_job(manifest) else None
         if isinstance(parsed, Fault):
             problems.append(text.problem(f"{dotted(parsed.path)}: {parsed.message}", _place(node, parsed.path)))
         elif parsed is None:
@@ -71,7 +77,23 @@ def _manifests(nodes: Sequence[Node]) -> Iterator[Node]:
 def _is_job(manifest: Any) -> bool:
     """Whether it is to be read; so is what is no manifest at all, for the fault that it has."""
     version = manifest.get("apiVersion") if isinstance(manifest, dict) else None
-    return not isinstance(version, str) or version.startswith(_GROUPS)
+    if not isinstance(version, str) or version.startswith(_GROUPS):
+        return True
+    return version.startswith(_TRAINER) and not _is_runtime(manifest)
+
+
+def _is_runtime(manifest: Any) -> bool:
+    return isinstance(manifest, dict) and manifest.get("kind") in (CLUSTER_RUNTIME, RUNTIME)
+
+
+def _runtimes(manifests: Iterable[Any]) -> Lookup:
+    """The runtimes of a file, by kind and name: what namespace they will be in is nobody's to ask here."""
+    found = {
+        (each["kind"], name): each
+        for each in manifests
+        if _is_runtime(each) and isinstance(about := each.get("metadata"), dict) and (name := about.get("name"))
+    }
+    return lambda kind, _namespace, name: found.get((kind, name))
 
 
 def _names(node: Node) -> set[str]:

@@ -94,7 +94,7 @@ def _workers(parsed: Parsed, worker: Replicas, generation: int) -> list[Member]:
 
 def _worker_spec(parsed: Parsed, worker: Replicas) -> Manifest:
     """A worker does nothing until it is told to. Open MPI looks for the remote shell's script in every rank."""
-    spec = pod_spec(worker)
+    spec = pod_spec(parsed, worker)
     container = spec["containers"][0]
     if not container.get("command"):
         container = {**container, "command": ["sleep"], "args": ["365d"]}
@@ -104,7 +104,7 @@ def _worker_spec(parsed: Parsed, worker: Replicas) -> Manifest:
 
 
 def _launcher_spec(parsed: Parsed, launcher: Replicas) -> Manifest:
-    spec = pod_spec(launcher)
+    spec = pod_spec(parsed, launcher)
     container = spec["containers"][0]
     own = {each.get("name") for each in container.get("env") or []}
     env = env_vars(mpi.launcher_of_v1(computes=_computes(launcher), own=own))

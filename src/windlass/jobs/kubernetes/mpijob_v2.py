@@ -105,7 +105,7 @@ def _labels(parsed: Parsed, role: str) -> dict[str, str]:
 
 
 def _worker_spec(parsed: Parsed, worker: Replicas) -> Manifest:
-    spec = _reachable(parsed, pod_spec(worker))
+    spec = _reachable(parsed, pod_spec(parsed, worker))
     container = spec["containers"][0]
     if not container.get("command") and not container.get("args"):
         container = {**container, "command": ["/usr/sbin/sshd", "-De"]}
@@ -138,6 +138,8 @@ def _launcher(parsed: Parsed) -> Manifest:
     policy = parsed.spec["runPolicy"]
     passed_on = ("ttlSecondsAfterFinished", "activeDeadlineSeconds", "backoffLimit")
     limits = {name: policy[name].value for name in passed_on if policy[name].value is not None}
+    if parsed.policy.gang_restart:
+        limits["backoffLimit"] = 0  # its failure is the gang's
     suspend = {"suspend": True} if parsed.policy.suspend else {}
     about = metadata(parsed, f"{parsed.name}-launcher", {"app": parsed.name})
     template = _launcher_template(parsed, parsed.replicas[0])
@@ -152,7 +154,7 @@ def _launcher(parsed: Parsed) -> Manifest:
 def _launcher_template(parsed: Parsed, launcher: Replicas) -> Manifest:
     computes = _computes(parsed.spec)
     told = mpi.launcher_environment(_implementation(parsed.spec), _slots(parsed.spec), computes=computes)
-    spec = _reachable(parsed, pod_spec(launcher))
+    spec = _reachable(parsed, pod_spec(parsed, launcher))
     container = extended(spec["containers"][0], env=env_vars(told))
     spec = _with_keys(parsed, spec, container)
     container = extended(spec["containers"][0], volumeMounts=[mount(VOLUME, mpi.CONFIG)])

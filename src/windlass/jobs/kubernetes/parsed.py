@@ -24,6 +24,8 @@ class Replicas:
     """Always, OnFailure, Never or ExitCode."""
     template: Mapping[str, Any]
     """As written, but for the default port."""
+    stem: str = ""
+    """What a pod's name has between the job's and its index, if not the role."""
 
     @property
     def role(self) -> str:

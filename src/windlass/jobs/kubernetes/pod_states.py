@@ -42,7 +42,7 @@ def name_of(parsed: Parsed, replicas: Replicas, index: int) -> str:
     """The name of one pod."""
     if replicas.type == _LAUNCHER:
         return f"{parsed.name}-{replicas.role}"
-    return replica_name(parsed.name, replicas.role, index)
+    return replica_name(parsed.name, replicas.stem or replicas.role, index)
 
 
 def pod_name(pod: Manifest) -> str:

@@ -18,6 +18,8 @@ from windlass.jobs.kubernetes.reading import Manifest
 from windlass.launch.replica_names import replica_name
 
 SCHEDULER = "windlass"
+TRAINER_GROUP = "trainer.kubeflow.org/"
+_JOB_SET = "jobset.sigs.k8s.io/"
 _LABEL = "training.kubeflow.org/"
 OPERATOR_NAME = f"{_LABEL}operator-name"
 JOB_NAME = f"{_LABEL}job-name"
@@ -42,9 +44,17 @@ def selector_of(parsed: Parsed, role: str) -> dict[str, str]:
     """The labels by which the pods of a role are found, in whichever kind."""
     if parsed.api_version.startswith(OURS):
         return {OWN_JOB_NAME: parsed.name, ROLE: role}
+    if parsed.api_version.startswith(TRAINER_GROUP):
+        return job_set_labels(parsed, role)
     if parsed.api_version.endswith("/v2beta1"):
         return {OPERATOR_NAME: "mpi-operator", JOB_NAME: parsed.name, JOB_ROLE: role}
     return {**job_labels(parsed), REPLICA_TYPE: role}
+
+
+def job_set_labels(parsed: Parsed, role: str = "") -> dict[str, str]:
+    """What a JobSet would label its pods with, by which tools find them; `role`: the name of the job in it."""
+    of_role = {f"{_JOB_SET}replicatedjob-name": role, f"{_JOB_SET}job-index": "0"} if role else {}
+    return {f"{_JOB_SET}jobset-name": parsed.name, **of_role}
 
 
 def replica_labels(parsed: Parsed, replicas: Replicas, index: int) -> dict[str, str]:
@@ -91,7 +101,7 @@ def pod(
     labels = replica_labels(parsed, replicas, index)
     if lead:
         labels[JOB_ROLE] = "master"
-    spec = with_env(pod_spec(replicas), env, only_in)
+    spec = with_env(pod_spec(parsed, replicas), env, only_in)
     return pod_object(parsed, replicas, replica_name(parsed.name, replicas.role, index), labels, spec, generation)
 
 
@@ -111,11 +121,12 @@ def pod_object(
     }
 
 
-def pod_spec(replicas: Replicas) -> Manifest:
+def pod_spec(parsed: Parsed, replicas: Replicas) -> Manifest:
     """The template's spec under the replicas' restart policy, for our scheduler unless it names another."""
     spec = replicas.template["spec"]
-    # The kubelet does not know ExitCode: whether such a pod comes back is decided by its code.
-    restart = "Never" if replicas.restart == "ExitCode" else replicas.restart
+    # The kubelet does not know ExitCode: whether such a pod comes back is decided by its code. And where one lost
+    # process restarts the gang, the kubelet must not restart that process alone.
+    restart = "Never" if replicas.restart == "ExitCode" or parsed.policy.gang_restart else replicas.restart
     return {**spec, "restartPolicy": restart, "schedulerName": spec.get("schedulerName") or SCHEDULER}
 
 

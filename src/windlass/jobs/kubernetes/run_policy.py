@@ -18,8 +18,9 @@ CLEAN = ("None", "Running", "All")
 MULTI_KUEUE = "kueue.x-k8s.io/multikueue"
 TRAINING_OPERATOR = "kubeflow.org/training-operator"
 MPI_OPERATOR = "kubeflow.org/mpi-operator"
+TRAINER = "trainer.kubeflow.org/trainjob-controller"
 US = "windlass.dev/operator"
-_OURS = ("", US, TRAINING_OPERATOR, MPI_OPERATOR)
+_OURS = ("", US, TRAINING_OPERATOR, MPI_OPERATOR, TRAINER)
 MANAGERS = (US, TRAINING_OPERATOR, MPI_OPERATOR, MULTI_KUEUE)
 
 _BACKOFF_LIMIT = 6
@@ -34,11 +35,11 @@ def run_policy(manifest: Spot, *, clean: str = "None") -> RunPolicy:
     scheduling = written["schedulingPolicy"]
     return RunPolicy(
         clean=written["cleanPodPolicy"].choice(CLEAN, clean),
-        ttl=_seconds(written["ttlSecondsAfterFinished"]),
-        deadline=_seconds(written["activeDeadlineSeconds"]),
+        ttl=seconds(written["ttlSecondsAfterFinished"]),
+        deadline=seconds(written["activeDeadlineSeconds"]),
         backoff_limit=written["backoffLimit"].whole(),
         suspend=written["suspend"].flag(),
-        managed_by=_manager(written["managedBy"]),
+        managed_by=check_manager(written["managedBy"]),
         queue=scheduling["queue"].text(),
         min_available=scheduling["minAvailable"].whole(),
         priority_class=scheduling["priorityClass"].text(),
@@ -61,15 +62,20 @@ def restart_policy(policy: RunPolicy, replicas: Sequence[Replicas]) -> RestartPo
     return RestartPolicy(user_limit=limit, fatal_exit_codes=fatal)
 
 
-def _seconds(spot: Spot) -> int | None:
-    seconds = spot.whole(0, 2**63 - 1)
-    return None if seconds is None else min(seconds * 1000, MAX_DURATION)
+def seconds(spot: Spot) -> int | None:
+    """Seconds as milliseconds; None if absent. Raises Refused."""
+    number = spot.whole(0, 2**63 - 1)
+    return None if number is None else min(number * 1000, MAX_DURATION)
 
 
-def _manager(spot: Spot) -> str:
-    name = spot.text()
-    if name and name not in MANAGERS:
-        spot.refuse(f"expects {' or '.join(MANAGERS)}; leave it out for whoever serves the kind")
+def check_manager(spot: Spot, operators: tuple[str, ...] = (TRAINING_OPERATOR, MPI_OPERATOR)) -> str:
+    """Who runs the job; empty: nobody is named. `operators`: those of the kind that we take the place of.
+
+    Raises Refused.
+    """
+    name, known = spot.text(), (US, *operators, MULTI_KUEUE)
+    if name and name not in known:
+        spot.refuse(f"expects {' or '.join(known)}; leave it out for whoever serves the kind")
     return name
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from windlass.jobs.kubernetes.train_runtimes import Lookup, built_in
+
 
 @dataclass(frozen=True, slots=True)
 class Settings:
@@ -17,5 +19,7 @@ class Settings:
     """Every two seconds. (--pytorch-init-container-max-tries)"""
     pod_groups: bool = False
     """Each job has a PodGroup of the coscheduling dialect besides, for tools that look at those. One write a job."""
+    runtimes: Lookup = built_in
+    """The runtimes that TrainJobs name; those that are shipped are known anyway."""
     kubectl_image: str = "mpioperator/kubectl-delivery:latest"
     """Brings a kubectl to the launcher of an MPIJob v1. (--mpi-kubectl-delivery-image)"""

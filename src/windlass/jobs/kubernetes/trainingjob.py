@@ -81,7 +81,7 @@ def members(parsed: Parsed, generation: int) -> list[Member]:
     """Every pod of a generation: one for each replica, under either launcher."""
     job = parsed.job
     replicas = {each.type: each for each in parsed.replicas}
-    specs = {each.type: pod_spec(each) for each in parsed.replicas}
+    specs = {each.type: pod_spec(parsed, each) for each in parsed.replicas}
     first = replica_name(parsed.name, job.roles[0].name, 0)
     meeting = Rendezvous(f"{first}.{parsed.name}", _PORT)
     made = []

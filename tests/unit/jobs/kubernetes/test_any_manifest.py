@@ -50,6 +50,22 @@ ROLES = {
     "MPIJob": ("mpiReplicaSpecs", "Launcher", "mpi"),
 }
 
+TRAIN = yaml.safe_load("""
+apiVersion: trainer.kubeflow.org/v1alpha1
+kind: TrainJob
+metadata: {name: any, labels: {a: b}}
+spec:
+  runtimeRef: {name: deepspeed-distributed, kind: ClusterTrainingRuntime}
+  trainer: {image: i, command: [run], args: [a], numNodes: 3, numProcPerNode: 2, env: [{name: A, value: b}],
+            resourcesPerNode: {limits: {nvidia.com/gpu: 1}}}
+  runtimePatches:
+  - manager: m
+    trainingRuntimeSpec: {template: {spec: {replicatedJobs: [{name: node, template: {spec: {template: {spec: {
+      volumes: [{name: v}], tolerations: [{key: a, operator: Exists}]}}}}}]}}}
+  podTemplateOverrides: [{targetJobs: [{name: launcher}], metadata: {labels: {a: b}}, spec: {nodeSelector: {a: b}}}]
+  activeDeadlineSeconds: 60
+  suspend: false
+""")
 OWN = yaml.safe_load("""
 apiVersion: windlass.dev/v1alpha1
 kind: TrainingJob
@@ -81,8 +97,8 @@ plain = st.recursive(
 
 def whole(kind):
     """A manifest of a kind with something in every field that is read."""
-    if kind.name == "TrainingJob":
-        return copy.deepcopy(OWN)
+    if kind.name in ("TrainingJob", "TrainJob"):
+        return copy.deepcopy(OWN if kind.name == "TrainingJob" else TRAIN)
     field, first, container = ROLES[kind.name]
     manifest = copy.deepcopy({"apiVersion": kind.api_version, "kind": kind.name, **SMALL})
     template = copy.deepcopy(TEMPLATE)

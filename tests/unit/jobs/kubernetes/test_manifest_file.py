@@ -85,7 +85,7 @@ def test_what_is_printed_reads_back_the_same():
         (JAX.replace("JAXJob", "JAXjob"), "job.yaml:2:1: kind: 'JAXjob' is no kind of job that is known here; did you"),
         (
             JAX + "---\ncommand: python train.py\n",
-            "job.yaml:13:1: kind: expects a kind of job: JAXJob, MPIJob, PaddleJob, PyTorchJob, TFJob, TrainingJob",
+            "job.yaml:13:1: kind: expects a kind of job: JAXJob, MPIJob, PaddleJob, PyTorchJob, TFJob, TrainJob",
         ),
         (JAX + "---\n- 1\n", "job.yaml:13:1: the manifest: expects a mapping, not a list"),
     ],
