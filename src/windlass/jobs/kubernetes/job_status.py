@@ -8,7 +8,7 @@ written.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from windlass.core.status import TERMINAL, Failure, Phase
 from windlass.core.status import Status as Life
@@ -17,19 +17,13 @@ from windlass.jobs.kubernetes.conditions import ADMITTED, QUEUED, Condition, Con
 from windlass.jobs.kubernetes.judgement import Judgement, folded
 from windlass.jobs.kubernetes.own_labels import OURS
 from windlass.jobs.kubernetes.parsed import Parsed
-from windlass.jobs.kubernetes.pods import selector_of
+from windlass.jobs.kubernetes.pod_counts import Counts as Counts  # noqa: PLC0414 - what `status_of` is told
+from windlass.jobs.kubernetes.pods import TRAINER_GROUP, selector_of
 from windlass.jobs.kubernetes.reading import Manifest
 from windlass.jobs.kubernetes.status_times import rfc3339, stamped
+from windlass.jobs.kubernetes.train_status import jobs_status, train_conditions
 
 Status = Mapping[str, Any]
-
-
-class Counts(NamedTuple):
-    """Pods of one role."""
-
-    active: int = 0
-    succeeded: int = 0
-    failed: int = 0
 
 
 def status(parsed: Parsed, judgement: Judgement, before: Status, now: int) -> Manifest:
@@ -62,23 +56,31 @@ def status_of(
     `counts`: its pods by role. `waits` and `reason`: why it is still in the queue, as a sentence and in one word.
     `before` and `now`: see `status`.
     """
+    if parsed.api_version.startswith(TRAINER_GROUP):
+        conditions = train_conditions(parsed, life, _listed(before), waits, reason)
+        wanted: dict[str, Any] = {
+            "conditions": stamped(_listed(before), conditions, rfc3339(now), updates=False),
+            "jobsStatus": jobs_status(parsed, life, counts),
+            **_attempts(life),
+        }
+        return {**before, **wanted}
+    times = {"startTime": life.started_at, "completionTime": life.finished_at}
+    conditions = _conditions(parsed, life, _listed(before), waits, reason)
+    wanted = {
+        "conditions": stamped(_listed(before), conditions, rfc3339(now), updates=True),
+        "replicaStatuses": _replica_statuses(parsed, life, counts),
+        **{name: rfc3339(at) for name, at in times.items() if at is not None},
+        **_attempts(life),
+    }
+    return _settled(before, wanted, now)
+
+
+def _replica_statuses(parsed: Parsed, life: Life, counts: Mapping[str, Counts]) -> dict[str, dict[str, Any]]:
+    """By replica type."""
     statuses = {
         each.type: _replica_status(parsed, each.role, counts.get(each.role, Counts())) for each in parsed.replicas
     }
-    if life.phase is Phase.SUCCEEDED:
-        statuses = {name: folded(each) for name, each in statuses.items()}
-    wanted = _conditions(parsed, life, told.conditions_of({"status": dict(before)}), waits, reason)
-    times = {"startTime": life.started_at, "completionTime": life.finished_at}
-    return _settled(
-        before,
-        {
-            "conditions": stamped(_listed(before), wanted, rfc3339(now), updates=True),
-            "replicaStatuses": statuses,
-            **{name: rfc3339(at) for name, at in times.items() if at is not None},
-            **_attempts(life),
-        },
-        now,
-    )
+    return {name: folded(each) for name, each in statuses.items()} if life.phase is Phase.SUCCEEDED else statuses
 
 
 def _listed(before: Status) -> Conditions:

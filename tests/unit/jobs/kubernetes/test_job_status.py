@@ -173,3 +173,35 @@ def test_merged_conditions_leave_others_alone():
     assert merged == [*before, {**told[0], "lastTransitionTime": LATER}]
     again = merge_conditions(merged, [{**told[0], "message": "more"}], "2025-11-21T20:02:00Z")
     assert again[1] == {**told[0], "message": "more", "lastTransitionTime": LATER}
+
+
+TRAIN = yaml.safe_load("""
+apiVersion: trainer.kubeflow.org/v1alpha1
+kind: TrainJob
+metadata: {name: digits}
+spec: {runtimeRef: {name: torch-distributed}, trainer: {image: i, numNodes: 2}}
+""")
+
+
+def trained(life, before=(), active=2):
+    return status_of(read(TRAIN), life, {"node": Counts(active=active)}, dict(before), T0, waits="no room")
+
+
+def test_a_trainjob_has_the_conditions_and_counts_that_its_tools_wait_for():
+    queued = trained(Status(Phase.QUEUED, "Queued"), active=0)
+    assert queued["conditions"] == [
+        {"type": "Queued", "status": "True", "reason": "Queued", "message": "no room", "lastTransitionTime": NOW}
+    ]
+    assert queued["jobsStatus"] == [
+        {"name": "node", "ready": 0, "succeeded": 0, "failed": 0, "active": 0, "suspended": 0}
+    ]
+    running = trained(Status(Phase.RUNNING, "Running", generation=1), queued)
+    assert [(each["type"], each["status"]) for each in running["conditions"]] == [("Queued", "False")]
+    assert (running["jobsStatus"][0]["ready"], running["jobsStatus"][0]["active"]) == (1, 1)
+    suspended = trained(Status(Phase.SUSPENDED), running)
+    assert by_type(suspended)["Suspended"]["status"] == "True"
+    resumed = trained(Status(Phase.RUNNING, "Running", generation=2), suspended)
+    assert by_type(resumed)["Suspended"]["reason"] == "Resumed"
+    done = trained(Status(Phase.SUCCEEDED), resumed)
+    assert by_type(done)["Complete"]["reason"] == "AllJobsCompleted"
+    assert trained(Status(Phase.FAILED, "ExitCode"), done)["conditions"] == done["conditions"]
