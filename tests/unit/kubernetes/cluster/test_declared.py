@@ -44,6 +44,23 @@ def test_one_bad_queue_leaves_the_others_as_they_are():
     assert "gpu" in said
 
 
+def test_a_field_of_a_later_version_is_left_out():
+    found = declared(
+        [an_object("a", "{weight: 3, colour: red}")], [an_object("default", "{order: fair, x: 1}")], [], []
+    )
+    assert found.queues[1].weight == 3
+    assert found.policy.order == "fair"
+    assert "unknown field 'colour'" in found.faults[Key("Queue", "a")]
+    assert "unknown field 'x'" in found.faults[Key("SchedulingPolicy", "default")]
+
+
+@pytest.mark.parametrize("levels", ["3", "[3]", "[{level: [], labels: [a]}]", "[{level: a, labels: {}}]"])
+def test_levels_that_cannot_be_read_are_those_of_labels(levels):
+    found = declared([], [an_object("default", f"{{order: fair, topology: {levels}}}")], [], [])
+    assert (found.levels, found.policy.order) == ((), "fair")
+    assert "topology" in found.faults[Key("SchedulingPolicy", "default")]
+
+
 def test_a_queue_without_its_parent_stays_and_is_told():
     found = declared([an_object("a", "{parent: b}"), an_object("c", "{parent: c}")], [], [], [])
     assert [queue.name for queue in found.queues] == [DEFAULT_QUEUE, "a", "c"]

@@ -1,7 +1,7 @@
 """What objects of our own declare for the whole cluster: queues, the policy, reservations, levels of the network.
 
-Each is read by the table of cluster files that its definition is made of. One that cannot be read is left out, and why
-is told by object; all others hold.
+Each is read by the table of cluster files that its definition is made of. A field that nobody knows, as of a later
+version, is left out, and so is an object that cannot be read at all; why is told by object, and all else holds.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from windlass.core.reservation import Reservation
 from windlass.jobs.document import compose
 from windlass.jobs.errors import JobError
 from windlass.jobs.field import Table
-from windlass.jobs.kubernetes.reading import Manifest
+from windlass.jobs.kubernetes.reading import Manifest, Refused, Spot
 from windlass.jobs.queues import QUEUE, check_queues, queues_of
 from windlass.jobs.reader import Reader
 from windlass.jobs.rules import POLICY, RESERVATION, check_policy, check_reservations, policy_of, reservations_of
@@ -76,37 +76,37 @@ def _read(objects: Iterable[Manifest], table: Table, kind: str, faults: dict[Key
     found = []
     for each in sorted(objects, key=_age):
         name = each["metadata"]["name"]
-        try:
-            found.append(_values({"name": name, **_spec(each)}, table, f"the {kind} {name}"))
-        except JobError as error:
-            faults[Key(kind, name)] = _said(error)
+        values = _values({"name": name, **_spec(each)}, table, Key(kind, name), faults)
+        if values is not None:
+            found.append(values)
     return found
 
 
 def _policy(objects: Iterable[Manifest], faults: dict[Key, str]) -> tuple[Policy, tuple[Level, ...]]:
     """The one that counts, or what holds without any."""
     for each in objects:
-        name = each["metadata"]["name"]
-        if name != THE_POLICY:
-            faults[Key("SchedulingPolicy", name)] = f"has no effect: the one that counts is called {THE_POLICY}"
+        key = Key("SchedulingPolicy", each["metadata"]["name"])
+        if key.name != THE_POLICY:
+            faults[key] = f"has no effect: the one that counts is called {THE_POLICY}"
             continue
         spec = _spec(each)
-        try:
-            values = _values({key: value for key, value in spec.items() if key != _TOPOLOGY}, POLICY, "the policy")
-        except JobError as error:
-            faults[Key("SchedulingPolicy", name)] = _said(error)
-            return Policy(), _levels(spec)
-        if wrong := check_policy(values):
-            faults[Key("SchedulingPolicy", name)] = wrong
-        return policy_of(values), _levels(spec)
+        levels = _levels(spec, key, faults)
+        values = _values({name: value for name, value in spec.items() if name != _TOPOLOGY}, POLICY, key, faults)
+        if wrong := check_policy(values or {}):
+            faults.setdefault(key, wrong)
+        return policy_of(values or {}), levels
     return Policy(), ()
 
 
-def _levels(spec: Mapping[str, Any]) -> tuple[Level, ...]:
+def _levels(spec: Mapping[str, Any], key: Key, faults: dict[Key, str]) -> tuple[Level, ...]:
     """As the definition of the policy has them; of two of a name the first."""
-    written = spec.get(_TOPOLOGY) or ()
-    found = {each["level"]: tuple(each["labels"]) for each in reversed(written)}
-    return tuple(Level(name, found[name]) for name in dict.fromkeys(each["level"] for each in written))
+    try:
+        written = [(each["level"].text(), each["labels"].words()) for each in Spot(spec)[_TOPOLOGY].items()]
+    except Refused as refused:
+        faults[key] = str(refused.fault)
+        return ()
+    found = dict(reversed(written))
+    return tuple(Level(name, found[name]) for name in dict.fromkeys(name for name, _ in written))
 
 
 def _compatible(
@@ -126,8 +126,22 @@ def _compatible(
             yield each
 
 
-def _values(spec: Mapping[str, Any], table: Table, what: str) -> dict[str, Any]:
+def _values(spec: Mapping[str, Any], table: Table, key: Key, faults: dict[Key, str]) -> dict[str, Any] | None:
+    """The fields, and what is wrong with them; None if they cannot be read even without those that nobody knows."""
+    known = {field.name for field in table}
+    try:
+        return _parsed(spec, table, key)
+    except JobError as error:
+        faults[key] = _said(error)
+    try:
+        return _parsed({name: value for name, value in spec.items() if name in known}, table, key)
+    except JobError:
+        return None
+
+
+def _parsed(spec: Mapping[str, Any], table: Table, key: Key) -> dict[str, Any]:
     """Raises JobError."""
+    what = f"the {key.kind} {key.name}"
     text = Text(what, json.dumps(spec, ensure_ascii=False))
     reader = Reader(text)
     (document,) = compose(text)
