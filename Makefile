@@ -1,5 +1,5 @@
 # Every target installs what it needs into .venv and nothing elsewhere (tools/install.sh); but the tests of pages need a
-# browser, and root gets Debian's (tools/install_browser.sh).
+# browser, and those on real nodes runc and more: root gets Debian's (tools/install_browser.sh, tools/install_nodes.sh).
 # `make -s` shows only what the commands themselves say.
 
 PYTHON ?=
@@ -26,6 +26,7 @@ demo: .venv/.installed-demo
 
 test: .venv/.installed-dev
 	@sh tools/install_browser.sh
+	@sh tools/install_nodes.sh
 	$(BIN)/python -m pytest $(TESTS)
 
 soak: .venv/.installed-dev

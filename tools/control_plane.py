@@ -3,6 +3,7 @@
     tools/control_plane.py up                        etcd and an API server; Ctrl-C ends all and leaves nothing
     tools/control_plane.py up --nodes 1000           and fake nodes, on which bound pods run
     tools/control_plane.py up --controllers          and a controller-manager
+    tools/control_plane.py up --real --image a/b:1  and two nodes that really run containers, which know this image
     tools/control_plane.py build kubectl kubelet     only build programs; without a name all of them
 
 Prints the administrator's kubeconfig: `kubectl --kubeconfig FILE get nodes`; kubectl itself is one of the programs.
@@ -19,7 +20,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests/kubernetes"))
 
-from controlplane import cluster
+from controlplane import cluster, real_nodes
 from controlplane.build import BuildError, find, find_all
 from controlplane.fake_kubelet import FakeKubelets, names
 from controlplane.programs import PROGRAMS
@@ -42,9 +43,11 @@ def parser() -> argparse.ArgumentParser:
     build.set_defaults(verb=build_programs)
     up = verbs.add_parser("up", help="start a control plane, until Ctrl-C")
     up.add_argument("--controllers", action="store_true", help="with a controller-manager")
+    up.add_argument("--real", action="store_true", help="with a controller-manager and two real nodes (root only)")
+    up.add_argument("--image", action="append", default=[], help="a name that the real nodes' image has as well")
     up.add_argument("--fsync", action="store_true", help="etcd waits for the disk, as in earnest")
     up.add_argument("--nodes", type=int, default=0, help="so many fake nodes")
-    up.add_argument("--gpus", type=int, default=8, help="of each fake node (default 8)")
+    up.add_argument("--gpus", type=int, default=8, help="of each node (default 8)")
     up.add_argument("--start", type=float, default=0.0, help="seconds from bound to Running (default 0)")
     up.add_argument("--heartbeat", type=float, default=10.0, help="seconds between renewals of a lease; 0 is never")
     up.add_argument("--kubeconfig", type=Path, help="also write the kubeconfig to this file, as soon as all is ready")
@@ -62,17 +65,26 @@ def build_programs(asked: argparse.Namespace) -> int:
 
 def bring_up(asked: argparse.Namespace) -> int:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     settings = cluster.Settings(controllers=asked.controllers, fsync=asked.fsync)
     with tempfile.TemporaryDirectory(prefix="windlass-") as folder, contextlib.suppress(KeyboardInterrupt):
-        plane = cluster.start(Path(folder) / "plane", settings)
-        try:
-            asyncio.run(serve(plane, asked))
-        finally:
-            plane.close()
+        place = Path(folder) / "plane"
+        if not asked.real:
+            with contextlib.closing(cluster.start(place, settings)) as plane:
+                asyncio.run(serve(plane, asked))
+        elif lacking := real_nodes.why_not():
+            raise RuntimeError(lacking)
+        else:
+            with contextlib.closing(real_nodes.start(place, gpus=asked.gpus, settings=settings)) as real:
+                real.know_images(*asked.image)
+                asyncio.run(serve(real.plane, asked))
     return 0
 
 
 async def serve(plane: cluster.ControlPlane, asked: argparse.Namespace) -> None:
+    enough = asyncio.Event()
+    for each in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(each, enough.set)
     for name, seconds in plane.took.items():
         print(f"{name} ready in {seconds:.1f} s")
     kubelets = FakeKubelets(plane.admin, start=asked.start, heartbeat=asked.heartbeat)
@@ -84,7 +96,7 @@ async def serve(plane: cluster.ControlPlane, asked: argparse.Namespace) -> None:
         if asked.kubeconfig:
             asked.kubeconfig.write_bytes(plane.kubeconfig.read_bytes())
         print(f"{find('kubectl')} --kubeconfig {plane.kubeconfig}", flush=True)
-        await asyncio.Event().wait()
+        await enough.wait()
 
 
 if __name__ == "__main__":

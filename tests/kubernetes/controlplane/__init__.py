@@ -4,8 +4,9 @@ Three grades, each a fixture of the whole session (`fixtures.py`, handed to ever
 
 `apiserver`    etcd and kube-apiserver: TLS, RBAC, and nobody else, so nothing happens that a test does not do
 `controllers`  and kube-controller-manager: garbage collection, namespaces, service accounts, batch Jobs, node lifecycle
+`real_nodes`   and two nodes that really run containers (root only; sh tools/install_nodes.sh)
 
-Each is a `cluster.ControlPlane`:
+The first two are a `cluster.ControlPlane`, the third is a `real_nodes.RealCluster` whose `plane` is one:
 
     def test_something(apiserver: ControlPlane) -> None:
         async def story() -> None:
@@ -22,9 +23,13 @@ and `.proceed()` stop it in its tracks. `TcpProxy(plane.url)` is a wire that can
 answers 429, 409 or nothing to what its rules say; clients come through them by `user(…, url=proxy.url)`, and to the
 second by `service_account(…, url=proxy.url)`, since it ends TLS.
 
+On real nodes `torchrun`, `mpirun` and `sshd` are in every image, whatever its name: tell `real.know_images("a/b:1")`
+the names that manifests have. Pods reach each other and services by name. `node.kubelet.pause()` makes a node silent,
+`node.machine.power_off()` ends it.
+
 One control plane serves all tests of a session: `tidy.clear(api)` removes what one of them made. A test that gets a
 grade by `request.getfixturevalue` carries a mark of its name (`pytest.mark.apiserver`), so that the programs are built
-in time. By hand: `tools/control_plane.py up --nodes 1000`.
+in time. By hand: `tools/control_plane.py up --nodes 1000`, or `up --real`.
 
 Inside belong programs, processes, keys and fakes: what stands in for a cluster. Nothing here imports Windlass.
 """

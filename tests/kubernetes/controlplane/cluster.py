@@ -35,6 +35,8 @@ class Settings:
     """By which the API server is also called, besides localhost."""
     node_grace: int = 8
     """After which the controller-manager takes a node that does not renew its lease for unreachable."""
+    services: str = "10.96.0"
+    """The first three numbers of the addresses that services get; the API server's own ends with 1."""
     eviction_after: int = 2
     """How long pods that say nothing else are left on an unreachable node."""
     apiserver_flags: Sequence[str] = ()
@@ -193,8 +195,9 @@ def _etcd(folder: Path, settings: Settings) -> tuple[Server, str]:
 def _apiserver(
     folder: Path, settings: Settings, authority: Authority, tokens: Pair, etcd_url: str, port: int
 ) -> Server:
-    names = ["localhost", "127.0.0.1", "10.96.0.1", "kubernetes.default.svc", *settings.addresses]
+    names = ["localhost", "127.0.0.1", f"{settings.services}.1", "kubernetes.default.svc", *settings.addresses]
     pair = authority.server(folder, "apiserver", names)
+    to_kubelets = authority.client(folder, "kube-apiserver", ["system:masters"])
     # Alone, nobody makes service accounts, and nobody takes the taint off again that a new node gets.
     disabled = "" if settings.controllers else "TaintNodesByCondition,ServiceAccount"
     flags = _flags(
@@ -207,13 +210,15 @@ def _apiserver(
         tls_private_key_file=pair.key,
         client_ca_file=authority.pair.certificate,
         kubelet_certificate_authority=authority.pair.certificate,
+        kubelet_client_certificate=to_kubelets.certificate,
+        kubelet_client_key=to_kubelets.key,
         anonymous_auth=False,
         authorization_mode="Node,RBAC",
         disable_admission_plugins=disabled,
         service_account_issuer="https://kubernetes.default.svc",
         service_account_signing_key_file=tokens.key,
         service_account_key_file=tokens.certificate,
-        service_cluster_ip_range="10.96.0.0/16",
+        service_cluster_ip_range=f"{settings.services}.0/24",
         kubelet_preferred_address_types="InternalIP",
         default_unreachable_toleration_seconds=settings.eviction_after,
         default_not_ready_toleration_seconds=settings.eviction_after,

@@ -15,12 +15,14 @@ from pathlib import Path
 import pytest
 
 from . import cluster
+from . import real_nodes as nodes
 from .build import BuildError, find_all, missing, say
 from .cluster import ControlPlane, Settings
 from .processes import spawn
-from .programs import API_SERVER, CONTROLLERS
+from .programs import API_SERVER, CONTROLLERS, REAL_NODES
+from .real_nodes import RealCluster
 
-GRADES = {"apiserver": API_SERVER, "controllers": CONTROLLERS}
+GRADES = {"apiserver": API_SERVER, "controllers": CONTROLLERS, "real_nodes": REAL_NODES}
 """The programs that each fixture needs. A test says that it needs one by asking for it, or by a mark of its name."""
 BUILDER = Path(__file__).resolve().parents[3] / "tools/control_plane.py"
 
@@ -80,6 +82,20 @@ def apiserver(request: pytest.FixtureRequest) -> Iterator[ControlPlane]:
 def controllers(request: pytest.FixtureRequest) -> Iterator[ControlPlane]:
     """Grade 2: and a controller-manager. Nodes that do not renew their lease for 8 s are unreachable."""
     yield from _serve(request, Settings(controllers=True))
+
+
+@pytest.fixture(scope="session")
+def real_nodes(request: pytest.FixtureRequest) -> Iterator[RealCluster]:
+    """Grade 3: and two nodes that really run containers, with two devices each."""
+    _must_be_possible(request.config)
+    if lacking := nodes.why_not():
+        refuse(lacking)
+    with tempfile.TemporaryDirectory(prefix="windlass-") as folder:
+        real = nodes.start(Path(folder) / "nodes")
+        try:
+            yield real
+        finally:
+            real.close()
 
 
 def _serve(request: pytest.FixtureRequest, settings: Settings) -> Iterator[ControlPlane]:

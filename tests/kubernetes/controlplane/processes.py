@@ -72,7 +72,7 @@ def free_port() -> int:
 
 @dataclass
 class Server:
-    """A program that can be killed and started again as it was."""
+    """A program that can be killed and started again as it was. Signals go to its whole process group."""
 
     name: str
     command: Sequence[str | Path]
@@ -87,26 +87,29 @@ class Server:
     def kill(self) -> None:
         """SIGKILL, as when a machine goes down."""
         if self.process is not None:
-            self.process.kill()
+            self._signal(signal.SIGKILL)
             self.process.wait()
             self.process = None
 
     def stop(self, patience: float = 10.0) -> None:
         """SIGTERM, and SIGKILL when its patience (seconds) is over."""
         if self.process is not None:
-            self.process.terminate()
+            self._signal(signal.SIGTERM)
             with suppress(subprocess.TimeoutExpired):
                 self.process.wait(patience)
             self.kill()
 
     def pause(self) -> None:
         """SIGSTOP: alive, and silent."""
-        assert self.process is not None
-        self.process.send_signal(signal.SIGSTOP)
+        self._signal(signal.SIGSTOP)
 
     def proceed(self) -> None:
-        assert self.process is not None
-        self.process.send_signal(signal.SIGCONT)
+        self._signal(signal.SIGCONT)
+
+    def _signal(self, number: int) -> None:
+        assert self.process is not None, f"{self.name} does not run"
+        with suppress(ProcessLookupError):
+            os.killpg(self.process.pid, number)
 
     def must_run(self) -> None:
         """Raises RuntimeError with the end of its log if it has ended."""

@@ -15,11 +15,12 @@ from urllib.parse import urlsplit
 class TcpProxy:
     """`async with TcpProxy(plane.url) as proxy`. All faults can be set and taken back at any time."""
 
-    def __init__(self, target: str) -> None:
+    def __init__(self, target: str, listen: tuple[str, int] = ("127.0.0.1", 0)) -> None:
         parts = urlsplit(target)
         assert parts.hostname
         assert parts.port
         self._target = (parts.hostname, parts.port)
+        self._listen = listen
         self._server: asyncio.Server | None = None
         self._writers: set[asyncio.StreamWriter] = set()
         self.refuses = False
@@ -32,7 +33,7 @@ class TcpProxy:
         """Bytes that came through."""
 
     async def __aenter__(self) -> Self:
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        self._server = await asyncio.start_server(self._serve, *self._listen)
         return self
 
     async def __aexit__(

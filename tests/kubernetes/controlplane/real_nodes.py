@@ -1,0 +1,348 @@
+"""Two nodes that really run containers: kubelet, containerd and Debian's runc, each on a machine of its own.
+
+Root and Linux only. Pods have addresses that everybody reaches, services have names (`services`), and every image name
+that `know_images` was told is the image of `images`. Nodes say they have devices without having them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import aiohttp
+import yaml
+
+from . import cluster, images, kubeconfig
+from .api import ApiError
+from .build import find
+from .cluster import ControlPlane, Settings
+from .images import IMAGE
+from .machines import Machine, Wire, boot, lay_wire
+from .processes import Server
+
+NEEDED = ("runc", "ip", "nsenter", "unshare", "setpriv")
+CNI = Path("/usr/lib/cni")
+EVERYWHERE = "0.0.0.0"  # noqa: S104 - for us at 127.0.0.1, for the nodes on their wire
+GONE_WITHIN = 20.0
+"""Seconds until killed processes have left their cgroups."""
+READY_WITHIN = 90.0
+"""Seconds until a node is ready; it takes ten where nothing else runs."""
+
+
+@dataclass
+class RealNode:
+    """`kubelet.pause()` makes the node silent while its containers run on; `machine.power_off()` ends everything."""
+
+    name: str
+    machine: Machine
+    containerd: Server
+    kubelet: Server
+
+    def ctr(self, *command: str) -> str:
+        """Ask its containerd, as `ctr --namespace k8s.io` does."""
+        return self.machine.run(find("ctr"), "--address", _socket(self.machine), "--namespace", "k8s.io", *command)
+
+    def know_images(self, *names: str) -> None:
+        """Names as a manifest has them; one without a registry is Docker's."""
+        for name in names:
+            self.ctr("images", "tag", "--force", IMAGE, _whole(name))
+
+
+@dataclass
+class RealCluster:
+    """`plane` is grade 2; `nodes` are ready, with `gpus` of nvidia.com/gpu each."""
+
+    plane: ControlPlane
+    wire: Wire
+    services: Server
+    nodes: Sequence[RealNode]
+
+    @property
+    def inner_url(self) -> str:
+        """The API server as pods and nodes reach it."""
+        return f"https://{self.wire.address}:{self.plane.url.rpartition(':')[2]}"
+
+    def know_images(self, *names: str) -> None:
+        for node in self.nodes:
+            node.know_images(*names)
+
+    async def ready(self) -> None:
+        """Wait until every node is. Raises RuntimeError."""
+        give_up = time.monotonic() + READY_WITHIN
+        for node in self.nodes:
+            while not await _is_ready(self, node):
+                node.kubelet.must_run()
+                node.containerd.must_run()
+                if time.monotonic() > give_up:
+                    raise RuntimeError(f"{node.name} is not ready; see {node.kubelet.log}")
+                await asyncio.sleep(0.1)
+
+    def close(self) -> None:
+        self.services.kill()
+        self.wire.cut()
+        cgroups_away(self.wire)
+        self.plane.close()
+
+
+def why_not() -> str | None:
+    """What is missing for real nodes on this machine."""
+    if sys.platform != "linux" or os.geteuid() != 0:
+        return "real nodes need Linux and root"
+    missing = [program for program in NEEDED if not shutil.which(program)]
+    if not CNI.exists():
+        missing.append("containernetworking-plugins")
+    return f"real nodes need {', '.join(missing)}: sh tools/install_nodes.sh" if missing else None
+
+
+def start(
+    folder: Path, names: Sequence[str] = ("n1", "n2"), gpus: int = 2, settings: Settings | None = None
+) -> RealCluster:
+    """Start everything and wait until the nodes are ready. `folder` is made. Raises RuntimeError."""
+    folder.mkdir(mode=0o700, parents=True)
+    wire = lay_wire(folder)
+    try:
+        wanted = replace(
+            settings or Settings(), controllers=True, bind=EVERYWHERE, addresses=[wire.address], services=wire.services
+        )
+        plane = cluster.start(folder / "plane", wanted)
+    except BaseException:
+        wire.cut()
+        raise
+    services = Server("services", _services_command(plane, wire), folder / "services.log", env=_PYTHONPATH)
+    real = RealCluster(plane, wire, services, ())
+    try:
+        services.start()
+        images.compose(folder / "image.tar", IMAGE)
+        real.nodes = [_node(real, folder, name) for name in names]
+        asyncio.run(real.ready())
+        asyncio.run(_devices(real, gpus))
+    except BaseException:
+        real.close()
+        raise
+    return real
+
+
+_PYTHONPATH = {"PYTHONPATH": str(Path(__file__).parents[1])}
+
+
+def _services_command(plane: ControlPlane, wire: Wire) -> Sequence[str | Path]:
+    module = [sys.executable, "-m", "controlplane.services"]
+    return [*module, plane.kubeconfig, wire.address, f"{wire.services}.1"]
+
+
+def _node(real: RealCluster, folder: Path, name: str) -> RealNode:
+    machine = boot(real.wire, folder, name)
+    _cgroup(real.wire, machine)
+    containerd = _containerd(machine, folder)
+    kubelet = _kubelet(real, machine, folder)
+    machine.servers += [kubelet, containerd]
+    node = RealNode(name, machine, containerd, kubelet)
+    containerd.start()
+    _until_containerd(node)
+    node.ctr("images", "import", str(folder / "image.tar"))
+    kubelet.start()
+    return node
+
+
+def _until_containerd(node: RealNode) -> None:
+    give_up = time.monotonic() + READY_WITHIN
+    while True:
+        try:
+            node.ctr("version")
+        except RuntimeError:
+            node.containerd.must_run()
+            if time.monotonic() > give_up:
+                raise
+            time.sleep(0.05)
+        else:
+            return
+
+
+def _socket(machine: Machine) -> Path:
+    return machine.disk / "containerd.sock"
+
+
+def _containerd(machine: Machine, folder: Path) -> Server:
+    spec, config, networks = (
+        folder / f"{machine.name}-spec.json",
+        folder / f"{machine.name}.toml",
+        folder / f"{machine.name}-cni",
+    )
+    networks.mkdir()
+    (networks / "10-pods.conflist").write_text(json.dumps(_network(machine)))
+    spec.write_text(json.dumps(_base_spec(machine)))
+    config.write_text(_CONTAINERD.format(disk=machine.disk, networks=networks, spec=spec, cni=CNI, image=IMAGE))
+    path = f"{find('containerd-shim-runc-v2').parent}:/usr/sbin:/usr/bin:/sbin:/bin"
+    command = machine.inside([find("containerd"), "--config", config])
+    return Server("containerd", command, folder / f"{machine.name}-containerd.log", env={"PATH": path})
+
+
+def _base_spec(machine: Machine) -> dict[str, object]:
+    """containerd's own, and this machine's programs."""
+    spec = json.loads(machine.run(find("ctr"), "oci", "spec"))
+    spec["mounts"] += [
+        {"source": str(path), "destination": str(path), "type": "bind", "options": ["rbind", "ro"]}
+        for path in images.HOST
+    ]
+    return spec
+
+
+def _network(machine: Machine) -> dict[str, object]:
+    addresses = {"type": "host-local", "dataDir": f"{machine.disk}/addresses", "ranges": [[{"subnet": machine.pods}]]}
+    bridge = {"type": "bridge", "bridge": "pods", "isDefaultGateway": True, "hairpinMode": True, "ipam": addresses}
+    return {"cniVersion": "1.0.0", "name": "pods", "plugins": [bridge, {"type": "loopback"}]}
+
+
+_CONTAINERD = """version = 3
+root = '{disk}/containerd'
+state = '/run/containerd'
+disabled_plugins = ['io.containerd.nri.v1.nri', 'io.containerd.internal.v1.tracing']
+[grpc]
+address = '{disk}/containerd.sock'
+[plugins.'io.containerd.cri.v1.images'.pinned_images]
+sandbox = '{image}'
+[plugins.'io.containerd.cri.v1.runtime']
+disable_apparmor = true
+restrict_oom_score_adj = true
+[plugins.'io.containerd.cri.v1.runtime'.cni]
+bin_dirs = ['{cni}']
+conf_dir = '{networks}'
+[plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc]
+runtime_type = 'io.containerd.runc.v2'
+base_runtime_spec = '{spec}'
+[plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc.options]
+SystemdCgroup = false
+"""
+
+
+def _kubelet(real: RealCluster, machine: Machine, folder: Path) -> Server:
+    plane, name = real.plane, machine.name
+    pair = plane.authority.server(folder, f"{name}-serving", [machine.address, name])
+    client = plane.authority.client(folder, f"system:node:{name}", ["system:nodes"])
+    trusted = plane.authority.pair.certificate
+    user = kubeconfig.write(folder / f"{name}.kubeconfig", kubeconfig.Access(real.inner_url, trusted, client))
+    config = folder / f"{name}-kubelet.yaml"
+    config.write_text(
+        yaml.safe_dump(
+            _KUBELET
+            | {
+                "address": machine.address,
+                "authentication": {
+                    "anonymous": {"enabled": False},
+                    "webhook": {"enabled": False},
+                    "x509": {"clientCAFile": str(trusted)},
+                },
+                "tlsCertFile": str(pair.certificate),
+                "tlsPrivateKeyFile": str(pair.key),
+                "containerRuntimeEndpoint": f"unix://{_socket(machine)}",
+                "cgroupRoot": f"/{cgroup_of(real.wire, machine)}",
+                "clusterDNS": [real.wire.address],
+                "volumePluginDir": f"{machine.disk}/volume-plugins",
+            }
+        )
+    )
+    flags = [f"--config={config}", f"--kubeconfig={user}", f"--hostname-override={name}"]
+    flags += [f"--node-ip={machine.address}", f"--root-dir={machine.disk}/kubelet", f"--cert-dir={machine.disk}"]
+    command = machine.inside([find("kubelet"), *flags])
+    return Server("kubelet", command, folder / f"{name}-kubelet.log")
+
+
+_KUBELET: Mapping[str, object] = {
+    "apiVersion": "kubelet.config.k8s.io/v1beta1",
+    "kind": "KubeletConfiguration",
+    "authorization": {"mode": "AlwaysAllow"},
+    "cgroupDriver": "cgroupfs",
+    "clusterDomain": "cluster.local",
+    "enforceNodeAllocatable": ["pods"],
+    "evictionHard": {"memory.available": "100Mi", "nodefs.available": "1%", "imagefs.available": "1%"},
+    "failCgroupV1": False,
+    "failSwapOn": False,
+    "healthzPort": 0,
+    "imageGCHighThresholdPercent": 100,
+    "imageMinimumGCAge": "240h",
+    "makeIPTablesUtilChains": False,
+    "nodeLeaseDurationSeconds": 8,
+    "nodeStatusUpdateFrequency": "5s",
+    "podLogsDir": "/var/log/pods",
+    "readOnlyPort": 0,
+    "resolvConf": "",
+    "serializeImagePulls": False,
+}
+
+
+def cgroup_of(wire: Wire, machine: Machine) -> str:
+    return f"windlass-{wire.number}-{machine.name}"
+
+
+def _cgroup_folders() -> Sequence[Path]:
+    """The root of each hierarchy: one of version 2, or one a controller of version 1."""
+    root = Path("/sys/fs/cgroup")
+    return [root] if (root / "cgroup.controllers").exists() else [each for each in root.iterdir() if each.is_dir()]
+
+
+def _cgroup(wire: Wire, machine: Machine) -> None:
+    """The kubelet wants its own to be there, with what it needs of the controllers."""
+    for root in _cgroup_folders():
+        if (root / "cgroup.subtree_control").exists() and root == Path("/sys/fs/cgroup"):
+            (root / "cgroup.subtree_control").write_text("+cpu +cpuset +io +memory +pids")
+        own = root / cgroup_of(wire, machine)
+        own.mkdir(exist_ok=True)
+        for name in ("cpuset.cpus", "cpuset.mems"):
+            if (own / name).exists() and root.name == "cpuset":
+                (own / name).write_text((root / name).read_text())
+
+
+def cgroups_away(wire: Wire) -> None:
+    """As soon as their processes, which were killed a moment ago, have left them."""
+    give_up = time.monotonic() + GONE_WITHIN
+    for root in _cgroup_folders():
+        for own in root.glob(f"windlass-{wire.number}-*"):
+            while not _removed(own):
+                if time.monotonic() > give_up:
+                    raise RuntimeError(f"{own} still has processes")
+                time.sleep(0.02)
+
+
+def _removed(cgroup: Path) -> bool:
+    """A cgroup and those in it; never the files, which the kernel keeps."""
+    for folder in sorted((each for each in cgroup.rglob("*") if each.is_dir()), reverse=True):
+        with suppress(OSError):
+            folder.rmdir()
+    with suppress(OSError):
+        cgroup.rmdir()
+    return not cgroup.exists()
+
+
+async def _devices(real: RealCluster, gpus: int) -> None:
+    """Said to be there: the kubelet keeps what it does not know."""
+    status = {"capacity": {"nvidia.com/gpu": str(gpus)}, "allocatable": {"nvidia.com/gpu": str(gpus)}}
+    async with real.plane.api() as api:
+        for node in real.nodes:
+            await api.patch(f"/api/v1/nodes/{node.name}/status", {"status": status})
+
+
+async def _is_ready(real: RealCluster, node: RealNode) -> bool:
+    async with real.plane.api() as api:
+        try:
+            conditions = (await api.get(f"/api/v1/nodes/{node.name}"))["status"]["conditions"]
+        except (ApiError, aiohttp.ClientError, KeyError):
+            return False
+    return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
+
+
+def _whole(name: str) -> str:
+    """As containerd has it: "pytorch:1" is docker.io/library/pytorch:1."""
+    if ":" not in name.rpartition("/")[2] and "@" not in name:
+        name += ":latest"
+    first, slash, _ = name.partition("/")
+    if not slash:
+        return f"docker.io/library/{name}"
+    return name if "." in first or ":" in first or first == "localhost" else f"docker.io/{name}"

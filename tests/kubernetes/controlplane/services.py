@@ -1,0 +1,124 @@
+"""What pods need of a cluster besides its nodes: names of services, and the address of the API server.
+
+Stands in for CoreDNS and kube-proxy: `<service>.<namespace>.svc.cluster.local` is the addresses of its ready pods,
+headless or not, and `<hostname>.<service>…` that of one of them. Connections to the address of the service
+`kubernetes` go to the API server. A process of its own: `python -m controlplane.services KUBECONFIG ADDRESS SERVICE`,
+with our address and that of the service.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import struct
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, cast
+
+import aiohttp
+
+from . import kubeconfig
+from .api import Api, ApiError
+from .tcp_proxy import TcpProxy
+
+DOMAIN = "cluster.local"
+SLICES = "/apis/discovery.k8s.io/v1/endpointslices"
+TTL = 1
+"""Seconds: a gang that comes back has other addresses."""
+_A, _ANY_CLASS = 1, 1
+_NO_SUCH_NAME, _OK = 3, 0
+_NAMES, _ADDRESSES = 2, 3
+
+
+class Names:
+    """The addresses behind every name, kept by a watch on the endpoint slices."""
+
+    def __init__(self, api_service: str) -> None:
+        self._slices: dict[str, dict[str, Any]] = {}
+        self._fixed = {f"kubernetes.default.svc.{DOMAIN}": [api_service]}
+
+    def heard(self, kind: str, obj: dict[str, Any]) -> None:
+        if kind == "DELETED":
+            self._slices.pop(obj["metadata"]["uid"], None)
+        elif kind != "BOOKMARK":
+            self._slices[obj["metadata"]["uid"]] = obj
+
+    def relist(self, items: Sequence[dict[str, Any]]) -> None:
+        self._slices = {each["metadata"]["uid"]: each for each in items}
+
+    def addresses(self, name: str) -> Sequence[str] | None:
+        """None if there is no such name."""
+        name = name.rstrip(".").lower()
+        if name in self._fixed:
+            return self._fixed[name]
+        rest = name.removesuffix(f".svc.{DOMAIN}")
+        *host, service, namespace = ["", "", *rest.split(".")] if rest == name else rest.split(".")
+        found = [
+            address
+            for each in self._slices.values()
+            if (_service(each), each["metadata"]["namespace"]) == (service, namespace)
+            for endpoint in each["endpoints"] or ()
+            if endpoint.get("conditions", {}).get("ready", True) and host in ([], [endpoint.get("hostname")])
+            for address in endpoint["addresses"]
+        ]
+        return found or None
+
+
+def _service(endpoint_slice: dict[str, Any]) -> str:
+    return endpoint_slice["metadata"].get("labels", {}).get("kubernetes.io/service-name", "")
+
+
+def reply(query: bytes, names: Names) -> bytes:
+    """The answer to one DNS query (RFC 1035) of one question."""
+    identity, flags = struct.unpack_from("!HH", query)
+    labels, at = [], 12
+    while length := query[at]:
+        labels.append(query[at + 1 : at + 1 + length].decode(errors="replace"))
+        at += 1 + length
+    kind, _ = struct.unpack_from("!HH", query, at + 1)
+    question = query[12 : at + 5]
+    found = names.addresses(".".join(labels))
+    answers = found if found and kind == _A else ()
+    code = _OK if found else _NO_SUCH_NAME
+    # An answer (0x8000), by who knows (0x0400), to a question that may have wanted recursion (0x0100), which is here.
+    header = struct.pack("!6H", identity, 0x8480 | (flags & 0x0100) | code, 1, len(answers), 0, 0)
+    record = struct.pack("!HHHIH", 0xC00C, _A, _ANY_CLASS, TTL, 4)  # 0xC00C: the name in the question
+    return header + question + b"".join(record + socket.inet_aton(address) for address in answers)
+
+
+class _Udp(asyncio.DatagramProtocol):
+    def __init__(self, names: Names) -> None:
+        self.names = names
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast(asyncio.DatagramTransport, transport)
+
+    def datagram_received(self, data: bytes, addr: tuple[str, int]) -> None:
+        with suppress(IndexError, struct.error):  # whatever it was, it was no question
+            self.transport.sendto(reply(data, self.names), addr)
+
+
+async def follow(api: Api, names: Names) -> None:
+    while True:
+        try:
+            listed = await api.get(SLICES)
+            names.relist(listed["items"])
+            version = listed["metadata"]["resourceVersion"]
+            async for event in api.watch(SLICES, version):
+                names.heard(event["type"], event["object"])
+        except (ApiError, aiohttp.ClientError, OSError):
+            await asyncio.sleep(0.2)
+
+
+async def serve(access: kubeconfig.Access, address: str, api_service: str) -> None:
+    names = Names(api_service)
+    loop = asyncio.get_running_loop()
+    await loop.create_datagram_endpoint(lambda: _Udp(names), local_addr=(address, 53))
+    async with TcpProxy(access.url, listen=(api_service, 443)), Api(access) as api:
+        await follow(api, names)
+
+
+if __name__ == "__main__":
+    asyncio.run(serve(kubeconfig.read(Path(sys.argv[1])), sys.argv[2], sys.argv[3]))
