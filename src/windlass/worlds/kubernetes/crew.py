@@ -39,8 +39,6 @@ class Crew:
         self._concern, self._on_trouble = concern, on_trouble
         self._tasks: set[asyncio.Task[None]] = set()
         self._accompanying: set[str] = set()
-        self._binding: set[str] = set()
-        """Uids of pods that are being bound."""
         self._leaving: set[str] = set()
         """Uids of pods that are being told to go."""
 
@@ -62,8 +60,8 @@ class Crew:
     def bind(self, gang: Gang, run: Run, seats: Iterable[tuple[Pod, Slot]]) -> None:
         """Bind pods that somebody else has made. Told twice, once."""
         for pod, slot in seats:
-            if pod.metadata.uid not in self._binding:
-                self._binding.add(pod.metadata.uid)
+            if pod.metadata.uid not in run.bound:
+                run.bound.add(pod.metadata.uid)
                 self._spawn(self._bind(gang, run, pod, slot))
 
     def accompany(self, gang: Gang, run: Run, running: Iterable[str]) -> None:
@@ -121,9 +119,7 @@ class Crew:
             await self.seating.bind(pod, slot.node)
         except CannotSeatError as error:
             run.failed[slot.number] = error.exit
-        finally:
-            self._binding.discard(pod.metadata.uid)
-            self._concern(gang)
+        self._concern(gang)
 
     async def _dismiss(self, pod: Pod, grace: int) -> None:
         try:

@@ -74,6 +74,8 @@ class Run:
     """Members whose pods a launcher's Job makes, some time after the others."""
     judged: bool = False
     """Its members are made anew one by one: an end of one of them means nothing by itself."""
+    bound: set[str] = field(default_factory=set)
+    """Uids of pods made by others that were put on their nodes."""
     dismissed: set[str] = field(default_factory=set)
     """Uids of pods that a judgement has told to go."""
     outcome: Exit | None = None

@@ -75,7 +75,15 @@ class Seating:
             try:
                 await self.connection.bind(about.namespace, about.name, about.uid, node, annotations=notes)
             except ApiError as error:
-                raise CannotSeatError(_again(f"{about.name} could not be put on {node}: {error}")) from None
+                if not (error.is_conflict and await self._is_on(pod, node)):
+                    raise CannotSeatError(_again(f"{about.name} could not be put on {node}: {error}")) from None
+
+    async def _is_on(self, pod: Pod, node: str) -> bool:
+        """Whether it is there already: an earlier leader's last request may have been heard after he was gone."""
+        found = await self._there(pod.metadata.namespace, pod.metadata.name)
+        if found is None or found["metadata"]["uid"] != pod.metadata.uid:
+            return False
+        return bool(found["spec"].get("nodeName") == node)
 
     async def _clear(self, pod: Pod) -> None:
         """Somebody of an earlier generation has this name: he is dead, or about to be."""
