@@ -19,6 +19,8 @@ GPU_MILLI = "gpu-milli"
 """A part of one GPU, in thousandths."""
 GPU_TYPE = "gpu-type"
 """The node label that names the model of its GPUs."""
+GPU_KIND = "windlass.dev/gpu"
+"""The node label that tells whose GPUs its `gpu` are, where a world has several kinds; nobody can do with another."""
 
 PODS = "pods"
 """How many replicas a node takes at all, where there is such a limit: each asks for one."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from windlass.core.gang import Demand, Pending, shape_of
 from windlass.core.ledger import Ledger
 from windlass.core.nearness import asked
-from windlass.core.resources import format_quantity, is_device
+from windlass.core.resources import GPU_KIND, format_quantity, is_device
 from windlass.core.scheduler import schedule
 from windlass.core.snapshot import Snapshot
 
@@ -96,13 +96,13 @@ def _split(trial: _Trials) -> _Found:
 def _less_choosy(trial: _Trials) -> _Found:
     """Without one label of a selector, or without all of them if only that helps."""
     for demand in trial.gang.demands:
-        selector = demand.node_selector
-        without = [
-            ({name: v for name, v in selector.items() if name != key}, f"{key}={selector[key]}") for key in selector
-        ]
-        if len(selector) > 1:
-            without.append(({}, ", ".join(f"{key}={value}" for key, value in sorted(selector.items()))))
-        for left, dropped in without:
+        chosen = {key: value for key, value in demand.node_selector.items() if key != GPU_KIND}
+        without = [[key] for key in chosen]
+        if len(chosen) > 1:
+            without.append(sorted(chosen))
+        for keys in without:
+            left = {key: value for key, value in demand.node_selector.items() if key not in keys}
+            dropped = ", ".join(f"{key}={chosen[key]}" for key in keys)
             demands = trial.changed(replace(demand, node_selector=left))
             if trial.starts(demands):
                 yield f"without nodeSelector {dropped}", demands

@@ -11,8 +11,6 @@ from collections.abc import Collection, Mapping
 from windlass.core.resources import GPU, GPU_TYPE, Resources
 from windlass.jobs.kubernetes.pod_requests import NVIDIA_GPU, core_name, is_gpu
 
-GPU_KIND = "windlass.dev/gpu"
-"""A label that every node has for the core: whose GPUs its `gpu` are, by their resource. A pod on it has none of it."""
 _UNASKED = "attachable-volumes-"
 _MODELS = (
     GPU_TYPE,

@@ -9,13 +9,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from windlass.core.job import DEFAULT_QUEUE, Job, Role
-from windlass.core.resources import GPU, PODS
+from windlass.core.resources import GPU, GPU_KIND, PODS
 from windlass.jobs.kubernetes.own_labels import QUEUE
 from windlass.jobs.kubernetes.parsed import Parsed
 from windlass.jobs.kubernetes.pod_requests import HOST_PORT, is_gpu
 from windlass.jobs.kubernetes.reading import Refused, Spot
 from windlass.worlds.kubernetes.client.objects import PriorityClass, Words
-from windlass.worlds.kubernetes.cluster.amounts import GPU_KIND
 from windlass.worlds.kubernetes.cluster.apart import APART, Separated, separated
 from windlass.worlds.kubernetes.cluster.volumes import Stock, Storage, both, claims_of, storage
 

@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from windlass.core.cluster import Node, Taint
-from windlass.core.resources import GPU_TYPE, Resources
+from windlass.core.resources import GPU_KIND, GPU_TYPE, Resources
 from windlass.jobs.kubernetes.pod_placing import NODE_NAME
 from windlass.worlds.kubernetes.client.objects import Node as NodeObject
-from windlass.worlds.kubernetes.cluster.amounts import GPU_KIND, capacity, gpu_kind, model_of
+from windlass.worlds.kubernetes.cluster.amounts import capacity, gpu_kind, model_of
 from windlass.worlds.kubernetes.cluster.levels import Level, place
 from windlass.worlds.kubernetes.cluster.pods import amounts
 
