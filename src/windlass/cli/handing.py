@@ -39,6 +39,16 @@ def submissions(options: RunOptions, words: Sequence[str], file: str | None) -> 
     return [from_options(options, command, cwd=here(), user=user())]
 
 
+def tell_idle(handed: Sequence[Submission]) -> None:
+    """Say which fields have no effect on this machine, a line for each job that has some."""
+    for submission in handed:
+        roles = submission.job.roles
+        idle = [name for name in ("image", "pod") if any(getattr(role, name) for role in roles)]
+        if idle:
+            verb = "has" if len(idle) == 1 else "have"
+            print(f"windlass: {submission.job.name}: {' and '.join(idle)} {verb} no effect here", file=sys.stderr)
+
+
 def file_of(words: Sequence[str], file: str | None) -> tuple[str | None, Sequence[str]]:
     """The job file, which the first word may name, and the words that are left."""
     if file is None and words and (words[0].endswith(_JOB_FILES) or words[0] == "-"):

@@ -9,7 +9,7 @@ import typer
 
 from windlass.cli.attend import Attendance
 from windlass.cli.exit_codes import ExitCode
-from windlass.cli.handing import facts, submissions
+from windlass.cli.handing import facts, submissions, tell_idle
 from windlass.cli.interrupts import Interrupts
 from windlass.cli.options import (
     ClusterOption,
@@ -47,6 +47,7 @@ def run(
     """
     folder = state_folder(state)
     handed = submissions(options, words or [], file)
+    tell_idle(handed)
     if detach:
         print(*daemon_of(folder).submit(handed, **facts()), sep="\n")
         return ExitCode.OK

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from windlass.cli.exit_codes import ExitCode
-from windlass.cli.handing import facts, submissions
+from windlass.cli.handing import facts, submissions, tell_idle
 from windlass.cli.options import FileOption, Words, takes_job_options
 from windlass.cli.output import Format, FormatOption, as_json, as_line, as_yaml
 from windlass.cli.place import StateOption, state_folder
@@ -21,6 +21,7 @@ def submit(
 ) -> int:
     """Hand in a job, an array or a file of jobs, all or none, and print their ids. Needs a daemon."""
     handed = submissions(options, words or [], file)
+    tell_idle(handed)
     ids = daemon_of(state_folder(state)).submit(handed, **facts())
     if output is Format.JSON:
         print(as_json(ids))
