@@ -8,11 +8,12 @@ from cluster_objects import claim, metadata, volume
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windlass.core.job import Match
+from windlass.core.job import Job, Match, Role, TopologyRequest
 from windlass.jobs.kubernetes.kinds import read
 from windlass.jobs.kubernetes.parsed import Parsed
 from windlass.worlds.kubernetes.client import objects
-from windlass.worlds.kubernetes.cluster.fitting import Fitted, Surroundings, fitted, singles
+from windlass.worlds.kubernetes.cluster.fitting import Fitted, Surroundings, at_level, fitted, singles
+from windlass.worlds.kubernetes.cluster.levels import levels_of
 from windlass.worlds.kubernetes.cluster.volumes import Stock, storage_class
 
 FIELDS = [
@@ -151,6 +152,13 @@ def test_other_anti_affinity_is_not_heeded_and_told_so(worker):
     found = fitted(job(worker), Surroundings())
     assert not singles(found.job)
     assert found.warnings == ("Worker: podAntiAffinity is not heeded by the scheduler",)
+
+
+def test_a_level_may_be_asked_for_by_its_label():
+    block = {"topology.kubernetes.io/zone": "a", "cloud.google.com/gce-topology-block": "b"}
+    asked = Job("j", (Role(),), topology=TopologyRequest("cloud.google.com/gce-topology-block", required=False))
+    assert at_level(asked, levels_of([block])).topology == TopologyRequest("block", required=False)
+    assert at_level(Job("j", ()), levels_of([block])).topology is None
 
 
 def test_two_kinds_of_gpu_in_one_pod_are_trouble():

@@ -1,8 +1,7 @@
 """Where volumes let a pod go."""
 
 import pytest
-import yaml
-from cluster_objects import claim, pod, volume
+from cluster_objects import claim, volume
 
 from windlass.core.job import Match
 from windlass.jobs.kubernetes.reading import Spot
@@ -12,7 +11,6 @@ from windlass.worlds.kubernetes.cluster.volumes import (
     Storage,
     both,
     claims_of,
-    claims_of_pod,
     storage,
     storage_class,
 )
@@ -104,8 +102,6 @@ def test_the_claims_of_a_pod():
     }
     assert claims_of(Spot(spec)) == ("data",)
     assert claims_of(Spot(spec), "digits-worker-0") == ("data", "digits-worker-0-c")
-    made = pod("digits-worker-0", yaml.safe_dump({"containers": [], **spec}))
-    assert claims_of_pod(made) == ("data", "digits-worker-0-c")
 
 
 def test_a_term_that_nothing_meets_stays_so():

@@ -9,13 +9,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from windlass.core.job import DEFAULT_QUEUE, Job, Role
-from windlass.core.resources import GPU, GPU_KIND, PODS
+from windlass.core.resources import GPU, GPU_KIND, PODS, add
 from windlass.jobs.kubernetes.own_labels import QUEUE
 from windlass.jobs.kubernetes.parsed import Parsed
-from windlass.jobs.kubernetes.pod_requests import HOST_PORT, is_gpu
+from windlass.jobs.kubernetes.pod_requests import HOST_PORT, core_name, is_gpu
 from windlass.jobs.kubernetes.reading import Refused, Spot
-from windlass.worlds.kubernetes.client.objects import PriorityClass, Words
+from windlass.worlds.kubernetes.client.objects import Pod, PriorityClass, Words
 from windlass.worlds.kubernetes.cluster.apart import APART, Separated, separated
+from windlass.worlds.kubernetes.cluster.levels import Level, level_named
+from windlass.worlds.kubernetes.cluster.pods import takes
 from windlass.worlds.kubernetes.cluster.volumes import Stock, Storage, both, claims_of, storage
 
 _SINGLES = (HOST_PORT, APART)
@@ -29,6 +31,8 @@ class Surroundings:
     namespace_labels: Words = field(default_factory=dict)
     priorities: Mapping[str, PriorityClass] = field(default_factory=dict)
     stock: Stock = field(default_factory=Stock)
+    levels: tuple[Level, ...] = ()
+    """Of the network, as nodes have them (`Picture.view`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +61,22 @@ def singles(job: Job) -> frozenset[str]:
     return frozenset(name for role in job.roles for name in role.resources if name.startswith(_SINGLES))
 
 
-def placed_by(role: Role, kind: str) -> Role:
+def asks(pod: Pod) -> dict[str, int]:
+    """What a pod that exists already asks for, in the core's names."""
+    asked: dict[str, int] = {}
+    for name, count in takes(pod).items():
+        asked = add(asked, {core_name(name): count})
+    return asked
+
+
+def at_level(job: Job, levels: Sequence[Level]) -> Job:
+    """The job, the level of its topology by its name, if it was asked for by the label of a node."""
+    if job.topology is None:
+        return job
+    return replace(job, topology=replace(job.topology, level=level_named(levels, job.topology.level)))
+
+
+def _placed_by(role: Role, kind: str) -> Role:
     """The role, on nodes whose GPUs are of the kind that it asks for by name."""
     if not kind or not role.resources.get(GPU):
         return role
@@ -102,7 +121,7 @@ def _fitted(parsed: Parsed, around: Surroundings) -> Fitted:
     )
     troubles = [unknown, *(trouble for role, wish in pairs for trouble in _troubles(role, wish))]
     return Fitted(
-        job=job,
+        job=at_level(job, around.levels),
         to_choose=tuple(dict.fromkeys(name for _, wish in pairs for name in wish.store.to_choose)),
         trouble=next(filter(None, troubles), ""),
         warnings=tuple(_warnings(parsed, around, pairs, apart)),
@@ -135,7 +154,7 @@ def _role(role: Role, wish: _Wishes) -> Role:
         affinity = both(role.affinity, wish.store.terms)
     except ValueError:  # `_troubles` tells it
         affinity = role.affinity
-    return placed_by(replace(role, resources=needs, affinity=affinity), next(iter(wish.kinds), ""))
+    return _placed_by(replace(role, resources=needs, affinity=affinity), next(iter(wish.kinds), ""))
 
 
 def _troubles(role: Role, wish: _Wishes) -> Iterator[str]:

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 from windlass.core.job import Match
 from windlass.jobs.kubernetes.pod_placing import affinity_of
 from windlass.jobs.kubernetes.reading import Manifest, Refused, Spot
-from windlass.worlds.kubernetes.client.objects import PersistentVolume, PersistentVolumeClaim, Pod
+from windlass.worlds.kubernetes.client.objects import PersistentVolume, PersistentVolumeClaim
 
 Terms: TypeAlias = tuple[tuple[Match, ...], ...]
 """Any of these, all conditions of it; none: every node."""
@@ -84,19 +84,7 @@ def claims_of(spec: Spot, pod: str = "") -> tuple[str, ...]:
         if claim := volume["persistentVolumeClaim"]["claimName"].text():
             found.append(claim)
         elif pod and volume["ephemeral"].value is not None:
-            found.append(_ephemeral(pod, volume["name"].text()))
-    return tuple(dict.fromkeys(found))
-
-
-def claims_of_pod(pod: Pod) -> tuple[str, ...]:
-    """The same of a pod that exists already."""
-    found = [
-        each.persistent_volume_claim.claim_name
-        if each.persistent_volume_claim
-        else _ephemeral(pod.metadata.name, each.name)
-        for each in pod.spec.volumes
-        if each.persistent_volume_claim or each.ephemeral is not None
-    ]
+            found.append(f"{pod}-{volume['name'].text()}")
     return tuple(dict.fromkeys(found))
 
 
@@ -114,10 +102,6 @@ def storage(names: Iterable[str], namespace: str, stock: Stock) -> Storage:
 def both(*all_terms: Terms) -> Terms:
     """Terms that hold where each of these does. Raises ValueError if they are more than MOST_TERMS."""
     return reduce(_both, [terms for terms in all_terms if terms], ())
-
-
-def _ephemeral(pod: str, volume: str) -> str:
-    return f"{pod}-{volume}"
 
 
 def _both(left: Terms, right: Terms) -> Terms:
