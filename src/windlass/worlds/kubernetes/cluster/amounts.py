@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from windlass.core.resources import GPU, GPU_TYPE, Resources
-from windlass.core.resources import GPU_KIND as GPU_KIND  # noqa: PLC0414 - the label of `gpu_kind`
 from windlass.jobs.kubernetes.pod_requests import NVIDIA_GPU, core_name, is_gpu
 
 _UNASKED = "attachable-volumes-"
