@@ -11,8 +11,7 @@ import typer
 from windlass.cli.exit_codes import OF_ERROR, ExitCode
 from windlass.cli.handing import user
 from windlass.cli.known import job_names
-from windlass.cli.place import StateOption, state_folder
-from windlass.server.attach import daemon_of
+from windlass.cli.place import Daemon, NamespaceOption, OnOption, StateOption, daemon_at
 from windlass.server.errors import from_json
 
 Jobs = Annotated[list[str], typer.Argument(metavar="JOB…", help="Names or ids.", autocompletion=job_names)]
@@ -21,24 +20,26 @@ Jobs = Annotated[list[str], typer.Argument(metavar="JOB…", help="Names or ids.
 def cancel(
     jobs: Jobs,
     now: Annotated[bool, typer.Option("--now", help="SIGKILL at once, without the job's grace.")] = False,
+    on: OnOption = "",
+    namespace: NamespaceOption = "",
     state: StateOption = None,
 ) -> int:
     """End jobs: SIGTERM, and SIGKILL after their grace."""
-    return _each("cancel", "is being cancelled", jobs, state, now=now)
+    return _each("cancel", "is being cancelled", jobs, daemon_at(on, namespace, state), now=now)
 
 
-def suspend(jobs: Jobs, state: StateOption = None) -> int:
+def suspend(jobs: Jobs, on: OnOption = "", namespace: NamespaceOption = "", state: StateOption = None) -> int:
     """Take jobs off their nodes; their place is kept on record until `windlass resume`."""
-    return _each("suspend", "is being suspended", jobs, state)
+    return _each("suspend", "is being suspended", jobs, daemon_at(on, namespace, state))
 
 
-def resume(jobs: Jobs, state: StateOption = None) -> int:
+def resume(jobs: Jobs, on: OnOption = "", namespace: NamespaceOption = "", state: StateOption = None) -> int:
     """Put suspended jobs back into the queue, at its end."""
-    return _each("resume", "is back in the queue", jobs, state)
+    return _each("resume", "is back in the queue", jobs, daemon_at(on, namespace, state))
 
 
-def _each(verb: str, said: str, jobs: Sequence[str], state: Any, **how: Any) -> int:
-    done = daemon_of(state_folder(state)).act_on_all(verb, jobs, by=user(), **how)
+def _each(verb: str, said: str, jobs: Sequence[str], daemon: Daemon, **how: Any) -> int:
+    done = daemon.act_on_all(verb, jobs, by=user(), **how)
     for line in done["jobs"]:
         print(f"{line['id']} {said}")
     errors = [from_json({"error": error}, 400) for error in done["errors"]]

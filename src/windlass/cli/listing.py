@@ -13,9 +13,16 @@ from windlass.cli.failures import UsageError
 from windlass.cli.given import duration
 from windlass.cli.output import Column, Format, FormatOption, Listing, WatchOption, listed
 from windlass.cli.past import say_if_past
-from windlass.cli.place import NoColorOption, StateOption, paints, state_folder
+from windlass.cli.place import (
+    NamespaceOption,
+    NoColorOption,
+    OnOption,
+    StateOption,
+    daemon_at,
+    paints,
+    source_of,
+)
 from windlass.cli.words import amount, amounts, cause, moment, shortened, span, standing, when
-from windlass.server.attach import daemon_of, source
 
 Row = dict[str, Any]
 _COLOURS = {
@@ -162,12 +169,14 @@ def queue(
     limit: LimitOption = 1_000,
     output: FormatOption = Format.TABLE,
     watch: WatchOption = False,
+    on: OnOption = "",
+    namespace: NamespaceOption = "",
     state: StateOption = None,
     no_color: NoColorOption = False,
 ) -> int:
     """List jobs that wait or run: those that hold nodes first, then the line in its order."""
     _check(phase)
-    asked = source(state_folder(state))
+    asked = source_of(on, namespace, state)
     say_if_past(asked)
     filters = {"all": every or "", "phase": phase, "name": name, "user": user, "queue": in_queue, "limit": limit}
     look = functools.partial(asked.jobs, **filters)
@@ -187,11 +196,13 @@ def _check(phases: str) -> None:
 def nodes(
     output: FormatOption = Format.TABLE,
     watch: WatchOption = False,
+    on: OnOption = "",
+    namespace: NamespaceOption = "",
     state: StateOption = None,
     no_color: NoColorOption = False,
 ) -> int:
     """List nodes, what they have and who holds it."""
-    client = daemon_of(state_folder(state))
+    client = daemon_at(on, namespace, state)
     listed(_NODES, client.nodes, output, again=watch, paint=paints(no_color=no_color))
     return ExitCode.OK
 
@@ -203,12 +214,14 @@ def history(
     limit: LimitOption = 100,
     output: FormatOption = Format.TABLE,
     watch: WatchOption = False,
+    on: OnOption = "",
+    namespace: NamespaceOption = "",
     state: StateOption = None,
     no_color: NoColorOption = False,
 ) -> int:
     """List jobs that have ended, the last first. Needs no daemon."""
     ago = int(time.time() * 1000) - duration("--since", since) if since else 0
-    asked = source(state_folder(state))
+    asked = source_of(on, namespace, state)
     look = functools.partial(asked.history, name=name, user=user, since=ago, limit=limit)
     listed(_HISTORY, look, output, again=watch, paint=paints(no_color=no_color), limit=limit)
     return ExitCode.OK

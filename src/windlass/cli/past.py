@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import sys
 
+from windlass.cli.place import Told
 from windlass.cli.words import moment
-from windlass.server.attach import Source
-from windlass.server.client import Client
 
 
-def say_if_past(asked: Source) -> None:
+def say_if_past(asked: Told) -> None:
     """On stderr, beside what programs read."""
-    if not isinstance(asked, Client):
+    if asked.kind:
+        return
+    from windlass.server.offline import Offline  # noqa: PLC0415 - where it is one, it is loaded
+
+    if isinstance(asked, Offline):
         when = moment(asked.as_of() or None)
         print(f"as of {when} (no daemon runs; start one with: windlass up -d)", file=sys.stderr)

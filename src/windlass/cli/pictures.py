@@ -13,9 +13,8 @@ import typer
 from windlass.cli.exit_codes import ExitCode
 from windlass.cli.failures import UsageError
 from windlass.cli.output import Column, Format, FormatOption, Listing, as_yaml, show
-from windlass.cli.place import NoColorOption, StateOption, paints, state_folder
+from windlass.cli.place import NamespaceOption, NoColorOption, OnOption, StateOption, daemon_at, paints
 from windlass.cli.words import moment, several, shortened, when
-from windlass.server.attach import daemon_of
 
 if TYPE_CHECKING:
     from windlass.core.plan import Plan
@@ -38,13 +37,15 @@ def snapshot(
     planned: Annotated[
         bool, typer.Option("--planned", help="As it was when the last plan was made, with that plan.")
     ] = False,
+    on: OnOption = "",
+    namespace: NamespaceOption = "",
     state: StateOption = None,
 ) -> int:
     """Write down everything the scheduler knows: nodes, queues, policy, and every job that runs or waits.
 
     `windlass replay` makes the same plan of it, on any machine. Commands and environments of jobs are not in it.
     """
-    taken = daemon_of(state_folder(state)).snapshot(planned=planned)
+    taken = daemon_at(on, namespace, state).snapshot(planned=planned)
     from windlass.jobs.snapshot_file import pack, plain_bytes  # noqa: PLC0415 - loads the core
 
     content = as_yaml(taken).encode() if output is _Form.YAML else plain_bytes(taken) + b"\n"

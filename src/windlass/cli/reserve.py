@@ -12,10 +12,9 @@ from windlass.cli.failures import UsageError
 from windlass.cli.given import duration, moment
 from windlass.cli.known import reservation_names
 from windlass.cli.output import Column, Format, FormatOption, Listing, listed, structured
-from windlass.cli.place import NoColorOption, StateOption, paints, state_folder
+from windlass.cli.place import NamespaceOption, NoColorOption, OnOption, StateOption, daemon_at, paints
 from windlass.cli.words import moment as clock
 from windlass.cli.words import several, shortened
-from windlass.server.attach import daemon_of
 
 Row = dict[str, Any]
 
@@ -63,6 +62,8 @@ def reserve(
     reason: Annotated[str, typer.Option("--reason", help="Why, for people.")] = "",
     delete: Annotated[bool, typer.Option("--delete", help="Give the nodes of NAME back.")] = False,
     output: FormatOption = Format.TABLE,
+    on: OnOption = "",
+    namespace: NamespaceOption = "",
     state: StateOption = None,
     no_color: NoColorOption = False,
 ) -> int:
@@ -71,7 +72,7 @@ def reserve(
     Jobs that would still run when it begins do not start on its nodes any more. What runs there already goes on: the
     answer names those that would still run then.
     """
-    client = daemon_of(state_folder(state))
+    client = daemon_at(on, namespace, state)
     if not name:
         listed(_RESERVATIONS, client.reservations, output, again=False, paint=paints(no_color=no_color))
         return ExitCode.OK

@@ -9,9 +9,8 @@ import typer
 
 from windlass.cli.exit_codes import ExitCode
 from windlass.cli.output import Column, Format, FormatOption, Listing, WatchOption, paged, show
-from windlass.cli.place import NoColorOption, StateOption, paints, state_folder
+from windlass.cli.place import NamespaceOption, NoColorOption, OnOption, StateOption, daemon_at, paints
 from windlass.cli.words import amount, amounts
-from windlass.server.attach import daemon_of
 
 Row = dict[str, Any]
 _FIRST = ("gpu", "cpu", "memory")
@@ -24,6 +23,8 @@ def share(
     ] = "",
     output: FormatOption = Format.TABLE,
     watch: WatchOption = False,
+    on: OnOption = "",
+    namespace: NamespaceOption = "",
     state: StateOption = None,
     no_color: NoColorOption = False,
 ) -> int:
@@ -32,7 +33,7 @@ def share(
     TARGET is the queue's part by its weight, no more than it asks for. SHARE is what it has, its decayed past use
     included, as a part of the cluster for each unit of weight: the lowest among siblings goes first.
     """
-    client = daemon_of(state_folder(state))
+    client = daemon_at(on, namespace, state)
     paint = paints(no_color=no_color)
 
     def tell(answer: Row) -> None:

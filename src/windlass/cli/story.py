@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import typer
 
@@ -11,10 +11,17 @@ from windlass.cli.exit_codes import ExitCode
 from windlass.cli.known import job_names
 from windlass.cli.output import Column, Format, FormatOption, Listing, WatchOption, paged, show, structured
 from windlass.cli.past import say_if_past
-from windlass.cli.place import NoColorOption, StateOption, paints, state_folder
+from windlass.cli.place import (
+    Daemon,
+    NamespaceOption,
+    NoColorOption,
+    OnOption,
+    StateOption,
+    Told,
+    paints,
+    source_of,
+)
 from windlass.cli.words import amounts, cause, moment, several, shortened, span, standing
-from windlass.server.attach import source
-from windlass.server.client import Client
 
 Json = dict[str, Any]
 
@@ -23,11 +30,13 @@ def status(
     job: Annotated[str, typer.Argument(metavar="[JOB]", help="A name or an id.", autocompletion=job_names)] = "",
     output: FormatOption = Format.TABLE,
     watch: WatchOption = False,
+    on: OnOption = "",
+    namespace: NamespaceOption = "",
     state: StateOption = None,
     no_color: NoColorOption = False,
 ) -> int:
     """The whole story of a job, every attempt with its cause; without a job, how everything stands."""
-    asked = source(state_folder(state))
+    asked = source_of(on, namespace, state)
     paint = paints(no_color=no_color)
 
     def tell(facts: Json) -> None:
@@ -46,10 +55,17 @@ def status(
             if story.get("phase") not in ("Succeeded", "Failed"):
                 say_if_past(asked)
             return story
-        return asked.ping() if isinstance(asked, Client) else {"kind": "", "waiting": len(asked.jobs()), "holding": 0}
+        return _everything(asked)
 
     paged(look, tell, again=watch)
     return ExitCode.OK
+
+
+def _everything(asked: Told) -> Json:
+    """How everything stands, as far as is known without anybody who decides."""
+    if not asked.kind:
+        return {"kind": "", "waiting": len(asked.jobs()), "holding": 0}
+    return cast("Daemon", asked).ping()
 
 
 _MEMBERS = Listing(
@@ -72,13 +88,16 @@ def _print(lines: Iterator[str]) -> None:
 # --- status ---------------------------------------------------------------------------------------------
 
 
+_WHO = {"up": "windlass up", "run": "a `windlass run`", "operator": "the operator"}
+
+
 def _overall(facts: Json) -> Iterator[str]:
     if not facts["kind"]:
         yield "no daemon runs; start one with: windlass up -d"
         if facts["waiting"]:
             yield f"{several(facts['waiting'], 'job')} on record that have not ended"
         return
-    who = "windlass up" if facts["kind"] == "up" else "a `windlass run`"
+    who = _WHO[facts["kind"]]
     yield f"{who} (pid {facts['pid']}, version {facts['version']}) for {span(facts['now'] - facts['since'])}"
     yield f"cluster: {facts['cluster']}: {amounts(facts['capacity'])} in all"
     holding, waiting = facts["holding"], facts["waiting"]

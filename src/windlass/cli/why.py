@@ -12,10 +12,18 @@ from windlass.cli.failures import UsageError
 from windlass.cli.known import job_names
 from windlass.cli.output import Column, Format, FormatOption, Listing, WatchOption, listed, paged, show, structured
 from windlass.cli.past import say_if_past
-from windlass.cli.place import NoColorOption, StateOption, paints, state_folder
+from windlass.cli.place import (
+    NamespaceOption,
+    NoColorOption,
+    OnOption,
+    StateOption,
+    Told,
+    daemon_at,
+    paints,
+    source_of,
+)
 from windlass.cli.story import headline
 from windlass.cli.words import amount, cause, moment, several, shortened, span, when
-from windlass.server.attach import Source, daemon_of, source
 
 Json = dict[str, Any]
 _NODES_SHOWN = 20
@@ -49,6 +57,8 @@ def why(
     ] = "",
     output: FormatOption = Format.TABLE,
     watch: WatchOption = False,
+    on: OnOption = "",
+    namespace: NamespaceOption = "",
     state: StateOption = None,
     no_color: NoColorOption = False,
 ) -> int:
@@ -60,8 +70,7 @@ def why(
     if what_if and not job:
         raise UsageError("--what-if is about one job; name it")
     paint = paints(no_color=no_color)
-    folder = state_folder(state)
-    asked: Source = daemon_of(folder) if what_if else source(folder)
+    asked: Told = daemon_at(on, namespace, state) if what_if else source_of(on, namespace, state)
     say_if_past(asked)
     if not job:
         listed(_ALL, lambda: asked.why_all()["jobs"], output, again=watch, paint=paint)

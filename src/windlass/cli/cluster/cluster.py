@@ -1,0 +1,214 @@
+"""A cluster in the place of a daemon: the calls of `server.client.Client`, with the same answers."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from windlass.cli.cluster.acting import Act, act
+from windlass.cli.cluster.finding import Finder, order
+from windlass.cli.cluster.following import Following
+from windlass.cli.cluster.making import ids_of, make
+from windlass.cli.cluster.operator import Operator
+from windlass.cli.cluster.pods import nodes_of, tasks_of
+from windlass.cli.cluster.reach import Reach
+from windlass.cli.cluster.reserving import reserve, unreserve
+from windlass.cli.cluster.states import Found
+from windlass.cli.config_file import configured
+from windlass.core.status import TERMINAL
+from windlass.server import views
+from windlass.server.errors import ApiError, Code
+from windlass.server.listed import listed
+
+Json = dict[str, Any]
+_SILENT = (Code.NO_DAEMON, Code.GONE, Code.NOT_ALLOWED)
+"""Errors after which the objects are asked instead of the operator."""
+_LISTED = 1_000
+
+
+class Cluster:
+    """One cluster, as one user, in one namespace. Every call raises ApiError.
+
+    What only the operator knows (positions, reasons, shares) is asked of it. Where it does not answer the objects tell
+    how jobs stand, and a line on stderr says so.
+    """
+
+    kind = "up"
+    """Jobs outlive whoever hands them in."""
+    succeeded = False
+
+    def __init__(self, reach: Reach, namespace: str, *, chosen: bool, operator: str = "") -> None:
+        self.reach = reach
+        self.namespace = namespace
+        self.operator = Operator(reach, operator)
+        self.finder = Finder(reach, namespace)
+        self._chosen = chosen
+        """The user has named the namespace: listings are of it alone."""
+        self._told = False
+
+    @classmethod
+    def at(cls, context: str, namespace: str = "") -> Cluster:
+        """The cluster of a context ("": the current one), its settings as configured. Raises ApiError."""
+        reach, config = Reach.to(context), configured()
+        chosen = namespace or config.namespace
+        return cls(reach, chosen or reach.access.namespace, chosen=bool(chosen), operator=config.operator)
+
+    # --- asking ------------------------------------------------------------------------------------
+
+    def ping(self) -> Json:
+        """Who decides, and for what cluster."""
+        return self.operator.get("/v1/ping")
+
+    def jobs(self, **filters: Any) -> list[Json]:
+        """Jobs as lines of a listing, next first; of the namespace, if one was named."""
+        try:
+            lines = self._of_namespace(self.operator.get("/v1/jobs", filters)["jobs"])
+        except ApiError as error:
+            self._go_on_alone(error)
+            lines = self._lines(filters)
+        return lines
+
+    def job(self, name: str) -> Json:
+        """A job's whole story; of an array, its members' lines."""
+        found = self.finder.find(name)
+        if len(found) > 1:
+            return {"id": name, "members": [views.line(each.state()) for each in found]}
+        try:
+            return self.operator.get(f"/v1/jobs/{self._id(name, found)}")
+        except ApiError as error:
+            if error.code is Code.NO_SUCH_JOB and found:
+                return self._story(found[0])  # its object is newer than what the operator has seen
+            self._go_on_alone(error)
+            if not found:
+                raise self.finder.unknown(name) from None
+            return self._story(found[0])
+
+    def why(self, name: str, what_if: str = "") -> Json:
+        """Why a job waits, with counts; `what_if`: as if it had asked for that."""
+        found = self.finder.find(name)
+        try:
+            return self.operator.get(f"/v1/jobs/{self._id(name, found)}/why", {"what_if": what_if})
+        except ApiError as error:
+            if what_if:
+                raise
+            if error.code is not Code.NO_SUCH_JOB or not found:
+                self._go_on_alone(error)
+            if not found:
+                raise self.finder.unknown(name) from None
+            return {"job": views.line(found[0].state()), "now": 0}
+
+    def why_all(self) -> Json:
+        """All that wait, each with its reason."""
+        answer = self.operator.get("/v1/why")
+        return {**answer, "jobs": self._of_namespace(answer["jobs"])}
+
+    def history(self, **filters: Any) -> list[Json]:
+        """Jobs that have ended, latest first."""
+        try:
+            return self._of_namespace(self.operator.get("/v1/history", filters)["jobs"])
+        except ApiError as error:
+            self._go_on_alone(error)
+        ended = [line for line in self._lines({"all": "1"}) if line["finished_at"] is not None]
+        wanted = [line for line in ended if _is(line, filters)]
+        return sorted(wanted, key=lambda line: -line["finished_at"])[: int(filters.get("limit") or _LISTED)]
+
+    def nodes(self) -> list[Json]:
+        """The nodes, and who holds what on them."""
+        return list(self.operator.get("/v1/nodes")["nodes"])
+
+    def queues(self) -> list[Json]:
+        """The queues, with quota and use."""
+        return list(self.operator.get("/v1/queues")["queues"])
+
+    def shares(self) -> Json:
+        """The queues: what each should have, and has."""
+        return self.operator.get("/v1/shares")
+
+    def snapshot(self, *, planned: bool = False) -> Json:
+        """Everything the scheduler knows, now or (`planned`) when it last decided."""
+        return self.operator.get("/v1/snapshot", {"planned": "1"} if planned else None)
+
+    def reservations(self) -> list[Json]:
+        """What is reserved, soonest first."""
+        return list(self.operator.get("/v1/reservations")["reservations"])
+
+    # --- telling -----------------------------------------------------------------------------------
+
+    def submit(self, handed: Sequence[Any], **_facts: Any) -> list[str]:
+        """Make the objects of jobs, all or none. Returns their ids in order."""
+        return ids_of(make(self.reach, handed))
+
+    def act(self, verb: str, name: str, **how: Any) -> Json:
+        """Cancel, suspend or resume a job (or a whole array)."""
+        return act(self.reach, self.finder, Act(verb, **how), [name])
+
+    def act_on_all(self, verb: str, names: Sequence[str], **how: Any) -> Json:
+        """The same for several: `jobs` to which it was done, and `errors`."""
+        errors: list[Json] = []
+        done: list[Json] = []
+        for name in names:
+            try:
+                done += self.act(verb, name, **how)["jobs"]
+            except ApiError as error:
+                errors.append(error.as_json()["error"])
+        return {"jobs": done, "errors": errors}
+
+    def reserve(self, **asked: Any) -> Json:
+        """Reserve nodes: an object of the cluster, which takes the right to make one."""
+        return reserve(self.reach, self.operator, asked)
+
+    def unreserve(self, name: str) -> Json:
+        """Give the nodes of a reservation back."""
+        return unreserve(self.reach, name)
+
+    def follow(self, names: str, after: int = 0) -> Following:  # noqa: ARG002 - objects tell how things stand
+        """What happens to jobs (several by commas) from now on, and how they stand."""
+        found = [each for name in names.split(",") for each in self.finder.find(name)]
+        return Following(self.reach, self.operator, found)
+
+    def close(self) -> None:
+        """Leave the cluster."""
+        self.reach.close()
+
+    # --- alone -------------------------------------------------------------------------------------
+
+    def _go_on_alone(self, error: ApiError) -> None:
+        """Say once that the objects tell, because the operator does not. Raises what is another error."""
+        if error.code not in _SILENT:
+            raise error
+        if not self._told:
+            print(f"windlass: as the objects tell; {error.message}", file=sys.stderr)
+        self._told = True
+
+    def _id(self, name: str, found: Sequence[Found]) -> str:
+        """What the operator calls it, also where its object is gone."""
+        return found[0].id if found else self.finder.id_of(name)
+
+    def _of_namespace(self, lines: Iterable[Json]) -> list[Json]:
+        if not self._chosen:
+            return list(lines)
+        return [line for line in lines if line["id"].startswith(f"{self.namespace}/")]
+
+    def _lines(self, filters: Mapping[str, Any]) -> list[Json]:
+        """Jobs as their objects tell: those that hold nodes, those that wait, others, those that have ended."""
+        wanted, limit = listed(filters), int(filters.get("limit") or _LISTED)
+        everything = self.finder.all(None if not self._chosen else self.namespace)
+        states = [each.state() for each in everything]
+        chosen = [s for s in states if (wanted.ended or s.status.phase not in TERMINAL) and wanted.has(s)]
+        lines = [views.line(state) for state in sorted(chosen, key=order)]
+        return lines[:limit]
+
+    def _story(self, found: Found) -> Json:
+        """A job's story without the operator: how it stands, and where its pods are."""
+        state = found.state()
+        pods = self.finder.pods(found)
+        line = views.line(state)
+        told = views.story(state, views.NOT_WAITING, tasks_of(found, pods), ())
+        return {**told, **line, "nodes": line["nodes"] or nodes_of(pods)}
+
+
+def _is(line: Json, filters: Mapping[str, Any]) -> bool:
+    """Whether a job that has ended is one of those asked for."""
+    fits = all(not filters.get(key) or line[key] == filters[key] for key in ("name", "user"))
+    return fits and line["finished_at"] >= int(filters.get("since") or 0)

@@ -1,0 +1,99 @@
+"""The API server, asked by a process that waits for its answers: an event loop that runs only meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Coroutine, Iterator
+from typing import Any, TypeVar
+
+from windlass.server.errors import ApiError, Code
+from windlass.worlds.kubernetes.client import access, refusals
+from windlass.worlds.kubernetes.client.access import Access, AccessError
+from windlass.worlds.kubernetes.client.connection import Connection
+
+T = TypeVar("T")
+PATIENCE = 10.0
+"""Seconds that one answer may take."""
+
+
+class Reach:
+    """One cluster, as one user. Everything raises ApiError (the API's own, of `server.errors`)."""
+
+    def __init__(self, found: Access) -> None:
+        self.access = found
+        self.connection = Connection(found, within=PATIENCE, attempt=PATIENCE)
+        self._runner = asyncio.Runner()
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self.do(self.connection.__aenter__())
+
+    @classmethod
+    def to(cls, context: str) -> Reach:
+        """The cluster of a context; "": the current one, or the one that this process is in."""
+        try:
+            return cls(access.find(context or None))
+        except AccessError as error:
+            raise ApiError(Code.BAD_REQUEST, str(error)) from None
+
+    def do(self, work: Coroutine[Any, Any, T]) -> T:
+        """Wait for it."""
+        with told():
+            return self._runner.run(work)
+
+    def begin(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        """Have it go on whenever something else is waited for."""
+        task = self._runner.get_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    def rest(self, seconds: float, news: asyncio.Event | None = None) -> None:
+        """Let go on what has begun, for so long or until there is news."""
+        self.do(_within(news, seconds))
+
+    def close(self) -> None:
+        """End every request."""
+        for task in self._tasks:
+            task.cancel()
+        self.do(_ended(self._tasks))
+        self.do(self.connection.__aexit__())
+        self._runner.close()
+
+
+async def _within(news: asyncio.Event | None, seconds: float) -> None:
+    if news is None:
+        await asyncio.sleep(seconds)
+        return
+    with contextlib.suppress(TimeoutError):
+        await asyncio.wait_for(news.wait(), seconds)
+
+
+async def _ended(tasks: set[asyncio.Task[Any]]) -> None:
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+@contextlib.contextmanager
+def told() -> Iterator[None]:
+    """What the client of the cluster raises, as an error of the API that verbs know."""
+    try:
+        yield
+    except (refusals.ApiError, refusals.Unreachable, AccessError) as error:
+        raise in_our_words(error) from None
+
+
+def in_our_words(error: Exception) -> ApiError:
+    """The same error, with its code for programs."""
+    if isinstance(error, refusals.Unreachable):
+        return ApiError(Code.GONE, str(error), "see whether kubectl reaches the cluster, and which context is meant")
+    if isinstance(error, refusals.ApiError):
+        codes = {
+            400: Code.BAD_REQUEST,
+            401: Code.NOT_ALLOWED,
+            403: Code.NOT_ALLOWED,
+            404: Code.NO_SUCH_JOB,
+            409: Code.WRONG_STATE,
+            413: Code.BAD_REQUEST,
+            422: Code.BAD_REQUEST,
+        }
+        return ApiError(codes.get(error.status, Code.INTERNAL), str(error))
+    return ApiError(Code.BAD_REQUEST, str(error))
