@@ -69,6 +69,11 @@ class Roster:
         """The gang whose object this is."""
         return self._by_uid.get(uid)
 
+    def next_number(self) -> int:
+        """Of the next job that arrives, whoever it belongs to."""
+        self._number += 1
+        return self._number - 1
+
     def recover(self) -> list[JobState]:
         """What was committed of those that have not ended, or whose time to live runs yet; the rest arrives now."""
         self._recovered = True
@@ -141,8 +146,7 @@ class Roster:
 
     def _arrive(self, gang: Gang) -> None:
         gang.stored = None
-        gang.number = self._number
-        self._number += 1
+        gang.number = self.next_number()
         self._tell(JobArrived(gang.id, gang.number, gang.job))
 
     def _update(self, gang: Gang, manifest: Manifest) -> None:

@@ -17,6 +17,7 @@ from windlass.worlds.kubernetes.client.mirror import Malformed
 from windlass.worlds.kubernetes.client.reflector import reflect
 from windlass.worlds.kubernetes.client.resources import Resource
 from windlass.worlds.kubernetes.cluster_book import Manifests
+from windlass.worlds.kubernetes.guests import dialects
 from windlass.worlds.kubernetes.world import KubernetesWorld
 from windlass.worlds.trouble import WorldError
 
@@ -24,8 +25,9 @@ T = TypeVar("T")
 QUEUES = Resource("windlass.dev", "v1alpha1", "queues", "Queue", namespaced=False)
 POLICIES = Resource("windlass.dev", "v1alpha1", "schedulingpolicies", "SchedulingPolicy", namespaced=False)
 RESERVATIONS = Resource("windlass.dev", "v1alpha1", "reservations", "Reservation", namespaced=False)
+STORAGE_CLASSES = Resource("storage.k8s.io", "v1", "storageclasses", "StorageClass", namespaced=False)
 JOB_KINDS = tuple(r.named(kind.api_version, kind.plural, kind.name) for kind in KINDS)
-WATCHED = (*JOB_KINDS, QUEUES, POLICIES, RESERVATIONS)
+WATCHED = (*JOB_KINDS, QUEUES, POLICIES, RESERVATIONS, *dialects.OPTIONAL)
 """Kinds that a cluster may lack."""
 
 
@@ -38,7 +40,17 @@ async def watch_all(world: KubernetesWorld, served: Sequence[Resource], ready: C
     wanted = [
         watches.of(r.PODS, objects.pod, world.pods.apply, world.pods.fresh),
         watches.of(r.NODES, objects.node, watches.nodes),
-        watches.of(r.JOBS, orjson.loads, watches.batch_jobs),
+        watches.of(r.JOBS, dialects.group_object, watches.batch_jobs),
+        *(
+            watches.of(kind, dialects.group_object, watches.groups(kind))
+            for kind in dialects.OPTIONAL
+            if kind in served
+        ),
+        watches.of(r.NAMESPACES, objects.namespace, world.surroundings.see_namespaces),
+        watches.of(r.PRIORITY_CLASSES, objects.priority_class, world.surroundings.see_priorities),
+        watches.of(r.CLAIMS, objects.claim, world.surroundings.see_claims),
+        watches.of(r.VOLUMES, objects.volume, world.surroundings.see_volumes),
+        watches.of(STORAGE_CLASSES, orjson.loads, world.surroundings.see_classes),
         *(watches.of(kind, orjson.loads, watches.jobs(kind)) for kind in JOB_KINDS if kind in served),
         *(
             watches.of(kind, orjson.loads, watches.declared(held))
@@ -106,6 +118,15 @@ class Watches:
         """Batch Jobs have come, changed or gone."""
         for change in changes:
             self._world.hear_of_job(change.object, there=change.kind != "deleted")
+
+    def groups(self, resource: Resource) -> Callable[[Sequence[Change[dict[str, Any]]]], None]:
+        """For objects that say what gangs of others need."""
+
+        def apply(changes: Sequence[Change[dict[str, Any]]]) -> None:
+            for change in changes:
+                self._world.guests.see_object(resource, change.object, there=change.kind != "deleted")
+
+        return apply
 
     def declared(self, held: Manifests) -> Callable[[Sequence[Change[dict[str, Any]]]], None]:
         """For what is declared for the whole cluster."""

@@ -24,17 +24,21 @@ from windlass.worlds.kubernetes import commits, judging, life, pod_ends, statuse
 from windlass.worlds.kubernetes.client.connection import Connection
 from windlass.worlds.kubernetes.client.objects import Pod
 from windlass.worlds.kubernetes.client.refusals import ApiError
+from windlass.worlds.kubernetes.client.resources import JOBS
 from windlass.worlds.kubernetes.cluster.nodes import is_ready
 from windlass.worlds.kubernetes.cluster_book import ClusterBook
 from windlass.worlds.kubernetes.crew import Crew
 from windlass.worlds.kubernetes.gangs import Gang
+from windlass.worlds.kubernetes.guests.guests import Guests, Outlet
 from windlass.worlds.kubernetes.launchers import Launchers
+from windlass.worlds.kubernetes.pending_words import PendingWords
 from windlass.worlds.kubernetes.pod_book import PodBook, controller_of
 from windlass.worlds.kubernetes.pod_ends import is_running
 from windlass.worlds.kubernetes.roster import Refusal, Roster
 from windlass.worlds.kubernetes.runs import Run, slots
 from windlass.worlds.kubernetes.settings import WorldSettings
 from windlass.worlds.kubernetes.statuses import StatusWriter
+from windlass.worlds.kubernetes.surroundings import SurroundingsBook
 from windlass.worlds.port import Changes, JobEvent, Recovery, WorldEvent
 
 _OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
@@ -68,6 +72,23 @@ class KubernetesWorld:
         self._crew = Crew(connection, self.pods, settings.at_once, self.concern, on_trouble)
         self._statuses = StatusWriter(connection, self._said)
         self._inbox = Inbox()
+        self.words = PendingWords(connection, on_trouble)
+        self.surroundings = SurroundingsBook(self._look_around)
+        self.guests = Guests(
+            self._crew.seating,
+            self.words,
+            Outlet(
+                tell=self.inject,
+                number=self.roster.next_number,
+                recount=self._recount,
+                wake=self._inbox.wake,
+                usable=lambda node: not self._is_dead(node),
+                around=self.surroundings.of,
+                now=self.now,
+                trouble=on_trouble,
+            ),
+        )
+        """Gangs of others."""
         self._woken = False
         self._concerned: dict[str, Gang] = {}
         """Gangs whose pods, or whose orders, have changed since they were last looked at."""
@@ -86,7 +107,7 @@ class KubernetesWorld:
 
     def recover(self) -> Recovery:
         """What the jobs' objects say, and the gangs that should be alive."""
-        states = self.roster.recover()
+        states = [*self.roster.recover(), *self.guests.recover()]
         self._last = max([self._last, *map(_latest, states)])
         for gang in self.roster:
             if gang.stored is not None and not gang.status.gone:
@@ -160,6 +181,8 @@ class KubernetesWorld:
 
     async def close(self) -> None:
         """Leave the cluster as it is."""
+        await self.guests.close()
+        await self.words.close()
         await self._crew.close()
         await self._statuses.close()
 
@@ -173,6 +196,8 @@ class KubernetesWorld:
         if self._news_since is not None and now >= self._news_since + self.settings.settle:
             self._news_since = None
             self.inject(self.cluster.changed())
+            self.guests.look_around()
+        self.guests.look()
         for job_id in [job_id for job_id, at in self._alarms.items() if at <= now]:
             del self._alarms[job_id]
             if (gang := self.roster.get(job_id)) is not None:
@@ -227,6 +252,7 @@ class KubernetesWorld:
         return found is None or any(taint.key == _OUT_OF_SERVICE for taint in found.spec.taints)
 
     def _hear_pod(self, pod: Pod, there: bool) -> None:  # noqa: FBT001 - a callback
+        self.guests.see_pod(pod, there=there)
         if not self._controlled:
             return
         if there:
@@ -239,6 +265,7 @@ class KubernetesWorld:
 
     def hear_of_job(self, job: dict[str, Any], *, there: bool) -> None:
         """A batch Job as it is now, or was at last: it may be a launcher."""
+        self.guests.see_object(JOBS, job, there=there)
         gang = self.roster.owner(self.launchers.see(job, there=there))
         if gang is not None and self._controlled:
             self.concern(gang)
@@ -251,13 +278,23 @@ class KubernetesWorld:
         """What pods take that the controller does not know of."""
         gang = self._gang_of(pod)
         ours = gang is not None and gang.run is not None and not gang.run.gone
-        self.cluster.see_pod(pod, ours=ours)
+        self.cluster.see_pod(pod, ours=ours or self.guests.holds(pod.metadata.uid))
+
+    def _recount(self, pod: Pod) -> None:
+        self._count(pod)
+        self.look_at_nodes()
+
+    def _look_around(self) -> None:
+        """What names in jobs stand for is another now."""
+        if self._controlled:
+            self.guests.look_around()
 
     # --- commit and perform --------------------------------------------------------------------------
 
     async def _write(self, state: JobState) -> None:
         gang = self.roster.get(state.id)
         if gang is None:
+            self.guests.commit(state)
             return
         await commits.write(self.connection, gang, state, self._said(gang, state.status))
         if state.status.phase in TERMINAL:
@@ -288,6 +325,9 @@ class KubernetesWorld:
         self.roster.close(gang)
 
     def _launch(self, job_id: str, generation: int, placement: Placement) -> None:
+        if self.guests.get(job_id) is not None:
+            self.guests.launch(job_id, generation, placement)
+            return
         gang = self.roster.get(job_id)
         if gang is None or (gang.run is not None and gang.run.generation >= generation and gang.run.ordered):
             return
@@ -298,6 +338,9 @@ class KubernetesWorld:
         self.concern(gang)
 
     def _stop(self, job_id: str, generation: int, grace: int) -> None:
+        if self.guests.get(job_id) is not None:
+            self.guests.stop(job_id, generation)
+            return
         gang = self.roster.get(job_id)
         run = gang.run if gang is not None else None
         if gang is None or run is None or run.generation != generation:

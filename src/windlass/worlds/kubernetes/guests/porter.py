@@ -1,0 +1,165 @@
+"""Brings gangs of others to their nodes, whole or not at all, and away again. In the background."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from typing import Any
+
+from windlass.worlds.kubernetes.client.objects import Pod
+from windlass.worlds.kubernetes.client.refusals import ApiError, NotLeader, Unreachable
+from windlass.worlds.kubernetes.client.resources import CLAIMS
+from windlass.worlds.kubernetes.cluster.volumes import SELECTED_NODE
+from windlass.worlds.kubernetes.guests import notes
+from windlass.worlds.kubernetes.guests.guest import Guest, Stay
+from windlass.worlds.kubernetes.seating import CannotSeatError, Seating
+
+_PAUSE = 1.0
+"""Seconds before the API server is asked again that did not answer."""
+_BUDGET_PAUSE = 5.0
+"""Seconds before a disruption budget is asked again."""
+_GRACE = 30
+"""Seconds: terminationGracePeriodSeconds where none is written."""
+
+
+class Porter:
+    """`concern` hears of a gang for which something was done, `on_trouble` of what was not to be foreseen.
+
+    `to_choose`: the claims of a pod that are to be told of its node before it is bound.
+    """
+
+    def __init__(
+        self,
+        seating: Seating,
+        to_choose: Callable[[Pod], Iterable[str]],
+        concern: Callable[[Guest], None],
+        on_trouble: Callable[[str], None],
+    ) -> None:
+        self._seating, self._to_choose = seating, to_choose
+        self._concern, self._on_trouble = concern, on_trouble
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._leaving: set[str] = set()
+        """Uids of pods that are being told to go."""
+
+    def launch(self, guest: Guest, stay: Stay) -> None:
+        """Bind all that are not bound yet."""
+        stay.busy = True
+        self._spawn(self._launch(guest, stay))
+
+    def evict(self, pods: Iterable[Pod]) -> None:
+        """Have pods go, as soon as their disruption budgets allow it. Told twice, once."""
+        self._dismiss(pods, self._evict)
+
+    def unwind(self, pods: Iterable[Pod]) -> None:
+        """Delete pods of a gang that is not whole: no budget was meant for that. Told twice, once."""
+        self._dismiss(pods, self._remove)
+
+    async def close(self) -> None:
+        """Leave everything as it is."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    # --- to their nodes ------------------------------------------------------------------------------
+
+    async def _launch(self, guest: Guest, stay: Stay) -> None:
+        try:
+            numbers = [number for number in range(len(guest.pods)) if number not in stay.bound]
+            if not stay.bound and len(numbers) > 1:
+                # whoever finds any pod of the gang bound can find out from the first where all of it was to go
+                await self._seat(guest, stay, numbers.pop(0), notes.whole(_decision(guest, stay)))
+            note = notes.part(_first(guest, stay)) if len(guest.pods) > 1 else None
+            await asyncio.gather(*(self._seat(guest, stay, number, note) for number in numbers))
+            stay.whole = len(stay.bound) == len(guest.pods)
+        finally:
+            stay.busy = False
+            self._concern(guest)
+
+    async def _seat(self, guest: Guest, stay: Stay, number: int, note: Mapping[str, str] | None) -> None:
+        pod, node = guest.pods[number], stay.nodes[number]
+        while not (stay.failed or stay.stopping):
+            try:
+                await self._choose_volumes(pod, node)
+                await self._seating.bind(pod, node, note)
+                stay.bound.add(number)
+            except CannotSeatError as error:
+                stay.failed[number] = error.exit.detail
+            except Unreachable:
+                await asyncio.sleep(_PAUSE)
+                continue
+            except ApiError as error:
+                stay.failed[number] = f"{pod.metadata.name}: {error}"
+            return
+
+    async def _choose_volumes(self, pod: Pod, node: str) -> None:
+        for claim in self._to_choose(pod):
+            body = {"metadata": {"annotations": {SELECTED_NODE: node}}}
+            await self._seating.connection.patch(CLAIMS, pod.metadata.namespace, claim, body)
+
+    # --- away ----------------------------------------------------------------------------------------
+
+    def _dismiss(self, pods: Iterable[Pod], send: Callable[[Pod], Coroutine[Any, Any, None]]) -> None:
+        for pod in pods:
+            if pod.metadata.uid not in self._leaving and not pod.metadata.deletion_timestamp:
+                self._leaving.add(pod.metadata.uid)
+                self._spawn(self._surely(pod, send))
+
+    async def _surely(self, pod: Pod, send: Callable[[Pod], Coroutine[Any, Any, None]]) -> None:
+        try:
+            while True:
+                try:
+                    return await send(pod)
+                except Unreachable:
+                    await asyncio.sleep(_PAUSE)
+        finally:
+            self._leaving.discard(pod.metadata.uid)
+
+    async def _remove(self, pod: Pod) -> None:
+        async with self._seating.at_once:
+            await self._seating.remove(pod, _grace(pod))
+
+    async def _evict(self, pod: Pod) -> None:
+        about, loop = pod.metadata, asyncio.get_running_loop()
+        patience, told = loop.time() + _grace(pod), False
+        while True:
+            try:
+                async with self._seating.at_once:
+                    await self._seating.connection.evict(about.namespace, about.name, uid=about.uid)
+            except ApiError as error:
+                if error.is_missing or error.is_conflict:
+                    return
+                if not error.is_budget:
+                    raise
+                if not told and loop.time() > patience:
+                    told = True
+                    self._on_trouble(f"{about.namespace}/{about.name} is to make room and stays: {error}")
+            else:
+                return
+            await asyncio.sleep(_BUDGET_PAUSE)
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if task.cancelled() or (error := task.exception()) is None or isinstance(error, NotLeader):
+            return
+        self._on_trouble(f"{type(error).__name__}: {error}")
+
+
+def _decision(guest: Guest, stay: Stay) -> notes.Decision:
+    uids = [pod.metadata.uid for pod in guest.pods]
+    return notes.Decision(guest.name, dict(zip(uids, stay.nodes, strict=True)))
+
+
+def _first(guest: Guest, stay: Stay) -> str:
+    """The uid of the pod that has the decision: of those that were bound by an earlier controller, or now."""
+    bound = [guest.pods[number] for number in sorted(stay.bound)]
+    return notes.first_of(bound[0]) if bound else guest.pods[0].metadata.uid
+
+
+def _grace(pod: Pod) -> int:
+    seconds = pod.spec.termination_grace_period_seconds
+    return _GRACE if seconds is None else seconds

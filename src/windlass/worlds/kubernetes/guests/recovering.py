@@ -1,0 +1,92 @@
+"""The gangs of others that an earlier controller has placed, or was about to, as jobs of the new one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from windlass.core.job import Job
+from windlass.core.status import Phase, Status
+from windlass.jobs.kubernetes.others.gathering import gang_of
+from windlass.jobs.kubernetes.others.membership import Dialect
+from windlass.jobs.kubernetes.others.needs import Needs, needs
+from windlass.jobs.kubernetes.reading import Refused
+from windlass.jobs.kubernetes.status_times import milliseconds
+from windlass.worlds.kubernetes.client.objects import Pod
+from windlass.worlds.kubernetes.cluster.fitting import Surroundings, asks
+from windlass.worlds.kubernetes.guests.dialects import job_id
+from windlass.worlds.kubernetes.guests.fit import fitted_job
+from windlass.worlds.kubernetes.guests.groups import Group, Groups
+from windlass.worlds.kubernetes.guests.guest import Guest, Stay, has_begun, placement_of
+from windlass.worlds.kubernetes.guests.taken_over import Found, found
+
+
+class Recovering:
+    """`to_unwind`, once `placed` is through: pods of gangs that can no longer become whole."""
+
+    def __init__(
+        self, groups: Groups, around: Callable[[str], Surroundings], usable: Callable[[str], bool], now: int
+    ) -> None:
+        self._groups, self._around, self._usable, self._now = groups, around, usable, now
+        self.to_unwind: list[Pod] = []
+
+    def placed(self) -> Iterator[Guest]:
+        """Gangs that run, or of which some pods are bound and all others can be."""
+        taken: set[str] = set()
+        for group in self._groups:
+            for each in found(group.pods, self._usable):
+                if not each.possible:
+                    self.to_unwind += [pod for pod in each.pods.values() if pod.spec.node_name]
+                    continue
+                guest = self._guest(group, each, taken)
+                taken.add(guest.id)
+                yield guest
+
+    def queued(self, guest: Guest) -> Status:
+        """Of a gang that waits: it keeps its age."""
+        since = self._since(guest.pods)
+        return Status(Phase.QUEUED, "Queued", created_at=since, queued_at=since)
+
+    def _guest(self, group: Group, found: Found, taken: set[str]) -> Guest:
+        member, pods = group.member, tuple(found.pods.values())
+        gang = gang_of(member.name, pods, self._needs(group), asks, lambda _pod: ())
+        name = found.name
+        if not name or job_id(member, name) in taken:
+            alone = member.dialect is Dialect.ALONE
+            name = member.name if alone else f"{member.name}/{gang.pods[0].metadata.name}"
+        guest = Guest(
+            job_id(member, name), name, 0, member, fitted_job(gang, self._around(member.namespace)), gang.pods
+        )
+        nodes = [found.nodes[pod.metadata.uid] for pod in gang.pods]
+        begun = found.whole and all(map(has_begun, gang.pods))
+        bound = {number for number, pod in enumerate(gang.pods) if pod.spec.node_name}
+        guest.stay = Stay(1, nodes, bound, whole=found.whole, started=begun)
+        guest.status = self._status(guest.job, gang.pods, nodes, begun=begun)
+        return guest
+
+    def _needs(self, group: Group) -> Needs:
+        """What its object says by now; it may be gone, and the gang runs all the same."""
+        try:
+            needed = needs(group.member, self._groups.object_of(group.member), list(group.pods.values()))
+        except Refused:
+            return Needs(1)
+        return Needs(1) if isinstance(needed, str) else needed
+
+    def _status(self, job: Job, pods: Sequence[Pod], nodes: Sequence[str], *, begun: bool) -> Status:
+        since = self._since(pods)
+        return Status(
+            Phase.RUNNING if begun else Phase.ADMITTED,
+            "Running" if begun else "Admitted",
+            generation=1,
+            created_at=since,
+            queued_at=since,
+            admitted_at=since,
+            started_at=since if begun else None,
+            running_since=since if begun else None,
+            placement=placement_of(job, nodes),
+            gone=False,
+        )
+
+    def _since(self, pods: Sequence[Pod]) -> int:
+        """When the first of them was made, in ms; clocks differ."""
+        made = [milliseconds(pod.metadata.creation_timestamp) or self._now for pod in pods]
+        return min(*made, self._now)
