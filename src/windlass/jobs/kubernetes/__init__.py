@@ -5,7 +5,7 @@ Does not belong here: clients, clocks, randomness, files; which node a pod goes 
 Imports: the standard library, `windlass.core`, `windlass.launch` and the rest of `windlass.jobs`. Dicts in, dicts out.
 
 Public names:
-- `kinds`: `read(manifest, settings) -> Parsed | Fault` (raises nothing), `members(parsed, generation, sizes) -> [Member]`,
+- `kinds`: `read(manifest, settings) -> Parsed | Fault` (raises nothing), `members(parsed, generation, sizes)`,
   `companions(parsed, running, sizes) -> [dict]`, `judge(parsed, objects, remade=, active_for=) -> Judgement`, `KINDS`
 - `own_manifests`: `training_job(job, name, namespace) -> dict`: a job of our own as the resource that it is
 - `judgement`: `Judgement` (`create`, `delete`, `conditions`, `replica_statuses`, `ended`)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 from windlass.core.resources import CPU, MAX_AMOUNT, MEMORY
@@ -27,7 +28,11 @@ def amount(resource: str, value: Any) -> int:
 
     `resource` is the core's name or Kubernetes' own. Raises ValueError, whose text carries the fix.
     """
-    text = str(value) if isinstance(value, str | int | float) and not isinstance(value, bool) else ""
+    return _amount(resource, str(value) if isinstance(value, str | int | float) and not isinstance(value, bool) else "")
+
+
+@lru_cache(4096)  # a cluster's pods ask for the same few amounts
+def _amount(resource: str, text: str) -> int:
     match = _QUANTITY.fullmatch(text) if len(text) <= _LONGEST else None
     if match is None:
         example = {CPU: '"2" or "500m"'}.get(resource, '"16Gi"' if _in_bytes(resource) else '"8"')

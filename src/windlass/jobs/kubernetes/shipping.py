@@ -114,8 +114,9 @@ def config_map(packed: Packed, namespace: str = "", owners: Sequence[Manifest] =
 
 def with_code(job: Job, packed: Packed, workdir: PurePosixPath | None = None) -> Job:
     """The job with the code unpacked before each of its programs starts, which start in `workdir` of it."""
-    roles = tuple(replace(role, pod=_pod(role, packed)) for role in job.roles)
-    return replace(job, roles=roles, workdir=str(PurePosixPath(MOUNT, workdir or ".")))
+    folder = str(PurePosixPath(MOUNT, workdir or "."))
+    roles = tuple(replace(role, pod=_pod(role, packed, folder)) for role in job.roles)
+    return replace(job, roles=roles, workdir="")
 
 
 def image_of(role: Role) -> str:
@@ -125,7 +126,7 @@ def image_of(role: Role) -> str:
     return next((str(each["image"]) for each in written if each.get("image")), role.image)
 
 
-def _pod(role: Role, packed: Packed) -> str:
+def _pod(role: Role, packed: Packed, workdir: str) -> str:
     """What the role says of its pods, and beneath it the code: a volume, who fills it, and where it is."""
     code = {"name": "windlass-code", "mountPath": MOUNT}
     fills = {
@@ -139,6 +140,6 @@ def _pod(role: Role, packed: Packed) -> str:
         {"name": "windlass-packed", "configMap": {"name": packed.name}},
         {"name": "windlass-code", "emptyDir": {}},
     ]
-    main = {"name": CONTAINER, "volumeMounts": [code]}
+    main = {"name": CONTAINER, "workingDir": workdir, "volumeMounts": [code]}
     below = {"spec": {"initContainers": [fills], "containers": [main], "volumes": volumes}}
     return canonical(merged(below, json.loads(role.pod) if role.pod else {}))
