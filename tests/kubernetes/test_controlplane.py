@@ -297,3 +297,29 @@ def test_with_controllers_what_is_owned_goes_with_its_owner_and_a_namespace_whol
             await until_missing(api, "/api/v1/namespaces/doomed")
 
     asyncio.run(story())
+
+
+def test_with_controllers_a_pod_that_names_no_scheduler_is_bound(controllers: ControlPlane) -> None:
+    async def story() -> None:
+        async with cluster_of(controllers, ["n1"]) as (api, _):
+            plain = pod("plain")
+            del plain["spec"]["schedulerName"]
+            await api.post(PODS, plain)
+            await until(api, "plain", phase("Running"))
+
+    asyncio.run(story())
+
+
+def test_the_gangs_of_kubernetes_itself_are_served(apiserver: ControlPlane) -> None:
+    async def story() -> None:
+        groups = "/apis/scheduling.k8s.io/v1alpha2/namespaces/default/podgroups"
+        async with apiserver.api() as api:
+            await api.post(
+                groups, {"metadata": {"name": "gang"}, "spec": {"schedulingPolicy": {"gang": {"minCount": 2}}}}
+            )
+            member = pod("member")
+            member["spec"]["schedulingGroup"] = {"podGroupName": "gang"}
+            assert (await api.post(PODS, member))["spec"]["schedulingGroup"] == {"podGroupName": "gang"}
+            await clear(api, "/apis/scheduling.k8s.io/v1alpha2/podgroups")
+
+    asyncio.run(story())

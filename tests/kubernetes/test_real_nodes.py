@@ -16,8 +16,8 @@ from cryptography.hazmat.primitives.asymmetric import ed25519
 
 pytestmark = pytest.mark.timeout(300)
 CORE = "/api/v1/namespaces/default"
-PATIENCE = 120.0
-"""Seconds: two processes that import torch on one slow core take thirty."""
+PATIENCE = 200.0
+"""Seconds: processes that import torch take ten on an idle machine."""
 
 SUM = """
 import os, torch, torch.distributed as dist
@@ -86,7 +86,7 @@ def test_torchrun_meets_across_nodes_by_the_name_of_a_service(real_nodes: RealCl
             await headless(api, "job-master-0")
             names = ["job-master-0", "job-worker-0"]
             for rank, (name, node) in enumerate(zip(names, real_nodes.nodes, strict=True)):
-                torchrun = ["torchrun", "--nnodes=2", "--nproc-per-node=2", f"--node-rank={rank}"]
+                torchrun = ["torchrun", "--nnodes=2", "--nproc-per-node=1", f"--node-rank={rank}"]
                 meet = ["--master-addr=job-master-0", "--master-port=23456", "/code/sum.py"]
                 member = pod(name, node.name, [*torchrun, *meet], env=[{"name": "OMP_NUM_THREADS", "value": "1"}])
                 member["spec"]["volumes"] = [{"name": "code", "configMap": {"name": "script"}}]
@@ -94,8 +94,8 @@ def test_torchrun_meets_across_nodes_by_the_name_of_a_service(real_nodes: RealCl
                 await api.post(f"{CORE}/pods", member)
             ends = [await end_of(api, name) for name in names]
             assert [phase for phase, _ in ends] == ["Succeeded", "Succeeded"], ends
-            assert "rank 0 of 4 on job-master-0: 4.0" in ends[0][1]
-            assert "rank 3 of 4 on job-worker-0: 4.0" in ends[1][1]
+            assert "rank 0 of 2 on job-master-0: 2.0" in ends[0][1]
+            assert "rank 1 of 2 on job-worker-0: 2.0" in ends[1][1]
             await remove(api, *names)
 
     asyncio.run(story())

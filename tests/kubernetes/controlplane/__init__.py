@@ -3,7 +3,8 @@
 Three grades, each a fixture of the whole session (`fixtures.py`, handed to every folder by `tests/conftest.py`):
 
 `apiserver`    etcd and kube-apiserver: TLS, RBAC, and nobody else, so nothing happens that a test does not do
-`controllers`  and kube-controller-manager: garbage collection, namespaces, service accounts, batch Jobs, node lifecycle
+`controllers`  and kube-controller-manager: garbage collection, namespaces, service accounts, batch Jobs, nodes' ends;
+               and kube-scheduler, for pods that name no other
 `real_nodes`   and two nodes that really run containers (root only; sh tools/install_nodes.sh)
 
 The first two are a `cluster.ControlPlane`, the third is a `real_nodes.RealCluster` whose `plane` is one:

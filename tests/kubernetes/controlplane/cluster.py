@@ -1,4 +1,4 @@
-"""A control plane: etcd, an API server, and if wanted the controller-manager, on ports and in a folder of their own."""
+"""A control plane: etcd, an API server, and if wanted the controller-manager and the scheduler that come with it."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
+import yaml
 
 from . import kubeconfig
 from .api import Api, ApiError
@@ -28,6 +29,7 @@ class Settings:
     """What a control plane may be asked for. Times are seconds."""
 
     controllers: bool = False
+    """And the default scheduler, for pods that name no other."""
     fsync: bool = False
     """etcd waits for the disk, as in earnest: for benchmarks. Without it also survives SIGKILL, only no power cut."""
     bind: str = "127.0.0.1"
@@ -57,6 +59,7 @@ class ControlPlane:
     etcd: Server
     apiserver: Server
     controllers: Server | None = None
+    scheduler: Server | None = None
     took: dict[str, float] = field(default_factory=dict)
     """Seconds until each server was ready."""
 
@@ -101,7 +104,7 @@ class ControlPlane:
         await self.ready()
 
     def close(self) -> None:
-        for server in (self.controllers, self.apiserver, self.etcd):
+        for server in (self.scheduler, self.controllers, self.apiserver, self.etcd):
             if server:
                 server.kill()  # nobody needs its data any more
         shutil.rmtree(self.folder)
@@ -138,7 +141,7 @@ def prepare(folder: Path, settings: Settings) -> ControlPlane:
         apiserver=_apiserver(folder, settings, authority, tokens, etcd_url, port),
     )
     if settings.controllers:
-        plane.controllers = _controllers(plane)
+        plane.controllers, plane.scheduler = _controllers(plane), _scheduler(plane)
     return plane
 
 
@@ -150,8 +153,9 @@ async def launch(plane: ControlPlane) -> None:
     await _until_ready(plane.admin, "/readyz", [plane.etcd, plane.apiserver])
     await _until_ready(plane.admin, "/api/v1/namespaces/default", [plane.etcd, plane.apiserver])
     plane.took["API server"] = time.monotonic() - began
-    if plane.controllers:
+    if plane.controllers and plane.scheduler:
         plane.controllers.start()
+        plane.scheduler.start()
         await plane.ready()
         plane.took["controller-manager"] = time.monotonic() - began - plane.took["API server"]
 
@@ -222,6 +226,9 @@ def _apiserver(
         kubelet_preferred_address_types="InternalIP",
         default_unreachable_toleration_seconds=settings.eviction_after,
         default_not_ready_toleration_seconds=settings.eviction_after,
+        # The gangs of Kubernetes itself (PodGroups), which were not on by default yet.
+        feature_gates="GenericWorkload=true",
+        runtime_config="scheduling.k8s.io/v1alpha2=true",
         allow_privileged=True,
         profiling=False,
     )
@@ -252,3 +259,24 @@ def _controllers(plane: ControlPlane) -> Server:
     )
     command = [find("kube-controller-manager"), *flags, *plane.settings.controller_flags]
     return Server("kube-controller-manager", command, plane.folder / "kube-controller-manager.log")
+
+
+def _scheduler(plane: ControlPlane) -> Server:
+    user = plane.user("system:kube-scheduler")
+    config = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "clientConnection": {"kubeconfig": str(user), "qps": 1000, "burst": 2000},
+        "leaderElection": {"leaderElect": False},
+    }
+    file = plane.folder / "scheduler.yaml"
+    file.write_text(yaml.safe_dump(config))
+    flags = _flags(
+        config=file,
+        authentication_kubeconfig=user,
+        authorization_kubeconfig=user,
+        bind_address="127.0.0.1",
+        secure_port=free_port(),
+        cert_dir=plane.folder,
+    )
+    return Server("kube-scheduler", [find("kube-scheduler"), *flags], plane.folder / "kube-scheduler.log")

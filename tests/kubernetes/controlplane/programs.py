@@ -34,18 +34,18 @@ PROGRAMS = {
         Program("etcd", "etcd", ETCD, ETCD),
         Program("kube-apiserver", "kubernetes", KUBERNETES, f"{KUBERNETES}/cmd/kube-apiserver"),
         Program("kube-controller-manager", "kubernetes", KUBERNETES, f"{KUBERNETES}/cmd/kube-controller-manager"),
+        Program("kube-scheduler", "kubernetes", KUBERNETES, f"{KUBERNETES}/cmd/kube-scheduler"),
         Program("kubectl", "kubernetes", KUBERNETES, f"{KUBERNETES}/cmd/kubectl"),
         Program("kubelet", "kubernetes", KUBERNETES, f"{KUBERNETES}/cmd/kubelet"),
         Program("containerd", "containerd", CONTAINERD, f"{CONTAINERD}/cmd/containerd"),
         Program("containerd-shim-runc-v2", "containerd", CONTAINERD, f"{CONTAINERD}/cmd/containerd-shim-runc-v2"),
         Program("ctr", "containerd", CONTAINERD, f"{CONTAINERD}/cmd/ctr"),
-        Program("kube-scheduler", "kubernetes", KUBERNETES, f"{KUBERNETES}/cmd/kube-scheduler"),
     )
 }
 """In the order in which they are wanted first."""
 
 API_SERVER = ("etcd", "kube-apiserver")
-CONTROLLERS = (*API_SERVER, "kube-controller-manager")
+CONTROLLERS = (*API_SERVER, "kube-controller-manager", "kube-scheduler")
 REAL_NODES = (*CONTROLLERS, "kubelet", "containerd", "containerd-shim-runc-v2", "ctr")
 
 

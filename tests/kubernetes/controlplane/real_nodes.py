@@ -13,14 +13,13 @@ import shutil
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import aiohttp
 import yaml
 
-from . import cluster, images, kubeconfig
+from . import cgroups, cluster, images, kubeconfig
 from .api import ApiError
 from .build import find
 from .cluster import ControlPlane, Settings
@@ -29,10 +28,10 @@ from .machines import Machine, Wire, boot, lay_wire
 from .processes import Server
 
 NEEDED = ("runc", "ip", "nsenter", "unshare", "setpriv")
+PREFIX = "windlass-"
+"""Of the cgroups of our nodes."""
 CNI = Path("/usr/lib/cni")
 EVERYWHERE = "0.0.0.0"  # noqa: S104 - for us at 127.0.0.1, for the nodes on their wire
-GONE_WITHIN = 20.0
-"""Seconds until killed processes have left their cgroups."""
 READY_WITHIN = 90.0
 """Seconds until a node is ready; it takes ten where nothing else runs."""
 
@@ -88,7 +87,7 @@ class RealCluster:
     def close(self) -> None:
         self.services.kill()
         self.wire.cut()
-        cgroups_away(self.wire)
+        cgroups.remove(f"{PREFIX}{self.wire.number}-")
         self.plane.close()
 
 
@@ -108,6 +107,7 @@ def start(
     """Start everything and wait until the nodes are ready. `folder` is made. Raises RuntimeError."""
     folder.mkdir(mode=0o700, parents=True)
     wire = lay_wire(folder)
+    cgroups.sweep(PREFIX)
     try:
         wanted = replace(
             settings or Settings(), controllers=True, bind=EVERYWHERE, addresses=[wire.address], services=wire.services
@@ -140,7 +140,7 @@ def _services_command(plane: ControlPlane, wire: Wire) -> Sequence[str | Path]:
 
 def _node(real: RealCluster, folder: Path, name: str) -> RealNode:
     machine = boot(real.wire, folder, name)
-    _cgroup(real.wire, machine)
+    cgroups.make(cgroup_of(real.wire, machine))
     containerd = _containerd(machine, folder)
     kubelet = _kubelet(real, machine, folder)
     machine.servers += [kubelet, containerd]
@@ -279,46 +279,7 @@ _KUBELET: Mapping[str, object] = {
 
 
 def cgroup_of(wire: Wire, machine: Machine) -> str:
-    return f"windlass-{wire.number}-{machine.name}"
-
-
-def _cgroup_folders() -> Sequence[Path]:
-    """The root of each hierarchy: one of version 2, or one a controller of version 1."""
-    root = Path("/sys/fs/cgroup")
-    return [root] if (root / "cgroup.controllers").exists() else [each for each in root.iterdir() if each.is_dir()]
-
-
-def _cgroup(wire: Wire, machine: Machine) -> None:
-    """The kubelet wants its own to be there, with what it needs of the controllers."""
-    for root in _cgroup_folders():
-        if (root / "cgroup.subtree_control").exists() and root == Path("/sys/fs/cgroup"):
-            (root / "cgroup.subtree_control").write_text("+cpu +cpuset +io +memory +pids")
-        own = root / cgroup_of(wire, machine)
-        own.mkdir(exist_ok=True)
-        for name in ("cpuset.cpus", "cpuset.mems"):
-            if (own / name).exists() and root.name == "cpuset":
-                (own / name).write_text((root / name).read_text())
-
-
-def cgroups_away(wire: Wire) -> None:
-    """As soon as their processes, which were killed a moment ago, have left them."""
-    give_up = time.monotonic() + GONE_WITHIN
-    for root in _cgroup_folders():
-        for own in root.glob(f"windlass-{wire.number}-*"):
-            while not _removed(own):
-                if time.monotonic() > give_up:
-                    raise RuntimeError(f"{own} still has processes")
-                time.sleep(0.02)
-
-
-def _removed(cgroup: Path) -> bool:
-    """A cgroup and those in it; never the files, which the kernel keeps."""
-    for folder in sorted((each for each in cgroup.rglob("*") if each.is_dir()), reverse=True):
-        with suppress(OSError):
-            folder.rmdir()
-    with suppress(OSError):
-        cgroup.rmdir()
-    return not cgroup.exists()
+    return f"{PREFIX}{wire.number}-{machine.name}"
 
 
 async def _devices(real: RealCluster, gpus: int) -> None:
