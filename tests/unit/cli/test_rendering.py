@@ -39,13 +39,17 @@ def test_a_jobs_pods_are_printed_from_a_command(windlass):
     assert [each["kind"] for each in yaml.safe_load_all(ran.out)] == ["Service", "Pod", "Pod"]
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (("--for", "kubernetes", "-N", "2"), "holds manifests, which say everything themselves"),
-    ],
-)
-def test_options_that_would_do_nothing_are_refused(windlass, manifest, words, said):
-    ran = windlass("render", *words, manifest)
+def test_a_job_is_printed_as_one_resource(windlass):
+    ran = windlass("render", "--for", "trainingjob", "--image", "a:1", "-N", "2", "--", "python", "train.py")
+    resource = yaml.safe_load(ran.out)
+    assert (resource["kind"], resource["metadata"]) == ("TrainingJob", {"name": "train"})
+    assert (resource["spec"]["image"], resource["spec"]["nodes"]) == ("a:1", 2)
+    ran = windlass("render", "--for", "trainingjob", "-N", "2", "--", "python", "train.py")
     assert ran.code == 2
-    assert said in ran.err
+    assert "command line: image: is missing; write the container image that holds the program" in ran.err
+
+
+def test_options_that_would_do_nothing_are_refused(windlass, manifest):
+    ran = windlass("render", "--for", "kubernetes", "-N", "2", manifest)
+    assert ran.code == 2
+    assert "holds manifests, which say everything themselves" in ran.err
