@@ -24,6 +24,7 @@ from windlass.worlds.kubernetes.client.retrying import (
     pause,
     repeatable,
 )
+from windlass.worlds.kubernetes.client.tally import Tally
 from windlass.worlds.kubernetes.client.transport import Transport
 
 T = TypeVar("T")
@@ -44,7 +45,7 @@ class Connection:
 
     Every verb raises ApiError, Unreachable, NotLeader or AccessError. `within`: seconds that a verb may take, with all
     its attempts; `attempt`: seconds for one. `may_write` is asked before each write, also before it is sent again;
-    a write is NotLeader if it says no.
+    a write is NotLeader if it says no. `tally` counts what is asked.
     """
 
     def __init__(
@@ -55,11 +56,12 @@ class Connection:
         limit: int = 128,
         within: float = 30.0,
         attempt: float = 15.0,
+        tally: Tally | None = None,
     ) -> None:
         self.access = access
         self._within = within
         self._attempt = attempt
-        self._transport = Transport(access, may_write=may_write, limit=limit)
+        self._transport = Transport(access, may_write=may_write, limit=limit, tally=tally or Tally())
 
     async def __aenter__(self) -> Self:
         await self._transport.__aenter__()

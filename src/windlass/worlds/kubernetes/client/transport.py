@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from typing import Any, Self
 from urllib.parse import urlencode
@@ -14,6 +15,7 @@ from yarl import URL
 from windlass.worlds.kubernetes.client.access import Access, Identity
 from windlass.worlds.kubernetes.client.refusals import NotLeader, Outcome, Unreachable, refusal
 from windlass.worlds.kubernetes.client.retrying import READS
+from windlass.worlds.kubernetes.client.tally import Tally
 
 CONNECT_SECONDS = 10.0
 KEEP_SECONDS = 60.0
@@ -25,8 +27,9 @@ BUFFER = 2**19
 class Transport:
     """An async context manager; leaving it ends every connection and stream."""
 
-    def __init__(self, access: Access, *, may_write: Callable[[], bool], limit: int) -> None:
+    def __init__(self, access: Access, *, may_write: Callable[[], bool], limit: int, tally: Tally) -> None:
         self.access = access
+        self._tally = tally
         self._may_write = may_write
         self._limit = limit
         self._renewing = asyncio.Lock()
@@ -60,9 +63,14 @@ class Transport:
         """The body of a success. Raises ApiError, Unreachable, NotLeader (nothing was sent) and AccessError."""
         headers = {} if data is None else {"Content-Type": content_type}
         timeout = aiohttp.ClientTimeout(total=seconds, sock_connect=CONNECT_SECONDS)
-        with _in_our_words(self.access.server):
-            async with await self._send(method, path, params, headers, data=data, timeout=timeout) as response:
-                body = await response.read()
+        began, status = time.monotonic(), None
+        try:
+            with _in_our_words(self.access.server):
+                async with await self._send(method, path, params, headers, data=data, timeout=timeout) as response:
+                    body = await response.read()
+                    status = response.status
+        finally:
+            self._tally.asked(method, path, status, time.monotonic() - began)
         if response.status >= 300:
             raise refusal(response.status, response.headers.get("Retry-After"), body)
         return body
@@ -71,6 +79,7 @@ class Transport:
     async def stream(self, path: str, params: Mapping[str, str], silence: float) -> AsyncIterator[AsyncIterator[bytes]]:
         """The body of a GET as it comes, in pieces of what is there. No byte for `silence` seconds ends it."""
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=silence)
+        self._tally.watched(path)
         with _in_our_words(self.access.server):
             async with await self._send("GET", path, params, {}, timeout=timeout) as response:
                 if response.status >= 300:
