@@ -51,8 +51,10 @@ class _Verbs(TyperGroup):
 def _load(verb: str) -> Any:
     family, text = FAMILIES[verb]
     app = typer.Typer(add_completion=False, rich_markup_mode=None, context_settings=_OPTIONS_ARE_OURS)
-    function: Callable[..., Any] = getattr(import_module(f"windlass.cli.{family}"), verb)
-    app.command(verb, short_help=text)(function)
+    found: Callable[..., Any] | typer.Typer = getattr(import_module(f"windlass.cli.{family}"), verb)
+    if isinstance(found, typer.Typer):
+        return typer.main.get_group(found)
+    app.command(verb, short_help=text)(found)
     return typer.main.get_command(app)
 
 

@@ -26,10 +26,11 @@ FAMILIES = MappingProxyType(
         "render": ("files", "Print a job as Windlass understands it, every default filled in"),
         "schema": ("files", "Print the JSON Schema of job files, for editors"),
         "simulate": ("simulate", "Run a trace of the past on any cluster, and compare policies"),
+        "operator": ("operator", "Install the Kubernetes operator, check it, take it away"),
         "up": ("daemon", "Start the daemon"),
         "down": ("daemon", "End the daemon"),
         "completion": ("shell", "Print the completion script for bash, zsh or fish"),
         "version": ("shell", "Print the version"),
     },
 )
-"""Verb → (module of `windlass.cli`, help). A module has a function of the verb's name."""
+"""Verb → (module of `windlass.cli`, help). A module has a function of the verb's name, or a group of verbs."""

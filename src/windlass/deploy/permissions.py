@@ -95,6 +95,9 @@ JOBS = (
     Permission("write the jobs' status", trainer.GROUP, _status("trainjobs"), ("get", "patch", "update")),
     Permission("own what a job is made of", trainer.GROUP, _finalizers("trainjobs"), ("update",)),
     Permission("make a job's pods, and delete them", CORE, ("pods",), ("create", "delete")),
+    Permission(
+        "show a gang as a PodGroup, where that is wanted", pod_group.GROUP, ("podgroups",), ("create", "delete")
+    ),
     Permission("keep the logs of pods that go", CORE, ("pods/log",), ("get",)),
     Permission("give pods their names", CORE, ("services",), ("get", "list", "create", "patch", "delete")),
     Permission(

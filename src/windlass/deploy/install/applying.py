@@ -25,7 +25,8 @@ class Change(StrEnum):
     CREATED = "created"
     CHANGED = "changed"
     UNCHANGED = "unchanged"
-    LEFT = "left as it is: it was there before, and is not ours"
+    LEFT = "left as it is"
+    """It was there before, and is not of an installation of ours."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,29 +38,31 @@ class Applied:
 
 
 async def apply(
-    connection: Connection, objects: Sequence[Manifest], *, dry_run: bool = False
+    connection: Connection, objects: Sequence[Manifest], *, dry_run: bool = False, take_over: bool = False
 ) -> AsyncIterator[Applied]:
     """Apply objects in their order, server-side. Raises ApiError, Unreachable, and what `until_established` raises.
 
-    An object of a kind that is among them waits until the API serves the kind. `dry_run`: the API server says what
-    would be, and changes nothing.
+    An object of a kind that is among them waits until the API serves the kind. A namespace that is there and not ours
+    is left as it is, and so are definitions unless we `take_over`. `dry_run`: the API server says what would be, and
+    changes nothing.
     """
     awaited = [each["metadata"]["name"] for each in objects if each["kind"] == DEFINITIONS.kind]
     for manifest in objects:
         if awaited and not dry_run and manifest["kind"] != DEFINITIONS.kind:
             await until_established(connection, awaited)
             awaited = []
-        yield Applied(called(manifest), await _applied(connection, manifest, dry_run=dry_run))
+        yield Applied(called(manifest), await _applied(connection, manifest, dry_run=dry_run, take_over=take_over))
     if awaited and not dry_run:
         await until_established(connection, awaited)
 
 
-async def _applied(connection: Connection, manifest: Manifest, *, dry_run: bool) -> Change:
+async def _applied(connection: Connection, manifest: Manifest, *, dry_run: bool, take_over: bool) -> Change:
     resource, metadata = resource_of(manifest), manifest["metadata"]
     before = await found(connection, resource, metadata.get("namespace"), metadata["name"])
     if before is None and dry_run:
         return Change.CREATED  # the API server could not say: its namespace or its kind may not be there yet
-    if before is not None and resource == NAMESPACES and not is_ours(before):
+    kept = (NAMESPACES,) if take_over else (NAMESPACES, DEFINITIONS)
+    if before is not None and resource in kept and not is_ours(before):
         return Change.LEFT
     params = {"fieldManager": MANAGER, "force": "true", **({"dryRun": "All"} if dry_run else {})}
     where = path(resource, metadata.get("namespace"), metadata["name"])

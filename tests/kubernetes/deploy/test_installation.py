@@ -1,0 +1,292 @@
+"""`windlass operator` against an API server of its own, which it may fill and empty."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+import yaml
+from controlplane import fixtures, kubeconfig
+from controlplane.api import Api, ApiError
+from controlplane.build import find
+from controlplane.cluster import Settings
+
+from deploy.samples import place, sample
+from windlass.cli.entry import main
+from windlass.deploy.installation import IMAGE, installation
+from windlass.deploy.operator import NAMESPACE, Setup
+
+pytestmark = pytest.mark.apiserver
+KUSTOMIZE = Path(__file__).parents[3] / "deploy/kustomize"
+LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases"
+DEPLOYMENT = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/windlass-operator"
+MICRO_TIME = "%Y-%m-%dT%H:%M:%S.%fZ"
+DEFINITION = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+
+
+@pytest.fixture(scope="module")
+def plane(request):
+    """Not the one that all tests share."""
+    yield from fixtures._serve(request, Settings())
+
+
+@pytest.fixture
+def windlass(plane, capsys):
+    def run(*words):
+        code = main(["operator", *words, "--kubeconfig", str(plane.kubeconfig)])
+        said = capsys.readouterr()
+        return int(code), said.out, said.err
+
+    return run
+
+
+@pytest.fixture
+def api(plane):
+    def run(story):
+        async def connected():
+            async with plane.api() as client:
+                return await story(client)
+
+        return asyncio.run(connected())
+
+    return run
+
+
+def verdicts(windlass):
+    """What a check has found, by what it is about."""
+    code, out, _ = windlass("check", "-o", "json")
+    return code, {row["about"]: row for row in json.loads(out)}
+
+
+def test_a_check_of_a_cluster_without_windlass_says_to_install_it(windlass):
+    code, found = verdicts(windlass)
+    assert code == 1
+    assert (
+        found["kinds"]["fix"] == found["permissions"]["fix"] == found["operator"]["fix"] == "windlass operator install"
+    )
+
+
+def test_a_dry_run_changes_nothing(windlass, api):
+    code, out, _ = windlass("install", "--dry-run")
+    assert (code, out.count("created")) == (0, len(installation(Setup(IMAGE))))
+    assert api(lambda client: client.get(DEFINITION))["items"] == []
+
+
+def test_an_installation_brings_everything_and_a_second_one_changes_nothing(windlass):
+    code, out, _ = windlass("install", "--wait", "0")
+    assert (code, out.count("created")) == (0, len(installation(Setup(IMAGE))))
+    code, out, _ = windlass("install", "--wait", "0")
+    assert (code, out.count("unchanged")) == (0, len(installation(Setup(IMAGE))))
+
+
+def test_an_upgrade_changes_only_what_is_new(windlass):
+    code, out, _ = windlass("install", "--wait", "0", "--image", "registry.example/windlass:next")
+    changed = [line for line in out.splitlines() if line.startswith("changed")]
+    assert (code, changed) == (0, ["changed       deployment windlass-operator"])
+    windlass("install", "--wait", "0")
+
+
+def test_replicas_that_do_not_come_are_told_with_what_is_known_of_them(windlass):
+    code, _, err = windlass("install", "--wait", "1")
+    assert code == 74
+    assert "the operator is not ready after 1 s: it has no pods" in err
+
+
+def test_a_check_finds_what_is_wrong_and_nothing_once_it_is_mended(windlass, api):
+    code, found = verdicts(windlass)
+    assert code == 1
+    assert {about for about, row in found.items() if row["verdict"] == "wrong"} == {"operator", "leader", "nodes"}
+
+    now = datetime.now(UTC)
+    lease = {
+        "apiVersion": "coordination.k8s.io/v1",
+        "kind": "Lease",
+        "metadata": {"name": "windlass-operator", "namespace": NAMESPACE},
+        "spec": {
+            "holderIdentity": "a",
+            "leaseDurationSeconds": 600,
+            "renewTime": now.isoformat().replace("+00:00", "Z"),
+        },
+    }
+    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}}
+
+    async def mend(client):
+        generation = (await client.get(DEPLOYMENT))["metadata"]["generation"]
+        ready = {"observedGeneration": generation, "replicas": 2, "updatedReplicas": 2, "readyReplicas": 2}
+        await client.patch(f"{DEPLOYMENT}/status", {"status": ready})
+        await client.post(LEASE, lease)
+        await client.post("/api/v1/nodes", node)
+        await client.patch("/api/v1/nodes/n1/status", {"status": {"allocatable": {"nvidia.com/gpu": "8"}}})
+
+    api(mend)
+    code, found = verdicts(windlass)
+    assert [row for row in found.values() if row["verdict"] != "ok"] == []
+    assert code == 0
+    assert found["nodes"]["says"] == "1 nodes with 8 GPUs"
+
+    late = (now - timedelta(hours=1)).strftime(MICRO_TIME)
+    api(lambda client: client.patch(f"{LEASE}/windlass-operator", {"spec": {"renewTime": late}}))
+    code, found = verdicts(windlass)
+    assert (code, found["leader"]["verdict"]) == (1, "wrong")
+
+
+def test_a_check_names_an_operator_that_serves_the_same_kinds(windlass, api):
+    container = {"name": "manager", "image": "ghcr.io/kubeflow/training-v1/training-operator:v1"}
+    labels = {"control-plane": "manager"}
+    deployment = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "training-operator", "namespace": "default"},
+        "spec": {
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": {"containers": [container]}},
+        },
+    }
+    where = "/apis/apps/v1/namespaces/default/deployments"
+    api(lambda client: client.post(where, deployment))
+    try:
+        code, found = verdicts(windlass)
+    finally:
+        api(lambda client: client.delete(f"{where}/training-operator"))
+    assert code == 1
+    assert found["other operators"]["says"].startswith("the training operator (default/training-operator) serves Py")
+
+
+def test_a_permission_that_was_taken_away_is_named_with_what_it_is_for(windlass, api):
+    role = "/apis/rbac.authorization.k8s.io/v1/clusterroles/windlass-operator"
+    kept = [each for each in api(lambda client: client.get(role))["rules"] if each["resources"] != ["pods/binding"]]
+    api(lambda client: client.patch(role, {"rules": kept}))
+    code, found = verdicts(windlass)
+    assert code == 1
+    assert found["permissions"]["says"].endswith("may not create pods/binding, to put pods on nodes")
+    windlass("install", "--wait", "0")
+    assert verdicts(windlass)[1]["permissions"]["verdict"] == "ok"
+
+
+def test_a_queue_under_a_queue_that_is_not_there_is_named(windlass, api):
+    queue = sample("Queue", "vision")
+    api(lambda client: client.post(place(queue), queue))
+    try:
+        _, found = verdicts(windlass)
+    finally:
+        api(lambda client: client.delete(place(queue, "vision")))
+    assert found["queues"]["says"] == "vision is under research, which is not there"
+
+
+def test_what_others_have_brought_is_left_as_it_is_unless_it_is_taken_over(windlass, api):
+    definition = f"{DEFINITION}/jaxjobs.kubeflow.org"
+    foreign = {"metadata": {"labels": {"app.kubernetes.io/part-of": "kubeflow"}}}
+    api(lambda client: client.patch(definition, foreign))
+    _, out, _ = windlass("install", "--wait", "0", "-n", "default")
+    left = [line for line in out.splitlines() if line.startswith("left as it is")]
+    assert [line.split()[-1] for line in left] == ["jaxjobs.kubeflow.org", "default"]
+    labels = api(lambda client: client.get("/api/v1/namespaces/default"))["metadata"]["labels"]
+    assert "pod-security.kubernetes.io/enforce" not in labels
+    assert (
+        verdicts(windlass)[1]["kinds"]["says"] == "jaxjobs.kubeflow.org is of another operator: its rules are not ours"
+    )
+    windlass("install", "--wait", "0", "--take-over")
+    assert verdicts(windlass)[1]["kinds"]["verdict"] == "ok"
+    windlass("uninstall", "-n", "default")
+    assert api(lambda client: client.get("/api/v1/namespaces/default"))["status"]["phase"] == "Active"
+    windlass("install", "--wait", "0")
+
+
+@pytest.mark.parametrize("overlay", ["default", "no-crds", "podgroups", "dev"])
+def test_kustomize_builds_every_overlay(overlay):
+    kinds = [each["kind"] for each in kustomized(overlay)]
+    assert kinds.count("Deployment") == 1
+
+
+def test_kustomize_brings_what_the_command_brings():
+    """But for the default queue, which kubectl could not apply together with its kind."""
+    wanted = [each for each in installation(Setup(IMAGE)) if each["kind"] != "Queue"]
+    assert by_name(kustomized("default")) == by_name(wanted)
+
+
+def kustomized(overlay):
+    ran = subprocess.run(
+        [find("kubectl"), "kustomize", KUSTOMIZE / "overlays" / overlay], capture_output=True, check=True
+    )
+    return list(yaml.load_all(ran.stdout, yaml.CSafeLoader))
+
+
+def by_name(objects):
+    return {(each["kind"], each["metadata"]["name"]): each for each in objects}
+
+
+def test_the_operators_pods_are_let_in_where_others_are_refused(api):
+    """The namespace holds pods to the standard `restricted`."""
+    template = next(each for each in installation(Setup(IMAGE)) if each["kind"] == "Deployment")["spec"]["template"]
+    pods = f"/api/v1/namespaces/{NAMESPACE}/pods"
+    ours = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "ours"}, "spec": template["spec"]}
+    root = {**ours, "spec": {"containers": [{"name": "a", "image": "a"}]}}
+    api(lambda client: client.post(pods, ours, dryRun="All"))
+    with pytest.raises(ApiError, match=r'violates PodSecurity "restricted'):
+        api(lambda client: client.post(pods, root, dryRun="All"))
+
+
+def test_the_operators_account_may_do_its_work_and_nothing_else(plane, api):
+    """What RBAC says of roles cannot be seen in a table: nobody may grant what he may not do."""
+    pods_of_a_gang = [
+        {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch"]},
+        {"apiGroups": [""], "resources": ["pods/exec"], "verbs": ["create"], "resourceNames": ["job-worker-0"]},
+    ]
+    all_secrets = [{"apiGroups": [""], "resources": ["secrets"], "verbs": ["get", "list"]}]
+    rbac = "/apis/rbac.authorization.k8s.io/v1/namespaces/default"
+    pod = {"metadata": {"name": "one"}, "spec": {"containers": [{"name": "a", "image": "a"}]}}
+    allowed = (
+        ("POST", "/api/v1/namespaces/default/pods", pod),
+        ("POST", f"{rbac}/roles", {"metadata": {"name": "launcher"}, "rules": pods_of_a_gang}),
+        ("GET", "/apis/kubeflow.org/v1/pytorchjobs", None),
+        ("GET", f"{LEASE}/windlass-operator", None),
+    )
+    refused = (
+        ("GET", "/api/v1/secrets", None),
+        ("DELETE", "/api/v1/nodes/n1", None),
+        ("PATCH", "/api/v1/nodes/n1", {"spec": {"unschedulable": True}}),
+        ("POST", "/api/v1/namespaces", {"metadata": {"name": "new"}}),
+        ("DELETE", "/apis/windlass.dev/v1alpha1/queues/default", None),
+        ("PATCH", f"{LEASE}/another", {"spec": {}}),
+        ("POST", f"{rbac}/roles", {"metadata": {"name": "greedy"}, "rules": all_secrets}),
+    )
+
+    async def story(_admin):
+        operator = kubeconfig.read(await plane.service_account(NAMESPACE, "windlass-operator"))
+        async with Api(operator) as client:
+            for method, path, body in allowed:
+                await ask(client, method, path, body)
+            for method, path, body in refused:
+                with pytest.raises(ApiError, match="403 Forbidden"):
+                    await ask(client, method, path, body)
+
+    api(story)
+
+
+async def ask(client, method, path, body):
+    form = "application/merge-patch+json" if method == "PATCH" else "application/json"
+    return await client.request(method, path, body, query={} if method == "GET" else {"dryRun": "All"}, form=form)
+
+
+def test_uninstalling_keeps_jobs_unless_they_are_to_go(windlass, api):
+    job = sample("PyTorchJob", "digits")
+    api(lambda client: client.post(place(job), job))
+
+    code, out, _ = windlass("uninstall")
+    assert code == 0
+    assert "deleted deployment windlass-operator" in out
+    assert "kept: the kinds, and of them 1 Queue, 1 PyTorchJob" in out
+    assert api(lambda client: client.get(place(job, "digits")))["metadata"]["name"] == "digits"
+    with pytest.raises(ApiError, match="NotFound"):
+        api(lambda client: client.get("/apis/rbac.authorization.k8s.io/v1/clusterroles/windlass-operator"))
+
+    code, _, err = windlass("uninstall", "--delete-jobs")
+    assert (code, "say --yes" in err) == (2, True)
+
+    code, out, _ = windlass("uninstall", "--delete-jobs", "--yes")
+    assert code == 0
+    assert "the kind pytorchjobs.kubeflow.org, with all that was of it" in out
