@@ -21,6 +21,7 @@ from windlass.jobs.kubernetes import (
     xgboostjob,
 )
 from windlass.jobs.kubernetes.judgement import Judgement, Rules
+from windlass.jobs.kubernetes.mpi_version import in_its_version
 from windlass.jobs.kubernetes.parsed import Member, Parsed, resized
 from windlass.jobs.kubernetes.pod_group import pod_group
 from windlass.jobs.kubernetes.reading import Fault, Manifest, Refused, Spot
@@ -86,7 +87,7 @@ _BY_NAME = {(kind.api_version, kind.name): kind for kind in KINDS}
 def read(manifest: Any, settings: Settings = _DEFAULTS) -> Parsed | Fault:
     """What a manifest asks for, or the first thing that is wrong with it. Raises nothing, whatever it holds."""
     try:
-        spot = Spot(manifest)
+        spot = Spot(in_its_version(manifest) if isinstance(manifest, dict) else manifest)
         return _kind(spot["apiVersion"], spot["kind"]).read(spot, settings)
     except Refused as refused:
         return refused.fault

@@ -1,6 +1,8 @@
 import pytest
 
+from windlass.jobs.kubernetes.kinds import read
 from windlass.jobs.kubernetes.mpi_version import in_its_version
+from windlass.jobs.kubernetes.reading import Fault
 
 
 def mpi_job(version, **spec):
@@ -27,3 +29,15 @@ def test_what_says_nothing_of_use_stays_as_it_is(spec):
 def test_other_kinds_have_no_dialect():
     job = {"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "spec": {"dialect": "v2beta1"}}
     assert in_its_version(job) is job
+
+
+def test_it_is_read_as_what_it_was_made_as():
+    """Only v1 knows ExitCode."""
+    launcher = {
+        "replicas": 1,
+        "restartPolicy": "ExitCode",
+        "template": {"spec": {"containers": [{"name": "mpi", "image": "i"}]}},
+    }
+    job = mpi_job("v2beta1", dialect="v1", mpiReplicaSpecs={"Launcher": launcher}) | {"metadata": {"name": "pi"}}
+    assert read(job).api_version == "kubeflow.org/v1"
+    assert isinstance(read({**job, "spec": {"mpiReplicaSpecs": {"Launcher": launcher}}}), Fault)
