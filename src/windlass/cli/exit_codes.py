@@ -29,7 +29,8 @@ MEANING = MappingProxyType(
     {
         ExitCode.OK: "It was done; for `run`, the job succeeded.",
         ExitCode.FAILED: "The job failed, and no rank's exit code says more. Where one rank's exit code ended the "
-        "job, `run` and `alloc` exit with that code, and with 128 + the number of the signal that killed it.",
+        "job, `run` and `alloc` exit with that code, and with 128 + the number of the signal that killed it. For "
+        "`operator check`: something is wrong.",
         ExitCode.USAGE: "The command line, the job file or the cluster file is wrong; the message says where.",
         ExitCode.REFUSED: "The job could never run here; the message names the largest gang that would fit.",
         ExitCode.NO_SUCH_JOB: "No job goes by this name or id.",

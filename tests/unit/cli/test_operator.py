@@ -1,0 +1,75 @@
+"""The verbs of the operator, as far as they ask no cluster."""
+
+import sys
+
+import pytest
+import yaml
+
+from windlass.cli import operator
+from windlass.cli.failures import UsageError
+
+
+def rendered(windlass, *words):
+    ran = windlass("operator", "install", "--render", *words)
+    assert (ran.code, ran.err) == (0, "")
+    return list(yaml.load_all(ran.out, yaml.CSafeLoader))
+
+
+def of_kind(objects, kind):
+    return [each for each in objects if each["kind"] == kind]
+
+
+def test_without_a_verb_it_lists_them(windlass):
+    ran = windlass("operator")
+    assert ran.code == 2
+    assert all(f"  {verb} " in ran.err for verb in ("install", "uninstall", "check"))
+
+
+@pytest.mark.parametrize("verb", ["install", "uninstall", "check"])
+def test_every_verb_has_help(windlass, verb):
+    ran = windlass("operator", verb, "-h")
+    assert (ran.code, ran.err) == (0, "")
+    assert ran.out.startswith(f"Usage: windlass operator {verb} [OPTIONS]")
+
+
+def test_a_mistyped_verb_is_told(windlass):
+    ran = windlass("operator", "chekc")
+    assert ran.code == 2
+    assert "No such command 'chekc'" in ran.err
+
+
+def test_what_would_be_applied_can_be_read_before(windlass):
+    objects = rendered(windlass, "--image", "registry.example/w:1", "-n", "team", "--replicas", "3")
+    deployment = of_kind(objects, "Deployment")[0]
+    assert deployment["metadata"]["namespace"] == "team"
+    assert deployment["spec"]["replicas"] == 3
+    assert deployment["spec"]["template"]["spec"]["containers"][0]["image"] == "registry.example/w:1"
+
+
+def test_kinds_of_others_are_left_out_or_added_as_one_asks(windlass):
+    groups = [
+        {each["spec"]["group"] for each in of_kind(rendered(windlass, *words), "CustomResourceDefinition")}
+        for words in ((), ("--without-crds",), ("--without-crds", "--pod-groups"))
+    ]
+    own = {"windlass.dev"}
+    assert groups == [own | {"kubeflow.org", "trainer.kubeflow.org"}, own, own | {"scheduling.x-k8s.io"}]
+
+
+def test_nobody_who_cannot_be_asked_deletes_jobs(monkeypatch):
+    monkeypatch.setattr(sys.stdin, "isatty", lambda: False)
+    with pytest.raises(UsageError, match="say --yes"):
+        operator._ask("from here", "3 TrainingJob", delete_jobs=True, yes=False)
+    operator._ask("from here", "3 TrainingJob", delete_jobs=False, yes=False)
+
+
+def test_a_person_is_asked_with_what_would_go(monkeypatch):
+    asked = []
+    monkeypatch.setattr(sys.stdin, "isatty", lambda: True)
+    monkeypatch.setattr("typer.confirm", lambda text, **_: asked.append(text))
+    operator._ask("from here", "3 TrainingJob", delete_jobs=True, yes=False)
+    operator._ask("from here", "3 TrainingJob", delete_jobs=False, yes=False)
+    operator._ask("from here", "3 TrainingJob", delete_jobs=True, yes=True)
+    assert asked == [
+        "delete the operator and 3 TrainingJob from here?",
+        "delete the operator (3 TrainingJob stay) from here?",
+    ]
