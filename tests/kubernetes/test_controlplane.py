@@ -12,6 +12,7 @@ import aiohttp
 import pytest
 from controlplane import kubeconfig
 from controlplane.api import Api, ApiError
+from controlplane.background import Background
 from controlplane.cluster import ControlPlane
 from controlplane.fake_kubelet import FakeKubelets, names
 from controlplane.fake_pod import End, Script
@@ -137,6 +138,22 @@ def test_a_deleted_pod_ends_within_its_grace(apiserver: ControlPlane) -> None:
     asyncio.run(story())
 
 
+def test_a_node_refuses_what_it_has_no_devices_for(apiserver: ControlPlane) -> None:
+    async def story() -> None:
+        async with cluster_of(apiserver, ["n1"]) as (api, fake):
+            for index in range(9):  # of one device each, where there are eight
+                await start(api, f"p{index}", "n1")
+                await until(api, f"p{index}", phase("Running" if index < 8 else "Failed"))
+            assert [each["metadata"]["name"] for each in fake.refused] == ["p8"]
+            assert (await api.get(f"{PODS}/p8"))["status"]["reason"] == "OutOfnvidia.com/gpu"
+            await fake.end("default", "p0")
+            await until(api, "p0", phase("Succeeded"))
+            await start(api, "next", "n1")
+            await until(api, "next", phase("Running"))
+
+    asyncio.run(story())
+
+
 def test_on_a_silent_node_containers_run_on_and_pods_stay(apiserver: ControlPlane) -> None:
     async def story() -> None:
         async with cluster_of(apiserver, ["n1"]) as (api, fake):
@@ -168,6 +185,17 @@ def test_servers_that_are_killed_come_back_with_their_data(apiserver: ControlPla
                 await until(api, server.name, phase("Succeeded"))
 
     asyncio.run(story())
+
+
+def test_a_test_that_is_not_async_has_its_nodes_in_the_background(apiserver: ControlPlane) -> None:
+    with Background() as there:
+        api = there.enter(apiserver.api())
+        fake = there.enter(FakeKubelets(apiserver.admin))
+        there.do(fake.add_nodes(["n1"]))
+        there.do(start(api, "pod", "n1"))
+        there.do(fake.end("default", "pod", End(1)))
+        there.do(until(api, "pod", phase("Failed")))
+        there.do(clear(api))
 
 
 def test_somebody_without_rights_is_refused(apiserver: ControlPlane) -> None:

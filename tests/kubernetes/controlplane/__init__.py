@@ -24,6 +24,9 @@ and `.proceed()` stop it in its tracks. `TcpProxy(plane.url)` is a wire that can
 answers 429, 409 or nothing to what its rules say; clients come through them by `user(…, url=proxy.url)`, and to the
 second by `service_account(…, url=proxy.url)`, since it ends TLS.
 
+Fake nodes refuse pods that they have no devices left for and keep them in `fake.refused`; `fake.alive()` is the truth
+about containers, whatever the API says. What a pod does is a `Script`: `Script(work=1.0, code=3).annotation()`.
+
 On real nodes `torchrun`, `mpirun` and `sshd` are in every image, whatever its name: tell `real.know_images("a/b:1")`
 the names that manifests have. Pods reach each other and services by name. `node.kubelet.pause()` makes a node silent,
 `node.machine.power_off()` ends it.

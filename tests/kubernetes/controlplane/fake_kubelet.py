@@ -45,7 +45,21 @@ AT_ONCE = 64
 class FakeNode:
     name: str
     address: str
+    devices: Mapping[str, int]
+    """What it has of the resources that are counted: nvidia.com/gpu and the like."""
     answers: asyncio.Event = field(default_factory=asyncio.Event)
+    pods: dict[str, FakePod] = field(default_factory=dict)
+    """By uid."""
+
+    def refusal(self, pod: FakePod) -> tuple[str, str] | None:
+        """Why a kubelet would not take this pod beside those that it has, if so: reason and message."""
+        there = [each.devices for each in self.pods.values() if each.task and not each.over]
+        for name, wanted in pod.devices.items():
+            used = sum(devices.get(name, 0) for devices in there)
+            if used + wanted > (has := self.devices.get(name, 0)):
+                counts = f"requested: {wanted}, used: {used}, capacity: {has}"
+                return f"OutOf{name}", f"Node didn't have enough resource: {name}, {counts}"
+        return None
 
 
 class FakeKubelets:
@@ -70,6 +84,8 @@ class FakeKubelets:
         self.nodes: dict[str, FakeNode] = {}
         self.pods: dict[str, FakePod] = {}
         """By uid; with those that the API has lost, as long as their containers run."""
+        self.refused: list[Pod] = []
+        """Pods that their nodes had no devices left for: whoever bound them was wrong."""
         self.started = 0
         """Pods that were made Running."""
         self._addresses = (f"10.{a}.{b}.{c}" for a in range(128, 255) for b in range(256) for c in range(1, 255))
@@ -106,9 +122,10 @@ class FakeKubelets:
         allocatable = {"cpu": cpu, "memory": memory, "pods": str(pods), "ephemeral-storage": "1Ti", **(more or {})}
         if gpus:
             allocatable["nvidia.com/gpu"] = str(gpus)
+        devices = status.devices(allocatable)
 
         async def add(index: int, name: str) -> None:
-            node = self.nodes[name] = FakeNode(name, next(self._addresses))
+            node = self.nodes[name] = FakeNode(name, next(self._addresses), devices)
             body = status.node(name, now(), node.address, allocatable, labels(index), taints)
             async with self._room:
                 await self.api.post("/api/v1/nodes", body)
@@ -121,10 +138,10 @@ class FakeKubelets:
         """The Node objects and leases go, and the machines with them: nothing of their pods runs any more."""
 
         async def remove(name: str) -> None:
-            self.nodes.pop(name, None)
-            for pod in self._on(name):
-                pod.forgotten = True
-                pod.gone.set()
+            if node := self.nodes.pop(name, None):
+                for pod in node.pods.values():
+                    pod.forgotten = True
+                    pod.gone.set()
             async with self._room:
                 await _unless_gone(self.api.delete(f"/api/v1/nodes/{name}"))
                 await _unless_gone(self.api.delete(f"{LEASES}/{name}"))
@@ -166,11 +183,8 @@ class FakeKubelets:
 
     def _answer(self, node: FakeNode) -> None:
         node.answers.set()
-        for pod in self._on(node.name):
+        for pod in list(node.pods.values()):
             self._look(pod)
-
-    def _on(self, node: str) -> list[FakePod]:
-        return [pod for pod in self.pods.values() if pod.pod["spec"]["nodeName"] == node]
 
     async def _follow(self) -> None:
         """List, watch, and again when the watch ends or the server is away."""
@@ -201,7 +215,8 @@ class FakeKubelets:
             if kind == "DELETED" or pod.get("status", {}).get("phase") in ("Succeeded", "Failed"):
                 return
             node = self.nodes[pod["spec"]["nodeName"]]
-            known = self.pods[uid] = FakePod(pod, self._script(pod), node.address, next(self._addresses))
+            known = FakePod(pod, self._script(pod), node.address, next(self._addresses), status.wanted_devices(pod))
+            self.pods[uid] = node.pods[uid] = known
         known.pod = pod
         known.forgotten = kind == "DELETED"
         self._look(known)
@@ -214,19 +229,36 @@ class FakeKubelets:
 
     def _look(self, pod: FakePod) -> None:
         """Do what the pod's object asks for, if its node answers."""
-        if not self.nodes[pod.pod["spec"]["nodeName"]].answers.is_set():
+        node = self.nodes[pod.pod["spec"]["nodeName"]]
+        if not node.answers.is_set():
             return
         if pod.task is None:
             if pod.forgotten:  # bound and deleted while the node was silent
-                self.pods.pop(pod.pod["metadata"]["uid"])
+                self._forget(pod)
                 return
-            pod.task = asyncio.create_task(self._live(pod))
+            refusal = node.refusal(pod)
+            pod.task = asyncio.create_task(self._refuse(pod, *refusal) if refusal else self._live(pod))
         if pod.forgotten or "deletionTimestamp" in pod.pod["metadata"]:
             pod.gone.set()
 
     async def _live(self, pod: FakePod) -> None:
         await live(pod, self.start, self._write, self._remove)
-        self.pods.pop(pod.pod["metadata"]["uid"], None)
+        self._forget(pod)
+
+    async def _refuse(self, pod: FakePod, reason: str, message: str) -> None:
+        pod.over = True
+        self.refused.append(pod.pod)
+        await self._write(pod, status.refused(pod.pod, now(), reason, message))
+        await pod.gone.wait()
+        if not pod.forgotten:
+            await self._remove(pod)
+        self._forget(pod)
+
+    def _forget(self, pod: FakePod) -> None:
+        uid = pod.pod["metadata"]["uid"]
+        self.pods.pop(uid, None)
+        if node := self.nodes.get(pod.pod["spec"]["nodeName"]):
+            node.pods.pop(uid, None)
 
     async def _write(self, pod: FakePod, patch: Patch) -> bool:
         path = _path(pod.pod)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 
@@ -64,7 +64,10 @@ class FakePod:
     script: Script
     host: str
     ip: str
+    devices: Mapping[str, int]
     alive: bool = False
+    over: bool = False
+    """Its containers have ended for good."""
     restarts: int = 0
     told: asyncio.Future[End] | None = None
     gone: asyncio.Event = field(default_factory=asyncio.Event)
@@ -91,7 +94,7 @@ async def live(this: FakePod, default_start: float, write: Write, remove: Remove
     elif not await _within(this.gone, start):
         await _run(this, write)
     await this.gone.wait()
-    this.alive = False
+    this.alive, this.over = False, True
     if not this.forgotten:
         await remove(this)
 
@@ -150,7 +153,7 @@ def _starts_again(this: FakePod, end: End) -> bool:
 
 
 async def _tell_end(this: FakePod, end: End, write: Write) -> None:
-    this.alive = False
+    this.alive, this.over = False, True
     if this.forgotten:
         return
     if end.evicted:

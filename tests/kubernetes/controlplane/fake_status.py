@@ -61,6 +61,25 @@ def evicted(pod: Pod, now: str, message: str) -> Patch:
     return patch
 
 
+def refused(pod: Pod, now: str, reason: str, message: str) -> Patch:
+    """As a kubelet that has no room for it does it; no container was started."""
+    return _patch(pod, phase="Failed", reason=reason, message=message, startTime=now)
+
+
+def devices(resources: Mapping[str, str]) -> dict[str, int]:
+    """Those resources that are counted: their names have a domain."""
+    return {name: int(count) for name, count in resources.items() if "/" in name}
+
+
+def wanted_devices(pod: Pod) -> dict[str, int]:
+    """What its containers want together. Limits: of devices requests are the same."""
+    wanted: dict[str, int] = {}
+    for container in pod["spec"]["containers"]:
+        for name, count in devices(container.get("resources", {}).get("limits", {})).items():
+            wanted[name] = wanted.get(name, 0) + count
+    return wanted
+
+
 def terminated(code: int, reason: str, now: str) -> dict[str, Any]:
     said = reason or ("Error" if code else "Completed")
     return {"terminated": {"exitCode": code, "reason": said, "startedAt": now, "finishedAt": now}}

@@ -75,13 +75,13 @@ _FAILED = pytest.StashKey[str]()
 @pytest.fixture(scope="session")
 def apiserver(request: pytest.FixtureRequest) -> Iterator[ControlPlane]:
     """Grade 1: etcd and an API server, TLS and RBAC on. Nodes are `FakeKubelets`. Pods need no service account."""
-    yield from _serve(request, Settings())
+    yield from serve(request, Settings())
 
 
 @pytest.fixture(scope="session")
 def controllers(request: pytest.FixtureRequest) -> Iterator[ControlPlane]:
     """Grade 2: and a controller-manager. Nodes that do not renew their lease for 8 s are unreachable."""
-    yield from _serve(request, Settings(controllers=True))
+    yield from serve(request, Settings(controllers=True))
 
 
 @pytest.fixture(scope="session")
@@ -98,7 +98,8 @@ def real_nodes(request: pytest.FixtureRequest) -> Iterator[RealCluster]:
             real.close()
 
 
-def _serve(request: pytest.FixtureRequest, settings: Settings) -> Iterator[ControlPlane]:
+def serve(request: pytest.FixtureRequest, settings: Settings) -> Iterator[ControlPlane]:
+    """For fixtures of planes with settings of their own. Their tests bear the mark of a grade, so that it is built."""
     _must_be_possible(request.config)
     with tempfile.TemporaryDirectory(prefix="windlass-") as folder:
         plane = cluster.start(Path(folder) / "plane", settings)
