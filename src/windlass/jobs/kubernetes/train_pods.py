@@ -131,7 +131,7 @@ def _with_trainer(template: Mapping[str, Any], trainer: Spot, *, runs: bool) -> 
         said |= {part: list(trainer[part].words()) for part in ("command", "args") if trainer[part].value is not None}
     if trainer["resourcesPerNode"].value is not None:
         said["resources"] = trainer["resourcesPerNode"].mapping()
-    env = [item.mapping() for item in trainer["env"].items()]
+    env = [{**item.mapping(), "name": item["name"].text()} for item in trainer["env"].items()]
     spec = Spot(template)["spec"]
     containers = [
         _one(each.mapping(), said, env) if each["name"].text() == NODE else each.value
@@ -147,7 +147,10 @@ def _one(container: Manifest, said: Manifest, env: Sequence[Manifest]) -> Manife
 
 def upserted(env: Any, more: Sequence[Manifest]) -> list[Manifest]:
     """Variables with others in the places of those that have their names, or at the end."""
-    new = {each.get("name"): each for each in more}
-    listed = [item.value for item in Spot(env).items()]
-    kept = [new.pop(each.get("name"), each) for each in listed if isinstance(each, dict)]
+    new = {each.get("name", ""): each for each in more}
+    kept = [new.pop(each.value["name"], each.value) if _named(each) else each.value for each in Spot(env).items()]
     return [*kept, *new.values()]
+
+
+def _named(variable: Spot) -> bool:
+    return isinstance(variable.value, dict) and isinstance(variable.value.get("name"), str)

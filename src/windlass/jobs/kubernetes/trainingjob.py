@@ -241,7 +241,7 @@ def _env(parsed: Parsed, rank: Rank, spec: Manifest, generation: int, meeting: R
         node="",
         rendezvous=meeting,
         devices=[str(number) for number in range(devices or 0)],
-        inherited={each["name"]: "" for each in main.get("env") or []},
+        inherited=dict.fromkeys((each.get("name", "") for each in main.get("env") or []), ""),
     )
     if devices is None:
         del told["CUDA_VISIBLE_DEVICES"]

@@ -268,6 +268,12 @@ def test_what_says_so_already_is_not_written_again():
     assert patched(Dialect.COSCHEDULING, pods, group=told).annotations == {"windlass.dev/pending": None}
 
 
+def test_conditions_that_are_none_are_passed_over():
+    odd = {"status": {"conditions": [7, {"type": {}}, {"type": "Other", "status": "True"}]}}
+    told = patched(Dialect.NATIVE, [pod("a")], "no room", odd).status["conditions"]
+    assert [each["type"] for each in told] == ["Other", "PodGroupScheduled"]
+
+
 def test_volcano_says_why_not():
     patch = patched(Dialect.VOLCANO, [pod("a"), pod("b")], "no room")
     (condition,) = patch.status["conditions"]

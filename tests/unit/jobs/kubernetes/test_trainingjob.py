@@ -138,6 +138,12 @@ def test_pod_is_laid_over_what_windlass_makes():
     assert (role.resources, role.node_selector) == ({"gpu": 2, "cpu": 250}, {"pool": "train"})
 
 
+def test_a_variable_without_a_name_is_left_to_the_api_server():
+    nameless = {"spec": {"containers": [{"name": "main", "env": [{"value": "7"}]}]}}
+    env = members(read(job(pod=nameless)), 1)[0].pod["spec"]["containers"][0]["env"]
+    assert env[0] == {"value": "7"}
+
+
 def test_words_that_are_no_labels_are_annotations():
     about = members(read(job(labels={"team": "vision", "why": "a long story, told badly"})), 1)[0].pod["metadata"]
     assert about["labels"]["team"] == "vision"

@@ -204,6 +204,7 @@ def stepped():
         (job("ours"), stepped(), "spec.runtimeRef.name: the runtime has steps, of which node waits for another to end"),
         (job(trainer={"numNodes": "two"}), None, "spec.trainer.numNodes: expects a whole number"),
         (job(trainer={"env": [{"name": "PET_NNODES"}]}), None, "spec.trainer.env[0].name: PET_NNODES is set for every"),
+        (job(trainer={"env": [{"name": [1]}]}), None, "spec.trainer.env[0].name: expects a text, not a list"),
         (
             job(managedBy="other"),
             None,

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from windlass.jobs.kubernetes.conditions import Conditions, conditions_of
 from windlass.jobs.kubernetes.others.membership import Dialect
 from windlass.jobs.kubernetes.others.pod_seen import Pod
 from windlass.jobs.kubernetes.own_labels import PENDING
@@ -135,9 +136,8 @@ def _native(before: Status, counts: PodCounts, minimum: int, waits: str, now: st
     return {"conditions": merge_conditions(_conditions(before), [condition], now)}
 
 
-def _conditions(status: Status) -> list[Manifest]:
-    listed = status.get("conditions")
-    return [each for each in listed if isinstance(each, dict)] if isinstance(listed, list) else []
+def _conditions(status: Status) -> Conditions:
+    return conditions_of({"status": dict(status)})
 
 
 def _changes(before: Status, wanted: Status) -> dict[str, Any]:
