@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from windlass.cli import narrate
 from windlass.cli.exit_codes import ExitCode
@@ -14,35 +14,96 @@ from windlass.cli.handing import facts, myself
 from windlass.cli.interrupts import Interrupts
 from windlass.cli.screen import Screen
 from windlass.cli.tail import Tail
-from windlass.jobs.submission import Submission
 from windlass.server.attach import LOST, Connection, find, find_or_become
 from windlass.server.errors import ApiError, Code
 from windlass.server.wanted import Wanted
+from windlass.worlds.local.logs import Line
 from windlass.worlds.local.paths import StatePaths
 
+if TYPE_CHECKING:
+    from windlass.cli.cluster.cluster import Cluster
+
 Json = dict[str, Any]
+Decider: TypeAlias = "Connection | Cluster"
 _QUICK, _SLOW = 0.02, 0.2
 """Seconds between two looks at the logs: while something comes, and when nothing has for a while."""
+
+
+class Lines(Protocol):
+    """What the ranks of one job print."""
+
+    def poll(self) -> list[Line]:
+        """The lines that have come."""
+
+    def finish(self) -> list[Line]:
+        """Everything that is left. For a job that has ended."""
+
+
+class World(Protocol):
+    """Where jobs run that are attended."""
+
+    lost: str
+    """What to say when whoever decides there has gone; `{}` are the jobs."""
+    option: str
+    """What to add to a verb, so that it looks there too."""
+
+    def reach(self, hear: Callable[[str], None], *, succeeded: bool = False) -> Decider:
+        """Whoever decides there. `hear`: what it complains of in this process; `succeeded`: see `find_or_become`."""
+
+    def find(self) -> Decider | None:
+        """The same if it answers now."""
+
+    def lines(self, job_id: str) -> Lines:
+        """What a job prints."""
+
+    def logs(self, job_id: str) -> str:
+        """Where that is kept; "" if only a verb finds it."""
+
+
+class ThisMachine:
+    """A state folder, and the cluster that is wanted if nobody controls it yet."""
+
+    lost = "the daemon has gone; {} goes on without it. Start it again with: windlass up -d"
+    option = ""
+
+    def __init__(self, state: Path, wanted: Wanted) -> None:
+        self._paths, self._wanted = StatePaths(state), wanted
+
+    def reach(self, hear: Callable[[str], None], *, succeeded: bool = False) -> Connection:
+        """Whoever controls the folder, or this process."""
+        return find_or_become(self._paths.root, self._wanted, hear, succeeded=succeeded)
+
+    def find(self) -> Connection | None:
+        """Whoever controls the folder now."""
+        return find(self._paths.root)
+
+    def lines(self, job_id: str) -> Tail:
+        """Its log files."""
+        return Tail(self._paths, job_id)
+
+    def logs(self, job_id: str) -> str:
+        """Their folder."""
+        return str(self._paths.job_logs(job_id))
 
 
 class Attendance:
     """One foreground `run`. It finds or becomes the controller, and does so again when that has gone."""
 
-    def __init__(self, state: Path, wanted: Wanted, screen: Screen) -> None:
-        self._paths = StatePaths(state)
+    def __init__(self, world: World, screen: Screen) -> None:
+        self._world = world
         self._screen = screen
-        self._reach = functools.partial(find_or_become, state, wanted, self._hear)
+        self._reach = functools.partial(world.reach, self._hear)
         self._handed_in = False
         self._told_of_reader = False
-        self.connection: Connection = self._reach()
+        self.connection: Decider = self._reach()
         self._heeded = 0
         self._after = 0
         self._generation: dict[str, int] = {}
         self._nodes: dict[str, dict[tuple[int, int], str]] = {}
-        self._tails: dict[str, Tail] = {}
+        self._tails: dict[str, Lines] = {}
         self._ended: dict[str, Json] = {}
 
-    def run(self, handed: Sequence[Submission], interrupts: Interrupts) -> int:
+    def run(self, handed: Sequence[Any], interrupts: Interrupts) -> int:
         """Hand jobs in, and follow them to their end. Returns the exit code."""
         names = ",".join(self._hand_in(handed))
         self._handed_in = True
@@ -63,7 +124,7 @@ class Attendance:
     def _outlives_us(self) -> bool:
         return self.connection.kind == "up"
 
-    def _hand_in(self, handed: Sequence[Submission]) -> list[str]:
+    def _hand_in(self, handed: Sequence[Any]) -> list[str]:
         """Once, however often the controller goes while it is asked."""
         given = facts()
         again = False
@@ -134,7 +195,8 @@ class Attendance:
         generation = self._generation[job_id] = self._generation.get(job_id, 0) + 1
         self._nodes[job_id] = {(task["generation"], task["rank"]): task["node"] for task in story["tasks"]}
         nodes = [node for (number, _), node in self._nodes[job_id].items() if number == generation]
-        self._tails.setdefault(job_id, Tail(self._paths, job_id))
+        if job_id not in self._tails:
+            self._tails[job_id] = self._world.lines(job_id)
         self._screen.say(narrate.admitted(job_id, generation, at - story["created_at"], nodes))
         if generation == 1:
             for line in story["surroundings"]:
@@ -146,7 +208,7 @@ class Attendance:
             for line in tail.finish() if tail else ():
                 self._screen.rank(line, self._nodes.get(job_id, {}), self._label(job_id))
             self._screen.flush()
-            for text in narrate.summary(job, str(self._paths.job_logs(job_id))):
+            for text in narrate.summary(job, self._world.logs(job_id), self._world.option):
                 self._screen.say(text)
         return narrate.result(self._ended.values())
 
@@ -184,7 +246,8 @@ class Attendance:
     def _detach(self, names: str) -> int:
         self._screen.say(f"left {names}, which goes on; its end is not waited for")
         for name in names.split(","):
-            self._screen.say(f"  follow it: windlass logs -f {name}    end it: windlass cancel {name}")
+            words = name + self._world.option
+            self._screen.say(f"  follow it: windlass logs -f {words}    end it: windlass cancel {words}")
         return ExitCode.CANCELLED
 
     def _find_again(self, names: str, interrupts: Interrupts) -> bool:
@@ -192,12 +255,11 @@ class Attendance:
         if not self._outlives_us:
             self._reach_again()
             return True
-        self.connection.close()
-        self._screen.say(f"the daemon has gone; {names} goes on without it. Start it again with: windlass up -d")
+        self._screen.say(self._world.lost.format(names))
         while interrupts.count == self._heeded:
-            if client := find(self._paths.root):
-                self._screen.say("the daemon is back")
-                self.connection = client
+            if found := self._world.find():
+                self._screen.say("it is back")
+                self.connection = found
                 return True
             time.sleep(_SLOW)
         return False

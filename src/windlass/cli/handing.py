@@ -25,11 +25,16 @@ def user() -> str:
         return str(os.getuid())
 
 
-def submissions(options: RunOptions, words: Sequence[str], file: str | None) -> list[Submission]:
-    """The jobs of a command line: a file's (`-f`, or named by its first word), or one from a command."""
+def submissions(
+    options: RunOptions, words: Sequence[str], file: str | None, *, elsewhere: bool = False
+) -> list[Submission]:
+    """The jobs of a command line: a file's (`-f`, or named by its first word), or one from a command.
+
+    `elsewhere`: the command runs in an image, where nothing of this machine is.
+    """
     file, words = file_of(words, file)
     _refuse_folder(words)
-    command = runnable(words)
+    command = in_an_image(words) if elsewhere else runnable(words)
     if file is not None:
         from windlass.jobs.job_file import load  # noqa: PLC0415 - loads the YAML parser
 
@@ -69,6 +74,11 @@ def runnable(words: Sequence[str]) -> tuple[str, ...]:
     if words and words[0].endswith(".py") and not os.access(words[0], os.X_OK):
         return (shutil.which("python") or shutil.which("python3") or sys.executable, *words)
     return tuple(words)
+
+
+def in_an_image(words: Sequence[str]) -> tuple[str, ...]:
+    """The same with the image's own interpreter."""
+    return ("python", *words) if words and words[0].endswith(".py") else tuple(words)
 
 
 def here() -> str:

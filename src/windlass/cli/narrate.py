@@ -30,15 +30,20 @@ def restarting(job_id: str, generation: int, message: str) -> str:
     return f"job {job_id} lost generation {generation}: {message}; the gang starts again whole"
 
 
-def summary(job: Json, logs: str) -> list[str]:
-    """The end: the result, the waits and runs, and where the logs are."""
+def summary(job: Json, logs: str, option: str = "") -> list[str]:
+    """The end: the result, the waits and runs, where the logs are ("": nowhere here), and the verb that reads them."""
     waited = job["finished_at"] - job["created_at"] - job["served"]
     ran = f"ran {span(job['served'])}" if job["attempts"] else "never ran"
     attempts = several(job["attempts"], "attempt")
     return [
         f"job {job['id']} {_end(job)}: waited {span(waited)}, {ran}, {attempts}",
-        *([f"logs: {logs}  (windlass logs {job['id']})"] if job["attempts"] else []),
+        *([f"logs: {_logs(job['id'] + option, logs)}"] if job["attempts"] else []),
     ]
+
+
+def _logs(words: str, where: str) -> str:
+    verb = f"windlass logs {words}"
+    return f"{where}  ({verb})" if where else verb
 
 
 def _end(job: Json) -> str:

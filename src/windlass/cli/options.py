@@ -37,6 +37,16 @@ PolicyOption = Annotated[
     ),
 ]
 
+SHIP_ELSEWHERE = "--ship is for Kubernetes: on this machine a job runs in its own folder\nadd --on kubernetes"
+ShipOption = Annotated[
+    str,
+    typer.Option(
+        "--ship",
+        metavar="DIR|no",
+        help="On Kubernetes: the folder that goes along. Usually the current one, if no image is named.",
+    ),
+]
+
 
 def wanted_of(nodes: int | None, gpus: int | None, cluster: Path | None, policy: str) -> Wanted:
     """The cluster that a command line asks for. Raises JobError if there is no such policy."""

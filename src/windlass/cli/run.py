@@ -3,28 +3,34 @@
 from __future__ import annotations
 
 import contextlib
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from windlass.cli.attend import Attendance
+from windlass.cli.attend import Attendance, ThisMachine
 from windlass.cli.exit_codes import ExitCode
+from windlass.cli.failures import UsageError
 from windlass.cli.handing import facts, submissions, tell_idle
 from windlass.cli.interrupts import Interrupts
 from windlass.cli.options import (
+    SHIP_ELSEWHERE,
     ClusterOption,
     FileOption,
     GpusOption,
     NodesOption,
     PolicyOption,
+    ShipOption,
     Words,
     takes_job_options,
     wanted_of,
 )
-from windlass.cli.place import NoColorOption, StateOption, state_folder
+from windlass.cli.place import NamespaceOption, NoColorOption, OnOption, StateOption, context_of, state_folder
 from windlass.cli.screen import Screen
 from windlass.jobs.options import RunOptions
 from windlass.server.attach import daemon_of, differs
+
+if TYPE_CHECKING:
+    from windlass.server.attach import Connection
 
 
 @takes_job_options
@@ -37,14 +43,27 @@ def run(
     local_gpus: GpusOption = None,
     cluster: ClusterOption = None,
     policy: PolicyOption = "",
+    ship: ShipOption = "",
+    on: OnOption = "",
+    namespace: NamespaceOption = "",
     state: StateOption = None,
     no_color: NoColorOption = False,
 ) -> int:
     """Run a job and follow it to its end; exits as the job does.
 
     Uses the daemon if one runs, and needs none. Ctrl-C leaves the job to the daemon; without one it cancels the job.
+    On Kubernetes the job is an object of its own, and the current folder goes along unless an image is named.
     Options go before --, the command after it: windlass run -N 2 -G 2 -- python train.py --lr 0.1
     """
+    context = context_of(on, namespace)
+    if context is not None:
+        from windlass.cli.cluster.handing import Given  # noqa: PLC0415 - loads a cluster's libraries
+        from windlass.cli.cluster.running import run_there  # noqa: PLC0415
+
+        given = Given(options, words or [], file, ship)
+        return run_there(context, namespace, given, detach=detach, no_color=no_color)
+    if ship:
+        raise UsageError(SHIP_ELSEWHERE)
     folder = state_folder(state)
     handed = submissions(options, words or [], file)
     tell_idle(handed)
@@ -54,8 +73,8 @@ def run(
     screen = Screen(no_color=no_color)
     wanted = wanted_of(local_nodes, local_gpus, cluster, policy)
     with Interrupts() as interrupts, contextlib.closing(screen):
-        attendance = Attendance(folder, wanted, screen)
+        attendance = Attendance(ThisMachine(folder, wanted), screen)
         with contextlib.closing(attendance):
-            if ignored := differs(attendance.connection, wanted):
+            if ignored := differs(cast("Connection", attendance.connection), wanted):
                 screen.say(ignored)
             return attendance.run(handed, interrupts)

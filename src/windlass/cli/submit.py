@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from windlass.cli.exit_codes import ExitCode
+from windlass.cli.failures import UsageError
 from windlass.cli.handing import facts, submissions, tell_idle
-from windlass.cli.options import FileOption, Words, takes_job_options
+from windlass.cli.options import SHIP_ELSEWHERE, FileOption, ShipOption, Words, takes_job_options
 from windlass.cli.output import Format, FormatOption, as_json, as_line, as_yaml
-from windlass.cli.place import StateOption, state_folder
+from windlass.cli.place import NamespaceOption, OnOption, StateOption, context_of, state_folder
 from windlass.jobs.options import RunOptions
 from windlass.server.attach import daemon_of
 
@@ -17,12 +18,29 @@ def submit(
     words: Words = None,
     file: FileOption = None,
     output: FormatOption = Format.TABLE,
+    ship: ShipOption = "",
+    on: OnOption = "",
+    namespace: NamespaceOption = "",
     state: StateOption = None,
 ) -> int:
-    """Hand in a job, an array or a file of jobs, all or none, and print their ids. Needs a daemon."""
+    """Hand in a job, an array or a file of jobs, all or none, and print their ids. Needs a daemon, or a cluster."""
+    context = context_of(on, namespace)
+    if context is not None:
+        from windlass.cli.cluster.handing import Given  # noqa: PLC0415 - loads a cluster's libraries
+        from windlass.cli.cluster.running import submit_there  # noqa: PLC0415
+
+        ids, code = submit_there(context, namespace, Given(options, words or [], file, ship))
+        _show(ids, output)
+        return code
+    if ship:
+        raise UsageError(SHIP_ELSEWHERE)
     handed = submissions(options, words or [], file)
     tell_idle(handed)
-    ids = daemon_of(state_folder(state)).submit(handed, **facts())
+    _show(daemon_of(state_folder(state)).submit(handed, **facts()), output)
+    return ExitCode.OK
+
+
+def _show(ids: list[str], output: Format) -> None:
     if output is Format.JSON:
         print(as_json(ids))
     elif output is Format.JSONL:
@@ -31,4 +49,3 @@ def submit(
         print(as_yaml(ids), end="")
     else:
         print(*ids, sep="\n")
-    return ExitCode.OK

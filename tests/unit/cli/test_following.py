@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from windlass.cli import narrate, words
-from windlass.cli.attend import Attendance
+from windlass.cli.attend import Attendance, ThisMachine
 from windlass.cli.screen import Screen
 from windlass.core.job import Job, Role
 from windlass.jobs.submission import Submission
@@ -78,7 +78,7 @@ def attend(tmp_path, capsys, monkeypatch):
     def follow(*connections, interrupts=None):
         reached = iter(connections)
         monkeypatch.setattr("windlass.cli.attend.find_or_become", lambda *_words, **_more: next(reached))
-        attendance = Attendance(tmp_path, Wanted(), Screen(no_color=True))
+        attendance = Attendance(ThisMachine(tmp_path, Wanted()), Screen(no_color=True))
         with closing(attendance):
             code = attendance.run(HANDED, interrupts or SimpleNamespace(count=0, names=[]))
         return code, capsys.readouterr().err

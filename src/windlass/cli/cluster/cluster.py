@@ -8,7 +8,7 @@ from typing import Any
 
 from windlass.cli.cluster.acting import Act, act
 from windlass.cli.cluster.finding import Finder, order
-from windlass.cli.cluster.following import Following
+from windlass.cli.cluster.following import Following, Seen
 from windlass.cli.cluster.making import ids_of, make
 from windlass.cli.cluster.operator import Operator
 from windlass.cli.cluster.pods import nodes_of, tasks_of
@@ -46,6 +46,7 @@ class Cluster:
         self._chosen = chosen
         """The user has named the namespace: listings are of it alone."""
         self._told = False
+        self._seen: dict[str, Seen] = {}
 
     @classmethod
     def at(cls, context: str, namespace: str = "") -> Cluster:
@@ -165,7 +166,11 @@ class Cluster:
     def follow(self, names: str, after: int = 0) -> Following:  # noqa: ARG002 - objects tell how things stand
         """What happens to jobs (several by commas) from now on, and how they stand."""
         found = [each for name in names.split(",") for each in self.finder.find(name)]
-        return Following(self.reach, self.operator, found)
+        return Following(self.reach, self.operator, found, self._seen)
+
+    def knock(self) -> None:
+        """Raises ApiError if the API server does not answer."""
+        self.reach.do(self.reach.connection.request("GET", "/version", within=2))
 
     def close(self) -> None:
         """Leave the cluster."""

@@ -38,12 +38,17 @@ class Seen:
 
 
 class Following:
-    """Events of some jobs: "transition", "verdict", "end" and "all ended". `poll` waits for them."""
+    """Events of some jobs: "transition", "verdict", "end" and "all ended". `poll` waits for them.
 
-    def __init__(self, reach: Reach, operator: Operator, jobs: Sequence[Found]) -> None:
+    `seen` remembers what was told: who follows again hears what is new.
+    """
+
+    def __init__(self, reach: Reach, operator: Operator, jobs: Sequence[Found], seen: dict[str, Seen]) -> None:
         self.after = 0
         self._reach, self._operator = reach, operator
-        self._seen = {job.id: Seen() for job in jobs}
+        self._seen = seen
+        for job in jobs:
+            seen.setdefault(job.id, Seen()).ended = False
         self._waiting: dict[str, JobState] = {}
         self._events: list[Json] = []
         self._news = asyncio.Event()
@@ -124,7 +129,7 @@ class Following:
         if not self._waiting or now < self._asked + _BETWEEN_QUESTIONS:
             return
         self._asked = now
-        for job_id in list(self._waiting)[:1] if len(self._waiting) == 1 else self._waiting:
+        for job_id in self._waiting:
             with contextlib.suppress(ApiError):
                 self._say_why(job_id)
 

@@ -1,0 +1,151 @@
+"""From the command line's words to the objects to make: manifests as they stand, or short jobs with their code."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any
+
+from windlass.cli.cluster.making import resource_of
+from windlass.cli.cluster.objects_of_jobs import objects_of_jobs
+from windlass.cli.cluster.packing import packed
+from windlass.cli.config_file import config_path, configured
+from windlass.cli.failures import UsageError
+from windlass.cli.handing import file_of, here, in_an_image, submissions, user
+from windlass.core.job import Job
+from windlass.jobs.document import compose, plain
+from windlass.jobs.job_file import loads
+from windlass.jobs.kubernetes.manifest_file import holds_manifests, objects_of
+from windlass.jobs.kubernetes.shipping import Packed, config_map, image_of, size, with_code
+from windlass.jobs.options import RunOptions
+from windlass.jobs.submission import Submission
+from windlass.jobs.text import STDIN, Text, read_text
+
+if TYPE_CHECKING:
+    from windlass.cli.cluster.finding import Finder
+
+Manifest = dict[str, Any]
+NO = "no"
+_STDIN = "<stdin>"
+_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
+"""Of suffixes, as Kubernetes draws them: no words come of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What a command line says. `ship`: a folder, "no", or "" for what is usual."""
+
+    options: RunOptions
+    words: Sequence[str]
+    file: str | None
+    ship: str = ""
+
+    def text(self) -> Text | None:
+        """The file's, if one is named. Raises JobError. Standard input can be read once."""
+        file, _ = file_of(self.words, self.file)
+        return None if file is None else read_text(file)
+
+
+@dataclass(frozen=True, slots=True)
+class Handed:
+    """The objects to make, code first, and what to tell people of them, a line each."""
+
+    manifests: list[Manifest]
+    warnings: list[str]
+    notes: list[str]
+
+
+def handed(given: Given, finder: Finder) -> Handed:
+    """Raises JobError, UsageError, ApiError."""
+    text = given.text()
+    if text is not None and holds_manifests(text):
+        return _as_written(given, text, finder.namespace)
+    with_images, code = shipped(given, text)
+    made = objects_of_jobs(with_images, finder.namespace, _suffix, lambda name: [f.name for f in finder.the(name)])
+    if code is None:
+        return Handed(made.manifests, made.warnings, [])
+    note = f"{len(code.sizes)} files go along, {size(len(code.archive))} packed ({code.name})"
+    return Handed([config_map(code, finder.namespace), *made.manifests], made.warnings, [note])
+
+
+def shipped(given: Given, text: Text | None) -> tuple[list[Submission], Packed | None]:
+    """The short jobs of a command line, each with an image, and with the code that goes along. Raises as `handed`."""
+    base = _base(given)
+    read = _submissions(given, text)
+    unnamed = any(not image_of(role) for each in read for role in each.job.roles)
+    usual = (configured().ship or str(base)) if unnamed else NO
+    ship = given.ship or usual
+    named = [replace(each, job=_with_image(each.job)) for each in read]
+    if ship == NO:
+        return [replace(each, job=_in_the_image(each.job, base)) for each in named], None
+    folder = Path(ship).expanduser().absolute()
+    code = packed(folder)
+    return [replace(each, job=_with_code(each.job, code, folder, base)) for each in named], code
+
+
+def _submissions(given: Given, text: Text | None) -> list[Submission]:
+    if text is None or text.source != _STDIN:
+        return submissions(given.options, given.words, given.file, elsewhere=True)
+    _, words = file_of(given.words, given.file)
+    command = in_an_image(words)
+    return loads(text.text, source=text.source, base=here(), user=user(), options=given.options, command=command)
+
+
+def _base(given: Given) -> Path:
+    """The folder that a job is in that says no other: its file's, or the current one."""
+    file, _ = file_of(given.words, given.file)
+    return Path(file).absolute().parent if file not in (None, STDIN) and Path(str(file)).is_file() else Path(here())
+
+
+def _with_image(job: Job) -> Job:
+    usual = configured().image
+    roles = tuple(role if image_of(role) or not usual else replace(role, image=usual) for role in job.roles)
+    if nameless := [role.name for role in roles if not image_of(role)]:
+        raise UsageError(
+            f"{job.name}: a pod needs an image, and {', '.join(nameless)} has none\n"
+            f"name one with --image, in the job file, or for all jobs in {config_path()} (image: …)"
+        )
+    return replace(job, roles=roles)
+
+
+def _with_code(job: Job, code: Packed, folder: Path, base: Path) -> Job:
+    """In the folder that goes along; one that is elsewhere is the image's own."""
+    workdir = Path(job.workdir)
+    if workdir.is_relative_to(folder):
+        return with_code(job, code, PurePosixPath(workdir.relative_to(folder)))
+    return with_code(job, code, None if workdir == base else PurePosixPath(workdir))
+
+
+def _in_the_image(job: Job, base: Path) -> Job:
+    """The folder that the job was written in is none of the image's."""
+    return replace(job, workdir="") if Path(job.workdir).is_relative_to(base) else job
+
+
+def _as_written(given: Given, text: Text, namespace: str) -> Handed:
+    """Manifests of jobs, with a namespace and nothing else filled in."""
+    _, words = file_of(given.words, given.file)
+    if given.options != RunOptions() or words or given.ship:
+        raise UsageError(f"{text.source} holds manifests, which say everything themselves\nname the file alone")
+    warnings = objects_of(text).warnings
+    manifests = [each for document in compose(text) for each in _items(plain(document))]
+    for each in manifests:
+        if resource_of(each) is None:
+            raise UsageError(
+                f"{text.source}: a {each.get('kind')} is no job\nkubectl apply -f {text.source} takes everything"
+            )
+    return Handed([_within(each, namespace) for each in manifests], warnings, [])
+
+
+def _items(document: Manifest) -> list[Manifest]:
+    return list(document["items"]) if document.get("kind") == "List" and document.get("items") else [document]
+
+
+def _within(manifest: Manifest, namespace: str) -> Manifest:
+    about = manifest["metadata"]
+    return {**manifest, "metadata": {**about, "namespace": about.get("namespace") or namespace}}
+
+
+def _suffix() -> str:
+    return "".join(random.SystemRandom().choices(_LETTERS, k=5))

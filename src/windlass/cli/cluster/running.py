@@ -1,0 +1,90 @@
+"""`run` and `submit` on a cluster: the objects are made, and what can be told of them at once is told."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Callable
+
+from windlass.cli.attend import Attendance
+from windlass.cli.cluster.cluster import Cluster
+from windlass.cli.cluster.handing import Given, Handed, handed
+from windlass.cli.cluster.pod_lines import PodLines
+from windlass.cli.cluster.warning import of_what_is_missing, refused
+from windlass.cli.exit_codes import ExitCode
+from windlass.cli.interrupts import Interrupts
+from windlass.cli.screen import Screen
+from windlass.server.errors import ApiError
+
+
+class There:
+    """A cluster, for `Attendance`."""
+
+    lost = "the cluster does not answer; {} goes on there"
+
+    def __init__(self, cluster: Cluster, option: str) -> None:
+        self._cluster = cluster
+        self.option = option
+
+    def reach(self, _hear: Callable[[str], None], *, succeeded: bool = False) -> Cluster:  # noqa: ARG002 - none is needed
+        """The cluster: nobody has to be found or to become anything."""
+        return self._cluster
+
+    def find(self) -> Cluster | None:
+        """The same, if it answers."""
+        try:
+            self._cluster.knock()
+        except ApiError:
+            return None
+        return self._cluster
+
+    def lines(self, job_id: str) -> PodLines:
+        """What a job's pods print."""
+        return PodLines(self._cluster.reach, self._cluster.finder.the(job_id)[0])
+
+    def logs(self, _job_id: str) -> str:
+        """Nowhere on this machine."""
+        return ""
+
+
+def run_there(context: str, namespace: str, given: Given, *, detach: bool, no_color: bool) -> int:
+    """Make the jobs of a command line, and follow them to their end. Returns the exit code."""
+    cluster = Cluster.at(context, namespace)
+    prepared = _prepared(cluster, given)
+    if detach:
+        print(*cluster.submit(prepared.manifests), sep="\n")
+        return ExitCode.OK
+    screen = Screen(no_color=no_color)
+    with Interrupts() as interrupts, contextlib.closing(screen):
+        attendance = Attendance(There(cluster, option(context)), screen)
+        with contextlib.closing(attendance):
+            return attendance.run(prepared.manifests, interrupts)
+
+
+def submit_there(context: str, namespace: str, given: Given) -> tuple[list[str], int]:
+    """Make the jobs of a command line. Returns their ids, and the exit code: what can never run is told at once."""
+    cluster = Cluster.at(context, namespace)
+    ids = cluster.submit(_prepared(cluster, given).manifests)
+    never = refused(cluster, ids)
+    for said in never:
+        print(f"warning: {said}", file=sys.stderr)
+    return ids, ExitCode.REFUSED if never else ExitCode.OK
+
+
+def _prepared(cluster: Cluster, given: Given) -> Handed:
+    prepared = handed(given, cluster.finder)
+    for note in prepared.notes:
+        print(f"windlass: {note}", file=sys.stderr)
+    for said in (*prepared.warnings, *of_what_is_missing(cluster, prepared.manifests)):
+        print(f"warning: {said}", file=sys.stderr)
+    return prepared
+
+
+def option(context: str) -> str:
+    """What verbs need to look here again, where neither the environment nor the config file says it."""
+    from windlass.cli.config_file import configured  # noqa: PLC0415 - few need it
+
+    usual = os.environ.get("WINDLASS_ON") or configured().on
+    wanted = context or "kubernetes"
+    return "" if usual == wanted else f" --on {wanted}"

@@ -1,0 +1,118 @@
+"""What can be told of a job when it is handed in: what it names and the cluster lacks, and that it can never run."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from windlass.core.status import Phase
+from windlass.jobs.kubernetes.kinds import read
+from windlass.jobs.kubernetes.parsed import Parsed
+from windlass.worlds.kubernetes.client.refusals import ApiError as Refusal
+from windlass.worlds.kubernetes.client.resources import (
+    CLAIMS,
+    CONFIG_MAPS,
+    PRIORITY_CLASSES,
+    SECRETS,
+    SERVICE_ACCOUNTS,
+    Resource,
+)
+from windlass.worlds.kubernetes.watching import QUEUES
+from windlass.worlds.trouble import WorldError
+
+if TYPE_CHECKING:
+    from windlass.cli.cluster.cluster import Cluster
+    from windlass.cli.cluster.reach import Reach
+
+Manifest = Mapping[str, Any]
+_PATIENCE = 2.0
+"""Seconds in which the operator has looked at a new job, if it is not busy."""
+_LOOK = 0.05
+_ASKED_OF = 20
+"""Jobs of one hand-in that are looked at."""
+
+
+class Named(NamedTuple):
+    """An object that a job names. `fate`: what becomes of a job whose object is missing."""
+
+    resource: Resource
+    namespace: str
+    name: str
+    fate: str
+
+
+def of_what_is_missing(cluster: Cluster, manifests: Sequence[Manifest]) -> list[str]:
+    """A line for each object that jobs name and that is not there; what the user may not see is passed over."""
+    made = {(each["kind"], each["metadata"]["name"]) for each in manifests}
+    parsed = [found for each in manifests[:_ASKED_OF] if isinstance(found := read(each), Parsed)]
+    wanted = dict.fromkeys(named for each in parsed for named in named_by(each))
+    asked = [named for named in wanted if (named.resource.kind, named.name) not in made]
+    missing = cluster.reach.do(_missing(cluster.reach, asked))
+    return [f"there is no {each.resource.kind} {each.name}: {each.fate}" for each in missing]
+
+
+def named_by(parsed: Parsed) -> Iterator[Named]:
+    """The objects that a job of any kind names: its queue and priority class, and what its pods need to start."""
+    here, waits = parsed.namespace, "its pods wait for it"
+    if parsed.policy.queue:
+        yield Named(QUEUES, "", parsed.policy.queue, "it counts as a queue without a quota of its own")
+    if parsed.priority_class:
+        yield Named(PRIORITY_CLASSES, "", parsed.priority_class, "its pods are refused until it is made")
+    for each in parsed.replicas:
+        spec = each.template.get("spec") or {}
+        for secret in _names(spec.get("imagePullSecrets"), "name"):
+            yield Named(SECRETS, here, secret, "its images are pulled without it")
+        if account := spec.get("serviceAccountName"):
+            yield Named(SERVICE_ACCOUNTS, here, account, "its pods are refused until it is made")
+        for volume in spec.get("volumes") or []:
+            yield from (
+                Named(resource, here, name, waits)
+                for field, key, resource in (
+                    ("persistentVolumeClaim", "claimName", CLAIMS),
+                    ("configMap", "name", CONFIG_MAPS),
+                    ("secret", "secretName", SECRETS),
+                )
+                for name in _names([volume.get(field)], key)
+            )
+
+
+def refused(cluster: Cluster, ids: Sequence[str]) -> list[str]:
+    """Of new jobs those that can never run here, each with why. Waits a moment for the operator to look at them."""
+    until = time.monotonic() + _PATIENCE
+    pending, said = list(ids[:_ASKED_OF]), []
+    while pending and time.monotonic() < until:
+        for job_id in list(pending):
+            states = [each.state() for each in cluster.finder.find(job_id)]
+            if any(state.status.phase is Phase.CREATED for state in states):
+                continue
+            pending.remove(job_id)
+            bad = next((state for state in states if state.status.reason == "Misconfigured"), None)
+            if bad is not None and bad.status.phase is Phase.FAILED:
+                said.append(f"{job_id} can never run here: {bad.status.message}")
+        if pending:
+            cluster.reach.rest(_LOOK)
+    return said
+
+
+async def _missing(reach: Reach, asked: Iterable[Named]) -> list[Named]:
+    async def lacks(named: Named) -> bool:
+        try:
+            await reach.connection.get(named.resource, named.namespace or None, named.name)
+        except Refusal as error:
+            return error.is_missing
+        except WorldError:
+            return False
+        return False
+
+    each = list(asked)
+    there = await asyncio.gather(*(lacks(named) for named in each))
+    return [named for named, is_missing in zip(each, there, strict=True) if is_missing]
+
+
+def _names(items: Any, key: str) -> Iterator[str]:
+    """The names under a key of a list's items that are not optional."""
+    for item in items or []:
+        if isinstance(item, Mapping) and item.get(key) and not item.get("optional"):
+            yield str(item[key])
