@@ -26,6 +26,7 @@ demo: .venv/.installed-demo
 
 test: .venv/.installed-dev
 	@sh tools/install_browser.sh
+	@sh tools/install_postgresql.sh
 	@sh tools/install_nodes.sh
 	$(BIN)/python -m pytest $(TESTS)
 

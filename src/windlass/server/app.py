@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
 from starlette.applications import Starlette
@@ -24,10 +24,11 @@ _LAST_EVENT = 2**63 - 1
 """The highest number the database can count events to."""
 
 
-def application(service: Service, orders: Orders) -> Starlette:
-    """The ASGI application of a daemon."""
+def application(service: Service, orders: Orders, more: Sequence[Route] = ()) -> Starlette:
+    """The ASGI application of the API. `more` comes before the routes of every world."""
     api = _Api(service, orders)
     routes = [
+        *more,
         Route("/v1/ping", api.ping, methods=["GET"]),
         Route("/v1/jobs", api.jobs, methods=["GET"]),
         Route("/v1/jobs", api.submit, methods=["POST"]),

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Protocol
 
 from windlass.core.job import Job
 from windlass.core.reservation import Reservation
 from windlass.core.status import JobState
+from windlass.server.listed import Listed
 from windlass.worlds.port import Transition
 
 
@@ -35,8 +36,8 @@ class Facts(Protocol):
     async def job(self, job_id: str) -> JobState | None:
         """A job as it was last committed, ended ones too."""
 
-    async def jobs(self, query: Mapping[str, Any], limit: int) -> Sequence[JobState]:
-        """Of those on record, the latest first. `query` as `Listed.query` makes it."""
+    async def ended(self, wanted: Listed, limit: int) -> Sequence[JobState]:
+        """Of the jobs that have ended those that are wanted, the latest to come first."""
 
     async def history(self, *, name: str, user: str, since: int, limit: int) -> Sequence[JobState]:
         """Jobs that have ended at or after `since` (ms), the last to end first."""

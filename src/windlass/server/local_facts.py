@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Sequence
 
 from windlass.core.job import Job
 from windlass.core.reservation import Reservation
-from windlass.core.status import JobState
+from windlass.core.status import TERMINAL, JobState
 from windlass.server.errors import ApiError, Code
+from windlass.server.listed import Listed
 from windlass.server.surroundings import surroundings
 from windlass.worlds.local.records import Records, Task, UnknownJobError
 from windlass.worlds.local.world import LocalWorld
@@ -58,9 +58,10 @@ class LocalFacts:
         """By its id."""
         return self._world.store.job(job_id)
 
-    async def jobs(self, query: Mapping[str, Any], limit: int) -> Sequence[JobState]:
+    async def ended(self, wanted: Listed, limit: int) -> Sequence[JobState]:
         """See `Records.jobs`."""
-        return self._world.store.jobs(**query, limit=limit)
+        query = wanted.query(TERMINAL)
+        return self._world.store.jobs(**query, limit=limit) if query else []
 
     async def history(self, *, name: str, user: str, since: int, limit: int) -> Sequence[JobState]:
         """See `Records.history`."""

@@ -73,10 +73,9 @@ class Service:
         positions = self._positions()
         chosen = [state for state in self._controller.states.values() if wanted.has(state)]
         chosen.sort(key=lambda state: _rank(state, positions))
-        query = wanted.query(TERMINAL) if wanted.ended else None
-        if query and len(chosen) < limit:
+        if wanted.ended and len(chosen) < limit:
             known = {state.id for state in chosen}
-            ended = await self._facts.jobs(query, limit)
+            ended = await self._facts.ended(wanted, limit)
             chosen += [state for state in ended if state.id not in known]
         return [views.line(state, self._waiting(state, positions)) for state in chosen[:limit]]
 

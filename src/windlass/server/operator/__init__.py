@@ -1,6 +1,9 @@
-"""The operator: a controller on a Kubernetes cluster, elected among replicas, with its API, metrics and history.
+"""The faces of the operator: one port for probes, metrics and the API, and the history of jobs.
 
-Belongs here: what one process of it does from its start to its end (`running`), who leads (`election`, `ruling`), what
-it tells over HTTP, and what it keeps of jobs whose objects are gone. Does not belong here: how objects become jobs and
-decisions become pods (`worlds.kubernetes`), what is installed into a cluster (`deploy`).
+Belongs here: what a cluster answers to the questions of `server.service` (`facts`, `pod_tasks`, `meaning`), what was
+committed and how jobs ended, kept after their objects are gone (`history`), what the operator counts (`metrics`), the
+HTTP application (`app`) and what brings it up (`faces`); and the process around all that (`run`).
+Does not belong here: decisions (core), objects and pods (worlds.kubernetes), what is installed (deploy).
+
+Nothing in here may slow down or stop the controller: what is written or fetched is written and fetched beside it.
 """

@@ -1,0 +1,71 @@
+"""The operator's one port over HTTP: probes and metrics of every replica, and the API of the one that leads."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Mount, Route
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from windlass.server.app import application
+from windlass.server.errors import HTTP_STATUS, ApiError, Code
+from windlass.server.operator.facts import ClusterFacts
+from windlass.server.operator.metrics import CONTENT_TYPE
+from windlass.server.operator.orders import NoOrders
+from windlass.server.service import Service
+
+
+def operator_application(
+    *,
+    metrics: Callable[[], bytes],
+    unready: Callable[[], str],
+    leader: Callable[[], str],
+    api: Callable[[], ASGIApp | None],
+) -> Starlette:
+    """`unready`: why this replica could not do its work, "" if it could; `leader`: who leads, as far as is known.
+
+    `api` is None on a replica that follows: there whoever asks is told the leader.
+    """
+
+    async def healthz(_request: Request) -> Response:
+        return PlainTextResponse("ok\n")  # the loop that answers this is the one that everything runs in
+
+    async def readyz(_request: Request) -> Response:
+        why_not = unready()
+        return PlainTextResponse(f"{why_not or 'ok'}\n", 503 if why_not else 200)
+
+    async def show(_request: Request) -> Response:
+        return Response(metrics(), media_type=CONTENT_TYPE)
+
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        await (api() or _told(leader()))(scope, receive, send)
+
+    probes = [("/healthz", healthz), ("/readyz", readyz), ("/metrics", show)]
+    return Starlette(routes=[*(Route(path, what, methods=["GET"]) for path, what in probes), Mount("/", answer)])
+
+
+def cluster_api(service: Service, facts: ClusterFacts) -> Starlette:
+    """The API of `server.app` for a cluster, and the logs that were kept."""
+
+    async def logs(request: Request) -> Response:
+        ids = await service.ids(request.path_params["name"])
+        found = [{"job": job_id, **asdict(each)} for job_id in ids for each in await facts.logs(job_id)]
+        return _json({"logs": found})
+
+    return application(service, NoOrders(), [Route("/v1/jobs/{name:path}/logs", logs, methods=["GET"])])
+
+
+def _told(leader: str) -> Response:
+    """For whoever asks one that follows."""
+    fix = f"ask {leader}, which leads" if leader else "ask again in a few seconds: nobody leads yet"
+    error = ApiError(Code.NO_DAEMON, "this replica of the operator does not lead", fix)
+    return _json({**error.as_json(), "leader": leader}, HTTP_STATUS[error.code])
+
+
+def _json(content: object, status: int = 200) -> Response:
+    return Response(json.dumps(content, ensure_ascii=False).encode(), status, media_type="application/json")

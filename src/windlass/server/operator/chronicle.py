@@ -1,0 +1,107 @@
+"""What of a turn goes into history: transitions, jobs that ended, their pods, and the last lines of the pods' logs.
+
+A pod's log goes with the pod: it is read as soon as a commit tells that the pod has ended, or that its gang is being
+stopped; never by the controller itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from windlass.core.status import TERMINAL, JobState
+from windlass.server.operator.entries import Entry, LastLines, Member, Told
+from windlass.server.operator.history import History
+from windlass.server.operator.pod_logs import last_lines
+from windlass.server.operator.pod_tasks import PodTask, tasks_of
+from windlass.worlds.kubernetes.client.objects import Pod
+from windlass.worlds.kubernetes.seating import generation_of
+from windlass.worlds.kubernetes.world import KubernetesWorld
+from windlass.worlds.port import Changes, Recovery
+
+_AT_ONCE = 8
+"""Logs that are read at a time."""
+_WAITING = 10_000
+"""Logs that wait to be read; beyond that they are not."""
+_EACH, _GANG = 64 << 10, 4 << 20
+"""Bytes of a log, and of all the logs of a gang."""
+_LEAST = 2 << 10
+
+
+@dataclass(slots=True)
+class Look:
+    """The pods of a gang of which something is to be told, and the job as it is being committed."""
+
+    state: JobState
+    pods: list[tuple[PodTask, Pod]] = field(default_factory=list)
+
+
+class Chronicle:
+    """`look` before a commit, while everything is still known; `note` after it."""
+
+    def __init__(self, world: KubernetesWorld, history: History) -> None:
+        self._world, self._history = world, history
+        self._read: dict[str, set[tuple[str, bool]]] = {}
+        """By job: the uids of pods whose log was read, and whether they had ended."""
+        self._room = asyncio.Semaphore(_AT_ONCE)
+        self._reading: set[asyncio.Task[None]] = set()
+
+    def begin(self, recovery: Recovery) -> None:
+        """A controller takes over: what ended and is still there belongs to history, too."""
+        self._history.living(recovery.states)
+        ended = (gang.state for gang in self._world.roster if gang.stored is not None)
+        self._history.note(Entry(ended=tuple(state for state in ended if state.status.phase in TERMINAL)))
+
+    def look(self, changes: Changes) -> list[Look]:
+        """What there is to be seen of the jobs that are about to change."""
+        return [Look(state, self._pods(state)) for state in changes.states]
+
+    def note(self, changes: Changes, looks: Iterable[Look]) -> None:
+        """It was committed."""
+        created = {state.id: state.status.created_at for state in changes.states}
+        told = (Told(created[each.job_id], each) for each in changes.transitions if each.job_id in created)
+        ended = tuple(state for state in changes.states if state.status.phase in TERMINAL)
+        looks = list(looks)
+        members = (Member(created[look.state.id], task) for look in looks for task, _ in look.pods)
+        entry = Entry(tuple(told), ended, tuple(members))
+        if entry != Entry():
+            self._history.note(entry)
+        for look in looks:
+            if look.pods:
+                self._read_logs(look)
+        for state in ended:
+            self._read.pop(state.id, None)
+
+    async def close(self) -> None:
+        """Read no more."""
+        for task in self._reading:
+            task.cancel()
+        await asyncio.gather(*self._reading, return_exceptions=True)
+
+    def _pods(self, state: JobState) -> list[tuple[PodTask, Pod]]:
+        """Those that have ended, or are to; all of them if the job has ended."""
+        gang = self._world.roster.get(state.id)
+        if gang is None or not state.status.generation:
+            return []
+        going = state.status.target is not None or state.status.phase in TERMINAL
+        found = {pod.metadata.name: pod for pod in self._world.pods.owned(gang.home.uid) if generation_of(pod)}
+        tasks = tasks_of(state, found.values())
+        return [(task, found[task.pod]) for task in tasks if going or task.ended]
+
+    def _read_logs(self, look: Look) -> None:
+        done = self._read.setdefault(look.state.id, set())
+        most = max(_LEAST, min(_EACH, _GANG // max(1, len(look.pods))))
+        for task, pod in look.pods:
+            mark = (pod.metadata.uid, task.ended)
+            if mark not in done and len(self._reading) < _WAITING:
+                done.add(mark)
+                work = asyncio.get_running_loop().create_task(self._keep(look.state, task, pod, most))
+                self._reading.add(work)
+                work.add_done_callback(self._reading.discard)
+
+    async def _keep(self, state: JobState, task: PodTask, pod: Pod, most: int) -> None:
+        async with self._room:
+            text, missing = await last_lines(self._world.connection, pod, most)
+        lines = LastLines(state.status.created_at, state.id, task.generation, task.rank, text, missing)
+        self._history.note(Entry(lines=(lines,)))

@@ -1,0 +1,63 @@
+"""A world whose turns are told to history, to metrics, and to those who follow."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from windlass.core.commands import Command
+from windlass.core.status import JobState
+from windlass.server.feed import Feed
+from windlass.server.operator.chronicle import Chronicle
+from windlass.server.operator.metrics import Metrics
+from windlass.worlds.port import Changes, Recovery, World, WorldEvent
+
+
+class Tapped:
+    """`worlds.port.World` around another. What is told costs the controller no waiting."""
+
+    def __init__(self, world: World, feed: Feed, chronicle: Chronicle, metrics: Metrics) -> None:
+        self._world, self._feed, self._chronicle, self._metrics = world, feed, chronicle, metrics
+        self._began: float | None = None
+        """When the turn began that is under way."""
+
+    def now(self) -> int:
+        """As the world says."""
+        return self._world.now()
+
+    def recover(self) -> Recovery:
+        """As the world does."""
+        recovery = self._world.recover()
+        self._chronicle.begin(recovery)
+        return recovery
+
+    def finished(self, job_id: str) -> JobState | None:
+        """As the world knows."""
+        return self._world.finished(job_id)
+
+    async def wait(self, until: int | None) -> Sequence[WorldEvent]:
+        """As the world does; a turn begins when it returns."""
+        events = await self._world.wait(until)
+        self._began = time.monotonic()
+        return events
+
+    async def commit(self, changes: Changes) -> None:
+        """Make it durable, then tell of it. Raises WorldError."""
+        self._end_turn()
+        looks = self._chronicle.look(changes)
+        began = time.monotonic()
+        await self._world.commit(changes)
+        self._metrics.commits.observe(time.monotonic() - began)
+        self._metrics.count(changes)
+        self._chronicle.note(changes, looks)
+        self._feed.announce()
+
+    def perform(self, commands: Sequence[Command]) -> None:
+        """As the world does."""
+        self._end_turn()
+        self._world.perform(commands)
+
+    def _end_turn(self) -> None:
+        if self._began is not None:
+            self._metrics.turns.observe(time.monotonic() - self._began)
+            self._began = None

@@ -1,0 +1,314 @@
+"""History in either database, a real PostgreSQL server among them."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from postgres_server import PostgresServer, programs
+
+import strays
+from windlass.core.job import Job, Role
+from windlass.core.status import JobState, Phase, Status
+from windlass.server.operator import databases, history
+from windlass.server.operator.databases import HistoryError
+from windlass.server.operator.entries import Entry, LastLines, Member, Told
+from windlass.server.operator.history import History, Keeping
+from windlass.server.operator.pod_tasks import PodTask
+from windlass.worlds.port import Transition
+
+NOON = 1_700_000_000_000
+DAY = 86_400_000
+
+
+@pytest.fixture(scope="module")
+def postgres() -> Iterator[PostgresServer]:
+    found = programs()
+    if found is None:
+        pytest.skip("PostgreSQL is not installed: sh tools/install_postgresql.sh")
+    with PostgresServer(found) as server:
+        yield server
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "sqlite":
+        return f"sqlite://{tmp_path}/made/history.db"
+    server = request.getfixturevalue("postgres")
+    database = databases.connect(server.url)
+    tables = ("meta", "jobs", "transitions", "members")
+    database.prepare(f"DROP TABLE IF EXISTS windlass_{table}" for table in tables)
+    database.close()
+    return server.url
+
+
+def ended(
+    name: str, created: int = NOON, user: str = "ada", phase: Phase = Phase.SUCCEEDED, reason: str = ""
+) -> JobState:
+    job = Job(name, (Role(resources={"gpu": 1}),), user=user)
+    status = Status(phase, reason, created_at=created, finished_at=created + 60_000, generation=1)
+    return JobState(f"team/{name}", 1, job, status)
+
+
+def told(state: JobState, *phases: Phase) -> tuple[Told, ...]:
+    created = state.status.created_at
+    ways = zip(("", *phases), phases, strict=False)
+    steps = enumerate(ways)
+    return tuple(Told(created, Transition(state.id, created + at, "E", was, now, "why")) for at, (was, now) in steps)
+
+
+def member(state: JobState, rank: int = 0, **how: object) -> Member:
+    task = PodTask(state.id, 1, rank, "worker", rank, "n1", f"{state.job.name}-worker-{rank}")
+    return Member(state.status.created_at, replace(task, **how))
+
+
+def run(url: str, story: Callable[[History], object], **how: object) -> list[str]:
+    """What was complained of meanwhile."""
+    troubles: list[str] = []
+
+    async def told_within() -> None:
+        async with asyncio.timeout(strays.PATIENCE * 3), History(url, lambda: NOON, troubles.append, **how) as kept:
+            await story(kept)
+
+    asyncio.run(told_within())
+    return troubles
+
+
+async def until(holds: Callable[[], object]) -> None:
+    while not holds():  # noqa: ASYNC110 - nobody says when
+        await asyncio.sleep(0.01)
+
+
+def test_a_job_is_told_as_it_was_at_last_by_whoever_comes_later(url):
+    state = ended("digits")
+    log = LastLines(NOON, state.id, 1, 0, "loss 0.1\nnul \x00 é\n")
+
+    async def happen(kept: History) -> None:
+        kept.note(Entry(told(state, Phase.CREATED, Phase.QUEUED, Phase.RUNNING)))
+        kept.note(Entry(told(state, Phase.SUCCEEDED), (state,), (member(state, code=0, detail="ended well"),)))
+        kept.note(Entry(lines=(log,)))
+
+    async def look_back(kept: History) -> None:
+        assert await kept.job("team/digits") == state
+        assert await kept.job("team/other") is None
+        assert [each.after for each in await kept.transitions("team/digits", NOON)] == [
+            "Created",
+            "Queued",
+            "Running",
+            "Succeeded",
+        ]
+        [task] = await kept.tasks("team/digits", NOON)
+        assert (task.pod, task.node, task.code, task.detail) == ("digits-worker-0", "n1", 0, "ended well")
+        [lines] = await kept.logs("team/digits", NOON)
+        assert (lines.pod, lines.text) == ("digits-worker-0", "loss 0.1\nnul  é\n")
+
+    assert run(url, happen) == []
+    assert run(url, look_back) == []
+
+
+def test_what_was_noted_is_there_for_whoever_asks_next(url):
+    async def story(kept: History) -> None:
+        for number in range(50):
+            state = ended("digits", NOON + number * DAY)
+            kept.note(Entry(told(state, Phase.SUCCEEDED), (state,)))
+            assert await kept.job("team/digits") == state
+        assert len(await kept.ended(name="digits", user="", since=0, limit=100)) == 50
+
+    run(url, story)
+
+
+def test_listings(url):
+    states = [
+        ended("a", NOON, phase=Phase.FAILED, reason="Cancelled"),
+        ended("b", NOON + 1, user="bob"),
+        ended("c", NOON + 2, phase=Phase.FAILED, reason="ExitCode"),
+    ]
+
+    async def story(kept: History) -> None:
+        kept.note(Entry(ended=tuple(states)))
+
+        async def listed(**query: object) -> str:
+            return "".join(state.job.name for state in await kept.jobs(query, 10))
+
+        assert await listed() == "cba"
+        assert await listed(user={"bob"}) == "b"
+        assert await listed(phases={Phase.FAILED}) == "ca"
+        assert await listed(phases={Phase.SUCCEEDED}, failed_for={"Cancelled"}) == "ba"
+        assert await listed(name={"a", "c"}, queue={"default"}) == "ca"
+        assert len(await kept.jobs({}, 2)) == 2
+        assert [s.job.name for s in await kept.ended(name="", user="ada", since=0, limit=9)] == ["c", "a"]
+        assert [s.job.name for s in await kept.ended(name="", user="", since=NOON + 60_001, limit=9)] == ["c", "b"]
+        assert await kept.ids("b") == await kept.ids("team/b") == ["team/b"]
+        assert await kept.names() == ["team/c", "team/b", "team/a"]
+
+    run(url, story)
+
+
+def test_events_have_numbers_that_grow_with_time_also_over_writers(url):
+    state = ended("digits")
+
+    async def first(kept: History) -> None:
+        kept.note(Entry(told(state, Phase.CREATED, Phase.QUEUED)))
+        kept.note(Entry(told(ended("other"), Phase.CREATED)))
+
+    async def second(kept: History) -> None:
+        kept.note(Entry(told(replace(state, status=replace(state.status, created_at=NOON + 5)), Phase.FAILED)))
+        events = await kept.events(0, ())
+        assert [t.job_id for _, t in events] == ["team/digits", "team/digits", "team/other", "team/digits"]
+        numbers = [number for number, _ in events]
+        assert numbers == sorted(set(numbers))
+        rest = await kept.events(numbers[1], {"team/digits"})
+        assert rest == [events[3]]
+
+    run(url, first)
+    run(url, second)
+
+
+def test_an_end_and_a_log_that_were_seen_are_not_forgotten_for_a_later_look(url):
+    state = ended("digits")
+
+    async def story(kept: History) -> None:
+        kept.note(Entry(members=(member(state, code=3, detail="exited with code 3"), member(state, rank=1))))
+        kept.note(Entry(lines=(LastLines(NOON, state.id, 1, 0, "boom"), LastLines(NOON, state.id, 1, 1, "", "gone"))))
+        kept.note(Entry(members=(member(state), member(state, rank=1, code=143))))
+        kept.note(Entry(lines=(LastLines(NOON, state.id, 1, 0, "", "the pod was gone"),)))
+        assert [(t.code, t.detail) for t in await kept.tasks(state.id, NOON)] == [(3, "exited with code 3"), (143, "")]
+        assert [(log.text, log.missing) for log in await kept.logs(state.id, NOON)] == [("boom", ""), ("", "gone")]
+
+    run(url, story)
+
+
+def test_what_is_too_old_goes_and_what_still_runs_does_not(url):
+    old, new, runs = ended("old", NOON - 15 * DAY), ended("new", NOON - 13 * DAY), ended("runs", NOON - 30 * DAY)
+    lost = ended("lost", NOON - 30 * DAY)
+
+    async def before(kept: History) -> None:
+        for state in (old, new):
+            kept.note(Entry(told(state, Phase.SUCCEEDED), (state,), (member(state, code=0),)))
+        kept.note(Entry((*told(runs, Phase.RUNNING), *told(lost, Phase.RUNNING))))
+
+    async def later(kept: History) -> None:
+        kept.living([replace(runs, status=replace(runs.status, phase=Phase.RUNNING))])
+        await cleaned(kept)
+        assert await kept.names() == ["team/new"]
+        assert {t.job_id for _, t in await kept.events(0, ())} == {"team/new", "team/runs"}
+        assert await kept.tasks(old.id, old.status.created_at) == []
+
+    run(url, before)
+    run(url, later)
+
+
+async def cleaned(kept: History) -> None:
+    """What begins with the first look at the clock is over."""
+    while await kept.job("team/old") is not None:  # noqa: ASYNC110 - nobody says when
+        await asyncio.sleep(0.01)
+
+
+def test_an_embedded_file_stays_within_its_size(tmp_path):
+    url = f"sqlite://{tmp_path}/history.db"
+
+    async def fill(kept: History) -> None:
+        for number in range(400):
+            state = ended(f"job-{number}", NOON - DAY + number)
+            lines = LastLines(state.status.created_at, state.id, 1, 0, "x" * 10_000)
+            kept.note(Entry(ended=(state,), members=(member(state, code=0),)))
+            kept.note(Entry(lines=(lines,)))
+
+    async def later(kept: History) -> None:
+        while await kept.job("team/job-0") is not None:  # noqa: ASYNC110 - nobody says when
+            await asyncio.sleep(0.01)
+        assert await kept.job("team/job-399") is not None  # the latest are kept
+
+    run(url, fill)
+    run(url, later, keeping=Keeping(most=2 << 20))
+    database = databases.connect(url)
+    assert 1 << 20 < database.size() <= 2 << 20
+    database.close()
+
+
+def test_nobody_waits_for_a_server_that_is_gone_and_all_is_written_when_it_is_back(postgres, monkeypatch):
+    monkeypatch.setattr(history, "_AGAIN", 0.05)
+    states = [ended(f"through-{number}") for number in range(3)]
+    troubles: list[str] = []
+
+    async def story() -> None:
+        async with History(postgres.url, lambda: NOON, troubles.append) as kept:
+            kept.note(Entry(ended=(states[0],)))
+            assert await kept.job(states[0].id)
+            await asyncio.to_thread(postgres.stop)
+            began = time.monotonic()
+            for state in states[1:]:
+                kept.note(Entry(ended=(state,)))
+            assert time.monotonic() - began < 1  # it only waits in line
+            await until(lambda: kept.trouble)
+            with pytest.raises(HistoryError):
+                await kept.job(states[1].id)
+            await asyncio.to_thread(postgres.start)
+            await until(lambda: not kept.waiting)
+            assert await kept.job(states[2].id) == states[2]
+
+    asyncio.run(asyncio.wait_for(story(), strays.PATIENCE * 3))
+    assert len(troubles) == 2
+    assert "secret" not in troubles[0]
+    assert troubles[1] == "history is written again"
+
+
+def test_when_there_is_no_room_the_rest_is_counted_not_kept(monkeypatch, tmp_path):
+    monkeypatch.setattr(history, "_ROOM", 3)
+    monkeypatch.setattr(history, "_AGAIN", 0.01)
+    (tmp_path / "file").touch()
+    troubles = []
+
+    async def story() -> None:
+        async with History(f"sqlite://{tmp_path}/file/history.db", lambda: NOON, troubles.append) as kept:
+            for number in range(5):
+                kept.note(Entry(ended=(ended(f"job-{number}"),)))
+            assert (kept.waiting, kept.lost) == (3, 2)
+            await until(lambda: kept.trouble)
+            (tmp_path / "file").unlink()
+            await until(lambda: not kept.waiting)
+            assert len(await kept.names()) == 3
+
+    asyncio.run(asyncio.wait_for(story(), strays.PATIENCE))
+    assert len(troubles) == 2
+    assert troubles[1] == "history is written again, without 2 entries"
+
+
+def test_one_entry_that_no_database_takes_costs_only_itself(url):
+    async def story(kept: History) -> None:
+        kept.note(Entry(ended=(ended("before"),)))
+        kept.note(Entry(ended=(replace(ended("never"), number=2**70),)))
+        kept.note(Entry(ended=(ended("after"),)))
+        await until(lambda: not kept.waiting)
+        assert set(await kept.names()) == {"team/before", "team/after"}
+        assert kept.lost == 1
+
+    assert len(run(url, story)) >= 1
+
+
+@pytest.mark.parametrize("url", ["", "history.db", "mysql://root@host/db", "sqlite://", "postgres"])
+def test_an_address_that_names_no_database_is_told_so(url):
+    with pytest.raises(HistoryError, match=r"say sqlite:///path/of/a/file, or postgresql://user@host/database"):
+        History(url, lambda: NOON, print)
+
+
+def test_tables_of_another_version_are_left_alone(tmp_path):
+    url = f"sqlite://{tmp_path}/history.db"
+
+    async def nothing(kept: History) -> None:
+        assert await kept.names() == []
+
+    run(url, nothing)
+    database = databases.connect(url)
+    database.write([("UPDATE windlass_meta SET value = ?", [("99",)])])
+    database.close()
+
+    async def ask(kept: History) -> None:
+        with pytest.raises(HistoryError, match="another version of Windlass"):
+            await kept.names()
+
+    assert len(run(url, ask)) <= 1
