@@ -106,8 +106,6 @@ def _queue() -> Definition:
         Column("Parent", ".spec.parent"),
         Column("GPUs", ".spec.quota.gpu", "integer"),
         Column("Weight", ".spec.weight", "integer"),
-        Column("Running", ".status.running", "integer"),
-        Column("Pending", ".status.pending", "integer"),
         _AGE,
     )
     own = rule("!has(self.spec.parent) || self.spec.parent != self.metadata.name", "parent is the queue itself")

@@ -10,10 +10,9 @@ from pathlib import Path
 
 import pytest
 import yaml
-from controlplane import fixtures, kubeconfig
+from controlplane import cluster, kubeconfig
 from controlplane.api import Api, ApiError
 from controlplane.build import find
-from controlplane.cluster import Settings
 
 from deploy.samples import place, sample
 from windlass.cli.entry import main
@@ -29,9 +28,11 @@ DEFINITION = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 
 @pytest.fixture(scope="module")
-def plane(request):
-    """Not the one that all tests share."""
-    yield from fixtures._serve(request, Settings())
+def plane(apiserver, tmp_path_factory):
+    """`apiserver` is asked for so that its programs are there; it itself belongs to other tests too."""
+    own = cluster.start(tmp_path_factory.mktemp("installation") / "plane")
+    yield own
+    own.close()
 
 
 @pytest.fixture
@@ -174,7 +175,8 @@ def test_a_queue_under_a_queue_that_is_not_there_is_named(windlass, api):
         _, found = verdicts(windlass)
     finally:
         api(lambda client: client.delete(place(queue, "vision")))
-    assert found["queues"]["says"] == "vision is under research, which is not there"
+    assert (found["queues"]["verdict"], found["queues"]["fix"]) == ("wrong", "kubectl edit queue vision")
+    assert "research" in found["queues"]["says"]
 
 
 def test_what_others_have_brought_is_left_as_it_is_unless_it_is_taken_over(windlass, api):

@@ -22,12 +22,13 @@ from windlass.jobs.kubernetes.reading import Manifest
 from windlass.worlds.kubernetes.client.connection import Connection
 from windlass.worlds.kubernetes.client.refusals import ApiError
 from windlass.worlds.kubernetes.client.resources import DEFINITIONS, DEPLOYMENTS, LEASES, NODES, Resource
+from windlass.worlds.kubernetes.cluster.declared import declared
+from windlass.worlds.kubernetes.watching import POLICIES, QUEUES, RESERVATIONS
 
 _OLDEST = (1, 29)
 """The first version whose API servers have CEL and all of its functions that the rules use."""
 _SKEW = 5.0
 """Seconds that two clocks may differ; leases last three times as long."""
-_QUEUES = Resource("windlass.dev", "v1alpha1", "queues", "Queue", namespaced=False)
 _SELF = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 
 Look = Callable[[Connection, str], Awaitable[list[Finding]]]
@@ -38,7 +39,7 @@ async def check(connection: Connection, namespace: str) -> list[Finding]:
     # 1. The API server itself: without it there is nothing to look at.
     server = await _server(connection)
     # 2. What is installed, whether it may do its work, and whether it does it.
-    looks: Sequence[Look] = (_clock, _kinds, findings_of_permissions, _deployment, _leader, _others, _nodes, _queues)
+    looks: Sequence[Look] = (_clock, _kinds, findings_of_permissions, _deployment, _leader, _others, _nodes, _declared)
     looked = await asyncio.gather(*(_safely(look, connection, namespace) for look in looks))
     return [*server, *(finding for findings in looked for finding in findings)]
 
@@ -149,17 +150,25 @@ def _gpus(node: Manifest) -> int:
     return sum(int(count) for name, count in allocatable.items() if core_name(name) == "gpu")
 
 
-async def _queues(connection: Connection, _namespace: str) -> list[Finding]:
+async def _declared(connection: Connection, _namespace: str) -> list[Finding]:
+    """Queues, the policy and reservations, as the scheduler reads them."""
+    queues, policies, reservations, nodes = await asyncio.gather(
+        *(_there(connection, kind) for kind in (QUEUES, POLICIES, RESERVATIONS, NODES))
+    )
+    read = declared(queues, policies, reservations, [node["metadata"]["name"] for node in nodes])
+    names = ", ".join(queue.name for queue in read.queues)
+    told = [
+        wrong("queues", f"{key.kind} {key.name}: {fault}", f"kubectl edit {key.kind.lower()} {key.name}")
+        for key, fault in sorted(read.faults.items())
+    ]
+    return told or [fine("queues", f"{names}; {len(reservations)} reservations")]
+
+
+async def _there(connection: Connection, kind: Resource) -> list[Manifest]:
+    """None where the kind is not: that is told already."""
     try:
-        queues = await connection.list(_QUEUES)
+        return await connection.list(kind)
     except ApiError as error:
         if error.is_missing:
-            return []  # that the kind is not there is told already
+            return []
         raise
-    names = {each["metadata"]["name"] for each in queues} | {"default"}
-    lost = [each for each in queues if each.get("spec", {}).get("parent", "default") not in names]
-    if lost:
-        first = lost[0]
-        says = f"{first['metadata']['name']} is under {first['spec']['parent']}, which is not there"
-        return [wrong("queues", says, "make that queue, or name another parent")]
-    return [fine("queues", ", ".join(sorted(names)))]
