@@ -1,0 +1,1 @@
+"""What jobs become, asked of a real API server."""

@@ -1,0 +1,149 @@
+"""A real API server takes every object that a job becomes, strictly; and keeps a job of ours as it was."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import yaml
+
+from windlass.deploy.crds import DEFAULT, POD_GROUPS, crds
+from windlass.deploy.install.applying import apply
+from windlass.jobs.job_file import loads
+from windlass.jobs.kubernetes.kinds import KINDS, companions, members, read
+from windlass.jobs.kubernetes.own_manifests import training_job
+from windlass.jobs.kubernetes.reading import Fault
+from windlass.jobs.kubernetes.settings import Settings
+from windlass.worlds.kubernetes.client.access import from_kubeconfig
+from windlass.worlds.kubernetes.client.connection import Connection
+
+STRICT = {"dryRun": "All", "fieldValidation": "Strict"}
+FOLDER = Path(__file__).parents[1] / "samples"
+PLURALS = {
+    "HorizontalPodAutoscaler": "horizontalpodautoscalers",
+    **{kind.name: kind.plural for kind in KINDS},
+}
+
+
+def written():
+    """Every sample, without the field that this version of Kubernetes does not know."""
+    found = [each for file in sorted(FOLDER.glob("*.yaml")) for each in yaml.safe_load_all(file.read_text())]
+    return [known(each) for each in found]
+
+
+def known(value):
+    if isinstance(value, dict):
+        return {name: known(inner) for name, inner in value.items() if name != "aFieldOfALaterKubernetes"}
+    return [known(inner) for inner in value] if isinstance(value, list) else value
+
+
+def samples():
+    return [each for each in written() if any(kind.name == each["kind"] for kind in KINDS)]
+
+
+def runtimes(kind, _namespace, name):
+    return next((each for each in written() if (each["kind"], each["metadata"]["name"]) == (kind, name)), None)
+
+
+def place(manifest):
+    """Where objects of this kind are made."""
+    version, namespace = manifest["apiVersion"], manifest["metadata"].get("namespace", "default")
+    root = "/api/v1" if version == "v1" else f"/apis/{version}"
+    return f"{root}/namespaces/{namespace}/{PLURALS.get(manifest['kind'], manifest['kind'].lower() + 's')}"
+
+
+@pytest.fixture(scope="module")
+def cluster(apiserver):
+    async def story():
+        async with Connection(from_kubeconfig(str(apiserver.kubeconfig))) as connection:
+            async for _ in apply(connection, crds((*DEFAULT, POD_GROUPS))):
+                pass
+
+    asyncio.run(story())
+    return apiserver
+
+
+def with_keys(manifest):
+    """A secret as it is made: whoever makes it puts keys in."""
+    if manifest["kind"] != "Secret":
+        return manifest
+    return {**manifest, "data": {name: value or "a2V5" for name, value in manifest["data"].items()}}
+
+
+def taken(cluster, objects):
+    """Each as the server would keep it. Raises ApiError with its complaint."""
+
+    async def story():
+        async with cluster.api() as api:
+            return [await api.post(place(each), with_keys(each), **STRICT) for each in objects]
+
+    return asyncio.run(story())
+
+
+@pytest.mark.parametrize("manifest", samples(), ids=lambda each: f"{each['kind']}-{each['metadata']['name']}")
+def test_what_a_job_becomes_is_taken(cluster, manifest):
+    manifest["metadata"] = {**manifest["metadata"], "namespace": "default", "uid": "7c1e"}
+    parsed = read(manifest, Settings(runtimes=runtimes, pod_groups=True))
+    assert not isinstance(parsed, Fault), str(parsed)
+    pods = [member.pod for member in members(parsed, 1)]
+    objects = [*companions(parsed, [pod["metadata"]["name"] for pod in pods]), *pods]
+    assert objects
+    for each, kept in zip(objects, taken(cluster, objects), strict=True):
+        assert kept["metadata"]["name"] == each["metadata"]["name"]
+
+
+JOBS = """\
+name: digits
+command: torchrun train.py --epochs 3
+image: digits:1
+elastic: {min: 2, max: 8}
+gpus: 4
+queue: research
+priority: -5
+time: 1h30m
+deadline: 2d
+ttl: 0s
+grace: 45s
+topology: {level: rack, preferred: true, slice: 4}
+gpu_type: [H100, A100]
+avoid: [n1, n7]
+after: [prepare, any:warmup-3]
+affinity: ["zone in (a,b), !spot", "cores>16"]
+tolerations: [{key: gpu, operator: Exists}, {key: team, value: vision, effect: NoSchedule}]
+restart: {user: 3, infrastructure: 0, backoff: 500ms, fatal_exit_codes: [2, 3]}
+preemptible: false
+labels: {team: vision, why: "a long story, told badly"}
+---
+name: ps
+image: ps:1
+env: {A: "yes", B: "010", C: ""}
+roles:
+  ps: {replicas: 1, command: [python, ps.py], cpus: 1500m, mem: 512Mi}
+  worker: {replicas: 4, mig: 1g.10gb, command: [python, train.py], whole_node: true, selector: {zone: a}}
+suspend: true
+---
+name: pods
+command: [sh, -ec, "python a.py | tee log"]
+image: ghcr.io/team/a@sha256:0000000000000000000000000000000000000000000000000000000000000000
+pod:
+  metadata: {annotations: {note: kept}}
+  spec:
+    serviceAccountName: trainer
+    volumes: [{name: data, emptyDir: {}}]
+    containers:
+    - {name: main, volumeMounts: [{name: data, mountPath: /data}], env: [{name: OMP_NUM_THREADS, value: "2"}]}
+    - {name: logs, image: "logs:1", resources: {requests: {cpu: 10m}}}
+"""
+
+
+@pytest.mark.parametrize("number", range(3))
+def test_a_job_of_ours_is_kept_as_it_was_and_its_pods_are_taken(cluster, number):
+    job = replace(loads(JOBS)[number].job, workdir="/srv/app", user="ada")
+    (kept,) = taken(cluster, [training_job(job, f"{job.name}-7", "default")])
+    parsed = read(kept)
+    assert not isinstance(parsed, Fault), str(parsed)
+    if not any(role.pod for role in job.roles):  # what it adds is in the job then
+        assert parsed.job == job
+    taken(cluster, [*companions(parsed), *(member.pod for member in members(parsed, 1))])
