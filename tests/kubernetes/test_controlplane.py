@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -13,10 +14,13 @@ import pytest
 from controlplane import kubeconfig
 from controlplane.api import Api, ApiError
 from controlplane.background import Background
+from controlplane.build import place_of
 from controlplane.cluster import ControlPlane
 from controlplane.fake_kubelet import FakeKubelets, names
 from controlplane.fake_pod import End, Script
 from controlplane.fault_proxy import FaultProxy, Rule
+from controlplane.programs import PROGRAMS
+from controlplane.services import Names, reply
 from controlplane.tcp_proxy import TcpProxy
 from controlplane.tidy import clear
 
@@ -351,3 +355,36 @@ def test_the_gangs_of_kubernetes_itself_are_served(apiserver: ControlPlane) -> N
             await clear(api, "/apis/scheduling.k8s.io/v1alpha2/podgroups")
 
     asyncio.run(story())
+
+
+def test_programs_of_kubebuilder_are_taken_where_it_has_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "etcd").touch()
+    monkeypatch.setenv("KUBEBUILDER_ASSETS", str(tmp_path))
+    assert place_of(PROGRAMS["etcd"]) == tmp_path / "etcd"
+    assert place_of(PROGRAMS["kubelet"]).parent.name == PROGRAMS["kubelet"].version
+
+
+def test_names_of_services_are_the_addresses_of_their_pods() -> None:
+    endpoints = [
+        {"addresses": ["10.0.0.1"], "hostname": "job-worker-0", "conditions": {"ready": True}},
+        {"addresses": ["10.0.0.2"], "hostname": "job-worker-1", "conditions": {"ready": False}},
+    ]
+    meta = {"uid": "1", "namespace": "default", "labels": {"kubernetes.io/service-name": "job"}}
+    known = Names("10.96.0.1")
+    known.heard("ADDED", {"metadata": meta, "endpoints": endpoints})
+    assert known.addresses("job.default.svc.cluster.local") == ["10.0.0.1"]
+    assert known.addresses("job-worker-0.job.default.svc.cluster.local.") == ["10.0.0.1"]
+    assert known.addresses("kubernetes.default.svc.cluster.local") == ["10.96.0.1"]
+    for unknown in ("job-worker-1.job.default.svc.cluster.local", "job.svc.cluster.local", "job", "other.example"):
+        assert known.addresses(unknown) is None
+
+
+def test_a_query_is_answered_in_the_words_of_dns() -> None:
+    question = b"\x0akubernetes\x07default\x03svc\x07cluster\x05local\x00" + b"\x00\x01\x00\x01"
+    header = b"\x12\x34\x01\x00\x00\x01" + bytes(6)
+    answered = reply(header + question, Names("10.96.0.1"))
+    assert answered == b"\x12\x34\x85\x80\x00\x01\x00\x01" + bytes(4) + question + (
+        b"\xc0\x0c\x00\x01\x00\x01\x00\x00\x00\x01\x00\x04\x0a\x60\x00\x01"
+    )
+    elsewhere = reply(header + question.replace(b"local", b"nowhe"), Names("10.96.0.1"))
+    assert elsewhere[3] & 0x0F == 3  # no such name

@@ -20,7 +20,7 @@ from .certificates import Authority, Pair, make_authority, make_token_key
 from .kubeconfig import Access
 from .processes import Server, free_port
 
-READY_WITHIN = 60.0
+READY_WITHIN = 100.0
 """Seconds that a server may take to be ready; it takes three where nothing else runs."""
 
 

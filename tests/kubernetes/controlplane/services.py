@@ -29,7 +29,6 @@ TTL = 1
 """Seconds: a gang that comes back has other addresses."""
 _A, _ANY_CLASS = 1, 1
 _NO_SUCH_NAME, _OK = 3, 0
-_NAMES, _ADDRESSES = 2, 3
 
 
 class Names:
@@ -53,8 +52,10 @@ class Names:
         name = name.rstrip(".").lower()
         if name in self._fixed:
             return self._fixed[name]
-        rest = name.removesuffix(f".svc.{DOMAIN}")
-        *host, service, namespace = ["", "", *rest.split(".")] if rest == name else rest.split(".")
+        labels = name.removesuffix(f".svc.{DOMAIN}").split(".")
+        if not name.endswith(f".svc.{DOMAIN}") or len(labels) < 2:
+            return None
+        *host, service, namespace = labels
         found = [
             address
             for each in self._slices.values()
