@@ -57,6 +57,11 @@ def due(pod: Pod, patience: int) -> int | None:
     return _started(pod) + patience if slow and pod.status.phase not in (*_ENDED, "Running") else None
 
 
+def was_turned_away(pod: Pod) -> bool:
+    """Whether its kubelet would not have it: another pod like it fares no better there."""
+    return pod.status.reason.startswith(_REFUSED_BY_KUBELET)
+
+
 def _end(pod: Pod) -> Exit:
     who = _who(pod)
     if pod.status.phase == "Succeeded":
@@ -72,7 +77,7 @@ def _end(pod: Pod) -> Exit:
 def _from_outside(pod: Pod, reason: str) -> Exit | None:
     """The kubelet or a controller has ended it, or never let it begin."""
     detail = f"{_who(pod)}: {reason}{_said(pod.status.message)}"
-    if reason.startswith(_REFUSED_BY_KUBELET):
+    if was_turned_away(pod):
         return Exit(lost=True, declared=Declared.RETRY, detail=detail)
     if reason in ("Evicted", "NodeLost", "NodeShutdown", "Terminated", "Shutdown"):
         return Exit(lost=True, detail=detail)

@@ -82,7 +82,7 @@ class KubernetesWorld:
                 number=self.roster.next_number,
                 recount=self._recount,
                 wake=self._inbox.wake,
-                usable=lambda node: not self._is_dead(node),
+                usable=lambda node: not self._is_closed(node),
                 around=self.surroundings.of,
                 now=self.now,
                 trouble=on_trouble,

@@ -37,8 +37,10 @@ class Stay:
     stopping: bool = False
     left_alone: bool = False
     """It is to end for the controller only: whoever lives goes on living."""
-    busy: bool = False
-    """Pods of it are being bound."""
+    busy: int = 0
+    """Tasks that are binding pods of it."""
+    closed: set[int] = field(default_factory=set)
+    """Members whose places nobody takes after them."""
     gone: bool = False
     """`GangGone` was told."""
 
@@ -53,7 +55,7 @@ class Guest:
     number: int
     member: Membership
     job: Job
-    pods: Sequence[Pod]
+    pods: list[Pod]
     status: Status = field(default_factory=Status)
     stay: Stay | None = None
     cancelled: bool = False
@@ -122,6 +124,11 @@ def waits(pod: Pod | None) -> bool:
     if pod is None or pod.metadata.deletion_timestamp is not None:
         return False
     return not pod.spec.node_name and pod.status.phase not in _ENDED
+
+
+def has_ended(pod: Pod | None) -> bool:
+    """It does nothing any more."""
+    return pod is None or pod.status.phase in _ENDED
 
 
 def has_begun(pod: Pod | None) -> bool:

@@ -22,9 +22,10 @@ from windlass.worlds.kubernetes.guests.dialects import job_id
 from windlass.worlds.kubernetes.guests.fit import fitted_job, stored, terms_in
 from windlass.worlds.kubernetes.guests.group_words import GroupWords
 from windlass.worlds.kubernetes.guests.groups import Group, Groups
-from windlass.worlds.kubernetes.guests.guest import Guest, Stay, hear, living_members, nodes_of
+from windlass.worlds.kubernetes.guests.guest import Guest, Stay, hear, living_members, nodes_of, waits
 from windlass.worlds.kubernetes.guests.porter import Porter
 from windlass.worlds.kubernetes.guests.recovering import Recovering
+from windlass.worlds.kubernetes.guests.vacancies import vacancy
 from windlass.worlds.kubernetes.pending_words import PendingWords
 from windlass.worlds.kubernetes.seating import Seating
 from windlass.worlds.port import JobArrived, JobEvent, WorldEvent
@@ -63,7 +64,7 @@ class Guests:
         self._outlet, self._words = outlet, words
         self._groups = Groups()
         self._group_words = GroupWords(seating.connection, self._groups, self._why, outlet.trouble)
-        self._porter = Porter(seating, self._to_choose, self._concern, outlet.trouble)
+        self._porter = Porter(seating, self._to_choose, self._concern, self._let_go, outlet.trouble)
         self._guests: dict[str, Guest] = {}
         self._by_uid: dict[str, Guest] = {}
         self._concerned: dict[str, Guest] = {}
@@ -184,6 +185,11 @@ class Guests:
             return
         if group.not_before > self._outlet.now():
             return  # it is touched again then
+        if any(
+            guest.stay is not None and (guest.stay.stopping or guest.stay.failed) for guest in self._gangs_of(group)
+        ):
+            return  # who is about to go counts no more, and whoever comes is to start together
+        self._fill_vacancies(group)
         for gang in self._gathered(group):
             guest = self._guest(group, gang)
             if guest is not None:
@@ -191,6 +197,40 @@ class Guests:
                 self._admit(guest)
                 self._outlet.tell(JobArrived(guest.id, guest.number, guest.job))
         self._group_words.mark(group.member)
+
+    def _fill_vacancies(self, group: Group) -> None:
+        comers = [pod for uid, pod in group.pods.items() if uid not in self._by_uid and waits(pod)]
+        gangs = self._gangs_of(group) if comers else ()
+        terms = terms_in(self._outlet.around(group.member.namespace))
+        for pod in (each for each in comers if not each.spec.scheduling_gates):
+            for guest in gangs:
+                number = vacancy(guest, self._now(guest), pod, terms, self._outlet.usable)
+                if number is not None and guest.stay is not None:
+                    self._let_go(guest, number)
+                    guest.pods[number] = pod
+                    self._by_uid[pod.metadata.uid] = guest
+                    self._porter.follow(guest, guest.stay, number)
+                    break
+
+    def _let_go(self, guest: Guest, number: int) -> None:
+        """A pod is none of the gang's any more."""
+        uid = guest.pods[number].metadata.uid
+        self._by_uid.pop(uid, None)
+        if (group := self._groups.get(guest.member)) is not None and (left := group.pods.get(uid)) is not None:
+            self._outlet.recount(left)
+            self._groups.touch(group.member)
+
+    def _gangs_of(self, group: Group) -> Sequence[Guest]:
+        return list({id(found): found for uid in group.pods if (found := self._by_uid.get(uid))}.values())
+
+    def _now(self, guest: Guest) -> Sequence[Pod | None]:
+        """Its pods as they are."""
+        group = self._groups.get(guest.member)
+        known: Mapping[str, Pod] = group.pods if group is not None else {}
+        return [known.get(pod.metadata.uid) if self._is_member(pod, guest) else None for pod in guest.pods]
+
+    def _is_member(self, pod: Pod, guest: Guest) -> bool:
+        return self._by_uid.get(pod.metadata.uid) is guest
 
     def _gathered(self, group: Group) -> Sequence[Gang[Pod]]:
         member, around = group.member, self._outlet.around(group.member.namespace)
@@ -212,7 +252,7 @@ class Guests:
 
     def _start_over(self, group: Group) -> None:
         """Another number of pods is to start together: whoever waits was gathered for the old one."""
-        for guest in {id(found): found for uid in group.pods if (found := self._by_uid.get(uid))}.values():
+        for guest in self._gangs_of(group):
             if guest.stay is None and not guest.cancelled:
                 guest.cancelled = True
                 self._outlet.tell(JobEvent(guest.id, Cancel("its PodGroup has changed")))
@@ -224,7 +264,7 @@ class Guests:
             self._namesakes.setdefault(called, []).append(group.member)
             return None
         job = fitted_job(gang, self._outlet.around(group.member.namespace))
-        return Guest(called, gang.name, 0, group.member, job, gang.pods)
+        return Guest(called, gang.name, 0, group.member, job, list(gang.pods))
 
     def _admit(self, guest: Guest) -> None:
         self._guests[guest.id] = guest
@@ -233,9 +273,7 @@ class Guests:
         self._concern(guest)
 
     def _look_at(self, guest: Guest) -> None:
-        group = self._groups.get(guest.member)
-        known: Mapping[str, Pod] = group.pods if group is not None else {}
-        pods = [known.get(pod.metadata.uid) for pod in guest.pods]
+        pods = self._now(guest)
         for event in hear(guest, pods):
             self._outlet.tell(JobEvent(guest.id, event))
         stay = guest.stay

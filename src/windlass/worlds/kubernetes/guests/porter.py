@@ -25,6 +25,8 @@ _GRACE = 30
 class Porter:
     """`concern` hears of a gang for which something was done, `on_trouble` of what was not to be foreseen.
 
+    `give_up` hears of a pod that could not take another's place.
+
     `to_choose`: the claims of a pod that are to be told of its node before it is bound.
     """
 
@@ -33,18 +35,25 @@ class Porter:
         seating: Seating,
         to_choose: Callable[[Pod], Iterable[str]],
         concern: Callable[[Guest], None],
+        give_up: Callable[[Guest, int], None],
         on_trouble: Callable[[str], None],
     ) -> None:
         self._seating, self._to_choose = seating, to_choose
-        self._concern, self._on_trouble = concern, on_trouble
+        self._concern, self._give_up, self._on_trouble = concern, give_up, on_trouble
         self._tasks: set[asyncio.Task[None]] = set()
         self._leaving: set[str] = set()
         """Uids of pods that are being told to go."""
 
     def launch(self, guest: Guest, stay: Stay) -> None:
         """Bind all that are not bound yet."""
-        stay.busy = True
+        stay.busy += 1
         self._spawn(self._launch(guest, stay))
+
+    def follow(self, guest: Guest, stay: Stay, number: int) -> None:
+        """Bind the pod that takes another member's place. One that cannot be is no member any more."""
+        stay.busy += 1
+        stay.bound.discard(number)
+        self._spawn(self._follow(guest, stay, number))
 
     def evict(self, pods: Iterable[Pod]) -> None:
         """Have pods go, as soon as their disruption budgets allow it. Told twice, once."""
@@ -72,7 +81,17 @@ class Porter:
             await asyncio.gather(*(self._seat(guest, stay, number, note) for number in numbers))
             stay.whole = len(stay.bound) == len(guest.pods)
         finally:
-            stay.busy = False
+            stay.busy -= 1
+            self._concern(guest)
+
+    async def _follow(self, guest: Guest, stay: Stay, number: int) -> None:
+        try:
+            await self._seat(guest, stay, number, notes.part(_first(guest, stay)) if len(guest.pods) > 1 else None)
+        finally:
+            stay.busy -= 1
+            if stay.failed.pop(number, None):
+                stay.closed.add(number)
+                self._give_up(guest, number)
             self._concern(guest)
 
     async def _seat(self, guest: Guest, stay: Stay, number: int, note: Mapping[str, str] | None) -> None:

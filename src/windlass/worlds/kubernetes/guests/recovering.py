@@ -53,9 +53,8 @@ class Recovering:
         if not name or job_id(member, name) in taken:
             alone = member.dialect is Dialect.ALONE
             name = member.name if alone else f"{member.name}/{gang.pods[0].metadata.name}"
-        guest = Guest(
-            job_id(member, name), name, 0, member, fitted_job(gang, self._around(member.namespace)), gang.pods
-        )
+        job = fitted_job(gang, self._around(member.namespace))
+        guest = Guest(job_id(member, name), name, 0, member, job, list(gang.pods))
         nodes = [found.nodes[pod.metadata.uid] for pod in gang.pods]
         begun = found.whole and all(map(has_begun, gang.pods))
         bound = {number for number, pod in enumerate(gang.pods) if pod.spec.node_name}

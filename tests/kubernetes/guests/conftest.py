@@ -1,0 +1,43 @@
+"""A cluster on which others bring gangs of every dialect: the API server knows their kinds, and makes pods of Jobs."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+from controlplane.api import Api
+from controlplane.cluster import ControlPlane, Settings
+from controlplane.fixtures import serve
+
+from windlass.deploy.crds import DEFAULT, POD_GROUPS, crds
+
+from . import other_kinds
+
+NATIVE = (
+    "--feature-gates=GenericWorkload=true,GangScheduling=true",
+    "--runtime-config=scheduling.k8s.io/v1alpha2=true",
+)
+DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+
+
+@pytest.fixture(scope="session")
+def plane(request: pytest.FixtureRequest) -> Iterator[ControlPlane]:
+    for plane in serve(request, Settings(controllers=True, node_grace=600, apiserver_flags=NATIVE)):
+        asyncio.run(define(plane))
+        yield plane
+
+
+async def define(plane: ControlPlane) -> None:
+    definitions = [*crds((*DEFAULT, POD_GROUPS)), other_kinds.VOLCANO, other_kinds.JOB_SET]
+    async with plane.api() as api, asyncio.timeout(60):
+        for definition in definitions:
+            await api.post(DEFINITIONS, definition)
+        for definition in definitions:
+            while not await is_established(api, definition["metadata"]["name"]):  # noqa: ASYNC110 - polled
+                await asyncio.sleep(0.05)
+
+
+async def is_established(api: Api, name: str) -> bool:
+    found = (await api.get(f"{DEFINITIONS}/{name}")).get("status", {}).get("conditions", [])
+    return any(each["type"] == "Established" and each["status"] == "True" for each in found)

@@ -1,0 +1,213 @@
+"""Gangs that others bring, on a real API server: single pods, PodGroups of three dialects, Jobs and JobSets."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+from controlplane.cluster import ControlPlane
+from controlplane.fake_pod import End
+
+from . import other_kinds as kinds
+from .rig import Rig, rig
+
+pytestmark = pytest.mark.controllers
+Story = Callable[[Rig], Coroutine[Any, Any, None]]
+
+
+def play(plane: ControlPlane, story: Story, **given: int) -> None:
+    async def whole() -> None:
+        async with rig(plane, **given) as opened:
+            await story(opened)
+
+    asyncio.run(whole())
+
+
+def test_a_pod_alone_is_placed_and_when_it_ends_its_room_is_free(plane: ControlPlane) -> None:
+    async def story(on: Rig) -> None:
+        scheduler = await on.scheduler()
+        await on.make(kinds.pod("shell", gpus=4))
+        await on.until_placed("shell")
+        await on.make(kinds.pod("next", gpus=4))
+        assert "4 gpu" in await on.why("next")
+        await on.nodes.end("default", "shell", End(code=1))
+        await on.until_placed("next")
+        await on.nodes.end("default", "next")
+        await on.until_forgotten(scheduler)
+
+    play(plane, story, nodes=1)
+
+
+def test_pods_that_name_another_scheduler_are_left_alone_and_their_room_is_theirs(plane: ControlPlane) -> None:
+    async def story(on: Rig) -> None:
+        await on.make(kinds.pod("theirs", gpus=3, schedulerName="another", nodeName="n1"))
+        await on.scheduler()
+        await on.make(kinds.pod("ours", gpus=2), kinds.pod("other", schedulerName="another"))
+        assert (await on.until_placed("ours"))["ours"] == "n2"
+        assert "other" not in await on.places()
+
+    play(plane, story)
+
+
+def test_a_coscheduling_group_is_placed_once_all_its_pods_exist(plane: ControlPlane) -> None:
+    async def story(on: Rig) -> None:
+        await on.scheduler()
+        await on.make(*(kinds.coscheduled("g", f"g-{index}") for index in range(2)))
+        assert await on.why("g-0") == "PodGroup default/g does not exist"
+        await on.api.post(kinds.COSCHEDULING_GROUPS, kinds.coscheduling("g", 3))
+        await on.make(kinds.coscheduled("g", "g-2"))
+        await on.until_placed("g-0", "g-1", "g-2")
+
+        async def running() -> bool:
+            group = await on.api.get(f"{kinds.COSCHEDULING_GROUPS}/g")
+            return group.get("status", {}).get("phase") == "Running"
+
+        await on.until(running)
+
+    play(plane, story)
+
+
+def test_a_gang_that_does_not_fit_whole_gets_no_pod_placed_until_it_does(plane: ControlPlane) -> None:
+    async def story(on: Rig) -> None:
+        await on.scheduler()
+        await on.make(kinds.pod("first", gpus=2))
+        await on.until_placed("first")
+        await on.api.post(kinds.VOLCANO_GROUPS, kinds.volcano("g", 4))
+        await on.make(*(kinds.pod(f"g-{n}", 2, annotations={kinds.VOLCANO_NAME: "g"}) for n in range(4)))
+        assert "gpu" in await on.why("g-3")
+        assert (await on.places()).keys() == {"first"}
+
+        async def told() -> bool:
+            conditions = (await on.api.get(f"{kinds.VOLCANO_GROUPS}/g")).get("status", {}).get("conditions", [])
+            return any(each["type"] == "Unschedulable" and "gpu" in each["message"] for each in conditions)
+
+        await on.until(told)
+        await on.nodes.end("default", "first")
+        await on.until_placed(*(f"g-{n}" for n in range(4)))
+
+    play(plane, story)
+
+
+def test_a_native_group_is_placed_whole(plane: ControlPlane) -> None:
+    async def story(on: Rig) -> None:
+        await on.scheduler()
+        await on.api.post(kinds.NATIVE_GROUPS, kinds.native("g", 3))
+        await on.make(*(kinds.pod(f"g-{n}", 2, schedulingGroup={"podGroupName": "g"}) for n in range(3)))
+        await on.until_placed(*(f"g-{n}" for n in range(3)))
+
+        async def told() -> bool:
+            conditions = (await on.api.get(f"{kinds.NATIVE_GROUPS}/g")).get("status", {}).get("conditions", [])
+            return any(each["type"] == "PodGroupScheduled" and each["status"] == "True" for each in conditions)
+
+        await on.until(told)
+
+    play(plane, story)
+
+
+def test_the_pods_of_a_batch_job_start_together_and_one_that_is_made_anew_joins_them(plane: ControlPlane) -> None:
+    async def story(on: Rig) -> None:
+        scheduler = await on.scheduler()
+        await on.api.post(kinds.JOBS, kinds.batch_job("digits", 4))
+        names = await on.until_running(4)
+        assert set(scheduler.controller.states) == {"default/job/digits"}
+        await on.nodes.end("default", min(names), End(code=1))
+
+        async def replaced() -> bool:
+            return len(set(await on.until_running(4)) - set(names)) == 1
+
+        await on.until(replaced)
+
+    play(plane, story, gpus=2)
+
+
+def test_the_jobs_of_a_job_set_start_together(plane: ControlPlane) -> None:
+    async def story(on: Rig) -> None:
+        await on.scheduler()
+        await on.api.post(kinds.JOB_SETS, kinds.job_set("digits", leader=1, worker=2))
+        await on.make(kinds.of_job_set("digits", "leader", 0), kinds.of_job_set("digits", "worker", 0))
+        assert await on.why("digits-leader-0") == "2 of 3 pods exist"
+        await on.make(kinds.of_job_set("digits", "worker", 1))
+        await on.until_placed("digits-leader-0", "digits-worker-0", "digits-worker-1")
+
+    play(plane, story)
+
+
+def test_a_pod_with_a_gate_does_not_exist_yet(plane: ControlPlane) -> None:
+    async def story(on: Rig) -> None:
+        await on.scheduler()
+        gates = [{"name": "example.com/quota"}]
+        await on.make(kinds.pod("held", schedulingGates=gates), kinds.pod("free"))
+        await on.until_placed("free")
+        assert "held" not in await on.places()
+        await on.api.patch(f"{kinds.PODS}/held", {"spec": {"schedulingGates": None}})
+        await on.until_placed("held")
+
+    play(plane, story)
+
+
+def test_a_gang_whose_pod_is_deleted_while_it_waits_waits_for_the_next_one(plane: ControlPlane) -> None:
+    async def story(on: Rig) -> None:
+        await on.scheduler()
+        await on.make(kinds.pod("first", gpus=4))
+        await on.until_placed("first")
+        await on.api.post(kinds.COSCHEDULING_GROUPS, kinds.coscheduling("g", 2))
+        await on.make(*(kinds.coscheduled("g", f"g-{n}", gpus=2) for n in range(2)))
+        assert "gpu" in await on.why("g-0")
+        await on.api.delete(f"{kinds.PODS}/g-1", gracePeriodSeconds=0)
+        await on.nodes.end("default", "first")
+        await on.make(kinds.pod("sign"))
+        await on.until_placed("sign")
+        assert "g-0" not in await on.places()
+        await on.api.delete(f"{kinds.PODS}/sign", gracePeriodSeconds=0)
+        await on.make(kinds.coscheduled("g", "g-1", gpus=2))
+        await on.until_placed("g-0", "g-1")
+
+    play(plane, story, nodes=1)
+
+
+def test_a_gang_makes_room_for_one_of_a_higher_priority_and_comes_back_as_another(plane: ControlPlane) -> None:
+    async def story(on: Rig) -> None:
+        await on.api.post(kinds.PRIORITY_CLASSES, kinds.priority_class("urgent", 1000))
+        await on.api.post(kinds.POLICIES, kinds.policy(min_runtime="0s"))
+        try:
+            scheduler = await on.scheduler()
+            await on.api.post(kinds.JOBS, kinds.batch_job("patient", 2))
+            before = await on.until_running(2)
+            await on.make(kinds.pod("urgent", gpus=2, priorityClassName="urgent"))
+            await on.until_placed("urgent")
+            assert await on.until_running(1) == ["urgent"]
+            await on.nodes.end("default", "urgent")
+            assert not set(before) & set(await on.until_running(2))
+            assert scheduler.controller.states.keys() == {"default/job/patient"}
+        finally:
+            await on.api.delete(f"{kinds.PRIORITY_CLASSES}/urgent")
+            await on.api.delete(f"{kinds.POLICIES}/default")
+
+    play(plane, story, nodes=1, gpus=2)
+
+
+def test_a_budget_that_forbids_eviction_is_heeded(plane: ControlPlane) -> None:
+    async def story(on: Rig) -> None:
+        await on.api.post(kinds.PRIORITY_CLASSES, kinds.priority_class("urgent", 1000))
+        await on.api.post(kinds.POLICIES, kinds.policy(min_runtime="0s"))
+        await on.api.post(kinds.BUDGETS, kinds.budget("keep", "patient"))
+        try:
+            scheduler = await on.scheduler()
+            await on.make(kinds.pod("patient", labels={"app": "patient"}))
+            await on.until_running(1)
+            await on.make(kinds.pod("urgent", priorityClassName="urgent"))
+
+            async def told() -> bool:
+                return any("default/patient is to make room and stays" in trouble for trouble in scheduler.troubles)
+
+            await on.until(told)
+            assert (await on.places()).keys() == {"patient"}
+            await on.api.delete(f"{kinds.BUDGETS}/keep")
+            await on.until_placed("urgent")
+        finally:
+            await on.api.delete(f"{kinds.PRIORITY_CLASSES}/urgent")
+            await on.api.delete(f"{kinds.POLICIES}/default")
+
+    play(plane, story, nodes=1, gpus=1)

@@ -1,0 +1,115 @@
+"""Schedulers that die in the middle: whoever comes after them leaves no gang in part, and counts nobody twice."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from controlplane.cluster import ControlPlane
+from controlplane.fault_proxy import FaultProxy, Rule
+
+from . import other_kinds as kinds
+from .rig import Rig
+from .test_gangs_of_others import play
+
+pytestmark = pytest.mark.controllers
+
+
+def test_a_scheduler_that_takes_over_knows_who_runs_and_who_waits(plane: ControlPlane) -> None:
+    async def story(on: Rig) -> None:
+        first = await on.scheduler()
+        await on.api.post(kinds.COSCHEDULING_GROUPS, kinds.coscheduling("g", 2))
+        await on.make(*(kinds.coscheduled("g", f"g-{n}", gpus=2) for n in range(2)))
+        await on.until_placed("g-0", "g-1")
+        await on.make(kinds.pod("waits", gpus=3))
+        await on.why("waits")
+        await on.close(first)
+        second = await on.scheduler()
+        assert {job_id: state.status.phase.value for job_id, state in second.controller.states.items()} == {
+            "default/podgroup/g": "Running",
+            "default/pod/waits": "Queued",
+        }
+        await on.nodes.end("default", "g-0")
+        await on.nodes.end("default", "g-1")
+        await on.until_placed("waits")
+
+    play(plane, story, nodes=1)
+
+
+async def bound_in_part(on: Rig, unreachable: str) -> None:
+    """A gang of four, and a scheduler that dies before it could bind those pods."""
+    async with FaultProxy(on.plane, [Rule(0, "POST", f"/g-[{unreachable}]/binding")]) as proxy:
+        first = await on.scheduler(proxy.url)
+        await on.api.post(kinds.COSCHEDULING_GROUPS, kinds.coscheduling("g", 4))
+        await on.make(*(kinds.coscheduled("g", f"g-{n}") for n in range(4)))
+        await on.until_placed(*(f"g-{n}" for n in range(4) if str(n) not in unreachable))
+        await on.close(first)
+    assert len(await on.places()) == 4 - len(unreachable)
+
+
+@pytest.mark.parametrize("unreachable", ["3", "123"])
+def test_a_gang_that_was_bound_in_part_is_completed_where_it_was_to_go(plane: ControlPlane, unreachable: str) -> None:
+    async def story(on: Rig) -> None:
+        await bound_in_part(on, unreachable)
+        await on.make(kinds.pod("later", gpus=1))  # it may not have the room that was decided on
+        second = await on.scheduler()
+        places = await on.until_placed("g-0", "g-1", "g-2", "g-3")
+        assert set(places) == {"g-0", "g-1", "g-2", "g-3"}
+        assert "default/podgroup/g" in second.controller.states
+
+    play(plane, story, nodes=2, gpus=2)
+
+
+def test_a_gang_that_was_bound_in_part_and_lacks_a_pod_by_now_is_unwound(plane: ControlPlane) -> None:
+    async def story(on: Rig) -> None:
+        await bound_in_part(on, "23")
+        await on.api.delete(f"{kinds.PODS}/g-3", gracePeriodSeconds=0)
+        await on.scheduler()
+
+        async def unwound() -> bool:
+            return (await on.pods()).keys() == {"g-2"}
+
+        await on.until(unwound)
+        await on.make(*(kinds.coscheduled("g", f"g-{n}") for n in (0, 1, 3)))
+        await on.until_placed(*(f"g-{n}" for n in range(4)))
+
+    play(plane, story)
+
+
+def test_a_gang_of_which_one_pod_cannot_be_bound_is_unwound_and_starts_once_it_is_whole(plane: ControlPlane) -> None:
+    async def story(on: Rig) -> None:
+        async with FaultProxy(on.plane, [Rule(403, "POST", "/g-2/binding", times=1)]) as proxy:
+            await on.scheduler(proxy.url)
+            await on.api.post(kinds.COSCHEDULING_GROUPS, kinds.coscheduling("g", 3))
+            await on.make(*(kinds.coscheduled("g", f"g-{n}") for n in range(3)))
+
+            async def unwound() -> bool:
+                return "g-0" not in await on.pods() and not await on.places()
+
+            await on.until(unwound)
+            left = await on.pods()
+            await on.make(*(kinds.coscheduled("g", f"g-{n}") for n in range(3) if f"g-{n}" not in left))
+            await on.until_placed("g-0", "g-1", "g-2")
+
+    play(plane, story)
+
+
+def test_no_node_has_more_pods_than_it_has_room_for(plane: ControlPlane) -> None:
+    async def story(on: Rig) -> None:
+        first = await on.scheduler()
+        await on.make(*(kinds.pod(f"p-{n}") for n in range(12)))
+
+        async def some() -> bool:
+            return len(await on.places()) >= 3
+
+        await on.until(some)
+        await on.close(first)
+        await on.scheduler()
+
+        async def full() -> bool:
+            return len(await on.places()) == 8
+
+        await on.until(full)
+        assert Counter((await on.places()).values()) == {"n1": 4, "n2": 4}
+
+    play(plane, story)
