@@ -1,10 +1,11 @@
-"""`windlass operator`: bring the operator into a cluster, look after it, take it away again."""
+"""`windlass operator`: be the operator, bring it into a cluster, look after it, take it away again."""
 
 from __future__ import annotations
 
 import asyncio
 import sys
 from collections.abc import Awaitable, Callable
+from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeVar
 
 import typer
@@ -16,11 +17,12 @@ from windlass.cli.place import NoColorOption, paints
 
 if TYPE_CHECKING:
     from windlass.deploy.operator import Setup
+    from windlass.worlds.kubernetes.client.access import Access
     from windlass.worlds.kubernetes.client.connection import Connection
 
 T = TypeVar("T")
 operator = typer.Typer(
-    help="Bring the operator into a cluster, look after it, take it away again.",
+    help="Be the operator; or bring it into a cluster, look after it, take it away again.",
     add_completion=False,
     rich_markup_mode=None,
     no_args_is_help=True,
@@ -48,6 +50,60 @@ _CHECKED = Listing(
     key="about",
     empty="nothing was looked at",
 )
+
+
+@operator.command("run", short_help="Be one replica of the operator, until it is told to end")
+def run(
+    namespace: NamespaceOption = _NAMESPACE,
+    lease: Annotated[
+        str,
+        typer.Option("--lease", metavar="NAME", help="The Lease in that namespace that makes a replica the leader."),
+    ] = "windlass-operator",
+    lease_seconds: Annotated[
+        float, typer.Option("--lease-seconds", min=2, help="After so long without its leader, another one leads.")
+    ] = 15,
+    address: Annotated[
+        str, typer.Option("--address", metavar="URL", help="Where others reach this replica; it stands in the Lease.")
+    ] = "",
+    at_once: Annotated[
+        int, typer.Option("--at-once", min=1, max=512, help="Pods that are made, bound or deleted at the same time.")
+    ] = 64,
+    image_patience: Annotated[
+        str, typer.Option("--image-patience", metavar="DURATION", help="How long an image may fail to be pulled.")
+    ] = "5m",
+    cluster_domain: Annotated[
+        str, typer.Option("--cluster-domain", help="Ends the names of services in what pods are told: cluster.local.")
+    ] = "",
+    waiter_image: Annotated[
+        str, typer.Option("--waiter-image", help="With which a PyTorchJob's workers wait for their master.")
+    ] = "alpine:3.10",
+    kubectl_image: Annotated[
+        str, typer.Option("--kubectl-image", help="Brings a kubectl to the launcher of an MPIJob v1.")
+    ] = "mpioperator/kubectl-delivery:latest",
+    pod_groups: Annotated[
+        bool, typer.Option("--pod-groups", help="Make a PodGroup beside each job, for tools that look at those.")
+    ] = False,
+    context: ContextOption = None,
+    kubeconfig: KubeconfigOption = None,
+) -> int:
+    """Follow until elected, then decide and carry out, until SIGTERM or Ctrl-C.
+
+    Inside of a cluster it uses the account of its pod. It keeps nothing but what is in the cluster's objects.
+    """
+    from windlass.cli.given import duration  # noqa: PLC0415 - verbs start light
+    from windlass.jobs.kubernetes.settings import Settings  # noqa: PLC0415
+    from windlass.worlds.kubernetes.settings import WorldSettings  # noqa: PLC0415
+
+    kinds = Settings(
+        cluster_domain=cluster_domain, waiter_image=waiter_image, kubectl_image=kubectl_image, pod_groups=pod_groups
+    )
+    world = WorldSettings(kinds, image_patience=duration("--image-patience", image_patience), at_once=at_once)
+    access = _access(context, kubeconfig)
+    from windlass.server.operator.running import Replica, serve  # noqa: PLC0415 - after a missing extra was told
+
+    replica = Replica(access, namespace, lease, lease_seconds, address=address, world=world)
+    asyncio.run(serve(replica, lambda text: print(text, flush=True)))
+    return ExitCode.OK
 
 
 @operator.command("install", short_help="Apply everything that the operator needs, and wait until it is ready")
@@ -161,14 +217,21 @@ def check(
     return ExitCode.FAILED if any(row["verdict"] == "wrong" for row in rows) else ExitCode.OK
 
 
-def _with(story: Callable[[Connection], Awaitable[T]], context: str | None, kubeconfig: str | None) -> T:
-    """Run something with a connection to the cluster that is meant. Raises UsageError if its libraries are missing."""
+def _access(context: str | None, kubeconfig: str | None) -> Access:
+    """The cluster that is meant. Raises UsageError if its libraries are missing, and AccessError."""
     try:
-        from windlass.worlds.kubernetes.client.access import find, from_kubeconfig  # noqa: PLC0415
-        from windlass.worlds.kubernetes.client.connection import Connection  # noqa: PLC0415
+        import_module("windlass.worlds.kubernetes.client.connection")
     except ModuleNotFoundError as missing:
         raise UsageError(f"{missing.name} is not installed\npip install 'windlass[kubernetes]'") from None
-    access = from_kubeconfig(kubeconfig, context) if kubeconfig else find(context)
+    from windlass.worlds.kubernetes.client.access import find, from_kubeconfig  # noqa: PLC0415 - verbs start light
+
+    return from_kubeconfig(kubeconfig, context) if kubeconfig else find(context)
+
+
+def _with(story: Callable[[Connection], Awaitable[T]], context: str | None, kubeconfig: str | None) -> T:
+    """Run something with a connection to the cluster that is meant. Raises as `_access`."""
+    access = _access(context, kubeconfig)
+    from windlass.worlds.kubernetes.client.connection import Connection  # noqa: PLC0415 - after a missing extra was told
 
     async def connected() -> T:
         async with Connection(access) as connection:

@@ -22,10 +22,10 @@ def of_kind(objects, kind):
 def test_without_a_verb_it_lists_them(windlass):
     ran = windlass("operator")
     assert ran.code == 2
-    assert all(f"  {verb} " in ran.err for verb in ("install", "uninstall", "check"))
+    assert all(f"  {verb} " in ran.err for verb in ("run", "install", "uninstall", "check"))
 
 
-@pytest.mark.parametrize("verb", ["install", "uninstall", "check"])
+@pytest.mark.parametrize("verb", ["run", "install", "uninstall", "check"])
 def test_every_verb_has_help(windlass, verb):
     ran = windlass("operator", verb, "-h")
     assert (ran.code, ran.err) == (0, "")
@@ -73,3 +73,10 @@ def test_a_person_is_asked_with_what_would_go(monkeypatch):
         "delete the operator and 3 TrainingJob from here?",
         "delete the operator (3 TrainingJob stay) from here?",
     ]
+
+
+def test_without_the_extra_it_says_what_to_install(windlass, monkeypatch):
+    monkeypatch.setitem(sys.modules, "windlass.worlds.kubernetes.client.connection", None)
+    ran = windlass("operator", "check")
+    assert ran.code == 2
+    assert "pip install 'windlass[kubernetes]'" in ran.err
