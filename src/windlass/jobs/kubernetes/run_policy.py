@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from windlass.core.job import RestartPolicy
 from windlass.jobs.durations import MAX_DURATION
+from windlass.jobs.kubernetes.own_labels import QUEUE
 from windlass.jobs.kubernetes.parsed import Replicas, RunPolicy
 from windlass.jobs.kubernetes.reading import Spot
 
@@ -40,11 +41,16 @@ def run_policy(manifest: Spot, *, clean: str = "None") -> RunPolicy:
         backoff_limit=written["backoffLimit"].whole(),
         suspend=written["suspend"].flag(),
         managed_by=check_manager(written["managedBy"]),
-        queue=scheduling["queue"].text(),
+        queue=scheduling["queue"].text() or labelled_queue(manifest),
         min_available=scheduling["minAvailable"].whole(),
         priority_class=scheduling["priorityClass"].text(),
         gang_restart=_gang_restart(manifest, written),
     )
+
+
+def labelled_queue(manifest: Spot) -> str:
+    """The queue that the object's label names, for those whose spec names none. Raises Refused."""
+    return manifest["metadata"]["labels"][QUEUE].text()
 
 
 def is_ours(policy: RunPolicy) -> bool:

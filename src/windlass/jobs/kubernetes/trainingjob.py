@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from windlass import wire
-from windlass.core.job import ArrayMember, Job, Launcher, Role
+from windlass.core.job import DEFAULT_QUEUE, ArrayMember, Job, Launcher, Role
 from windlass.core.resources import GPU_MILLI
 from windlass.jobs.fields import JOB
 from windlass.jobs.kubernetes.gang import grace_of, warnings_of_templates
@@ -34,6 +34,7 @@ from windlass.jobs.kubernetes.pod_requests import pod_requests
 from windlass.jobs.kubernetes.pods import env_vars, metadata, pod_object, pod_spec, with_env
 from windlass.jobs.kubernetes.reading import Manifest, Spot
 from windlass.jobs.kubernetes.replica_specs import check_template
+from windlass.jobs.kubernetes.run_policy import labelled_queue
 from windlass.jobs.kubernetes.settings import Settings
 from windlass.jobs.names import DNS_LABEL, MAX_DNS_LABEL, is_name
 from windlass.jobs.resolve import check, resolve
@@ -51,7 +52,8 @@ def read(manifest: Spot, settings: Settings) -> Parsed:
     # 1. What is written, by the reader of job files.
     name = _name(manifest)
     values = _values(manifest)
-    job = _job(manifest, values, name)
+    queue = values.get("queue") or labelled_queue(manifest)
+    job = _job(manifest, {**values, "queue": queue or DEFAULT_QUEUE}, name)
     # 2. What the pods are made of, and what they ask for with all that `pod` adds.
     replicas = tuple(Replicas(role.name, role.name, role.replicas, "Never", template(job, role)) for role in job.roles)
     spots = {each.type: Spot(each.template, _path(manifest, each.type, "pod")) for each in replicas}
@@ -70,7 +72,7 @@ def read(manifest: Spot, settings: Settings) -> Parsed:
         uid=manifest["metadata"]["uid"].text(),
         job=job,
         replicas=replicas,
-        policy=_policy(job, values.get("queue", "")),
+        policy=_policy(job, queue),
         settings=settings,
         priority_class=next((c for spec in specs.values() if (c := spec["priorityClassName"].text())), ""),
         warnings=tuple(warnings_of_templates(specs)),

@@ -16,7 +16,7 @@ from windlass.jobs.kubernetes.pod_requests import pod_requests
 from windlass.jobs.kubernetes.pods import env_vars, extended, job_set_labels, metadata, pod_object, pod_spec
 from windlass.jobs.kubernetes.reading import Manifest, Spot
 from windlass.jobs.kubernetes.run_policy import TRAINER as TRAINERS_OWN
-from windlass.jobs.kubernetes.run_policy import check_manager, seconds
+from windlass.jobs.kubernetes.run_policy import check_manager, labelled_queue, seconds
 from windlass.jobs.kubernetes.settings import Settings
 from windlass.jobs.kubernetes.train_pods import LAUNCHER, NODE, Runtime, runtime_of, upserted
 from windlass.launch import trainer
@@ -82,7 +82,7 @@ def _policy(manifest: Spot, runtime: Runtime) -> RunPolicy:
         backoff_limit=restarts + max(_BACKOFF_LIMIT if limit is None else limit for limit in backoff),
         suspend=spec["suspend"].flag(),
         managed_by=check_manager(spec["managedBy"], (TRAINERS_OWN,)),
-        queue="",
+        queue=labelled_queue(manifest),
         min_available=None,
         priority_class="",
         gang_restart=True,

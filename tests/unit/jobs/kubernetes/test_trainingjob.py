@@ -89,6 +89,14 @@ def test_a_member_becomes_this_pod():
     assert (variables["MASTER_ADDR"], variables["MASTER_PORT"]) == ("digits-worker-0.digits", "29500")
 
 
+def test_a_label_names_the_queue_where_the_spec_does_not():
+    labelled = job(queue="other")
+    labelled["metadata"]["labels"] = {"windlass.dev/queue": "research"}
+    assert read(labelled).job.queue == "other"
+    del labelled["spec"]["queue"]
+    assert (read(labelled).job.queue, read(labelled).policy.queue) == ("research", "research")
+
+
 def test_one_service_names_every_pod():
     (service,) = companions(read(DIGITS))
     assert (service["metadata"]["name"], service["spec"]["selector"]) == ("digits", {"windlass.dev/job-name": "digits"})

@@ -81,6 +81,13 @@ def test_the_gang_is_restarted_whole_by_the_core():
     assert companions(read(job(suspend=True))) == []
 
 
+def test_a_label_names_the_queue_of_a_kind_that_has_no_field_for_it():
+    manifest = copy.deepcopy(DIGITS)
+    manifest["metadata"]["labels"] = {"windlass.dev/queue": "research"}
+    parsed = read(manifest)
+    assert (parsed.policy.queue, parsed.job.queue) == ("research", "research")
+
+
 def test_with_gpus_torchrun_counts_its_ranks_itself():
     gpus = job(trainer={"resourcesPerNode": {"limits": {"nvidia.com/gpu": 2}}})
     assert told(members(read(gpus), 1)[0])["PET_NPROC_PER_NODE"] == "auto"
