@@ -213,6 +213,12 @@ def test_v2s_launcher_may_wait_until_all_workers_are_ready():
     assert "Job/pi-launcher" in named(companions(parsed, running=["pi-worker-0", "pi-worker-1"]))
 
 
+def test_a_gang_restarts_v2s_launcher_and_nobody_else_does():
+    launcher = companions(read(changed(NEW, runPolicy={"restartMode": "gang"})))[-1]
+    assert launcher["spec"]["backoffLimit"] == 0
+    assert launcher["spec"]["template"]["spec"]["restartPolicy"] == "Never"
+
+
 def test_an_installation_names_its_domain_and_its_images():
     settings = Settings(cluster_domain="cluster.local", kubectl_image="mirror/kubectl:1")
     found = named(companions(read(NEW, settings)))

@@ -251,6 +251,24 @@ def test_defaults_are_those_of_the_operator():
     assert isinstance(parsed.job, Job)
 
 
+def test_where_one_lost_pod_restarts_all_no_kubelet_restarts_one():
+    kept, gang = job(""), job("", annotations={"windlass.dev/restart-mode": "gang"})
+    assert [members(read(each), 1)[0].pod["spec"]["restartPolicy"] for each in (kept, gang)] == ["OnFailure", "Never"]
+
+
+def test_an_elastic_gang_is_told_the_size_it_has():
+    elastic = job("{elasticPolicy: {minReplicas: 1, maxReplicas: 4}, nprocPerNode: '2'}")
+    elastic["spec"]["pytorchReplicaSpecs"]["Worker"]["replicas"] = 4
+    made = members(read(elastic), 1, {"worker": 3})
+    told = {each["name"]: each["value"] for each in made[0].pod["spec"]["containers"][0]["env"]}
+    assert (len(made), told["PET_NNODES"]) == (3, "1:4")
+    assert len(companions(read(elastic), sizes={"worker": 3})) == 3
+    fixed = job("runPolicy: {schedulingPolicy: {minAvailable: 2}}")
+    fixed["spec"]["pytorchReplicaSpecs"]["Worker"]["replicas"] = 4
+    told = members(read(fixed), 1, {"worker": 2})[0].pod["spec"]["containers"][0]["env"]
+    assert {"name": "PET_NNODES", "value": "2"} in told
+
+
 @pytest.mark.parametrize("said", [{"restartMode": "gang"}, {}])
 def test_gang_restart_is_asked_for_in_the_policy_or_an_annotation(said):
     manifest = job("", annotations={} if said else {"windlass.dev/restart-mode": "gang"})
