@@ -104,6 +104,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         code = ExitCode.CANCELLED
     except Exception as trouble:  # noqa: BLE001 - the last net: no traceback reaches a person
         code = _tell(trouble)
+    if clusters := sys.modules.get("windlass.cli.cluster.reach"):
+        clusters.leave()
     code = _flushed(code if isinstance(code, int) else ExitCode.OK)
     if arguments is None:
         os._exit(code)

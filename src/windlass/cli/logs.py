@@ -17,7 +17,7 @@ from windlass.cli.exit_codes import ExitCode
 from windlass.cli.failures import UsageError
 from windlass.cli.given import duration
 from windlass.cli.known import job_names
-from windlass.cli.place import NoColorOption, StateOption, state_folder
+from windlass.cli.place import NamespaceOption, NoColorOption, OnOption, StateOption, context_of, state_folder
 from windlass.cli.screen import Screen
 from windlass.cli.tail import Tail
 from windlass.jobs.submission import parse_array
@@ -39,10 +39,20 @@ def logs(
     stdout: Annotated[bool, typer.Option("--stdout", help="Only what went to stdout.")] = False,
     stderr: Annotated[bool, typer.Option("--stderr", help="Only what went to stderr.")] = False,
     bare: Annotated[bool, typer.Option("--bare", help="Lines alone, without who printed them.")] = False,
+    on: OnOption = "",
+    namespace: NamespaceOption = "",
     state: StateOption = None,
     no_color: NoColorOption = False,
 ) -> int:
     """What the ranks of a job printed. Earlier attempts stay readable. -f waits for the first line."""
+    context = context_of(on, namespace)
+    if context is not None:
+        if stdout or stderr:
+            raise UsageError("a pod's log does not tell stdout from stderr\nleave --stdout and --stderr out")
+        from windlass.cli.cluster.reading import Wanted, read_there  # noqa: PLC0415 - loads a cluster's libraries
+
+        wanted_there = Wanted(_filter(grep), _ranks(rank), _attempt(attempt), _since(since), tail, follow, bare)
+        return read_there(context, namespace, job, wanted_there, Screen(no_color=no_color))
     folder = state_folder(state)
     wanted = _Wanted(folder, rank, attempt, since, stdout=stdout, stderr=stderr, follow=follow)
     passes = _filter(grep)
@@ -74,7 +84,7 @@ class _Wanted:
         self._paths = StatePaths(folder)
         self._ranks = _ranks(rank)
         self._attempt = _attempt(attempt)
-        self._since = int(time.time() * 1000) - duration("--since", since) if since else None
+        self._since = _since(since)
         self._streams = [s for s, asked in zip(STREAMS, (stdout, stderr), strict=True) if asked] or list(STREAMS)
         self._follow = follow
         self.narrow = bool(rank or since or stdout or stderr)
@@ -156,6 +166,11 @@ def _filter(pattern: str) -> Callable[[Line], bool]:
     except re.error as error:
         raise UsageError(f"--grep {pattern!r} is no regular expression: {error}") from None
     return lambda line: found.search(line.text) is not None
+
+
+def _since(text: str) -> int | None:
+    """A moment in ms."""
+    return int(time.time() * 1000) - duration("--since", text) if text else None
 
 
 def _ranks(text: str) -> tuple[int, ...] | None:

@@ -115,7 +115,8 @@ def _life(job: Json, *, wide: bool) -> Iterator[str]:
         asks = amounts(role["resources"]) or "nothing"
         ranks = f"{_size(role)}×{several(role['procs'], 'rank')}"
         yield f"  {role['name']}: {ranks}, {asks} each: {' '.join(role['command'])}"
-    yield f"  queue {job['queue']}, priority {job['priority']}, user {job['user']}, in {spec['workdir']}"
+    where = f", in {spec['workdir']}" if spec["workdir"] else ""
+    yield f"  queue {job['queue']}, priority {job['priority']}, user {job['user'] or 'nobody'}{where}"
     times = (moment(job[f"{name}_at"]) for name in ("created", "started", "finished"))
     yield "  submitted {}, started {}, ended {}".format(*times)
     for line in job["surroundings"]:

@@ -13,6 +13,7 @@ FAMILIES = MappingProxyType(
         "status": ("story", "The whole story of a job; without one, of everything"),
         "why": ("why", "Why jobs wait: exact counts, and who frees what they need"),
         "logs": ("logs", "What the ranks of a job printed, of any attempt"),
+        "exec": ("inside", "Run a command beside a rank of a job"),
         "cancel": ("change", "End jobs"),
         "suspend": ("change", "Take jobs off their nodes until they are resumed"),
         "resume": ("change", "Put suspended jobs back into the queue"),

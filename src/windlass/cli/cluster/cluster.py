@@ -11,7 +11,7 @@ from windlass.cli.cluster.finding import Finder, order
 from windlass.cli.cluster.following import Following, Seen
 from windlass.cli.cluster.making import ids_of, make
 from windlass.cli.cluster.operator import Operator
-from windlass.cli.cluster.pods import nodes_of, tasks_of
+from windlass.cli.cluster.pods import PodRank, nodes_of, ranks_of_pods, tasks_of
 from windlass.cli.cluster.reach import Reach
 from windlass.cli.cluster.reserving import reserve, unreserve
 from windlass.cli.cluster.states import Found
@@ -84,6 +84,24 @@ class Cluster:
             if not found:
                 raise self.finder.unknown(name) from None
             return self._story(found[0])
+
+    def kept_logs(self, job_id: str) -> list[Json]:
+        """The ends of the logs of members whose pods are gone, as the operator has kept them."""
+        return list(self.operator.get(f"/v1/jobs/{job_id}/logs")["logs"])
+
+    def ranks(self, job: Found) -> list[PodRank]:
+        """The pods of a job, by generation and rank."""
+        return ranks_of_pods(job, self.finder.pods(job))
+
+    def running(self, name: str, rank: int) -> PodRank:
+        """The pod that is a rank now."""
+        found = self.finder.the(name)
+        if len(found) > 1:
+            raise ApiError(Code.BAD_REQUEST, f"{name} is an array", f"name one of its jobs: {found[0].id}")
+        living = [pod for pod in self.ranks(found[0]) if pod.phase == "Running" and pod.rank == rank]
+        if not living:
+            raise ApiError(Code.WRONG_STATE, f"{found[0].id} has no pod of rank {rank} that runs")
+        return living[-1]
 
     def why(self, name: str, what_if: str = "") -> Json:
         """Why a job waits, with counts; `what_if`: as if it had asked for that."""

@@ -46,7 +46,7 @@ class Finder:
 
     def unknown(self, text: str) -> ApiError:
         """What to say of a name that means nothing."""
-        hint = did_you_mean(text, self._near)
+        hint = did_you_mean(text.rpartition("/")[2], self._near)
         if not meant(text, self.namespace):
             return ApiError(
                 Code.NO_SUCH_JOB, f"{text[:80]!r} cannot be the name of a job", "NAME, NAMESPACE/NAME or so"

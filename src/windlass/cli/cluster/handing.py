@@ -14,6 +14,7 @@ from windlass.cli.cluster.packing import packed
 from windlass.cli.config_file import config_path, configured
 from windlass.cli.failures import UsageError
 from windlass.cli.handing import file_of, here, in_an_image, submissions, user
+from windlass.cli.words import several
 from windlass.core.job import Job
 from windlass.jobs.document import compose, plain
 from windlass.jobs.job_file import loads
@@ -66,7 +67,8 @@ def handed(given: Given, finder: Finder) -> Handed:
     made = objects_of_jobs(with_images, finder.namespace, _suffix, lambda name: [f.name for f in finder.the(name)])
     if code is None:
         return Handed(made.manifests, made.warnings, [])
-    note = f"{len(code.sizes)} files go along, {size(len(code.archive))} packed ({code.name})"
+    files = several(len(code.sizes), "file")
+    note = f"the code goes along: {files}, {size(len(code.archive))} packed ({code.name})"
     return Handed([config_map(code, finder.namespace), *made.manifests], made.warnings, [note])
 
 

@@ -17,6 +17,16 @@ PATIENCE = 10.0
 """Seconds that one answer may take."""
 
 
+_OPEN: list[Reach] = []
+
+
+def leave() -> None:
+    """Close whatever a verb has opened and not closed: verbs are short, and most end by an error or their answer."""
+    for reach in _OPEN:
+        with contextlib.suppress(ApiError):
+            reach.close()
+
+
 class Reach:
     """One cluster, as one user. Everything raises ApiError (the API's own, of `server.errors`)."""
 
@@ -26,6 +36,7 @@ class Reach:
         self._runner = asyncio.Runner()
         self._tasks: set[asyncio.Task[Any]] = set()
         self.do(self.connection.__aenter__())
+        _OPEN.append(self)
 
     @classmethod
     def to(cls, context: str) -> Reach:
@@ -52,7 +63,10 @@ class Reach:
         self.do(_within(news, seconds))
 
     def close(self) -> None:
-        """End every request."""
+        """End every request. Closing it once more does nothing."""
+        if self not in _OPEN:
+            return
+        _OPEN.remove(self)
         for task in self._tasks:
             task.cancel()
         self.do(_ended(self._tasks))
