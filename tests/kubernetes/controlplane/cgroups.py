@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -10,7 +11,11 @@ from pathlib import Path
 GONE_WITHIN = 20.0
 """Seconds until killed processes have left their cgroups."""
 _ROOT = Path("/sys/fs/cgroup")
-_CONTROLLERS = ("cpu", "cpuset", "io", "memory", "pids")
+_CONTROLLERS = ("cpu", "cpuset", "hugetlb", "io", "memory", "pids")
+
+
+def writable() -> bool:
+    return all(os.access(root, os.W_OK) for root in _hierarchies())
 
 
 def make(name: str) -> None:

@@ -24,7 +24,7 @@ from .api import ApiError
 from .build import find
 from .cluster import ControlPlane, Settings
 from .images import IMAGE
-from .machines import Machine, Wire, boot, lay_wire
+from .machines import Machine, Wire, boot, lay_wire, run
 from .processes import Server
 
 NEEDED = ("runc", "ip", "nsenter", "unshare", "setpriv")
@@ -98,7 +98,13 @@ def why_not() -> str | None:
     missing = [program for program in NEEDED if not shutil.which(program)]
     if not CNI.exists():
         missing.append("containernetworking-plugins")
-    return f"real nodes need {', '.join(missing)}: sh tools/install_nodes.sh" if missing else None
+    if missing:
+        return f"real nodes need {', '.join(missing)}: sh tools/install_nodes.sh"
+    try:
+        run("unshare", "--mount", "--net", "--pid", "--fork", "true")
+    except RuntimeError as failed:
+        return f"real nodes need namespaces of their own: {failed}"
+    return None if cgroups.writable() else "real nodes need cgroups of their own, and /sys/fs/cgroup is read-only"
 
 
 def start(
