@@ -30,6 +30,9 @@ class Facts(Protocol):
     def surroundings(self, job: Job, tasks: Sequence[Any]) -> list[str]:
         """What the ranks of the job find around them, a line each."""
 
+    async def settled(self) -> None:
+        """Until what the controller has decided is on record as well: where a commit takes time it is ahead of it."""
+
     async def ids(self, name: str) -> list[str]:
         """The jobs that a name or an id means: one, or an array's members. Raises ApiError NO_SUCH_JOB."""
 

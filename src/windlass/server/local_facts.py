@@ -50,6 +50,9 @@ class LocalFacts:
         """Threads and devices."""
         return surroundings(job, tasks, self._world.cluster)
 
+    async def settled(self) -> None:
+        """A commit holds the loop: whoever asks comes after it."""
+
     async def ids(self, name: str) -> list[str]:
         """An id, else the latest job (or array) of that name, else an array's id. Raises ApiError."""
         return meant(self._world.store, name)

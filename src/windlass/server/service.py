@@ -150,7 +150,8 @@ class Service:
         return await self._facts.ids(name)
 
     async def state(self, job_id: str) -> JobState:
-        """A job as it is by now."""
+        """A job as it is by now, and on record."""
+        await self._facts.settled()
         state = self._controller.states.get(job_id) or await self._facts.job(job_id)
         if state is None:
             raise ApiError(Code.NO_SUCH_JOB, f"{job_id} is no longer on record")
@@ -170,16 +171,15 @@ class Service:
         try:
             while not self._feed.closed:
                 news.clear()
+                ends = [state for job_id in sorted(ids - ended) if _has_ended(state := await self.state(job_id))]
                 for number, transition in await self._facts.events(after, ids):
                     after = number
                     yield {"type": "transition", "number": number, **msgspec.to_builtins(transition)}
                 for event in self._verdicts(ids, told):
                     yield event
-                for job_id in sorted(ids - ended):
-                    state = await self.state(job_id)
-                    if state.status.phase in TERMINAL:
-                        ended.add(job_id)
-                        yield {"type": "end", "job": views.line(state)}
+                for state in ends:
+                    ended.add(state.id)
+                    yield {"type": "end", "job": views.line(state)}
                 if ids and ended == ids:
                     yield {"type": "all ended"}
                     return
@@ -216,6 +216,10 @@ class Service:
 
 def _waits(state: JobState) -> bool:
     return state.status.phase is Phase.QUEUED
+
+
+def _has_ended(state: JobState) -> bool:
+    return state.status.phase in TERMINAL
 
 
 def _rank(state: JobState, positions: Mapping[str, int]) -> tuple[int, int, int]:

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from windlass.core.status import TERMINAL, JobState
 from windlass.server.operator.entries import Entry, LastLines, Member, Told
 from windlass.server.operator.history import History
+from windlass.server.operator.members import members
 from windlass.server.operator.pod_logs import last_lines
-from windlass.server.operator.pod_tasks import PodTask, tasks_of
+from windlass.server.operator.pod_tasks import PodTask
 from windlass.worlds.kubernetes.client.objects import Pod
-from windlass.worlds.kubernetes.seating import generation_of
 from windlass.worlds.kubernetes.world import KubernetesWorld
 from windlass.worlds.port import Changes, Recovery
 
@@ -63,8 +63,8 @@ class Chronicle:
         told = (Told(created[each.job_id], each) for each in changes.transitions if each.job_id in created)
         ended = tuple(state for state in changes.states if state.status.phase in TERMINAL)
         looks = list(looks)
-        members = (Member(created[look.state.id], task) for look in looks for task, _ in look.pods)
-        entry = Entry(tuple(told), ended, tuple(members))
+        pods = (Member(created[look.state.id], task) for look in looks for task, _ in look.pods)
+        entry = Entry(tuple(told), ended, tuple(pods))
         if entry != Entry():
             self._history.note(entry)
         for look in looks:
@@ -81,13 +81,10 @@ class Chronicle:
 
     def _pods(self, state: JobState) -> list[tuple[PodTask, Pod]]:
         """Those that have ended, or are to; all of them if the job has ended."""
-        gang = self._world.roster.get(state.id)
-        if gang is None or not state.status.generation:
+        if not state.status.generation:
             return []
         going = state.status.target is not None or state.status.phase in TERMINAL
-        found = {pod.metadata.name: pod for pod in self._world.pods.owned(gang.home.uid) if generation_of(pod)}
-        tasks = tasks_of(state, found.values())
-        return [(task, found[task.pod]) for task in tasks if going or task.ended]
+        return [(task, pod) for task, pod in members(self._world, state) if going or task.ended]
 
     def _read_logs(self, look: Look) -> None:
         done = self._read.setdefault(look.state.id, set())

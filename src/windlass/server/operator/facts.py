@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from typing import TypeVar
 
+from windlass.controller import Controller
 from windlass.core.job import Job
 from windlass.core.reservation import Reservation
 from windlass.core.status import TERMINAL, JobState
@@ -13,7 +14,8 @@ from windlass.server.operator import meaning
 from windlass.server.operator.databases import HistoryError
 from windlass.server.operator.entries import KeptLog
 from windlass.server.operator.history import History
-from windlass.server.operator.pod_tasks import PodTask, merged, tasks_of
+from windlass.server.operator.members import members
+from windlass.server.operator.pod_tasks import PodTask, merged
 from windlass.worlds.kubernetes.world import KubernetesWorld
 from windlass.worlds.port import Transition
 
@@ -26,8 +28,15 @@ class ClusterFacts:
     When history does not answer, whoever asks for a job hears what its objects say; whoever asks for history, that.
     """
 
-    def __init__(self, world: KubernetesWorld, history: History) -> None:
-        self._world, self._history = world, history
+    def __init__(
+        self,
+        controller: Controller,
+        world: KubernetesWorld,
+        history: History,
+        settled: Callable[[], Awaitable[None]],
+    ) -> None:
+        self._controller, self._world, self._history = controller, world, history
+        self._settled = settled
 
     def now(self) -> int:
         """As the world says."""
@@ -52,10 +61,15 @@ class ClusterFacts:
 
     # --- which jobs --------------------------------------------------------------------------------
 
+    async def settled(self) -> None:
+        """Until no commit is under way."""
+        await self._settled()
+
     async def ids(self, name: str) -> list[str]:
         """The id itself, else the only job with that end, here or else in history; an array's jobs. Raises ApiError."""
         text = meaning.spelled(name)
         here = {gang.id: gang.job for gang in self._world.roster}
+        here |= {state.id: state.job for state in self._controller.states.values()}
         if members := [job_id for job_id, job in here.items() if _is_of(job_id, job, text)]:
             return members
         if found := meaning.candidates(text, here):
@@ -90,23 +104,22 @@ class ClusterFacts:
 
     async def tasks(self, job_id: str) -> Sequence[PodTask]:
         """The pods there are, and those of which something was written down."""
-        state = await self.job(job_id)
+        state = await self._state(job_id)
         if state is None:
             return []
-        gang = self._world.roster.get(job_id)
-        seen = [] if gang is None else tasks_of(state, self._world.pods.owned(gang.home.uid))
+        seen = [task for task, _ in members(self._world, state)]
         return merged(await self._kept(self._history.tasks(job_id, state.status.created_at), []), seen)
 
     async def transitions(self, job_id: str) -> Sequence[Transition]:
         """Oldest first."""
-        state = await self.job(job_id)
+        state = await self._state(job_id)
         if state is None:
             return []
         return await self._kept(self._history.transitions(job_id, state.status.created_at), [])
 
     async def logs(self, job_id: str) -> Sequence[KeptLog]:
         """The last lines of members that have ended. Raises HistoryError."""
-        state = await self.job(job_id)
+        state = await self._state(job_id)
         return [] if state is None else await self._history.logs(job_id, state.status.created_at)
 
     async def events(self, after: int, job_ids: Collection[str]) -> Sequence[tuple[int, Transition]]:
@@ -114,6 +127,9 @@ class ClusterFacts:
         return await self._kept(self._history.events(after, job_ids), [])
 
     # --- plumbing ----------------------------------------------------------------------------------
+
+    async def _state(self, job_id: str) -> JobState | None:
+        return self._controller.states.get(job_id) or await self.job(job_id)
 
     def _here(self, job_id: str) -> JobState | None:
         gang = self._world.roster.get(job_id)

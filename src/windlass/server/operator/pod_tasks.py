@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 
 from windlass.core.status import JobState
-from windlass.jobs.kubernetes import own_labels, pods
 from windlass.worlds.kubernetes import pod_ends
 from windlass.worlds.kubernetes.client.objects import Pod
 from windlass.worlds.kubernetes.runs import Stage
 from windlass.worlds.kubernetes.seating import generation_of
 
-_ROLES = (own_labels.ROLE, pods.REPLICA_TYPE, pods.JOB_ROLE)
-_INDEXES = (own_labels.REPLICA_INDEX, pods.REPLICA_INDEX)
 DEFAULT_CONTAINER = "kubectl.kubernetes.io/default-container"
 
 
@@ -45,12 +43,6 @@ class PodTask:
         return self.code is not None or self.signal is not None or bool(self.detail)
 
 
-def tasks_of(state: JobState, found: Iterable[Pod]) -> list[PodTask]:
-    """The pods that are on nodes, or were, in order."""
-    made = [_task(state, pod) for pod in found if generation_of(pod) and pod.spec.node_name]
-    return sorted(made, key=lambda task: (task.generation, task.rank))
-
-
 def told_container(pod: Pod) -> str:
     """Whose log tells most: the container that failed, else the one that stands for the pod."""
     failed = (c.name for c in pod.status.container_statuses if c.state.terminated and c.state.terminated.exit_code)
@@ -68,18 +60,16 @@ def merged(kept: Sequence[PodTask], seen: Sequence[PodTask]) -> list[PodTask]:
     return [found[key] for key in sorted(found)]
 
 
-def _task(state: JobState, pod: Pod) -> PodTask:
-    labels = pod.metadata.labels
-    role = next((labels[name] for name in _ROLES if name in labels), "")
-    index = next((int(text) for name in _INDEXES if (text := labels.get(name, "")).isdecimal()), 0)
+def task(state: JobState, pod: Pod, role: str, replica: int) -> PodTask:
+    """A pod that is on a node, or was."""
     seen = pod_ends.seen(pod, 0, 0)
     exit = seen.exit if seen.stage is Stage.ENDED else None
     return PodTask(
         job_id=state.id,
-        generation=generation_of(pod),
-        rank=_before(state, role) + index,
+        generation=generation_of(pod) or state.status.generation,
+        rank=_before(state, role) + replica,
         role=role,
-        replica=index,
+        replica=replica,
         node=pod.spec.node_name,
         pod=pod.metadata.name,
         code=exit.code if exit else None,
@@ -90,17 +80,6 @@ def _task(state: JobState, pod: Pod) -> PodTask:
 
 def _before(state: JobState, role: str) -> int:
     """How many members the roles before this one have."""
-    return sum(size for _, size in _until(role, _sizes(state)))
-
-
-def _until(role: str, sizes: Iterable[tuple[str, int]]) -> Iterator[tuple[str, int]]:
-    for name, size in sizes:
-        if name == role:
-            return
-        yield name, size
-
-
-def _sizes(state: JobState) -> Iterator[tuple[str, int]]:
     placed = state.status.placement.nodes if state.status.placement else {}
-    for role in state.job.roles:
-        yield role.name, len(placed.get(role.name, ())) or role.replicas
+    earlier = takewhile(lambda each: each.name != role, state.job.roles)
+    return sum(len(placed.get(each.name, ())) or each.replicas for each in earlier)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import time
 from collections.abc import Sequence
 
@@ -12,6 +14,9 @@ from windlass.server.operator.chronicle import Chronicle
 from windlass.server.operator.metrics import Metrics
 from windlass.worlds.port import Changes, Recovery, World, WorldEvent
 
+_PATIENCE = 1.0
+"""Seconds."""
+
 
 class Tapped:
     """`worlds.port.World` around another. What is told costs the controller no waiting."""
@@ -20,6 +25,14 @@ class Tapped:
         self._world, self._feed, self._chronicle, self._metrics = world, feed, chronicle, metrics
         self._began: float | None = None
         """When the turn began that is under way."""
+        self._idle = asyncio.Event()
+        self._idle.set()
+
+    async def settled(self) -> None:
+        """Until no commit is under way; not for long, when the API server does not answer."""
+        if not self._idle.is_set():
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._idle.wait(), _PATIENCE)
 
     def now(self) -> int:
         """As the world says."""
@@ -46,10 +59,14 @@ class Tapped:
         self._end_turn()
         looks = self._chronicle.look(changes)
         began = time.monotonic()
-        await self._world.commit(changes)
+        self._idle.clear()
+        try:
+            await self._world.commit(changes)
+            self._chronicle.note(changes, looks)
+        finally:
+            self._idle.set()
         self._metrics.commits.observe(time.monotonic() - began)
         self._metrics.count(changes)
-        self._chronicle.note(changes, looks)
         self._feed.announce()
 
     def perform(self, commands: Sequence[Command]) -> None:

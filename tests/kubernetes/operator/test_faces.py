@@ -1,0 +1,218 @@
+"""What an operator answers over HTTP, with jobs that run on a real API server."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+from controlplane.cluster import ControlPlane
+from operator_place import OperatorPlace, leading
+from place import Behaviour
+
+import strays
+
+pytestmark = pytest.mark.apiserver
+
+
+@pytest.fixture
+def tell(apiserver: ControlPlane, tmp_path: Path) -> Callable[[Callable[[OperatorPlace], Awaitable[None]]], None]:
+    """Have a story told to an operator that leads."""
+
+    def run(story: Callable[[OperatorPlace], Awaitable[None]]) -> None:
+        async def told() -> None:
+            async with asyncio.timeout(strays.PATIENCE * 4), leading(apiserver, tmp_path) as place:
+                await story(place)
+
+        asyncio.run(told())
+
+    return run
+
+
+def ids(answer: dict) -> list[str]:
+    return [each["id"] for each in answer["jobs"]]
+
+
+def test_the_same_questions_have_the_same_answers_as_on_a_laptop(tell):
+    async def story(place: OperatorPlace) -> None:
+        await place.submit("big", gpus=2, replicas=2)
+        big = await place.phase("big", "Running")
+        await place.submit("next")
+        await place.until("/v1/jobs/next", lambda job: job["position"] == 1)
+
+        # 1. how everything stands
+        ping = await place.get("/v1/ping")
+        assert (ping["kind"], ping["nodes"], ping["capacity"]["gpu"]) == ("operator", 2, 4)
+        assert (ping["holding"], ping["waiting"], ping["trouble"]) == (1, 1, "")
+        assert ping["cluster"].startswith("2 nodes of https://")
+
+        # 2. one job, with its pods
+        assert (big["id"], big["name"], big["user"]) == ("default/big", "big", "ada")
+        assert sorted(big["nodes"]) == ["n1", "n2"]
+        assert [(task["pod"], task["rank"], task["code"]) for task in big["tasks"]] == [
+            ("big-worker-0", 0, None),
+            ("big-worker-1", 1, None),
+        ]
+        assert sorted(task["node"] for task in big["tasks"]) == ["n1", "n2"]
+        assert [step["after"] for step in big["transitions"]] == ["Created", "Queued", "Admitted", "Running"]
+
+        # 3. the queue, and why
+        queue = (await place.get("/v1/jobs"))["jobs"]
+        assert [(job["id"], job["phase"], job["position"]) for job in queue] == [
+            ("default/big", "Running", 0),
+            ("default/next", "Queued", 1),
+        ]
+        assert ids(await place.get("/v1/jobs?phase=Queued")) == ["default/next"]
+        why = await place.get("/v1/jobs/default/next/why")
+        assert (why["job"]["reason"], why["job"]["id"]) == ("WaitingForQuota", "default/next")
+        assert {node["node"]: node["cause"] for node in why["explanation"]["nodes"]}.keys() == {"n1", "n2"}
+        assert ids(await place.get("/v1/why")) == ["default/next"]
+
+        # 4. nodes, queues, shares, the snapshot and the last plan
+        nodes = (await place.get("/v1/nodes"))["nodes"]
+        assert [(node["name"], node["used"]["gpu"], node["jobs"][0]["id"]) for node in nodes] == [
+            ("n1", 2, "default/big"),
+            ("n2", 2, "default/big"),
+        ]
+        [default] = (await place.get("/v1/queues"))["queues"]
+        assert (default["name"], default["used"]["gpu"], default["waiting"], default["running"]) == ("default", 4, 1, 1)
+        assert [row["queue"] for row in (await place.get("/v1/shares"))["queues"]] == ["default"]
+        assert (await place.get("/v1/snapshot?planned=1"))["plan"] is not None
+        assert (await place.get("/v1/reservations")) == {"reservations": []}
+
+    tell(story)
+
+
+def test_a_job_that_was_deleted_stays_in_history_with_its_attempts(tell):
+    async def story(place: OperatorPlace) -> None:
+        await place.submit("works", Behaviour.SUCCEED)
+        await place.submit("breaks", Behaviour.FAIL)
+        await place.phase("works", "Succeeded")
+        before = await place.phase("breaks", "Failed")
+        for name in ("works", "breaks"):
+            await place.delete(name)
+        await place.until("/v1/ping", lambda _: not list(place.world.roster))
+
+        story = await place.get("/v1/jobs/default:breaks")
+        assert story == before
+        assert (story["exit_code"], story["attempts"], story["transitions"][-1]["after"]) == (3, 1, "Failed")
+        [task] = story["tasks"]
+        assert (task["pod"], task["code"]) == ("breaks-worker-0", 3)
+        assert "exited with code 3" in task["detail"]
+        assert sorted(ids(await place.get("/v1/history"))) == ["default/breaks", "default/works"]
+        assert ids(await place.get("/v1/history?name=works&user=ada")) == ["default/works"]
+        assert ids(await place.get("/v1/jobs")) == []
+        assert ids(await place.get("/v1/jobs?phase=Failed")) == ["default/breaks"]
+        assert ids(await place.get("/v1/jobs?all=1&limit=1")) != []
+
+    tell(story)
+
+
+def test_another_job_of_the_same_name_has_a_history_of_its_own(tell):
+    async def story(place: OperatorPlace) -> None:
+        await place.submit("digits", Behaviour.FAIL)
+        await place.phase("digits", "Failed")
+        await place.delete("digits")
+        await place.until("/v1/ping", lambda _: not list(place.world.roster))
+        await place.submit("digits", Behaviour.SUCCEED)
+        latest = await place.phase("digits", "Succeeded")
+        assert [step["after"] for step in latest["transitions"]][-1] == "Succeeded"
+        assert latest["transitions"][0]["after"] == "Created"
+        ended = (await place.get("/v1/history?name=digits"))["jobs"]
+        assert [job["phase"] for job in ended] == ["Succeeded", "Failed"]
+
+    tell(story)
+
+
+def test_a_name_that_may_mean_several_jobs_is_told_which(tell):
+    async def story(place: OperatorPlace) -> None:
+        await place.api.post("/api/v1/namespaces", {"metadata": {"name": "team"}})
+        await place.submit("digits")
+        path = "/apis/windlass.dev/v1alpha1/namespaces/{}/trainingjobs"
+        manifest = await place.api.get(f"{path.format('default')}/digits")
+        copied = {"apiVersion": manifest["apiVersion"], "kind": "TrainingJob", "spec": manifest["spec"]}
+        await place.api.post(path.format("team"), {**copied, "metadata": {"name": "digits"}})
+        await place.phase("team/digits", "Running")
+        status, answer = await place.ask("/v1/jobs/digits")
+        assert status == 404
+        assert answer["error"]["message"] == "'digits' may be any of 2 jobs: default/digits, team/digits"
+        status, answer = await place.ask("/v1/jobs/team/digit")
+        assert "did you mean team/digits" in answer["error"]["message"]
+
+    tell(story)
+
+
+def test_what_happens_is_told_as_it_happens(tell):
+    async def story(place: OperatorPlace) -> None:
+        await place.submit("digits", Behaviour.SUCCEED)
+        await place.until("/v1/jobs/digits", lambda job: job["id"])
+        async with place.session.get("/v1/events?job=digits") as answer:
+            lines = [line async for line in answer.content]
+        events = [json.loads(line[6:]) for line in lines if line.startswith(b"data: ")]
+        assert [e["after"] for e in events if e["type"] == "transition"][-1] == "Succeeded"
+        assert [e["type"] for e in events][-2:] == ["end", "all ended"]
+
+    tell(story)
+
+
+def test_whoever_wants_something_changed_is_sent_to_the_objects(tell):
+    async def story(place: OperatorPlace) -> None:
+        submission = {"job": {"name": "digits", "roles": [{"command": ["true"]}]}}
+        for method, path, body, instead in (
+            ("POST", "/v1/jobs", {"submissions": [submission]}, "kubectl apply"),
+            ("POST", "/v1/jobs/default/digits/cancel", {}, "kubectl delete"),
+            ("POST", "/v1/suspend", {"jobs": ["digits"]}, "suspend: true"),
+            ("POST", "/v1/reservations", {}, "Reservation"),
+            ("DELETE", "/v1/reservations/night", None, "kubectl delete reservations.windlass.dev night"),
+            ("POST", "/v1/down", {}, "windlass operator uninstall"),
+        ):
+            status, answer = await place.ask(path, method, body)
+            assert (status, answer["error"]["code"]) == (403, "not_allowed")
+            assert instead in answer["error"]["fix"]
+
+    tell(story)
+
+
+def test_probes_and_metrics_on_the_same_port(tell):
+    async def story(place: OperatorPlace) -> None:
+        await place.submit("big", gpus=2, replicas=2)
+        await place.phase("big", "Running")
+        await place.submit("next")
+        await place.until("/v1/jobs/next", lambda job: job["position"] == 1)
+        assert await place.get("/healthz") == await place.get("/readyz") == "ok\n"
+        lines = (await place.get("/metrics")).splitlines()
+        for line in (
+            "windlass_leader 1.0",
+            'windlass_jobs{phase="Running",queue="default"} 1.0',
+            'windlass_pending_gangs{reason="WaitingForQuota"} 1.0',
+            "windlass_pods_bound_total 2.0",
+            "windlass_bind_seconds_count 2.0",
+            "windlass_job_wait_seconds_count 1.0",
+            "windlass_gang_start_seconds_count 1.0",
+            "windlass_nodes 2.0",
+            'windlass_watches_total{resource="pods"} 1.0',
+            "windlass_history_lost_total 0.0",
+        ):
+            assert line in lines
+        assert any(line.startswith('windlass_api_requests_total{code="201",verb="POST"}') for line in lines)
+
+    tell(story)
+
+
+def test_one_that_follows_names_the_leader(tell):
+    async def story(place: OperatorPlace) -> None:
+        place.faces.unready = "the watches have not listed everything yet"
+        await place.faces.follow("10.0.0.7:8080")
+        status, answer = await place.ask("/v1/jobs")
+        assert (status, answer["leader"]) == (503, "10.0.0.7:8080")
+        assert answer["error"] == {
+            "code": "no_daemon",
+            "message": "this replica of the operator does not lead",
+            "fix": "ask 10.0.0.7:8080, which leads",
+        }
+        assert await place.ask("/readyz") == (503, "the watches have not listed everything yet\n")
+        assert "windlass_leader 0.0" in (await place.get("/metrics")).splitlines()
+
+    tell(story)

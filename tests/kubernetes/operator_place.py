@@ -1,0 +1,125 @@
+"""A leading operator with its faces, on a real API server with fake kubelets: jobs are TrainingJobs."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+from controlplane.api import Api
+from controlplane.cluster import ControlPlane
+from controlplane.fake_kubelet import FakeKubelets
+from controlplane.tidy import clear
+from kubernetes_place import JOBS, NAMESPACE, define, ended, inside, program
+from place import Behaviour
+
+import strays
+from windlass.controller import Controller, run
+from windlass.core.job import Job, Role
+from windlass.jobs.kubernetes.own_manifests import training_job
+from windlass.server.operator.faces import Faces, listen
+from windlass.server.operator.history import History
+from windlass.server.operator.metrics import Metrics
+from windlass.worlds.kubernetes.client.access import plain
+from windlass.worlds.kubernetes.client.connection import Connection
+from windlass.worlds.kubernetes.served import served_kinds
+from windlass.worlds.kubernetes.settings import WorldSettings
+from windlass.worlds.kubernetes.watching import watch_all
+from windlass.worlds.kubernetes.world import KubernetesWorld
+
+PYTORCHJOBS = "/apis/kubeflow.org/v1/pytorchjobs"
+
+
+@dataclass
+class OperatorPlace:
+    """`get` asks the operator, `api` the API server."""
+
+    api: Api
+    kubelets: FakeKubelets
+    faces: Faces
+    world: KubernetesWorld
+    session: aiohttp.ClientSession
+    port: int
+    troubles: list[str] = field(default_factory=list)
+
+    async def submit(self, name: str, behaviour: Behaviour = Behaviour.RUN, gpus: int = 1, replicas: int = 1) -> None:
+        role = Role(replicas=replicas, resources={"gpu": gpus}, command=(behaviour.value,), image="example.com/job:1")
+        manifest = training_job(Job(name, (role,), workdir="", user="ada"), name, NAMESPACE)
+        await self.api.post(inside(JOBS), manifest)
+
+    async def delete(self, name: str) -> None:
+        await self.api.delete(f"{inside(JOBS)}/{name}")
+
+    async def ask(self, path: str, method: str = "GET", body: object = None) -> tuple[int, Any]:
+        async with self.session.request(method, path, json=body) as answer:
+            is_json = answer.content_type == "application/json"
+            return answer.status, (await answer.json() if is_json else await answer.text())
+
+    async def get(self, path: str) -> Any:
+        status, found = await self.ask(path)
+        assert status == 200, found
+        return found
+
+    async def until(self, path: str, holds: Callable[[Any], object]) -> Any:
+        """What is answered once this holds."""
+        found = None
+        try:
+            async with asyncio.timeout(strays.PATIENCE):
+                while True:
+                    status, found = await self.ask(path)
+                    if status == 200 and holds(found):
+                        return found
+                    await asyncio.sleep(0.02)
+        except TimeoutError:
+            raise AssertionError(f"{path} still says {found}") from None
+
+    async def phase(self, name: str, phase: str) -> Any:
+        """The story of a job, once it has come so far."""
+        return await self.until(f"/v1/jobs/{name}", lambda job: job["phase"] == phase)
+
+
+@asynccontextmanager
+async def leading(plane: ControlPlane, folder: Path) -> AsyncIterator[OperatorPlace]:
+    """Two nodes of two devices each. The history is a file of this folder."""
+    troubles: list[str] = []
+    metrics = Metrics()
+    access = plain(plane.url, tls=plane.admin.ssl())
+    async with (
+        plane.api() as api,
+        FakeKubelets(plane.admin, script_of=program) as kubelets,
+        Connection(access, tally=metrics.tally) as connection,
+        History(f"sqlite://{folder}/history.db", _now, troubles.append) as history,
+    ):
+        await define(api)
+        await kubelets.add_nodes(["n1", "n2"], gpus=2)
+        world = KubernetesWorld(connection, _now, WorldSettings(image_patience=0), troubles.append)
+        faces = Faces(metrics, history)
+        listener = listen("127.0.0.1", 0)
+        port = listener.getsockname()[1]
+        tasks = [asyncio.create_task(faces.serve(listener))]
+        async with aiohttp.ClientSession(f"http://127.0.0.1:{port}") as session:
+            known = asyncio.Event()
+            tasks.append(asyncio.create_task(watch_all(world, await served_kinds(connection), known.set)))
+            try:
+                await asyncio.wait_for(known.wait(), strays.PATIENCE)
+                tapped = faces.tap(world)
+                controller = Controller(tapped.recover(), tapped.finished)
+                faces.lead(controller, world, tapped)
+                faces.unready = ""
+                tasks.append(asyncio.create_task(run(controller, tapped, on_trouble=faces.complain)))
+                yield OperatorPlace(api, kubelets, faces, world, session, port, troubles)
+            finally:
+                await faces.follow("")
+                for task in reversed(tasks):
+                    await ended(task)
+                await world.close()
+                await clear(api, JOBS, PYTORCHJOBS, "/api/v1/services")
+
+
+def _now() -> int:
+    return time.time_ns() // 1_000_000
