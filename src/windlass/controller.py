@@ -97,10 +97,12 @@ class Decided(NamedTuple):
 class Controller:
     """Every job that has not ended, the ledger of what they hold, and the last plan made.
 
-    `finished` looks up a job that the controller no longer holds, for dependencies on it.
+    `finished` looks up a job that the controller no longer holds, for dependencies on it. `refuses`: a job that could
+    never run on the nodes that there are ends at once; else it waits, for nodes may come.
     """
 
-    def __init__(self, recovery: Recovery, finished: Callable[[str], JobState | None]) -> None:
+    def __init__(self, recovery: Recovery, finished: Callable[[str], JobState | None], *, refuses: bool = True) -> None:
+        self._refuses = refuses
         cluster = recovery.cluster
         self.states: dict[str, JobState] = {state.id: state for state in recovery.states}
         self.ledger = Ledger(
@@ -302,7 +304,7 @@ class Controller:
         self._late.clear()
 
     def _admit_to_queue(self, state: JobState, now: int) -> None:
-        no = self.refusal(state.job)
+        no = self.refusal(state.job) if self._refuses else None
         self._happen(state.id, Submitted() if no is None else Refused(no.message), now)
 
     def _settle_dependencies(self, state: JobState, now: int) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +16,7 @@ from windlass.jobs.kubernetes.own_labels import GENERATION
 from windlass.worlds.kubernetes.client import resources as r
 from windlass.worlds.kubernetes.client.connection import Connection
 from windlass.worlds.kubernetes.client.refusals import ApiError
+from windlass.worlds.kubernetes.client.resources import Resource
 from windlass.worlds.kubernetes.gangs import Gang
 from windlass.worlds.kubernetes.runs import Run
 
@@ -51,6 +52,22 @@ class Companions:
         """All that are missing, or not as they should be. Raises ApiError, Unreachable."""
         wanted = [_of_run(each, run) for each in kinds.companions(gang.parsed, running, run.sizes)]
         await asyncio.gather(*(self._make(gang, manifest) for manifest in wanted))
+
+    async def end_job(self, about: Mapping[str, Any]) -> None:
+        """Delete a Job, with the pods that it made."""
+        await self._remove(r.JOBS, about["namespace"], about["name"])
+
+    async def remove_services(self, namespace: str, names: Iterable[str]) -> None:
+        """Delete these."""
+        await asyncio.gather(*(self._remove(r.SERVICES, namespace, name) for name in names))
+
+    async def _remove(self, resource: Resource, namespace: str, name: str) -> None:
+        try:
+            async with self.at_once:
+                await self.connection.delete(resource, namespace, name, propagation="Background")
+        except ApiError as error:
+            if not error.is_missing:
+                raise
 
     async def _make(self, gang: Gang, manifest: Mapping[str, Any]) -> None:
         name = manifest["kind"], manifest["metadata"]["name"]

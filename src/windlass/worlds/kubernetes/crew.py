@@ -6,7 +6,7 @@ Whatever is under way for a run is told by `run.busy`: nothing of it may be call
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Coroutine, Iterable
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
 from typing import Any
 
 from windlass.worlds.kubernetes.client.connection import Connection
@@ -78,6 +78,20 @@ class Crew:
             if pod.metadata.uid not in self._leaving:
                 self._leaving.add(pod.metadata.uid)
                 self._spawn(self._dismiss(pod, grace))
+
+    def end_jobs(self, jobs: Iterable[Mapping[str, Any]]) -> None:
+        """Delete launchers' Jobs, with their pods. Told twice, once."""
+        for job in jobs:
+            about = job["metadata"]
+            if about["uid"] not in self._leaving and not about.get("deletionTimestamp"):
+                self._leaving.add(about["uid"])
+                self._spawn(self._companions.end_job(about))
+
+    def remove_services(self, gang: Gang, pods: Collection[str]) -> None:
+        """The services of pods that were taken away go with them."""
+        names = [name for kind, name in gang.companions if kind == "Service" and name in pods]
+        if names:
+            self._spawn(self._companions.remove_services(gang.home.namespace, names))
 
     async def close(self) -> None:
         """Leave everything as it is."""

@@ -23,7 +23,7 @@ class Gang:
     home: Home
     parsed: Parsed
     job: Job
-    """What the controller was told."""
+    """What the controller is told."""
     number: int
     version: int = 0
     """The resource version of the object as it is known."""
@@ -44,6 +44,16 @@ class Gang:
     waits_reason: str = ""
     writing: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held while the object is written."""
+    held: str = ""
+    """Why the controller is not told of it yet."""
+    singles: frozenset[str] = frozenset()
+    """What it asks of its nodes that each has one of."""
+    asked: bool = False
+    """The picture of the cluster has `singles` in it for this gang's sake."""
+    to_choose: tuple[str, ...] = ()
+    """Claims whose volumes are made where the first pod that mounts them goes."""
+    warnings: tuple[str, ...] = ()
+    """What was written and has no effect."""
     trouble: str = ""
     """Why its pods cannot be made just now."""
     made: dict[str, Member] = field(default_factory=dict)

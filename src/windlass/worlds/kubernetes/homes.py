@@ -31,6 +31,11 @@ def job_id(kind: str, namespace: str, name: str) -> str:
     return f"{namespace}/{name}" if kind == OWN_KIND else f"{namespace}/{kind.lower()}/{name}"
 
 
+def meant(written: str, namespace: str) -> str:
+    """The job id that a name in a job of this namespace stands for: that of a TrainingJob beside it."""
+    return written if "/" in written else job_id(OWN_KIND, namespace, written)
+
+
 def home_of(resource: Resource, manifest: Mapping[str, Any]) -> Home:
     """Where an object stands, by its metadata."""
     metadata = manifest["metadata"]

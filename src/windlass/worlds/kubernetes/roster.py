@@ -7,11 +7,9 @@ second is not heard of before nothing of the first is left.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from windlass.core.events import Cancel, Event, Resume, Suspend
-from windlass.core.job import Job
 from windlass.core.status import TERMINAL, JobState
 from windlass.jobs.kubernetes import kinds
 from windlass.jobs.kubernetes.parsed import Parsed
@@ -20,8 +18,10 @@ from windlass.jobs.kubernetes.run_policy import is_ours
 from windlass.jobs.kubernetes.settings import Settings
 from windlass.worlds.kubernetes import stored
 from windlass.worlds.kubernetes.client.resources import Resource
+from windlass.worlds.kubernetes.cluster.fitting import Fitted, singles
 from windlass.worlds.kubernetes.gangs import Gang
 from windlass.worlds.kubernetes.homes import Home, home_of, version_of
+from windlass.worlds.kubernetes.refusing import Refusal
 from windlass.worlds.port import JobArrived, JobEvent, WorldEvent
 
 Manifest = Mapping[str, Any]
@@ -29,26 +29,22 @@ CANCEL = "windlass.dev/cancel"
 """An annotation: who wants the job ended. Its object stays, and says so."""
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
-    """An object that cannot be a job: it is told so, and left alone."""
-
-    home: Home
-    manifest: Manifest
-    message: str
-
-
 class Roster:
-    """`finish` makes of what was read the job that the controller is told. `tell` hears what comes of what is seen."""
+    """`finish` fits what was read to the cluster. `tell` hears what comes of what is seen.
+
+    `refuse` hears of what can be no job, and `hold` of what must wait before it is one.
+    """
 
     def __init__(
         self,
         settings: Settings,
-        finish: Callable[[Parsed], Job],
+        finish: Callable[[Parsed], Fitted],
         tell: Callable[[WorldEvent], None],
         refuse: Callable[[Refusal], None],
+        hold: Callable[[Gang], None],
     ) -> None:
         self._settings, self._finish, self._tell, self._refuse = settings, finish, tell, refuse
+        self._hold = hold
         self._gangs: dict[str, Gang] = {}
         self._by_uid: dict[str, Gang] = {}
         self._next: dict[str, tuple[Resource, Manifest]] = {}
@@ -138,14 +134,27 @@ class Roster:
         except stored.UnreadableError as error:
             self._fault(home, manifest, f"status.{stored.FIELD} is not as Windlass wrote it: {error}")
             return
-        gang = Gang(home, parsed, self._finish(parsed), known.number if known else 0, version_of(manifest), known)
+        found = self._finish(parsed)
+        gang = Gang(home, parsed, found.job, known.number if known else 0, version_of(manifest), known)
+        gang.held, gang.singles, gang.warnings = found.trouble, singles(found.job), found.warnings
+        gang.to_choose = found.to_choose
         gang.remade = known.remade if known else 0
         self._gangs[gang.id] = self._by_uid[home.uid] = gang
         if self._recovered:
             self._arrive(gang)
 
+    def look_around(self) -> None:
+        """What names stand for is another now: whoever was held back may come."""
+        for gang in [gang for gang in self._gangs.values() if gang.held]:
+            found = self._finish(gang.parsed)
+            gang.held, gang.job, gang.to_choose = found.trouble, found.job, found.to_choose
+            self._arrive(gang)
+
     def _arrive(self, gang: Gang) -> None:
         gang.stored = None
+        if gang.held:
+            self._hold(gang)
+            return
         gang.number = self.next_number()
         self._tell(JobArrived(gang.id, gang.number, gang.job))
 
@@ -166,13 +175,14 @@ class Roster:
     def _respecify(self, gang: Gang, parsed: Parsed) -> None:
         """Somebody has changed what is asked for: to be suspended, or another job for the next start."""
         before, gang.parsed, gang.made_for = gang.job.suspend, parsed, (0, ())
-        gang.job = self._finish(parsed)
+        found = self._finish(parsed)
+        gang.job, gang.held = found.job, gang.held and found.trouble
         if before != gang.job.suspend:
             event: Event = Suspend("its owner") if gang.job.suspend else Resume("its owner")
             self._tell(JobEvent(gang.id, event))
 
     def _cancel(self, gang: Gang) -> None:
-        if gang.status.phase in TERMINAL:
+        if gang.held or gang.status.phase in TERMINAL:
             if gang.gone:
                 self.close(gang)
         elif not gang.deleted:

@@ -15,6 +15,7 @@ from windlass.worlds.kubernetes import commits
 from windlass.worlds.kubernetes.client.connection import Connection
 from windlass.worlds.kubernetes.client.objects import Pod
 from windlass.worlds.kubernetes.gangs import Gang
+from windlass.worlds.kubernetes.refusing import ACCEPTED
 from windlass.worlds.kubernetes.stored import FIELD
 from windlass.worlds.port import WorldError
 
@@ -31,7 +32,8 @@ def status_of(gang: Gang, life: Status, pods: Mapping[int, Pod], now: int) -> Ma
         before = gang.parsed.manifest.get("status") or {}
         counts, waits = _counts(gang, pods), gang.trouble or gang.waits
         said = job_status.status_of(gang.parsed, life, counts, before, now, waits=waits, reason=gang.waits_reason)
-    return {name: value for name, value in said.items() if name != FIELD}
+    conditions = [each for each in said.get("conditions") or () if each["type"] != ACCEPTED]
+    return {name: value for name, value in {**said, "conditions": conditions}.items() if name != FIELD}
 
 
 def _core_knows_better(gang: Gang, life: Status) -> bool:

@@ -16,25 +16,30 @@ from typing import Any
 from windlass.core.commands import Command, Forget, Launch, Stop
 from windlass.core.elastic import sized
 from windlass.core.events import GangGone
-from windlass.core.job import Job, RestartPolicy
+from windlass.core.job import RestartPolicy
 from windlass.core.status import TERMINAL, JobState, Phase, Placement, Status
+from windlass.jobs.kubernetes.clean_up import left_over
 from windlass.jobs.kubernetes.parsed import Parsed
 from windlass.worlds.inbox import Inbox
 from windlass.worlds.kubernetes import commits, judging, life, pod_ends, statuses
+from windlass.worlds.kubernetes.announcing import Announcer, News
 from windlass.worlds.kubernetes.client.connection import Connection
 from windlass.worlds.kubernetes.client.objects import Pod
 from windlass.worlds.kubernetes.client.refusals import ApiError
 from windlass.worlds.kubernetes.client.resources import JOBS
+from windlass.worlds.kubernetes.cluster.fitting import Fitted, fitted
 from windlass.worlds.kubernetes.cluster.nodes import is_ready
 from windlass.worlds.kubernetes.cluster_book import ClusterBook
 from windlass.worlds.kubernetes.crew import Crew
 from windlass.worlds.kubernetes.gangs import Gang
 from windlass.worlds.kubernetes.guests.guests import Guests, Outlet
+from windlass.worlds.kubernetes.homes import meant
 from windlass.worlds.kubernetes.launchers import Launchers
 from windlass.worlds.kubernetes.pending_words import PendingWords
 from windlass.worlds.kubernetes.pod_book import PodBook, controller_of
 from windlass.worlds.kubernetes.pod_ends import is_running
-from windlass.worlds.kubernetes.roster import Refusal, Roster
+from windlass.worlds.kubernetes.refusing import WAITING, Refusal, Refusals
+from windlass.worlds.kubernetes.roster import Roster
 from windlass.worlds.kubernetes.runs import Run, slots
 from windlass.worlds.kubernetes.settings import WorldSettings
 from windlass.worlds.kubernetes.statuses import StatusWriter
@@ -65,7 +70,9 @@ class KubernetesWorld:
         self.cluster = ClusterBook()
         self.pods = PodBook(self._hear_pod)
         self.launchers = Launchers(self.pods)
-        self.roster = Roster(settings.kinds, self._finish, self.inject, self._refuse)
+        self._refusals = Refusals(connection, self.now, on_trouble)
+        self.roster = Roster(settings.kinds, self._finish, self.inject, self._refusals.tell, self._hold)
+        self._announcer = Announcer(connection, on_trouble)
         self._clock = clock
         self._last = 0
         self.on_trouble = on_trouble
@@ -115,6 +122,7 @@ class KubernetesWorld:
         self._controlled = True
         for gang in self.roster:
             self.concern(gang)
+            self._ask(gang)
         for pod in self.pods.all():
             self._count(pod)
         return Recovery(self.cluster.changed(), tuple(states))
@@ -145,6 +153,9 @@ class KubernetesWorld:
         for trouble in troubles:
             if trouble is not None:
                 raise trouble
+        for told in changes.transitions:
+            if (gang := self.roster.get(told.job_id)) is not None:
+                self._announcer.tell(News(gang.home, told.after, told.event, told.message or told.after, told.at))
 
     def perform(self, commands: Sequence[Command]) -> None:
         """Bind or delete pods, in the background."""
@@ -184,6 +195,8 @@ class KubernetesWorld:
         await self.guests.close()
         await self.words.close()
         await self._crew.close()
+        await self._refusals.close()
+        await self._announcer.close()
         await self._statuses.close()
 
     # --- looking -------------------------------------------------------------------------------------
@@ -210,6 +223,7 @@ class KubernetesWorld:
         run = gang.run
         if run is None:
             self._prepare(gang)
+            self._statuses.look(gang)
             return
         pods = life.pods_of(gang, run, self.pods, self.launchers)
         looks = life.seen(pods, self._is_dead, now, self.settings.image_patience)
@@ -222,6 +236,7 @@ class KubernetesWorld:
             self._crew.make_anew(gang, run, to_do.make)
         if run.stopping and not run.busy and not self._stays(gang, run):
             self._crew.dismiss(life.to_be_deleted(pods, looks), run.grace)
+            self._crew.end_jobs(self.launchers.of(gang.home.uid))
         self._statuses.look(gang)
         for event in run.hear(looks):
             self.inject(JobEvent(gang.id, event))
@@ -288,6 +303,7 @@ class KubernetesWorld:
         """What names in jobs stand for is another now."""
         if self._controlled:
             self.guests.look_around()
+            self.roster.look_around()
 
     # --- commit and perform --------------------------------------------------------------------------
 
@@ -297,11 +313,35 @@ class KubernetesWorld:
             self.guests.commit(state)
             return
         await commits.write(self.connection, gang, state, self._said(gang, state.status))
+        self._ask(gang)
         if state.status.phase in TERMINAL:
-            gang.run = None
+            self._clean_up(gang)
             if gang.gone:
                 self.roster.close(gang)
         self.concern(gang)
+
+    def _ask(self, gang: Gang) -> None:
+        """Nodes show what the gang asks for by itself, as long as it has not ended."""
+        wants = gang.stored is not None and gang.status.phase not in TERMINAL
+        if wants and not gang.asked:
+            self.cluster.need(gang.singles)
+        elif gang.asked and not wants:
+            self.cluster.need_no_more(gang.singles)
+        gang.asked = wants
+        self.look_at_nodes()
+
+    def _clean_up(self, gang: Gang) -> None:
+        """What is left of a gang that has ended goes, as its policy says."""
+        if gang.run is None:
+            return
+        pods = life.pods_of(gang, gang.run, self.pods, self.launchers)
+        gang.run = None
+        phases = {pod.metadata.name: pod.status.phase for pod in pods.values()}
+        gone = set(left_over(gang.parsed, phases))
+        self._crew.dismiss((pod for pod in pods.values() if pod.metadata.name in gone), 0)
+        self._crew.remove_services(gang, gone)
+        for pod in pods.values():
+            self._recount(pod)
 
     def _said(self, gang: Gang, life_now: Status | None = None) -> Mapping[str, Any]:
         """What the gang's status is to say."""
@@ -364,12 +404,15 @@ class KubernetesWorld:
 
     # --- arrivals ------------------------------------------------------------------------------------
 
-    def _finish(self, parsed: Parsed) -> Job:
+    def _finish(self, parsed: Parsed) -> Fitted:
         """The job as the controller is told it. Of a judged one the core is told only what it has come to."""
-        return parsed.job if parsed.policy.gang_restart else replace(parsed.job, restart=RestartPolicy())
+        found = fitted(parsed, self.surroundings.of(parsed.namespace))
+        restart = found.job.restart if parsed.policy.gang_restart else RestartPolicy()
+        after = tuple(replace(each, job_id=meant(each.job_id, parsed.namespace)) for each in found.job.after)
+        return replace(found, job=replace(found.job, restart=restart, after=after))
 
-    def _refuse(self, refusal: Refusal) -> None:
-        """An object that is no job is told so."""
+    def _hold(self, gang: Gang) -> None:
+        self._refusals.tell(Refusal(gang.home, gang.parsed.manifest, gang.held, WAITING))
 
 
 def _latest(state: JobState) -> int:

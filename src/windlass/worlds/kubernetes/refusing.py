@@ -1,0 +1,63 @@
+"""An object that is no job yet is told why, in a condition: it is left alone until somebody mends what is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from windlass.jobs.kubernetes.conditions import conditions_of
+from windlass.jobs.kubernetes.status_times import merge_conditions, rfc3339
+from windlass.worlds.kubernetes.client.connection import Connection
+from windlass.worlds.kubernetes.client.refusals import ApiError
+from windlass.worlds.kubernetes.homes import Home
+from windlass.worlds.kubernetes.scribe import Scribe
+
+ACCEPTED = "Accepted"
+INVALID, WAITING = "Invalid", "Waiting"
+_DELAY, _EVERY = 0.0, 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """`reason`: INVALID, or WAITING for something else in the cluster."""
+
+    home: Home
+    manifest: Mapping[str, Any]
+    message: str
+    reason: str = INVALID
+
+
+class Refusals:
+    """Those that are told, by uid."""
+
+    def __init__(self, connection: Connection, now: Callable[[], int], on_trouble: Callable[[str], None]) -> None:
+        self._connection, self._now = connection, now
+        self._refused: dict[str, Refusal] = {}
+        self._scribe: Scribe[str] = Scribe(self._write, on_trouble, delay=_DELAY, every=_EVERY)
+
+    def tell(self, refusal: Refusal) -> None:
+        """Have the object say so."""
+        self._refused[refusal.home.uid] = refusal
+        self._scribe.mark(refusal.home.uid)
+
+    async def close(self) -> None:
+        """Leave the rest untold."""
+        await self._scribe.close()
+
+    async def _write(self, uid: str) -> None:
+        refusal = self._refused.pop(uid, None)
+        if refusal is None:
+            return
+        before = conditions_of(dict(refusal.manifest))
+        told = {"type": ACCEPTED, "status": "False", "reason": refusal.reason, "message": refusal.message}
+        conditions = merge_conditions(before, [told], rfc3339(self._now()), updates=True)
+        if conditions == list(before):
+            return
+        home = refusal.home
+        body = {"metadata": {"uid": home.uid}, "status": {"conditions": conditions}}
+        try:
+            await self._connection.patch(home.resource, home.namespace, home.name, body, subresource="status")
+        except ApiError as error:
+            if not (error.is_missing or error.is_conflict):
+                raise
