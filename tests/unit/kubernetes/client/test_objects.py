@@ -82,6 +82,7 @@ def test_what_pods_have_in_common_is_held_once():
     one, other = (objects.pod(json.dumps(POD).encode()) for _ in range(2))
     assert one.spec.tolerations is other.spec.tolerations
     assert one.spec.node_name is other.spec.node_name
+    assert one.spec.containers[0].resources.requests is other.spec.containers[0].resources.requests
     assert one.metadata.labels["app"] is other.metadata.labels["app"]
     assert one.status.conditions[0].type is other.status.conditions[0].type
     assert not gc.is_tracked(one)

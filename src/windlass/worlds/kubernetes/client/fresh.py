@@ -7,7 +7,6 @@ under way, changes nothing any more: whoever reads here reads its own writes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeAlias, TypeVar, cast
 
@@ -50,7 +49,7 @@ class _HasMetadata(Protocol):
 
 def marks(object: Any) -> Marks:
     """Of a struct of `objects`, or of a dict. Raises KeyError, TypeError or ValueError if it is no object."""
-    if isinstance(object, Mapping):
+    if isinstance(object, dict):
         metadata = object["metadata"]
         version = int(metadata["resourceVersion"])
         return Marks(metadata.get("namespace", ""), metadata["name"], metadata["uid"], version)

@@ -2,7 +2,7 @@
 
 Field names are the API's in snake case; what the API leaves out is None, "" or empty. Quantities and times stay text,
 raw parts are dicts. Structs are frozen, and none of the garbage collector's business, as none can be part of a cycle.
-Text that many objects repeat is interned, and so are tolerations: that halves what ten thousand pods take.
+Text, resources and tolerations that many objects repeat are held once: that halves what ten thousand pods take.
 """
 
 from __future__ import annotations
@@ -21,6 +21,16 @@ NONE: Words = MappingProxyType({})
 """Stands for every absent map: no object of its own for each."""
 _LONG = 64
 """Characters. Longer values are hardly repeated."""
+
+
+@lru_cache(4096)
+def _one_of_equals(things: Any) -> Any:
+    return things
+
+
+@lru_cache(4096)
+def _one_map(items: tuple[tuple[str, str], ...]) -> Words:
+    return dict(items)
 
 
 def _shared(words: Words) -> Words:
@@ -95,11 +105,6 @@ class Toleration(Part, frozen=True):
     toleration_seconds: int | None = None
 
 
-@lru_cache(1024)
-def _one_of_equals(tolerations: tuple[Toleration, ...]) -> tuple[Toleration, ...]:
-    return tolerations
-
-
 class Port(Part, frozen=True):
     """Of a container."""
 
@@ -116,8 +121,8 @@ class Resources(Part, frozen=True):
     limits: Words = NONE
 
     def __post_init__(self) -> None:
-        force_setattr(self, "requests", _shared(self.requests))
-        force_setattr(self, "limits", _shared(self.limits))
+        force_setattr(self, "requests", _one_map(tuple(self.requests.items())))
+        force_setattr(self, "limits", _one_map(tuple(self.limits.items())))
 
 
 _NOTHING_ASKED = Resources()
@@ -184,6 +189,8 @@ class PodSpec(Part, frozen=True):
         for name in ("node_name", "scheduler_name", "priority_class_name", "preemption_policy", "restart_policy"):
             force_setattr(self, name, intern(getattr(self, name)))
         force_setattr(self, "tolerations", _one_of_equals(self.tolerations))
+        if self.node_selector:
+            force_setattr(self, "node_selector", _one_map(tuple(self.node_selector.items())))
 
 
 class Waiting(Part, frozen=True):
