@@ -1,0 +1,94 @@
+"""A cluster as far as the faces look at it: gangs and pods that a test writes down."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import msgspec
+import pytest
+
+from windlass.core.job import Job, Role
+from windlass.core.status import JobState, Phase, Placement, Status
+from windlass.jobs.kubernetes.pods import GENERATION
+from windlass.worlds.kubernetes.client import objects
+from windlass.worlds.kubernetes.client.objects import Pod
+from windlass.worlds.kubernetes.client.refusals import ApiError
+
+NOON = 1_700_000_000_000
+
+
+class Cluster:
+    """As much of `KubernetesWorld` as members and logs are read from. `logs` by pod; an error is raised."""
+
+    def __init__(self) -> None:
+        self.gangs: dict[str, Any] = {}
+        self.guest: Any = None
+        self.found: list[Pod] = []
+        self.launched: list[Pod] = []
+        self.logs: dict[str, bytes | Exception] = {}
+        self.asked: list[tuple[str, dict[str, str]]] = []
+        self.roster = SimpleNamespace(get=self.gangs.get)
+        self.guests = SimpleNamespace(get=lambda _: self.guest)
+        self.pods = SimpleNamespace(owned=lambda _: self.found, get=self._pod)
+        self.launchers = SimpleNamespace(pods=lambda _: self.launched)
+        self.connection = SimpleNamespace(request=self._request)
+
+    def add(self, state: JobState) -> JobState:
+        self.gangs[state.id] = SimpleNamespace(home=SimpleNamespace(uid="u1"))
+        return state
+
+    def _pod(self, _namespace: str, name: str) -> Pod | None:
+        return next((pod for pod in self.found if pod.metadata.name == name), None)
+
+    async def _request(self, _method: str, path: str, *, params: dict[str, str], **_within: float) -> bytes:
+        self.asked.append((path, params))
+        said = self.logs.get(path.split("/")[-2], ApiError(404, "NotFound", "pods not found"))
+        if isinstance(said, Exception):
+            raise said
+        return said
+
+
+@pytest.fixture
+def cluster() -> Cluster:
+    return Cluster()
+
+
+@pytest.fixture
+def state() -> Callable[..., JobState]:
+    """A job with a master and two workers that runs."""
+
+    def make(**how: Any) -> JobState:
+        job = Job("digits", (Role("master"), Role("worker", 2)), user="ada")
+        placement = Placement({"master": ("n1",), "worker": ("n1", "n2")})
+        status = Status(Phase.RUNNING, created_at=NOON, generation=1, placement=placement, gone=False)
+        return JobState("team/digits", 1, job, replace(status, **how))
+
+    return make
+
+
+@pytest.fixture
+def pod() -> Callable[..., Pod]:
+    def make(
+        role: str, index: int, *, node: str = "n1", code: int | None = None, labels: dict[str, str] | None = None
+    ) -> Pod:
+        usual = {"training.kubeflow.org/replica-type": role, "training.kubeflow.org/replica-index": str(index)}
+        usual[GENERATION] = "1"
+        ended = {"state": {"terminated": {"exitCode": code, "reason": "Error" if code else "Completed"}}}
+        status = {"phase": "Running"} if code is None else {"phase": "Failed" if code else "Succeeded"}
+        written = {
+            "metadata": {
+                "name": f"digits-{role}-{index}",
+                "namespace": "team",
+                "uid": f"{role}{index}",
+                "resourceVersion": "1",
+                "labels": usual if labels is None else labels,
+            },
+            "spec": {"nodeName": node, "containers": [{"name": "sidecar"}, {"name": "pytorch"}]},
+            "status": {**status, "containerStatuses": [{"name": "pytorch", **(ended if code is not None else {})}]},
+        }
+        return objects.pod(msgspec.json.encode(written))
+
+    return make

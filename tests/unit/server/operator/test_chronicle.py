@@ -1,0 +1,121 @@
+"""What of a turn is written down, and when a pod's log is read."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from windlass.core.status import Phase, Target
+from windlass.server.operator.chronicle import Chronicle
+from windlass.server.operator.entries import Entry
+from windlass.worlds.kubernetes.client.refusals import ApiError, Unreachable
+from windlass.worlds.port import Changes, Transition
+
+
+class Notes:
+    """As much of a history as is told something."""
+
+    def __init__(self) -> None:
+        self.entries: list[Entry] = []
+
+    def note(self, entry: Entry) -> None:
+        self.entries.append(entry)
+
+    @property
+    def logs(self) -> dict[int, str]:
+        return {line.rank: line.text or line.missing for entry in self.entries for line in entry.lines}
+
+
+@pytest.fixture
+def notes() -> Notes:
+    return Notes()
+
+
+@pytest.fixture
+def turn(cluster, notes):
+    """Commit these states, one after another, with whatever changes in the cluster before each."""
+
+    def run(*steps) -> None:
+        async def told() -> None:
+            chronicle = Chronicle(cluster, notes)
+            for state, change in steps:
+                change()
+                changes = Changes(states=(state,), transitions=(Transition(state.id, 1, "E", "", "", ""),))
+                chronicle.note(changes, chronicle.look(changes))
+                for _ in range(20):
+                    await asyncio.sleep(0)
+            await chronicle.close()
+
+        asyncio.run(told())
+
+    return run
+
+
+def as_it_is() -> None:
+    """Nothing changes."""
+
+
+def test_a_running_gang_has_nothing_to_be_read(cluster, notes, state, pod, turn):
+    cluster.add(state())
+    cluster.found = [pod("master", 0)]
+    turn((state(), as_it_is))
+    assert (len(notes.entries), notes.logs, cluster.asked) == (1, {}, [])
+
+
+def test_a_log_is_read_once_when_its_pod_has_ended(cluster, notes, state, pod, turn):
+    cluster.add(state())
+    cluster.found = [pod("master", 0, code=0), pod("worker", 0)]
+    cluster.logs["digits-master-0"] = b"loss 0.1\n\xff"
+    turn((state(done=1), as_it_is), (state(done=1, infrastructure_failures=1), as_it_is))
+    assert notes.logs == {0: "loss 0.1\n�"}
+    [(path, asked)] = cluster.asked
+    assert path == "/api/v1/namespaces/team/pods/digits-master-0/log"
+    assert (asked["container"], asked["tailLines"]) == ("sidecar", "500")
+    assert int(asked["limitBytes"]) == 64 << 10
+
+
+def test_the_logs_of_a_gang_that_is_stopped_are_read_before_its_pods_go(cluster, notes, state, pod, turn):
+    cluster.add(state())
+    cluster.found = [pod("master", 0), pod("worker", 0, code=3)]
+    cluster.logs = {"digits-master-0": b"was stopped", "digits-worker-0": b"boom"}
+    stopped = state(phase=Phase.RESTARTING, target=Target.RESTART)
+    turn((stopped, as_it_is), (replace(stopped, status=replace(stopped.status, gone=True)), cluster.found.clear))
+    assert notes.logs == {0: "was stopped", 1: "boom"}
+
+
+def test_what_ended_is_kept_whole_also_if_its_object_goes_with_the_commit(cluster, notes, state, pod, turn):
+    cluster.add(state())
+    cluster.found = [pod("master", 0, code=0)]
+    ended = state(phase=Phase.SUCCEEDED, finished_at=2)
+    turn((ended, as_it_is))
+    [first, *_] = notes.entries
+    assert first.ended == (ended,)
+    assert [member.task.pod for member in first.members] == ["digits-master-0"]
+    assert [(told.created_at, told.transition.job_id) for told in first.transitions] == [
+        (ended.status.created_at, ended.id)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("trouble", "said"),
+    [
+        (ApiError(404, "NotFound", "no"), "the pod was gone before its log could be read"),
+        (ApiError(500, "", "kubelet is away"), "its log could not be read: kubelet is away"),
+        (Unreachable("no connection"), "its log could not be read: no connection"),
+    ],
+)
+def test_a_log_that_cannot_be_read_says_why(cluster, notes, state, pod, turn, trouble, said):
+    cluster.add(state())
+    cluster.found = [pod("master", 0, code=0)]
+    cluster.logs["digits-master-0"] = trouble
+    turn((state(done=1), as_it_is))
+    assert notes.logs == {0: said}
+
+
+def test_the_logs_of_a_large_gang_share_what_room_there_is(cluster, notes, state, pod, turn):
+    cluster.add(state())
+    cluster.found = [pod("worker", index, code=0) for index in range(128)]
+    turn((state(done=1), as_it_is))
+    assert {asked["limitBytes"] for _, asked in cluster.asked} == {str(32 << 10)}

@@ -1,0 +1,51 @@
+"""What people type, and which job of a cluster it means."""
+
+import pytest
+
+from windlass.server.errors import ApiError
+from windlass.server.operator import meaning
+
+IDS = ["team/digits", "team/pytorchjob/digits", "other/tfjob/digits", "team/pytorchjob/big", "team/podgroup/shell"]
+
+
+@pytest.mark.parametrize(
+    ("typed", "found"),
+    [
+        ("big", ["team/pytorchjob/big"]),
+        ("pytorchjob/big", ["team/pytorchjob/big"]),
+        ("team/big", ["team/pytorchjob/big"]),
+        ("team/pytorchjob/big", ["team/pytorchjob/big"]),
+        ("team/digits", ["team/digits"]),  # an id as it stands means itself
+        ("tfjob/digits", ["other/tfjob/digits"]),
+        ("other/digits", ["other/tfjob/digits"]),
+        ("digits", ["other/tfjob/digits", "team/digits", "team/pytorchjob/digits"]),
+        ("nowhere/big", []),
+        ("ig", []),
+        ("a/b/c/big", []),
+        ("", []),
+    ],
+)
+def test_the_end_of_an_id_is_enough(typed, found):
+    assert meaning.candidates(typed, IDS) == found
+
+
+def test_in_an_address_slashes_may_be_colons():
+    assert meaning.spelled("team:pytorchjob:why") == "team/pytorchjob/why"
+
+
+def test_several_candidates_are_listed():
+    with pytest.raises(ApiError) as refused:
+        meaning.the_one("digits", meaning.candidates("digits", IDS))
+    assert str(refused.value) == (
+        "'digits' may be any of 3 jobs: other/tfjob/digits, team/digits, team/pytorchjob/digits\nsay the whole id"
+    )
+    with pytest.raises(ApiError, match="and 3 more"):
+        meaning.the_one("x", list("abcdefgh"))
+
+
+@pytest.mark.parametrize(
+    ("typed", "hint"),
+    [("digit", "did you mean team/digits"), ("tean/digits", "did you mean team/digits"), ("zzz", "`windlass history`")],
+)
+def test_what_nobody_is_called_has_the_nearest_names(typed, hint):
+    assert hint in meaning.unknown(typed, ["team/digits", "team/podgroup/shell"]).message

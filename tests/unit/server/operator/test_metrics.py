@@ -1,0 +1,61 @@
+"""What Prometheus reads."""
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from windlass.core.status import Phase
+from windlass.server.operator.metrics import Metrics, written
+from windlass.worlds.kubernetes.client.tally import Histogram
+from windlass.worlds.port import Changes, Transition
+
+
+def told(metrics: Metrics) -> dict[str, float]:
+    """Samples by name and labels."""
+    families = text_string_to_metric_families(written(metrics, None, None).decode())
+    samples = [sample for family in families for sample in family.samples]
+    return {
+        " ".join([sample.name, *(sample.labels[key] for key in sorted(sample.labels))]): sample.value
+        for sample in samples
+    }
+
+
+def test_buckets_are_told_as_sums():
+    metrics = Metrics(turns=Histogram((0.1, 1.0)))
+    for seconds in (0.05, 0.1, 0.5, 7):
+        metrics.turns.observe(seconds)
+    found = told(metrics)
+    assert [found[f"windlass_turn_seconds_bucket {bound}"] for bound in ("0.1", "1.0", "+Inf")] == [2, 3, 4]
+    assert (found["windlass_turn_seconds_count"], found["windlass_turn_seconds_sum"]) == (4, 7.65)
+
+
+def test_a_binding_counts_when_the_api_server_has_carried_it_out():
+    metrics = Metrics()
+    path = "/api/v1/namespaces/team/pods/digits-0/binding"
+    for status in (201, 409, 201, None):
+        metrics.tally.asked("POST", path, status, 0.01)
+    metrics.tally.watched("/api/v1/pods")
+    found = told(metrics)
+    assert found["windlass_pods_bound_total"] == found["windlass_bind_seconds_count"] == 2
+    assert [found[f"windlass_api_requests_total {code} POST"] for code in ("201", "409", "none")] == [2, 1, 1]
+    assert found["windlass_watches_total pods"] == 1
+
+
+def test_waits_are_counted_where_a_job_goes_on(state):
+    metrics = Metrics()
+    job = state(queued_at=1_000, admitted_at=3_000)
+    steps = [("Queued", "Admitted", 3_000), ("Admitted", "Admitted", 3_500), ("Admitted", "Running", 10_000)]
+    for before, after, at in steps:
+        metrics.count(Changes(states=(job,), transitions=(Transition(job.id, at, "E", before, after, ""),)))
+    metrics.count(Changes(transitions=(Transition("team/other", 1, "E", "", "Queued", ""),)))
+    ended = state(phase=Phase.FAILED)
+    metrics.count(Changes(states=(ended,), transitions=(Transition(job.id, 1, "E", "Running", "Failed", ""),)))
+    found = told(metrics)
+    assert (found["windlass_job_wait_seconds_count"], found["windlass_job_wait_seconds_sum"]) == (1, 2)
+    assert (found["windlass_gang_start_seconds_count"], found["windlass_gang_start_seconds_sum"]) == (1, 7)
+    assert found["windlass_jobs_ended_total Failed"] == 1
+
+
+def test_one_that_follows_tells_that_it_does():
+    metrics = Metrics(sizes={"logs to read": 3})
+    found = told(metrics)
+    assert (found["windlass_leader"], found["windlass_queue_size logs to read"]) == (0, 3)
+    assert "windlass_nodes" not in found
