@@ -12,7 +12,6 @@ from windlass import __version__
 from windlass.deploy.crds import definitions
 from windlass.deploy.install.applying import found
 from windlass.deploy.install.findings import Finding, fine, odd, wrong
-from windlass.deploy.install.others import age_of, findings_of_others, seconds
 from windlass.deploy.install.reviewing import findings_of_permissions
 from windlass.deploy.install.waiting import is_ready, pods_say
 from windlass.deploy.labels import VERSION, is_ours
@@ -23,6 +22,7 @@ from windlass.worlds.kubernetes.client.connection import Connection
 from windlass.worlds.kubernetes.client.refusals import ApiError
 from windlass.worlds.kubernetes.client.resources import DEFINITIONS, DEPLOYMENTS, LEASES, NODES, Resource
 from windlass.worlds.kubernetes.cluster.declared import declared
+from windlass.worlds.kubernetes.rivals import Rival, age_of, find_rivals, seconds
 from windlass.worlds.kubernetes.watching import POLICIES, QUEUES, RESERVATIONS
 
 _OLDEST = (1, 29)
@@ -130,8 +130,16 @@ async def _leader(connection: Connection, namespace: str) -> list[Finding]:
 
 
 async def _others(connection: Connection, _namespace: str) -> list[Finding]:
-    deployments, leases = await asyncio.gather(connection.list(DEPLOYMENTS), connection.list(LEASES))
-    return list(findings_of_others(deployments, leases, time()))
+    rivals = await find_rivals(connection, time())
+    about = "other operators"
+    return [_rival(about, each) for each in rivals] or [fine(about, "no other operator or batch scheduler was found")]
+
+
+def _rival(about: str, rival: Rival) -> Finding:
+    if not rival.serves:
+        return odd(about, f"{rival} runs beside Windlass", "nothing, if every pod names the scheduler that it means")
+    says = f"{rival} serves {', '.join(rival.serves)} as well: both would make a job's pods"
+    return wrong(about, says, "scale it to 0")
 
 
 async def _nodes(connection: Connection, _namespace: str) -> list[Finding]:
