@@ -14,7 +14,7 @@ from windlass.worlds.kubernetes.client.connection import Connection
 from windlass.worlds.kubernetes.client.resources import LEASES, PODS, path
 
 Json = dict[str, Any]
-LEASE = "windlass-system/windlass"
+LEASE = "windlass-system/windlass-operator"
 ADDRESS = "windlass.dev/address"
 """An annotation of the Lease: where the leader answers, if it runs outside of the cluster."""
 PORT = 8080
