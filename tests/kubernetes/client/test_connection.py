@@ -129,6 +129,19 @@ def test_a_create_without_a_name_is_not_sent_twice():
     asyncio.run(story())
 
 
+@pytest.mark.parametrize(("uid", "times"), [(None, 1), ("u", 2)])
+def test_a_deletion_is_sent_again_only_if_it_says_which_object_is_meant(uid, times):
+    async def story():
+        async with against(says(pod()), hangs_up, usual=refuses(404, "NotFound")) as (api, connection):
+            await connection.get(PODS, "ns", "p")
+            with pytest.raises((ApiError, Unreachable)) as told:
+                await connection.delete(PODS, "ns", "p", uid=uid)
+            assert told.value.unsure
+            assert [seen.method for seen in api.seen] == ["GET", *["DELETE"] * times]
+
+    asyncio.run(story())
+
+
 def test_an_answer_that_takes_too_long_is_asked_for_again():
     async def story():
         async def sleeps(_request):

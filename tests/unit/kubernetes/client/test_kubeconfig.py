@@ -26,7 +26,9 @@ def config(*contexts, current=None, clusters=None, users=None):
 def write(tmp_path, monkeypatch):
     """Write kubeconfigs; $KUBECONFIG names them all in this order."""
     monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    for name in ("KUBERNETES_SERVICE_HOST", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.lower(), raising=False)
     files = []
 
     def write(content, name=None):
@@ -103,6 +105,22 @@ def test_password_and_names_for_proxies_are_taken(write):
     access = find()
     assert (access.server_name, access.proxy) == ("api", "http://proxy:3128")
     assert identity(access).authorization == "Basic bWU6cHc="
+
+
+@pytest.mark.parametrize(
+    ("server", "proxy"),
+    [
+        ("https://far.example:6443", "http://proxy:3128"),
+        ("https://near.example", None),
+        ("https://127.0.0.1:6443", None),
+        ("http://far.example", None),
+    ],
+)
+def test_the_proxy_of_the_environment_counts_as_it_does_for_kubectl(write, monkeypatch, server, proxy):
+    write(config("a", current="a", clusters=[{"name": "a", "cluster": {"server": server}}]))
+    monkeypatch.setenv("HTTPS_PROXY", "http://proxy:3128")
+    monkeypatch.setenv("NO_PROXY", "near.example")
+    assert find().proxy == proxy
 
 
 def test_no_file_is_told_with_what_to_do(tmp_path, monkeypatch):

@@ -14,6 +14,8 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 import yaml
 
@@ -38,13 +40,14 @@ def from_kubeconfig(path: str | None = None, context: str | None = None) -> Acce
     files = _files(path)
     with _told(files):
         login = _Login(files, context)
+        server = str(login.cluster["server"]).rstrip("/")
         return Access(
-            server=str(login.cluster["server"]).rstrip("/"),
+            server=server,
             identify=login.identify,
             namespace=login.namespace,
             context=login.context,
             server_name=login.cluster.safe_get("tls-server-name"),
-            proxy=login.cluster.safe_get("proxy-url"),
+            proxy=login.cluster.safe_get("proxy-url") or _proxy_of_environment(server),
         )
 
 
@@ -107,6 +110,15 @@ class _Login:
             return f"{self._files} names a file that is not there: {error.filename}"
         hint = _line(self._plugin.get("installHint") or "install it")
         return f"{self._files} names the plugin {error.filename}, which is not there: {hint}"
+
+
+def _proxy_of_environment(server: str) -> str | None:
+    """As kubectl does: $HTTPS_PROXY and $HTTP_PROXY, unless $NO_PROXY or a server on this machine says otherwise."""
+    parts = urlsplit(server)
+    host = parts.hostname or ""
+    if host == "localhost" or host.startswith("127.") or host == "::1" or proxy_bypass(host):
+        return None
+    return getproxies().get(parts.scheme)
 
 
 def _files(path: str | None) -> str:

@@ -44,6 +44,8 @@ class Transport:
             auto_decompress=False,
             read_bufsize=BUFFER,
         )
+        # It would send a DELETE again by itself when a kept connection breaks; `retrying` alone says what is.
+        self._session._retry_connection = False  # noqa: SLF001 - there is no public way, and a test holds it to that
         return self
 
     async def __aexit__(self, *_: object) -> None:
