@@ -24,6 +24,12 @@ class Facts(Protocol):
     def cluster(self) -> str:
         """The cluster in one line, for people."""
 
+    def trouble(self) -> str:
+        """What of it cannot be read or written just now, "" if all can."""
+
+    def shown(self, job: Job) -> Job:
+        """The job without what is not for everybody who can ask."""
+
     def is_declared(self, reservation: Reservation) -> bool:
         """Whether it stands in the cluster's own description, where `windlass reserve` cannot delete it."""
 

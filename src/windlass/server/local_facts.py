@@ -42,6 +42,14 @@ class LocalFacts:
         """What was found, or declared."""
         return self._world.cluster.text
 
+    def trouble(self) -> str:
+        """What cannot be committed is told with the commits."""
+        return ""
+
+    def shown(self, job: Job) -> Job:
+        """All of it: only its owner's user gets to the socket."""
+        return job
+
     def is_declared(self, reservation: Reservation) -> bool:
         """Those that people made here are the world's; the others are of the cluster file."""
         return all(kept.name != reservation.name for kept in self._world.reservations)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncIterator, Iterable, Mapping
+from dataclasses import replace
 from typing import TypeAlias
 
 import msgspec
@@ -61,7 +62,7 @@ class Service:
             "capacity": views.capacity(nodes),
             "waiting": phases.count(Phase.QUEUED),
             "holding": sum(phase in HOLDING for phase in phases),
-            "trouble": self._feed.trouble,
+            "trouble": self._feed.trouble or self._facts.trouble(),
         }
 
     async def jobs(self, filters: Filters) -> list[Json]:
@@ -88,6 +89,7 @@ class Service:
         state = states[0]
         tasks, transitions = await self._facts.tasks(state.id), await self._facts.transitions(state.id)
         told = self._facts.surroundings(state.job, tasks)
+        state = replace(state, job=self._facts.shown(state.job))
         return views.story(state, self._waiting(state, positions), tasks, transitions, told)
 
     async def why(self, name: str, what_if: str = "") -> Json:

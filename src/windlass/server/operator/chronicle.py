@@ -73,6 +73,11 @@ class Chronicle:
         for state in ended:
             self._read.pop(state.id, None)
 
+    @property
+    def reading(self) -> int:
+        """Logs that are being read, or wait for it."""
+        return len(self._reading)
+
     async def close(self) -> None:
         """Read no more."""
         for task in self._reading:
@@ -84,7 +89,7 @@ class Chronicle:
         if not state.status.generation:
             return []
         going = state.status.target is not None or state.status.phase in TERMINAL
-        return [(task, pod) for task, pod in members(self._world, state) if going or task.ended]
+        return members(self._world, state, ended=not going)
 
     def _read_logs(self, look: Look) -> None:
         done = self._read.setdefault(look.state.id, set())

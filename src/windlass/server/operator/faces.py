@@ -45,12 +45,14 @@ class Faces:
     def tap(self, world: KubernetesWorld) -> Tapped:
         """The world for a controller that is about to lead: what it commits is told to history, metrics, followers."""
         self._feed = Feed()
-        self._chronicle = Chronicle(world, self._history)
-        return Tapped(world, self._feed, self._chronicle, self._metrics)
+        self._chronicle = chronicle = Chronicle(world, self._history)
+        self._metrics.sizes["logs to read"] = lambda: chronicle.reading
+        return Tapped(world, self._feed, chronicle, self._metrics)
 
     def lead(self, controller: Controller, world: KubernetesWorld, tapped: Tapped) -> None:
         """From now on this replica answers."""
         facts = ClusterFacts(controller, world, self._history, tapped.settled)
+        tapped.decided = lambda: controller.decided
         self._controller = controller
         self._api = cluster_api(Service(controller, facts, self._feed, "operator"), facts)
         self._metrics.leading = True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TypeVar
 
 from windlass.controller import Controller
@@ -20,6 +21,7 @@ from windlass.worlds.kubernetes.world import KubernetesWorld
 from windlass.worlds.port import Transition
 
 T = TypeVar("T")
+_HIDDEN = "(hidden)"
 
 
 class ClusterFacts:
@@ -50,6 +52,15 @@ class ClusterFacts:
         """How many nodes, and of which API server."""
         count = len(self._world.cluster.picture.objects)
         return f"{count} node{'s' * (count != 1)} of {self.where()}"
+
+    def trouble(self) -> str:
+        """Of history."""
+        return self._history.trouble
+
+    def shown(self, job: Job) -> Job:
+        """Without values of variables, which may be secrets: whoever may read the job's object finds them there."""
+        roles = (replace(role, env=dict.fromkeys(role.env, _HIDDEN), pod="") for role in job.roles)
+        return replace(job, roles=tuple(roles))
 
     def is_declared(self, _reservation: Reservation) -> bool:
         """Never: each is an object, and can be deleted."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TypeAlias
 
 from windlass.core.status import JobState
 from windlass.jobs.kubernetes import own_labels, pods
@@ -17,32 +18,44 @@ _ROLES = (own_labels.ROLE, pods.REPLICA_TYPE, pods.JOB_ROLE)
 _INDEXES = (own_labels.REPLICA_INDEX, pods.REPLICA_INDEX)
 
 
-def members(world: KubernetesWorld, state: JobState) -> list[tuple[PodTask, Pod]]:
-    """The pods that are on nodes, or were, of every generation that is still there; in order."""
+Place: TypeAlias = tuple[Pod, str, int]
+"""A pod, its role, and its index within the role."""
+_ENDED = ("Succeeded", "Failed")
+
+
+def members(world: KubernetesWorld, state: JobState, *, ended: bool = False) -> list[tuple[PodTask, Pod]]:
+    """The pods that are on nodes, or were, of every generation that is still there; in order.
+
+    `ended`: only those that have. Most turns change gangs of which none has, so these are looked for first.
+    """
     gang, guest = world.roster.get(state.id), world.guests.get(state.id)
+    places: Iterable[Place] = ()
     if gang is not None:
-        found = list(_of_gang(world, gang, state))
+        places = _of_gang(world, gang)
     elif guest is not None:
-        found = list(_of_guest(world, guest, state))
-    else:
-        found = []
+        places = _of_guest(world, guest)
+    found = [
+        (task(state, pod, role, index), pod)
+        for pod, role, index in places
+        if pod.spec.node_name and (not ended or pod.status.phase in _ENDED)
+    ]
     return sorted(found, key=lambda each: (each[0].generation, each[0].rank))
 
 
-def _of_gang(world: KubernetesWorld, gang: Gang, state: JobState) -> Iterator[tuple[PodTask, Pod]]:
+def _of_gang(world: KubernetesWorld, gang: Gang) -> Iterator[Place]:
     uid = gang.home.uid
     for pod in (*world.pods.owned(uid), *world.launchers.pods(uid)):
-        if generation_of(pod) and pod.spec.node_name:
+        if generation_of(pod):
             labels = pod.metadata.labels
-            yield task(state, pod, next((labels[name] for name in _ROLES if name in labels), ""), _index(labels)), pod
+            yield pod, next((labels[name] for name in _ROLES if name in labels), ""), _index(labels)
 
 
-def _of_guest(world: KubernetesWorld, guest: Guest, state: JobState) -> Iterator[tuple[PodTask, Pod]]:
+def _of_guest(world: KubernetesWorld, guest: Guest) -> Iterator[Place]:
     places = [(role.name, index) for role in guest.job.roles for index in range(role.replicas)]
     for (role, index), gathered in zip(places, guest.pods, strict=False):
         pod = world.pods.get(gathered.metadata.namespace, gathered.metadata.name)
-        if pod is not None and pod.metadata.uid == gathered.metadata.uid and pod.spec.node_name:
-            yield task(state, pod, role, index), pod
+        if pod is not None and pod.metadata.uid == gathered.metadata.uid:
+            yield pod, role, index
 
 
 def _index(labels: Mapping[str, str]) -> int:

@@ -7,7 +7,7 @@ everything else is worked out when somebody asks.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,11 +28,13 @@ _WAITS = (0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, 3_600.0, 14_
 
 @dataclass(slots=True)
 class Metrics:
-    """One of each process. `leading` is set by whoever holds the lease, `sizes` by whoever has queues to show."""
+    """One of each process. `leading` is set by whoever leads, `sizes` by whoever has queues to show."""
 
     tally: Tally = field(default_factory=Tally)
     turns: Histogram = field(default_factory=Histogram)
-    """From what happened to what was decided: the plan is most of it."""
+    """From what happened to what was decided."""
+    plans: Histogram = field(default_factory=Histogram)
+    """The same of those turns in which a plan was made: that is most of them."""
     commits: Histogram = field(default_factory=Histogram)
     waited: Histogram = field(default_factory=lambda: Histogram(_WAITS))
     """From its place in the queue to a job's admission."""
@@ -41,8 +43,8 @@ class Metrics:
     ended: Counter[str] = field(default_factory=Counter)
     """Jobs by the phase in which they ended."""
     leading: bool = False
-    sizes: Mapping[str, int] = field(default_factory=dict)
-    """What waits to be done, by name."""
+    sizes: dict[str, Callable[[], int]] = field(default_factory=dict)
+    """What waits to be done, by name: asked when somebody looks."""
 
     def count(self, changes: Changes) -> None:
         """What was committed."""
@@ -78,6 +80,7 @@ def _counted(metrics: Metrics) -> Iterator[Any]:
     tally = metrics.tally
     yield GaugeMetricFamily("windlass_leader", "1 on the replica that decides.", value=int(metrics.leading))
     yield _histogram("windlass_turn", "From what happened to what was decided.", metrics.turns)
+    yield _histogram("windlass_plan", "The same of turns in which a plan was made.", metrics.plans)
     yield _histogram("windlass_commit", "Writing a turn's states into their objects.", metrics.commits)
     yield _histogram("windlass_job_wait", "From a job's place in the queue to its admission.", metrics.waited)
     yield _histogram("windlass_gang_start", "From a gang's admission until all of it ran.", metrics.gathered)
@@ -89,7 +92,8 @@ def _counted(metrics: Metrics) -> Iterator[Any]:
     yield _labelled(CounterMetricFamily, "windlass_api_requests", said, ("verb", "code"), tally.requests)
     said = "Watches begun: one, and one more for each that ended."
     yield _labelled(CounterMetricFamily, "windlass_watches", said, ("resource",), tally.watches)
-    yield _labelled(GaugeMetricFamily, "windlass_queue_size", "What waits to be done.", ("name",), metrics.sizes)
+    sizes = {name: size() for name, size in metrics.sizes.items()}
+    yield _labelled(GaugeMetricFamily, "windlass_queue_size", "What waits to be done.", ("name",), sizes)
 
 
 def _jobs(controller: Controller | None) -> Iterator[Any]:

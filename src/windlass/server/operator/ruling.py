@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from windlass.controller import Controller, run
-from windlass.server.feed import Feed, Watched
 from windlass.server.operator.election import Election, LostError, Terms
+from windlass.server.operator.faces import Faces
+from windlass.server.operator.metrics import Metrics
+from windlass.server.operator.reasons import tell_reasons
 from windlass.worlds.kubernetes.client.access import Access
 from windlass.worlds.kubernetes.client.connection import Connection
 from windlass.worlds.kubernetes.commits import DeposedError
@@ -21,8 +23,7 @@ from windlass.worlds.kubernetes.settings import WorldSettings
 from windlass.worlds.kubernetes.watching import watch_all
 from windlass.worlds.kubernetes.world import KubernetesWorld
 
-Lead = Callable[[Controller, KubernetesWorld, Feed], Awaitable[None]]
-"""What besides controlling is done by a leader, until cancelled."""
+UNREADY = "the watches have not listed everything yet"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,65 +33,62 @@ class Rule:
     access: Access
     terms: Terms
     say: Callable[[str], None]
+    faces: Faces
+    metrics: Metrics
     world: WorldSettings = field(default_factory=WorldSettings)
 
 
-async def reign(rule: Rule, lead: Lead, standing: Callable[[str], None] = lambda _: None) -> None:
-    """Be a replica until cancelled. `standing` hears "starting", "following" and "leading"."""
-    async with Connection(rule.access) as unfenced:
+async def reign(rule: Rule) -> None:
+    """Be a replica until cancelled. Raises AccessError, ApiError, Unreachable of a cluster that cannot be asked."""
+    async with Connection(rule.access, tally=rule.metrics.tally) as unfenced:
         election = Election(unfenced, rule.terms, rule.say)
         try:
             while True:
                 try:
-                    await _term(rule, election, lead, standing)
+                    await _term(rule, election)
                 except* (LostError, DeposedError) as reasons:
                     rule.say(f"no longer the leader: {_first(reasons)}")
         finally:
             await election.resign()
 
 
-async def _term(rule: Rule, election: Election, lead: Lead, standing: Callable[[str], None]) -> None:
+async def _term(rule: Rule, election: Election) -> None:
     """Follow until elected, then lead until deposed. Raises LostError, DeposedError."""
-    standing("starting")
-    async with Connection(rule.access, may_write=election.may_lead) as connection, asyncio.TaskGroup() as group:
+    fenced = Connection(rule.access, may_write=election.may_lead, tally=rule.metrics.tally)
+    async with fenced as connection, asyncio.TaskGroup() as group:
         world = KubernetesWorld(connection, _now, rule.world, rule.say)
         # 1. know the cluster
+        rule.faces.unready = UNREADY
         known = asyncio.Event()
         watching = group.create_task(watch_all(world, await served_kinds(connection), known.set))
         await known.wait()
+        rule.faces.unready = ""
         # 2. become the leader
-        standing("following")
         await election.win()
         # 3. control, as long as the lease is kept
         keeping = group.create_task(election.keep())
         try:
-            await _lead(rule, world, lead, standing)
+            await _lead(rule, world)
         finally:
+            await rule.faces.follow(election.holder)
             for task in (watching, keeping):
                 task.cancel()
             await world.close()
 
 
-async def _lead(rule: Rule, world: KubernetesWorld, lead: Lead, standing: Callable[[str], None]) -> None:
-    feed = Feed()
-    controller = Controller(world.recover(), world.finished)
+async def _lead(rule: Rule, world: KubernetesWorld) -> None:
+    tapped = rule.faces.tap(world)
+    controller = Controller(tapped.recover(), world.finished, refuses=False)
+    rule.faces.lead(controller, world, tapped)
     rule.say(f"leading, with {len(controller.states)} jobs and {len(controller.snapshot().table.nodes)} nodes")
-    standing("leading")
 
     def trouble(text: str) -> None:
         rule.say(text)
-        feed.complain(text)
+        rule.faces.complain(text)
 
     async with asyncio.TaskGroup() as group:
-        group.create_task(run(controller, Watched(world, feed), on_trouble=trouble))
-        group.create_task(_faces(lead, controller, world, feed))
-
-
-async def _faces(lead: Lead, controller: Controller, world: KubernetesWorld, feed: Feed) -> None:
-    try:
-        await lead(controller, world, feed)
-    finally:
-        feed.close()
+        group.create_task(run(controller, tapped, on_trouble=trouble))
+        group.create_task(tell_reasons(controller, world))
 
 
 def _first(reasons: BaseExceptionGroup[BaseException]) -> BaseException:

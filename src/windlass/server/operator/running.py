@@ -6,17 +6,22 @@ import asyncio
 import os
 import signal
 import socket
+import time
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from windlass.controller import Controller
-from windlass.server.feed import Feed
+from windlass.server.garbage import collect_seldom
 from windlass.server.operator.election import Terms
+from windlass.server.operator.faces import Faces, listen
+from windlass.server.operator.history import History, Keeping
+from windlass.server.operator.metrics import Metrics
 from windlass.server.operator.ruling import Rule, reign
 from windlass.worlds.kubernetes.client.access import Access
 from windlass.worlds.kubernetes.settings import WorldSettings
-from windlass.worlds.kubernetes.world import KubernetesWorld
+
+LEASE = "windlass-operator"
+PORT = 8080
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,31 +29,49 @@ class Replica:
     """What a replica is told at its start. `lease` in seconds; `address`: where it answers, if it is no pod."""
 
     access: Access
+    history: str
+    """Where what happened is kept when its objects are gone."""
     namespace: str = "windlass-system"
-    lease_name: str = "windlass"
+    lease_name: str = LEASE
     lease: float = 15.0
     identity: str = ""
     address: str = ""
+    host: str = "0.0.0.0"  # noqa: S104 - probes and Prometheus come from outside of the pod
+    port: int = PORT
+    """For probes, metrics and questions; 0: any that is free."""
+    keeping: Keeping = field(default_factory=Keeping)
     world: WorldSettings = field(default_factory=WorldSettings)
 
 
 async def serve(replica: Replica, say: Callable[[str], None]) -> None:
-    """Follow or lead until SIGTERM or SIGINT. Raises AccessError, ApiError, Unreachable."""
+    """Follow or lead until SIGTERM or SIGINT. Raises AccessError, ApiError, Unreachable, WorldError."""
+    collect_seldom()
     loop = asyncio.get_running_loop()
     stopped = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopped.set)
+    metrics = Metrics()
+    listener = listen(replica.host, replica.port)
+    async with History(replica.history, _now, say, replica.keeping) as history:
+        faces = Faces(metrics, history)
+        rule = Rule(replica.access, _terms(replica, listener.getsockname()[1]), say, faces, metrics, replica.world)
+        working = [loop.create_task(reign(rule)), loop.create_task(faces.serve(listener))]
+        stopping = loop.create_task(stopped.wait())
+        done, _ = await asyncio.wait([*working, stopping], return_when=asyncio.FIRST_COMPLETED)
+        if stopping in done:
+            say("ending; whoever follows takes over")
+        for task in (*working, stopping):
+            task.cancel()
+        await asyncio.gather(*working, stopping, return_exceptions=True)
+        for task in done - {stopping}:
+            task.result()  # raises what ended it
+
+
+def _terms(replica: Replica, port: int) -> Terms:
     identity = replica.identity or f"{socket.gethostname()}_{os.getpid()}_{uuid.uuid4().hex[:8]}"
-    terms = Terms(replica.namespace, replica.lease_name, identity, replica.lease, replica.address)
-    reigning = loop.create_task(reign(Rule(replica.access, terms, say, replica.world), _lead))
-    stopping = loop.create_task(stopped.wait())
-    await asyncio.wait([reigning, stopping], return_when=asyncio.FIRST_COMPLETED)
-    stopping.cancel()
-    if not reigning.done():
-        say("ending; whoever follows takes over")
-    reigning.cancel()
-    await asyncio.gather(reigning, return_exceptions=stopped.is_set())
+    address = replica.address.replace(":0", f":{port}") if replica.address.endswith(":0") else replica.address
+    return Terms(replica.namespace, replica.lease_name, identity, replica.lease, address)
 
 
-async def _lead(_controller: Controller, _world: KubernetesWorld, _feed: Feed) -> None:
-    await asyncio.Event().wait()
+def _now() -> int:
+    return time.time_ns() // 1_000_000

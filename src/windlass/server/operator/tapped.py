@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from windlass.core.commands import Command
 from windlass.core.status import JobState
@@ -25,6 +25,9 @@ class Tapped:
         self._world, self._feed, self._chronicle, self._metrics = world, feed, chronicle, metrics
         self._began: float | None = None
         """When the turn began that is under way."""
+        self.decided: Callable[[], object] = lambda: None
+        """The last plan: another one is told by being another object."""
+        self._seen: object = None
         self._idle = asyncio.Event()
         self._idle.set()
 
@@ -75,6 +78,10 @@ class Tapped:
         self._world.perform(commands)
 
     def _end_turn(self) -> None:
-        if self._began is not None:
-            self._metrics.turns.observe(time.monotonic() - self._began)
-            self._began = None
+        if self._began is None:
+            return
+        seconds, self._began = time.monotonic() - self._began, None
+        self._metrics.turns.observe(seconds)
+        if (decided := self.decided()) is not self._seen:
+            self._seen = decided
+            self._metrics.plans.observe(seconds)

@@ -55,7 +55,7 @@ def test_waits_are_counted_where_a_job_goes_on(state):
 
 
 def test_one_that_follows_tells_that_it_does():
-    metrics = Metrics(sizes={"logs to read": 3})
+    metrics = Metrics(sizes={"logs to read": lambda: 3})
     found = told(metrics)
     assert (found["windlass_leader"], found["windlass_queue_size logs to read"]) == (0, 3)
     assert "windlass_nodes" not in found
