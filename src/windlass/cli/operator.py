@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 from collections.abc import Awaitable, Callable
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeVar
 
 import typer
@@ -83,6 +85,19 @@ def run(
     pod_groups: Annotated[
         bool, typer.Option("--pod-groups", help="Make a PodGroup beside each job, for tools that look at those.")
     ] = False,
+    metrics_port: Annotated[
+        int, typer.Option("--metrics-port", help="For probes, metrics and questions; 0 is any that is free.")
+    ] = 8080,
+    metrics_host: Annotated[str, typer.Option("--metrics-host", help="The address to listen on.")] = "0.0.0.0",  # noqa: S104 - probes come from outside of the pod
+    history: Annotated[
+        str,
+        typer.Option(
+            "--history",
+            metavar="URL",
+            help="Where what has ended is kept: sqlite:///FILE or postgresql://HOST/DATABASE.",
+        ),
+    ] = "",
+    keep: Annotated[str, typer.Option("--keep", metavar="DURATION", help="How long it is kept.")] = "14d",
     context: ContextOption = None,
     kubeconfig: KubeconfigOption = None,
 ) -> int:
@@ -99,11 +114,29 @@ def run(
     )
     world = WorldSettings(kinds, image_patience=duration("--image-patience", image_patience), at_once=at_once)
     access = _access(context, kubeconfig)
+    from windlass.server.operator.history import Keeping  # noqa: PLC0415
     from windlass.server.operator.running import Replica, serve  # noqa: PLC0415 - after a missing extra was told
 
-    replica = Replica(access, namespace, lease, lease_seconds, address=address, world=world)
+    replica = Replica(
+        access,
+        history or _history_here(),
+        namespace=namespace,
+        lease_name=lease,
+        lease=lease_seconds,
+        address=address,
+        host=metrics_host,
+        port=metrics_port,
+        keeping=Keeping(keep=duration("--keep", keep)),
+        world=world,
+    )
     asyncio.run(serve(replica, lambda text: print(text, flush=True)))
     return ExitCode.OK
+
+
+def _history_here() -> str:
+    """A file of the user's own."""
+    state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local/state"
+    return f"sqlite:///{state}/windlass/operator-history.sqlite"
 
 
 @operator.command("install", short_help="Apply everything that the operator needs, and wait until it is ready")

@@ -16,6 +16,8 @@ REPLICAS = 2
 """One leads, the other takes over."""
 _USER = 65_532
 """Nobody's; the image's own user."""
+_HISTORY = "/var/lib/windlass"
+"""Lives as long as the pod; a PostgreSQL server, named by --history, outlives it."""
 _GRACE = 20
 """Seconds to hand the lease over and end what was begun."""
 
@@ -81,7 +83,7 @@ def _pod(setup: Setup) -> Manifest:
             "seccompProfile": {"type": "RuntimeDefault"},
         },
         "containers": [_container(setup)],
-        "volumes": [{"name": "tmp", "emptyDir": {}}],
+        "volumes": [{"name": "tmp", "emptyDir": {}}, {"name": "history", "emptyDir": {"sizeLimit": "1Gi"}}],
     }
 
 
@@ -96,6 +98,7 @@ def _container(setup: Setup) -> Manifest:
             "--namespace=$(NAMESPACE)",
             f"--lease={OPERATOR}",
             f"--metrics-port={PORT}",
+            f"--history=sqlite:///{_HISTORY}/history.sqlite",
         ],
         "env": [
             {"name": "NAMESPACE", "valueFrom": {"fieldRef": {"fieldPath": "metadata.namespace"}}},
@@ -113,7 +116,10 @@ def _container(setup: Setup) -> Manifest:
             "readOnlyRootFilesystem": True,
             "capabilities": {"drop": ["ALL"]},
         },
-        "volumeMounts": [{"name": "tmp", "mountPath": "/tmp"}],  # noqa: S108 - inside of the container
+        "volumeMounts": [
+            {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108 - inside of the container
+            {"name": "history", "mountPath": _HISTORY},
+        ],
     }
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
 from windlass.controller import Controller, run
@@ -17,12 +17,16 @@ from windlass.server.operator.metrics import Metrics
 from windlass.server.operator.reasons import tell_reasons
 from windlass.worlds.kubernetes.client.access import Access
 from windlass.worlds.kubernetes.client.connection import Connection
+from windlass.worlds.kubernetes.client.resources import Resource
 from windlass.worlds.kubernetes.commits import DeposedError
 from windlass.worlds.kubernetes.served import served_kinds
 from windlass.worlds.kubernetes.settings import WorldSettings
-from windlass.worlds.kubernetes.watching import watch_all
+from windlass.worlds.kubernetes.watching import watch_all, watch_more
 from windlass.worlds.kubernetes.world import KubernetesWorld
+from windlass.worlds.port import WorldError
 
+_DISCOVERY = 5.0
+"""Seconds between two looks at which kinds there are."""
 UNREADY = "the watches have not listed everything yet"
 
 
@@ -60,7 +64,9 @@ async def _term(rule: Rule, election: Election) -> None:
         # 1. know the cluster
         rule.faces.unready = UNREADY
         known = asyncio.Event()
-        watching = group.create_task(watch_all(world, await served_kinds(connection), known.set))
+        served = await served_kinds(connection)
+        watching = group.create_task(watch_all(world, served, known.set))
+        discovering = group.create_task(_discover(world, served))
         await known.wait()
         rule.faces.unready = ""
         # 2. become the leader
@@ -71,9 +77,24 @@ async def _term(rule: Rule, election: Election) -> None:
             await _lead(rule, world)
         finally:
             await rule.faces.follow(election.holder)
-            for task in (watching, keeping):
+            for task in (watching, discovering, keeping):
                 task.cancel()
             await world.close()
+
+
+async def _discover(world: KubernetesWorld, served: Collection[Resource]) -> None:
+    """Watch kinds that are defined while we are here."""
+    known = set(served)
+    async with asyncio.TaskGroup() as group:
+        while True:
+            await asyncio.sleep(_DISCOVERY)
+            try:
+                new = [kind for kind in await served_kinds(world.connection) if kind not in known]
+            except WorldError:
+                continue  # whoever watches says so
+            known.update(new)
+            if new:
+                group.create_task(watch_more(world, new))
 
 
 async def _lead(rule: Rule, world: KubernetesWorld) -> None:

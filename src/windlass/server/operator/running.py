@@ -46,6 +46,7 @@ class Replica:
 async def serve(replica: Replica, say: Callable[[str], None]) -> None:
     """Follow or lead until SIGTERM or SIGINT. Raises AccessError, ApiError, Unreachable, WorldError."""
     collect_seldom()
+    say = _once(say)
     loop = asyncio.get_running_loop()
     stopped = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -65,6 +66,19 @@ async def serve(replica: Replica, say: Callable[[str], None]) -> None:
         await asyncio.gather(*working, stopping, return_exceptions=True)
         for task in done - {stopping}:
             task.result()  # raises what ended it
+
+
+def _once(say: Callable[[str], None]) -> Callable[[str], None]:
+    """What is said again and again is said once, until something else is."""
+    last = ""
+
+    def told(text: str) -> None:
+        nonlocal last
+        if text != last:
+            last = text
+            say(text)
+
+    return told
 
 
 def _terms(replica: Replica, port: int) -> Terms:

@@ -41,28 +41,21 @@ async def watch_all(world: KubernetesWorld, served: Sequence[Resource], ready: C
         watches.of(r.PODS, objects.pod, world.pods.apply, world.pods.fresh),
         watches.of(r.NODES, objects.node, watches.nodes),
         watches.of(r.JOBS, dialects.group_object, watches.batch_jobs),
-        *(
-            watches.of(kind, dialects.group_object, watches.groups(kind))
-            for kind in dialects.OPTIONAL
-            if kind in served
-        ),
         watches.of(r.NAMESPACES, objects.namespace, world.surroundings.see_namespaces),
         watches.of(r.PRIORITY_CLASSES, objects.priority_class, world.surroundings.see_priorities),
         watches.of(r.CLAIMS, objects.claim, world.surroundings.see_claims),
         watches.of(r.VOLUMES, objects.volume, world.surroundings.see_volumes),
         watches.of(STORAGE_CLASSES, orjson.loads, world.surroundings.see_classes),
-        *(watches.of(kind, orjson.loads, watches.jobs(kind)) for kind in JOB_KINDS if kind in served),
-        *(
-            watches.of(kind, orjson.loads, watches.declared(held))
-            for kind, held in (
-                (QUEUES, world.cluster.queues),
-                (POLICIES, world.cluster.policies),
-                (RESERVATIONS, world.cluster.reservations),
-            )
-            if kind in served
-        ),
+        *(watches.optional(kind) for kind in WATCHED if kind in served),
     ]
     await asyncio.gather(*wanted)
+    raise AssertionError("unreachable: watches do not end")
+
+
+async def watch_more(world: KubernetesWorld, served: Sequence[Resource]) -> Never:
+    """The same for kinds that came later."""
+    watches = Watches(world, lambda: None)
+    await asyncio.gather(*(watches.optional(kind) for kind in served))
     raise AssertionError("unreachable: watches do not end")
 
 
@@ -92,6 +85,16 @@ class Watches:
             malformed=partial(self._malformed, resource),
             trouble=self._trouble,
         )
+
+    def optional(self, kind: Resource) -> Coroutine[Any, Any, Never]:
+        """The watch of one of WATCHED."""
+        cluster = self._world.cluster
+        held = {QUEUES: cluster.queues, POLICIES: cluster.policies, RESERVATIONS: cluster.reservations}
+        if kind in held:
+            return self.of(kind, orjson.loads, self.declared(held[kind]))
+        if kind in dialects.OPTIONAL:
+            return self.of(kind, dialects.group_object, self.groups(kind))
+        return self.of(kind, orjson.loads, self.jobs(kind))
 
     def nodes(self, changes: Sequence[Change[objects.Node]]) -> None:
         """Nodes have come, changed or gone."""
