@@ -1,0 +1,106 @@
+"""The last lines of a pod's log, through a real API server and a kubelet that has only logs."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from aiohttp import web
+from controlplane.cluster import ControlPlane
+from operator_place import OperatorPlace, leading
+from place import Behaviour
+
+import strays
+
+pytestmark = pytest.mark.apiserver
+
+
+@asynccontextmanager
+async def logs_of_nodes(plane: ControlPlane, place: OperatorPlace, asked: list[str]) -> AsyncIterator[None]:
+    """Both nodes answer for the logs of their pods: with the pod's name, in as many lines as are wanted."""
+
+    async def answer(request: web.Request) -> web.Response:
+        asked.append(request.path)
+        pod = request.match_info["pod"]
+        lines = "".join(f"{pod} line {number}\n" for number in range(10_000))
+        wanted = lines.splitlines(keepends=True)[-int(request.query["tailLines"]) :]
+        return web.Response(text="".join(wanted)[: int(request.query["limitBytes"])])
+
+    app = web.Application()
+    app.router.add_get("/containerLogs/{namespace}/{pod}/{container}", answer)
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
+    await runner.setup()
+    pair = plane.authority.server(plane.folder, "kubelet", ["127.0.0.1"])
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(pair.certificate, pair.key)
+    await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context).start()
+    port = runner.addresses[0][1]
+    where = {
+        "addresses": [{"type": "InternalIP", "address": "127.0.0.1"}],
+        "daemonEndpoints": {"kubeletEndpoint": {"Port": port}},
+    }
+    for name in ("n1", "n2"):
+        await place.api.patch(f"/api/v1/nodes/{name}/status", {"status": where})
+    try:
+        yield
+    finally:
+        await runner.cleanup()
+
+
+def test_the_last_lines_of_every_member_outlive_the_job(apiserver: ControlPlane, tmp_path: Path):
+    async def told() -> None:
+        asked: list[str] = []
+        async with (
+            asyncio.timeout(strays.PATIENCE * 4),
+            leading(apiserver, tmp_path) as place,
+            logs_of_nodes(apiserver, place, asked),
+        ):
+            await place.submit("digits", Behaviour.FAIL, replicas=2)
+            await place.phase("digits", "Failed")
+            found = await place.until("/v1/jobs/digits/logs", lambda answer: len(answer["logs"]) == 2)
+            await place.delete("digits")
+            await place.until("/v1/ping", lambda _: not list(place.world.roster))
+
+            kept = (await place.get("/v1/jobs/digits/logs"))["logs"]
+            assert kept == found["logs"]
+            assert [(log["job"], log["generation"], log["rank"], log["pod"]) for log in kept] == [
+                ("default/digits", 1, 0, "digits-worker-0"),
+                ("default/digits", 1, 1, "digits-worker-1"),
+            ]
+            for log in kept:
+                lines = log["text"].splitlines()
+                assert (len(lines), lines[-1], log["missing"]) == (500, f"{log['pod']} line 9999", "")
+            assert sorted(set(asked)) == [
+                "/containerLogs/default/digits-worker-0/main",
+                "/containerLogs/default/digits-worker-1/main",
+            ]
+
+    asyncio.run(told())
+
+
+def test_a_log_that_nobody_could_read_says_why(apiserver: ControlPlane, tmp_path: Path):
+    async def told() -> None:
+        async with asyncio.timeout(strays.PATIENCE * 4), leading(apiserver, tmp_path) as place:
+            await place.api.patch("/api/v1/nodes/n1/status", _nobody())
+            await place.api.patch("/api/v1/nodes/n2/status", _nobody())
+            await place.submit("digits", Behaviour.SUCCEED)
+            answer = await place.until("/v1/jobs/digits/logs", lambda answer: answer["logs"])
+            [log] = answer["logs"]
+            assert log["text"] == ""
+            assert log["missing"].startswith("its log could not be read: ")
+
+    asyncio.run(told())
+
+
+def _nobody() -> dict[str, object]:
+    """A node's address at which nobody listens."""
+    return {
+        "status": {
+            "addresses": [{"type": "InternalIP", "address": "127.0.0.1"}],
+            "daemonEndpoints": {"kubeletEndpoint": {"Port": 1}},
+        }
+    }
