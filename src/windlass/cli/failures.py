@@ -10,6 +10,9 @@ from typing import Any
 from windlass.cli.exit_codes import OF_ERROR, ExitCode
 from windlass.server.errors import ApiError
 
+_OF_KUBERNETES = ("aiohttp", "kubernetes_asyncio", "orjson", "pathspec", "yarl")
+"""What the extra `kubernetes` brings."""
+
 
 class UsageError(Exception):
     """The command line asks for something that cannot be; the text says what can."""
@@ -34,6 +37,8 @@ def explain(trouble: Exception) -> tuple[str, ExitCode]:
     for kind, code in kinds:
         if isinstance(trouble, kind):
             return str(trouble), code
+    if isinstance(trouble, ModuleNotFoundError) and trouble.name in _OF_KUBERNETES:
+        return f"{trouble.name}, which clusters need, is missing\npip install 'windlass[kubernetes]'", ExitCode.USAGE
     if isinstance(trouble, OSError) and isinstance(trouble.filename, str):
         return f"{trouble.filename}: {trouble.strerror}", ExitCode.STATE_UNUSABLE
     if hasattr(trouble, "format_message"):

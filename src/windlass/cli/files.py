@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from windlass.cli.exit_codes import ExitCode
+from windlass.cli.failures import UsageError
 from windlass.cli.handing import submissions
-from windlass.cli.options import FileOption, Words, takes_job_options
+from windlass.cli.options import FileOption, ShipOption, Words, takes_job_options
 from windlass.cli.output import as_json
 from windlass.cli.rendering import objects, resources
 from windlass.jobs.options import RunOptions
@@ -51,6 +52,7 @@ def render(
             help="kubernetes: as the objects that it becomes there, manifests too; trainingjob: as one resource.",
         ),
     ] = None,
+    ship: ShipOption = "",
     output: Annotated[_Form, typer.Option("-o", "--output", help="How to print it.")] = _Form.YAML,
 ) -> int:
     """Print a job as Windlass understands it, every default filled in. What it prints is a job file."""
@@ -58,7 +60,9 @@ def render(
     from windlass.jobs.render import render as rendered  # noqa: PLC0415
 
     if target is _Target.KUBERNETES:
-        return _print_objects(objects(options, words or [], file), output)
+        return _print_objects(objects(options, words or [], file, ship), output)
+    if ship:
+        raise UsageError("--ship goes with --for kubernetes")
     handed = submissions(options, words or [], file)
     if target is _Target.TRAININGJOB:
         return _print_objects(resources(handed), output)

@@ -5,32 +5,37 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from windlass.cli.place import state_folder
-from windlass.server.attach import daemon_of, source
+import typer
+
+from windlass.cli.failures import UsageError
+from windlass.cli.place import daemon_at, source_of
+from windlass.jobs.errors import JobError
 from windlass.server.errors import ApiError
 from windlass.worlds.trouble import WorldError
 
 _OFFERED = 200
 
 
-def job_names(incomplete: str) -> list[tuple[str, str]]:
-    """Ids and their states, the latest first. Completion never complains."""
+def job_names(context: typer.Context, incomplete: str) -> list[tuple[str, str]]:
+    """Ids and their states, the latest first, from where the words typed so far look. Completion never complains."""
     try:
-        jobs = source(_folder()).jobs(all="1", limit=_OFFERED)
-    except (ApiError, WorldError, OSError):
+        jobs = source_of(*_where(context)).jobs(all="1", limit=_OFFERED)
+    except (ApiError, WorldError, UsageError, JobError, OSError):
         return []
     return [(job["id"], job["phase"]) for job in jobs if job["id"].startswith(incomplete)]
 
 
-def reservation_names(incomplete: str) -> list[tuple[str, str]]:
+def reservation_names(context: typer.Context, incomplete: str) -> list[tuple[str, str]]:
     """What is reserved, and whether it has begun."""
     try:
-        kept = daemon_of(_folder()).reservations()
-    except (ApiError, OSError):
+        kept = daemon_at(*_where(context)).reservations()
+    except (ApiError, WorldError, UsageError, JobError, OSError):
         return []
     return [(each["name"], each["state"]) for each in kept if each["name"].startswith(incomplete)]
 
 
-def _folder() -> Path:
-    given = os.environ.get("WINDLASS_STATE")
-    return state_folder(Path(given) if given else None)
+def _where(context: typer.Context) -> tuple[str, str, Path | None]:
+    """What was typed of where to look, else what the environment says."""
+    state = context.params.get("state") or os.environ.get("WINDLASS_STATE")
+    on = context.params.get("on") or os.environ.get("WINDLASS_ON") or ""
+    return on, context.params.get("namespace") or "", Path(state) if state else None

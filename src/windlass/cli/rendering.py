@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from windlass.cli.failures import UsageError
-from windlass.cli.handing import file_of, here, runnable, submissions, user
 from windlass.jobs.options import RunOptions
 
 if TYPE_CHECKING:
@@ -14,23 +12,24 @@ if TYPE_CHECKING:
     from windlass.jobs.submission import Submission
 
 
-def objects(options: RunOptions, words: Sequence[str], file: str | None) -> Objects:
-    """Every object of a file's manifests, or of a short job's pods. Raises JobError, UsageError."""
-    from windlass.jobs.job_file import loads  # noqa: PLC0415 - loads the YAML parser, as all below
-    from windlass.jobs.kubernetes.manifest_file import holds_manifests, objects_of  # noqa: PLC0415
-    from windlass.jobs.kubernetes.own_pods import objects_of_jobs  # noqa: PLC0415
-    from windlass.jobs.text import read_text  # noqa: PLC0415
+def objects(options: RunOptions, words: Sequence[str], file: str | None, ship: str = "") -> Objects:
+    """Every object of a file's manifests, or of a short job: its code, if that goes along, and its pods.
 
-    file, words = file_of(words, file)
-    if file is None:
-        return objects_of_jobs(submissions(options, words, None))
-    text = read_text(file)
-    if not holds_manifests(text):
-        given = {"source": text.source, "base": here(), "user": user()}
-        return objects_of_jobs(loads(text.text, options=options, command=runnable(words), **given))
-    if options != RunOptions() or words:
-        raise UsageError(f"{text.source} holds manifests, which say everything themselves\nname the file alone")
-    return objects_of(text)
+    Raises JobError, UsageError.
+    """
+    from windlass.cli.cluster.handing import Given, refuse_more, shipped  # noqa: PLC0415 - loads the YAML parser
+    from windlass.jobs.kubernetes.manifest_file import Objects, holds_manifests, objects_of  # noqa: PLC0415
+    from windlass.jobs.kubernetes.own_pods import objects_of_jobs  # noqa: PLC0415
+    from windlass.jobs.kubernetes.shipping import config_map  # noqa: PLC0415
+
+    given = Given(options, words, file, ship)
+    text = given.text()
+    if text is not None and holds_manifests(text):
+        refuse_more(given, text)
+        return objects_of(text)
+    jobs, code = shipped(given, text)
+    found = objects_of_jobs(jobs)
+    return found if code is None else Objects([config_map(code), *found.objects], found.warnings)
 
 
 def resources(handed: Sequence[Submission]) -> Objects:

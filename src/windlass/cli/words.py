@@ -6,8 +6,9 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from windlass.core.resources import MEMORY, format_quantity
+from windlass.core.resources import MEMORY, PODS, format_quantity
 
+_BYTES = (MEMORY, "ephemeral-storage")
 _LEVELS = ((86_400_000, "d", 3_600_000, "h"), (3_600_000, "h", 60_000, "m"), (60_000, "m", 1_000, "s"))
 
 
@@ -41,13 +42,14 @@ def when(at: int | None, sure: str, now: int | None = None) -> str:
 
 
 def amounts(resources: Mapping[str, int]) -> str:
-    """ "4 cpu, 16Gi memory, 2 gpu"."""
-    return ", ".join(f"{amount(name, value)} {name}" for name, value in resources.items() if value)
+    """ "4 cpu, 16Gi memory, 2 gpu". How many pods a cluster takes is no amount that people ask for."""
+    told = {name: value for name, value in resources.items() if value and name != PODS}
+    return ", ".join(f"{amount(name, value)} {name}" for name, value in told.items())
 
 
 def amount(resource: str, value: int) -> str:
-    """One amount; memory rounded to what can be read at a glance."""
-    if resource != MEMORY:
+    """One amount; bytes rounded to what can be read at a glance."""
+    if resource not in _BYTES:
         return format_quantity(resource, value)
     for power, unit in ((40, "Ti"), (30, "Gi"), (20, "Mi"), (10, "Ki")):
         if value >= 1 << power:

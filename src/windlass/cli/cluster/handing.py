@@ -8,9 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-from windlass.cli.cluster.making import resource_of
+from windlass.cli.cluster.naming import resource_of
 from windlass.cli.cluster.objects_of_jobs import objects_of_jobs
-from windlass.cli.cluster.packing import packed
 from windlass.cli.config_file import config_path, configured
 from windlass.cli.failures import UsageError
 from windlass.cli.handing import file_of, here, in_an_image, submissions, user
@@ -82,6 +81,8 @@ def shipped(given: Given, text: Text | None) -> tuple[list[Submission], Packed |
     named = [replace(each, job=_with_image(each.job)) for each in read]
     if ship == NO:
         return [replace(each, job=_in_the_image(each.job, base)) for each in named], None
+    from windlass.cli.cluster.packing import packed  # noqa: PLC0415 - loads a library of the extra
+
     folder = Path(ship).expanduser().absolute()
     code = packed(folder)
     return [replace(each, job=_with_code(each.job, code, folder, base)) for each in named], code
@@ -125,11 +126,16 @@ def _in_the_image(job: Job, base: Path) -> Job:
     return replace(job, workdir="") if Path(job.workdir).is_relative_to(base) else job
 
 
-def _as_written(given: Given, text: Text, namespace: str) -> Handed:
-    """Manifests of jobs, with a namespace and nothing else filled in."""
+def refuse_more(given: Given, text: Text) -> None:
+    """Manifests are handed in as they stand. Raises UsageError if the command line says more."""
     _, words = file_of(given.words, given.file)
     if given.options != RunOptions() or words or given.ship:
         raise UsageError(f"{text.source} holds manifests, which say everything themselves\nname the file alone")
+
+
+def _as_written(given: Given, text: Text, namespace: str) -> Handed:
+    """Manifests of jobs, with a namespace and nothing else filled in."""
+    refuse_more(given, text)
     warnings = objects_of(text).warnings
     manifests = [each for document in compose(text) for each in _items(plain(document))]
     for each in manifests:

@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from windlass.cli.cluster.naming import RESOURCES
+from windlass.cli.cluster.naming import resource_of
 from windlass.cli.cluster.reach import Reach
 from windlass.cli.cluster.states import Found
 from windlass.server.errors import ApiError, Code
@@ -15,12 +15,6 @@ from windlass.worlds.kubernetes.client.refusals import ApiError as Refusal
 from windlass.worlds.kubernetes.client.resources import CONFIG_MAPS, Resource
 
 Manifest = Mapping[str, Any]
-_BY_KIND = {(each.api_version, each.kind): each for each in (CONFIG_MAPS, *RESOURCES)}
-
-
-def resource_of(manifest: Manifest) -> Resource | None:
-    """Of jobs, and of the code that goes along with them; None for what is neither."""
-    return _BY_KIND.get((str(manifest.get("apiVersion")), str(manifest.get("kind"))))
 
 
 def make(reach: Reach, manifests: Sequence[Manifest]) -> list[Found]:

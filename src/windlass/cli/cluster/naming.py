@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from windlass.jobs.kubernetes.kinds import KINDS
-from windlass.worlds.kubernetes.client.resources import Resource, named
+from windlass.worlds.kubernetes.client.resources import CONFIG_MAPS, Resource, named
 
 OWN = "trainingjob"
 RESOURCES = tuple(named(kind.api_version, kind.plural, kind.name) for kind in KINDS)
+_BY_KIND = {(each.api_version, each.kind): each for each in (CONFIG_MAPS, *RESOURCES)}
 _KNOWN = tuple(dict.fromkeys(resource.kind.lower() for resource in RESOURCES))
 
 
@@ -34,6 +36,11 @@ def meant(text: str, namespace: str) -> tuple[Meant, ...]:
         case [first, kind, name] if kind in _KNOWN:
             return (Meant(name, first, kind),)
     return ()
+
+
+def resource_of(manifest: Mapping[str, Any]) -> Resource | None:
+    """Of a job, or of code that goes along with one; None for what is neither."""
+    return _BY_KIND.get((str(manifest.get("apiVersion")), str(manifest.get("kind"))))
 
 
 def resources_of(kind: str) -> Sequence[Resource]:

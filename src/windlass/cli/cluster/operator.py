@@ -9,7 +9,6 @@ from urllib.parse import quote
 from windlass.cli.cluster.reach import Reach, in_our_words
 from windlass.server.errors import ApiError, Code, from_json
 from windlass.worlds.kubernetes.client import refusals
-from windlass.worlds.kubernetes.client.access import plain
 from windlass.worlds.kubernetes.client.connection import Connection
 from windlass.worlds.kubernetes.client.resources import LEASES, PODS, path
 
@@ -83,9 +82,7 @@ class Operator:
         return f"{path(PODS, lease['metadata']['namespace'], pod)}/proxy"
 
     def _outside(self, address: str) -> str:
-        connection = Connection(plain(address), within=_PATIENCE, attempt=_PATIENCE)
-        self._reach.do(connection.__aenter__())
-        self._apart = connection
+        self._apart = self._reach.other(address)
         return ""
 
 

@@ -35,6 +35,7 @@ class Reach:
         self.connection = Connection(found, within=PATIENCE, attempt=PATIENCE)
         self._runner = asyncio.Runner()
         self._tasks: set[asyncio.Task[Any]] = set()
+        self._others: list[Connection] = []
         self.do(self.connection.__aenter__())
         _OPEN.append(self)
 
@@ -50,6 +51,13 @@ class Reach:
         """Wait for it."""
         with told():
             return self._runner.run(work)
+
+    def other(self, address: str) -> Connection:
+        """A connection to something else that answers HTTP, without credentials."""
+        connection = Connection(access.plain(address), within=PATIENCE, attempt=PATIENCE)
+        self.do(connection.__aenter__())
+        self._others.append(connection)
+        return connection
 
     def begin(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         """Have it go on whenever something else is waited for."""
@@ -70,7 +78,8 @@ class Reach:
         for task in self._tasks:
             task.cancel()
         self.do(_ended(self._tasks))
-        self.do(self.connection.__aexit__())
+        for connection in (self.connection, *self._others):
+            self.do(connection.__aexit__())
         self._runner.close()
 
 

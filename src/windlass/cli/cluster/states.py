@@ -78,7 +78,7 @@ class Found:
             broken = Status(Phase.FAILED, "Misconfigured", str(parsed), created_at=made, finished_at=made)
             return JobState(self.id, 0, Job(self.name, (Role(command=("",)),)), broken)
         kept = _stored(self.manifest)
-        status = kept.status if kept else Status(message=_NOT_SEEN, created_at=made)
+        status = kept.status if kept else Status(reason="NotSeen", message=_NOT_SEEN, created_at=made)
         return JobState(self.id, kept.number if kept else 0, parsed.job, status)
 
     @property
