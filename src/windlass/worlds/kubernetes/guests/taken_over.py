@@ -51,7 +51,7 @@ def _found(
     if not missing:
         return Found(name, here, nodes, whole=True)
     rest = {uid: pods[uid] for uid in missing}
-    never = any(uid not in pods for uid in planned)
+    lost = any(uid not in here and uid not in missing for uid in planned)
     moved = any(nodes[uid] != planned.get(uid, nodes[uid]) for uid in here)
-    possible = not (never or moved) and all(map(usable, missing.values()))
+    possible = not (lost or moved) and all(map(usable, missing.values()))
     return Found(name, here | rest, nodes | missing, whole=False, possible=possible)
