@@ -2,7 +2,8 @@
 
 Its `usr` is this machine's, mounted read-only into every container by the runtime (`HOST`), and so are the Python that
 runs these tests, its packages and this repository, at their own paths. So `python`, `torchrun`, `mpirun` and `sshd` are
-there in every image, whatever its name, and manifests made for other images run unchanged.
+there in every image, whatever its name, and manifests made for other images run unchanged. Only the operator's image
+starts something by itself.
 """
 
 from __future__ import annotations
@@ -21,6 +22,9 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ed25519
 
 IMAGE = "localhost/windlass-tests:1"
+OPERATOR = "localhost/windlass-operator:1"
+ENTRYPOINTS: Mapping[str, Sequence[str]] = {IMAGE: (), OPERATOR: ("windlass",)}
+"""The images there are, and what they put before a container's arguments."""
 REPOSITORY = Path(__file__).resolve().parents[3]
 HOST = sorted({Path("/usr"), REPOSITORY, Path(sys.prefix), Path(sys.base_prefix).resolve()})
 """What of this machine is in every container."""
@@ -42,13 +46,13 @@ _FILES = {
 
 
 def compose(file: Path, name: str) -> None:
-    """Write an OCI archive of one layer, to be imported under `name`."""
+    """Write an OCI archive of one layer, to be imported under `name`, which is one of ENTRYPOINTS."""
     layer = _layer()
     config = _json(
         {
             "architecture": "arm64" if platform.machine() == "aarch64" else "amd64",
             "os": "linux",
-            "config": {"Env": [f"PATH={PATH}"], "Cmd": ["/usr/bin/sleep", "infinity"], "WorkingDir": "/"},
+            "config": {**_started(name), "Env": [f"PATH={PATH}"], "WorkingDir": "/"},
             "rootfs": {"type": "layers", "diff_ids": [_digest(layer)]},
         }
     )
@@ -68,6 +72,11 @@ def compose(file: Path, name: str) -> None:
         _add(archive, "index.json", index)
         for blob in (layer, config, manifest):
             _add(archive, f"blobs/sha256/{_digest(blob).removeprefix('sha256:')}", blob)
+
+
+def _started(name: str) -> Mapping[str, Sequence[str]]:
+    entrypoint = ENTRYPOINTS[name]
+    return {"Entrypoint": entrypoint} if entrypoint else {"Cmd": ["/usr/bin/sleep", "infinity"]}
 
 
 def _layer() -> bytes:

@@ -126,7 +126,8 @@ def start(
     real = RealCluster(plane, wire, services, ())
     try:
         services.start()
-        images.compose(folder / "image.tar", IMAGE)
+        for number, name in enumerate(images.ENTRYPOINTS):
+            images.compose(_archive(folder, number), name)
         real.nodes = [_node(real, folder, name) for name in names]
         asyncio.run(real.ready())
         asyncio.run(_devices(real, gpus))
@@ -153,9 +154,14 @@ def _node(real: RealCluster, folder: Path, name: str) -> RealNode:
     node = RealNode(name, machine, containerd, kubelet)
     containerd.start()
     _until_containerd(node)
-    node.ctr("images", "import", str(folder / "image.tar"))
+    for number in range(len(images.ENTRYPOINTS)):
+        node.ctr("images", "import", str(_archive(folder, number)))
     kubelet.start()
     return node
+
+
+def _archive(folder: Path, number: int) -> Path:
+    return folder / f"image-{number}.tar"
 
 
 def _until_containerd(node: RealNode) -> None:
