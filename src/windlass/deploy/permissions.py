@@ -10,9 +10,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from windlass.deploy import kubeflow, own_kinds, pod_group, trainer
+from windlass.jobs.kubernetes.others.membership import POD_GROUPS, Membership, object_of
 
 SEE = ("get", "list", "watch")
 CORE = ""
+_GANGS = tuple(
+    sorted({kind.api_version.partition("/")[0] for each in POD_GROUPS if (kind := object_of(Membership("", "", each)))})
+)
+"""The groups of every dialect of PodGroup."""
 _KUBEFLOW = tuple(each.plural for each in kubeflow.kubeflow_kinds())
 
 
@@ -43,21 +48,13 @@ SCHEDULING = (
     Permission("make room for others, heeding disruption budgets", CORE, ("pods/eviction",), ("create",)),
     Permission("see nodes, and namespaces with their default queues", CORE, ("nodes", "namespaces"), SEE),
     Permission("see where bound volumes can be mounted", CORE, ("persistentvolumes", "persistentvolumeclaims"), SEE),
+    Permission("see which volumes wait for their pod's node", "storage.k8s.io", ("storageclasses",), SEE),
+    Permission("tell such a volume its node", CORE, ("persistentvolumeclaims",), ("patch",)),
     Permission("see how urgent a gang is", "scheduling.k8s.io", ("priorityclasses",), SEE),
-    Permission("see gangs of the native dialect", "scheduling.k8s.io", ("podgroups",), SEE),
-    Permission("say why such a gang waits", "scheduling.k8s.io", _status("podgroups"), ("patch",)),
-    Permission("see gangs of the coscheduling dialect", pod_group.GROUP, ("podgroups",), SEE),
-    Permission("say why such a gang waits", pod_group.GROUP, _status("podgroups"), ("patch",)),
-    Permission("see gangs of Volcano's dialect", "scheduling.volcano.sh", ("podgroups",), SEE),
-    Permission("say why such a gang waits", "scheduling.volcano.sh", _status("podgroups"), ("patch",)),
-    Permission(
-        "remember what was decided about gangs of others",
-        pod_group.GROUP,
-        ("podgroups",),
-        ("patch",),
-    ),
-    Permission("remember what was decided about gangs of others", "scheduling.volcano.sh", ("podgroups",), ("patch",)),
-    Permission("remember what was decided about gangs of others", "scheduling.k8s.io", ("podgroups",), ("patch",)),
+    *(Permission("see gangs of others", group, ("podgroups",), (*SEE, "patch")) for group in _GANGS),
+    *(Permission("say why such a gang waits", group, _status("podgroups"), ("patch",)) for group in _GANGS),
+    Permission("see JobSets, whose pods are gangs", "jobset.x-k8s.io", ("jobsets",), SEE),
+    Permission("see Jobs, whose pods may be gangs", "batch", ("jobs",), SEE),
     Permission("remember what was decided about pods that are gangs by themselves", CORE, ("pods",), ("patch",)),
     Permission(
         "see queues, the policy and reservations",
@@ -99,27 +96,22 @@ JOBS = (
         "show a gang as a PodGroup, where that is wanted", pod_group.GROUP, ("podgroups",), ("create", "delete")
     ),
     Permission("keep the logs of pods that go", CORE, ("pods/log",), ("get",)),
-    Permission("give pods their names", CORE, ("services",), ("get", "list", "create", "patch", "delete")),
-    Permission(
-        "tell MPI's launcher its hosts",
-        CORE,
-        ("configmaps",),
-        ("get", "list", "create", "patch", "delete"),
-    ),
-    Permission("give MPI's pods their SSH keys", CORE, ("secrets",), ("get", "create")),
-    Permission("run MPI's launcher; see Jobs that are gangs", "batch", ("jobs",), (*SEE, "create", "patch", "delete")),
+    Permission("give pods their names", CORE, ("services",), ("create", "delete")),
+    Permission("tell MPI's launcher its hosts", CORE, ("configmaps",), ("create", "patch")),
+    Permission("give MPI's pods their SSH keys", CORE, ("secrets",), ("create",)),
+    Permission("run MPI's launcher", "batch", ("jobs",), ("create", "patch", "delete")),
     Permission(
         "autoscale elastic jobs",
         "autoscaling",
         ("horizontalpodautoscalers",),
-        ("get", "list", "create", "patch", "delete"),
+        ("get", "create", "patch", "delete"),
     ),
-    Permission("let the launcher of an MPIJob v1 reach its workers", CORE, ("serviceaccounts",), ("get", "create")),
+    Permission("let the launcher of an MPIJob v1 reach its workers", CORE, ("serviceaccounts",), ("create",)),
     Permission(
         "let the launcher of an MPIJob v1 reach its workers",
         "rbac.authorization.k8s.io",
         ("roles", "rolebindings"),
-        ("get", "create", "patch"),
+        ("create",),
     ),
     # Nobody may grant what he may not do himself.
     Permission("let the launcher of an MPIJob v1 reach its workers", CORE, ("pods/exec",), ("create",)),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import subprocess
+import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -13,7 +14,11 @@ import yaml
 from controlplane import cluster, kubeconfig
 from controlplane.api import Api, ApiError
 from controlplane.build import find
+from controlplane.fake_kubelet import FakeKubelets
+from controlplane.fake_pod import Script
+from controlplane.tidy import clear
 
+from deploy.malformed import KINDS, whole
 from deploy.samples import place, sample
 from windlass.cli.entry import main
 from windlass.deploy.installation import IMAGE, installation
@@ -21,6 +26,7 @@ from windlass.deploy.operator import NAMESPACE, Setup
 
 pytestmark = pytest.mark.apiserver
 KUSTOMIZE = Path(__file__).parents[3] / "deploy/kustomize"
+LEASES = "/apis/coordination.k8s.io/v1/leases"
 LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases"
 DEPLOYMENT = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/windlass-operator"
 MICRO_TIME = "%Y-%m-%dT%H:%M:%S.%fZ"
@@ -272,6 +278,66 @@ def test_the_operators_account_may_do_its_work_and_nothing_else(plane, api):
 async def ask(client, method, path, body):
     form = "application/merge-patch+json" if method == "PATCH" else "application/json"
     return await client.request(method, path, body, query={} if method == "GET" else {"dryRun": "All"}, form=form)
+
+
+def jobs_of_every_kind():
+    """The smallest of each; their pods work for a moment and succeed. A v2beta1 MPIJob needs the Job controller."""
+    done = Script(work=0.2).annotation()
+    for kind in KINDS:
+        if kind.version == "v1":
+            job = whole(kind)
+            job["metadata"]["name"] = kind.kind.lower()
+            job["spec"][kind.specs][kind.lead]["template"]["metadata"] = {"annotations": done}
+            yield job
+    pod = {"metadata": {"annotations": done}}
+    yield {
+        "apiVersion": "windlass.dev/v1alpha1",
+        "kind": "TrainingJob",
+        "metadata": {"name": "short", "namespace": "default"},
+        "spec": {"command": "train", "image": "i", "nodes": 2, "gpus": 8, "pod": pod},
+    }
+
+
+def test_the_operator_does_its_work_with_exactly_its_permissions(plane, api, tmp_path):
+    jobs = list(jobs_of_every_kind())
+    log = tmp_path / "operator.log"
+
+    async def story(client):
+        await clear(client, LEASES)
+        account = await plane.service_account(NAMESPACE, "windlass-operator")
+        program = Path(sys.executable).with_name("windlass")
+        async with FakeKubelets(plane.admin) as fake:
+            await fake.add_nodes(["a", "b"], gpus=8)
+            with log.open("wb") as out:
+                running = await asyncio.create_subprocess_exec(
+                    program, "operator", "run", "--kubeconfig", account, stdout=out, stderr=out
+                )
+            try:
+                for job in jobs:
+                    await client.post(place(job), job)
+                async with asyncio.timeout(90):
+                    ended = asyncio.gather(*(until_ended(client, job) for job in jobs))
+                    await asyncio.wait([ended, asyncio.create_task(running.wait())], return_when="FIRST_COMPLETED")
+            finally:
+                if running.returncode is None:
+                    running.terminate()
+                code = await running.wait()
+                for job in jobs:
+                    await client.delete(place(job, job["metadata"]["name"]))
+        return code, ended.done()
+
+    assert (*api(story), "forbidden" in log.read_text().lower()) == (0, True, False), log.read_text()
+
+
+async def until_ended(client, job):
+    """Until it has succeeded."""
+    while True:
+        found = await client.get(place(job, job["metadata"]["name"]))
+        held = {each["type"] for each in found.get("status", {}).get("conditions", []) if each["status"] == "True"}
+        assert "Failed" not in held, found["status"]
+        if "Succeeded" in held:
+            return
+        await asyncio.sleep(0.1)
 
 
 def test_uninstalling_keeps_jobs_unless_they_are_to_go(windlass, api):

@@ -1,3 +1,6 @@
+from typer.main import get_command
+
+from windlass.cli.operator import operator
 from windlass.deploy.installation import IMAGE, installation
 from windlass.deploy.operator import Setup
 
@@ -48,3 +51,17 @@ def test_everything_is_in_the_namespace_that_is_asked_for():
 def test_the_kinds_come_first():
     kinds = [each["kind"] for each in installation(Setup(IMAGE))]
     assert kinds.index("Namespace") == kinds.count("CustomResourceDefinition")
+
+
+def test_its_arguments_are_options_of_the_verb():
+    arguments = one("Deployment")["spec"]["template"]["spec"]["containers"][0]["args"]
+    verb = get_command(operator).commands[arguments[1]]
+    options = {option for parameter in verb.params for option in parameter.opts}
+    assert arguments[:2] == ["operator", "run"]
+    assert {argument.partition("=")[0] for argument in arguments[2:]} <= options
+
+
+def test_its_lease_is_the_one_that_it_may_hold():
+    arguments = one("Deployment")["spec"]["template"]["spec"]["containers"][0]["args"]
+    held = next(rule for rule in one("Role")["rules"] if "resourceNames" in rule)
+    assert f"--lease={held['resourceNames'][0]}" in arguments

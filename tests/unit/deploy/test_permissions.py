@@ -1,6 +1,12 @@
+import inspect
+import re
+
 from windlass.deploy.crds import definitions
 from windlass.deploy.permissions import JOBS, SCHEDULING, lease_permissions
 from windlass.deploy.roles import operator_roles, user_roles
+from windlass.worlds.kubernetes import watching
+from windlass.worlds.kubernetes.client import resources
+from windlass.worlds.kubernetes.client.resources import Resource
 
 EVERY = (*SCHEDULING, *JOBS)
 
@@ -27,8 +33,18 @@ def test_a_scheduler_makes_nothing_and_deletes_nothing():
     assert makes == {"pods/binding", "pods/eviction", "events"}
 
 
-def test_secrets_are_neither_listed_nor_watched():
-    assert {verb for _, resource, verb in granted(EVERY) if resource == "secrets"} == {"get", "create"}
+def test_secrets_are_made_and_never_read():
+    assert {verb for _, resource, verb in granted(EVERY) if resource == "secrets"} == {"create"}
+
+
+def test_whatever_is_watched_may_be_watched():
+    """By the names that the world's watches give it."""
+    source = inspect.getsource(watching.watch_all)
+    spaces = {**vars(resources), **vars(watching)}
+    named = {spaces.get(name) for name in re.findall(r"\b[A-Z_]{4,}\b", source)}
+    watched = {each for each in named if isinstance(each, Resource)} | set(watching.WATCHED)
+    assert len(watched) > 10
+    assert {(each.group, each.plural, "watch") for each in watched} <= granted(EVERY)
 
 
 def test_what_the_launcher_of_an_mpi_job_is_granted_the_operator_has():
