@@ -34,6 +34,7 @@ from windlass.core.job import Condition, Dependency, Job
 from windlass.core.ledger import Ledger
 from windlass.core.plan import Plan, Preemption
 from windlass.core.reasons import Verdict
+from windlass.core.respecified import can_change
 from windlass.core.scheduler import schedule
 from windlass.core.snapshot import PastUse, Snapshot
 from windlass.core.status import HOLDING, TERMINAL, JobState, Phase, Status
@@ -42,6 +43,7 @@ from windlass.worlds.port import (
     Changes,
     ClusterChanged,
     JobArrived,
+    JobChanged,
     JobEvent,
     Recovery,
     Transition,
@@ -188,8 +190,20 @@ class Controller:
                     self._keep(state, "Arrived", None, now)
                     self._admit_to_queue(state, now)
                     self._settle_dependencies(state, now)
+            case JobChanged(job_id, job):
+                self._change(job_id, job, now)
             case ClusterChanged():
                 self._hear_of_nodes(set(lost), now)
+
+    def _change(self, job_id: str, job: Job, now: int) -> None:
+        before = self.states.get(job_id)
+        if before is None or before.job == job or not can_change(before, job):
+            return
+        after = replace(before, job=job)
+        if after.status.phase is Phase.QUEUED:
+            self.ledger.remove_pending(job_id)
+        self._keep(after, "Changed", before, now)
+        self._file(after)
 
     def _hear_of_nodes(self, lost: set[str], now: int) -> None:
         """Tell every gang of its lost nodes, and those that were to start again, of nodes where nothing may start."""

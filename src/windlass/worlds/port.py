@@ -46,6 +46,14 @@ class JobArrived:
 
 
 @dataclass(frozen=True, slots=True)
+class JobChanged:
+    """What a job asks for is this by now. Of a gang that has started it may have to wait for the next start."""
+
+    job_id: str
+    job: Job
+
+
+@dataclass(frozen=True, slots=True)
 class ClusterChanged:
     """The nodes or queues are now these. Nodes that are missing are lost."""
 
@@ -56,7 +64,7 @@ class ClusterChanged:
     reservations: tuple[Reservation, ...] = ()
 
 
-WorldEvent: TypeAlias = JobEvent | JobArrived | ClusterChanged
+WorldEvent: TypeAlias = JobEvent | JobArrived | JobChanged | ClusterChanged
 
 
 @dataclass(frozen=True, slots=True)

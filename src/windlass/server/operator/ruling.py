@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
 from windlass.controller import Controller, run
+from windlass.jobs.kubernetes.run_policy import US
 from windlass.server.operator.election import Election, LostError, Terms
 from windlass.server.operator.faces import Faces
 from windlass.server.operator.metrics import Metrics
@@ -19,14 +20,15 @@ from windlass.worlds.kubernetes.client.access import Access
 from windlass.worlds.kubernetes.client.connection import Connection
 from windlass.worlds.kubernetes.client.resources import Resource
 from windlass.worlds.kubernetes.commits import DeposedError
+from windlass.worlds.kubernetes.rivals import find_rivals
 from windlass.worlds.kubernetes.served import served_kinds
 from windlass.worlds.kubernetes.settings import WorldSettings
 from windlass.worlds.kubernetes.watching import watch_all, watch_more
 from windlass.worlds.kubernetes.world import KubernetesWorld
 from windlass.worlds.port import WorldError
 
-_DISCOVERY = 5.0
-"""Seconds between two looks at which kinds there are."""
+_DISCOVERY, _SELDOM = 5.0, 12
+"""Seconds between two looks at which kinds there are; every so many looks at who else serves them."""
 UNREADY = "the watches have not listed everything yet"
 
 
@@ -65,8 +67,9 @@ async def _term(rule: Rule, election: Election) -> None:
         rule.faces.unready = UNREADY
         known = asyncio.Event()
         served = await served_kinds(connection)
+        await _leave_to_others(rule, world)
         watching = group.create_task(watch_all(world, served, known.set))
-        discovering = group.create_task(_discover(world, served))
+        discovering = group.create_task(_discover(rule, world, served))
         await known.wait()
         rule.faces.unready = ""
         # 2. become the leader
@@ -82,13 +85,27 @@ async def _term(rule: Rule, election: Election) -> None:
             await world.close()
 
 
-async def _discover(world: KubernetesWorld, served: Collection[Resource]) -> None:
-    """Watch kinds that are defined while we are here."""
-    known = set(served)
+async def _leave_to_others(rule: Rule, world: KubernetesWorld) -> None:
+    """Kinds that another operator serves are left to it, until it is gone."""
+    rivals = [rival for rival in await find_rivals(world.connection, time.time()) if rival.serves]
+    kinds = frozenset(kind for rival in rivals for kind in rival.serves)
+    if kinds == world.roster.left:
+        return
+    for rival in rivals:
+        rule.say(f"{', '.join(rival.serves)} are left to {rival}, but for jobs with managedBy: {US}")
+    world.roster.leave(kinds)
+
+
+async def _discover(rule: Rule, world: KubernetesWorld, served: Collection[Resource]) -> None:
+    """Watch kinds that are defined while we are here, and look who else is."""
+    known, rounds = set(served), 0
     async with asyncio.TaskGroup() as group:
         while True:
             await asyncio.sleep(_DISCOVERY)
+            rounds += 1
             try:
+                if rounds % _SELDOM == 0:
+                    await _leave_to_others(rule, world)
                 new = [kind for kind in await served_kinds(world.connection) if kind not in known]
             except WorldError:
                 continue  # whoever watches says so

@@ -42,9 +42,9 @@ class Crew:
         self._leaving: set[str] = set()
         """Uids of pods that are being told to go."""
 
-    def prepare(self, gang: Gang, generation: int) -> None:
-        """Make the pods of a generation that waits for its turn, on no node yet."""
-        self._spawn(self._prepare(gang, generation))
+    def prepare(self, gang: Gang, generation: int, *, anew: bool = False) -> None:
+        """Make the pods of a generation that waits for its turn. `anew`: in place of those there are."""
+        self._spawn(self._prepare(gang, generation, anew=anew))
 
     def launch(self, gang: Gang, run: Run) -> None:
         """Make what is missing, and bind every pod of it."""
@@ -99,7 +99,9 @@ class Crew:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    async def _prepare(self, gang: Gang, generation: int) -> None:
+    async def _prepare(self, gang: Gang, generation: int, *, anew: bool) -> None:
+        if anew:
+            await self.seating.clear(gang.home.uid, generation)
         members = gang.members(generation, gang.sizes)
         try:
             await asyncio.gather(*(self.seating.make(member, generation) for member in members.values()))

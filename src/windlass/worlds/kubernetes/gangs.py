@@ -25,6 +25,8 @@ class Gang:
     job: Job
     """What the controller is told."""
     number: int
+    wanted: tuple[Parsed, Job] | None = None
+    """What its object asks for by now, if it is held to something else until its next start."""
     version: int = 0
     """The resource version of the object as it is known."""
     stored: Stored | None = None
@@ -102,7 +104,8 @@ class Gang:
         if manifest["metadata"]["uid"] != self.home.uid or version_of(manifest) <= self.version:
             return False
         self.version = version_of(manifest)
-        self.parsed = replace(self.parsed, manifest=dict(manifest))
+        spec = self.parsed.manifest.get("spec")  # until what is asked for now becomes what it is
+        self.parsed = replace(self.parsed, manifest={**manifest, "spec": spec})
         return True
 
     def members(self, generation: int, sizes: Mapping[str, int]) -> Mapping[str, Member]:

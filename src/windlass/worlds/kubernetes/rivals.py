@@ -15,6 +15,7 @@ from typing import Any
 from windlass.worlds.kubernetes.client.connection import Connection
 from windlass.worlds.kubernetes.client.resources import DEPLOYMENTS, LEASES
 
+_NOT_OF_NODES = "metadata.namespace!=kube-node-lease"
 _TRAINING = ("PyTorchJob", "TFJob", "JAXJob", "XGBoostJob", "PaddleJob", "MPIJob")
 
 
@@ -58,8 +59,10 @@ class Rival:
 
 async def find_rivals(connection: Connection, now: float) -> list[Rival]:
     """Those of a cluster; `now` in seconds since the epoch. Raises ApiError, Unreachable."""
-    deployments, leases = await asyncio.gather(connection.list(DEPLOYMENTS), connection.list(LEASES))
-    return rivals_among(deployments, leases, now)
+    deployments, leases = await asyncio.gather(
+        connection.list(DEPLOYMENTS), connection.list(LEASES, fields=_NOT_OF_NODES)
+    )
+    return rivals_among(deployments, found, now)
 
 
 def rivals_among(

@@ -6,15 +6,17 @@ second is not heard of before nothing of the first is left.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from windlass.core.events import Cancel, Event, Resume, Suspend
+from windlass.core.respecified import as_placed, can_change
 from windlass.core.status import TERMINAL, JobState
 from windlass.jobs.kubernetes import kinds
 from windlass.jobs.kubernetes.parsed import Parsed
 from windlass.jobs.kubernetes.reading import Fault
-from windlass.jobs.kubernetes.run_policy import is_ours
+from windlass.jobs.kubernetes.run_policy import US, is_ours
 from windlass.jobs.kubernetes.settings import Settings
 from windlass.worlds.kubernetes import stored
 from windlass.worlds.kubernetes.client.resources import Resource
@@ -22,7 +24,7 @@ from windlass.worlds.kubernetes.cluster.fitting import Fitted, singles
 from windlass.worlds.kubernetes.gangs import Gang
 from windlass.worlds.kubernetes.homes import Home, home_of, version_of
 from windlass.worlds.kubernetes.refusing import Refusal
-from windlass.worlds.port import JobArrived, JobEvent, WorldEvent
+from windlass.worlds.port import JobArrived, JobChanged, JobEvent, WorldEvent
 
 Manifest = Mapping[str, Any]
 CANCEL = "windlass.dev/cancel"
@@ -32,7 +34,7 @@ CANCEL = "windlass.dev/cancel"
 class Roster:
     """`finish` fits what was read to the cluster. `tell` hears what comes of what is seen.
 
-    `refuse` hears of what can be no job, and `hold` of what must wait before it is one.
+    `refuse` hears of what can be no job, `hold` of what must wait before it is one, `changed` of what is another one.
     """
 
     def __init__(
@@ -42,15 +44,20 @@ class Roster:
         tell: Callable[[WorldEvent], None],
         refuse: Callable[[Refusal], None],
         hold: Callable[[Gang], None],
+        changed: Callable[[Gang], None],
     ) -> None:
         self._settings, self._finish, self._tell, self._refuse = settings, finish, tell, refuse
-        self._hold = hold
+        self._hold, self._changed = hold, changed
         self._gangs: dict[str, Gang] = {}
         self._by_uid: dict[str, Gang] = {}
         self._next: dict[str, tuple[Resource, Manifest]] = {}
         """By job id: who comes after a namesake that has yet to end."""
         self._refused: dict[str, int] = {}
         """By uid: the generation of the object that was told its fault."""
+        self.left: frozenset[str] = frozenset()
+        """Kinds that are somebody else's."""
+        self._ignored: dict[str, tuple[Resource, Manifest]] = {}
+        """By uid: objects that are left to others."""
         self._number = 1
         self._recovered = False
 
@@ -100,9 +107,17 @@ class Roster:
         if not manifest["metadata"].get("deletionTimestamp"):
             self._read(home, manifest)
 
+    def leave(self, kinds: Collection[str]) -> None:
+        """These kinds are somebody else's, but for jobs that name us; all others are ours."""
+        self.left = frozenset(kinds)
+        ignored, self._ignored = self._ignored, {}
+        for resource, manifest in ignored.values():
+            self.see(resource, manifest)
+
     def lose(self, uid: str) -> None:
         """An object is gone."""
         self._refused.pop(uid, None)
+        self._ignored.pop(uid, None)
         gang = self._by_uid.get(uid)
         if gang is None:
             self._next = {name: kept for name, kept in self._next.items() if kept[1]["metadata"]["uid"] != uid}
@@ -127,7 +142,8 @@ class Roster:
         if isinstance(parsed, Fault):
             self._fault(home, manifest, str(parsed))
             return
-        if not is_ours(parsed.policy):
+        if not is_ours(parsed.policy) or (home.resource.kind in self.left and parsed.policy.managed_by != US):
+            self._ignored[home.uid] = home.resource, manifest
             return
         try:
             known = stored.read((manifest.get("status") or {}).get(stored.FIELD))
@@ -135,7 +151,9 @@ class Roster:
             self._fault(home, manifest, f"status.{stored.FIELD} is not as Windlass wrote it: {error}")
             return
         found = self._finish(parsed)
-        gang = Gang(home, parsed, found.job, known.number if known else 0, version_of(manifest), known)
+        job = as_placed(found.job, known.status.placement if known else None)
+        gang = Gang(home, parsed, job, known.number if known else 0, version=version_of(manifest), stored=known)
+        gang.wanted = None if job == found.job else (parsed, found.job)
         gang.held, gang.singles, gang.warnings = found.trouble, singles(found.job), found.warnings
         gang.to_choose = found.to_choose
         gang.remade = known.remade if known else 0
@@ -174,12 +192,24 @@ class Roster:
 
     def _respecify(self, gang: Gang, parsed: Parsed) -> None:
         """Somebody has changed what is asked for: to be suspended, or another job for the next start."""
-        before, gang.parsed, gang.made_for = gang.job.suspend, parsed, (0, ())
         found = self._finish(parsed)
-        gang.job, gang.held = found.job, gang.held and found.trouble
-        if before != gang.job.suspend:
-            event: Event = Suspend("its owner") if gang.job.suspend else Resume("its owner")
+        before = gang.wanted[1] if gang.wanted else gang.job
+        gang.held = gang.held and found.trouble
+        if before.suspend != found.job.suspend:
+            event: Event = Suspend("its owner") if found.job.suspend else Resume("its owner")
             self._tell(JobEvent(gang.id, event))
+        gang.wanted = parsed, found.job
+        self.catch_up(gang)
+
+    def catch_up(self, gang: Gang) -> None:
+        """Have the controller know what is asked for by now, if the gang can be that already."""
+        if gang.wanted is None or not can_change(gang.state, gang.wanted[1]):
+            return
+        (parsed, gang.job), gang.wanted = gang.wanted, None
+        manifest = {**gang.parsed.manifest, "spec": parsed.manifest["spec"]}
+        gang.parsed, gang.made_for = replace(parsed, manifest=manifest), (0, ())
+        self._tell(JobChanged(gang.id, gang.job))
+        self._changed(gang)
 
     def _cancel(self, gang: Gang) -> None:
         if gang.held or gang.status.phase in TERMINAL:

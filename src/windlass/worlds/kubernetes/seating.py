@@ -85,6 +85,11 @@ class Seating:
             return False
         return bool(found["spec"].get("nodeName") == node)
 
+    async def clear(self, owner: str, generation: int) -> None:
+        """Remove an object's pods of a generation that are on no node."""
+        pods = [pod for pod in self.pods.owned(owner) if generation_of(pod) == generation and not pod.spec.node_name]
+        await asyncio.gather(*(self._clear(pod) for pod in pods))
+
     async def _clear(self, pod: Pod) -> None:
         """Somebody of an earlier generation has this name: he is dead, or about to be."""
         dead = not pod.spec.node_name or pod.status.phase in ("Succeeded", "Failed")

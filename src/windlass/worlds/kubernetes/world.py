@@ -71,7 +71,7 @@ class KubernetesWorld:
         self.pods = PodBook(self._hear_pod)
         self.launchers = Launchers(self.pods)
         self._refusals = Refusals(connection, self.now, on_trouble)
-        self.roster = Roster(settings.kinds, self._finish, self.inject, self._refusals.tell, self._hold)
+        self.roster = Roster(settings.kinds, self._finish, self.inject, self._refusals.tell, self._hold, self._changed)
         self._announcer = Announcer(connection, on_trouble)
         self._clock = clock
         self._last = 0
@@ -314,6 +314,7 @@ class KubernetesWorld:
             return
         await commits.write(self.connection, gang, state, self._said(gang, state.status))
         self._ask(gang)
+        self.roster.catch_up(gang)
         if state.status.phase in TERMINAL:
             self._clean_up(gang)
             if gang.gone:
@@ -410,6 +411,12 @@ class KubernetesWorld:
         restart = found.job.restart if parsed.policy.gang_restart else RestartPolicy()
         after = tuple(replace(each, job_id=meant(each.job_id, parsed.namespace)) for each in found.job.after)
         return replace(found, job=replace(found.job, restart=restart, after=after))
+
+    def _changed(self, gang: Gang) -> None:
+        """Pods that were made for what it asked for before are no longer those that it wants."""
+        if gang.prepared:
+            self._crew.prepare(gang, gang.prepared, anew=True)
+        self.concern(gang)
 
     def _hold(self, gang: Gang) -> None:
         self._refusals.tell(Refusal(gang.home, gang.parsed.manifest, gang.held, WAITING))
