@@ -62,7 +62,7 @@ async def find_rivals(connection: Connection, now: float) -> list[Rival]:
     deployments, leases = await asyncio.gather(
         connection.list(DEPLOYMENTS), connection.list(LEASES, fields=_NOT_OF_NODES)
     )
-    return rivals_among(deployments, found, now)
+    return rivals_among(deployments, leases, now)
 
 
 def rivals_among(
