@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from pathlib import Path
 
@@ -19,7 +20,8 @@ _OFFERED = 200
 def job_names(context: typer.Context, incomplete: str) -> list[tuple[str, str]]:
     """Ids and their states, the latest first, from where the words typed so far look. Completion never complains."""
     try:
-        jobs = source_of(*_where(context)).jobs(all="1", limit=_OFFERED)
+        with contextlib.closing(source_of(*_where(context))) as asked:
+            jobs = asked.jobs(all="1", limit=_OFFERED)
     except (ApiError, WorldError, UsageError, JobError, OSError):
         return []
     return [(job["id"], job["phase"]) for job in jobs if job["id"].startswith(incomplete)]
@@ -28,7 +30,8 @@ def job_names(context: typer.Context, incomplete: str) -> list[tuple[str, str]]:
 def reservation_names(context: typer.Context, incomplete: str) -> list[tuple[str, str]]:
     """What is reserved, and whether it has begun."""
     try:
-        kept = daemon_at(*_where(context)).reservations()
+        with contextlib.closing(daemon_at(*_where(context))) as asked:
+            kept = asked.reservations()
     except (ApiError, WorldError, UsageError, JobError, OSError):
         return []
     return [(each["name"], each["state"]) for each in kept if each["name"].startswith(incomplete)]

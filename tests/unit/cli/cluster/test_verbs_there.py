@@ -1,0 +1,320 @@
+"""Verbs on a cluster: which objects they write, what they ask, and what they say."""
+
+import base64
+import io
+import json
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from windlass.core.status import Failure, FailureClass, Phase
+from windlass.server.errors import ApiError, Code
+from windlass.worlds.kubernetes.client.refusals import ApiError as Refusal
+from windlass.worlds.kubernetes.client.refusals import Unreachable
+from windlass.worlds.kubernetes.client.resources import PODS
+
+ON = ("--on", "kubernetes")
+IMAGE = ("--image", "example.com/train:1")
+PYTORCHJOB = """\
+apiVersion: kubeflow.org/v1
+kind: PyTorchJob
+metadata: {name: mnist}
+spec:
+  pytorchReplicaSpecs:
+    Worker: {template: {spec: {containers: [{name: pytorch, image: example.com/mnist}]}}}
+"""
+
+
+@pytest.fixture
+def submit(cluster, windlass):
+    """Hand a job in; the operator has looked at it at once."""
+    put = cluster.put
+
+    def seen(resource, manifest):
+        made = put(resource, manifest)
+        if resource.kind == "TrainingJob":
+            cluster.commit(made["metadata"]["name"], phase=Phase.QUEUED, created_at=1)
+        return made
+
+    cluster.put = seen
+    return lambda *words: windlass("submit", *ON, *words)
+
+
+def only(cluster, kind="TrainingJob"):
+    (made,) = cluster.of_kind(kind)
+    return made
+
+
+def test_a_job_becomes_an_object_of_a_new_name_in_the_users_namespace(cluster, submit):
+    ran = submit("-N", "2", *IMAGE, "--", "python", "train.py")
+
+    made = only(cluster)
+    assert ran.code == 0
+    assert ran.out == f"team/{made['metadata']['name']}\n"
+    assert made["metadata"]["name"].startswith("train-")
+    assert made["metadata"]["namespace"] == "team"
+    assert made["metadata"]["annotations"]["windlass.dev/name"] == "train"
+    assert made["spec"]["nodes"] == 2
+    assert made["spec"]["image"] == "example.com/train:1"
+    assert "workdir" not in made["spec"]
+    assert cluster.of_kind("ConfigMap") == []
+
+
+def test_a_script_is_run_by_the_images_own_python(cluster, submit):
+    assert submit(*IMAGE, "train.py").code == 0
+    assert only(cluster)["spec"]["command"] == ["python", "train.py"]
+
+
+def test_without_any_image_the_fixes_are_named(cluster, submit):
+    ran = submit("--", "python", "train.py")
+
+    assert ran.code == 2
+    assert "a pod needs an image, and worker has none" in ran.err
+    assert "--image" in ran.err
+    assert cluster.of_kind("TrainingJob") == []
+
+
+def test_under_the_usual_image_the_folder_goes_along_and_belongs_to_the_job(cluster, submit, tmp_path):
+    (tmp_path / "config/windlass").mkdir(parents=True)
+    (tmp_path / "config/windlass/config.yaml").write_text("image: example.com/base:1\n")
+    Path("train.py").write_text("print('hello')\n")
+    Path("data.bin").write_bytes(b"0" * 10)
+    Path(".windlassignore").write_text("*.bin\n")
+
+    ran = submit("--", "python", "train.py")
+
+    job, code = only(cluster), only(cluster, "ConfigMap")
+    packed = base64.b64decode(code["binaryData"]["code.tar.gz"])
+    with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
+        assert archive.getnames() == ["train.py"]
+    assert ran.err.startswith("windlass: the code goes along: 1 file, ")
+    assert code["metadata"]["ownerReferences"][0]["uid"] == job["metadata"]["uid"]
+    assert code["metadata"]["name"] in json.dumps(job["spec"]["pod"])
+
+
+def test_the_same_code_is_held_once(cluster, submit):
+    Path("train.py").write_text("print('hello')\n")
+
+    for _ in range(2):
+        assert submit(*IMAGE, "--ship", ".", "--", "python", "train.py").code == 0
+
+    assert len(cluster.of_kind("TrainingJob")) == 2
+    assert len(cluster.of_kind("ConfigMap")) == 1
+
+
+def test_an_array_is_an_object_for_each_member_and_goes_by_one_name(cluster, submit, windlass):
+    ran = submit("--array", "0-2", *IMAGE, "--name", "sweep", "--", "python", "train.py")
+
+    array = ran.out.strip().partition("/")[2]
+    names = sorted(each["metadata"]["name"] for each in cluster.of_kind("TrainingJob"))
+    assert names == [f"{array}-{index}" for index in range(3)]
+    assert windlass("cancel", *ON, array).out.count("is being cancelled") == 3
+
+
+def test_a_manifest_is_made_as_it_stands(cluster, submit):
+    Path("job.yaml").write_text(PYTORCHJOB)
+
+    assert submit("job.yaml").out == "team/pytorchjob/mnist\n"
+    assert only(cluster, "PyTorchJob")["spec"]["pytorchReplicaSpecs"]["Worker"]
+
+
+def test_a_manifest_that_is_there_already_is_refused(cluster, submit):
+    Path("job.yaml").write_text(PYTORCHJOB)
+    submit("job.yaml")
+
+    ran = submit("job.yaml")
+
+    assert ran.code == 5
+    assert "there is a PyTorchJob team/mnist already" in ran.err
+
+
+def test_of_several_jobs_none_is_there_if_one_cannot_be(cluster, submit):
+    Path("jobs.yaml").write_text(f"{PYTORCHJOB.replace('mnist', 'first')}---\n{PYTORCHJOB}")
+    Path("job.yaml").write_text(PYTORCHJOB)
+    submit("job.yaml")
+
+    assert submit("jobs.yaml").code == 5
+    assert [each["metadata"]["name"] for each in cluster.of_kind("PyTorchJob")] == ["mnist"]
+
+
+def test_what_a_job_names_and_the_cluster_lacks_is_told(cluster, submit):
+    ran = submit("--queue", "research", *IMAGE, "--", "true")
+
+    assert ran.code == 0
+    assert "warning: there is no Queue research: " in ran.err
+
+
+def test_what_the_user_may_not_see_is_not_called_missing(cluster, submit):
+    cluster.hidden.add("queues")
+
+    assert "warning" not in submit("--queue", "research", *IMAGE, "--", "true").err
+
+
+def test_what_can_never_run_is_told_at_once(cluster, windlass):
+    put = cluster.put
+
+    def refused(resource, manifest):
+        made = put(resource, manifest)
+        if resource.kind == "TrainingJob":
+            said = {"reason": "Misconfigured", "message": "no node has 9 gpu", "finished_at": 2, "created_at": 1}
+            cluster.commit(made["metadata"]["name"], phase=Phase.FAILED, **said)
+        return made
+
+    cluster.put = refused
+    ran = windlass("submit", *ON, *IMAGE, "-G", "9", "--procs", "1", "--", "true")
+
+    assert ran.code == 3
+    assert "can never run here: no node has 9 gpu" in ran.err
+
+
+def test_cancelling_is_written_into_the_object_with_who_wants_it(cluster, submit, windlass):
+    submit(*IMAGE, "--name", "digits", "--", "true")
+
+    ran = windlass("cancel", *ON, "digits")
+
+    assert ran.out.endswith(" is being cancelled\n")
+    assert only(cluster)["metadata"]["annotations"]["windlass.dev/cancel"]
+
+
+def test_suspending_and_resuming_is_the_specs_own_field(cluster, submit, windlass):
+    Path("job.yaml").write_text(PYTORCHJOB)
+    submit("job.yaml")
+
+    assert windlass("suspend", *ON, "pytorchjob/mnist").code == 0
+    assert only(cluster, "PyTorchJob")["spec"]["runPolicy"] == {"suspend": True}
+    assert windlass("suspend", *ON, "mnist").code == 5
+    assert windlass("resume", *ON, "team/pytorchjob/mnist").code == 0
+    assert only(cluster, "PyTorchJob")["spec"]["runPolicy"] == {"suspend": False}
+
+
+def test_what_has_ended_cannot_be_cancelled(cluster, submit, windlass):
+    submit(*IMAGE, "--name", "digits", "--", "true")
+    cluster.commit("digits", phase=Phase.SUCCEEDED, created_at=1, finished_at=2)
+
+    ran = windlass("cancel", *ON, "digits")
+
+    assert (ran.code, ran.err) == (5, "windlass: digits has ended already (Succeeded)\n")
+
+
+def test_a_name_that_means_nothing_is_told_with_the_nearest(cluster, submit, windlass):
+    submit(*IMAGE, "--name", "digits", "--", "true")
+
+    ran = windlass("cancel", *ON, "digitz")
+
+    assert ran.code == 4
+    assert "no job 'digitz' in namespace team" in ran.err
+    assert "digits-" in ran.err
+
+
+def test_a_listing_is_the_operators_and_of_one_namespace_if_that_is_named(cluster, windlass, made):
+    rows = [{**made.line(made.running()), "id": f"{where}/digits"} for where in ("team", "other")]
+    cluster.says["/v1/jobs"] = {"jobs": rows}
+
+    assert windlass("queue", *ON, "-o", "name").out == "team/digits\nother/digits\n"
+    assert windlass("queue", *ON, "-n", "other", "-o", "name").out == "other/digits\n"
+    assert cluster.asked[0].endswith("/namespaces/windlass-system/pods/http:operator-0:8080/proxy/v1/jobs")
+
+
+def test_an_operator_outside_of_the_cluster_is_asked_where_its_lease_says(cluster, windlass):
+    cluster.lead("http://127.0.0.1:4711")
+    cluster.says["/v1/nodes"] = {"nodes": []}
+
+    assert windlass("nodes", *ON, "-o", "json").out == "[]\n"
+    assert cluster.asked == ["/v1/nodes"]
+
+
+def test_without_an_operator_objects_tell_how_jobs_stand(cluster, submit, windlass):
+    submit(*IMAGE, "--name", "digits", "--", "true")
+    cluster.objects = {where: each for where, each in cluster.objects.items() if "leases" not in where}
+
+    listed, story = windlass("queue", *ON), windlass("status", *ON, "digits")
+
+    assert "as the objects tell; this cluster has no Lease windlass-system/windlass-operator" in listed.err
+    assert " Queued " in listed.out
+    assert story.out.startswith("team/digits-")
+
+
+@pytest.mark.parametrize("verb", ["nodes", "share", "why"])
+def test_what_only_the_operator_knows_takes_one(cluster, windlass, verb):
+    cluster.says |= {path: Unreachable("refused") for path in ("/v1/nodes", "/v1/shares", "/v1/why")}
+
+    ran = windlass(verb, *ON)
+
+    assert ran.code == 69
+    assert "windlass operator check" in ran.err
+
+
+def test_the_operators_own_refusal_is_passed_on(cluster, submit, windlass):
+    submit(*IMAGE, "--name", "digits", "--", "true")
+    name = only(cluster)["metadata"]["name"]
+    refusal = Refusal(400, "", "")
+    refusal.body = json.dumps(ApiError(Code.BAD_REQUEST, "--what-if has no such field").as_json()).encode()
+    cluster.says[f"/v1/jobs/team/{name}/why"] = refusal
+
+    ran = windlass("why", *ON, "digits", "--what-if", "colour=red")
+
+    assert (ran.code, ran.err) == (2, "windlass: --what-if has no such field\n")
+
+
+def test_logs_are_the_pods_and_what_was_kept_of_those_that_are_gone(cluster, submit, windlass):
+    submit("-N", "2", *IMAGE, "--name", "digits", "--", "true")
+    job = only(cluster)
+    name = job["metadata"]["name"]
+    cluster.commit("digits", phase=Phase.RUNNING, generation=2, created_at=1)
+    for rank in range(2):
+        labels = {"windlass.dev/job-name": name, "windlass.dev/generation": "2"}
+        owner = {"uid": job["metadata"]["uid"], "kind": "TrainingJob"}
+        pod = {
+            "metadata": {
+                "name": f"{name}-worker-{rank}",
+                "namespace": "team",
+                "labels": labels,
+                "ownerReferences": [owner],
+            },
+            "spec": {"nodeName": f"n{rank}", "containers": [{"name": "main"}]},
+            "status": {"phase": "Running"},
+        }
+        cluster.put(PODS, pod)
+        cluster.logs[f"{name}-worker-{rank}"] = f"2026-11-21T12:00:0{rank}.5Z step {rank}\n"
+    kept = {"job": f"team/{name}", "generation": 1, "rank": 0, "role": "worker", "replica": 0}
+    kept |= {"pod": "gone", "node": "n9", "text": "before\n", "missing": ""}
+    cluster.says[f"/v1/jobs/team/{name}/logs"] = {"logs": [kept]}
+
+    assert windlass("logs", *ON, "digits").out == "[r0 n0] step 0\n[r1 n1] step 1\n"
+    assert windlass("logs", *ON, "digits", "--attempt", "1", "--bare").out == "before\n"
+    assert windlass("logs", *ON, "digits", "--rank", "1", "--bare").out == "step 1\n"
+
+
+def test_run_follows_a_job_to_its_end_and_exits_as_it_does(cluster, windlass):
+    put = cluster.put
+
+    def ended(resource, manifest):
+        made = put(resource, manifest)
+        if resource.kind == "TrainingJob":
+            failure = Failure(FailureClass.USER, "ExitCode", "worker-0 exited with code 7", 5, 0, 7)
+            how = {"reason": "ExitCode", "message": failure.message, "last_failure": failure, "generation": 1}
+            times = {"created_at": 1, "admitted_at": 3, "finished_at": 5}
+            cluster.commit(made["metadata"]["name"], phase=Phase.FAILED, **how, **times)
+        return made
+
+    cluster.put = ended
+    ran = windlass("run", *ON, *IMAGE, "--", "true")
+
+    assert ran.code == 7
+    assert "admitted in 2 ms" in ran.err
+    assert "failed (ExitCode: worker-0 exited with code 7)" in ran.err
+    assert f"logs: windlass logs team/{only(cluster)['metadata']['name']} --on kubernetes" in ran.err
+
+
+def test_render_shows_the_code_that_goes_along(cluster, windlass):
+    Path("train.py").write_text("print('hello')\n")
+
+    ran = windlass("render", "--for", "kubernetes", *IMAGE, "--ship", ".", "-o", "json", "--", "python", "train.py")
+
+    assert [each["kind"] for each in json.loads(ran.out)["items"]] == ["ConfigMap", "Service", "Pod"]
+
+
+def test_what_is_for_clusters_alone_is_refused_here(windlass):
+    assert windlass("queue", "-n", "team").code == 2
+    assert "add --on kubernetes" in windlass("run", "--ship", ".", "--", "true").err
