@@ -61,6 +61,8 @@ class Election:
         self._connection, self.terms, self._on_trouble, self._clock = connection, terms, on_trouble, clock
         self._until = 0.0
         self._sight = _Sight("", 0.0)
+        self._mine: Mapping[str, Any] | None = None
+        """The Lease as we wrote it last: to renew it nobody need be asked."""
         self.holder = ""
         """Who leads, as far as is known."""
 
@@ -103,14 +105,16 @@ class Election:
         """Take the Lease, or renew it. Returns whether it is ours."""
         began = self._clock()
         try:
-            lease = await self._look()
+            lease = self._mine or await self._look()
             if lease is not None and not self._is_free(lease):
                 return False
             written = await self._write(lease)
         except WorldError as error:
+            self._mine = None  # it may be another one by now
             if not (isinstance(error, ApiError) and error.status == 409):
                 self._on_trouble(f"lease {self.terms.namespace}/{self.terms.name}: {error}")
             return False
+        self._mine = written
         self._until = began + self.terms.duration * (1 - _MARGIN)
         self.holder = self.terms.identity
         self._sight = _Sight(written["metadata"]["resourceVersion"], began)
@@ -149,7 +153,7 @@ class Election:
             "acquireTime": before["acquireTime"] if mine and "acquireTime" in before else now,
             "leaseTransitions": (before.get("leaseTransitions") or 0) + (not mine and lease is not None),
         }
-        within = terms.duration / 5
+        within = terms.duration / 3
         if lease is None:
             about: dict[str, Any] = {
                 "name": terms.name,

@@ -7,19 +7,21 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
+from functools import partial
 from typing import Any
 
 from windlass.worlds.kubernetes.client.connection import Connection
 from windlass.worlds.kubernetes.client.objects import Pod
-from windlass.worlds.kubernetes.client.refusals import ApiError, NotLeader, Unreachable
+from windlass.worlds.kubernetes.client.refusals import ApiError
 from windlass.worlds.kubernetes.companions import ASK_WHO_RUNS, Companions
 from windlass.worlds.kubernetes.gangs import Gang
+from windlass.worlds.kubernetes.patience import patiently
 from windlass.worlds.kubernetes.pod_book import PodBook
 from windlass.worlds.kubernetes.runs import Run, Slot
 from windlass.worlds.kubernetes.seating import CannotSeatError, Seating, seat
 
-_PAUSE = 1.0
-"""Seconds before something is tried again that the API server refused for reasons of its own."""
+_LATER = 30.0
+"""Seconds before pods are made again that the API server did not take."""
 
 
 class Crew:
@@ -93,6 +95,10 @@ class Crew:
         if names:
             self._spawn(self._companions.remove_services(gang.home.namespace, names))
 
+    def forget(self, pod: Pod) -> None:
+        """It is gone."""
+        self._leaving.discard(pod.metadata.uid)
+
     async def close(self) -> None:
         """Leave everything as it is."""
         for task in self._tasks:
@@ -101,14 +107,17 @@ class Crew:
 
     async def _prepare(self, gang: Gang, generation: int, *, anew: bool) -> None:
         if anew:
-            await self.seating.clear(gang.home.uid, generation)
+            await patiently(lambda: self.seating.clear(gang.home.uid, generation))
         members = gang.members(generation, gang.sizes)
-        try:
-            await asyncio.gather(*(self.seating.make(member, generation) for member in members.values()))
-            gang.trouble = ""
-        except ApiError as error:
-            gang.trouble = f"its pods cannot be made: {error}"
+        made = [patiently(partial(self.seating.make, member, generation)) for member in members.values()]
+        troubles = [each for each in await asyncio.gather(*made, return_exceptions=True) if isinstance(each, Exception)]
+        gang.trouble = f"its pods cannot be made: {troubles[0]}" if troubles else ""
         self._concern(gang)
+        if troubles:
+            await asyncio.sleep(_LATER)
+            if gang.prepared == generation:
+                gang.prepared = 0  # whoever looks next has them made once more
+                self._concern(gang)
 
     async def _launch(self, gang: Gang, run: Run, names: Collection[str] | None = None) -> None:
         members = gang.members(run.generation, run.sizes)
@@ -122,7 +131,7 @@ class Crew:
 
     async def _accompany(self, gang: Gang, run: Run, running: Collection[str]) -> None:
         try:
-            await self._companions.make(gang, run, running)
+            await patiently(lambda: self._companions.make(gang, run, running))
         except ApiError as error:
             gang.trouble = f"what stands beside its pods cannot be made: {error}"
             self._on_trouble(f"{gang.id}: {gang.trouble}")
@@ -132,22 +141,17 @@ class Crew:
 
     async def _bind(self, gang: Gang, run: Run, pod: Pod, slot: Slot) -> None:
         try:
-            await self.seating.bind(pod, slot.node)
+            await patiently(lambda: self.seating.bind(pod, slot.node))
         except CannotSeatError as error:
             run.failed[slot.number] = error.exit
         self._concern(gang)
 
     async def _dismiss(self, pod: Pod, grace: int) -> None:
         try:
-            while True:
-                try:
-                    await self.seating.remove(pod, grace)
-                except Unreachable:
-                    await asyncio.sleep(_PAUSE)
-                else:
-                    return
-        finally:
+            await patiently(lambda: self.seating.remove(pod, grace))
+        except ApiError:
             self._leaving.discard(pod.metadata.uid)
+            raise
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
@@ -156,6 +160,6 @@ class Crew:
 
     def _done(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
-        if task.cancelled() or (error := task.exception()) is None or isinstance(error, NotLeader):
+        if task.cancelled() or (error := task.exception()) is None:
             return
         self._on_trouble(f"{type(error).__name__}: {error}")

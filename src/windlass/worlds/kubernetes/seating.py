@@ -18,13 +18,11 @@ from windlass.jobs.kubernetes.parsed import Member
 from windlass.jobs.kubernetes.pods import GENERATION
 from windlass.worlds.kubernetes.client.connection import Connection
 from windlass.worlds.kubernetes.client.objects import Pod
-from windlass.worlds.kubernetes.client.refusals import ApiError, Unreachable
+from windlass.worlds.kubernetes.client.refusals import ApiError, NotLeader, Unreachable
 from windlass.worlds.kubernetes.client.resources import PODS
+from windlass.worlds.kubernetes.patience import PAUSE
 from windlass.worlds.kubernetes.pod_book import PodBook, key_of
 from windlass.worlds.kubernetes.runs import Run, Slot
-
-_PAUSE = 1.0
-"""Seconds before the API server is asked again that did not answer."""
 
 
 class CannotSeatError(Exception):
@@ -131,8 +129,8 @@ async def _seat(seating: Seating, run: Run, slot: Slot, member: Member) -> None:
                 await seating.bind(pod, slot.node)
         except CannotSeatError as error:
             run.failed[slot.number] = error.exit
-        except Unreachable:
-            await asyncio.sleep(_PAUSE)
+        except (Unreachable, NotLeader):
+            await asyncio.sleep(PAUSE)
             continue
         except ApiError as error:
             run.failed[slot.number] = _refused(member.name, error)

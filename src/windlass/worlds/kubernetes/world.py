@@ -274,6 +274,7 @@ class KubernetesWorld:
             self._count(pod)
         else:
             self.cluster.lose_pod(pod)
+            self._crew.forget(pod)
         if (gang := self._gang_of(pod)) is not None:
             self.concern(gang)
         self.look_at_nodes()

@@ -1,0 +1,25 @@
+"""Asking again until there is an answer."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from windlass.worlds.kubernetes.client.refusals import NotLeader, Unreachable
+
+T = TypeVar("T")
+PAUSE = 1.0
+"""Seconds."""
+
+
+async def patiently(ask: Callable[[], Awaitable[T]]) -> T:
+    """What comes of it, however long the API server is away; also while this process may not write.
+
+    Whether it will ever write again is not known here: who is deposed cancels his tasks.
+    """
+    while True:
+        try:
+            return await ask()
+        except (Unreachable, NotLeader):
+            await asyncio.sleep(PAUSE)
