@@ -20,7 +20,8 @@ from typing import Any, Self
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests/kubernetes"))
 
-from controlplane.api import Api
+import aiohttp
+from controlplane.api import Api, ApiError
 from controlplane.build import BuildError, find, find_all
 from controlplane.cluster import ControlPlane, Settings, start
 from controlplane.processes import free_port
@@ -178,8 +179,21 @@ class Binds:
 
 async def make(api: Api, who: Contestant, name: str) -> None:
     if who.groups:
-        await api.post(GROUPS, group(name))
-    await asyncio.gather(*(api.post(PODS, pod(who, name, index)) for index in range(SIZE)))
+        await post(api, GROUPS, group(name))
+    await asyncio.gather(*(post(api, PODS, pod(who, name, index)) for index in range(SIZE)))
+
+
+async def post(api: Api, path: str, body: dict[str, Any]) -> None:
+    """A busy API server may hang up, with the object made or not."""
+    while True:
+        try:
+            await api.post(path, body)
+        except aiohttp.ClientError:
+            continue
+        except ApiError as failed:
+            if failed.status != 409:
+                raise
+        return
 
 
 def group(name: str) -> dict[str, Any]:

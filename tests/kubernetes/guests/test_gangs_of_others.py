@@ -211,3 +211,71 @@ def test_a_budget_that_forbids_eviction_is_heeded(plane: ControlPlane) -> None:
             await on.api.delete(f"{kinds.POLICIES}/default")
 
     play(plane, story, nodes=1, gpus=1)
+
+
+def test_a_pod_that_its_kubelet_turns_away_does_not_keep_the_next_one_from_other_nodes(plane: ControlPlane) -> None:
+    """Another scheduler has put its pod on the node at the same moment."""
+
+    async def story(on: Rig) -> None:
+        await on.scheduler()
+        await on.api.post(kinds.JOBS, kinds.batch_job("digits", 2))
+        first = await on.until_running(2)
+        refused = min(first)
+        where = (await on.places())[refused]
+        theirs = kinds.pod("theirs", gpus=1, schedulerName="another", nodeName=where)
+        await on.make(theirs)
+        turned_away = {"phase": "Failed", "reason": "OutOfnvidia.com/gpu", "message": "no gpu left"}
+        await on.api.patch(f"{kinds.PODS}/{refused}/status", {"status": turned_away})
+
+        async def replaced() -> set[str] | None:
+            return set(await on.places()) - {*first, "theirs"} or None
+
+        [comer] = await on.until(replaced)
+        assert (await on.places())[comer] != where, "its node is full"
+
+    play(plane, story, gpus=2)
+
+
+def test_a_gang_that_loses_a_node_goes_on_with_the_rest_and_its_room_is_still_its(plane: ControlPlane) -> None:
+    async def story(on: Rig) -> None:
+        scheduler = await on.scheduler()
+        await on.api.post(kinds.COSCHEDULING_GROUPS, kinds.coscheduling("g", 2))
+        await on.make(*(kinds.coscheduled("g", f"g-{n}", gpus=2) for n in range(2)))
+        places = await on.until_placed("g-0", "g-1")
+        assert set(places.values()) == {"n1", "n2"}
+        await on.nodes.remove_nodes([places["g-0"]])
+        await on.until_forgotten(scheduler)
+        await on.make(kinds.pod("next", gpus=1))
+        assert "gpu" in await on.why("next")
+        await on.nodes.end("default", "g-1")
+        await on.until_placed("next")
+
+    play(plane, story, gpus=2)
+
+
+def test_a_gang_that_the_cluster_has_no_place_for_is_told_and_tried_again_with_more_nodes(plane: ControlPlane) -> None:
+    async def story(on: Rig) -> None:
+        await on.scheduler()
+        await on.make(kinds.pod("big", gpus=8))
+        assert "8 gpu" in await on.why("big")
+        await on.nodes.add_nodes(["n9"], gpus=8)
+        assert (await on.until_placed("big"))["big"] == "n9"
+
+    play(plane, story, gpus=2)
+
+
+def test_the_next_job_of_a_name_waits_for_the_end_of_the_last(plane: ControlPlane) -> None:
+    async def story(on: Rig) -> None:
+        await on.scheduler()
+        await on.api.post(kinds.JOBS, kinds.batch_job("digits", 2))
+        before = await on.until_running(2)
+        await on.api.delete(f"{kinds.JOBS}/digits", propagationPolicy="Background")
+        await on.api.post(kinds.JOBS, kinds.batch_job("digits", 2))
+
+        async def renewed() -> bool:
+            running = set(await on.until_running(2))
+            return not running & set(before)
+
+        await on.until(renewed)
+
+    play(plane, story, gpus=2)

@@ -14,7 +14,7 @@ from windlass.worlds.kubernetes.guests.dialects import RESOURCES
 from windlass.worlds.kubernetes.guests.groups import Groups
 from windlass.worlds.kubernetes.scribe import Scribe
 
-_DELAY, _EVERY = 1.0, 3.0
+_DELAY, _EVERY = 2.0, 5.0
 """Seconds. What passes by sooner is not written."""
 
 
