@@ -42,7 +42,7 @@ def _training_job() -> Definition:
         Column("State", ".status.conditions[-1:].type"),
         Column("Reason", ".status.conditions[-1:].reason"),
         Column("Queue", ".spec.queue"),
-        Column("Attempts", ".status.windlass.generation", "integer"),
+        Column("Attempts", ".status.attempts", "integer"),
         _AGE,
         Column("Message", ".status.conditions[-1:].message", wide=True),
     )

@@ -14,11 +14,8 @@ def status_schema() -> Schema:
         startTime=moment("When its pods were first made, or made anew after a suspension."),
         completionTime=moment("When it ended."),
         lastReconcileTime=moment(),
-        windlass=opaque(
-            "What the operator remembers of the job.",
-            generation=whole(0, about="How often the gang has been started, the first time included."),
-            phase=text(),
-        ),
+        attempts=whole(0, about="How often the job has been started, the first time included."),
+        windlass=opaque("What the operator remembers of the job; of no use to anybody else."),
     )
 
 

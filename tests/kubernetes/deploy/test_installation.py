@@ -294,7 +294,7 @@ def jobs_of_every_kind():
         "apiVersion": "windlass.dev/v1alpha1",
         "kind": "TrainingJob",
         "metadata": {"name": "short", "namespace": "default"},
-        "spec": {"command": "train", "image": "i", "nodes": 2, "gpus": 8, "pod": pod},
+        "spec": {"command": "torchrun train.py", "image": "i", "nodes": 2, "gpus": 8, "pod": pod},
     }
 
 
@@ -305,12 +305,15 @@ def test_the_operator_does_its_work_with_exactly_its_permissions(plane, api, tmp
     async def story(client):
         await clear(client, LEASES)
         account = await plane.service_account(NAMESPACE, "windlass-operator")
+        history = f"sqlite:///{tmp_path}/history.sqlite"
         program = Path(sys.executable).with_name("windlass")
         async with FakeKubelets(plane.admin) as fake:
             await fake.add_nodes(["a", "b"], gpus=8)
             with log.open("wb") as out:
                 running = await asyncio.create_subprocess_exec(
-                    program, "operator", "run", "--kubeconfig", account, stdout=out, stderr=out
+                    *(program, "operator", "run", "--kubeconfig", account, "--metrics-port", "0", "--history", history),
+                    stdout=out,
+                    stderr=out,
                 )
             try:
                 for job in jobs:
