@@ -114,7 +114,7 @@ async def leading(plane: ControlPlane, folder: Path) -> AsyncIterator[OperatorPl
                 tasks.append(asyncio.create_task(run(controller, tapped, on_trouble=faces.complain)))
                 yield OperatorPlace(api, kubelets, faces, world, session, port, troubles)
             finally:
-                await faces.follow("")
+                await faces.follow()
                 for task in reversed(tasks):
                     await ended(task)
                 await world.close()

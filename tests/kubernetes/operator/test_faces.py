@@ -50,6 +50,7 @@ def test_the_same_questions_have_the_same_answers_as_on_a_laptop(tell):
 
         # 2. one job, with its pods
         assert (big["id"], big["name"], big["user"]) == ("default/big", "big", "ada")
+        assert set(big["spec"]["roles"][0]["env"].values()) <= {"(hidden)"}
         assert sorted(big["nodes"]) == ["n1", "n2"]
         assert [(task["pod"], task["rank"], task["code"]) for task in big["tasks"]] == [
             ("big-worker-0", 0, None),
@@ -190,6 +191,7 @@ def test_probes_and_metrics_on_the_same_port(tell):
             "windlass_pods_bound_total 2.0",
             "windlass_bind_seconds_count 2.0",
             "windlass_job_wait_seconds_count 1.0",
+            'windlass_queue_size{name="logs to read"} 0.0',
             "windlass_gang_start_seconds_count 1.0",
             "windlass_nodes 2.0",
             'windlass_watches_total{resource="pods"} 1.0',
@@ -204,13 +206,14 @@ def test_probes_and_metrics_on_the_same_port(tell):
 def test_one_that_follows_names_the_leader(tell):
     async def story(place: OperatorPlace) -> None:
         place.faces.unready = "the watches have not listed everything yet"
-        await place.faces.follow("10.0.0.7:8080")
+        place.faces.leader = lambda: "windlass-1_7"
+        await place.faces.follow()
         status, answer = await place.ask("/v1/jobs")
-        assert (status, answer["leader"]) == (503, "10.0.0.7:8080")
+        assert (status, answer["leader"]) == (503, "windlass-1_7")
         assert answer["error"] == {
             "code": "no_daemon",
             "message": "this replica of the operator does not lead",
-            "fix": "ask 10.0.0.7:8080, which leads",
+            "fix": "ask windlass-1_7, which leads",
         }
         assert await place.ask("/readyz") == (503, "the watches have not listed everything yet\n")
         assert "windlass_leader 0.0" in (await place.get("/metrics")).splitlines()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import uvicorn
 from starlette.types import ASGIApp
@@ -29,14 +29,14 @@ _GOODBYE = 1
 class Faces:
     """One of each process; `serve` all the while, `lead` and `follow` as the lease goes.
 
-    `unready` says why this replica could not do its work, "" once its watches have listed everything. `leader` is the
-    address of whoever leads, for those who ask a replica that follows.
+    `unready` says why this replica could not do its work, "" once its watches have listed everything. `leader` says who
+    leads, for those who ask a replica that follows.
     """
 
     def __init__(self, metrics: Metrics, history: History) -> None:
         self._metrics, self._history = metrics, history
         self.unready = "the watches have not listed everything yet"
-        self.leader = ""
+        self.leader: Callable[[], str] = lambda: ""
         self._controller: Controller | None = None
         self._api: ASGIApp | None = None
         self._feed = Feed()
@@ -61,9 +61,8 @@ class Faces:
         """A commit failed, and is tried again: for `controller.run`'s `on_trouble`."""
         self._feed.complain(trouble)
 
-    async def follow(self, leader: str) -> None:
+    async def follow(self) -> None:
         """This replica does not answer any more; those who follow what happens leave."""
-        self.leader = leader
         self._controller = self._api = None
         self._metrics.leading = False
         self._feed.close()
@@ -76,7 +75,7 @@ class Faces:
         app = operator_application(
             metrics=lambda: written(self._metrics, self._controller, self._history),
             unready=lambda: self.unready,
-            leader=lambda: self.leader,
+            leader=self._who_leads,
             api=lambda: self._api,
         )
         config = uvicorn.Config(
@@ -96,6 +95,9 @@ class Faces:
             server.should_exit = True
             await serving
             raise
+
+    def _who_leads(self) -> str:
+        return self.leader()
 
 
 def listen(host: str, port: int) -> socket.socket:

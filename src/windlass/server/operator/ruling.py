@@ -48,6 +48,7 @@ async def reign(rule: Rule) -> None:
     """Be a replica until cancelled. Raises AccessError, ApiError, Unreachable of a cluster that cannot be asked."""
     async with Connection(rule.access, tally=rule.metrics.tally) as unfenced:
         election = Election(unfenced, rule.terms, rule.say)
+        rule.faces.leader = lambda: election.holder
         try:
             while True:
                 try:
@@ -79,7 +80,7 @@ async def _term(rule: Rule, election: Election) -> None:
         try:
             await _lead(rule, world)
         finally:
-            await rule.faces.follow(election.holder)
+            await rule.faces.follow()
             for task in (watching, discovering, keeping):
                 task.cancel()
             await world.close()
