@@ -28,8 +28,10 @@ ENTRYPOINTS: Mapping[str, Sequence[str]] = {IMAGE: (), OPERATOR: ("windlass",)}
 REPOSITORY = Path(__file__).resolve().parents[3]
 HOST = sorted({Path("/usr"), REPOSITORY, Path(sys.prefix), Path(sys.base_prefix).resolve()})
 """What of this machine is in every container."""
-PATH = f"{sys.prefix}/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-_FOLDERS = ("dev", "etc/ssh", "proc", "root", "run/sshd", "sys", "tmp", "var/tmp", "var/log", "opt", "mnt", "home")
+_OWN = "opt/bin"
+"""Programs of the image itself."""
+PATH = f"{sys.prefix}/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/{_OWN}"
+_FOLDERS = ("dev", "etc/ssh", "proc", "root", "run/sshd", "sys", "tmp", "var/tmp", "var/log", "mnt", "home", _OWN)
 _LINKS = {"bin": "usr/bin", "sbin": "usr/sbin", "lib": "usr/lib", "lib64": "usr/lib64", "var/run": "../run"}
 _COPIED = ("ld.so.cache", "ld.so.conf", "ld.so.conf.d", "alternatives", "openmpi", "ssl/certs", "ca-certificates.conf")
 _FILES = {
@@ -42,6 +44,10 @@ _FILES = {
     # As the images of mpi-operator have it: keys come as a secret, hosts come and go.
     "etc/ssh/sshd_config": "UsePAM no\nStrictModes no\nPermitRootLogin yes\nHostKey /etc/ssh/ssh_host_ed25519_key\n",
     "etc/ssh/ssh_config": "Host *\n  StrictHostKeyChecking no\n  UserKnownHostsFile /dev/null\n  LogLevel ERROR\n",
+}
+_PROGRAMS = {
+    # With which workers wait for their master; a machine need not have it.
+    "nslookup": '#!/bin/sh\nexec getent ahostsv4 "$1"\n',
 }
 
 
@@ -88,6 +94,8 @@ def _layer() -> bytes:
             _entry(layer, link, tarfile.SYMTYPE, 0o777, target)
         for path, text in _FILES.items():
             _add(layer, path, text.encode())
+        for program, text in _PROGRAMS.items():
+            _add(layer, f"{_OWN}/{program}", text.encode(), 0o755)
         _add(layer, "etc/ssh/ssh_host_ed25519_key", _host_key(), 0o600)
         for program in _pause():
             _add(layer, f"usr{str(program).removeprefix('/usr')}".lstrip("/"), program.read_bytes(), 0o755)
