@@ -159,6 +159,16 @@ class Stage:
         ]
 
 
+def replay(text: str, stage: Stage) -> str:
+    """The script with every answer replaced by what the stage says now."""
+    out = []
+    for block in text.strip("\n").split("\n\n"):
+        asked = block.split("\n----")[0].splitlines()
+        lines = [line for line in asked if line and not line.startswith("#")]
+        out.append("\n".join([*asked, "----", *stage.play(lines)]) if lines else block)
+    return "\n\n".join(out) + "\n"
+
+
 def _told(transition: Transition) -> str:
     move = (
         transition.after if transition.before in ("", transition.after) else f"{transition.before} → {transition.after}"
@@ -198,7 +208,9 @@ def _job(name: str, options: dict[str, str]) -> Job:
     selector = {"zone": options["zone"]} if "zone" in options else {}
     least, most = (int(n) for n in options["elastic"].split(":")) if "elastic" in options else (None, None)
     replicas = most or int(options.get("replicas", 1))
-    role = Role("worker", replicas, 1, resources, (), {}, selector, min_replicas=least, max_replicas=most)
+    role = Role(
+        "worker", replicas, resources=resources, node_selector=selector, min_replicas=least, max_replicas=most
+    )
     return Job(
         name,
         (role,),
