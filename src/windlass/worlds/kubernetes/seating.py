@@ -7,6 +7,7 @@ bound.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -21,8 +22,11 @@ from windlass.worlds.kubernetes.client.objects import Pod
 from windlass.worlds.kubernetes.client.refusals import ApiError, NotLeader, Unreachable
 from windlass.worlds.kubernetes.client.resources import PODS
 from windlass.worlds.kubernetes.patience import PAUSE
-from windlass.worlds.kubernetes.pod_book import PodBook, key_of
+from windlass.worlds.kubernetes.pod_book import PodBook, controller_of, key_of
 from windlass.worlds.kubernetes.runs import Run, Slot
+
+_GARBAGE_COLLECTED = 15.0
+"""Seconds within which the pods of a job that was deleted are told to go."""
 
 
 class CannotSeatError(Exception):
@@ -46,10 +50,13 @@ class Seating:
         namespace = member.pod["metadata"]["namespace"]
         while True:
             known = self.pods.get(namespace, member.name)
-            if known is not None and generation_of(known) == generation:
-                return known
             if known is not None:
-                await self._clear(known)
+                if controller_of(known) != _maker(member):
+                    await self._until_free(known)
+                elif generation_of(known) == generation:
+                    return known
+                else:
+                    await self._clear(known)
                 continue
             async with self.at_once:
                 made: Mapping[str, Any] | None
@@ -96,6 +103,17 @@ class Seating:
                 await self.remove(pod, 0)
         await self.pods.gone(key_of(pod))
 
+    async def _until_free(self, pod: Pod) -> None:
+        """Another's pod has this name: an earlier job's is on its way, any other stays. Raises CannotSeatError."""
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(
+                self.pods.gone(key_of(pod)), None if pod.metadata.deletion_timestamp else _GARBAGE_COLLECTED
+            )
+        left = self.pods.get(*key_of(pod))
+        if left is not None and left.metadata.uid == pod.metadata.uid and not left.metadata.deletion_timestamp:
+            name = pod.metadata.name
+            raise CannotSeatError(_again(f"{name} could not be made: a pod of that name is there, and not this job's"))
+
     async def remove(self, pod: Pod, grace: int) -> None:
         """Delete this very pod, with so many seconds to end; nothing is said if it is gone."""
         about = pod.metadata
@@ -135,6 +153,11 @@ async def _seat(seating: Seating, run: Run, slot: Slot, member: Member) -> None:
         except ApiError as error:
             run.failed[slot.number] = _refused(member.name, error)
         return
+
+
+def _maker(member: Member) -> str:
+    """The uid of the object that controls its pod."""
+    return next((str(each["uid"]) for each in member.pod["metadata"].get("ownerReferences") or ()), "")
 
 
 def generation_of(pod: Pod) -> int:
