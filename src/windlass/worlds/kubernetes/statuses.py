@@ -22,6 +22,8 @@ from windlass.worlds.port import WorldError
 _OFTEN = 2.0
 """Seconds between two writes of one job's status that the controller does not wait for."""
 _AT_ONCE = 16
+_COUNTED = ("replicaStatuses", "jobsStatus")
+"""What of a status tells numbers of pods."""
 
 
 def status_of(gang: Gang, life: Status, pods: Mapping[int, Pod], now: int) -> Mapping[str, Any]:
@@ -32,6 +34,8 @@ def status_of(gang: Gang, life: Status, pods: Mapping[int, Pod], now: int) -> Ma
         before = gang.parsed.manifest.get("status") or {}
         counts, waits = _counts(gang, pods), gang.trouble or gang.waits
         said = job_status.status_of(gang.parsed, life, counts, before, now, waits=waits, reason=gang.waits_reason)
+        if life.phase in TERMINAL and gang.run is None:  # its pods were counted when it ended, and may have gone since
+            said = {**said, **{name: before[name] for name in _COUNTED if name in before}}
     conditions = [each for each in said.get("conditions") or () if each["type"] != ACCEPTED]
     return {name: value for name, value in {**said, "conditions": conditions}.items() if name != FIELD}
 
