@@ -21,7 +21,7 @@ class Config:
     ship: str = ""
     """On Kubernetes: the folder that goes along with a job that names no image, or no."""
     operator: str = ""
-    """On Kubernetes: NAMESPACE/LEASE of the operator, or the URL at which it answers."""
+    """On Kubernetes: NAMESPACE/LEASE of the operator, or the URL at which it answers; `$WINDLASS_OPERATOR` wins."""
 
 
 def config_path() -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -53,7 +54,8 @@ class Cluster:
         """The cluster of a context ("": the current one), its settings as configured. Raises ApiError."""
         reach, config = Reach.to(context), configured()
         chosen = namespace or config.namespace
-        return cls(reach, chosen or reach.access.namespace, chosen=bool(chosen), operator=config.operator)
+        operator = os.environ.get("WINDLASS_OPERATOR") or config.operator
+        return cls(reach, chosen or reach.access.namespace, chosen=bool(chosen), operator=operator)
 
     # --- asking ------------------------------------------------------------------------------------
 

@@ -1,0 +1,78 @@
+"""The program `windlass`, run in a process of its own against a cluster of the tests."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import strays
+
+WINDLASS = Path(sys.executable).with_name("windlass")
+
+
+class Ran(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+
+@dataclass
+class Terminal:
+    """`windlass(words)` waits for the end; `began(words)` gives the running process. The current folder is `folder`."""
+
+    kubeconfig: Path
+    folder: Path
+    operator: str = ""
+
+    async def __call__(self, *words: str, given: bytes = b"") -> Ran:
+        async with self.began(*words) as process:
+            out, err = await asyncio.wait_for(process.communicate(given), strays.PATIENCE * 2)
+        assert process.returncode is not None
+        return Ran(process.returncode, out.decode(), err.decode())
+
+    async def done(self, *words: str) -> str:
+        """What it printed; it must succeed."""
+        ran = await self(*words)
+        assert ran.code == 0, ran
+        return ran.out.strip()
+
+    @asynccontextmanager
+    async def began(self, *words: str) -> AsyncIterator[asyncio.subprocess.Process]:
+        """It is killed if it is still there at the end."""
+        pipe = asyncio.subprocess.PIPE
+        process = await asyncio.create_subprocess_exec(
+            WINDLASS, *words, stdin=pipe, stdout=pipe, stderr=pipe, cwd=self.folder, env=self._environment()
+        )
+        try:
+            yield process
+        finally:
+            if process.returncode is None:
+                process.send_signal(signal.SIGKILL)
+                await process.wait()
+
+    def _environment(self) -> dict[str, str]:
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("WINDLASS")}
+        return {
+            **kept,
+            "KUBECONFIG": str(self.kubeconfig),
+            "WINDLASS_ON": "kubernetes",
+            "WINDLASS_OPERATOR": self.operator,
+            "XDG_CONFIG_HOME": str(self.folder / "config"),
+        }
+
+
+async def until_says(process: asyncio.subprocess.Process, words: str) -> str:
+    """The line of its stderr that has these words, once it comes."""
+    assert process.stderr is not None
+    async with asyncio.timeout(strays.PATIENCE * 2):
+        while line := (await process.stderr.readline()).decode():
+            if words in line:
+                return line
+    raise AssertionError(f"it ended without saying {words!r}")
