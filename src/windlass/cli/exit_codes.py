@@ -35,11 +35,11 @@ MEANING = MappingProxyType(
         ExitCode.REFUSED: "The job could never run here; the message names the largest gang that would fit.",
         ExitCode.NO_SUCH_JOB: "No job goes by this name or id.",
         ExitCode.WRONG_STATE: "The job is not in a state in which this can be done.",
-        ExitCode.NO_DAEMON: "No daemon runs, or it went away before it answered.",
+        ExitCode.NO_DAEMON: "No daemon runs (no operator, on a cluster), or it went away before it answered.",
         ExitCode.SOFTWARE: "An error of Windlass itself; the message says where its details were written.",
         ExitCode.STATE_UNUSABLE: "The state folder cannot be made or used: not writable, damaged, or its disk is full.",
         ExitCode.BUSY: "Somebody else controls the state folder.",
-        ExitCode.NOT_ALLOWED: "The state folder belongs to another user.",
+        ExitCode.NOT_ALLOWED: "The state folder belongs to another user; on a cluster, you have no right to do this.",
         ExitCode.CANCELLED: "The job was cancelled (Ctrl-C, `windlass cancel`, its terminal gone), "
         "or left to the daemon before its end.",
     }
