@@ -16,17 +16,20 @@ import typer
 
 from windlass.cli import narrate
 from windlass.cli.exit_codes import ExitCode
+from windlass.cli.failures import UsageError
 from windlass.cli.handing import facts, here, myself, runnable, user
 from windlass.cli.interrupts import Interrupts
 from windlass.cli.options import (
+    SHIP_ELSEWHERE,
     ClusterOption,
     GpusOption,
     NodesOption,
     PolicyOption,
+    ShipOption,
     takes_job_options,
     wanted_of,
 )
-from windlass.cli.place import NoColorOption, StateOption, state_folder
+from windlass.cli.place import NamespaceOption, NoColorOption, OnOption, StateOption, context_of, state_folder
 from windlass.cli.screen import Screen
 from windlass.jobs.options import RunOptions, from_options
 from windlass.jobs.submission import Submission
@@ -54,16 +57,28 @@ def alloc(
     local_gpus: GpusOption = None,
     cluster: ClusterOption = None,
     policy: PolicyOption = "",
+    ship: ShipOption = "",
+    on: OnOption = "",
+    namespace: NamespaceOption = "",
     state: StateOption = None,
     no_color: NoColorOption = False,
 ) -> int:
     """Hold nodes while a shell or a command of yours runs here, with the environment of the first rank.
 
-    The nodes are given back when it ends, however it ends. Exits as the command does.
+    The nodes are given back when it ends, however it ends. Exits as the command does. On Kubernetes it runs inside of
+    the first pod.
     """
+    described = replace(options, name=options.name or "alloc", procs=options.procs or 1)
+    context = context_of(on, namespace)
+    if context is not None:
+        from windlass.cli.cluster.allocating import alloc_there  # noqa: PLC0415 - loads a cluster's libraries
+
+        screen = Screen(no_color=no_color)
+        return alloc_there((context, namespace), described, _HOLDER, words or [], ship, screen)
+    if ship:
+        raise UsageError(SHIP_ELSEWHERE)
     folder, screen = state_folder(state), Screen(no_color=no_color)
     command = runnable(words or [os.environ.get("SHELL") or "/bin/sh"])
-    described = replace(options, name=options.name or "alloc", procs=options.procs or 1)
     held = _unforgiving(from_options(described, _HOLDER, cwd=here(), user=user()))
     wanted = wanted_of(local_nodes, local_gpus, cluster, policy)
     with Interrupts() as interrupts, contextlib.closing(screen):

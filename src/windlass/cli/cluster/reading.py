@@ -49,13 +49,16 @@ def read_there(context: str, namespace: str, name: str, wanted: Wanted, screen: 
     jobs = cluster.finder.find(name)
     show = _Shown(screen, bare=wanted.bare, several=len(jobs) > 1)
     # 1. What is gone from the cluster was kept by the operator.
-    kept = list(_kept(cluster, name, jobs, wanted, screen))
-    if not jobs and not kept:
+    gone = list(_kept(cluster, name, jobs, wanted))
+    if not jobs and not gone:
         raise cluster.finder.unknown(name)
+    kept = [line for job_id, log in gone for line in _of(job_id, log, screen)]
     # 2. What is there is asked of the pods.
     sources = [_lines(cluster, job, wanted) for job in jobs]
     past = [line for each in sources for line in (each.poll() if wanted.follow else each.finish())]
-    show.nodes(sources)
+    show.nodes({(log["generation"], log["rank"]): log["node"] for _, log in gone})
+    for each in sources:
+        show.nodes(each.nodes)
     lines = [line for line in (*kept, *past) if wanted.passes(line)]
     came = show.lines(lines if wanted.tail is None else deque(lines, wanted.tail))
     # 3. What is to come.
@@ -73,8 +76,8 @@ def _lines(cluster: Cluster, job: Found, wanted: Wanted) -> PodLines:
     return PodLines(cluster.reach, job, ranks=wanted.ranks, attempts=attempts, since=wanted.since, follow=wanted.follow)
 
 
-def _kept(cluster: Cluster, name: str, jobs: Sequence[Found], wanted: Wanted, screen: Screen) -> Iterator[Line]:
-    """The last lines of members whose pods are gone. Without an operator there are none."""
+def _kept(cluster: Cluster, name: str, jobs: Sequence[Found], wanted: Wanted) -> Iterator[tuple[str, Json]]:
+    """The ends of the logs of members whose pods are gone, by job. Without an operator there are none."""
     for job_id in [job.id for job in jobs] or [cluster.finder.id_of(name)]:
         there = {job.id: job for job in jobs}.get(job_id)
         living = {(pod.generation, pod.rank) for pod in cluster.ranks(there)} if there else set()
@@ -89,7 +92,7 @@ def _kept(cluster: Cluster, name: str, jobs: Sequence[Found], wanted: Wanted, sc
         for log in logs:
             key = log["generation"], log["rank"]
             if key not in living and _is_wanted(key, wanted.ranks, attempts):
-                yield from _of(job_id, log, screen)
+                yield job_id, log
 
 
 def _is_wanted(key: tuple[int, int], ranks: Collection[int] | None, attempts: range | None) -> bool:
@@ -125,10 +128,9 @@ class _Shown:
         self._screen, self._bare, self._several = screen, bare, several
         self._nodes: dict[tuple[int, int], str] = {}
 
-    def nodes(self, sources: Iterable[PodLines]) -> None:
-        """Learn where ranks are."""
-        for each in sources:
-            self._nodes |= each.nodes
+    def nodes(self, found: Mapping[tuple[int, int], str]) -> None:
+        """Learn where ranks are, or were."""
+        self._nodes.update(found)
 
     def of(self, source: PodLines, lines: Iterable[Line], wanted: Wanted) -> bool:
         """Show what has come of one job; whether there was any."""

@@ -10,7 +10,7 @@ from windlass.cli.cluster.reach import Reach
 from windlass.jobs.moments import format_moment
 from windlass.server import reserving
 from windlass.server.errors import ApiError, Code
-from windlass.worlds.kubernetes.watching import RESERVATIONS
+from windlass.worlds.kubernetes.cluster_book import RESERVATIONS
 
 Json = dict[str, Any]
 

@@ -51,34 +51,35 @@ class There:
 def run_there(context: str, namespace: str, given: Given, *, detach: bool, no_color: bool) -> int:
     """Make the jobs of a command line, and follow them to their end. Returns the exit code."""
     cluster = Cluster.at(context, namespace)
-    prepared = _prepared(cluster, given)
+    made = prepared(cluster, given)
     if detach:
-        print(*cluster.submit(prepared.manifests), sep="\n")
+        print(*cluster.submit(made.manifests), sep="\n")
         return ExitCode.OK
     screen = Screen(no_color=no_color)
     with Interrupts() as interrupts, contextlib.closing(screen):
         attendance = Attendance(There(cluster, option(context)), screen)
         with contextlib.closing(attendance):
-            return attendance.run(prepared.manifests, interrupts)
+            return attendance.run(made.manifests, interrupts)
 
 
 def submit_there(context: str, namespace: str, given: Given) -> tuple[list[str], int]:
     """Make the jobs of a command line. Returns their ids, and the exit code: what can never run is told at once."""
     cluster = Cluster.at(context, namespace)
-    ids = cluster.submit(_prepared(cluster, given).manifests)
+    ids = cluster.submit(prepared(cluster, given).manifests)
     never = refused(cluster, ids)
     for said in never:
         print(f"warning: {said}", file=sys.stderr)
     return ids, ExitCode.REFUSED if never else ExitCode.OK
 
 
-def _prepared(cluster: Cluster, given: Given) -> Handed:
-    prepared = handed(given, cluster.finder)
-    for note in prepared.notes:
+def prepared(cluster: Cluster, given: Given) -> Handed:
+    """The objects of a command line; what is to be told of them is told on stderr."""
+    made = handed(given, cluster.finder)
+    for note in made.notes:
         print(f"windlass: {note}", file=sys.stderr)
-    for said in (*prepared.warnings, *of_what_is_missing(cluster, prepared.manifests)):
+    for said in (*made.warnings, *of_what_is_missing(cluster, made.manifests)):
         print(f"warning: {said}", file=sys.stderr)
-    return prepared
+    return made
 
 
 def option(context: str) -> str:

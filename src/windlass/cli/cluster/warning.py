@@ -19,7 +19,7 @@ from windlass.worlds.kubernetes.client.resources import (
     SERVICE_ACCOUNTS,
     Resource,
 )
-from windlass.worlds.kubernetes.watching import QUEUES
+from windlass.worlds.kubernetes.cluster_book import QUEUES
 from windlass.worlds.trouble import WorldError
 
 if TYPE_CHECKING:
