@@ -23,8 +23,9 @@ from windlass.deploy.crds import crds
 from windlass.jobs.kubernetes.own_manifests import training_job
 from windlass.worlds.kubernetes.client.access import plain
 from windlass.worlds.kubernetes.client.connection import Connection
+from windlass.worlds.kubernetes.cluster_book import QUEUES
 from windlass.worlds.kubernetes.settings import WorldSettings
-from windlass.worlds.kubernetes.watching import JOB_KINDS, QUEUES, watch_all
+from windlass.worlds.kubernetes.watching import JOB_KINDS, watch_all
 from windlass.worlds.kubernetes.world import KubernetesWorld
 from windlass.worlds.port import World
 

@@ -22,8 +22,8 @@ from windlass.worlds.kubernetes.client.connection import Connection
 from windlass.worlds.kubernetes.client.refusals import ApiError
 from windlass.worlds.kubernetes.client.resources import DEFINITIONS, DEPLOYMENTS, LEASES, NODES, Resource
 from windlass.worlds.kubernetes.cluster.declared import declared
+from windlass.worlds.kubernetes.cluster_book import POLICIES, QUEUES, RESERVATIONS
 from windlass.worlds.kubernetes.rivals import Rival, age_of, find_rivals, seconds
-from windlass.worlds.kubernetes.watching import POLICIES, QUEUES, RESERVATIONS
 
 _OLDEST = (1, 29)
 """The first version whose API servers have CEL and all of its functions that the rules use."""

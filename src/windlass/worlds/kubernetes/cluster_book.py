@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from windlass.core.queue import Queue
 from windlass.worlds.kubernetes.client.objects import Node, Pod
-from windlass.worlds.kubernetes.cluster.declared import Declared, declared
+from windlass.worlds.kubernetes.client.resources import Resource
+from windlass.worlds.kubernetes.cluster.declared import Declared, Key, declared
 from windlass.worlds.kubernetes.cluster.picture import Picture
 from windlass.worlds.port import ClusterChanged
 
 Manifests = dict[str, dict[str, Any]]
+QUEUES = Resource("windlass.dev", "v1alpha1", "queues", "Queue", namespaced=False)
+POLICIES = Resource("windlass.dev", "v1alpha1", "schedulingpolicies", "SchedulingPolicy", namespaced=False)
+RESERVATIONS = Resource("windlass.dev", "v1alpha1", "reservations", "Reservation", namespaced=False)
 DEFAULT = Queue("default")
 
 
@@ -23,6 +28,8 @@ class ClusterBook:
         self.policies: Manifests = {}
         self.reservations: Manifests = {}
         self.declared = Declared((DEFAULT,))
+        self._told: dict[str, str] = {}
+        """By uid: what an object was told is wrong with it."""
         self._declared_anew = True
         self.has_news = True
         """Whether anything has changed since the last picture."""
@@ -54,6 +61,16 @@ class ClusterBook:
     def declare(self) -> None:
         """Queues, policies or reservations have changed."""
         self._declared_anew = self.has_news = True
+
+    def faults(self) -> Iterator[tuple[Resource, dict[str, Any], str]]:
+        """Objects that are to be told anew whether they are heeded: what is wrong with each, "" if nothing."""
+        for resource, held in ((QUEUES, self.queues), (POLICIES, self.policies), (RESERVATIONS, self.reservations)):
+            for name, manifest in held.items():
+                wrong = self.declared.faults.get(Key(resource.kind, name), "")
+                uid = manifest["metadata"]["uid"]
+                if self._told.get(uid, "") != wrong:
+                    self._told[uid] = wrong
+                    yield resource, manifest, wrong
 
     def changed(self) -> ClusterChanged:
         """The cluster as it is by now."""

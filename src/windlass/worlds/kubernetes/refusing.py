@@ -1,4 +1,4 @@
-"""An object that is no job yet is told why, in a condition: it is left alone until somebody mends what is wrong."""
+"""An object that is not what it should be is told why, in a condition, and left alone until somebody mends it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _DELAY, _EVERY = 0.0, 5.0
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """`reason`: INVALID, or WAITING for something else in the cluster."""
+    """`reason`: INVALID, or WAITING for something else in the cluster; without a message all is well again."""
 
     home: Home
     manifest: Mapping[str, Any]
@@ -51,6 +51,8 @@ class Refusals:
             return
         before = conditions_of(dict(refusal.manifest))
         told = {"type": ACCEPTED, "status": "False", "reason": refusal.reason, "message": refusal.message}
+        if not refusal.message:
+            told = {"type": ACCEPTED, "status": "True", "reason": ACCEPTED, "message": "is heeded"}
         conditions = merge_conditions(before, [told], rfc3339(self._now()), updates=True)
         if conditions == list(before):
             return

@@ -61,10 +61,8 @@ class Scribe(Generic[K]):
             self._written[key] = loop.time()
             try:
                 await self._write(key)
-            except Unreachable:
+            except (Unreachable, NotLeader):
                 self.mark(key)
-            except NotLeader:
-                pass  # whoever leads now writes it
             except ApiError as error:
                 self._tell(str(error))
 

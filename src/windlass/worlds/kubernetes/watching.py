@@ -16,15 +16,12 @@ from windlass.worlds.kubernetes.client.fresh import Change, Fresh
 from windlass.worlds.kubernetes.client.mirror import Malformed
 from windlass.worlds.kubernetes.client.reflector import reflect
 from windlass.worlds.kubernetes.client.resources import Resource
-from windlass.worlds.kubernetes.cluster_book import Manifests
+from windlass.worlds.kubernetes.cluster_book import POLICIES, QUEUES, RESERVATIONS, Manifests
 from windlass.worlds.kubernetes.guests import dialects
 from windlass.worlds.kubernetes.world import KubernetesWorld
 from windlass.worlds.trouble import WorldError
 
 T = TypeVar("T")
-QUEUES = Resource("windlass.dev", "v1alpha1", "queues", "Queue", namespaced=False)
-POLICIES = Resource("windlass.dev", "v1alpha1", "schedulingpolicies", "SchedulingPolicy", namespaced=False)
-RESERVATIONS = Resource("windlass.dev", "v1alpha1", "reservations", "Reservation", namespaced=False)
 STORAGE_CLASSES = Resource("storage.k8s.io", "v1", "storageclasses", "StorageClass", namespaced=False)
 JOB_KINDS = tuple(r.named(kind.api_version, kind.plural, kind.name) for kind in KINDS)
 WATCHED = (*JOB_KINDS, QUEUES, POLICIES, RESERVATIONS, *dialects.OPTIONAL)

@@ -33,7 +33,7 @@ from windlass.worlds.kubernetes.cluster_book import ClusterBook
 from windlass.worlds.kubernetes.crew import Crew
 from windlass.worlds.kubernetes.gangs import Gang
 from windlass.worlds.kubernetes.guests.guests import Guests, Outlet
-from windlass.worlds.kubernetes.homes import meant
+from windlass.worlds.kubernetes.homes import Home, meant
 from windlass.worlds.kubernetes.launchers import Launchers
 from windlass.worlds.kubernetes.pending_words import PendingWords
 from windlass.worlds.kubernetes.pod_book import PodBook, controller_of
@@ -88,6 +88,7 @@ class KubernetesWorld:
                 tell=self.inject,
                 number=self.roster.next_number,
                 recount=self._recount,
+                tell_nodes=self._tell_nodes,
                 wake=self._inbox.wake,
                 usable=lambda node: not self._is_closed(node),
                 around=self.surroundings.of,
@@ -209,6 +210,9 @@ class KubernetesWorld:
         if self._news_since is not None and now >= self._news_since + self.settings.settle:
             self._news_since = None
             self.inject(self.cluster.changed())
+            for resource, manifest, wrong in self.cluster.faults():
+                about = manifest["metadata"]
+                self._refusals.tell(Refusal(Home(resource, "", about["name"], about["uid"]), manifest, wrong))
             self.guests.look_around()
         self.guests.look()
         for job_id in [job_id for job_id, at in self._alarms.items() if at <= now]:
@@ -294,7 +298,12 @@ class KubernetesWorld:
         """What pods take that the controller does not know of."""
         gang = self._gang_of(pod)
         ours = gang is not None and gang.run is not None and not gang.run.gone
-        self.cluster.see_pod(pod, ours=ours or self.guests.holds(pod.metadata.uid))
+        self.cluster.see_pod(pod, ours=ours or self.guests.holds(pod))
+
+    def _tell_nodes(self) -> None:
+        """The controller is to hear of nodes before anything else that is yet to be told."""
+        if self.cluster.has_news:
+            self.inject(self.cluster.changed())
 
     def _recount(self, pod: Pod) -> None:
         self._count(pod)
