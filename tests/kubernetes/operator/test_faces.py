@@ -111,6 +111,24 @@ def test_a_job_that_was_deleted_stays_in_history_with_its_attempts(tell):
     tell(story)
 
 
+def test_a_job_that_was_deleted_while_it_ran_is_told_as_cancelled(tell):
+    async def story(place: OperatorPlace) -> None:
+        await place.submit("digits", replicas=2)
+        await place.phase("digits", "Running")
+        await place.delete("digits")
+        await place.until("/v1/history", lambda answer: answer["jobs"])
+        [line] = (await place.get("/v1/history"))["jobs"]
+        assert (line["id"], line["phase"], line["reason"]) == ("default/digits", "Failed", "Cancelled")
+        story = await place.get("/v1/jobs/digits")
+        assert [(task["pod"], task["generation"]) for task in story["tasks"]] == [
+            ("digits-worker-0", 1),
+            ("digits-worker-1", 1),
+        ]
+        assert ids(await place.get("/v1/jobs?phase=Cancelled")) == ["default/digits"]
+
+    tell(story)
+
+
 def test_another_job_of_the_same_name_has_a_history_of_its_own(tell):
     async def story(place: OperatorPlace) -> None:
         await place.submit("digits", Behaviour.FAIL)
