@@ -42,6 +42,7 @@ class Stage:
 
     def __init__(self) -> None:
         self.now = 0
+        self.submitted = 0
         self.nodes: dict[str, Node] = {}
         self.queues: dict[str, Queue] = {"default": Queue("default")}
         self.topology = Topology()
@@ -95,7 +96,8 @@ class Stage:
             self._change_cluster(verb, words, options)
             return [self._cluster()]
         if verb == "submit":
-            return [JobArrived(words[0], len(self.stored) + 1, _job(words[0], options))]
+            self.submitted += 1
+            return [JobArrived(words[0], self.submitted, _job(words[0], options))]
         generation = self._generation(words[0])
         if verb == "gone":
             self.alive.discard((words[0], generation))
