@@ -167,6 +167,33 @@ def test_a_gang_whose_pod_is_deleted_while_it_waits_waits_for_the_next_one(plane
     play(plane, story, nodes=1)
 
 
+def test_a_gang_whose_pod_is_replaced_or_whose_group_grows_while_it_waits_is_still_placed_whole(
+    plane: ControlPlane,
+) -> None:
+    async def story(on: Rig) -> None:
+        scheduler = await on.scheduler()
+        await on.make(kinds.pod("first", gpus=3))
+        await on.until_placed("first")
+        await on.api.post(kinds.COSCHEDULING_GROUPS, kinds.coscheduling("g", 2))
+        await on.make(*(kinds.coscheduled("g", f"g-{n}") for n in range(2)))
+        assert "gpu" in await on.why("g-0")
+        await on.api.delete(f"{kinds.PODS}/g-1", gracePeriodSeconds=0)
+        await on.make(kinds.coscheduled("g", "g-1"))  # there is room for it alone
+        await on.api.patch(f"{kinds.COSCHEDULING_GROUPS}/g", {"spec": {"minMember": 3}})
+        await on.make(kinds.coscheduled("g", "g-2"))
+
+        async def whole() -> bool:
+            found = scheduler.controller.states.get("default/podgroup/g")
+            return found is not None and found.job.members == 3
+
+        await on.until(whole)
+        assert (await on.places()).keys() == {"first"}
+        await on.nodes.end("default", "first")
+        await on.until_placed("g-0", "g-1", "g-2")
+
+    play(plane, story, nodes=1)
+
+
 def test_a_gang_makes_room_for_one_of_a_higher_priority_and_comes_back_as_another(plane: ControlPlane) -> None:
     async def story(on: Rig) -> None:
         await on.api.post(kinds.PRIORITY_CLASSES, kinds.priority_class("urgent", 1000))
@@ -243,10 +270,17 @@ def test_a_gang_that_loses_a_node_goes_on_with_the_rest_and_its_room_is_still_it
         await on.make(*(kinds.coscheduled("g", f"g-{n}", gpus=2) for n in range(2)))
         places = await on.until_placed("g-0", "g-1")
         assert set(places.values()) == {"n1", "n2"}
-        await on.nodes.remove_nodes([places["g-0"]])
-        await on.until_forgotten(scheduler)
         await on.make(kinds.pod("next", gpus=1))
         assert "gpu" in await on.why("next")
+        await on.nodes.remove_nodes([places["g-0"]])
+
+        async def forgotten() -> bool:
+            return "default/podgroup/g" not in scheduler.controller.states
+
+        await on.until(forgotten)
+        await on.make(kinds.pod("last", gpus=1))
+        assert "gpu" in await on.why("last")
+        assert not (await on.places()).keys() & {"next", "last"}
         await on.nodes.end("default", "g-1")
         await on.until_placed("next")
 

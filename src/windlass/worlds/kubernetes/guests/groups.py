@@ -22,6 +22,8 @@ class Group:
     member: Membership
     pods: dict[str, Pod] = field(default_factory=dict)
     """By uid."""
+    manifest: dict[str, Any] | None = None
+    """What said how many pods it has, when it was last looked at."""
     minimum: int = 0
     missing: str = ""
     """Why those that wait are no gang yet."""

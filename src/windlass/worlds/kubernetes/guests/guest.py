@@ -37,6 +37,8 @@ class Stay:
     stopping: bool = False
     left_alone: bool = False
     """It is to end for the controller only: whoever lives goes on living."""
+    handed_over: bool = False
+    """What they take is counted as somebody else's from now on."""
     busy: int = 0
     """Tasks that are binding pods of it."""
     closed: set[int] = field(default_factory=set)
@@ -60,6 +62,10 @@ class Guest:
     stay: Stay | None = None
     cancelled: bool = False
     """It was told that it is to end before it begins."""
+
+    def number_of(self, pod: Pod) -> int:
+        """Which member one of its pods is."""
+        return next(number for number, own in enumerate(self.pods) if own.metadata.uid == pod.metadata.uid)
 
     @property
     def state(self) -> JobState:
@@ -117,6 +123,14 @@ def living_members(stay: Stay, pods: Now) -> Iterator[Pod]:
         here = on == stay.nodes[number] if on else number in stay.bound
         if pod is not None and here and pod.status.phase not in _ENDED:
             yield pod
+
+
+def is_leaving(guest: Guest, pods: Now) -> bool:
+    """Whether it is about to end for the controller, with pods that may yet be there."""
+    stay = guest.stay
+    if stay is None:
+        return guest.cancelled or not all(map(waits, pods))
+    return stay.stopping or bool(stay.failed)
 
 
 def waits(pod: Pod | None) -> bool:

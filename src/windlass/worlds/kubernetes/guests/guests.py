@@ -22,7 +22,7 @@ from windlass.worlds.kubernetes.guests.dialects import job_id
 from windlass.worlds.kubernetes.guests.fit import fitted_job, stored, terms_in
 from windlass.worlds.kubernetes.guests.group_words import GroupWords
 from windlass.worlds.kubernetes.guests.groups import Group, Groups
-from windlass.worlds.kubernetes.guests.guest import Guest, Stay, hear, living_members, nodes_of, waits
+from windlass.worlds.kubernetes.guests.guest import Guest, Stay, hear, is_leaving, living_members, nodes_of, waits
 from windlass.worlds.kubernetes.guests.porter import Porter
 from windlass.worlds.kubernetes.guests.recovering import Recovering
 from windlass.worlds.kubernetes.guests.vacancies import vacancy
@@ -47,6 +47,8 @@ class Outlet:
     """The next number of a job."""
     recount: Callable[[Pod], None]
     """Whether a pod is the controller's has changed."""
+    tell_nodes: Callable[[], None]
+    """The controller is to hear of this before what it is told next."""
     wake: Callable[[], None]
     """There is something to look at."""
     usable: Callable[[str], bool]
@@ -107,10 +109,13 @@ class Guests:
         self._group_words.mark(guest.member)
         return True
 
-    def holds(self, uid: str) -> bool:
-        """Whether the controller knows what a pod takes."""
-        guest = self._by_uid.get(uid)
-        return guest is not None and guest.stay is not None and not guest.stay.gone
+    def holds(self, pod: Pod) -> bool:
+        """Whether the controller knows what a pod takes, and where."""
+        guest = self._by_uid.get(pod.metadata.uid)
+        stay = guest.stay if guest is not None else None
+        if guest is None or stay is None or stay.gone or stay.handed_over:
+            return False
+        return not pod.spec.node_name or pod.spec.node_name == stay.nodes[guest.number_of(pod)]
 
     def get(self, job_id: str) -> Guest | None:
         """The gang of this id, while the controller holds it."""
@@ -185,9 +190,7 @@ class Guests:
             return
         if group.not_before > self._outlet.now():
             return  # it is touched again then
-        if any(
-            guest.stay is not None and (guest.stay.stopping or guest.stay.failed) for guest in self._gangs_of(group)
-        ):
+        if any(is_leaving(guest, self._now(guest)) for guest in self._gangs_of(group)):
             return  # who is about to go counts no more, and whoever comes is to start together
         self._fill_vacancies(group)
         for gang in self._gathered(group):
@@ -199,7 +202,7 @@ class Guests:
         self._group_words.mark(group.member)
 
     def _fill_vacancies(self, group: Group) -> None:
-        comers = [pod for uid, pod in group.pods.items() if uid not in self._by_uid and waits(pod)]
+        comers = [pod for pod in self._unknown(group) if waits(pod)]
         gangs = self._gangs_of(group) if comers else ()
         terms = terms_in(self._outlet.around(group.member.namespace))
         for pod in (each for each in comers if not each.spec.scheduling_gates):
@@ -233,29 +236,43 @@ class Guests:
         return self._by_uid.get(pod.metadata.uid) is guest
 
     def _gathered(self, group: Group) -> Sequence[Gang[Pod]]:
-        member, around = group.member, self._outlet.around(group.member.namespace)
+        """The gangs that are new."""
+        member, manifest = group.member, self._groups.object_of(group.member)
         group.refused = "", frozenset()
+        if manifest is group.manifest and not any(waits(pod) for pod in self._unknown(group)):
+            group.missing = ""
+            self._tell_missing(group)
+            return ()
+        group.manifest = manifest
         known = [uid for uid in group.pods if uid in self._by_uid]
-        manifest = self._groups.object_of(member)
-        gathered = gather(member, group.ready, manifest, asks, known, terms_in(around))
-        if gathered.minimum and gathered.minimum != group.minimum:
-            before, group.minimum = group.minimum, gathered.minimum
-            if before:
-                self._start_over(group)
+        terms = terms_in(self._outlet.around(member.namespace))
+        gathered = gather(member, group.ready, manifest, asks, known, terms)
         group.missing = gathered.missing
-        whole_id = job_id(member, member.name)
-        if whole_id not in self._guests and group.missing:
-            self._say(whole_id, group.missing, lambda: group.ready)
-        elif whole_id not in self._guests:
-            self._hush(whole_id)
+        self._tell_missing(group)
+        before, group.minimum = group.minimum, gathered.minimum or group.minimum
+        if before not in (0, group.minimum) and self._start_over(group):
+            return ()
         return gathered.gangs
 
-    def _start_over(self, group: Group) -> None:
+    def _unknown(self, group: Group) -> Iterable[Pod]:
+        return (pod for uid, pod in group.pods.items() if uid not in self._by_uid)
+
+    def _tell_missing(self, group: Group) -> None:
+        called = job_id(group.member, group.member.name)
+        if called in self._guests:
+            return
+        if group.missing:
+            self._say(called, group.missing, lambda: group.ready)
+        else:
+            self._hush(called)
+
+    def _start_over(self, group: Group) -> bool:
         """Another number of pods is to start together: whoever waits was gathered for the old one."""
-        for guest in self._gangs_of(group):
-            if guest.stay is None and not guest.cancelled:
-                guest.cancelled = True
-                self._outlet.tell(JobEvent(guest.id, Cancel("its PodGroup has changed")))
+        waiting = [guest for guest in self._gangs_of(group) if guest.stay is None and not guest.cancelled]
+        for guest in waiting:
+            guest.cancelled = True
+            self._outlet.tell(JobEvent(guest.id, Cancel("its PodGroup has changed")))
+        return bool(waiting)
 
     def _guest(self, group: Group, gang: Gang[Pod]) -> Guest | None:
         """None: a namesake is still there; its end has this group looked at again."""
@@ -274,9 +291,14 @@ class Guests:
 
     def _look_at(self, guest: Guest) -> None:
         pods = self._now(guest)
+        stay = guest.stay
+        if stay is not None and stay.stopping and stay.left_alone and not (stay.handed_over or stay.busy):
+            stay.handed_over = True
+            for pod in living_members(stay, pods):
+                self._outlet.recount(pod)
+            self._outlet.tell_nodes()  # before the controller gives this room to somebody else
         for event in hear(guest, pods):
             self._outlet.tell(JobEvent(guest.id, event))
-        stay = guest.stay
         if stay is not None and stay.stopping and not (stay.busy or stay.gone or stay.left_alone):
             dismiss = self._porter.evict if stay.whole else self._porter.unwind
             dismiss(living_members(stay, pods))

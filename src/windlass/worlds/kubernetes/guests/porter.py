@@ -12,12 +12,13 @@ from windlass.worlds.kubernetes.client.resources import CLAIMS
 from windlass.worlds.kubernetes.cluster.volumes import SELECTED_NODE
 from windlass.worlds.kubernetes.guests import notes
 from windlass.worlds.kubernetes.guests.guest import Guest, Stay
+from windlass.worlds.kubernetes.patience import PAUSE, patiently
 from windlass.worlds.kubernetes.seating import CannotSeatError, Seating
 
-_PAUSE = 1.0
-"""Seconds before the API server is asked again that did not answer."""
 _BUDGET_PAUSE = 5.0
 """Seconds before a disruption budget is asked again."""
+_LATER = 30.0
+"""Seconds before a pod is told again to go that the API server did not let go."""
 _GRACE = 30
 """Seconds: terminationGracePeriodSeconds where none is written."""
 
@@ -103,8 +104,8 @@ class Porter:
                 stay.bound.add(number)
             except CannotSeatError as error:
                 stay.failed[number] = error.exit.detail
-            except Unreachable:
-                await asyncio.sleep(_PAUSE)
+            except (Unreachable, NotLeader):  # not `patiently`: it may be stopped meanwhile
+                await asyncio.sleep(PAUSE)
                 continue
             except ApiError as error:
                 stay.failed[number] = f"{pod.metadata.name}: {error}"
@@ -127,9 +128,11 @@ class Porter:
         try:
             while True:
                 try:
-                    return await send(pod)
-                except Unreachable:
-                    await asyncio.sleep(_PAUSE)
+                    return await patiently(lambda: send(pod))
+                except ApiError as error:
+                    name = f"{pod.metadata.namespace}/{pod.metadata.name}"
+                    self._on_trouble(f"{name} is to go, and the API server does not let it: {error}")
+                    await asyncio.sleep(_LATER)
         finally:
             self._leaving.discard(pod.metadata.uid)
 
@@ -163,7 +166,7 @@ class Porter:
 
     def _done(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
-        if task.cancelled() or (error := task.exception()) is None or isinstance(error, NotLeader):
+        if task.cancelled() or (error := task.exception()) is None:
             return
         self._on_trouble(f"{type(error).__name__}: {error}")
 
