@@ -1,0 +1,46 @@
+"""An operator in a process of its own, outside of the cluster, for tests whose nodes are real."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import strays
+
+PROGRAM = """
+import asyncio, sys
+from windlass.server.operator.running import Replica, serve
+from windlass.worlds.kubernetes.client.access import find
+here = {"host": "127.0.0.1", "port": 0, "address": "http://127.0.0.1:0"}
+replica = Replica(find(None), "sqlite:///:memory:", namespace="default", lease_name=sys.argv[1], **here)
+asyncio.run(serve(replica, lambda text: print(text, flush=True)))
+"""
+
+
+@asynccontextmanager
+async def operator(kubeconfig: Path, lease: str) -> AsyncIterator[None]:
+    """It leads, and its Lease in `default` says where it answers. It is ended as a pod is."""
+    environment = {**os.environ, "KUBECONFIG": str(kubeconfig)}
+    pipe = asyncio.subprocess.PIPE
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", PROGRAM, lease, stdout=pipe, stderr=asyncio.subprocess.STDOUT, env=environment
+    )
+    assert process.stdout is not None
+    said = []
+    try:
+        async with asyncio.timeout(strays.PATIENCE * 3):
+            while not said or not said[-1].startswith("leading"):
+                said.append((await process.stdout.readline()).decode())
+                assert said[-1], "".join(said)
+        rest = asyncio.create_task(process.stdout.read())
+        yield
+        process.terminate()
+        await asyncio.wait_for(asyncio.gather(process.wait(), rest), strays.PATIENCE)
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
