@@ -32,10 +32,11 @@ class Crew:
         connection: Connection,
         pods: PodBook,
         at_once: int,
+        is_dead: Callable[[str], bool],
         concern: Callable[[Gang], None],
         on_trouble: Callable[[str], None],
     ) -> None:
-        self.seating = Seating(connection, asyncio.Semaphore(at_once), pods)
+        self.seating = Seating(connection, asyncio.Semaphore(at_once), pods, is_dead)
         """Shared with whoever binds gangs of others."""
         self._companions = Companions(connection, asyncio.Semaphore(at_once // 2))
         self._concern, self._on_trouble = concern, on_trouble

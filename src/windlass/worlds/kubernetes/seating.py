@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,6 +44,8 @@ class Seating:
     connection: Connection
     at_once: asyncio.Semaphore
     pods: PodBook
+    is_dead: Callable[[str], bool]
+    """Whether nothing can run any more on a node of this name: then nobody will confirm the end of a pod there."""
 
     async def make(self, member: Member, generation: int) -> Pod:
         """The member's pod of this generation, made if it is not there. Raises CannotSeatError, ApiError."""
@@ -97,8 +99,8 @@ class Seating:
 
     async def _clear(self, pod: Pod) -> None:
         """Somebody of an earlier generation has this name: he is dead, or about to be."""
-        dead = not pod.spec.node_name or pod.status.phase in ("Succeeded", "Failed")
-        if dead:
+        ended = not pod.spec.node_name or pod.status.phase in ("Succeeded", "Failed")
+        if ended or self.is_dead(pod.spec.node_name):
             async with self.at_once:
                 await self.remove(pod, 0)
         await self.pods.gone(key_of(pod))

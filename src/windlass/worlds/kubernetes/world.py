@@ -76,7 +76,7 @@ class KubernetesWorld:
         self._clock = clock
         self._last = 0
         self.on_trouble = on_trouble
-        self._crew = Crew(connection, self.pods, settings.at_once, self.concern, on_trouble)
+        self._crew = Crew(connection, self.pods, settings.at_once, self._is_dead, self.concern, on_trouble)
         self._statuses = StatusWriter(connection, self._said)
         self._inbox = Inbox()
         self.words = PendingWords(connection, on_trouble)
