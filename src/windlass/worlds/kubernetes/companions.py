@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import time
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +19,7 @@ from windlass.worlds.kubernetes.client.connection import Connection
 from windlass.worlds.kubernetes.client.refusals import ApiError
 from windlass.worlds.kubernetes.client.resources import Resource
 from windlass.worlds.kubernetes.gangs import Gang
+from windlass.worlds.kubernetes.launchers import owner_uid
 from windlass.worlds.kubernetes.runs import Run
 
 RESOURCES = {
@@ -38,7 +40,9 @@ ASK_WHO_RUNS = ("MPIJob",)
 """Kinds of which a config map tells the pods that run."""
 _SSH = "kubernetes.io/ssh-auth"
 _PAUSE = 0.1
-"""Seconds between two looks at a Job that is going."""
+"""Seconds between two looks at what is going."""
+_GARBAGE_COLLECTED = 15.0
+"""Seconds within which what belonged to a job that was deleted goes too; what is there then stays, and serves."""
 
 
 @dataclass(slots=True)
@@ -74,24 +78,41 @@ class Companions:
         known = gang.companions.get(name)
         if known == manifest:
             return
-        async with self.at_once:
-            if known is None or manifest["kind"] != "ConfigMap":
-                await self._create(manifest)
-            else:
-                await self._change(manifest)
+        give_up = time.monotonic() + _GARBAGE_COLLECTED
+        while not await self._is_made(manifest, known, wait=time.monotonic() < give_up):  # noqa: ASYNC110 - nobody tells
+            await asyncio.sleep(_PAUSE)
         gang.companions[name] = manifest
 
-    async def _create(self, manifest: Mapping[str, Any]) -> None:
+    async def _is_made(self, manifest: Mapping[str, Any], known: Mapping[str, Any] | None, *, wait: bool) -> bool:
+        """Try once. False, if `wait`: what has this name belongs to a job that was deleted, and is to go with it."""
         resource = RESOURCES[manifest["apiVersion"], manifest["kind"]]
-        try:
-            await self.connection.create(resource, with_keys(manifest))
-        except ApiError as error:
-            if not error.is_exists:
-                raise
-            if manifest["kind"] == "ConfigMap":
+        async with self.at_once:
+            if known is not None and manifest["kind"] == "ConfigMap":
                 await self._change(manifest)
-            elif manifest["kind"] == "Job":
-                await self._replace(manifest)
+                return True
+            try:
+                await self.connection.create(resource, with_keys(manifest))
+            except ApiError as error:
+                if not error.is_exists:
+                    raise
+                if wait and await self._is_anothers(resource, manifest):
+                    return False
+                if manifest["kind"] == "ConfigMap":
+                    await self._change(manifest)
+                elif manifest["kind"] == "Job":
+                    await self._replace(manifest)
+        return True
+
+    async def _is_anothers(self, resource: Resource, manifest: Mapping[str, Any]) -> bool:
+        """Whether what has this name is controlled by another object than ours, or has just gone."""
+        about = manifest["metadata"]
+        try:
+            there = await self.connection.get(resource, about["namespace"], about["name"])
+        except ApiError as error:
+            if not error.is_missing:
+                raise
+            return True
+        return owner_uid(there) not in ("", owner_uid(manifest))
 
     async def _change(self, manifest: Mapping[str, Any]) -> None:
         about = manifest["metadata"]

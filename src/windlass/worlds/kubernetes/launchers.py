@@ -33,6 +33,10 @@ class Launchers:
         job = self._jobs.get(owner)
         return () if job is None else (job,)
 
+    def unended(self, owner: str) -> tuple[Manifest, ...]:
+        """The same, while it may yet run something: one that has ended stays, with its pods and their logs."""
+        return tuple(job for job in self.of(owner) if not _has_ended(job))
+
     def owner(self, job: str) -> str:
         """Whose Job this is, "" if it is nobody's."""
         return self._owners.get(job, "")
@@ -41,6 +45,11 @@ class Launchers:
         """The pods that the Job of an object has made."""
         for job in self.of(owner):
             yield from self._pods.owned(job["metadata"]["uid"])
+
+
+def _has_ended(job: Mapping[str, Any]) -> bool:
+    listed = (job.get("status") or {}).get("conditions") or ()
+    return any(each["type"] in ("Complete", "Failed") and each["status"] == "True" for each in listed)
 
 
 def owner_uid(manifest: Mapping[str, Any]) -> str:

@@ -240,7 +240,7 @@ class KubernetesWorld:
             self._crew.make_anew(gang, run, to_do.make)
         if run.stopping and not run.busy and not self._stays(gang, run):
             self._crew.dismiss(life.to_be_deleted(pods, looks), run.grace)
-            self._crew.end_jobs(self.launchers.of(gang.home.uid))
+            self._crew.end_jobs(self.launchers.unended(gang.home.uid))
         self._statuses.look(gang)
         for event in run.hear(looks):
             self.inject(JobEvent(gang.id, event))
