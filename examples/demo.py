@@ -7,16 +7,15 @@ It checks what it shows: the exit code is 0 only if all of it really happened an
 import json
 import os
 import re
-import shlex
 import signal
 import subprocess
 import sys
 import tempfile
-import textwrap
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
+
+from narration import NotAsShownError, expect, follow, output_of, show, tell
 
 ROOT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent
@@ -26,13 +25,6 @@ PATIENCE = 240
 """Seconds after which the demo gives up; it takes about thirty."""
 LOST_AFTER = "epoch 4/"
 """A rank is killed when rank 0 has printed this."""
-
-TRACEBACK = re.compile(r"\[rank\d+\]:")
-"""PyTorch's own prefix."""
-
-
-class NotAsShownError(Exception):
-    """Something did not happen as the demo says it does."""
 
 
 def main() -> int:
@@ -147,42 +139,6 @@ def check_the_record(record: dict) -> None:
     expect(status["phase"] == "Succeeded", f"the job ended as {status['phase']}")
     expect(status["generation"] == 2, f"it took {status['generation']} generations, not 2")
     expect(status["infrastructure_failures"] == 1, "the kill was not counted as a failure of infrastructure")
-
-
-def tell(text: str) -> None:
-    """A sentence for the reader, set off from what the commands print."""
-    bold, plain = ("\033[1m", "\033[0m") if sys.stdout.isatty() and "NO_COLOR" not in os.environ else ("", "")
-    print(f"\n{bold}{textwrap.fill(text, 100)}{plain}", flush=True)
-
-
-def show(command: str) -> str:
-    """Print a command as it would be typed, run it, print what it says and return that."""
-    print(f"$ {command}", flush=True)
-    said = output_of(command)
-    print(said, end="", flush=True)
-    return said
-
-
-def output_of(command: str) -> str:
-    ran = subprocess.run(shlex.split(command), capture_output=True, text=True, check=False)
-    expect(ran.returncode == 0, f"`{command}` ended with exit code {ran.returncode}: {ran.stdout}{ran.stderr}")
-    return ran.stdout + ran.stderr
-
-
-def follow(command: str) -> Iterator[str]:
-    """Print what a command says as it says it, less the ranks' tracebacks, and yield each line."""
-    print(f"$ {command}", flush=True)
-    with subprocess.Popen(shlex.split(command), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
-        for line in process.stdout:
-            if not TRACEBACK.search(line):
-                print(line, end="", flush=True)
-            yield line
-    expect(process.returncode == 0, f"`{command}` ended with exit code {process.returncode}")
-
-
-def expect(held: bool, otherwise: str) -> None:  # noqa: FBT001 - reads as a sentence
-    if not held:
-        raise NotAsShownError(otherwise)
 
 
 def give_up(_number: int, _frame: FrameType | None) -> None:
