@@ -105,7 +105,8 @@ class Run:
         # 2. who has ended
         for slot in self.slots:
             end = self._end(slot.number, pods.get(slot.number, GONE))
-            if slot.number not in self.told and end is not None:
+            early = end is not None and end.ok and not (self.started or self.stopping or self.judged)
+            if slot.number not in self.told and end is not None and not early:  # who is quick waits for the others
                 self.told.add(slot.number)
                 events.append(MemberExited(self.generation, slot.number, end))
         # 3. nothing is left

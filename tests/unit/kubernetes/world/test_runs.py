@@ -44,6 +44,12 @@ def test_who_was_quick_has_started_as_well() -> None:
     assert it.hear({0: ended(OK), 1: ended(OK)}) == [Started(1), MemberExited(1, 0, OK), MemberExited(1, 1, OK)]
 
 
+def test_who_is_done_before_others_have_begun_is_told_after_the_start() -> None:
+    it = run(launched=True)
+    assert it.hear({0: ended(OK), 1: WAITS}) == []
+    assert it.hear({0: ended(OK), 1: RUNS}) == [Started(1), MemberExited(1, 0, OK)]
+
+
 def test_an_end_is_told_once_and_before_the_others_start() -> None:
     it = run(launched=True)
     assert it.hear({0: ended(FAILED), 1: WAITS}) == [MemberExited(1, 0, FAILED)]
