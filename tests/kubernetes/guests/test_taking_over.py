@@ -64,14 +64,17 @@ def test_a_gang_that_was_bound_in_part_and_lacks_a_pod_by_now_is_unwound(plane: 
     async def story(on: Rig) -> None:
         await bound_in_part(on, "23")
         await on.api.delete(f"{kinds.PODS}/g-3", gracePeriodSeconds=0)
-        await on.scheduler()
+        await on.make(kinds.coscheduled("g", "g-3"))
+        second = await on.scheduler()
 
         async def unwound() -> bool:
-            return (await on.pods()).keys() == {"g-2"}
+            return (await on.pods()).keys() == {"g-2", "g-3"}
 
         await on.until(unwound)
-        await on.make(*(kinds.coscheduled("g", f"g-{n}") for n in (0, 1, 3)))
+        assert await on.places() == {}
+        await on.make(*(kinds.coscheduled("g", f"g-{n}") for n in (0, 1)))
         await on.until_placed(*(f"g-{n}" for n in range(4)))
+        assert second.controller.states["default/podgroup/g"].job.members == 4
 
     play(plane, story)
 

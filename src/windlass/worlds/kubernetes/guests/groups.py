@@ -13,6 +13,7 @@ from windlass.worlds.kubernetes.guests.dialects import RESOURCES
 
 SCHEDULER = "windlass"
 """The `schedulerName` by which pods ask to be placed by us."""
+_ENDED = ("Succeeded", "Failed")
 
 
 @dataclass(slots=True)
@@ -29,10 +30,18 @@ class Group:
     """Why those that wait are no gang yet."""
     refused: tuple[str, frozenset[str]] = ("", frozenset())
     """Why the controller would not have the gang of these pods, and their uids."""
+    unwinding: set[str] = field(default_factory=set)
+    """Uids of pods that an earlier controller has bound, and that are to go."""
     failures: int = 0
     """Times in a row that a gang of it could not be bound."""
     not_before: int = 0
     """After such a failure: when, in ms, its pods may be gathered again."""
+
+    @property
+    def is_unwound(self) -> bool:
+        """Whether pods of it still look as if they were placed, and are to go: they count no more."""
+        left = (self.pods[uid] for uid in self.unwinding if uid in self.pods)
+        return any(pod.metadata.deletion_timestamp is None and pod.status.phase not in _ENDED for pod in left)
 
     @property
     def ready(self) -> Sequence[Pod]:

@@ -135,7 +135,7 @@ class Guests:
             self._admit(guest)
         self._porter.unwind(recovering.to_unwind)
         for group in list(self._groups):
-            for gang in self._gathered(group):
+            for gang in () if group.is_unwound else self._gathered(group):
                 if (waiting := self._guest(group, gang)) is not None:
                     waiting.status = recovering.queued(waiting)
                     self._admit(waiting)
@@ -190,7 +190,7 @@ class Guests:
             return
         if group.not_before > self._outlet.now():
             return  # it is touched again then
-        if any(is_leaving(guest, self._now(guest)) for guest in self._gangs_of(group)):
+        if group.is_unwound or any(is_leaving(guest, self._now(guest)) for guest in self._gangs_of(group)):
             return  # who is about to go counts no more, and whoever comes is to start together
         self._fill_vacancies(group)
         for gang in self._gathered(group):
@@ -203,7 +203,9 @@ class Guests:
 
     def _fill_vacancies(self, group: Group) -> None:
         comers = [pod for pod in self._unknown(group) if waits(pod)]
-        gangs = self._gangs_of(group) if comers else ()
+        gangs = (
+            [guest for guest in self._gangs_of(group) if guest.stay is not None and guest.stay.whole] if comers else ()
+        )
         terms = terms_in(self._outlet.around(group.member.namespace))
         for pod in (each for each in comers if not each.spec.scheduling_gates):
             for guest in gangs:
@@ -309,7 +311,8 @@ class Guests:
         self._concerned.pop(guest.id, None)
         self._hush(guest.id)
         for pod in guest.pods:
-            self._by_uid.pop(pod.metadata.uid, None)
+            if self._is_member(pod, guest):
+                del self._by_uid[pod.metadata.uid]
         group = self._groups.get(guest.member)
         if group is not None:
             self._look_after(guest, group)

@@ -35,7 +35,9 @@ class Recovering:
         for group in self._groups:
             for each in found(group.pods, self._usable):
                 if not each.possible:
-                    self.to_unwind += [pod for pod in each.pods.values() if pod.spec.node_name]
+                    bound = [pod for pod in each.pods.values() if pod.spec.node_name]
+                    group.unwinding.update(pod.metadata.uid for pod in bound)
+                    self.to_unwind += bound
                     continue
                 guest = self._guest(group, each, taken)
                 taken.add(guest.id)
