@@ -38,6 +38,7 @@ from windlass.worlds.kubernetes.launchers import Launchers
 from windlass.worlds.kubernetes.pending_words import PendingWords
 from windlass.worlds.kubernetes.pod_book import PodBook, controller_of
 from windlass.worlds.kubernetes.pod_ends import is_running
+from windlass.worlds.kubernetes.queue_memory import QueueMemory, remembered
 from windlass.worlds.kubernetes.refusing import WAITING, Refusal, Refusals
 from windlass.worlds.kubernetes.roster import Roster
 from windlass.worlds.kubernetes.runs import Run, slots
@@ -73,6 +74,7 @@ class KubernetesWorld:
         self._refusals = Refusals(connection, self.now, on_trouble)
         self.roster = Roster(settings.kinds, self._finish, self.inject, self._refusals.tell, self._hold, self._changed)
         self._announcer = Announcer(connection, on_trouble)
+        self._memory = QueueMemory(connection, self.cluster.queues, on_trouble)
         self._clock = clock
         self._last = 0
         self.on_trouble = on_trouble
@@ -126,7 +128,7 @@ class KubernetesWorld:
             self._ask(gang)
         for pod in self.pods.all():
             self._count(pod)
-        return Recovery(self.cluster.changed(), tuple(states))
+        return Recovery(self.cluster.changed(), tuple(states), remembered(self.cluster.queues))
 
     def finished(self, job_id: str) -> JobState | None:
         """A job that has ended, and whose object is still there."""
@@ -154,6 +156,7 @@ class KubernetesWorld:
         for trouble in troubles:
             if trouble is not None:
                 raise trouble
+        self._memory.note(changes.past)
         for told in changes.transitions:
             if (gang := self.roster.get(told.job_id)) is not None:
                 self._announcer.tell(News(gang.home, told.after, told.event, told.message or told.after, told.at))
@@ -198,6 +201,7 @@ class KubernetesWorld:
         await self._crew.close()
         await self._refusals.close()
         await self._announcer.close()
+        await self._memory.close()
         await self._statuses.close()
 
     # --- looking -------------------------------------------------------------------------------------
