@@ -54,9 +54,10 @@ def _pid(story: Json, job: str, rank: int) -> int:
     if not tasks:
         raise ApiError(Code.WRONG_STATE, f"{story['id']} has no rank {rank} that was started")
     latest = max(tasks, key=lambda task: int(task["generation"]))
-    ended = latest["code"] is not None or latest["signal"] is not None
-    if latest["pid"] is None or ended or story["phase"] != "Running":
-        raise ApiError(Code.WRONG_STATE, f"rank {rank} of {story['id']} does not run: the job is {story['phase']}")
+    if latest["code"] is not None or latest["signal"] is not None:
+        raise ApiError(Code.WRONG_STATE, f"rank {rank} of {story['id']} has ended")
+    if latest["pid"] is None or story["phase"] != "Running":
+        raise ApiError(Code.WRONG_STATE, f"{story['id']} does not run: it is {story['phase']}")
     return int(latest["pid"])
 
 

@@ -1,0 +1,48 @@
+"""`windlass exec` on this machine: a command beside a rank, with what the rank finds around it."""
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture
+def job(daemon, made):
+    """A job that runs, whose only rank is this very process."""
+
+    def tell(**task):
+        rank = {"generation": 1, "rank": 0, "pid": os.getpid(), "code": None, "signal": None, **task}
+        daemon.says["/v1/jobs/digits"] = {**made.line(made.running()), "tasks": [rank]}
+
+    return tell
+
+
+def test_it_runs_in_the_ranks_folder_and_exits_as_the_command_does(job, windlass):
+    job()
+    script = f"import os, sys; sys.exit(os.getcwd() == {str(Path.cwd())!r} and 3)"
+
+    assert windlass("exec", "digits", "--", sys.executable, "-c", script).code == 3
+
+
+def test_a_rank_that_has_ended_cannot_be_joined(job, windlass):
+    job(code=0)
+
+    ran = windlass("exec", "digits", "--", "true")
+
+    assert (ran.code, ran.err) == (5, "windlass: rank 0 of digits-1 has ended\n")
+
+
+def test_a_rank_that_is_not_there_is_told(job, windlass):
+    job()
+
+    assert windlass("exec", "digits", "--rank", "4", "--", "true").code == 5
+
+
+def test_a_command_that_is_not_there_is_told(job, windlass):
+    job()
+
+    ran = windlass("exec", "digits", "--", "/no/such/program")
+
+    assert ran.code == 2
+    assert "cannot run /no/such/program" in ran.err
