@@ -8,7 +8,6 @@ are objects without kubelets.
 import asyncio
 import json
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -24,7 +23,7 @@ import aiohttp
 from controlplane.api import Api, ApiError
 from controlplane.build import BuildError, find, find_all
 from controlplane.cluster import ControlPlane, Settings, start
-from controlplane.processes import free_port
+from controlplane.processes import free_port, spawn
 from controlplane.programs import CONTROLLERS
 
 NODES, GANGS, SIZE, AT_ONCE, ROUNDS, SINGLE = 1_000, 200, 8, 16, 3, 30
@@ -255,16 +254,15 @@ async def each_of(things: Iterable[Any], do: Callable[[Any], Awaitable[Any]]) ->
 def scheduler(plane: ControlPlane, who: Contestant) -> Iterator[None]:
     """Run it; returns as soon as its process is there."""
     log = plane.folder / "scheduler.log"
-    with log.open("w") as out:
-        process = subprocess.Popen(ours(plane) if who is OURS else theirs(plane), stdout=out, stderr=subprocess.STDOUT)
-        try:
-            yield
-        except BaseException:
-            print(log.read_text()[-3_000:], file=sys.stderr)
-            raise
-        finally:
-            process.kill()
-            process.wait()
+    process = spawn(ours(plane) if who is OURS else theirs(plane), log)
+    try:
+        yield
+    except BaseException:
+        print(log.read_text()[-3_000:], file=sys.stderr)
+        raise
+    finally:
+        process.kill()
+        process.wait()
 
 
 def ours(plane: ControlPlane) -> list[str]:
