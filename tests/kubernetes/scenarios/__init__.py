@@ -1,0 +1,1 @@
+"""The golden scripts of the core, through a real API server."""

@@ -1,0 +1,334 @@
+"""The stage of the golden scripts with a real API server in the middle.
+
+The script's jobs are TrainingJobs, its nodes Node objects, its queues Queue objects, its policy and the levels of its
+network the one SchedulingPolicy; what members do is written into their pods' status, as a kubelet does it. All of it
+comes to the controller through the watches of a `KubernetesWorld`, and what it decides is committed into the jobs'
+objects and carried out in pods: after each Launch the pods of the gang are on the very nodes that were decided on, and
+after each Stop they are told to go.
+
+What differs from a cluster at work, and why:
+- Time is the script's: the world's clock is set by hand, and changes of nodes are told at once (`settle=0`).
+- News of the world waits until the script tells it. A cluster would tell that a gang has started when its first member
+  has ended, that it is gone when all have ended, and that a job that is suspended asks for something else by now;
+  scripts say the first two on lines of their own, and the third not at all.
+- `saved` and `preempt` reach the controller directly: they are asked of a running program and of the controller's own
+  faces, not of the API server.
+- The controller may refuse jobs, as on one machine, because the scripts have it so; the operator lets them wait.
+- Names: `a` is `default/a` here, `s-1_0` the object `s-1--0`. Words: an end is told by pod and exit code here, by code
+  or signal alone in the scripts; who suspends a job through its object is "its owner".
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections import Counter
+from collections.abc import Callable, Coroutine
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from controlplane import fake_status
+from controlplane.api import Api, ApiError
+from controlplane.cluster import ControlPlane
+from controlplane.fake_pod import now as stamp
+from controlplane.tidy import clear
+from kubernetes_place import ended
+from stage import Stage, _exit, _job
+
+import strays
+from windlass.controller import Controller
+from windlass.core import events as e
+from windlass.core.commands import Launch, Stop
+from windlass.core.job import Job
+from windlass.core.status import JobState
+from windlass.jobs.kubernetes.own_manifests import training_job
+from windlass.jobs.kubernetes.pods import GENERATION
+from windlass.worlds.kubernetes.client.access import plain
+from windlass.worlds.kubernetes.client.connection import Connection
+from windlass.worlds.kubernetes.gangs import Gang
+from windlass.worlds.kubernetes.roster import CANCEL
+from windlass.worlds.kubernetes.served import served_kinds
+from windlass.worlds.kubernetes.settings import WorldSettings
+from windlass.worlds.kubernetes.watching import watch_all
+from windlass.worlds.kubernetes.world import KubernetesWorld
+from windlass.worlds.port import Changes, ClusterChanged, JobArrived, JobEvent, WorldEvent
+
+from .scripted_cluster import CLUSTER_VERBS, NODES, OURS, POLICIES, QUEUES, ScriptedCluster
+
+T = TypeVar("T")
+NAMESPACE = "default"
+JOBS = f"{OURS}/trainingjobs"
+PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
+MINE = f"{OURS}/namespaces/{NAMESPACE}/trainingjobs"
+_END = re.compile(r"\S+ on \S+ (?:exited with code (\d+)(?: \(SIG\w+\))?|[^:;()]*\(exit code (\d+)\))")
+
+
+class KubernetesStage(Stage):
+    """On a plane that knows our kinds. Close it: the cluster is empty then, for the next one."""
+
+    def __init__(self, plane: ControlPlane) -> None:
+        self.plane = plane
+        self.runner = asyncio.Runner()
+        self.api = Api(plane.admin)
+        self.do(self.api.__aenter__())
+        self.heard: list[WorldEvent] = []
+        """What the world has told, and the script has not come to."""
+        self.cluster = ScriptedCluster(self.api, lambda: self.world, self._until)
+        self.world: KubernetesWorld | None = None
+        self.now = 0
+        super().__init__()
+
+    def do(self, work: Coroutine[Any, Any, T]) -> T:
+        return self.runner.run(work)
+
+    def close(self) -> None:
+        try:
+            self.do(self._leave())
+            self.do(clear(self.api, JOBS, QUEUES, POLICIES, "/api/v1/services"))
+            self.do(self.api.__aexit__(None, None, None))
+        finally:
+            self.runner.close()
+
+    # --- one controller after the other --------------------------------------------------------------
+
+    def _new_controller(self) -> Controller:
+        if self.world is not None:
+            self.do(self._leave())
+        return self.do(self._open())
+
+    async def _open(self) -> Controller:
+        self.heard.clear()  # what was not committed is told again
+        self.connection = Connection(plain(self.plane.url, tls=self.plane.admin.ssl()))
+        await self.connection.__aenter__()
+        self.world = KubernetesWorld(self.connection, lambda: self.now, WorldSettings(settle=0))
+        known = asyncio.Event()
+        self.watching = asyncio.create_task(watch_all(self.world, await served_kinds(self.connection), known.set))
+        await asyncio.wait_for(known.wait(), strays.PATIENCE)
+        return Controller(self.world.recover(), self.world.finished)
+
+    async def _leave(self) -> None:
+        assert self.world is not None
+        await ended(self.watching)
+        await self.world.close()
+        await self.connection.__aexit__(None, None, None)
+
+    def _ended(self, job_id: str) -> JobState | None:
+        assert self.world is not None
+        return self.world.finished(job_id)
+
+    # --- what happens --------------------------------------------------------------------------------
+
+    def _events(self, verb: str, words: list[str], options: dict[str, str]) -> list[WorldEvent]:
+        if verb in CLUSTER_VERBS:
+            return self.do(self._have(self.cluster.change(verb, words, options), None))
+        names = [_id(words[0]), *words[1:]]
+        if verb == "submit":
+            return self.do(self._have(self._submit(words[0], options), _arrival(names[0])))
+        asked, event = self._of_job(verb, names, options)
+        return self.do(self._have(asked, event))
+
+    def _of_job(
+        self, verb: str, words: list[str], options: dict[str, str]
+    ) -> tuple[Coroutine[Any, Any, None], Callable[[WorldEvent], bool]]:
+        """What is to be done about a job, and by which event the controller hears of it."""
+        job_id, generation = words[0], self._generation(words[0])
+        if verb == "started":
+            return self._start(job_id), _told(job_id, e.Started, generation=generation)
+        if verb == "exit":
+            number = int(words[1])
+            told = _told(job_id, e.MemberExited, generation=generation, member=number)
+            return self._end(job_id, number, _exit(options)), told
+        if verb == "gone":
+            self.alive.discard((job_id, generation))
+            return self._remove_pods(job_id, generation), _told(job_id, e.GangGone, generation=generation)
+        if verb in _BY_THE_OBJECT:
+            patch, event = _BY_THE_OBJECT[verb]
+            return self._patch(f"{MINE}/{_name(job_id)}", patch), _told(job_id, event)
+        directly: dict[str, e.Event] = {
+            "saved": e.Saved(generation, self.now),
+            "preempt": e.Preempt("its nodes are needed"),
+        }
+        return self._inject(job_id, directly[verb]), _told(job_id, type(directly[verb]))
+
+    async def _have(
+        self, asked: Coroutine[Any, Any, None], expected: Callable[[WorldEvent], bool] | None
+    ) -> list[WorldEvent]:
+        """Do it, and return what the controller is to hear of it: the cluster as it is by now, and the event."""
+        await asked
+        found = [] if expected is None else [await self._until(lambda: next(filter(expected, self.heard), None))]
+        pictures = [each for each in self.heard if isinstance(each, ClusterChanged)]
+        self.heard = [each for each in self.heard if each not in (*found, *pictures)]
+        return [*pictures[-1:], *found]
+
+    async def _submit(self, word: str, options: dict[str, str]) -> None:
+        job = _runnable(_job(word, options))
+        await self.api.post(MINE, training_job(job, _name(word), NAMESPACE))
+
+    async def _start(self, job_id: str) -> None:
+        for pod in (await self._pods(job_id)).values():
+            if pod["status"]["phase"] == "Pending":
+                await self._report(pod, fake_status.running(pod, stamp(), "10.0.0.1", "10.0.0.2"))
+
+    async def _end(self, job_id: str, number: int, exit: e.Exit) -> None:
+        gang = self._gang(job_id)
+        assert gang.run is not None
+        name = next(name for name, each in gang.pod_names(gang.run).items() if each == number)
+        pod = (await self._pods(job_id))[name]
+        code = exit.code if exit.code is not None else 128 + (exit.signal or 0)
+        codes = {each["name"]: code for each in pod["spec"]["containers"]}
+        await self._report(pod, fake_status.ended(pod, stamp(), codes))
+
+    async def _remove_pods(self, job_id: str, generation: int) -> None:
+        for name in await self._pods(job_id):
+            try:
+                await self.api.delete(f"{PODS}/{name}", gracePeriodSeconds=0)
+            except ApiError as failed:
+                if failed.status != 404:
+                    raise
+        run = self._gang(job_id).run
+        if run is not None and not run.stopping:  # the script tells it before the controller has asked for it
+            await self._inject(job_id, e.GangGone(generation))
+
+    async def _report(self, pod: dict[str, Any], patch: dict[str, Any]) -> None:
+        await self.api.patch(f"{PODS}/{pod['metadata']['name']}/status", patch, "strategic")
+
+    async def _patch(self, path: str, patch: dict[str, Any]) -> None:
+        await self.api.patch(path, patch)
+
+    async def _inject(self, job_id: str, event: e.Event) -> None:
+        assert self.world is not None
+        self.world.inject(JobEvent(job_id, event))
+
+    async def _pods(self, job_id: str) -> dict[str, dict[str, Any]]:
+        """The pods of the generation that is now, by name."""
+        selector = f"{GENERATION}={self._generation(job_id)}"
+        listed = (await self.api.get(PODS, labelSelector=selector))["items"]
+        mine = [pod for pod in listed if pod["metadata"]["ownerReferences"][0]["name"] == _name(job_id)]
+        return {pod["metadata"]["name"]: pod for pod in mine}
+
+    def _gang(self, job_id: str) -> Gang:
+        assert self.world is not None
+        gang = self.world.roster.get(job_id)
+        assert gang is not None
+        return gang
+
+    # --- what was decided ----------------------------------------------------------------------------
+
+    def _settle(self, changes: Changes) -> list[str]:
+        self.do(self._carry_out(changes))
+        return [_in_words(line) for line in super()._settle(changes)]
+
+    def _waiting(self) -> list[str]:
+        return [_in_words(line) for line in super()._waiting()]
+
+    async def _carry_out(self, changes: Changes) -> None:
+        """As `controller.run` does it; then wait until it is done."""
+        assert self.world is not None
+        await self.world.commit(changes)
+        self.world.perform(changes.commands)
+        stopped = {(each.job_id, each.generation) for each in changes.commands if isinstance(each, Stop)}
+        for command in changes.commands:
+            if isinstance(command, Launch) and (command.job_id, command.generation) not in stopped:
+                nodes = [node for each in command.placement.nodes.values() for node in each]
+                await self._until_bound(command.job_id, command.generation, Counter(nodes))
+            if isinstance(command, Stop):
+                await self._until_told_to_go(command.job_id, command.generation)
+
+    async def _until_bound(self, job_id: str, generation: int, places: Counter[str]) -> None:
+        """By the API server's word."""
+
+        async def bound() -> bool:
+            pods = await self._of_generation(job_id, generation)
+            return Counter(pod["spec"].get("nodeName") for pod in pods) == places and not self._gang(job_id).run.busy
+
+        await self._until_so(bound, f"{job_id} is on {places}")
+
+    async def _until_told_to_go(self, job_id: str, generation: int) -> None:
+        async def told() -> bool:
+            nodes = {node["metadata"]["name"] for node in (await self.api.get(NODES))["items"]}
+            pods = await self._of_generation(job_id, generation)
+            return all(
+                "deletionTimestamp" in pod["metadata"]
+                or pod["status"]["phase"] in ("Succeeded", "Failed")
+                or pod["spec"].get("nodeName") not in nodes
+                for pod in pods
+            )
+
+        await self._until_so(told, f"{job_id} is told to go")
+
+    async def _of_generation(self, job_id: str, generation: int) -> list[dict[str, Any]]:
+        listed = (await self.api.get(PODS, labelSelector=f"{GENERATION}={generation}"))["items"]
+        return [pod for pod in listed if pod["metadata"]["ownerReferences"][0]["name"] == _name(job_id)]
+
+    # --- waiting -------------------------------------------------------------------------------------
+
+    async def _until(self, found: Callable[[], T | None]) -> T:
+        """Listen to the world until it is there."""
+        answer: list[T] = []
+
+        async def there() -> bool:
+            answer[:] = [each for each in [found()] if each is not None]
+            return bool(answer)
+
+        await self._until_so(there, "what the script tells")
+        return answer[0]
+
+    async def _until_so(self, so: Callable[[], Coroutine[Any, Any, bool]], what: str) -> None:
+        assert self.world is not None
+        try:
+            async with asyncio.timeout(strays.PATIENCE):
+                while True:
+                    self.heard += await self.world.wait(self.now)
+                    if await so():
+                        return
+                    await asyncio.sleep(0.005)
+        except TimeoutError:
+            raise AssertionError(f"never came: {what}; heard {self.heard}") from None
+
+
+_BY_THE_OBJECT: dict[str, tuple[dict[str, Any], type[e.Event]]] = {
+    "cancel": ({"metadata": {"annotations": {CANCEL: "ada"}}}, e.Cancel),
+    "suspend": ({"spec": {"suspend": True}}, e.Suspend),
+    "resume": ({"spec": {"suspend": False}}, e.Resume),
+}
+"""What is asked of a job by changing its object, and what the controller hears of it."""
+
+
+def _id(word: str) -> str:
+    return f"{NAMESPACE}/{word.replace('_', '--')}"
+
+
+def _name(word: str) -> str:
+    return word.removeprefix(f"{NAMESPACE}/").replace("_", "--")
+
+
+def _in_words(line: str) -> str:
+    """A line in the script's own words."""
+    line = line.replace(f"{NAMESPACE}/", "").replace("its owner", "ada")
+    line = re.sub(r"(?<=\w)--(?=\w)", "_", line)
+    return _END.sub(lambda found: _ended_by(int(found[1] or found[2])), line)
+
+
+def _ended_by(code: int) -> str:
+    return f"signal {code - 128}" if code > 128 else f"code {code}"
+
+
+def _arrival(job_id: str) -> Callable[[WorldEvent], bool]:
+    return lambda event: isinstance(event, JobArrived) and event.job_id == job_id
+
+
+def _told(job_id: str, kind: type[e.Event], **also: int) -> Callable[[WorldEvent], bool]:
+    def is_it(event: WorldEvent) -> bool:
+        inner = event.event if isinstance(event, JobEvent) and event.job_id == job_id else None
+        return isinstance(inner, kind) and all(getattr(inner, name) == value for name, value in also.items())
+
+    return is_it
+
+
+def _runnable(job: Job) -> Job:
+    """With a program, and with other jobs by the names of their objects."""
+    (role,) = job.roles
+    after = tuple(replace(each, job_id=_name(each.job_id)) for each in job.after)
+    array = replace(job.array, array_id=_name(job.array.array_id)) if job.array else None
+    roles = (replace(role, command=("true",), image="example.com/job:1"),)
+    return replace(job, roles=roles, after=after, array=array, workdir="")

@@ -1,0 +1,112 @@
+"""Nodes, queues, the policy and the levels of the network of a script, as objects of the API server."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from controlplane import fake_status
+from controlplane.api import Api
+from controlplane.fake_pod import now as stamp
+from stage import RESOURCES
+
+from windlass.worlds.kubernetes.cluster_book import ClusterBook
+from windlass.worlds.kubernetes.world import KubernetesWorld
+
+OURS = "/apis/windlass.dev/v1alpha1"
+QUEUES, POLICIES, NODES = f"{OURS}/queues", f"{OURS}/schedulingpolicies", "/api/v1/nodes"
+CLUSTER_VERBS = ("topology", "nodes", "queue", "policy", "cordon", "remove")
+DEVICES = {"gpu": "nvidia.com/gpu", "cpu": "cpu", "memory": "memory"}
+CORDONED = {"spec": {"unschedulable": True}, "metadata": {"annotations": {"windlass.dev/cordoned": "by ada"}}}
+ROOM = {"cpu": "128", "memory": "1Ti", "pods": "110"}
+"""What every node has, unless the script says otherwise."""
+
+
+class ScriptedCluster:
+    """`change` returns when the world's watches have seen it. `until` waits for something to be there."""
+
+    def __init__(
+        self,
+        api: Api,
+        world: Callable[[], KubernetesWorld | None],
+        until: Callable[[Callable[[], bool | None]], Awaitable[bool]],
+    ) -> None:
+        self._api, self._world, self._until = api, world, until
+        self._policy: dict[str, Any] = {}
+        self._levels: list[str] = []
+
+    async def change(self, verb: str, words: list[str], options: dict[str, str]) -> None:
+        if verb == "topology":
+            self._levels = words
+            self._policy["topology"] = [{"level": name, "labels": [_label(name)]} for name in words]
+            await self._declare(POLICIES, "default", self._policy, self._book.policies)
+        if verb == "policy":
+            self._policy |= {name.replace("-", "_"): text for name, text in options.items()}
+            await self._declare(POLICIES, "default", self._policy, self._book.policies)
+        for name in words:
+            if verb == "queue":
+                await self._declare(QUEUES, name, queue(options), self._book.queues)
+            if verb == "nodes":
+                await self._put_node(name, options)
+            if verb == "cordon":
+                await self._seen(await self._api.patch(f"{NODES}/{name}", CORDONED))
+            if verb == "remove":
+                await self._api.delete(f"{NODES}/{name}", gracePeriodSeconds=0)
+                await self._until(lambda gone=name: gone not in self._book.picture.objects or None)
+
+    @property
+    def _book(self) -> ClusterBook:
+        world = self._world()
+        assert world is not None
+        return world.cluster
+
+    async def _declare(self, path: str, name: str, spec: dict[str, Any], held: dict[str, dict[str, Any]]) -> None:
+        kind = {QUEUES: "Queue", POLICIES: "SchedulingPolicy"}[path]
+        body = {"apiVersion": "windlass.dev/v1alpha1", "kind": kind, "metadata": {"name": name}, "spec": spec}
+        made = await self._api.patch(f"{path}/{name}", body, "apply", fieldManager="scenario", force="true")
+        version = made["metadata"]["resourceVersion"]
+        await self._until(lambda: held.get(name, {}).get("metadata", {}).get("resourceVersion") == version or None)
+
+    async def _put_node(self, name: str, options: dict[str, str]) -> None:
+        allocatable = ROOM | {DEVICES[key]: options[key] for key in RESOURCES if key in options}
+        parts = [part for part in options.get("place", "").split("/") if part]
+        labels = {_label(level): part for level, part in zip(self._levels, parts, strict=False)}
+        labels |= {"zone": options["zone"]} if "zone" in options else {}
+        body = fake_status.node(name, stamp(), "10.0.0.1", allocatable, labels)
+        if name not in self._book.picture.objects:
+            await self._seen(await self._api.post(NODES, body))
+            return
+        await self._api.patch(f"{NODES}/{name}", {"metadata": body["metadata"], "spec": {"unschedulable": None}})
+        await self._seen(await self._api.patch(f"{NODES}/{name}/status", {"status": body["status"]}))
+
+    async def _seen(self, node: dict[str, Any]) -> None:
+        about = node["metadata"]
+
+        def seen() -> bool | None:
+            found = self._book.picture.objects.get(about["name"])
+            return (found is not None and found.metadata.resource_version == about["resourceVersion"]) or None
+
+        await self._until(seen)
+
+
+def queue(options: dict[str, str]) -> dict[str, Any]:
+    """The spec of a Queue."""
+    fields: dict[str, Any] = {"quota": {name: _amount(options[name]) for name in RESOURCES if name in options}}
+    for option, text in options.items():
+        name = option.replace("-", "_")
+        if option in ("parent", "half-life"):
+            fields[name] = text
+        elif option in ("weight", "max-running", "user-running"):
+            fields[name] = int(text)
+        elif option in ("borrowing", "lending", "user-limits"):
+            pairs = (part.split(":") for part in text.split(","))
+            fields[name] = {resource: _amount(amount) for resource, amount in pairs}
+    return fields
+
+
+def _amount(text: str) -> int | str:
+    return int(text) if text.isdecimal() else text
+
+
+def _label(level: str) -> str:
+    return f"scenario.example/{level}"

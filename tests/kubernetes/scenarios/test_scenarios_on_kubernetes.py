@@ -1,0 +1,37 @@
+"""Every golden script of the core plays as it is written with the real API server in the middle."""
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from controlplane.cluster import ControlPlane
+from kubernetes_place import define
+from stage import replay
+
+from .kubernetes_stage import KubernetesStage
+
+SCRIPTS = sorted((Path(__file__).parents[2] / "scenarios").glob("*.scenario"))
+
+
+@pytest.fixture(scope="module")
+def plane(apiserver: ControlPlane) -> ControlPlane:
+    async def story() -> None:
+        async with apiserver.api() as api:
+            await define(api)
+
+    asyncio.run(story())
+    return apiserver
+
+
+@pytest.fixture
+def stage(plane: ControlPlane) -> Iterator[KubernetesStage]:
+    made = KubernetesStage(plane)
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
+def test_scenario(script: Path, stage: KubernetesStage) -> None:
+    written = script.read_text()
+    assert replay(written, stage) == written
