@@ -23,7 +23,7 @@ from windlass.server.errors import ApiError, Code
 from windlass.server.listed import listed
 
 Json = dict[str, Any]
-_SILENT = (Code.NO_DAEMON, Code.GONE, Code.NOT_ALLOWED)
+_SILENT = (Code.NO_DAEMON, Code.NOT_ALLOWED)
 """Errors after which the objects are asked instead of the operator."""
 _LISTED = 1_000
 

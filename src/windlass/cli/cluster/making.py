@@ -56,7 +56,7 @@ def _because(error: Refusal, resource: Resource, manifest: Manifest) -> Exceptio
     if error.is_missing:
         what = "its namespace" if "namespaces" in error.message else f"the kind {resource.kind}"
         fix = "windlass operator install defines the kinds; kubectl get namespaces lists namespaces"
-        return ApiError(Code.BAD_REQUEST, f"{name} cannot be made: this cluster has not {what}", fix)
+        return ApiError(Code.BAD_REQUEST, f"{name} cannot be made: this cluster lacks {what}", fix)
     return error
 
 

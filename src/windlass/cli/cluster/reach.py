@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 from collections.abc import Coroutine, Iterator
 from typing import Any, TypeVar
 
@@ -13,6 +14,8 @@ from windlass.worlds.kubernetes.client.access import Access, AccessError
 from windlass.worlds.kubernetes.client.connection import Connection
 
 T = TypeVar("T")
+_SETTINGS = re.compile(r" ssl:(<[^>]*>|\w+)")
+"""What aiohttp says of a connection that helps nobody."""
 PATIENCE = 10.0
 """Seconds that one answer may take."""
 
@@ -107,7 +110,8 @@ def told() -> Iterator[None]:
 def in_our_words(error: Exception) -> ApiError:
     """The same error, with its code for programs."""
     if isinstance(error, refusals.Unreachable):
-        return ApiError(Code.GONE, str(error), "see whether kubectl reaches the cluster, and which context is meant")
+        plain = _SETTINGS.sub("", str(error))
+        return ApiError(Code.GONE, plain, "see whether kubectl reaches the cluster, and which context is meant")
     if isinstance(error, refusals.ApiError):
         codes = {
             400: Code.BAD_REQUEST,

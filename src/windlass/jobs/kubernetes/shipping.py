@@ -97,7 +97,7 @@ def size(count: int) -> str:
     """Bytes as people read them."""
     for power, unit in ((20, "MiB"), (10, "KiB")):
         if count >= 1 << power:
-            return f"{count / (1 << power):.1f} {unit}"
+            return f"{count / (1 << power):.4g} {unit}"
     return f"{count} B"
 
 

@@ -101,5 +101,5 @@ def test_a_folder_that_is_too_large_is_told_by_its_largest_files():
 
     said = too_large(pack([TRAIN, File("data/train.npy", noise)]))
 
-    assert said.startswith("the code is 3.0 MiB packed, and 1.0 MiB is the most; largest: data/train.npy 3.0 MiB")
+    assert said.startswith("the code is 3.001 MiB packed, and 1 MiB is the most; largest: data/train.npy 3 MiB")
     assert too_large(pack([TRAIN])) == ""
