@@ -7,10 +7,11 @@ BIN := .venv/bin
 SCHEDULER := openb muri philly small_traces topology_gang reclaim_cycle reasons_for_pending fault_schedules
 PINS := requirements.lock pyproject.toml tools/install.sh
 
-.PHONY: help demo test soak lint format bench bench-scheduler docs lock clean
+.PHONY: help demo demo-kubernetes test soak lint format bench bench-scheduler docs lock clean
 
 help:
 	@echo 'make demo    install, train a model on real data, lose a rank, recover: see it happen'
+	@echo 'make demo-kubernetes   the same on a cluster: two real nodes, a PyTorchJob, a killed pod, an MPIJob (Linux, root)'
 	@echo 'make test    install what the tests need, run every test'
 	@echo 'make soak    10,000 fault schedules through the controller in simulated time'
 	@echo 'make lint    style, types, sizes, and the walls between the rooms'
@@ -23,6 +24,10 @@ help:
 
 demo: .venv/.installed-demo
 	@$(BIN)/python examples/demo.py
+
+demo-kubernetes: .venv/.installed-demo-kubernetes
+	@sh tools/install_nodes.sh
+	@$(BIN)/python examples/demo_kubernetes.py
 
 test: .venv/.installed-dev
 	@sh tools/install_browser.sh
@@ -62,6 +67,7 @@ clean:
 	rm -rf .venv site .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
 .venv/.installed-demo: EXTRAS = train,examples
+.venv/.installed-demo-kubernetes: EXTRAS = train,examples,kubernetes
 .venv/.installed-dev: EXTRAS = train,examples,kubernetes,dev
 .venv/.installed-docs: EXTRAS = docs
 .venv/.installed-%: $(PINS)

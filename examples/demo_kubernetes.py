@@ -61,9 +61,10 @@ def main() -> int:
         prepare()
         signal.alarm(PATIENCE)
         with tempfile.TemporaryDirectory(prefix="windlass-demo-") as folder:
-            the_whole_story(Path(folder))
-            signal.alarm(0)
-        see("nothing left behind", not of_ours(), f"processes were left behind: {of_ours()}")
+            wire = the_whole_story(Path(folder))
+        until("everything to be gone", lambda: not left_behind(folder, wire), LONG)
+        see("nothing left behind", held=True)
+        signal.alarm(0)
     except (NotAsShownError, BuildError, RuntimeError) as trouble:
         print(f"\nThe demo failed: {trouble}", file=sys.stderr)
     except KeyboardInterrupt:
@@ -87,7 +88,8 @@ def prepare() -> None:
     os.environ["PATH"] = f"{BIN}{os.pathsep}{find('kubectl').parent}{os.pathsep}{os.environ['PATH']}"
 
 
-def the_whole_story(folder: Path) -> None:
+def the_whole_story(folder: Path) -> int:
+    """Returns the number of the wire that the nodes were on."""
     tell("1. A cluster: etcd, an API server, the controllers, and two nodes with a kubelet and containerd each.")
     began = time.monotonic()
     print("  … etcd, API server, controller-manager, two kubelets (half a minute where little else runs)", flush=True)
@@ -102,6 +104,7 @@ def the_whole_story(folder: Path) -> None:
         throw_darts()
         run_from_here()
         tell("6. The end. The nodes go down with all that ran on them.")
+        return real.wire.number
 
 
 def use(kubeconfig: Path, folder: Path) -> None:
@@ -204,7 +207,8 @@ def train_and_lose_a_pod() -> float:
 
 def lose_a_pod() -> None:
     """SIGKILL to the worker's process, from outside of its container."""
-    found = [pid for pid, told in processes() if told.get("HOSTNAME") == "digits-worker-0" and "PET_NODE_RANK" in told]
+    status = read("pod/digits-worker-0")["status"]["containerStatuses"][0]
+    found = pids_in(status["containerID"].rpartition("/")[2])
     expect(bool(found), "the worker's process was not found")
     tell(
         "A lost pod. We kill the worker's process without a warning. The master is stopped too, and when nothing of "
@@ -279,19 +283,20 @@ def moment(pod: dict, kind: str) -> float:
     return time.mktime(time.strptime(at, "%Y-%m-%dT%H:%M:%SZ"))
 
 
-def processes() -> Iterator[tuple[int, dict[str, str]]]:
-    """Every process of this machine and its nodes, with its environment."""
+def pids_in(mark: str, file: str = "cgroup") -> list[int]:
+    """Processes of this machine, and so of its nodes, by what is in their cgroup's path (a container's id) or so."""
+    found = []
     for folder in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):  # it ended meanwhile
-            pairs = (pair.split("=", 1) for pair in (folder / "environ").read_text().split("\0") if "=" in pair)
-            yield int(folder.name), dict(pairs)
+            if mark in (folder / file).read_text():
+                found.append(int(folder.name))
+    return sorted(found)
 
 
-def of_ours() -> list[int]:
-    """Processes that a pod of this demo has left."""
-    server = os.environ.get("KUBECONFIG", "")
-    ours = {os.getpid(), os.getppid()}
-    return [pid for pid, told in processes() if server and told.get("KUBECONFIG") == server and pid not in ours]
+def left_behind(folder: str, wire: int) -> list[object]:
+    """What of the cluster is still there: servers, containers, the wire, files."""
+    processes = pids_in(folder, "cmdline") + pids_in(f"{real_nodes.PREFIX}{wire}-")
+    return [*processes, *(place for place in (f"/sys/class/net/wl{wire}", folder) if Path(place).exists())]
 
 
 def see(what: str, held: bool = False, otherwise: str = "") -> None:  # noqa: FBT001, FBT002 - reads as a sentence
