@@ -1,0 +1,63 @@
+"""The operator for these tests: as the deployment that people install, or as a process beside the cluster."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from controlplane.images import OPERATOR
+from controlplane.processes import Server
+from controlplane.real_nodes import RealCluster
+
+from e2e.user import IMAGE, WINDLASS, User
+from windlass.deploy.install.applying import apply
+from windlass.deploy.installation import installation
+from windlass.deploy.operator import NAMESPACE, Setup
+from windlass.worlds.kubernetes.client.access import from_kubeconfig
+from windlass.worlds.kubernetes.client.connection import Connection
+
+IMAGES = (IMAGE, "alpine:3.10")
+"""The second is what a PyTorchJob's workers wait for their master with."""
+_INSIDE = ("Deployment", "PodDisruptionBudget", "Service")
+
+
+@contextmanager
+def deployed(real: RealCluster) -> Iterator[None]:
+    """Its deployment runs on the nodes: with its own account and role, in a restricted namespace, probed."""
+    real.know_images(*IMAGES)
+    admin = User(real.plane.kubeconfig, NAMESPACE)
+    admin.windlass("operator", "install", "--image", OPERATOR, "--replicas", "1", "--wait", "240")
+    try:
+        yield
+    finally:
+        admin.windlass("operator", "uninstall", "--delete-jobs", "--yes")
+
+
+@contextmanager
+def beside(real: RealCluster, folder: Path) -> Iterator[Path]:
+    """It outlives every node, and has the same permissions. Yields its log."""
+    real.know_images(*IMAGES)
+    log = folder / "operator.log"
+    server = Server("operator", asyncio.run(_command(real, folder)), log)
+    server.start()
+    try:
+        while "leading" not in log.read_text():
+            server.must_run()
+            time.sleep(0.1)
+        yield log
+    finally:
+        server.stop()
+
+
+async def _command(real: RealCluster, folder: Path) -> list[str | Path]:
+    async with Connection(from_kubeconfig(str(real.plane.kubeconfig))) as connection:
+        objects = [each for each in installation(Setup(OPERATOR)) if each["kind"] not in _INSIDE]
+        async for _ in apply(connection, objects):
+            pass
+    account = await real.plane.service_account(NAMESPACE, "windlass-operator")
+    run: list[str | Path] = [WINDLASS, "operator", "run", "--kubeconfig", account]
+    faces = ["--metrics-host", "127.0.0.1", "--metrics-port", "0", "--address", "http://127.0.0.1:0"]
+    return [*run, *faces, "--history", f"sqlite:///{folder}/history.sqlite"]

@@ -1,0 +1,147 @@
+"""Somebody who works in one namespace of a cluster, with kubectl and windlass."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from controlplane.build import find
+from controlplane.real_nodes import RealCluster
+
+T = TypeVar("T")
+PATIENCE = 240.0
+"""Seconds: two processes that import torch take ten on an idle machine."""
+IMAGE = "windlass-examples:1"
+WINDLASS = Path(sys.executable).with_name("windlass")
+ROOT = Path(__file__).resolve().parents[3]
+
+
+@dataclass
+class User:
+    """Commands end well, or the test fails with what they said."""
+
+    kubeconfig: Path
+    namespace: str
+
+    def kubectl(self, *words: str, stdin: str | None = None) -> str:
+        return self._run([str(find("kubectl")), "-n", self.namespace, *words], stdin)
+
+    def windlass(self, *words: str, folder: Path | None = None) -> str:
+        return self._run([str(WINDLASS), *words], None, folder)
+
+    def apply(self, *manifests: Mapping[str, Any]) -> None:
+        self.kubectl("apply", "-f", "-", stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": manifests}))
+
+    def read(self, *words: str) -> Any:
+        return json.loads(self.kubectl("get", *words, "-o", "json"))
+
+    def status(self, what: str) -> Mapping[str, Any]:
+        """Of a job: "pytorchjob/digits"."""
+        return self.read(what).get("status") or {}
+
+    def pods(self, job: str, generation: int) -> list[dict[str, Any]]:
+        labels = f"training.kubeflow.org/job-name={job},windlass.dev/generation={generation}"
+        return list(self.read("pods", "-l", labels)["items"])
+
+    def running(self, job: str, generation: int, count: int) -> bool:
+        """Whether so many pods of a generation run."""
+        return [pod["status"]["phase"] for pod in self.pods(job, generation)] == ["Running"] * count
+
+    def ended(self, what: str, kind: str = "Succeeded") -> bool:
+        """Whether a job has come to this; another end fails the test."""
+        true = true_conditions(self.status(what))
+        assert not (true.keys() & {"Succeeded", "Failed"}) - {kind}, true
+        return kind in true
+
+    def events(self, what: str) -> list[tuple[str, str]]:
+        """Reasons and words of what happened to a job, in order."""
+        kind, _, name = what.partition("/")
+        items = self.read("events.events.k8s.io", f"--field-selector=regarding.kind={kind},regarding.name={name}")
+        found = sorted(items["items"], key=lambda each: each["eventTime"])
+        return [(each["reason"], each["note"]) for each in found]
+
+    def follow(self, pod: str) -> Iterator[str]:
+        """The lines of a pod, as they come."""
+        command = [str(find("kubectl")), "-n", self.namespace, "logs", "-f", pod]
+        with subprocess.Popen(command, env=self._env(), stdout=subprocess.PIPE, text=True) as process:
+            assert process.stdout is not None
+            try:
+                yield from process.stdout
+            finally:
+                process.kill()
+
+    def _run(self, command: Sequence[str], stdin: str | None, folder: Path | None = None) -> str:
+        ran = subprocess.run(
+            command, cwd=folder, env=self._env(), input=stdin, capture_output=True, text=True, check=False
+        )
+        assert ran.returncode == 0, f"{' '.join(command)}: {ran.stdout}{ran.stderr}"
+        return ran.stdout
+
+    def _env(self) -> dict[str, str]:
+        nowhere = {"WINDLASS_CONFIG": os.devnull, "WINDLASS_STATE": "/nonexistent"}
+        return {**os.environ, **nowhere, "KUBECONFIG": str(self.kubeconfig)}
+
+
+@contextmanager
+def inside(real: RealCluster, namespace: str) -> Iterator[User]:
+    """A namespace of one's own, which goes with all that is in it."""
+    user = User(real.plane.kubeconfig, namespace)
+    user.kubectl("create", "namespace", namespace)
+    try:
+        yield user
+    finally:
+        user.kubectl("delete", "namespace", namespace, "--timeout=120s")
+
+
+def until(what: str, found: Callable[[], T], patience: float = PATIENCE) -> T:
+    """Look until it is found; fail after `patience` seconds."""
+    give_up = time.monotonic() + patience
+    while not (result := found()):
+        assert time.monotonic() < give_up, f"still waiting for {what}"
+        time.sleep(0.2)
+    return result
+
+
+def true_conditions(status: Mapping[str, Any]) -> dict[str, str]:
+    """Messages by type."""
+    return {each["type"]: each.get("message", "") for each in status.get("conditions", ()) if each["status"] == "True"}
+
+
+def processes_of(pod: Mapping[str, Any]) -> list[int]:
+    """What runs in a pod's containers, as this machine knows it: by the cgroups that bear the containers' ids."""
+    ids = [each["containerID"].rpartition("/")[2] for each in pod["status"]["containerStatuses"]]
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # it ended meanwhile
+            if any(each in (folder / "cgroup").read_text() for each in ids):
+                found.append(int(folder.name))
+    return sorted(found)
+
+
+def provide_checkpoints(user: User, folder: Path) -> None:
+    """A claim of that name, as an administrator would provide it, and a volume that both nodes have."""
+    size = {"storage": "1Gi"}
+    shared = {"accessModes": ["ReadWriteMany"], "storageClassName": ""}
+    volume = {
+        **shared,
+        "capacity": size,
+        "hostPath": {"path": str(folder), "type": "DirectoryOrCreate"},
+        "claimRef": {"namespace": user.namespace, "name": "checkpoints"},
+    }
+    user.apply(
+        {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": user.namespace}, "spec": volume},
+        {
+            "apiVersion": "v1",
+            "kind": "PersistentVolumeClaim",
+            "metadata": {"name": "checkpoints"},
+            "spec": {**shared, "resources": {"requests": size}},
+        },
+    )
