@@ -73,6 +73,7 @@ def windlass(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     for name in [name for name in os.environ if name.startswith(("WINDLASS", "_WINDLASS", "COLUMNS", "NO_COLOR"))]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("WINDLASS_STATE", str(tmp_path / "state"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     monkeypatch.setenv("TZ", "UTC")
 
     def run(*words: str) -> Ran:
