@@ -17,7 +17,7 @@ from windlass.cli.cluster.reach import Reach
 from windlass.cli.cluster.reserving import reserve, unreserve
 from windlass.cli.cluster.states import Found
 from windlass.cli.config_file import configured
-from windlass.core.status import TERMINAL
+from windlass.core.status import TERMINAL, Phase
 from windlass.server import views
 from windlass.server.errors import ApiError, Code
 from windlass.server.listed import listed
@@ -107,7 +107,7 @@ class Cluster:
 
     def why(self, name: str, what_if: str = "") -> Json:
         """Why a job waits, with counts; `what_if`: as if it had asked for that."""
-        found = self.finder.find(name)
+        found = sorted(self.finder.find(name), key=_waits_last)[-1:]
         try:
             return self.operator.get(f"/v1/jobs/{self._id(name, found)}/why", {"what_if": what_if})
         except ApiError as error:
@@ -231,6 +231,11 @@ class Cluster:
         line = views.line(state)
         told = views.story(state, views.NOT_WAITING, tasks_of(found, pods), ())
         return {**told, **line, "nodes": line["nodes"] or nodes_of(pods)}
+
+
+def _waits_last(found: Found) -> bool:
+    """Of an array it is one that waits which is asked about."""
+    return found.state().status.phase is Phase.QUEUED
 
 
 def _is(line: Json, filters: Mapping[str, Any]) -> bool:

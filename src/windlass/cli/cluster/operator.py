@@ -18,6 +18,8 @@ ADDRESS = "windlass.dev/address"
 """An annotation of the Lease: where the leader answers, if it runs outside of the cluster."""
 PORT = 8080
 _PATIENCE = 5.0
+_SHOWN = 200
+"""Characters of what a proxy says in the operator's place."""
 _INSTALL = "see: windlass operator check; install it with: windlass operator install"
 
 
@@ -103,7 +105,7 @@ def _meant(error: refusals.ApiError) -> ApiError:
     if isinstance(content, dict) and "error" in content:
         return from_json(content, error.status)
     if error.status in (404, 502, 503, 504):
-        return _nobody(f"the operator does not answer: {error}")
+        return _nobody(f"the operator does not answer: {' '.join(str(error).split())[:_SHOWN]}")
     return in_our_words(error)
 
 

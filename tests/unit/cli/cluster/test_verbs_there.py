@@ -318,3 +318,13 @@ def test_render_shows_the_code_that_goes_along(cluster, windlass):
 def test_what_is_for_clusters_alone_is_refused_here(windlass):
     assert windlass("queue", "-n", "team").code == 2
     assert "add --on kubernetes" in windlass("run", "--ship", ".", "--", "true").err
+
+
+def test_of_an_array_one_that_waits_is_asked_about(cluster, submit, windlass, made):
+    array = submit("--array", "0-2", *IMAGE, "--name", "sweep", "--", "true").out.strip().partition("/")[2]
+    for index, phase in enumerate((Phase.SUCCEEDED, Phase.QUEUED, Phase.RUNNING)):
+        cluster.commit(f"{array}-{index}", phase=phase, created_at=1)
+    line = {**made.line(made.queued()), "id": f"team/{array}-1"}
+    cluster.says[f"/v1/jobs/team/{array}-1/why"] = {"job": line, "now": 2}
+
+    assert windlass("why", *ON, array).out.startswith(f"team/{array}-1 Queued")
