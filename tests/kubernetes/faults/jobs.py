@@ -1,0 +1,91 @@
+"""Gangs of every kind, small and short-lived. A program is its command: ["work", seconds, exit code]."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from controlplane.fake_pod import Script
+
+NAMESPACE = "default"
+PYTORCHJOBS = "/apis/kubeflow.org/v1/pytorchjobs"
+TRAININGJOBS = "/apis/windlass.dev/v1alpha1/trainingjobs"
+POD_GROUPS = "/apis/scheduling.x-k8s.io/v1alpha1/podgroups"
+JOB_LISTS = (TRAININGJOBS, PYTORCHJOBS)
+LISTS = (*JOB_LISTS, POD_GROUPS, "/api/v1/services", "/api/v1/configmaps")
+GPU = "nvidia.com/gpu"
+Manifest = dict[str, Any]
+
+
+def program(pod: Manifest) -> Script:
+    """What a pod does: works so long, or for ever, and ends with that code."""
+    said = pod["spec"]["containers"][0].get("command") or ["work"]
+    work = float(said[1]) if len(said) > 1 else None
+    return Script(work=work, code=int(said[2]) if len(said) > 2 else 0)
+
+
+def command(work: float | None, code: int = 0) -> list[str]:
+    return ["work"] if work is None else ["work", str(work), str(code)]
+
+
+def training_job(name: str, size: int, work: float | None = None, namespace: str = NAMESPACE, **more: Any) -> Manifest:
+    spec = {"nodes": size, "gpus": 1, "image": "example.com/job:1", "command": command(work), "grace": "1s", **more}
+    return _object("windlass.dev/v1alpha1", "TrainingJob", name, spec, namespace)
+
+
+def pytorch_job(name: str, size: int, work: float | None = None, *, gang: bool = False, code: int = 0) -> Manifest:
+    """`gang`: restarted whole, else its pods are made anew one by one."""
+    roles = {"Master": 1, "Worker": size - 1}
+    specs = {
+        role: {"replicas": count, "restartPolicy": "OnFailure", "template": {"spec": _pod(command(work, code))}}
+        for role, count in roles.items()
+        if count
+    }
+    policy = {"cleanPodPolicy": "None", **({"restartMode": "gang"} if gang else {})}
+    return _object("kubeflow.org/v1", "PyTorchJob", name, {"runPolicy": policy, "pytorchReplicaSpecs": specs})
+
+
+def pod_group(name: str, size: int, work: float | None = None) -> list[Manifest]:
+    """A gang that others bring: the group, and its pods."""
+    group = _object("scheduling.x-k8s.io/v1alpha1", "PodGroup", name, {"minMember": size})
+    return [group, *(_grouped(name, index, work) for index in range(size))]
+
+
+def single(name: str, work: float | None = None, scheduler: str = "default-scheduler") -> Manifest:
+    """A pod of its own."""
+    return _object("v1", "Pod", name, {"restartPolicy": "Never", **_pod(command(work)), "schedulerName": scheduler})
+
+
+def path(manifest: Manifest) -> str:
+    """Where objects like this one are made."""
+    plurals = {"Pod": "pods", "PodGroup": "podgroups", "TrainingJob": "trainingjobs", "PyTorchJob": "pytorchjobs"}
+    version, plural = manifest["apiVersion"], plurals[manifest["kind"]]
+    root = "/api/v1" if version == "v1" else f"/apis/{version}"
+    return f"{root}/namespaces/{manifest['metadata']['namespace']}/{plural}"
+
+
+def mixture(number: int, work: float) -> list[Manifest]:
+    """The objects of one gang: kinds and sizes take turns."""
+    name, size = f"gang-{number}", 2 + number % 3
+    return (
+        lambda: [training_job(name, size, work)],
+        lambda: [pytorch_job(name, size, work)],
+        lambda: [pytorch_job(name, size, work, gang=True)],
+        lambda: pod_group(name, size, work),
+    )[number % 4]()
+
+
+def _pod(command: list[str]) -> Manifest:
+    limits = {"limits": {GPU: "1"}}
+    container = {"name": "pytorch", "image": "example.com/job:1", "command": command, "resources": limits}
+    return {"schedulerName": "windlass", "terminationGracePeriodSeconds": 1, "containers": [container]}
+
+
+def _grouped(group: str, index: int, work: float | None) -> Manifest:
+    pod = single(f"{group}-{index}", work, "windlass")
+    pod["metadata"]["labels"] = {"scheduling.x-k8s.io/pod-group": group}
+    return pod
+
+
+def _object(api_version: str, kind: str, name: str, spec: Manifest, namespace: str = NAMESPACE) -> Manifest:
+    about = {"name": name, "namespace": namespace}
+    return {"apiVersion": api_version, "kind": kind, "metadata": about, "spec": spec}
