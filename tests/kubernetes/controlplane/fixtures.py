@@ -87,6 +87,11 @@ def controllers(request: pytest.FixtureRequest) -> Iterator[ControlPlane]:
 @pytest.fixture(scope="session")
 def real_nodes(request: pytest.FixtureRequest) -> Iterator[RealCluster]:
     """Grade 3: and two nodes that really run containers, with two devices each."""
+    yield from serve_nodes(request)
+
+
+def serve_nodes(request: pytest.FixtureRequest) -> Iterator[RealCluster]:
+    """For fixtures of nodes that are not to outlive a test, which bears the mark `real_nodes`."""
     _must_be_possible(request.config, REAL_NODES)
     if lacking := nodes.why_not():
         refuse(lacking)

@@ -41,14 +41,14 @@ def test_digits_lose_a_process_and_end_as_if_nothing_had_happened(user: User, tm
     provide_checkpoints(user, tmp_path / "checkpoints")
     user.kubectl("create", "configmap", "digits", f"--from-file={ROOT / 'examples/digits/train.py'}")
     user.kubectl("apply", "-f", str(EXAMPLES / "digits.yaml"))
-    until("both pods to run", lambda: user.running("digits", 1, 2))
-    master, worker = user.pods("digits", 1)
+    until("both pods to run", lambda: user.running(1, 2))
+    master, worker = user.pods(1)
     assert master["spec"]["nodeName"] != worker["spec"]["nodeName"]
 
     for line in user.follow("digits-master-0"):
         if "epoch 3/" in line:
             os.kill(processes_of(worker)[0], signal.SIGKILL)
-    until("generation 2", lambda: user.running("digits", 2, 2))
+    until("generation 2", lambda: user.running(2, 2))
     said = "".join(user.follow("digits-master-0"))
     until("the job to succeed", lambda: user.ended("pytorchjob/digits"))
 
@@ -59,39 +59,41 @@ def test_digits_lose_a_process_and_end_as_if_nothing_had_happened(user: User, tm
     assert "digits-worker-0" in status["lastFailure"]["message"]
     assert "SIGKILL" in status["lastFailure"]["message"]
     assert [each.get("succeeded") for each in status["replicaStatuses"].values()] == [1, 1]
-    assert not [pod for generation in (1, 3) for pod in user.pods("digits", generation)]
+    assert not [pod for generation in (1, 3) for pod in user.pods(generation)]
 
 
 def test_a_deleted_pod_restarts_its_gang_and_is_told_of_in_words(user: User) -> None:
     user.apply(two_pods("pair", '[ "$GENERATION" = 2 ] || sleep 600'))
-    until("both pods to run", lambda: user.running("pair", 1, 2))
-    first = {pod["metadata"]["uid"] for pod in user.pods("pair", 1)}
+    until("both pods to run", lambda: user.running(1, 2))
+    first = {pod["metadata"]["uid"] for pod in user.pods(1)}
 
     user.kubectl("delete", "pod", "pair-worker-1", "--wait=false")
     until("the job to succeed", lambda: user.ended("pytorchjob/pair"))
 
-    second = user.pods("pair", 2)
+    second = user.pods(2)
     assert len(second) == 2
     assert not first & {pod["metadata"]["uid"] for pod in second}
     status = user.status("pytorchjob/pair")
     assert (status["attempts"], status["failures"]["infrastructure"]) == (2, 1)
     events = user.events("PyTorchJob/pair")
     assert [reason for reason, _ in events if reason in ("Restarting", "Succeeded")][-1] == "Succeeded"
-    assert any(reason == "Restarting" and ("pair-worker-1" in note or "worker/1" in note) for reason, note in events), events
+    assert any(reason == "Restarting" and ("pair-worker-1" in note or "worker/1" in note) for reason, note in events), (
+        events
+    )
 
 
 def test_a_job_made_anew_at_once_is_not_taken_for_the_one_before(user: User) -> None:
     job = two_pods("again", 'trap "sleep 2; exit 0" TERM; sleep 6 & wait')
     user.apply(job)
-    until("both pods to run", lambda: user.running("again", 1, 2))
-    first = {pod["metadata"]["uid"] for pod in user.pods("again", 1)}
+    until("both pods to run", lambda: user.running(1, 2))
+    first = {pod["metadata"]["uid"] for pod in user.pods(1)}
 
     user.kubectl("delete", "pytorchjob", "again")
     user.apply(job)
     until("the job to succeed", lambda: user.ended("pytorchjob/again"))
 
     assert user.status("pytorchjob/again")["attempts"] == 1
-    assert not first & {pod["metadata"]["uid"] for pod in user.pods("again", 1)}
+    assert not first & {pod["metadata"]["uid"] for pod in user.pods(1)}
 
 
 def test_an_mpijob_reaches_its_workers_and_leaves_its_launchers_log(user: User) -> None:

@@ -47,13 +47,13 @@ class User:
         """Of a job: "pytorchjob/digits"."""
         return self.read(what).get("status") or {}
 
-    def pods(self, job: str, generation: int) -> list[dict[str, Any]]:
-        labels = f"training.kubeflow.org/job-name={job},windlass.dev/generation={generation}"
-        return list(self.read("pods", "-l", labels)["items"])
+    def pods(self, generation: int) -> list[dict[str, Any]]:
+        """By name: of the one job that is in this namespace."""
+        return list(self.read("pods", "-l", f"windlass.dev/generation={generation}")["items"])
 
-    def running(self, job: str, generation: int, count: int) -> bool:
+    def running(self, generation: int, count: int) -> bool:
         """Whether so many pods of a generation run."""
-        return [pod["status"]["phase"] for pod in self.pods(job, generation)] == ["Running"] * count
+        return [pod["status"]["phase"] for pod in self.pods(generation)] == ["Running"] * count
 
     def ended(self, what: str, kind: str = "Succeeded") -> bool:
         """Whether a job has come to this; another end fails the test."""
