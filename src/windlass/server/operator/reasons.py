@@ -57,7 +57,7 @@ def say(world: KubernetesWorld, job_id: str, verdict: Verdict) -> None:
         world.guests.say(job_id, verdict.message)
         return
     if (gang.waits, gang.waits_reason) != (verdict.message, verdict.reason.value):
-        gang.waits, gang.waits_reason = verdict.message, verdict.reason.value
+        gang.waits, gang.waits_reason, gang.news = verdict.message, verdict.reason.value, True
         world.concern(gang)
         world.words.say(job_id, verdict.message, lambda: world.pods.owned(gang.home.uid))
 

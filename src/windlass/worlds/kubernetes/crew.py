@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
 from functools import partial
 from typing import Any
 
+from windlass.worlds.kubernetes.claims import choose_volumes
 from windlass.worlds.kubernetes.client.connection import Connection
 from windlass.worlds.kubernetes.client.objects import Pod
 from windlass.worlds.kubernetes.client.refusals import ApiError
@@ -38,7 +39,7 @@ class Crew:
     ) -> None:
         self.seating = Seating(connection, asyncio.Semaphore(at_once), pods, is_dead)
         """Shared with whoever binds gangs of others."""
-        self._companions = Companions(connection, asyncio.Semaphore(at_once // 2))
+        self._companions = Companions(connection, asyncio.Semaphore(max(1, at_once // 4)))
         self._concern, self._on_trouble = concern, on_trouble
         self._tasks: set[asyncio.Task[None]] = set()
         self._accompanying: set[str] = set()
@@ -112,7 +113,8 @@ class Crew:
         members = gang.members(generation, gang.sizes)
         made = [patiently(partial(self.seating.make, member, generation)) for member in members.values()]
         troubles = [each for each in await asyncio.gather(*made, return_exceptions=True) if isinstance(each, Exception)]
-        gang.trouble = f"its pods cannot be made: {troubles[0]}" if troubles else ""
+        before, gang.trouble = gang.trouble, f"its pods cannot be made: {troubles[0]}" if troubles else ""
+        gang.news |= before != gang.trouble
         self._concern(gang)
         if troubles:
             await asyncio.sleep(_LATER)
@@ -125,6 +127,7 @@ class Crew:
         numbers = gang.pod_names(run)
         seats = [(run.slots[numbers[name]], each) for name, each in members.items() if names is None or name in names]
         try:
+            await patiently(lambda: choose_volumes(self.seating.connection, gang, seats))
             await seat(self.seating, run, seats)
         finally:
             run.busy = False
@@ -134,7 +137,7 @@ class Crew:
         try:
             await patiently(lambda: self._companions.make(gang, run, running))
         except ApiError as error:
-            gang.trouble = f"what stands beside its pods cannot be made: {error}"
+            gang.trouble, gang.news = f"what stands beside its pods cannot be made: {error}", True
             self._on_trouble(f"{gang.id}: {gang.trouble}")
         finally:
             self._accompanying.discard(gang.id)

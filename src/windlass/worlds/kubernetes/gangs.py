@@ -41,6 +41,8 @@ class Gang:
     """Pods made anew within its runs, of a kind that does so."""
     said: Mapping[str, Any] = field(default_factory=dict)
     """What the last judgement of its pods has the status say."""
+    news: bool = False
+    """Something has changed of which its status tells, and no commit."""
     waits: str = ""
     """Why it waits in the queue, as a sentence; `waits_reason` in one word."""
     waits_reason: str = ""

@@ -45,7 +45,9 @@ def look(
     objects = [*(_plain(pod, run) for pod in pods.values()), *besides]
     judgement = kinds.judge(gang.parsed, objects, remade=gang.remade)
     gang.remade += judgement.anew
-    gang.said = _said(gang, judgement, now)
+    said = _said(gang, judgement, now)
+    gang.news |= said != gang.said
+    gang.said = said
     run.outcome = _outcome(judgement)
     names = gang.pod_names(run)
     missing = [name for name in judgement.create if name in names]

@@ -17,10 +17,11 @@ import msgspec
 from windlass.core.events import Declared, Exit
 from windlass.jobs.kubernetes.parsed import Member
 from windlass.jobs.kubernetes.pods import GENERATION
+from windlass.worlds.kubernetes.client import objects
 from windlass.worlds.kubernetes.client.connection import Connection
 from windlass.worlds.kubernetes.client.objects import Pod
 from windlass.worlds.kubernetes.client.refusals import ApiError, NotLeader, Unreachable
-from windlass.worlds.kubernetes.client.resources import PODS
+from windlass.worlds.kubernetes.client.resources import PODS, path
 from windlass.worlds.kubernetes.patience import PAUSE
 from windlass.worlds.kubernetes.pod_book import PodBook, controller_of, key_of
 from windlass.worlds.kubernetes.runs import Run, Slot
@@ -47,8 +48,12 @@ class Seating:
     is_dead: Callable[[str], bool]
     """Whether nothing can run any more on a node of this name: then nobody will confirm the end of a pod there."""
 
-    async def make(self, member: Member, generation: int) -> Pod:
-        """The member's pod of this generation, made if it is not there. Raises CannotSeatError, ApiError."""
+    async def make(self, member: Member, generation: int, node: str = "") -> Pod:
+        """The member's pod of this generation, made if it is not there: on its node, if that is known already.
+
+        Raises CannotSeatError, ApiError, Unreachable.
+        """
+        body = {**member.pod, "spec": {**member.pod["spec"], "nodeName": node}} if node else member.pod
         namespace = member.pod["metadata"]["namespace"]
         while True:
             known = self.pods.get(namespace, member.name)
@@ -61,15 +66,16 @@ class Seating:
                     await self._clear(known)
                 continue
             async with self.at_once:
-                made: Mapping[str, Any] | None
                 try:
-                    made = await self.connection.create(PODS, member.pod)
+                    made = objects.pod(await self.connection.request("POST", path(PODS, namespace), body=body))
                 except ApiError as error:
                     if not error.is_exists:
                         raise
-                    made = await self._there(namespace, member.name)
-            if made is not None:
-                self.pods.learn(pod_of(made))
+                    there = await self._there(namespace, member.name)
+                    if there is None:
+                        continue
+                    made = pod_of(there)
+            self.pods.learn(made)
 
     async def bind(self, pod: Pod, node: str, notes: Mapping[str, str] | None = None) -> None:
         """Put it on its node, annotated with `notes`. Raises CannotSeatError, Unreachable."""
@@ -144,7 +150,7 @@ async def seat(seating: Seating, run: Run, members: Sequence[tuple[Slot, Member]
 async def _seat(seating: Seating, run: Run, slot: Slot, member: Member) -> None:
     while not (run.failed or run.stopping):
         try:
-            pod = await seating.make(member, run.generation)
+            pod = await seating.make(member, run.generation, slot.node)
             if not (run.failed or run.stopping):
                 await seating.bind(pod, slot.node)
         except CannotSeatError as error:

@@ -64,8 +64,11 @@ class StatusWriter:
         self._under_way: dict[str, asyncio.Task[None]] = {}
 
     def look(self, gang: Gang) -> None:
-        """Write the gang's status if it says something new, now or soon."""
-        if gang.stored is None or gang.gone or gang.id in self._under_way or not self._is_news(gang):
+        """Write the gang's status if it says something new, now or soon. `gang.news`: it may."""
+        if not gang.news or gang.stored is None or gang.gone or gang.id in self._under_way:
+            return
+        gang.news = False
+        if not self._is_news(gang):
             return
         task = asyncio.get_running_loop().create_task(self._write(gang))
         self._under_way[gang.id] = task
@@ -90,3 +93,4 @@ class StatusWriter:
             except WorldError:
                 pass  # it is tried again, and whoever asks in between is told by the commit
             await asyncio.sleep(_OFTEN)
+            gang.news = False

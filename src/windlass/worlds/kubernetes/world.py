@@ -20,6 +20,7 @@ from windlass.core.job import RestartPolicy
 from windlass.core.status import TERMINAL, JobState, Phase, Placement, Status
 from windlass.jobs.kubernetes.clean_up import left_over
 from windlass.jobs.kubernetes.parsed import Parsed
+from windlass.jobs.kubernetes.pods import SCHEDULER
 from windlass.worlds.inbox import Inbox
 from windlass.worlds.kubernetes import commits, judging, life, pod_ends, statuses
 from windlass.worlds.kubernetes.announcing import Announcer, News
@@ -31,6 +32,7 @@ from windlass.worlds.kubernetes.cluster.fitting import Fitted, fitted
 from windlass.worlds.kubernetes.cluster.nodes import is_ready
 from windlass.worlds.kubernetes.cluster_book import ClusterBook
 from windlass.worlds.kubernetes.crew import Crew
+from windlass.worlds.kubernetes.forward_clock import ForwardClock
 from windlass.worlds.kubernetes.gangs import Gang
 from windlass.worlds.kubernetes.guests.guests import Guests, Outlet
 from windlass.worlds.kubernetes.homes import Home, meant
@@ -75,8 +77,7 @@ class KubernetesWorld:
         self.roster = Roster(settings.kinds, self._finish, self.inject, self._refusals.tell, self._hold, self._changed)
         self._announcer = Announcer(connection, on_trouble)
         self._memory = QueueMemory(connection, self.cluster.queues, on_trouble)
-        self._clock = clock
-        self._last = 0
+        self._time = ForwardClock(clock)
         self.on_trouble = on_trouble
         self._crew = Crew(connection, self.pods, settings.at_once, self._is_dead, self.concern, on_trouble)
         self._statuses = StatusWriter(connection, self._said)
@@ -112,13 +113,12 @@ class KubernetesWorld:
 
     def now(self) -> int:
         """Milliseconds since the Unix epoch; never goes back, not even over a restart."""
-        self._last = max(self._last, self._clock())
-        return self._last
+        return self._time.now()
 
     def recover(self) -> Recovery:
         """What the jobs' objects say, and the gangs that should be alive."""
         states = [*self.roster.recover(), *self.guests.recover()]
-        self._last = max([self._last, *map(_latest, states)])
+        self._time.pass_by(max(map(_latest, states), default=0))
         for gang in self.roster:
             if gang.stored is not None and not gang.status.gone:
                 gang.run = self._remembered(gang)
@@ -157,7 +157,7 @@ class KubernetesWorld:
             if trouble is not None:
                 raise trouble
         self._memory.note(changes.past)
-        for told in changes.transitions:
+        for told in {each.job_id: each for each in changes.transitions}.values():
             if (gang := self.roster.get(told.job_id)) is not None:
                 self._announcer.tell(News(gang.home, told.after, told.event, told.message or told.after, told.at))
 
@@ -237,6 +237,7 @@ class KubernetesWorld:
         looks = life.seen(pods, self._is_dead, now, self.settings.image_patience)
         if run.ordered and not run.stopping:
             self._crew.bind(gang, run, life.to_be_bound(gang, run, pods))
+        if run.launched and not run.stopping:
             self._crew.accompany(gang, run, (pod.metadata.name for pod in pods.values() if is_running(pod)))
         if run.judged and run.launched and not (run.busy or run.stopping or run.failed):
             to_do = judging.look(gang, run, pods, self.launchers.of(gang.home.uid), self._is_closed, now)
@@ -422,6 +423,8 @@ class KubernetesWorld:
     def _finish(self, parsed: Parsed) -> Fitted:
         """The job as the controller is told it. Of a judged one the core is told only what it has come to."""
         found = fitted(parsed, self.surroundings.of(parsed.namespace))
+        if other := another_scheduler(parsed):
+            found = replace(found, trouble=f"its pods name the scheduler {other}: leave schedulerName out, or windlass")
         restart = found.job.restart if parsed.policy.gang_restart else RestartPolicy()
         after = tuple(replace(each, job_id=meant(each.job_id, parsed.namespace)) for each in found.job.after)
         return replace(found, job=replace(found.job, restart=restart, after=after))
@@ -434,6 +437,12 @@ class KubernetesWorld:
 
     def _hold(self, gang: Gang) -> None:
         self._refusals.tell(Refusal(gang.home, gang.parsed.manifest, gang.held, WAITING))
+
+
+def another_scheduler(parsed: Parsed) -> str:
+    """The scheduler that its pods name, if it is not ours."""
+    named = ((each.template.get("spec") or {}).get("schedulerName") or SCHEDULER for each in parsed.replicas)
+    return next((name for name in named if name != SCHEDULER), "")
 
 
 def _latest(state: JobState) -> int:

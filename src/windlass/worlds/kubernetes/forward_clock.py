@@ -1,0 +1,27 @@
+"""Time that goes on from leader to leader, whatever their clocks say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+
+class ForwardClock:
+    """Milliseconds since the Unix epoch that never go back.
+
+    What `source` has gone back, or is behind of an earlier leader's, is added from then on: time that stood still until
+    it had caught up would hold up everything that waits for a time.
+    """
+
+    def __init__(self, source: Callable[[], int]) -> None:
+        self._source = source
+        self._lead = self._last = 0
+
+    def now(self) -> int:
+        """What time it is."""
+        self._lead += max(0, self._last - self._source() - self._lead)
+        self._last = max(self._last, self._source() + self._lead)
+        return self._last
+
+    def pass_by(self, moment: int) -> None:
+        """It is later than this, by another's clock."""
+        self._last = max(self._last, moment)
