@@ -18,8 +18,9 @@ class ForwardClock:
 
     def now(self) -> int:
         """What time it is."""
-        self._lead += max(0, self._last - self._source() - self._lead)
-        self._last = max(self._last, self._source() + self._lead)
+        read = self._source()
+        self._lead = max(self._lead, self._last - read)
+        self._last = read + self._lead
         return self._last
 
     def pass_by(self, moment: int) -> None:
