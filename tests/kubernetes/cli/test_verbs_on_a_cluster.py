@@ -24,7 +24,7 @@ import strays
 
 from .terminal_there import Terminal, until_says
 
-pytestmark = pytest.mark.apiserver
+pytestmark = [pytest.mark.apiserver, pytest.mark.timeout(300)]
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
 IMAGE = ("--image", "example.com/job:1")
 PYTORCHJOB = """\

@@ -328,3 +328,20 @@ def test_of_an_array_one_that_waits_is_asked_about(cluster, submit, windlass, ma
     cluster.says[f"/v1/jobs/team/{array}-1/why"] = {"job": line, "now": 2}
 
     assert windlass("why", *ON, array).out.startswith(f"team/{array}-1 Queued")
+
+
+def test_run_follows_every_member_of_an_array(cluster, windlass):
+    put = cluster.put
+
+    def ended(resource, manifest):
+        made = put(resource, manifest)
+        if resource.kind == "TrainingJob":
+            times = {"created_at": 1, "admitted_at": 3, "finished_at": 5}
+            cluster.commit(made["metadata"]["name"], phase=Phase.SUCCEEDED, generation=1, **times)
+        return made
+
+    cluster.put = ended
+    ran = windlass("run", *ON, *IMAGE, "--array", "0-2", "--", "true")
+
+    assert ran.code == 0
+    assert ran.err.count("succeeded: waited") == 3
