@@ -26,6 +26,7 @@ from windlass.cli.options import (
     NodesOption,
     PolicyOption,
     ShipOption,
+    refuse_nodes_of_ours,
     takes_job_options,
     wanted_of,
 )
@@ -71,6 +72,7 @@ def alloc(
     described = replace(options, name=options.name or "alloc", procs=options.procs or 1)
     context = context_of(on, namespace)
     if context is not None:
+        refuse_nodes_of_ours(local_nodes, local_gpus, cluster, policy)
         from windlass.cli.cluster.allocating import alloc_there  # noqa: PLC0415 - loads a cluster's libraries
 
         screen = Screen(no_color=no_color)

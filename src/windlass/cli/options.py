@@ -11,6 +11,7 @@ from typing import Annotated, Any, TypeAlias, get_type_hints
 
 import typer
 
+from windlass.cli.failures import UsageError
 from windlass.jobs.options import RunOptions, flags_of, help_of
 from windlass.server.wanted import Wanted
 
@@ -55,6 +56,13 @@ def wanted_of(nodes: int | None, gpus: int | None, cluster: Path | None, policy:
 
         policy_named(policy)
     return Wanted(nodes, gpus, cluster, policy)
+
+
+def refuse_nodes_of_ours(nodes: int | None, gpus: int | None, cluster: Path | None, policy: str) -> None:
+    """A cluster has its nodes, queues and policy already. Raises UsageError if a command line says others."""
+    given = {"--local-nodes": nodes, "--local-gpus": gpus, "--cluster": cluster, "--policy": policy or None}
+    if said := [name for name, value in given.items() if value is not None]:
+        raise UsageError(f"{', '.join(said)}: a cluster has its own\nleave that out, or add --on local")
 
 
 def takes_job_options(verb: Verb) -> Verb:

@@ -21,6 +21,7 @@ from windlass.cli.options import (
     PolicyOption,
     ShipOption,
     Words,
+    refuse_nodes_of_ours,
     takes_job_options,
     wanted_of,
 )
@@ -57,6 +58,7 @@ def run(
     """
     context = context_of(on, namespace)
     if context is not None:
+        refuse_nodes_of_ours(local_nodes, local_gpus, cluster, policy)
         from windlass.cli.cluster.handing import Given  # noqa: PLC0415 - loads a cluster's libraries
         from windlass.cli.cluster.running import run_there  # noqa: PLC0415
 

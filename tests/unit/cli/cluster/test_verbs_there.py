@@ -345,3 +345,10 @@ def test_run_follows_every_member_of_an_array(cluster, windlass):
 
     assert ran.code == 0
     assert ran.err.count("succeeded: waited") == 3
+
+
+def test_nodes_of_this_machine_are_refused_for_a_cluster(cluster, windlass):
+    ran = windlass("run", *ON, *IMAGE, "--local-nodes", "2", "--policy", "fifo", "--", "true")
+
+    assert (ran.code, cluster.of_kind("TrainingJob")) == (2, [])
+    assert "--local-nodes, --policy: a cluster has its own" in ran.err
