@@ -28,8 +28,8 @@ def test_files_that_pages_name_exist(page):
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_make_targets_that_pages_name_exist(page):
-    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
-    assert set(re.findall(r"\bmake ([a-z]+)\b(?=[`\n ])", "\n".join(code(page)))) <= targets
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    assert set(re.findall(r"\bmake ([a-z-]+)\b(?=[`\n ])", "\n".join([*code(page), ""]))) <= targets
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
@@ -41,6 +41,14 @@ def test_verbs_that_pages_name_exist(page):
 def test_the_readme_opens_with_the_two_commands():
     commands = [line for block in code(ROOT / "README.md") for line in block.splitlines()]
     assert [line.split("#")[0].split() for line in commands[:2]] == [["make", "demo"], ["make", "test"]]
+
+
+def test_the_manifest_in_the_readme_is_the_one_that_the_demo_applies():
+    [shown] = re.findall(
+        r"^```yaml\n(apiVersion: kubeflow.*?)^```", (ROOT / "README.md").read_text(), re.MULTILINE | re.DOTALL
+    )
+    assert shown in (ROOT / "examples/kubernetes/digits.yaml").read_text()
+    assert "kubectl apply -f examples/kubernetes/digits.yaml" in (ROOT / "examples/demo_kubernetes.py").read_text()
 
 
 def code(page):
