@@ -22,6 +22,7 @@ from windlass.cli.place import (
     source_of,
 )
 from windlass.cli.words import amounts, cause, moment, several, shortened, span, standing
+from windlass.core.resources import is_shared_out
 
 Json = dict[str, Any]
 
@@ -112,9 +113,10 @@ def _life(job: Json, *, wide: bool) -> Iterator[str]:
     yield headline(job)
     spec = job["spec"]
     for role in spec["roles"]:
-        asks = amounts(role["resources"]) or "nothing"
+        asks = amounts({name: amount for name, amount in role["resources"].items() if is_shared_out(name)}) or "nothing"
         ranks = f"{_size(role)}×{several(role['procs'], 'rank')}"
-        yield f"  {role['name']}: {ranks}, {asks} each: {' '.join(role['command'])}"
+        runs = f": {' '.join(role['command'])}" if role["command"] else ""  # of manifests, their images know it
+        yield f"  {role['name']}: {ranks}, {asks} each{runs}"
     where = f", in {spec['workdir']}" if spec["workdir"] else ""
     yield f"  queue {job['queue']}, priority {job['priority']}, user {job['user'] or 'nobody'}{where}"
     times = (moment(job[f"{name}_at"]) for name in ("created", "started", "finished"))
