@@ -210,9 +210,7 @@ def _job(name: str, options: dict[str, str]) -> Job:
     selector = {"zone": options["zone"]} if "zone" in options else {}
     least, most = (int(n) for n in options["elastic"].split(":")) if "elastic" in options else (None, None)
     replicas = most or int(options.get("replicas", 1))
-    role = Role(
-        "worker", replicas, resources=resources, node_selector=selector, min_replicas=least, max_replicas=most
-    )
+    role = Role("worker", replicas, resources=resources, node_selector=selector, min_replicas=least, max_replicas=most)
     return Job(
         name,
         (role,),
