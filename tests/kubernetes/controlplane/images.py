@@ -14,6 +14,7 @@ import json
 import platform
 import subprocess
 import sys
+import sysconfig
 import tarfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -21,13 +22,19 @@ from pathlib import Path
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ed25519
 
-IMAGE = "localhost/windlass-tests:1"
-OPERATOR = "localhost/windlass-operator:1"
-ENTRYPOINTS: Mapping[str, Sequence[str]] = {IMAGE: (), OPERATOR: ("windlass",)}
-"""The images there are, and what they put before a container's arguments."""
 REPOSITORY = Path(__file__).resolve().parents[3]
 HOST = sorted({Path("/usr"), REPOSITORY, Path(sys.prefix), Path(sys.base_prefix).resolve()})
 """What of this machine is in every container."""
+_AT = Path("/opt/windlass")
+ALSO = {_AT / "repository": REPOSITORY, _AT / "venv": Path(sys.prefix)}
+"""The same once more, where no volume of a pod covers it: pods that mount a /tmp, of a repository that is in there."""
+IMAGE = "localhost/windlass-tests:1"
+OPERATOR = "localhost/windlass-operator:1"
+_CODE = "import sys; from windlass.cli.entry import main; sys.exit(main())"
+_WINDLASS = (str(Path(sys.executable).resolve()), "-c", _CODE)
+_PACKAGES = Path(sysconfig.get_path("purelib")).relative_to(sys.prefix)
+ENTRYPOINTS: Mapping[str, Sequence[str]] = {IMAGE: (), OPERATOR: _WINDLASS}
+"""The images there are, and what they put before a container's arguments."""
 _OWN = "opt/bin"
 """Programs of the image itself."""
 PATH = f"{sys.prefix}/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/{_OWN}"
@@ -58,7 +65,7 @@ def compose(file: Path, name: str) -> None:
         {
             "architecture": "arm64" if platform.machine() == "aarch64" else "amd64",
             "os": "linux",
-            "config": {**_started(name), "Env": [f"PATH={PATH}"], "WorkingDir": "/"},
+            "config": {**_started(name), "WorkingDir": "/"},
             "rootfs": {"type": "layers", "diff_ids": [_digest(layer)]},
         }
     )
@@ -81,8 +88,11 @@ def compose(file: Path, name: str) -> None:
 
 
 def _started(name: str) -> Mapping[str, Sequence[str]]:
-    entrypoint = ENTRYPOINTS[name]
-    return {"Entrypoint": entrypoint} if entrypoint else {"Cmd": ["/usr/bin/sleep", "infinity"]}
+    path = f"PATH={PATH}"
+    if not (entrypoint := ENTRYPOINTS[name]):
+        return {"Env": [path], "Cmd": ["/usr/bin/sleep", "infinity"]}
+    packages = f"PYTHONPATH={_AT}/venv/{_PACKAGES}:{_AT}/repository/src"
+    return {"Env": [path, packages], "Entrypoint": entrypoint}
 
 
 def _layer() -> bytes:

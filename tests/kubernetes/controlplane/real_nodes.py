@@ -201,8 +201,8 @@ def _base_spec(machine: Machine) -> dict[str, object]:
     """containerd's own, and this machine's programs."""
     spec = json.loads(machine.run(find("ctr"), "oci", "spec"))
     spec["mounts"] += [
-        {"source": str(path), "destination": str(path), "type": "bind", "options": ["rbind", "ro"]}
-        for path in images.HOST
+        {"source": str(path), "destination": str(inside), "type": "bind", "options": ["rbind", "ro"]}
+        for inside, path in ({path: path for path in images.HOST} | images.ALSO).items()
     ]
     return spec
 
