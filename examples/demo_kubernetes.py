@@ -116,12 +116,18 @@ def use(kubeconfig: Path, folder: Path) -> None:
 
 def install() -> None:
     tell("2. Windlass. One deployment is operator and gang scheduler; it brings the kinds that you know.")
-    print(f"$ windlass operator install --image {images.OPERATOR} --replicas 1", flush=True)
-    changes = output_of(f"windlass operator install --image {images.OPERATOR} --replicas 1 --wait {LONG:.0f}")
+    command = f"windlass operator install --image {images.OPERATOR} --replicas 1"
+    print(f"$ {command}", flush=True)
+    changes = output_of(f"{command} --wait 0")
     kinds = re.findall(r"created +customresourcedefinition (\S+)", changes)
     print(f"created {changes.count('created ')} objects, among them the kinds {', '.join(sorted(kinds))}")
+    until("the operator to be ready", operator_is_ready, LONG)
     show("windlass operator check")
     see("the operator, under its own role and the restricted pod security standard", held=True)
+
+
+def operator_is_ready() -> bool:
+    return "Available" in {each["type"] for each in told_true(read("-n windlass-system deployment/windlass-operator"))}
 
 
 def provide(checkpoints: Path) -> None:
