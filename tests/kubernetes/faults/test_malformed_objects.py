@@ -1,0 +1,109 @@
+"""Thousands of malformed objects: refused by the API server, or told in a condition; and the operator goes on.
+
+WINDLASS_MALFORMED says how many; 10,000 of them have been tried.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import os
+from collections import Counter
+from typing import Any
+
+import pytest
+from controlplane.api import ApiError
+from controlplane.cluster import ControlPlane
+from deploy.samples import place
+
+from . import jobs
+from .conftest import Play
+from .mutations import Manifest, mutated
+from .story import PATIENCE, Story
+
+COUNT = int(os.environ.get("WINDLASS_MALFORMED", "2000"))
+SEED = 20
+AT_ONCE = 64
+BATCH = 500
+
+
+@pytest.mark.timeout(900)
+def test_each_is_refused_or_reported_and_the_operator_goes_on(plane: ControlPlane, play: Play) -> None:
+    async def tale(on: Story) -> None:
+        operator = await on.replicas.start()
+        await on.replicas.leader()
+        fates: Counter[str] = Counter()
+        mutants = mutated(COUNT, SEED)
+        while batch := list(itertools.islice(mutants, BATCH)):
+            fates += await hand_in(on, batch)
+        assert fates.total() == COUNT
+        assert all(fates[each] for each in ("refused", "taken in", "reported")), fates
+        assert on.replicas.living == [operator]
+        assert operator.leads
+        await on.kubelets.add_nodes(["n1"], gpus=4)
+        await on.make(jobs.training_job("good", 2, 0.1))
+        await on.until_phase("Succeeded", "good")
+
+    play(plane, tale, nodes=0, lease=15.0)
+
+
+async def hand_in(on: Story, manifests: list[Manifest]) -> Counter[str]:
+    """Make them, wait until each that was let through has its fate, and take them away again."""
+    room = asyncio.Semaphore(AT_ONCE)
+
+    async def made(manifest: Manifest) -> Manifest | None:
+        async with room:
+            try:
+                return await on.api.post(place(manifest), manifest)
+            except ApiError as failed:
+                if failed.status not in (400, 422):
+                    raise
+                return None
+
+    passed = [each for each in await asyncio.gather(*map(made, manifests)) if each is not None]
+    fates = Counter({"refused": len(manifests) - len(passed)})
+    last: list[Manifest] = []
+
+    async def known() -> bool:
+        last[:] = await asyncio.gather(*(now(each) for each in passed))
+        return all(map(fate, last))
+
+    async def now(manifest: Manifest) -> Manifest:
+        async with room:
+            return await on.api.get(place(manifest, manifest["metadata"]["name"]))
+
+    try:
+        await on.until(known, "every fate", PATIENCE)
+    except AssertionError:
+        left = [each for each in last if not fate(each)]
+        raise AssertionError(f"{len(left)} of {len(passed)} without a fate: {left[:3]}") from None
+    fates += Counter(map(fate, last))
+
+    async def gone(manifest: Manifest) -> None:
+        async with room:
+            await on.api.delete(place(manifest, manifest["metadata"]["name"]))
+
+    await asyncio.gather(*map(gone, passed))
+
+    async def empty() -> bool:
+        for pod in (await on.api.get("/api/v1/pods"))["items"]:  # nobody collects garbage here
+            await on.api.delete(f"/api/v1/namespaces/default/pods/{pod['metadata']['name']}", gracePeriodSeconds=0)
+        return not (await on.api.get("/api/v1/pods"))["items"]
+
+    await on.until(empty, "no pods are left")
+    return fates
+
+
+def fate(manifest: dict[str, Any]) -> str:
+    """What has become of it; empty: nothing yet."""
+    status = manifest.get("status") or {}
+    if manifest["kind"] == "Queue":
+        return "a queue"
+    if (manifest["spec"].get("runPolicy") or {}).get("managedBy") not in (None, "windlass.dev/operator"):
+        return "somebody else's"
+    if status.get("windlass"):
+        return "taken in"
+    refused = [
+        each for each in status.get("conditions", ()) if each["type"] == "Accepted" and each["status"] == "False"
+    ]
+    return "reported" if refused and refused[0]["message"] else ""

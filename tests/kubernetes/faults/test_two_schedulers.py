@@ -1,0 +1,42 @@
+"""kube-scheduler and Windlass give away the devices of the same nodes at the same time.
+
+They do not know of each other's decisions before they have seen them, so both may choose the last device of a node.
+Then the kubelet refuses whoever comes second, and a gang of ours starts again elsewhere or later.
+"""
+
+from __future__ import annotations
+
+import pytest
+from controlplane.cluster import ControlPlane
+
+from . import jobs
+from .conftest import Play
+from .story import Story
+
+GANGS, SINGLES = 12, 16
+
+
+@pytest.mark.controllers
+@pytest.mark.timeout(240)
+def test_both_get_what_they_ask_for_and_no_device_is_used_twice(with_controllers: ControlPlane, play: Play) -> None:
+    async def tale(on: Story) -> None:
+        await on.replicas.start()
+        await on.replicas.leader()
+        for number in range(max(GANGS, SINGLES)):
+            if number < GANGS:
+                await on.make(jobs.training_job(f"gang-{number}", 2 + number % 3, 0.3))
+            if number < SINGLES:
+                await on.make(jobs.single(f"theirs-{number}", 0.3))
+
+        async def all_done() -> bool:
+            pods = (await on.api.get("/api/v1/pods"))["items"]
+            theirs = [pod for pod in pods if pod["metadata"]["name"].startswith("theirs-")]
+            return set((await on.phases()).values()) == {"Succeeded"} and all(
+                pod["status"]["phase"] in ("Succeeded", "Failed") for pod in theirs
+            )
+
+        await on.until(all_done, "everybody is done", 180)
+        by_scheduler = {pod["spec"]["schedulerName"] for pod in on.witness.pods.values()}
+        assert by_scheduler == {"windlass", "default-scheduler"}
+
+    play(with_controllers, tale, nodes=2, heartbeat=2, alone=False)
