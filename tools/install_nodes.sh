@@ -13,7 +13,7 @@ if [ "$(uname)" != Linux ] || ! missing; then
     exit 0
 fi
 if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
-    echo "Installing Debian's runc, containernetworking-plugins, openmpi-bin and openssh-server, for the tests on real nodes"
+    echo "Installing Debian's runc, containernetworking-plugins, openmpi-bin and openssh-server, for real nodes"
     export DEBIAN_FRONTEND=noninteractive
     # The packages would start an sshd on this machine: only their files are wanted.
     if [ ! -e /usr/sbin/policy-rc.d ]; then
@@ -26,5 +26,5 @@ if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
         exit 0
     fi
 fi
-echo "The tests on real nodes will be skipped:" \
+echo "Real nodes need more than is here, and what is tested on them will be skipped:" \
     "apt-get install runc containernetworking-plugins iproute2 openmpi-bin openssh-server openssh-client"
