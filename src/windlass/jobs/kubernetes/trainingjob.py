@@ -15,6 +15,7 @@ from windlass.core.resources import GPU_MILLI
 from windlass.jobs.fields import JOB
 from windlass.jobs.kubernetes.gang import grace_of, warnings_of_templates
 from windlass.jobs.kubernetes.judgement import Rules
+from windlass.jobs.kubernetes.later_fields import known_part
 from windlass.jobs.kubernetes.own_labels import (
     ARRAY,
     ARRAY_INDEX,
@@ -51,7 +52,8 @@ def read(manifest: Spot, settings: Settings) -> Parsed:
     """Raises Refused."""
     # 1. What is written, by the reader of job files.
     name = _name(manifest)
-    values = _values(manifest)
+    later: list[str] = []
+    values = _values(manifest, later)
     queue = values.get("queue") or labelled_queue(manifest)
     job = _job(manifest, {**values, "queue": queue or DEFAULT_QUEUE}, name)
     # 2. What the pods are made of, and what they ask for with all that `pod` adds.
@@ -75,7 +77,7 @@ def read(manifest: Spot, settings: Settings) -> Parsed:
         policy=_policy(job, queue),
         settings=settings,
         priority_class=next((c for spec in specs.values() if (c := spec["priorityClassName"].text())), ""),
-        warnings=tuple(warnings_of_templates(specs)),
+        warnings=(*map(_of_a_later_version, later), *warnings_of_templates(specs)),
     )
 
 
@@ -119,11 +121,13 @@ def _name(manifest: Spot) -> str:
     return name
 
 
-def _values(manifest: Spot) -> dict[str, Any]:
-    """The fields of the spec, with what only files can say refused."""
+def _values(manifest: Spot, later: list[str]) -> dict[str, Any]:
+    """The fields of the spec, with what only files can say refused. `later`: paths of fields of a later version."""
     spec = manifest["spec"]
     if not spec.mapping():
         spec.refuse("expects what a job file says, for example command: python train.py")
+    if manifest["metadata"]["uid"].text():  # it comes from the API server
+        spec = Spot(known_part(spec.value, JOB, "spec", later), spec.path)
     values = plain_fields(spec, JOB, "a job", check)
     if "name" in values:
         spec["name"].refuse("the object's own name is the job's; leave this one out")
@@ -132,6 +136,10 @@ def _values(manifest: Spot) -> dict[str, Any]:
     if not values.get("workdir", "/").startswith("/"):
         spec["workdir"].refuse("expects a folder of the image, with a slash first")
     return values
+
+
+def _of_a_later_version(path: str) -> str:
+    return f"{path} is not known to this version of Windlass, and is left out"
 
 
 def _job(manifest: Spot, values: Mapping[str, Any], name: str) -> Job:

@@ -190,7 +190,6 @@ def test_a_member_of_an_array_stays_one():
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
-        ({"replicas": 2}, "spec.replicas: unknown field 'replicas'; it is called 'nodes' here"),
         ({"name": "other"}, "spec.name: the object's own name is the job's; leave this one out"),
         ({"nodes": "two"}, "spec.nodes: expects a whole number from 1 to 100000, not 'two'"),
         ({"time": "1"}, "spec.time: "),
@@ -208,6 +207,19 @@ def test_what_is_wrong_is_said_in_the_words_of_job_files(fields, said):
     fault = read(job(**fields))
     assert isinstance(fault, Fault)
     assert str(fault).startswith(said)
+
+
+def test_a_field_that_nobody_knows_is_a_slip_in_a_file_and_of_a_later_version_in_the_cluster():
+    manifest = job(replicas=2, restart={"user": 1, "later": True})
+    del manifest["spec"]["restarts"]
+    parsed = read(manifest)
+    assert parsed.job.roles[0].replicas == 2
+    assert parsed.warnings == (
+        "spec.replicas is not known to this version of Windlass, and is left out",
+        "spec.restart.later is not known to this version of Windlass, and is left out",
+    )
+    del manifest["metadata"]["uid"]
+    assert str(read(manifest)).startswith("spec.replicas: unknown field 'replicas'; it is called 'nodes' here")
 
 
 def test_a_name_that_no_pod_could_bear_is_refused():
