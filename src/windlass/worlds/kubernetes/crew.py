@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
 from functools import partial
 from typing import Any
 
+from windlass.jobs.kubernetes.parsed import Member
 from windlass.worlds.kubernetes.claims import choose_volumes
 from windlass.worlds.kubernetes.client.connection import Connection
 from windlass.worlds.kubernetes.client.objects import Pod
@@ -43,12 +44,11 @@ class Crew:
         self._concern, self._on_trouble = concern, on_trouble
         self._tasks: set[asyncio.Task[None]] = set()
         self._accompanying: set[str] = set()
-        self._leaving: set[str] = set()
-        """Uids of pods that are being told to go."""
+        self._leaving = self.seating.leaving
 
-    def prepare(self, gang: Gang, generation: int, *, anew: bool = False) -> None:
-        """Make the pods of a generation that waits for its turn. `anew`: in place of those there are."""
-        self._spawn(self._prepare(gang, generation, anew=anew))
+    def prepare(self, gang: Gang, generation: int) -> None:
+        """Make the pods of a generation that waits for its turn, on no node yet."""
+        self._spawn(self._prepare(gang, generation))
 
     def launch(self, gang: Gang, run: Run) -> None:
         """Make what is missing, and bind every pod of it."""
@@ -107,11 +107,9 @@ class Crew:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    async def _prepare(self, gang: Gang, generation: int, *, anew: bool) -> None:
-        if anew:
-            await patiently(lambda: self.seating.clear(gang.home.uid, generation))
+    async def _prepare(self, gang: Gang, generation: int) -> None:
         members = gang.members(generation, gang.sizes)
-        made = [patiently(partial(self.seating.make, member, generation)) for member in members.values()]
+        made = [patiently(partial(self._ready, gang, member, generation, gang.put_away)) for member in members.values()]
         troubles = [each for each in await asyncio.gather(*made, return_exceptions=True) if isinstance(each, Exception)]
         before, gang.trouble = gang.trouble, f"its pods cannot be made: {troubles[0]}" if troubles else ""
         gang.news |= before != gang.trouble
@@ -121,6 +119,15 @@ class Crew:
             if gang.prepared == generation:
                 gang.prepared = 0  # whoever looks next has them made once more
                 self._concern(gang)
+
+    async def _ready(self, gang: Gang, member: Member, generation: int, put_away: int) -> None:
+        """Make one pod that is to stand ready, if it still is; away with it, if nobody wanted it when it came."""
+        if gang.put_away != put_away:
+            return
+        pod = await self.seating.make(member, generation)
+        launched = gang.run is not None and gang.run.generation == generation
+        if gang.put_away != put_away and not launched:
+            self.dismiss([pod], 0)
 
     async def _launch(self, gang: Gang, run: Run, names: Collection[str] | None = None) -> None:
         members = gang.members(run.generation, run.sizes)

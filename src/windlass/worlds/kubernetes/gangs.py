@@ -37,6 +37,8 @@ class Gang:
     """The object is not there any more: nothing can be written into it."""
     prepared: int = 0
     """The generation whose pods were made while it waits for nodes."""
+    put_away: int = 0
+    """How often such pods were no longer wanted."""
     remade: int = 0
     """Pods made anew within its runs, of a kind that does so."""
     said: Mapping[str, Any] = field(default_factory=dict)

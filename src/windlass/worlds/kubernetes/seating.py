@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -47,6 +47,8 @@ class Seating:
     pods: PodBook
     is_dead: Callable[[str], bool]
     """Whether nothing can run any more on a node of this name: then nobody will confirm the end of a pod there."""
+    leaving: set[str] = field(default_factory=set)
+    """Uids of what is being told to go."""
 
     async def make(self, member: Member, generation: int, node: str = "") -> Pod:
         """The member's pod of this generation, made if it is not there: on its node, if that is known already.
@@ -60,6 +62,8 @@ class Seating:
             if known is not None:
                 if controller_of(known) != _maker(member):
                     await self._until_free(known)
+                elif known.metadata.uid in self.leaving and not known.spec.node_name:
+                    await self.pods.gone(key_of(known))
                 elif generation_of(known) == generation:
                     return known
                 else:
@@ -97,11 +101,6 @@ class Seating:
         if found is None or found["metadata"]["uid"] != pod.metadata.uid:
             return False
         return bool(found["spec"].get("nodeName") == node)
-
-    async def clear(self, owner: str, generation: int) -> None:
-        """Remove an object's pods of a generation that are on no node."""
-        pods = [pod for pod in self.pods.owned(owner) if generation_of(pod) == generation and not pod.spec.node_name]
-        await asyncio.gather(*(self._clear(pod) for pod in pods))
 
     async def _clear(self, pod: Pod) -> None:
         """Somebody of an earlier generation has this name: he is dead, or about to be."""

@@ -330,6 +330,10 @@ class KubernetesWorld:
         await commits.write(self.connection, gang, state, self._said(gang, state.status))
         self._ask(gang)
         self.roster.catch_up(gang)
+        if gang.run is not None and gang.run.gone and state.status.gone and state.status.phase not in TERMINAL:
+            gang.run = None
+        if state.status.phase in (*TERMINAL, Phase.SUSPENDED):
+            self._put_away(gang)
         if state.status.phase in TERMINAL:
             self._clean_up(gang)
             if gang.gone:
@@ -429,10 +433,15 @@ class KubernetesWorld:
         after = tuple(replace(each, job_id=meant(each.job_id, parsed.namespace)) for each in found.job.after)
         return replace(found, job=replace(found.job, restart=restart, after=after))
 
+    def _put_away(self, gang: Gang) -> None:
+        """Pods that stand ready are of no use any more."""
+        gang.prepared = 0
+        gang.put_away += 1
+        self._crew.dismiss((pod for pod in self.pods.owned(gang.home.uid) if not pod.spec.node_name), 0)
+
     def _changed(self, gang: Gang) -> None:
         """Pods that were made for what it asked for before are no longer those that it wants."""
-        if gang.prepared:
-            self._crew.prepare(gang, gang.prepared, anew=True)
+        self._put_away(gang)
         self.concern(gang)
 
     def _hold(self, gang: Gang) -> None:

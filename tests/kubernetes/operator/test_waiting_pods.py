@@ -1,0 +1,91 @@
+"""Pods of a job that waits: there for everybody to see, and gone when it waits no more."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+from controlplane.cluster import ControlPlane
+from kubernetes_place import JOBS, NAMESPACE, inside
+from operator_place import OperatorPlace, leading
+
+import strays
+from windlass.worlds.kubernetes.roster import CANCEL
+
+pytestmark = pytest.mark.apiserver
+
+
+@pytest.fixture
+def tell(apiserver: ControlPlane, tmp_path: Path) -> Callable[[Callable[[OperatorPlace], Awaitable[None]]], None]:
+    """Have a story told to an operator that leads."""
+
+    def run(story: Callable[[OperatorPlace], Awaitable[None]]) -> None:
+        async def told() -> None:
+            async with asyncio.timeout(strays.PATIENCE * 4), leading(apiserver, tmp_path) as place:
+                await story(place)
+
+        asyncio.run(told())
+
+    return run
+
+
+async def pods_of(place: OperatorPlace, job: str, count: int) -> list[dict]:
+    """The job's pods, once they are so many."""
+    path = f"/api/v1/namespaces/{NAMESPACE}/pods"
+    async with asyncio.timeout(strays.PATIENCE):
+        while True:
+            listed = await place.api.get(path, labelSelector=f"windlass.dev/job-name={job}")
+            if len(listed["items"]) == count:
+                return listed["items"]
+            await asyncio.sleep(0.05)
+
+
+async def change(place: OperatorPlace, job: str, patch: dict) -> None:
+    await place.api.patch(f"{inside(JOBS)}/{job}", patch)
+
+
+def test_pods_of_a_job_that_waits_are_there_and_go_when_it_is_cancelled(tell):
+    async def story(place: OperatorPlace) -> None:
+        await place.submit("big", gpus=2, replicas=2)
+        await place.phase("big", "Running")
+        await place.submit("next", replicas=3)
+        pods = await pods_of(place, "next", 3)
+        assert not any(pod["spec"].get("nodeName") for pod in pods)
+        await change(place, "next", {"metadata": {"annotations": {CANCEL: "ada"}}})
+        ended = await place.phase("next", "Failed")
+        assert "ada" in ended["message"]
+        await pods_of(place, "next", 0)
+
+    tell(story)
+
+
+def test_pods_of_a_suspended_job_go_and_come_again(tell):
+    async def story(place: OperatorPlace) -> None:
+        await place.submit("big", gpus=2, replicas=2)
+        await place.phase("big", "Running")
+        await place.submit("next")
+        await pods_of(place, "next", 1)
+        await change(place, "next", {"spec": {"suspend": True}})
+        await place.phase("next", "Suspended")
+        await pods_of(place, "next", 0)
+        await change(place, "next", {"spec": {"suspend": False}})
+        await pods_of(place, "next", 1)
+
+    tell(story)
+
+
+def test_a_job_that_waits_and_is_made_smaller_has_fewer_pods_and_may_start(tell):
+    async def story(place: OperatorPlace) -> None:
+        await place.submit("big", gpus=2, replicas=1)
+        await place.phase("big", "Running")
+        await place.submit("next", gpus=2, replicas=2)
+        await pods_of(place, "next", 2)
+        await change(place, "next", {"spec": {"nodes": 1}})
+        await place.phase("next", "Running")
+        (pod,) = await pods_of(place, "next", 1)
+        world_size = [each["value"] for each in pod["spec"]["containers"][0]["env"] if each["name"] == "WORLD_SIZE"]
+        assert world_size in ([], ["1"])
+
+    tell(story)
