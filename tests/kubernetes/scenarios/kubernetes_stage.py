@@ -8,8 +8,8 @@ after each Stop they are told to go.
 
 What differs from a cluster at work, and why:
 - Time is the script's: the world's clock is set by hand, and changes of nodes are told at once (`settle=0`).
-- News of the world waits until the script tells it. A cluster would tell that a gang has started when its first member
-  has ended, that it is gone when all have ended, and that a job that is suspended asks for something else by now;
+- News of the world waits until the script tells it. A cluster tells that a gang has started before one of its members
+  ends, that it is gone when all have ended, and that a job that is suspended asks for something else by now;
   scripts say the first two on lines of their own, and the third not at all.
 - `saved` and `preempt` reach the controller directly: they are asked of a running program and of the controller's own
   faces, not of the API server.
@@ -170,6 +170,7 @@ class KubernetesStage(Stage):
                 await self._report(pod, fake_status.running(pod, stamp(), "10.0.0.1", "10.0.0.2"))
 
     async def _end(self, job_id: str, number: int, exit: e.Exit) -> None:
+        await self._start(job_id)  # who ends has begun, and nobody ends before all have
         gang = self._gang(job_id)
         assert gang.run is not None
         name = next(name for name, each in gang.pod_names(gang.run).items() if each == number)
