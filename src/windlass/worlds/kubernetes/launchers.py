@@ -35,7 +35,7 @@ class Launchers:
 
     def unended(self, owner: str) -> tuple[Manifest, ...]:
         """The same, while it may yet run something: one that has ended stays, with its pods and their logs."""
-        return tuple(job for job in self.of(owner) if not _has_ended(job))
+        return tuple(job for job in self.of(owner) if not _holds(job, "Complete", "Failed"))
 
     def owner(self, job: str) -> str:
         """Whose Job this is, "" if it is nobody's."""
@@ -47,9 +47,14 @@ class Launchers:
             yield from self._pods.owned(job["metadata"]["uid"])
 
 
-def _has_ended(job: Mapping[str, Any]) -> bool:
+def has_failed(job: Mapping[str, Any]) -> bool:
+    """Whether it makes no more pods, and has not succeeded."""
+    return _holds(job, "Failed")
+
+
+def _holds(job: Mapping[str, Any], *kinds: str) -> bool:
     listed = (job.get("status") or {}).get("conditions") or ()
-    return any(each["type"] in ("Complete", "Failed") and each["status"] == "True" for each in listed)
+    return any(each["type"] in kinds and each["status"] == "True" for each in listed)
 
 
 def owner_uid(manifest: Mapping[str, Any]) -> str:

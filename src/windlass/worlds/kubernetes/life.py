@@ -9,7 +9,7 @@ from windlass.jobs.kubernetes.pods import JOB_ROLE
 from windlass.worlds.kubernetes import pod_ends
 from windlass.worlds.kubernetes.client.objects import Pod
 from windlass.worlds.kubernetes.gangs import Gang
-from windlass.worlds.kubernetes.launchers import Launchers
+from windlass.worlds.kubernetes.launchers import Launchers, has_failed
 from windlass.worlds.kubernetes.pod_book import PodBook
 from windlass.worlds.kubernetes.runs import GONE, Run, Seen, Slot, Stage, alive
 from windlass.worlds.kubernetes.seating import generation_of
@@ -19,17 +19,18 @@ def pods_of(gang: Gang, run: Run, book: PodBook, launchers: Launchers) -> dict[i
     """The pods of a run by member; those that belong to no member have numbers beyond."""
     names = gang.pod_names(run)
     found: dict[int, Pod] = {}
+    over = any(has_failed(job) for job in launchers.of(gang.home.uid))
     for pod in (*book.owned(gang.home.uid), *launchers.pods(gang.home.uid)):
         if generation_of(pod) == run.generation:
-            number = names.get(pod.metadata.name, _launcher(pod, run))
+            number = names.get(pod.metadata.name, _launcher(pod, run, over=over))
             found[len(run.slots) + len(found) if number is None or number in found else number] = pod
     return found
 
 
-def _launcher(pod: Pod, run: Run) -> int | None:
-    """Which member it is, if a launcher's Job has made it: that names its pods as it likes."""
+def _launcher(pod: Pod, run: Run, *, over: bool) -> int | None:
+    """Which member it is, if a launcher's Job has made it: that names its pods as it likes. `over`: the Job gave up."""
     role = pod.metadata.labels.get(JOB_ROLE, "")
-    ended = pod.status.phase == "Failed"  # the Job makes another one in its place
+    ended = pod.status.phase == "Failed" and not over  # the Job makes another one in its place
     return next((slot.number for slot in run.slots if slot.role == role != "worker" and not ended), None)
 
 

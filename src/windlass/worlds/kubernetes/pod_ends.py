@@ -40,7 +40,8 @@ _DECLARED = {
 def seen(pod: Pod, now: int, patience: int) -> Seen:
     """How far it has come. `patience`: ms for which an image may fail to be pulled, from the pod's start."""
     if pod.status.phase in _ENDED:
-        return Seen(Stage.ENDED, _end(pod), any(end.reason not in _NEVER_RAN for end in _terminated(pod)))
+        ran = any(end.reason not in _NEVER_RAN for end in _terminated(pod))
+        return Seen(Stage.ENDED, _end(pod), ran, dismissed=bool(pod.metadata.deletion_timestamp))
     if pod.status.phase == "Running":
         return Seen(Stage.RUNNING, ran=True)
     return Seen(Stage.WAITING, _never(pod, now, patience))

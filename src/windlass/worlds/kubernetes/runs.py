@@ -33,6 +33,8 @@ class Seen:
     """How it ended, or why it never will start; None while neither is known."""
     ran: bool = False
     """Its program has begun."""
+    dismissed: bool = False
+    """It was told to go."""
 
 
 GONE = Seen(Stage.MISSING)
@@ -72,6 +74,10 @@ class Run:
     """Members that could not be put on their nodes, or would have to go on where nothing may start any more."""
     made_by_others: frozenset[int] = frozenset()
     """Members whose pods a launcher's Job makes, some time after the others."""
+    servers: frozenset[str] = frozenset()
+    """Roles that end only when they are told to: they are done when all others have succeeded."""
+    failure: bool = False
+    """The end of a member that had not succeeded was told."""
     judged: bool = False
     """Its members are made anew one by one: an end of one of them means nothing by itself."""
     bound: set[str] = field(default_factory=set)
@@ -93,6 +99,11 @@ class Run:
         """Replicas by role."""
         return Counter(slot.role for slot in self.slots)
 
+    @property
+    def succeeded(self) -> bool:
+        """Whether every member has."""
+        return not self.failure and len(self.told) == len(self.slots)
+
     def hear(self, pods: Mapping[int, Seen]) -> list[Event]:
         """What its pods tell that was not told before: Started, then ends in order, then GangGone."""
         if self.gone:
@@ -108,12 +119,25 @@ class Run:
             early = end is not None and end.ok and not (self.started or self.stopping or self.judged)
             if slot.number not in self.told and end is not None and not early:  # who is quick waits for the others
                 self.told.add(slot.number)
+                self.failure = self.failure or not end.ok
                 events.append(MemberExited(self.generation, slot.number, end))
+        events += self._release()
         # 3. nothing is left
         if self.stopping and not self.busy and not any(alive(seen) for seen in pods.values()):
             self.gone = True
             events.append(GangGone(self.generation))
         return events
+
+    def _release(self) -> list[Event]:
+        """Whoever served the others, once nobody is left to be served."""
+        served = {slot.number for slot in self.slots if slot.role not in self.servers}
+        if not self.servers or self.judged or self.stopping or self.failure or not served <= self.told:
+            return []
+        left = [slot.number for slot in self.slots if slot.number not in self.told]
+        self.told.update(left)
+        return [
+            MemberExited(self.generation, number, Exit(code=0, detail="it is not needed any more")) for number in left
+        ]
 
     def _all_have_started(self, pods: Mapping[int, Seen]) -> bool:
         return bool(self.slots) and all(pods.get(slot.number, GONE).ran for slot in self.slots)
@@ -123,6 +147,8 @@ class Run:
             return self.failed[number]
         if self.judged:
             return self.outcome if self.outcome is not None and (self.outcome.ok or number == 0) else None
+        if seen.exit is not None and seen.exit.ok and seen.dismissed and not self.stopping:
+            return Exit(lost=True, detail=f"the pod of {self._named(number)} was deleted")
         if seen.exit is not None:
             return seen.exit
         if seen.stage is Stage.MISSING and self.launched and number not in self.made_by_others:

@@ -21,6 +21,7 @@ from windlass.core.status import TERMINAL, JobState, Phase, Placement, Status
 from windlass.jobs.kubernetes.clean_up import left_over
 from windlass.jobs.kubernetes.parsed import Parsed
 from windlass.jobs.kubernetes.pods import SCHEDULER
+from windlass.jobs.kubernetes.serving import serving
 from windlass.worlds.inbox import Inbox
 from windlass.worlds.kubernetes import commits, judging, life, pod_ends, statuses
 from windlass.worlds.kubernetes.announcing import Announcer, News
@@ -245,7 +246,7 @@ class KubernetesWorld:
             self._crew.make_anew(gang, run, to_do.make)
         if run.stopping and not run.busy and not self._stays(gang, run):
             self._crew.dismiss(life.to_be_deleted(pods, looks), run.grace)
-            self._crew.end_jobs(self.launchers.unended(gang.home.uid))
+            self._crew.end_jobs(() if run.succeeded else self.launchers.unended(gang.home.uid))
         self._statuses.look(gang)
         for event in run.hear(looks):
             self.inject(JobEvent(gang.id, event))
@@ -392,7 +393,7 @@ class KubernetesWorld:
         if gang is None or (gang.run is not None and gang.run.generation >= generation and gang.run.ordered):
             return
         if gang.run is None or gang.run.generation != generation:
-            gang.run = Run(generation, slots(sized(gang.job, placement), placement), judged=gang.judged)
+            gang.run = _run(gang, generation, placement)
         gang.run.ordered = True
         self._crew.launch(gang, gang.run)
         self.concern(gang)
@@ -413,8 +414,7 @@ class KubernetesWorld:
         """The run of a gang as an earlier controller left it."""
         status = gang.status
         assert status.placement is not None  # noqa: S101 - who is not gone has a place
-        seats = slots(sized(gang.job, status.placement), status.placement)
-        run = Run(status.generation, seats, judged=gang.judged)
+        run = _run(gang, status.generation, status.placement)
         run.started = run.launched = status.phase is not Phase.ADMITTED
         run.told = {slot.number for slot in run.slots if status.done >> slot.number & 1}
         if status.target is not None:  # whoever had ended by then has been heard of
@@ -452,6 +452,11 @@ def another_scheduler(parsed: Parsed) -> str:
     """The scheduler that its pods name, if it is not ours."""
     named = ((each.template.get("spec") or {}).get("schedulerName") or SCHEDULER for each in parsed.replicas)
     return next((name for name in named if name != SCHEDULER), "")
+
+
+def _run(gang: Gang, generation: int, placement: Placement) -> Run:
+    seats = slots(sized(gang.job, placement), placement)
+    return Run(generation, seats, judged=gang.judged, servers=serving(gang.parsed))
 
 
 def _latest(state: JobState) -> int:
