@@ -111,6 +111,23 @@ def test_an_mpijob_reaches_its_workers_and_leaves_its_launchers_log(user: User) 
     )
 
 
+def test_an_mpijob_that_restarts_as_a_gang_comes_back_when_a_worker_goes_quietly(user: User) -> None:
+    user.kubectl("create", "configmap", "pi", f"--from-file={EXAMPLES / 'pi.py'}")
+    written = (EXAMPLES / "pi.yaml").read_text()
+    gang = written.replace("runPolicy: {", "runPolicy: {restartMode: gang, ")
+    assert gang != written
+    user.kubectl("apply", "-f", "-", stdin=gang.replace("[mpirun,", "[sh, -c, 'sleep 3; exec \"$@\"', sh, mpirun,"))
+    until("launcher and workers to run", lambda: user.running(1, 3))
+
+    user.kubectl("delete", "pod", "pi-worker-1", "--wait=false")  # whose sshd ends with 0 when it is told to go
+    until("the job to succeed", lambda: user.ended("mpijob/pi"))
+
+    status = user.status("mpijob/pi")
+    assert (status["attempts"], status["failures"]["infrastructure"], status["failures"]["user"]) == (2, 1, 0)
+    assert "worker/1" in status["lastFailure"]["message"]
+    assert "pi is about 3.14" in user.kubectl("logs", "-l", "training.kubeflow.org/job-role=launcher")
+
+
 def test_the_command_line_ships_the_code_and_ends_with_the_job(user: User, tmp_path: Path) -> None:
     (tmp_path / "hello.py").write_text(PYTHON_ON_EACH)
     words = ["run", "--on", "kubernetes", "-n", user.namespace, "--name", "hello", "--image", IMAGE, "--ship", "."]
