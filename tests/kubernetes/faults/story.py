@@ -75,7 +75,7 @@ class Story:
                 pass
             if time.monotonic() > give_up:
                 raise AssertionError(f"never came: {what}: {await self.told()}")
-            await asyncio.sleep(0.05)
+            await asyncio.sleep(0.2)
 
     async def until_phase(self, phase: str, *names: str) -> None:
         async def so() -> bool:
@@ -110,6 +110,7 @@ class Story:
             await self.until(well, "")
         except AssertionError:
             raise AssertionError(last) from None
+        assert self.witness.bound, "nothing was put on a node"
         wrongs = [*self.witness.doubles, *self.witness.overfull, *(self.witness.overbooked if alone else ())]
         assert not wrongs, wrongs
         assert not (troubles := self.replicas.troubles()), troubles
