@@ -132,9 +132,9 @@ class _MortalWorld(SimWorld):
         super().__init__(universe, watch, lambda: self._busy() and rng.random() < 0.02)
         self._rng = rng
 
-    def commit(self, changes: Changes) -> None:
+    async def commit(self, changes: Changes) -> None:
         self._perhaps_die()
-        super().commit(changes)
+        await super().commit(changes)
         self._perhaps_die()
 
     def perform(self, commands: Sequence[Command]) -> None:

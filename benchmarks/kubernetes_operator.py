@@ -1,0 +1,261 @@
+"""The operator on a real API server: how soon it makes and binds, what it costs, and how soon another replica goes on.
+
+1,000 nodes of 8 GPUs, which are objects without kubelets; etcd does not wait for the disk. The operator is installed by
+`windlass operator install`, and each replica is a process of `windlass operator run`.
+"""
+
+import asyncio
+import json
+import os
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Self
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests/kubernetes"))
+
+from controlplane.api import Api
+from controlplane.build import BuildError, find_all
+from controlplane.cluster import ControlPlane, Settings, start
+from controlplane.processes import spawn
+from controlplane.programs import API_SERVER
+
+from windlass.worlds.kubernetes.client import objects
+from windlass.worlds.kubernetes.client import resources as r
+from windlass.worlds.kubernetes.client.access import from_kubeconfig
+from windlass.worlds.kubernetes.client.connection import Connection
+from windlass.worlds.kubernetes.client.reflector import reflect
+
+NODES, JOBS, SIZE, SINGLE, GANG = 1_000, 500, 4, 20, 8
+HELD, WAITING = 10_000, 500
+LEASE, QUIET = 15, 30
+WINDLASS = [str(Path(sys.executable).with_name("windlass"))]
+PYTORCH = "/apis/kubeflow.org/v1/namespaces/default/pytorchjobs"
+TRAINING = "/apis/windlass.dev/v1alpha1/namespaces/default/trainingjobs"
+PODS = "/api/v1/namespaces/default/pods"
+
+
+def main() -> int:
+    try:
+        find_all(API_SERVER)
+    except BuildError as failed:
+        print(failed, file=sys.stderr)
+        return 1
+    with tempfile.TemporaryDirectory() as folder:
+        plane = start(Path(folder) / "plane", Settings())
+        os.environ["KUBECONFIG"] = str(plane.kubeconfig)
+        try:
+            subprocess.run([*WINDLASS, "operator", "install", "--wait", "0"], check=True, stdout=subprocess.DEVNULL)
+            asyncio.run(measure(plane, Path(folder)))
+        finally:
+            plane.close()
+    return 0
+
+
+async def measure(plane: ControlPlane, folder: Path) -> None:
+    connection = Connection(from_kubeconfig(str(plane.kubeconfig)))
+    async with plane.api() as api, connection, Pods(connection) as pods:
+        await each_of(range(NODES), lambda number: api.post("/api/v1/nodes", node(number)))
+        with replica(folder, "one"):
+            await pods.leader(api)
+            tell("TrainingJob made → all 8 pods on their nodes, median", await one_by_one(api, pods), "ms", 50)
+            rate = await burst(api, pods)
+            tell(f"{JOBS} PyTorchJobs of {SIZE} at once → all pods exist", rate, "pods/s", 400, better="higher")
+        await clear(api)
+        with replica(folder, "two") as first:
+            await pods.leader(api)
+            await fill(api)
+            await asyncio.sleep(QUIET)
+            used = cpu(first.pid)
+            await asyncio.sleep(QUIET)
+            percent = 100 * (cpu(first.pid) - used) / QUIET
+            tell(f"memory, {NODES:,} nodes and {HELD:,} pods", memory(first.pid), "MB", 300)
+            tell(f"CPU of a core with {WAITING} gangs waiting and nothing to do", percent, "%", 2)
+            with replica(folder, "three"):
+                await asyncio.sleep(QUIET / 2)
+                tell(
+                    "leader killed → next bind by the other replica", await killed(api, pods, first.pid), "s", LEASE + 2
+                )
+
+
+def tell(claim: str, measured: float, unit: str, target: float, better: str = "lower") -> None:
+    print(json.dumps({"claim": claim, "measured": measured, "unit": unit, "target": target, "better": better}))
+
+
+# What is measured.
+
+
+async def one_by_one(api: Api, pods: "Pods") -> float:
+    took = []
+    for number in range(SINGLE):
+        began = time.perf_counter()
+        await api.post(TRAINING, training(f"s{number}", GANG))
+        took.append((await pods.bound(f"s{number}-", GANG) - began) * 1000)
+        await asyncio.sleep(0.2)
+    return statistics.median(took)
+
+
+async def burst(api: Api, pods: "Pods") -> float:
+    began = time.perf_counter()
+    making = asyncio.create_task(each_of(range(JOBS), lambda number: api.post(PYTORCH, pytorch(f"b{number}"))))
+    last = await pods.made("b", JOBS * SIZE)
+    await making
+    await pods.bound("b", JOBS * SIZE)
+    return JOBS * SIZE / (last - began)
+
+
+async def fill(api: Api) -> None:
+    """Pods of another scheduler on every node, and gangs that find no room."""
+    await each_of(range(HELD), lambda number: api.post(PODS, other(number)))
+    await each_of(range(WAITING), lambda number: api.post(TRAINING, training(f"w{number}", GANG)))
+
+
+async def killed(api: Api, pods: "Pods", leader: int) -> float:
+    """A job that fits comes just before."""
+    os.kill(leader, signal.SIGKILL)
+    began = time.perf_counter()
+    await api.post(TRAINING, training("k", 1, gpus=0))
+    return await pods.bound("k-", 1) - began
+
+
+class Pods:
+    """When each pod was first seen, and first seen on a node."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self.first: dict[str, float] = {}
+        self.placed: dict[str, float] = {}
+        self._more = asyncio.Event()
+
+    async def __aenter__(self) -> Self:
+        ready = asyncio.Event()
+        mirror = reflect(self._connection, r.PODS, decode=objects.pod, apply=self._apply, synced=ready.set)
+        self._task = asyncio.create_task(mirror)
+        await ready.wait()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+
+    def _apply(self, changes: Any) -> None:
+        now = time.perf_counter()
+        for change in changes:
+            name = change.object.metadata.name
+            self.first.setdefault(name, now)
+            if change.object.spec.node_name:
+                self.placed.setdefault(name, now)
+        self._more.set()
+
+    async def made(self, prefix: str, count: int) -> float:
+        return await self._until(self.first, prefix, count)
+
+    async def bound(self, prefix: str, count: int) -> float:
+        return await self._until(self.placed, prefix, count)
+
+    async def _until(self, seen: dict[str, float], prefix: str, count: int) -> float:
+        async with asyncio.timeout(180):
+            while True:
+                found = [at for name, at in seen.items() if name.startswith(prefix)]
+                if len(found) >= count:
+                    return max(found)
+                self._more.clear()
+                await self._more.wait()
+
+    async def leader(self, api: Api) -> None:
+        """Until a replica leads: it has bound a pod of ours."""
+        name = f"first-{len(self.placed)}"
+        await api.post(TRAINING, training(name, 1, gpus=0))
+        await self.bound(f"{name}-", 1)
+
+
+# Objects.
+
+
+def training(name: str, nodes: int, gpus: int = 1) -> dict[str, Any]:
+    spec = {"image": "example.com/train:1", "command": "torchrun train.py", "nodes": nodes, "gpus": gpus}
+    return {"apiVersion": "windlass.dev/v1alpha1", "kind": "TrainingJob", "metadata": {"name": name}, "spec": spec}
+
+
+def pytorch(name: str) -> dict[str, Any]:
+    limits = {"nvidia.com/gpu": "1", "cpu": "4", "memory": "16Gi"}
+    container = {"name": "pytorch", "image": "example.com/train:1", "resources": {"limits": limits}}
+    template = {"spec": {"containers": [container]}}
+    replicas = {"Master": {"replicas": 1, "template": template}, "Worker": {"replicas": SIZE - 1, "template": template}}
+    spec = {"pytorchReplicaSpecs": replicas}
+    return {"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "metadata": {"name": name}, "spec": spec}
+
+
+def other(number: int) -> dict[str, Any]:
+    """All GPUs of the nodes are taken by the first of these."""
+    limits = {"cpu": "1", "memory": "1Gi", **({"nvidia.com/gpu": "8"} if number < NODES else {})}
+    container = {"name": "main", "image": "example.com/other:1", "resources": {"limits": limits}}
+    spec = {"nodeName": f"node-{number % NODES}", "schedulerName": "another", "containers": [container]}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": f"other-{number}"}, "spec": spec}
+
+
+def node(number: int) -> dict[str, Any]:
+    name = f"node-{number}"
+    capacity = {"cpu": "128", "memory": "2Ti", "pods": "110", "nvidia.com/gpu": "8"}
+    ready = {"type": "Ready", "status": "True", "reason": "KubeletReady", "message": "kubelet is ready"}
+    status = {"capacity": capacity, "allocatable": capacity, "conditions": [ready]}
+    metadata = {"name": name, "labels": {"kubernetes.io/hostname": name, "rack": f"r{number // 40}"}}
+    return {"apiVersion": "v1", "kind": "Node", "metadata": metadata, "status": status}
+
+
+async def clear(api: Api) -> None:
+    for path in (TRAINING, PYTORCH, PODS):
+        names = [each["metadata"]["name"] for each in (await api.get(path))["items"]]
+        await each_of(names, lambda name, path=path: api.delete(f"{path}/{name}", gracePeriodSeconds=0))
+
+
+async def each_of(things: Iterable[Any], do: Callable[[Any], Awaitable[Any]]) -> None:
+    """All of them, sixteen at a time."""
+    rest = iter(things)
+
+    async def work() -> None:
+        for thing in rest:
+            await do(thing)
+
+    await asyncio.gather(*(work() for _ in range(16)))
+
+
+# Replicas.
+
+
+@contextmanager
+def replica(folder: Path, name: str) -> Iterator[subprocess.Popen[bytes]]:
+    """A process of the operator; what it said is shown if anything goes wrong."""
+    log = folder / f"{name}.log"
+    options = ["--metrics-port", "0", "--metrics-host", "127.0.0.1", "--lease-seconds", str(LEASE)]
+    process = spawn([*WINDLASS, "operator", "run", *options, "--history", f"sqlite:///{folder}/{name}.sqlite"], log)
+    try:
+        yield process
+    except BaseException:
+        print(log.read_text()[-3_000:], file=sys.stderr)
+        raise
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
+def cpu(pid: int) -> float:
+    """Seconds that a process has used."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def memory(pid: int) -> float:
+    """MB that a process has in memory."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return int(next(line.split()[1] for line in lines if line.startswith("VmRSS"))) / 1024
+
+
+if __name__ == "__main__":
+    sys.exit(main())
