@@ -132,6 +132,8 @@ class Roster:
         """Nothing more will be heard of a gang whose object is gone: its namesake may come."""
         self._gangs.pop(gang.id, None)
         self._by_uid.pop(gang.home.uid, None)
+        if gang.gone:
+            self._changed(gang)
         if waiting := self._next.pop(gang.id, None):
             self.see(*waiting)
 

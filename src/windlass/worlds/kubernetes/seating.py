@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -70,8 +71,11 @@ class Seating:
                     await self._clear(known)
                 continue
             async with self.at_once:
+                began = time.monotonic()
                 try:
                     made = objects.pod(await self.connection.request("POST", path(PODS, namespace), body=body))
+                    if node:
+                        self.connection.tally.bindings.observe(time.monotonic() - began)
                 except ApiError as error:
                     if not error.is_exists:
                         raise

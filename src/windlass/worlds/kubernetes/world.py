@@ -440,9 +440,12 @@ class KubernetesWorld:
         self._crew.dismiss((pod for pod in self.pods.owned(gang.home.uid) if not pod.spec.node_name), 0)
 
     def _changed(self, gang: Gang) -> None:
-        """Pods that were made for what it asked for before are no longer those that it wants."""
+        """It asks for something else now, or its object is gone: pods that stand ready are not those that it wants."""
         self._put_away(gang)
-        self.concern(gang)
+        if gang.gone:  # nothing lives of it; what is left makes room for a namesake
+            self._crew.dismiss(self.pods.owned(gang.home.uid), 0)
+        else:
+            self.concern(gang)
 
     def _hold(self, gang: Gang) -> None:
         self._refusals.tell(Refusal(gang.home, gang.parsed.manifest, gang.held, WAITING))

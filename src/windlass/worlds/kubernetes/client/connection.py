@@ -61,7 +61,8 @@ class Connection:
         self.access = access
         self._within = within
         self._attempt = attempt
-        self._transport = Transport(access, may_write=may_write, limit=limit, tally=tally or Tally())
+        self.tally = tally or Tally()
+        self._transport = Transport(access, may_write=may_write, limit=limit, tally=self.tally)
 
     async def __aenter__(self) -> Self:
         await self._transport.__aenter__()

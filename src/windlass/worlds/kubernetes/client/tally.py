@@ -36,7 +36,7 @@ class Tally:
     requests: Counter[tuple[str, str]] = field(default_factory=Counter)
     """Attempts by verb and status; "none" where no answer came."""
     bindings: Histogram = field(default_factory=Histogram)
-    """How long the API server took for a binding that it carried out: as many as pods were bound."""
+    """How long the API server took to put a pod on its node, by a binding or as it was made: as many as were put."""
     watches: Counter[str] = field(default_factory=Counter)
     """Watches that were begun, by resource: the first, and one more each time it ended."""
 
