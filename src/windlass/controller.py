@@ -185,7 +185,9 @@ class Controller:
             case JobEvent(job_id, inner):
                 self._happen(job_id, inner, now)
             case JobArrived(job_id, number, job):
-                if job_id not in self.states:
+                known = self.states.get(job_id)
+                # one that has ended, and whose time to live runs yet, gives way to its namesake
+                if known is None or (known.status.phase in TERMINAL and known.number != number):
                     state = created(job_id, number, job, now)
                     self._keep(state, "Arrived", None, now)
                     self._admit_to_queue(state, now)

@@ -16,10 +16,10 @@ def can_change(state: JobState, job: Job) -> bool:
 
 
 def as_placed(job: Job, placement: Placement | None) -> Job:
-    """The job with as many replicas as it was started with, whatever is asked for by now."""
+    """The job with the roles, and as many replicas of each, with which it was started, whatever is asked for by now."""
     if placement is None:
         return job
-    return replace(job, roles=tuple(_as_placed(role, placement) for role in job.roles))
+    return replace(job, roles=tuple(_as_placed(role, placement) for role in job.roles if role.name in placement.nodes))
 
 
 def _as_placed(role: Role, placement: Placement) -> Role:

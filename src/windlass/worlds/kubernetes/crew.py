@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
 from functools import partial
 from typing import Any
 
+from windlass.core.events import Declared, Exit
 from windlass.jobs.kubernetes.parsed import Member
 from windlass.worlds.kubernetes.claims import choose_volumes
 from windlass.worlds.kubernetes.client.connection import Connection
@@ -89,13 +90,13 @@ class Crew:
             about = job["metadata"]
             if about["uid"] not in self._leaving and not about.get("deletionTimestamp"):
                 self._leaving.add(about["uid"])
-                self._spawn(self._companions.end_job(about))
+                self._spawn(patiently(partial(self._companions.end_job, about)))
 
     def remove_services(self, gang: Gang, pods: Collection[str]) -> None:
         """The services of pods that were taken away go with them."""
         names = [name for kind, name in gang.companions if kind == "Service" and name in pods]
         if names:
-            self._spawn(self._companions.remove_services(gang.home.namespace, names))
+            self._spawn(patiently(partial(self._companions.remove_services, gang.home.namespace, names)))
 
     def forget(self, pod: Pod) -> None:
         """It is gone."""
@@ -130,12 +131,14 @@ class Crew:
             self.dismiss([pod], 0)
 
     async def _launch(self, gang: Gang, run: Run, names: Collection[str] | None = None) -> None:
-        members = gang.members(run.generation, run.sizes)
-        numbers = gang.pod_names(run)
-        seats = [(run.slots[numbers[name]], each) for name, each in members.items() if names is None or name in names]
         try:
+            members, numbers = gang.members(run.generation, run.sizes), gang.pod_names(run)
+            wanted = members.keys() if names is None else members.keys() & names
+            seats = [(run.slots[numbers[name]], each) for name, each in members.items() if name in wanted]
             await patiently(lambda: choose_volumes(self.seating.connection, gang, seats))
             await seat(self.seating, run, seats)
+        except ApiError as error:
+            run.failed[0] = Exit(lost=True, declared=Declared.RETRY, detail=f"its volumes cannot be had: {error}")
         finally:
             run.busy = False
             self._concern(gang)
@@ -146,6 +149,12 @@ class Crew:
         except ApiError as error:
             gang.trouble, gang.news = f"what stands beside its pods cannot be made: {error}", True
             self._on_trouble(f"{gang.id}: {gang.trouble}")
+            self._concern(gang)
+            await asyncio.sleep(_LATER)
+            gang.accompanied = (0, frozenset())  # whoever looks next has them made once more
+        else:
+            gang.news |= bool(gang.trouble)
+            gang.trouble = ""
         finally:
             self._accompanying.discard(gang.id)
             self._concern(gang)
@@ -158,11 +167,14 @@ class Crew:
         self._concern(gang)
 
     async def _dismiss(self, pod: Pod, grace: int) -> None:
-        try:
-            await patiently(lambda: self.seating.remove(pod, grace))
-        except ApiError:
-            self._leaving.discard(pod.metadata.uid)
-            raise
+        while True:
+            try:
+                await patiently(lambda: self.seating.remove(pod, grace))
+            except ApiError as error:
+                self._on_trouble(f"{pod.metadata.namespace}/{pod.metadata.name} cannot be deleted: {error}")
+                await asyncio.sleep(_LATER)
+            else:
+                return
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)

@@ -29,6 +29,9 @@ class Gang:
     """What its object asks for by now, if it is held to something else until its next start."""
     version: int = 0
     """The resource version of the object as it is known."""
+    looked: int = 0
+    """The version, and the generation, of which it was looked what its owner wants."""
+    looked_generation: int | None = None
     stored: Stored | None = None
     run: Run | None = None
     deleted: bool = False
@@ -114,6 +117,7 @@ class Gang:
 
     def members(self, generation: int, sizes: Mapping[str, int]) -> Mapping[str, Member]:
         """The pods of a generation of so many replicas by role: by name, in the order of ranks; the same each time."""
+        sizes = {**dict.fromkeys((each.role for each in self.parsed.replicas), 0), **sizes}
         wanted = (generation, tuple(sizes.items()))
         if self.made_for != wanted:
             self.made = {member.name: member for member in kinds.members(self.parsed, generation, sizes)}

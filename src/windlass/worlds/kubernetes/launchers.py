@@ -24,7 +24,7 @@ class Launchers:
         uid, owner = job["metadata"]["uid"], owner_uid(job)
         if owner and there:
             self._jobs[owner], self._owners[uid] = job, owner
-        elif self._owners.pop(uid, "") and self._jobs[owner]["metadata"]["uid"] == uid:
+        elif self._owners.pop(uid, "") and (held := self._jobs.get(owner)) and held["metadata"]["uid"] == uid:
             del self._jobs[owner]
         return owner
 

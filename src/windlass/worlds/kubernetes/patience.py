@@ -6,7 +6,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from windlass.worlds.kubernetes.client.refusals import NotLeader, Unreachable
+from windlass.worlds.kubernetes.client.refusals import ApiError
+from windlass.worlds.trouble import WorldError
 
 T = TypeVar("T")
 PAUSE = 1.0
@@ -21,5 +22,7 @@ async def patiently(ask: Callable[[], Awaitable[T]]) -> T:
     while True:
         try:
             return await ask()
-        except (Unreachable, NotLeader):
+        except ApiError:
+            raise
+        except WorldError:  # no answer, no right to write just now, no credentials just now
             await asyncio.sleep(PAUSE)

@@ -46,9 +46,14 @@ class Refusals:
         await self._scribe.close()
 
     async def _write(self, uid: str) -> None:
-        refusal = self._refused.pop(uid, None)
+        refusal = self._refused.get(uid)
         if refusal is None:
             return
+        await self._say(refusal)
+        if self._refused.get(uid) is refusal:
+            del self._refused[uid]
+
+    async def _say(self, refusal: Refusal) -> None:
         before = conditions_of(dict(refusal.manifest))
         told = {"type": ACCEPTED, "status": "False", "reason": refusal.reason, "message": refusal.message}
         if not refusal.message:

@@ -12,7 +12,7 @@ from typing import Any
 
 from windlass.core.events import Cancel, Event, Resume, Suspend
 from windlass.core.respecified import as_placed, can_change
-from windlass.core.status import TERMINAL, JobState
+from windlass.core.status import TERMINAL, JobState, Phase, Target
 from windlass.jobs.kubernetes import kinds
 from windlass.jobs.kubernetes.parsed import Parsed
 from windlass.jobs.kubernetes.reading import Fault
@@ -85,8 +85,22 @@ class Roster:
         self._number = max((gang.number for gang in known), default=0) + 1
         for gang in sorted((g for g in gangs if g.stored is None), key=_age):
             self._arrive(gang)
+        for gang in known:
+            self._catch_up_with_owner(gang)
         kept = [gang for gang in known if gang.status.phase not in TERMINAL or gang.job.ttl is not None]
         return [gang.state for gang in kept]
+
+    def _catch_up_with_owner(self, gang: Gang) -> None:
+        """What its owner has asked for while nobody led."""
+        asked, status = gang.wanted[1] if gang.wanted else gang.job, gang.status
+        if status.phase in TERMINAL:
+            return
+        is_aside = status.phase is Phase.SUSPENDED or status.target is Target.SUSPEND
+        if CANCEL in (gang.parsed.manifest["metadata"].get("annotations") or {}):
+            self._cancel(gang)
+        elif asked.suspend != is_aside:
+            event: Event = Suspend("its owner") if asked.suspend else Resume("its owner")
+            self._tell(JobEvent(gang.id, event))
 
     def see(self, resource: Resource, manifest: Manifest) -> None:
         """An object as it is now."""
@@ -157,8 +171,11 @@ class Roster:
         gang = Gang(home, parsed, job, known.number if known else 0, version=version_of(manifest), stored=known)
         gang.wanted = None if job == found.job else (parsed, found.job)
         gang.held, gang.singles, gang.warnings = found.trouble, singles(found.job), found.warnings
+        if known is not None:
+            gang.held = ""  # it was told already
         gang.to_choose = found.to_choose
         gang.remade = known.remade if known else 0
+        gang.looked, gang.looked_generation = gang.version, manifest["metadata"].get("generation")
         self._gangs[gang.id] = self._by_uid[home.uid] = gang
         if self._recovered:
             self._arrive(gang)
@@ -179,12 +196,15 @@ class Roster:
         self._tell(JobArrived(gang.id, gang.number, gang.job))
 
     def _update(self, gang: Gang, manifest: Manifest) -> None:
-        before = gang.parsed.manifest["metadata"].get("generation")
-        if not gang.learn(manifest):
+        # our own writes may have learnt of this version already, and not of what its owner wants
+        if version_of(manifest) <= gang.looked:
             return
+        gang.learn(manifest)
+        before, gang.looked_generation = gang.looked_generation, manifest["metadata"].get("generation")
+        gang.looked = version_of(manifest)
         if manifest["metadata"].get("deletionTimestamp") or CANCEL in (manifest["metadata"].get("annotations") or {}):
             self._cancel(gang)
-        if manifest["metadata"].get("generation") == before:
+        if gang.looked_generation == before:
             return
         parsed = kinds.read(manifest, self._settings)
         if isinstance(parsed, Fault):
@@ -196,12 +216,15 @@ class Roster:
         """Somebody has changed what is asked for: to be suspended, or another job for the next start."""
         found = self._finish(parsed)
         before = gang.wanted[1] if gang.wanted else gang.job
-        gang.held = gang.held and found.trouble
+        was_held = bool(gang.held)
+        gang.held = found.trouble if was_held else ""
         if before.suspend != found.job.suspend:
             event: Event = Suspend("its owner") if found.job.suspend else Resume("its owner")
             self._tell(JobEvent(gang.id, event))
         gang.wanted = parsed, found.job
         self.catch_up(gang)
+        if was_held:  # the controller has not heard of it
+            self._arrive(gang)
 
     def catch_up(self, gang: Gang) -> None:
         """Have the controller know what is asked for by now, if the gang can be that already."""

@@ -21,14 +21,19 @@ from windlass.jobs.kubernetes.pods import GENERATION
 from windlass.worlds.kubernetes.client import objects
 from windlass.worlds.kubernetes.client.connection import Connection
 from windlass.worlds.kubernetes.client.objects import Pod
-from windlass.worlds.kubernetes.client.refusals import ApiError, NotLeader, Unreachable
+from windlass.worlds.kubernetes.client.refusals import ApiError
 from windlass.worlds.kubernetes.client.resources import PODS, path
 from windlass.worlds.kubernetes.patience import PAUSE
 from windlass.worlds.kubernetes.pod_book import PodBook, controller_of, key_of
 from windlass.worlds.kubernetes.runs import Run, Slot
+from windlass.worlds.trouble import WorldError
 
 _GARBAGE_COLLECTED = 15.0
 """Seconds within which the pods of a job that was deleted are told to go."""
+
+
+_GRACE = 30
+"""Seconds, where a pod says nothing: the API's own."""
 
 
 class CannotSeatError(Exception):
@@ -112,6 +117,9 @@ class Seating:
         if ended or self.is_dead(pod.spec.node_name):
             async with self.at_once:
                 await self.remove(pod, 0)
+        elif not pod.metadata.deletion_timestamp:
+            async with self.at_once:
+                await self.remove(pod, pod.spec.termination_grace_period_seconds or _GRACE)
         await self.pods.gone(key_of(pod))
 
     async def _until_free(self, pod: Pod) -> None:
@@ -158,11 +166,11 @@ async def _seat(seating: Seating, run: Run, slot: Slot, member: Member) -> None:
                 await seating.bind(pod, slot.node)
         except CannotSeatError as error:
             run.failed[slot.number] = error.exit
-        except (Unreachable, NotLeader):
-            await asyncio.sleep(PAUSE)
-            continue
         except ApiError as error:
             run.failed[slot.number] = _refused(member.name, error)
+        except WorldError:  # no answer, no right to write just now, no credentials just now
+            await asyncio.sleep(PAUSE)
+            continue
         return
 
 

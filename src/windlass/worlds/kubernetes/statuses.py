@@ -65,14 +65,14 @@ class StatusWriter:
 
     def look(self, gang: Gang) -> None:
         """Write the gang's status if it says something new, now or soon. `gang.news`: it may."""
-        if not gang.news or gang.stored is None or gang.gone or gang.id in self._under_way:
+        if not gang.news or gang.stored is None or gang.gone or gang.home.uid in self._under_way:
             return
         gang.news = False
         if not self._is_news(gang):
             return
         task = asyncio.get_running_loop().create_task(self._write(gang))
-        self._under_way[gang.id] = task
-        task.add_done_callback(lambda _: self._under_way.pop(gang.id, None))
+        self._under_way[gang.home.uid] = task
+        task.add_done_callback(lambda _: self._under_way.pop(gang.home.uid, None))
 
     async def close(self) -> None:
         """Leave what was not written yet."""
@@ -86,7 +86,7 @@ class StatusWriter:
         return any(before.get(name) != value for name, value in self._said(gang).items())
 
     async def _write(self, gang: Gang) -> None:
-        while self._is_news(gang):
+        while not gang.gone and self._is_news(gang):
             try:
                 async with self._at_once:
                     await commits.say(self._connection, gang, self._said(gang))

@@ -372,7 +372,7 @@ class KubernetesWorld:
     async def _remove(self, job_id: str) -> None:
         """Its time to live is over: the object goes, and with it all that it owns."""
         gang = self.roster.get(job_id)
-        if gang is None:
+        if gang is None or gang.status.phase not in TERMINAL:  # another one by now
             return
         home = gang.home
         try:
