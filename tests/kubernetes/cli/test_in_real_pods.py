@@ -43,7 +43,7 @@ def test_a_folder_is_run_read_and_looked_into(real_nodes: RealCluster, tmp_path:
                     await a_command_runs_inside_of_a_rank(windlass)
                     await pods_are_held_for_a_command(windlass)
             finally:
-                await clear(api, JOBS)
+                await clear(api, JOBS, nodes=False)
 
     asyncio.run(story())
 

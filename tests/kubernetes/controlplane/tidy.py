@@ -9,13 +9,14 @@ from .api import Api, ApiError
 KEPT = {"default", "kube-system", "kube-public", "kube-node-lease"}
 
 
-async def clear(api: Api, *paths: str) -> None:
+async def clear(api: Api, *paths: str, nodes: bool = True) -> None:
     """Remove every pod and node, and whatever else is listed at `paths`, with its finalizers and without grace.
 
+    `nodes`: False where they are real, and others want them yet.
     `paths` are lists over all namespaces: "/apis/kubeflow.org/v1/pytorchjobs".
     """
     leases = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
-    for path in (*paths, "/api/v1/pods", "/api/v1/nodes", leases):
+    for path in (*paths, "/api/v1/pods", *(("/api/v1/nodes", leases) if nodes else ())):
         listed = await api.get(path)
         await asyncio.gather(*(_remove(api, path, each["metadata"]) for each in listed["items"]))
 
