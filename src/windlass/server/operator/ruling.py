@@ -63,7 +63,7 @@ async def _term(rule: Rule, election: Election) -> None:
     """Follow until elected, then lead until deposed. Raises LostError, DeposedError."""
     fenced = Connection(rule.access, may_write=election.may_lead, tally=rule.metrics.tally)
     async with fenced as connection, asyncio.TaskGroup() as group:
-        world = KubernetesWorld(connection, _now, rule.world, rule.say)
+        world = KubernetesWorld(connection, now, rule.world, rule.say)
         # 1. know the cluster
         rule.faces.unready = UNREADY
         known = asyncio.Event()
@@ -136,5 +136,6 @@ def _first(reasons: BaseExceptionGroup[BaseException]) -> BaseException:
     return _first(first) if isinstance(first, BaseExceptionGroup) else first
 
 
-def _now() -> int:
+def now() -> int:
+    """The operator's clock: milliseconds since the Unix epoch."""
     return time.time_ns() // 1_000_000

@@ -6,7 +6,6 @@ import asyncio
 import os
 import signal
 import socket
-import time
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -16,7 +15,7 @@ from windlass.server.operator.election import Terms
 from windlass.server.operator.faces import Faces, listen
 from windlass.server.operator.history import History, Keeping
 from windlass.server.operator.metrics import Metrics
-from windlass.server.operator.ruling import Rule, reign
+from windlass.server.operator.ruling import Rule, now, reign
 from windlass.worlds.kubernetes.client.access import Access
 from windlass.worlds.kubernetes.settings import WorldSettings
 
@@ -53,7 +52,7 @@ async def serve(replica: Replica, say: Callable[[str], None]) -> None:
         loop.add_signal_handler(number, stopped.set)
     metrics = Metrics()
     listener = listen(replica.host, replica.port)
-    async with History(replica.history, _now, say, replica.keeping) as history:
+    async with History(replica.history, now, say, replica.keeping) as history:
         faces = Faces(metrics, history)
         rule = Rule(replica.access, _terms(replica, listener.getsockname()[1]), say, faces, metrics, replica.world)
         working = [loop.create_task(reign(rule)), loop.create_task(faces.serve(listener))]
@@ -85,7 +84,3 @@ def _terms(replica: Replica, port: int) -> Terms:
     identity = replica.identity or f"{socket.gethostname()}_{os.getpid()}_{uuid.uuid4().hex[:8]}"
     address = replica.address.replace(":0", f":{port}") if replica.address.endswith(":0") else replica.address
     return Terms(replica.namespace, replica.lease_name, identity, replica.lease, address)
-
-
-def _now() -> int:
-    return time.time_ns() // 1_000_000

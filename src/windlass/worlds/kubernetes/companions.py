@@ -19,7 +19,7 @@ from windlass.worlds.kubernetes.client.connection import Connection
 from windlass.worlds.kubernetes.client.refusals import ApiError
 from windlass.worlds.kubernetes.client.resources import Resource
 from windlass.worlds.kubernetes.gangs import Gang
-from windlass.worlds.kubernetes.launchers import owner_uid
+from windlass.worlds.kubernetes.owners import owner_uid
 from windlass.worlds.kubernetes.runs import Run
 
 RESOURCES = {

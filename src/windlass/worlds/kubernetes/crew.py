@@ -6,7 +6,7 @@ Whatever is under way for a run is told by `run.busy`: nothing of it may be call
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 from typing import Any
 
@@ -17,6 +17,7 @@ from windlass.worlds.kubernetes.client.connection import Connection
 from windlass.worlds.kubernetes.client.objects import Pod
 from windlass.worlds.kubernetes.client.refusals import ApiError
 from windlass.worlds.kubernetes.companions import ASK_WHO_RUNS, Companions
+from windlass.worlds.kubernetes.errands import Errands
 from windlass.worlds.kubernetes.gangs import Gang
 from windlass.worlds.kubernetes.patience import patiently
 from windlass.worlds.kubernetes.pod_book import PodBook
@@ -43,31 +44,31 @@ class Crew:
         """Shared with whoever binds gangs of others."""
         self._companions = Companions(connection, asyncio.Semaphore(max(1, at_once // 4)))
         self._concern, self._on_trouble = concern, on_trouble
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._errands = Errands(on_trouble)
         self._accompanying: set[str] = set()
         self._leaving = self.seating.leaving
 
     def prepare(self, gang: Gang, generation: int) -> None:
         """Make the pods of a generation that waits for its turn, on no node yet."""
-        self._spawn(self._prepare(gang, generation))
+        self._errands.send(self._prepare(gang, generation))
 
     def launch(self, gang: Gang, run: Run) -> None:
         """Make what is missing, and bind every pod of it."""
         run.busy = True
-        self._spawn(self._launch(gang, run))
+        self._errands.send(self._launch(gang, run))
 
     def make_anew(self, gang: Gang, run: Run, names: Collection[str]) -> None:
         """Make some of a run's pods once more, on the nodes where they were. Told again meanwhile, once."""
         if names and not run.busy:
             run.busy = True
-            self._spawn(self._launch(gang, run, names))
+            self._errands.send(self._launch(gang, run, names))
 
     def bind(self, gang: Gang, run: Run, seats: Iterable[tuple[Pod, Slot]]) -> None:
         """Bind pods that somebody else has made. Told twice, once."""
         for pod, slot in seats:
             if pod.metadata.uid not in run.bound:
                 run.bound.add(pod.metadata.uid)
-                self._spawn(self._bind(gang, run, pod, slot))
+                self._errands.send(self._bind(gang, run, pod, slot))
 
     def accompany(self, gang: Gang, run: Run, running: Iterable[str]) -> None:
         """See to what stands beside the pods: it may depend on which of them run."""
@@ -75,14 +76,14 @@ class Crew:
         if gang.accompanied != now and gang.id not in self._accompanying:
             gang.accompanied = now
             self._accompanying.add(gang.id)
-            self._spawn(self._accompany(gang, run, now[1]))
+            self._errands.send(self._accompany(gang, run, now[1]))
 
     def dismiss(self, pods: Iterable[Pod], grace: int) -> None:
         """Tell pods to go, with so many seconds to end. Told twice, once."""
         for pod in pods:
             if pod.metadata.uid not in self._leaving:
                 self._leaving.add(pod.metadata.uid)
-                self._spawn(self._dismiss(pod, grace))
+                self._errands.send(self._dismiss(pod, grace))
 
     def end_jobs(self, jobs: Iterable[Mapping[str, Any]]) -> None:
         """Delete launchers' Jobs, with their pods. Told twice, once."""
@@ -90,13 +91,13 @@ class Crew:
             about = job["metadata"]
             if about["uid"] not in self._leaving and not about.get("deletionTimestamp"):
                 self._leaving.add(about["uid"])
-                self._spawn(patiently(partial(self._companions.end_job, about)))
+                self._errands.send(patiently(partial(self._companions.end_job, about)))
 
     def remove_services(self, gang: Gang, pods: Collection[str]) -> None:
         """The services of pods that were taken away go with them."""
         names = [name for kind, name in gang.companions if kind == "Service" and name in pods]
         if names:
-            self._spawn(patiently(partial(self._companions.remove_services, gang.home.namespace, names)))
+            self._errands.send(patiently(partial(self._companions.remove_services, gang.home.namespace, names)))
 
     def forget(self, pod: Pod) -> None:
         """It is gone."""
@@ -104,9 +105,7 @@ class Crew:
 
     async def close(self) -> None:
         """Leave everything as it is."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._errands.close()
 
     async def _prepare(self, gang: Gang, generation: int) -> None:
         members = gang.members(generation, gang.sizes)
@@ -175,14 +174,3 @@ class Crew:
                 await asyncio.sleep(_LATER)
             else:
                 return
-
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._done)
-
-    def _done(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
-        if task.cancelled() or (error := task.exception()) is None:
-            return
-        self._on_trouble(f"{type(error).__name__}: {error}")

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from windlass.worlds.kubernetes.client.objects import Pod
+from windlass.worlds.kubernetes.owners import owner_uid
 from windlass.worlds.kubernetes.pod_book import PodBook
 
 Manifest = dict[str, Any]
@@ -55,9 +56,3 @@ def has_failed(job: Mapping[str, Any]) -> bool:
 def _holds(job: Mapping[str, Any], *kinds: str) -> bool:
     listed = (job.get("status") or {}).get("conditions") or ()
     return any(each["type"] in kinds and each["status"] == "True" for each in listed)
-
-
-def owner_uid(manifest: Mapping[str, Any]) -> str:
-    """The uid of the object that controls this one, "" if none does."""
-    owners = manifest["metadata"].get("ownerReferences") or ()
-    return next((owner["uid"] for owner in owners if owner.get("controller")), "")

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from windlass.worlds.kubernetes.client.fresh import Change, Fresh, Key
 from windlass.worlds.kubernetes.client.objects import Pod
+from windlass.worlds.kubernetes.owners import controller_of
 
 
 class PodBook:
@@ -67,8 +68,3 @@ class PodBook:
 def key_of(pod: Pod) -> Key:
     """Where it stands; another pod of the same key comes only after it has gone."""
     return pod.metadata.namespace, pod.metadata.name
-
-
-def controller_of(pod: Pod) -> str:
-    """The uid of the object that made it and answers for it, "" if nobody does."""
-    return next((owner.uid for owner in pod.metadata.owner_references if owner.controller), "")

@@ -23,8 +23,9 @@ from windlass.worlds.kubernetes.client.connection import Connection
 from windlass.worlds.kubernetes.client.objects import Pod
 from windlass.worlds.kubernetes.client.refusals import ApiError
 from windlass.worlds.kubernetes.client.resources import PODS, path
+from windlass.worlds.kubernetes.owners import controller_of, owner_uid
 from windlass.worlds.kubernetes.patience import PAUSE
-from windlass.worlds.kubernetes.pod_book import PodBook, controller_of, key_of
+from windlass.worlds.kubernetes.pod_book import PodBook, key_of
 from windlass.worlds.kubernetes.runs import Run, Slot
 from windlass.worlds.trouble import WorldError
 
@@ -66,7 +67,7 @@ class Seating:
         while True:
             known = self.pods.get(namespace, member.name)
             if known is not None:
-                if controller_of(known) != _maker(member):
+                if controller_of(known) != owner_uid(member.pod):
                     await self._until_free(known)
                 elif known.metadata.uid in self.leaving and not known.spec.node_name:
                     await self.pods.gone(key_of(known))
@@ -172,11 +173,6 @@ async def _seat(seating: Seating, run: Run, slot: Slot, member: Member) -> None:
             await asyncio.sleep(PAUSE)
             continue
         return
-
-
-def _maker(member: Member) -> str:
-    """The uid of the object that controls its pod."""
-    return next((str(each["uid"]) for each in member.pod["metadata"].get("ownerReferences") or ()), "")
 
 
 def generation_of(pod: Pod) -> int:

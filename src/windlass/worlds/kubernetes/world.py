@@ -38,8 +38,9 @@ from windlass.worlds.kubernetes.gangs import Gang
 from windlass.worlds.kubernetes.guests.guests import Guests, Outlet
 from windlass.worlds.kubernetes.homes import Home, meant
 from windlass.worlds.kubernetes.launchers import Launchers
+from windlass.worlds.kubernetes.owners import controller_of
 from windlass.worlds.kubernetes.pending_words import PendingWords
-from windlass.worlds.kubernetes.pod_book import PodBook, controller_of
+from windlass.worlds.kubernetes.pod_book import PodBook
 from windlass.worlds.kubernetes.pod_ends import is_running
 from windlass.worlds.kubernetes.queue_memory import QueueMemory, remembered
 from windlass.worlds.kubernetes.refusing import WAITING, Refusal, Refusals

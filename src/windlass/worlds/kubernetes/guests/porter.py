@@ -10,6 +10,7 @@ from windlass.worlds.kubernetes.client.objects import Pod
 from windlass.worlds.kubernetes.client.refusals import ApiError, NotLeader, Unreachable
 from windlass.worlds.kubernetes.client.resources import CLAIMS
 from windlass.worlds.kubernetes.cluster.volumes import SELECTED_NODE
+from windlass.worlds.kubernetes.errands import Errands
 from windlass.worlds.kubernetes.guests import notes
 from windlass.worlds.kubernetes.guests.guest import Guest, Stay
 from windlass.worlds.kubernetes.patience import PAUSE, patiently
@@ -41,20 +42,20 @@ class Porter:
     ) -> None:
         self._seating, self._to_choose = seating, to_choose
         self._concern, self._give_up, self._on_trouble = concern, give_up, on_trouble
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._errands = Errands(on_trouble)
         self._leaving: set[str] = set()
         """Uids of pods that are being told to go."""
 
     def launch(self, guest: Guest, stay: Stay) -> None:
         """Bind all that are not bound yet."""
         stay.busy += 1
-        self._spawn(self._launch(guest, stay))
+        self._errands.send(self._launch(guest, stay))
 
     def follow(self, guest: Guest, stay: Stay, number: int) -> None:
         """Bind the pod that takes another member's place. One that cannot be is no member any more."""
         stay.busy += 1
         stay.bound.discard(number)
-        self._spawn(self._follow(guest, stay, number))
+        self._errands.send(self._follow(guest, stay, number))
 
     def evict(self, pods: Iterable[Pod]) -> None:
         """Have pods go, as soon as their disruption budgets allow it. Told twice, once."""
@@ -66,9 +67,7 @@ class Porter:
 
     async def close(self) -> None:
         """Leave everything as it is."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._errands.close()
 
     # --- to their nodes ------------------------------------------------------------------------------
 
@@ -122,7 +121,7 @@ class Porter:
         for pod in pods:
             if pod.metadata.uid not in self._leaving and not pod.metadata.deletion_timestamp:
                 self._leaving.add(pod.metadata.uid)
-                self._spawn(self._surely(pod, send))
+                self._errands.send(self._surely(pod, send))
 
     async def _surely(self, pod: Pod, send: Callable[[Pod], Coroutine[Any, Any, None]]) -> None:
         try:
@@ -158,17 +157,6 @@ class Porter:
             else:
                 return
             await asyncio.sleep(_BUDGET_PAUSE)
-
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._done)
-
-    def _done(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
-        if task.cancelled() or (error := task.exception()) is None:
-            return
-        self._on_trouble(f"{type(error).__name__}: {error}")
 
 
 def _decision(guest: Guest, stay: Stay) -> notes.Decision:

@@ -1,0 +1,27 @@
+"""Stories told to an operator that leads, on a real API server."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+from controlplane.cluster import ControlPlane
+from operator_place import OperatorPlace, leading
+
+import strays
+
+
+@pytest.fixture
+def tell(apiserver: ControlPlane, tmp_path: Path) -> Callable[[Callable[[OperatorPlace], Awaitable[None]]], None]:
+    """Have a story told to an operator that leads."""
+
+    def run(story: Callable[[OperatorPlace], Awaitable[None]]) -> None:
+        async def told() -> None:
+            async with asyncio.timeout(strays.PATIENCE * 4), leading(apiserver, tmp_path) as place:
+                await story(place)
+
+        asyncio.run(told())
+
+    return run
