@@ -6,7 +6,7 @@ import orjson
 import pytest
 from client.fake_api import bookmark, event, fake_api, hangs_up, page, pod, refuses, streams
 
-from windlass.worlds.kubernetes.client import objects
+from windlass.worlds.kubernetes.client import objects, transport
 from windlass.worlds.kubernetes.client.access import plain
 from windlass.worlds.kubernetes.client.connection import Connection
 from windlass.worlds.kubernetes.client.fresh import Fresh
@@ -167,12 +167,14 @@ def test_a_silent_watch_is_cut_by_us_and_resumed():
     asyncio.run(story())
 
 
-def test_a_server_that_takes_the_request_and_says_nothing_is_trouble():
+def test_a_server_that_takes_the_request_and_says_nothing_is_trouble_long_before_a_silent_watch_is(monkeypatch):
+    monkeypatch.setattr(transport, "BEGIN_SECONDS", 0.3)
+
     async def story():
         async def says_nothing(_request):
             await asyncio.sleep(3600)
 
-        async with reflected(page(), says_nothing, streams(event("ADDED", pod("a", 101))), silence=0.3) as (_, heard):
+        async with reflected(page(), says_nothing, streams(event("ADDED", pod("a", 101))), silence=3600) as (_, heard):
             await heard.until("+a101")
             assert heard.words[:4] == ["synced", "trouble", "well", "+a101"]
 

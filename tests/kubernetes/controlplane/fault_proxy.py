@@ -50,6 +50,8 @@ class FaultProxy:
     def __init__(self, plane: ControlPlane, rules: list[Rule] | None = None, seed: int = 0) -> None:
         self.rules = rules if rules is not None else []
         self.url = ""
+        self.mute = False
+        """Watches stay, and tell nothing as long as this is so."""
         self._plane = plane
         self._chance = random.Random(seed)  # noqa: S311 - faults, not secrets
         self._runner: web.AppRunner | None = None
@@ -119,6 +121,8 @@ class FaultProxy:
             reply = web.StreamResponse(status=answer.status, headers=headers)
             await reply.prepare(request)
             async for chunk in answer.content.iter_any():
+                while self.mute and "watch" in request.query:  # noqa: ASYNC110 - a plain switch is enough
+                    await asyncio.sleep(0.02)
                 await reply.write(chunk)
             await reply.write_eof()
             return reply

@@ -7,6 +7,8 @@ import random
 
 import pytest
 from controlplane.cluster import ControlPlane
+from controlplane.fake_pod import End
+from controlplane.fault_proxy import FaultProxy
 
 from . import jobs
 from .conftest import Play
@@ -38,3 +40,35 @@ def test_killed_at_fifty_moments_of_a_burst(plane: ControlPlane, play: Play) -> 
         assert len(on.replicas.dead) == KILLS
 
     play(plane, tale)
+
+
+def test_the_next_leaders_watches_were_hanging(plane: ControlPlane, play: Play) -> None:
+    names = [f"job-{number}" for number in range(4)]
+
+    async def tale(on: Story) -> None:
+        async def all_run_again() -> bool:
+            told = [(await on.job(name))["status"]["windlass"] for name in names]
+            return all(each["phase"] == "Running" and each["generation"] == 2 for each in told)
+
+        async with FaultProxy(on.plane) as proxy:
+            await on.replicas.start()
+            first = await on.replicas.leader()
+            await on.make(*(jobs.training_job(name, 2) for name in names))
+            await on.until_phase("Running", *names)
+            second = await on.replicas.start(proxy.url)
+            while not second.said:  # noqa: ASYNC110 - that it follows
+                await asyncio.sleep(0.02)
+            # of all this it hears nothing
+            proxy.mute = True
+            for name in names:
+                await on.kubelets.end(jobs.NAMESPACE, f"{name}-worker-1", End(code=137))
+            await on.until(all_run_again, "every gang runs again")
+            on.replicas.kill(first)
+            await on.replicas.leader()
+            proxy.mute = False
+            await on.make(jobs.training_job("later", 2, 0.2))
+            await on.until_phase("Succeeded", "later")
+            assert await all_run_again()
+            assert not any("no longer the leader" in text for text in second.said)
+
+    play(plane, tale, nodes=6)

@@ -20,10 +20,11 @@ from windlass.worlds.kubernetes.client.access import Access
 from windlass.worlds.kubernetes.client.connection import Connection
 from windlass.worlds.kubernetes.client.resources import Resource
 from windlass.worlds.kubernetes.commits import DeposedError
+from windlass.worlds.kubernetes.patience import PAUSE
 from windlass.worlds.kubernetes.rivals import find_rivals
 from windlass.worlds.kubernetes.served import served_kinds
 from windlass.worlds.kubernetes.settings import WorldSettings
-from windlass.worlds.kubernetes.watching import watch_all, watch_more
+from windlass.worlds.kubernetes.watching import catch_up, watch_all, watch_more
 from windlass.worlds.kubernetes.world import KubernetesWorld
 from windlass.worlds.port import WorldError
 
@@ -78,6 +79,7 @@ async def _term(rule: Rule, election: Election) -> None:
         # 3. control, as long as the lease is kept
         keeping = group.create_task(election.keep())
         try:
+            await _catch_up(rule, world, served)
             await _lead(rule, world)
         finally:
             await rule.faces.follow()
@@ -113,6 +115,18 @@ async def _discover(rule: Rule, world: KubernetesWorld, served: Collection[Resou
             known.update(new)
             if new:
                 group.create_task(watch_more(world, new))
+
+
+async def _catch_up(rule: Rule, world: KubernetesWorld, served: Collection[Resource]) -> None:
+    """Nothing is decided by what the last leader has changed since."""
+    while True:
+        try:
+            await catch_up(world, served)
+        except WorldError as error:
+            rule.say(f"what the last leader has done is not known yet: {error}")
+            await asyncio.sleep(PAUSE)
+        else:
+            return
 
 
 async def _lead(rule: Rule, world: KubernetesWorld) -> None:

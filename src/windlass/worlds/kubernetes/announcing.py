@@ -62,7 +62,8 @@ class Announcer:
             try:
                 await self._connection.create(EVENTS, event(news))
             except ApiError as error:
-                if not (error.is_missing or error.is_terminating):
+                # Its name is its own: what exists is what an earlier attempt made, whose answer was lost.
+                if not (error.is_missing or error.is_terminating or error.is_exists):
                     self._on_trouble(f"an event of {news.about.job_id} could not be told: {error}")
             except WorldError:
                 continue  # nobody could be told just now

@@ -16,7 +16,7 @@ from windlass.worlds.kubernetes.client.connection import Connection
 from windlass.worlds.kubernetes.client.refusals import ApiError
 from windlass.worlds.kubernetes.gangs import Gang
 from windlass.worlds.kubernetes.merging import difference
-from windlass.worlds.kubernetes.stored import FIELD, Stored
+from windlass.worlds.kubernetes.stored import FIELD, Stored, UnreadableError
 
 
 class DeposedError(Exception):
@@ -69,14 +69,17 @@ async def _write(connection: Connection, gang: Gang, state: JobState, said: Mapp
             if error.is_missing:
                 gang.gone = True
                 return
+            if error.is_invalid and said:
+                said = {}  # whoever cannot be told the rest is told it with the next state
+                continue
             if not error.is_conflict:
                 raise
             if await _look_again(connection, gang, revision, new):
-                break
+                return
             continue
+        gang.stored, gang.number = new, new.number
         gang.learn(answer)
-        break
-    gang.stored, gang.number = new, new.number
+        return
 
 
 async def _look_again(connection: Connection, gang: Gang, revision: int, new: Stored) -> bool:
@@ -91,10 +94,13 @@ async def _look_again(connection: Connection, gang: Gang, revision: int, new: St
     if found["metadata"]["uid"] != gang.home.uid:
         gang.gone = True
         return True
-    there = stored.read((found.get("status") or {}).get(FIELD))
-    gang.learn(found)
+    try:
+        there = stored.read((found.get("status") or {}).get(FIELD))
+    except UnreadableError as error:
+        raise DeposedError(f"the state of {gang.id} is not as this controller wrote it: {error}") from None
     if there == new:
-        return True
-    if (there.revision if there else 0) != revision:
+        gang.stored, gang.number = new, new.number
+    elif (there.revision if there else 0) != revision:
         raise DeposedError(f"the state of {gang.id} was written by another controller; this one stops")
-    return False
+    gang.learn(found)
+    return there == new

@@ -53,35 +53,41 @@ class Companions:
     at_once: asyncio.Semaphore
 
     async def make(self, gang: Gang, run: Run, running: Collection[str]) -> None:
-        """All that are missing, or not as they should be. Raises ApiError, Unreachable."""
+        """All that are missing, or not as they should be, while the run is wanted. Raises ApiError, Unreachable."""
         wanted = [_of_run(each, run) for each in kinds.companions(gang.parsed, running, run.sizes)]
-        await asyncio.gather(*(self._make(gang, manifest) for manifest in wanted))
+        missing = [each for each in wanted if gang.companions.get(_name_of(each)) != each]
+        await asyncio.gather(*(self._make(gang, run, manifest) for manifest in missing))
+        if run.stopping and not run.succeeded:  # a Job that came too late is to make no pods
+            for each in missing:
+                if each["kind"] == "Job":
+                    gang.companions.pop(_name_of(each), None)
+                    await self.end_job(each["metadata"])
 
     async def end_job(self, about: Mapping[str, Any]) -> None:
         """Delete a Job, with the pods that it made."""
-        await self._remove(r.JOBS, about["namespace"], about["name"])
+        await self._remove(r.JOBS, about["namespace"], about["name"], about.get("uid"))
 
     async def remove_services(self, namespace: str, names: Iterable[str]) -> None:
         """Delete these."""
         await asyncio.gather(*(self._remove(r.SERVICES, namespace, name) for name in names))
 
-    async def _remove(self, resource: Resource, namespace: str, name: str) -> None:
+    async def _remove(self, resource: Resource, namespace: str, name: str, uid: str | None = None) -> None:
         try:
             async with self.at_once:
-                await self.connection.delete(resource, namespace, name, propagation="Background")
+                await self.connection.delete(resource, namespace, name, propagation="Background", uid=uid)
         except ApiError as error:
-            if not error.is_missing:
+            if not (error.is_missing or (error.is_conflict and uid)):  # another of that name by now
                 raise
 
-    async def _make(self, gang: Gang, manifest: Mapping[str, Any]) -> None:
-        name = manifest["kind"], manifest["metadata"]["name"]
+    async def _make(self, gang: Gang, run: Run, manifest: Mapping[str, Any]) -> None:
+        name = _name_of(manifest)
         known = gang.companions.get(name)
-        if known == manifest:
-            return
         give_up = time.monotonic() + _GARBAGE_COLLECTED
-        while not await self._is_made(manifest, known, wait=time.monotonic() < give_up):  # noqa: ASYNC110 - nobody tells
+        while not run.stopping:
+            if await self._is_made(manifest, known, wait=time.monotonic() < give_up):
+                gang.companions[name] = manifest
+                return
             await asyncio.sleep(_PAUSE)
-        gang.companions[name] = manifest
 
     async def _is_made(self, manifest: Mapping[str, Any], known: Mapping[str, Any] | None, *, wait: bool) -> bool:
         """Try once. False, if `wait`: what has this name belongs to a job that was deleted, and is to go with it."""
@@ -133,6 +139,10 @@ class Companions:
                     raise
                 await self.connection.create(r.JOBS, manifest)
                 return
+
+
+def _name_of(manifest: Mapping[str, Any]) -> tuple[str, str]:
+    return manifest["kind"], manifest["metadata"]["name"]
 
 
 def _of_run(manifest: Mapping[str, Any], run: Run) -> Mapping[str, Any]:

@@ -45,7 +45,6 @@ class Crew:
         self._companions = Companions(connection, asyncio.Semaphore(max(1, at_once // 4)))
         self._concern, self._on_trouble = concern, on_trouble
         self._errands = Errands(on_trouble)
-        self._accompanying: set[str] = set()
         self._leaving = self.seating.leaving
 
     def prepare(self, gang: Gang, generation: int) -> None:
@@ -73,9 +72,8 @@ class Crew:
     def accompany(self, gang: Gang, run: Run, running: Iterable[str]) -> None:
         """See to what stands beside the pods: it may depend on which of them run."""
         now = run.generation, frozenset(running) if gang.parsed.kind in ASK_WHO_RUNS else frozenset()
-        if gang.accompanied != now and gang.id not in self._accompanying:
-            gang.accompanied = now
-            self._accompanying.add(gang.id)
+        if gang.accompanied != now and not run.accompanying:
+            gang.accompanied, run.accompanying = now, True
             self._errands.send(self._accompany(gang, run, now[1]))
 
     def dismiss(self, pods: Iterable[Pod], grace: int) -> None:
@@ -148,14 +146,19 @@ class Crew:
         except ApiError as error:
             gang.trouble, gang.news = f"what stands beside its pods cannot be made: {error}", True
             self._on_trouble(f"{gang.id}: {gang.trouble}")
-            self._concern(gang)
-            await asyncio.sleep(_LATER)
-            gang.accompanied = (0, frozenset())  # whoever looks next has them made once more
+            self._errands.send(self._accompany_later(gang))
         else:
             gang.news |= bool(gang.trouble)
             gang.trouble = ""
         finally:
-            self._accompanying.discard(gang.id)
+            run.accompanying = False
+            self._concern(gang)
+
+    async def _accompany_later(self, gang: Gang) -> None:
+        failed = gang.accompanied
+        await asyncio.sleep(_LATER)
+        if gang.accompanied == failed:
+            gang.accompanied = (0, frozenset())  # whoever looks next has them made once more
             self._concern(gang)
 
     async def _bind(self, gang: Gang, run: Run, pod: Pod, slot: Slot) -> None:

@@ -13,7 +13,7 @@ from windlass.jobs.kubernetes import kinds
 from windlass.jobs.kubernetes.parsed import Member, Parsed
 from windlass.worlds.kubernetes.homes import Home, version_of
 from windlass.worlds.kubernetes.runs import Run
-from windlass.worlds.kubernetes.stored import Stored
+from windlass.worlds.kubernetes.stored import Stored, revision_of
 
 
 @dataclass(slots=True)
@@ -107,8 +107,13 @@ class Gang:
         return any(role.elastic for role in self.job.roles)
 
     def learn(self, manifest: Mapping[str, Any]) -> bool:
-        """The object as it is now; False if something newer of it is known, or it is another one of that name."""
+        """The object as it is now; False if something newer of it is known, or it is another one of that name.
+
+        One with a state that was not committed here is not learnt: a write to it is to be a conflict.
+        """
         if manifest["metadata"]["uid"] != self.home.uid or version_of(manifest) <= self.version:
+            return False
+        if revision_of(manifest) > (self.stored.revision if self.stored else 0):
             return False
         self.version = version_of(manifest)
         spec = self.parsed.manifest.get("spec")  # until what is asked for now becomes what it is

@@ -34,6 +34,14 @@ def _launcher(pod: Pod, run: Run, *, over: bool) -> int | None:
     return next((slot.number for slot in run.slots if slot.role == role != "worker" and not ended), None)
 
 
+def left_behind(gang: Gang, run: Run, book: PodBook) -> Iterator[Pod]:
+    """Living pods of earlier generations: a node that was thought gone may come back, and bring them."""
+    for pod in book.owned(gang.home.uid):
+        is_over = pod.status.phase in ("Succeeded", "Failed") or pod.metadata.deletion_timestamp
+        if 0 < generation_of(pod) < run.generation and not is_over:
+            yield pod
+
+
 def to_be_bound(gang: Gang, run: Run, pods: Mapping[int, Pod]) -> Iterator[tuple[Pod, Slot]]:
     """Members that somebody else makes, and where they belong."""
     for number, pod in pods.items():

@@ -186,6 +186,19 @@ class Roster:
             found = self._finish(gang.parsed)
             gang.held, gang.job, gang.to_choose = found.trouble, found.job, found.to_choose
             self._arrive(gang)
+        for gang in [gang for gang in self._gangs.values() if gang.to_choose and not gang.held]:
+            self._look_at_volumes(gang)
+
+    def _look_at_volumes(self, gang: Gang) -> None:
+        """Volumes that waited for the first pod have their place by now: the next start is to be near them."""
+        parsed, asked = gang.wanted or (gang.parsed, gang.job)
+        found = self._finish(parsed)
+        if found.trouble or found.to_choose == gang.to_choose:
+            return
+        gang.to_choose = found.to_choose
+        if found.job != asked:
+            gang.wanted = parsed, found.job
+            self.catch_up(gang)
 
     def _arrive(self, gang: Gang) -> None:
         gang.stored = None

@@ -91,6 +91,8 @@ class Run:
     """Seconds that its pods have to end."""
     busy: bool = False
     """Requests are under way that could yet bring one of its pods to life."""
+    accompanying: bool = False
+    """What stands beside its pods is being made: a launcher's Job would bring more of them to life."""
     gone: bool = False
     """`GangGone` was told: nothing more will be heard."""
 
@@ -123,7 +125,8 @@ class Run:
                 events.append(MemberExited(self.generation, slot.number, end))
         events += self._release()
         # 3. nothing is left
-        if self.stopping and not self.busy and not any(alive(seen) for seen in pods.values()):
+        at_rest = not (self.busy or self.accompanying)
+        if self.stopping and at_rest and not any(alive(seen) for seen in pods.values()):
             self.gone = True
             events.append(GangGone(self.generation))
         return events

@@ -6,6 +6,7 @@ know of it stands beside it in words. The job itself is in the object's spec.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -68,3 +69,10 @@ def read(found: Any) -> Stored | None:
         return Stored(told.number, told.revision, _decode_state(told.state), told.remade)
     except msgspec.DecodeError as error:  # a ValidationError is one
         raise UnreadableError(str(error)) from None
+
+
+def revision_of(manifest: Mapping[str, Any]) -> int:
+    """Which commit an object's state is; 0 where there is none that can be read."""
+    found = (manifest.get("status") or {}).get(FIELD)
+    revision = found.get("revision") if isinstance(found, Mapping) else None
+    return revision if isinstance(revision, int) else 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Collection, Coroutine, Sequence
 from functools import partial
 from typing import Any, Never, TypeVar
 
@@ -13,8 +13,9 @@ from windlass.jobs.kubernetes.kinds import KINDS
 from windlass.worlds.kubernetes.client import objects
 from windlass.worlds.kubernetes.client import resources as r
 from windlass.worlds.kubernetes.client.fresh import Change, Fresh
-from windlass.worlds.kubernetes.client.mirror import Malformed
+from windlass.worlds.kubernetes.client.mirror import Malformed, Mirror
 from windlass.worlds.kubernetes.client.reflector import reflect
+from windlass.worlds.kubernetes.client.refusals import ApiError
 from windlass.worlds.kubernetes.client.resources import Resource
 from windlass.worlds.kubernetes.cluster_book import POLICIES, QUEUES, RESERVATIONS, Manifests
 from windlass.worlds.kubernetes.guests import dialects
@@ -56,6 +57,47 @@ async def watch_more(world: KubernetesWorld, served: Sequence[Resource]) -> Neve
     raise AssertionError("unreachable: watches do not end")
 
 
+async def catch_up(world: KubernetesWorld, served: Collection[Resource]) -> None:
+    """Hear at once what watches may not have told yet: jobs and pods, as they are now.
+
+    A follower's watch may hang while its leader works on, and the states in the objects are all that the next leader
+    knows. Raises WorldError.
+    """
+    kinds = [kind for kind in served if kind in JOB_KINDS]
+    await asyncio.gather(
+        _listed(world, r.PODS, objects.pod, world.pods.apply, world.pods.fresh),
+        *(_listed(world, kind, orjson.loads, jobs(world, kind), world.jobs[kind]) for kind in kinds),
+    )
+
+
+async def _listed(
+    world: KubernetesWorld,
+    resource: Resource,
+    decode: Callable[[bytes], T],
+    apply: Callable[[Sequence[Change[T]]], None],
+    fresh: Fresh[T],
+) -> None:
+    mirror = Mirror(decode, lambda _: None, fresh)  # the watch tells what is malformed
+    try:
+        apply(mirror.listed(await world.connection.listed(resource, mirror.decoded)))
+    except ApiError as error:
+        if not error.is_missing:  # the kind is not served any more
+            raise
+
+
+def jobs(world: KubernetesWorld, resource: Resource) -> Callable[[Sequence[Change[dict[str, Any]]]], None]:
+    """For changes of jobs of one kind."""
+
+    def apply(changes: Sequence[Change[dict[str, Any]]]) -> None:
+        for change in changes:
+            if change.kind == "deleted":
+                world.roster.lose(change.object["metadata"]["uid"])
+            else:
+                world.roster.see(resource, change.object)
+
+    return apply
+
+
 class Watches:
     """What the watches of one world share: who has listed everything, and what is out of order."""
 
@@ -91,7 +133,7 @@ class Watches:
             return self.of(kind, orjson.loads, self.declared(held[kind]))
         if kind in dialects.OPTIONAL:
             return self.of(kind, dialects.group_object, self.groups(kind))
-        return self.of(kind, orjson.loads, self.jobs(kind))
+        return self.of(kind, orjson.loads, jobs(self._world, kind), self._world.jobs[kind])
 
     def nodes(self, changes: Sequence[Change[objects.Node]]) -> None:
         """Nodes have come, changed or gone."""
@@ -101,18 +143,6 @@ class Watches:
             else:
                 self._world.cluster.see_node(change.object)
         self._world.look_at_nodes()
-
-    def jobs(self, resource: Resource) -> Callable[[Sequence[Change[dict[str, Any]]]], None]:
-        """For jobs of one kind."""
-
-        def apply(changes: Sequence[Change[dict[str, Any]]]) -> None:
-            for change in changes:
-                if change.kind == "deleted":
-                    self._world.roster.lose(change.object["metadata"]["uid"])
-                else:
-                    self._world.roster.see(resource, change.object)
-
-        return apply
 
     def batch_jobs(self, changes: Sequence[Change[dict[str, Any]]]) -> None:
         """Batch Jobs have come, changed or gone."""

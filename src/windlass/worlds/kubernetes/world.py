@@ -9,6 +9,7 @@ them with the pods there are.
 from __future__ import annotations
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -26,9 +27,10 @@ from windlass.worlds.inbox import Inbox
 from windlass.worlds.kubernetes import commits, judging, life, pod_ends, statuses
 from windlass.worlds.kubernetes.announcing import Announcer, News
 from windlass.worlds.kubernetes.client.connection import Connection
+from windlass.worlds.kubernetes.client.fresh import Fresh
 from windlass.worlds.kubernetes.client.objects import Pod
 from windlass.worlds.kubernetes.client.refusals import ApiError
-from windlass.worlds.kubernetes.client.resources import JOBS
+from windlass.worlds.kubernetes.client.resources import JOBS, Resource
 from windlass.worlds.kubernetes.cluster.fitting import Fitted, fitted
 from windlass.worlds.kubernetes.cluster.nodes import is_ready
 from windlass.worlds.kubernetes.cluster_book import ClusterBook
@@ -74,6 +76,8 @@ class KubernetesWorld:
         self.settings = settings
         self.cluster = ClusterBook()
         self.pods = PodBook(self._hear_pod)
+        self.jobs: defaultdict[Resource, Fresh[dict[str, Any]]] = defaultdict(Fresh)
+        """The objects of jobs by their kind; what they mean is the roster's."""
         self.launchers = Launchers(self.pods)
         self._refusals = Refusals(connection, self.now, on_trouble)
         self.roster = Roster(settings.kinds, self._finish, self.inject, self._refusals.tell, self._hold, self._changed)
@@ -239,6 +243,8 @@ class KubernetesWorld:
         looks = life.seen(pods, self._is_dead, now, self.settings.image_patience)
         if run.ordered and not run.stopping:
             self._crew.bind(gang, run, life.to_be_bound(gang, run, pods))
+        if run.launched and not (run.busy or run.stopping):
+            self._crew.dismiss(life.left_behind(gang, run, self.pods), run.grace)
         if run.launched and not run.stopping:
             self._crew.accompany(gang, run, (pod.metadata.name for pod in pods.values() if is_running(pod)))
         if run.judged and run.launched and not (run.busy or run.stopping or run.failed):

@@ -18,6 +18,8 @@ from windlass.worlds.kubernetes.client.retrying import READS
 from windlass.worlds.kubernetes.client.tally import Tally
 
 CONNECT_SECONDS = 10.0
+BEGIN_SECONDS = 20.0
+"""A server agrees to a watch at once, however little there is to tell: this long it may stand in its queue."""
 KEEP_SECONDS = 60.0
 """An idle connection is kept for less than the API server keeps it (90 s), so that no request meets a closed one."""
 BUFFER = 2**19
@@ -83,7 +85,9 @@ class Transport:
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=silence)
         self._tally.watched(path)
         with _in_our_words(self.access.server):
-            async with await self._send("GET", path, params, {}, timeout=timeout) as response:
+            async with asyncio.timeout(BEGIN_SECONDS):
+                response = await self._send("GET", path, params, {}, timeout=timeout)
+            async with response:
                 if response.status >= 300:
                     raise refusal(response.status, response.headers.get("Retry-After"), await response.read())
                 with contextlib.suppress(TimeoutError):
