@@ -31,6 +31,9 @@ class Desk:
     held: list[Gang] = field(default_factory=list)
     changed: list[Gang] = field(default_factory=list)
     trouble: str = ""
+    to_choose: tuple[str, ...] = ()
+    near: dict[str, str] = field(default_factory=dict)
+    """The node selector that volumes add."""
 
     def __post_init__(self) -> None:
         self.roster = Roster(
@@ -38,7 +41,8 @@ class Desk:
         )
 
     def fit(self, parsed: Parsed) -> Fitted:
-        return Fitted(parsed.job, trouble=self.trouble)
+        roles = tuple(replace(role, node_selector=self.near) for role in parsed.job.roles)
+        return Fitted(replace(parsed.job, roles=roles), self.to_choose, self.trouble)
 
     def heard(self) -> list[WorldEvent]:
         told, self.told[:] = list(self.told), []
@@ -172,6 +176,23 @@ def test_who_takes_over_holds_a_gang_to_the_size_it_runs_with() -> None:
     desk.roster.see(TRAINING, with_state(training(nodes=4), running))
     (state,) = desk.roster.recover()
     assert state.job.members == 2
+
+
+def test_the_next_start_is_near_the_volume_that_the_first_one_has_chosen() -> None:
+    desk = Desk(to_choose=("data",))
+    desk.roster.recover()
+    desk.roster.see(TRAINING, training())
+    gang = desk.roster.get("ml/digits")
+    assert gang is not None
+    commit(gang, Status(phase=Phase.RUNNING, generation=1, placement=Placement({"worker": ("n1", "n2")}), gone=False))
+    desk.heard()
+    desk.to_choose, desk.near = (), {"zone": "a"}
+    desk.roster.look_around()
+    desk.roster.look_around()
+    (changed,) = desk.heard()
+    assert gang.to_choose == ()
+    assert isinstance(changed, JobChanged)
+    assert changed.job.roles[0].node_selector == {"zone": "a"}
 
 
 def test_deleting_cancels_and_a_namesake_waits_for_the_end() -> None:

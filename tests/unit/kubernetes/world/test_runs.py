@@ -75,6 +75,14 @@ def test_nothing_is_gone_while_something_lives_or_a_request_could_bring_it_to_li
     assert it.hear({}) == []
 
 
+def test_nothing_is_gone_while_a_launchers_job_may_yet_be_made() -> None:
+    it = run(launched=True, started=True)
+    it.stopping = it.accompanying = True
+    assert it.hear({0: ended(OK), 1: ended(OK)}) == [MemberExited(1, 0, OK), MemberExited(1, 1, OK)]
+    it.accompanying = False
+    assert it.hear({}) == [GangGone(1)]
+
+
 def test_a_pod_that_belongs_to_no_member_keeps_a_gang_alive() -> None:
     it = run(launched=True, started=True)
     it.stopping = True
