@@ -77,7 +77,7 @@ class Election:
             if self.holder != told:
                 told = self.holder
                 self._on_trouble(f"following {told}" if told else "nobody leads yet")
-            await asyncio.sleep(self.terms.duration / 30)
+            await asyncio.sleep(min(self.terms.duration / 30, self._left()))
 
     async def keep(self) -> None:
         """Renew until that fails for too long. Raises LostError."""
@@ -140,6 +140,10 @@ class Election:
             return True
         duration = (lease.get("spec") or {}).get("leaseDurationSeconds") or self.terms.duration
         return self._clock() - self._sight.since >= duration
+
+    def _left(self) -> float:
+        """Seconds until the Lease is over, if it is not renewed; a tenth of a second where it should be by now."""
+        return max(0.1, self._sight.since + self.terms.duration - self._clock())
 
     async def _write(self, lease: Mapping[str, Any] | None) -> Mapping[str, Any]:
         terms = self.terms

@@ -10,6 +10,7 @@ from typing import Any, Never, TypeVar
 import orjson
 
 from windlass.jobs.kubernetes.kinds import KINDS
+from windlass.jobs.kubernetes.pods import SCHEDULER
 from windlass.worlds.kubernetes.client import objects
 from windlass.worlds.kubernetes.client import resources as r
 from windlass.worlds.kubernetes.client.fresh import Change, Fresh
@@ -58,31 +59,36 @@ async def watch_more(world: KubernetesWorld, served: Sequence[Resource]) -> Neve
 
 
 async def catch_up(world: KubernetesWorld, served: Collection[Resource]) -> None:
-    """Hear at once what watches may not have told yet: jobs and pods, as they are now.
+    """Hear at once what watches may not have told yet: jobs and pods of ours, as they are now.
 
     A follower's watch may hang while its leader works on, and the states in the objects are all that the next leader
     knows. Raises WorldError.
     """
     kinds = [kind for kind in served if kind in JOB_KINDS]
-    await asyncio.gather(
-        _listed(world, r.PODS, objects.pod, world.pods.apply, world.pods.fresh),
-        *(_listed(world, kind, orjson.loads, jobs(world, kind), world.jobs[kind]) for kind in kinds),
-    )
+    await asyncio.gather(_pods(world), *(_jobs(world, kind) for kind in kinds))
 
 
-async def _listed(
-    world: KubernetesWorld,
-    resource: Resource,
-    decode: Callable[[bytes], T],
-    apply: Callable[[Sequence[Change[T]]], None],
-    fresh: Fresh[T],
-) -> None:
-    mirror = Mirror(decode, lambda _: None, fresh)  # the watch tells what is malformed
+async def _pods(world: KubernetesWorld) -> None:
+    fresh = world.pods.fresh
+    others = {key for key, pod in fresh.objects.items() if pod.spec.scheduler_name != SCHEDULER}
+    mirror = Mirror(objects.pod, _told_by_the_watch, fresh, spared=others)
+    listed = await world.connection.listed(r.PODS, mirror.decoded, fields=f"spec.schedulerName={SCHEDULER}")
+    world.pods.apply(mirror.listed(listed))
+
+
+async def _jobs(world: KubernetesWorld, kind: Resource) -> None:
+    mirror = Mirror(orjson.loads, _told_by_the_watch, world.jobs[kind])
     try:
-        apply(mirror.listed(await world.connection.listed(resource, mirror.decoded)))
+        listed = await world.connection.listed(kind, mirror.decoded)
     except ApiError as error:
-        if not error.is_missing:  # the kind is not served any more
+        if not error.is_missing:
             raise
+        return  # the kind is not served any more
+    jobs(world, kind)(mirror.listed(listed))
+
+
+def _told_by_the_watch(_: Malformed) -> None:
+    pass
 
 
 def jobs(world: KubernetesWorld, resource: Resource) -> Callable[[Sequence[Change[dict[str, Any]]]], None]:

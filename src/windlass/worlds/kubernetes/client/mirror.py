@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
@@ -36,6 +37,8 @@ class Mirror(Generic[T]):
     """The resource version up to which everything is known."""
     behind: bool = True
     """Something may have been missed: only a list tells."""
+    spared: AbstractSet[Key] = frozenset()
+    """What is held and asked for by no list: it stays."""
     _odd: set[Key] = field(default_factory=set)
     """What is malformed in the list that is being read."""
 
@@ -49,7 +52,7 @@ class Mirror(Generic[T]):
     def listed(self, listed: Listed[T]) -> list[Change[T]]:
         """What a list changes. One that ends before what was known belongs to a history that began anew."""
         version = int(listed.resource_version)
-        changes = self.fresh.listed(listed, spared=self._odd, reset=version < self.position)
+        changes = self.fresh.listed(listed, spared=self._odd | self.spared, reset=version < self.position)
         self._odd = set()
         self.position, self.behind = version, False
         return changes
