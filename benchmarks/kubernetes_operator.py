@@ -35,6 +35,13 @@ from windlass.worlds.kubernetes.client.reflector import reflect
 NODES, JOBS, SIZE, SINGLE, GANG = 1_000, 500, 4, 20, 8
 HELD, WAITING = 10_000, 500
 LEASE, QUIET = 15, 30
+BARE = "a client that only writes these objects"
+CONTAINER = {
+    "name": "pytorch",
+    "image": "example.com/train:1",
+    "resources": {"limits": {"nvidia.com/gpu": "1", "cpu": "4", "memory": "16Gi"}},
+}
+STATE = {"number": 1, "revision": 1, "phase": "Admitted", "generation": 1, "state": "{}"}
 WINDLASS = [str(Path(sys.executable).with_name("windlass"))]
 PYTORCH = "/apis/kubeflow.org/v1/namespaces/default/pytorchjobs"
 TRAINING = "/apis/windlass.dev/v1alpha1/namespaces/default/trainingjobs"
@@ -66,7 +73,9 @@ async def measure(plane: ControlPlane, folder: Path) -> None:
             await pods.leader(api)
             tell("TrainingJob made → all 8 pods on their nodes, median", await one_by_one(api, pods), "ms", 50)
             rate = await burst(api, pods)
-            tell(f"{JOBS} PyTorchJobs of {SIZE} at once → all pods exist", rate, "pods/s", 400, better="higher")
+        bare = await written(api, pods)
+        claim = f"{JOBS} PyTorchJobs of {SIZE} at once → all pods exist"
+        tell(claim, rate, "pods/s", 400, better="higher", peer=BARE, peer_measured=bare)
         await clear(api)
         with replica(folder, "two") as first:
             await pods.leader(api)
@@ -84,8 +93,8 @@ async def measure(plane: ControlPlane, folder: Path) -> None:
                 )
 
 
-def tell(claim: str, measured: float, unit: str, target: float, better: str = "lower") -> None:
-    print(json.dumps({"claim": claim, "measured": measured, "unit": unit, "target": target, "better": better}))
+def tell(claim: str, measured: float, unit: str, target: float, better: str = "lower", **peer: str | float) -> None:
+    print(json.dumps({"claim": claim, "measured": measured, "unit": unit, "target": target, "better": better, **peer}))
 
 
 # What is measured.
@@ -108,6 +117,20 @@ async def burst(api: Api, pods: "Pods") -> float:
     await making
     await pods.bound("b", JOBS * SIZE)
     return JOBS * SIZE / (last - began)
+
+
+async def written(api: Api, pods: "Pods") -> float:
+    """The rate of a client that writes the same jobs, one state for each, and their pods, and has nothing to decide."""
+    jobs = range(JOBS)
+    began = time.perf_counter()
+
+    async def work(number: int) -> None:
+        await api.post(PYTORCH, pytorch(f"f{number}", managed_by="kueue.x-k8s.io/multikueue"))
+        await api.patch(f"{PYTORCH}/f{number}/status", {"status": {"windlass": STATE}})
+        await asyncio.gather(*(api.post(PODS, member(number, index)) for index in range(SIZE)))
+
+    await each_of(jobs, work)
+    return JOBS * SIZE / (await pods.made("f", JOBS * SIZE) - began)
 
 
 async def fill(api: Api) -> None:
@@ -183,13 +206,17 @@ def training(name: str, nodes: int, gpus: int = 1) -> dict[str, Any]:
     return {"apiVersion": "windlass.dev/v1alpha1", "kind": "TrainingJob", "metadata": {"name": name}, "spec": spec}
 
 
-def pytorch(name: str) -> dict[str, Any]:
-    limits = {"nvidia.com/gpu": "1", "cpu": "4", "memory": "16Gi"}
-    container = {"name": "pytorch", "image": "example.com/train:1", "resources": {"limits": limits}}
-    template = {"spec": {"containers": [container]}}
+def pytorch(name: str, managed_by: str | None = None) -> dict[str, Any]:
+    template = {"spec": {"containers": [CONTAINER]}}
     replicas = {"Master": {"replicas": 1, "template": template}, "Worker": {"replicas": SIZE - 1, "template": template}}
-    spec = {"pytorchReplicaSpecs": replicas}
+    spec = {"pytorchReplicaSpecs": replicas, **({"runPolicy": {"managedBy": managed_by}} if managed_by else {})}
     return {"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "metadata": {"name": name}, "spec": spec}
+
+
+def member(number: int, index: int) -> dict[str, Any]:
+    """One that no operator makes."""
+    spec = {"nodeName": f"node-{number % NODES}", "schedulerName": "another", "containers": [CONTAINER]}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": f"f{number}-{index}"}, "spec": spec}
 
 
 def other(number: int) -> dict[str, Any]:

@@ -64,7 +64,7 @@ def status_of(
             **_attempts(life),
         }
         return {**before, **wanted}
-    times = {"startTime": life.started_at, "completionTime": life.finished_at}
+    times = {"startTime": _started(parsed, life, before), "completionTime": life.finished_at}
     conditions = _conditions(parsed, life, _listed(before), waits, reason)
     wanted = {
         "conditions": stamped(_listed(before), conditions, rfc3339(now), updates=True),
@@ -73,6 +73,14 @@ def status_of(
         **_attempts(life),
     }
     return _settled(before, wanted, now)
+
+
+def _started(parsed: Parsed, life: Life, before: Status) -> int | None:
+    """When the gang ran; where pods are judged one by one, when they were made, as the first judgement says."""
+    if parsed.policy.gang_restart or life.phase is not Phase.ADMITTED:
+        return life.started_at
+    afresh = told.holds(_listed(before), told.SUSPENDED) or "startTime" not in before
+    return life.admitted_at if afresh else None
 
 
 def _replica_statuses(parsed: Parsed, life: Life, counts: Mapping[str, Counts]) -> dict[str, dict[str, Any]]:

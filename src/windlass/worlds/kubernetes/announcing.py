@@ -12,11 +12,14 @@ from windlass.worlds.kubernetes.client.connection import Connection
 from windlass.worlds.kubernetes.client.refusals import ApiError
 from windlass.worlds.kubernetes.client.resources import EVENTS
 from windlass.worlds.kubernetes.homes import Home
+from windlass.worlds.kubernetes.lane import Lane
 from windlass.worlds.port import WorldError
 
 _MOST = 1_000
 """Untold events beyond these are left out: they are for people."""
 _AT_ONCE = 4
+_BEHIND = 0.5
+"""Seconds that an event is held back while gangs start."""
 _LONGEST = 1_024
 """Bytes of a note, by the API."""
 _BAD = ("Failed", "Restarting", "Refused")
@@ -37,8 +40,8 @@ class News:
 class Announcer:
     """`tell` returns at once."""
 
-    def __init__(self, connection: Connection, on_trouble: Callable[[str], None]) -> None:
-        self._connection, self._on_trouble = connection, on_trouble
+    def __init__(self, connection: Connection, urgent: Lane, on_trouble: Callable[[str], None]) -> None:
+        self._connection, self._urgent, self._on_trouble = connection, urgent, on_trouble
         self._news: asyncio.Queue[News] = asyncio.Queue(_MOST)
         self._workers: list[asyncio.Task[None]] = []
 
@@ -59,6 +62,7 @@ class Announcer:
     async def _work(self) -> None:
         while True:
             news = await self._news.get()
+            await self._urgent.quiet(_BEHIND)
             try:
                 await self._connection.create(EVENTS, event(news))
             except ApiError as error:

@@ -19,11 +19,14 @@ from windlass.worlds.kubernetes.client.refusals import ApiError
 from windlass.worlds.kubernetes.companions import ASK_WHO_RUNS, Companions
 from windlass.worlds.kubernetes.errands import Errands
 from windlass.worlds.kubernetes.gangs import Gang
+from windlass.worlds.kubernetes.lane import Lane
 from windlass.worlds.kubernetes.patience import patiently
 from windlass.worlds.kubernetes.pod_book import PodBook
 from windlass.worlds.kubernetes.runs import Run, Slot
 from windlass.worlds.kubernetes.seating import CannotSeatError, Seating, seat
 
+_BEHIND = 3.0
+"""Seconds that what stands beside pods may come after them, while other gangs start."""
 _LATER = 30.0
 """Seconds before pods are made again that the API server did not take."""
 
@@ -40,7 +43,7 @@ class Crew:
         concern: Callable[[Gang], None],
         on_trouble: Callable[[str], None],
     ) -> None:
-        self.seating = Seating(connection, asyncio.Semaphore(at_once), pods, is_dead)
+        self.seating = Seating(connection, Lane(at_once), pods, is_dead)
         """Shared with whoever binds gangs of others."""
         self._companions = Companions(connection, asyncio.Semaphore(max(1, at_once // 4)))
         self._concern, self._on_trouble = concern, on_trouble
@@ -142,6 +145,7 @@ class Crew:
 
     async def _accompany(self, gang: Gang, run: Run, running: Collection[str]) -> None:
         try:
+            await self.seating.at_once.quiet(_BEHIND)
             await patiently(lambda: self._companions.make(gang, run, running))
         except ApiError as error:
             gang.trouble, gang.news = f"what stands beside its pods cannot be made: {error}", True

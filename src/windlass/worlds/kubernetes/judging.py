@@ -6,7 +6,7 @@ to is the judgement's to say. A pod that could not go on where it was makes the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -45,7 +45,8 @@ def look(
     objects = [*(_plain(pod, run) for pod in pods.values()), *besides]
     judgement = kinds.judge(gang.parsed, objects, remade=gang.remade)
     gang.remade += judgement.anew
-    said = _said(gang, judgement, now)
+    begun = any(pod.status.phase != "Pending" for pod in pods.values())
+    said = _said(gang, judgement, now, over=(told.QUEUED, told.ADMITTED) if begun else (told.QUEUED,))
     gang.news |= said != gang.said
     gang.said = said
     run.outcome = _outcome(judgement)
@@ -77,9 +78,9 @@ def _outcome(judgement: Judgement) -> Exit | None:
     return Exit(code=0 if judgement.ended == told.SUCCEEDED else 1, detail=str(word.get("message", "")))
 
 
-def _said(gang: Gang, judgement: Judgement, now: int) -> dict[str, Any]:
-    """The status after a judgement: by then the gang neither waits nor is being started."""
-    past = [_over(each) if each["type"] in (told.QUEUED, told.ADMITTED) else each for each in judgement.conditions]
+def _said(gang: Gang, judgement: Judgement, now: int, over: Collection[str]) -> dict[str, Any]:
+    """The status after a judgement. `over`: conditions that have passed: the gang does not wait any more."""
+    past = [_over(each) if each["type"] in over else each for each in judgement.conditions]
     before = gang.parsed.manifest.get("status") or {}
     return job_status.status(gang.parsed, replace(judgement, conditions=tuple(past)), before, now)
 

@@ -23,6 +23,7 @@ from windlass.worlds.kubernetes.client.connection import Connection
 from windlass.worlds.kubernetes.client.objects import Pod
 from windlass.worlds.kubernetes.client.refusals import ApiError
 from windlass.worlds.kubernetes.client.resources import PODS, path
+from windlass.worlds.kubernetes.lane import Lane
 from windlass.worlds.kubernetes.owners import controller_of, owner_uid
 from windlass.worlds.kubernetes.patience import PAUSE
 from windlass.worlds.kubernetes.pod_book import PodBook, key_of
@@ -50,7 +51,7 @@ class Seating:
     """What making and binding share: one connection, how much of it is used at a time, and what is known of pods."""
 
     connection: Connection
-    at_once: asyncio.Semaphore
+    at_once: Lane
     pods: PodBook
     is_dead: Callable[[str], bool]
     """Whether nothing can run any more on a node of this name: then nobody will confirm the end of a pod there."""

@@ -15,6 +15,7 @@ from windlass.worlds.kubernetes import commits
 from windlass.worlds.kubernetes.client.connection import Connection
 from windlass.worlds.kubernetes.client.objects import Pod
 from windlass.worlds.kubernetes.gangs import Gang
+from windlass.worlds.kubernetes.lane import Lane
 from windlass.worlds.kubernetes.refusing import ACCEPTED
 from windlass.worlds.kubernetes.stored import FIELD
 from windlass.worlds.port import WorldError
@@ -58,8 +59,8 @@ def _counts(gang: Gang, pods: Mapping[int, Pod]) -> Mapping[str, Counts]:
 class StatusWriter:
     """Writes in the background what no commit waits for. `said` is what there is to say of a gang."""
 
-    def __init__(self, connection: Connection, said: Callable[[Gang], Mapping[str, Any]]) -> None:
-        self._connection, self._said = connection, said
+    def __init__(self, connection: Connection, urgent: Lane, said: Callable[[Gang], Mapping[str, Any]]) -> None:
+        self._connection, self._urgent, self._said = connection, urgent, said
         self._at_once = asyncio.Semaphore(_AT_ONCE)
         self._under_way: dict[str, asyncio.Task[None]] = {}
 
@@ -87,6 +88,7 @@ class StatusWriter:
 
     async def _write(self, gang: Gang) -> None:
         while not gang.gone and self._is_news(gang):
+            await self._urgent.quiet(_OFTEN)
             try:
                 async with self._at_once:
                     await commits.say(self._connection, gang, self._said(gang))

@@ -81,12 +81,12 @@ class KubernetesWorld:
         self.launchers = Launchers(self.pods)
         self._refusals = Refusals(connection, self.now, on_trouble)
         self.roster = Roster(settings.kinds, self._finish, self.inject, self._refusals.tell, self._hold, self._changed)
-        self._announcer = Announcer(connection, on_trouble)
+        self._crew = Crew(connection, self.pods, settings.at_once, self._is_dead, self.concern, on_trouble)
+        self._announcer = Announcer(connection, self._crew.seating.at_once, on_trouble)
         self._memory = QueueMemory(connection, self.cluster.queues, on_trouble)
         self._time = ForwardClock(clock)
         self.on_trouble = on_trouble
-        self._crew = Crew(connection, self.pods, settings.at_once, self._is_dead, self.concern, on_trouble)
-        self._statuses = StatusWriter(connection, self._said)
+        self._statuses = StatusWriter(connection, self._crew.seating.at_once, self._said)
         self._inbox = Inbox()
         self.words = PendingWords(connection, on_trouble)
         self.surroundings = SurroundingsBook(self._look_around)
@@ -158,7 +158,8 @@ class KubernetesWorld:
         """Write every state into its object. Raises WorldError."""
         writes = [self._write(state) for state in changes.states]
         writes += [self._remove(job_id) for job_id in changes.forgotten]
-        troubles = await asyncio.gather(*writes, return_exceptions=True)
+        with self._crew.seating.at_once.beside():
+            troubles = await asyncio.gather(*writes, return_exceptions=True)
         for trouble in troubles:
             if trouble is not None:
                 raise trouble
