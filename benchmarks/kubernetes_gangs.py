@@ -165,7 +165,8 @@ class Binds:
         """When so many were bound."""
         while len(self.times) < count:
             self._more.clear()
-            await asyncio.wait_for(self._more.wait(), 120)
+            async with asyncio.timeout(120):
+                await self._more.wait()
         return max(self.times.values())
 
     async def rate(self, count: int) -> float:

@@ -242,7 +242,8 @@ def _number(filters: Filters, key: str, default: int) -> int:
 
 async def _within(event: asyncio.Event, seconds: float) -> bool:
     try:
-        await asyncio.wait_for(event.wait(), seconds)
+        async with asyncio.timeout(seconds):
+            await event.wait()
     except TimeoutError:
         return False
     return True

@@ -32,7 +32,8 @@ class Inbox:
         """Until there is something, or for so long."""
         if not self._ready.is_set() and (seconds is None or seconds > 0):
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._ready.wait(), seconds)
+                async with asyncio.timeout(seconds):
+                    await self._ready.wait()
         self._ready.clear()
 
     def take(self) -> tuple[Sequence[WorldEvent], list[asyncio.Future[None]]]:

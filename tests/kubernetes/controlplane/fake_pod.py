@@ -169,7 +169,8 @@ async def _within(event: asyncio.Event, seconds: float) -> bool:
     if seconds <= 0:
         return event.is_set()
     try:
-        await asyncio.wait_for(event.wait(), seconds)
+        async with asyncio.timeout(seconds):
+            await event.wait()
     except TimeoutError:
         return False
     return True

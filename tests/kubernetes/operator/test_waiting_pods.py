@@ -5,21 +5,21 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from kubernetes_place import JOBS, NAMESPACE, inside
+from kubernetes_place import JOBS, inside
 from operator_place import OperatorPlace
 
 import strays
 from windlass.worlds.kubernetes.roster import CANCEL
 
+PODS = "/api/v1/pods"
 pytestmark = pytest.mark.apiserver
 
 
 async def pods_of(place: OperatorPlace, job: str, count: int) -> list[dict]:
     """The job's pods, once they are so many."""
-    path = f"/api/v1/namespaces/{NAMESPACE}/pods"
     async with asyncio.timeout(strays.PATIENCE):
         while True:
-            listed = await place.api.get(path, labelSelector=f"windlass.dev/job-name={job}")
+            listed = await place.api.get(inside(PODS), labelSelector=f"windlass.dev/job-name={job}")
             if len(listed["items"]) == count:
                 return listed["items"]
             await asyncio.sleep(0.05)
@@ -70,5 +70,19 @@ def test_a_job_that_waits_and_is_made_smaller_has_fewer_pods_and_may_start(tell)
         (pod,) = await pods_of(place, "next", 1)
         world_size = [each["value"] for each in pod["spec"]["containers"][0]["env"] if each["name"] == "WORLD_SIZE"]
         assert world_size in ([], ["1"])
+
+    tell(story)
+
+
+def test_a_job_whose_pods_name_is_taken_for_good_can_be_cancelled(tell):
+    async def story(place: OperatorPlace) -> None:
+        about = {"name": "next-worker-0", "finalizers": ["example.com/kept"]}
+        spec = {"schedulerName": "another", "containers": [{"name": "main", "image": "example.com/other:1"}]}
+        await place.api.post(inside(PODS), {"kind": "Pod", "apiVersion": "v1", "metadata": about, "spec": spec})
+        await place.api.delete(f"{inside(PODS)}/next-worker-0", gracePeriodSeconds=0)
+        await place.submit("next")
+        await place.phase("next", "Admitted")
+        await change(place, "next", {"metadata": {"annotations": {CANCEL: "ada"}}})
+        await place.phase("next", "Failed")
 
     tell(story)

@@ -91,7 +91,8 @@ async def _within(news: asyncio.Event | None, seconds: float) -> None:
         await asyncio.sleep(seconds)
         return
     with contextlib.suppress(TimeoutError):
-        await asyncio.wait_for(news.wait(), seconds)
+        async with asyncio.timeout(seconds):
+            await news.wait()
 
 
 async def _ended(tasks: set[asyncio.Task[Any]]) -> None:

@@ -120,7 +120,8 @@ class History:
         while True:
             # 1. until there is something new, or time to clean up
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._came.wait(), max(0.0, clean_at - loop.time()))
+                async with asyncio.timeout_at(clean_at):
+                    await self._came.wait()
             self._came.clear()
             # 2. it is written, however often that takes
             while self._queue:

@@ -35,7 +35,8 @@ class Tapped:
         """Until no commit is under way; not for long, when the API server does not answer."""
         if not self._idle.is_set():
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._idle.wait(), _PATIENCE)
+                async with asyncio.timeout(_PATIENCE):
+                    await self._idle.wait()
 
     def now(self) -> int:
         """As the world says."""

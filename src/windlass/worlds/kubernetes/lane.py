@@ -45,7 +45,8 @@ class Lane:
         """Until nobody is in the lane, or waits for it; for so many seconds at most."""
         if self._here:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._clear.wait(), longest)
+                async with asyncio.timeout(longest):
+                    await self._clear.wait()
 
     def _enter(self) -> None:
         self._here += 1

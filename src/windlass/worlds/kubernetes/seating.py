@@ -46,6 +46,10 @@ class CannotSeatError(Exception):
         self.exit = exit
 
 
+class NotWantedError(Exception):
+    """Its gang has been told to stop meanwhile, or another of its members could not be seated."""
+
+
 @dataclass(slots=True)
 class Seating:
     """What making and binding share: one connection, how much of it is used at a time, and what is known of pods."""
@@ -58,20 +62,24 @@ class Seating:
     leaving: set[str] = field(default_factory=set)
     """Uids of what is being told to go."""
 
-    async def make(self, member: Member, generation: int, node: str = "") -> Pod:
+    async def make(
+        self, member: Member, generation: int, node: str = "", wanted: Callable[[], bool] = lambda: True
+    ) -> Pod:
         """The member's pod of this generation, made if it is not there: on its node, if that is known already.
 
-        Raises CannotSeatError, ApiError, Unreachable.
+        Raises CannotSeatError, ApiError, Unreachable; NotWantedError once it is not `wanted`, however long its name
+        is taken.
         """
         body = {**member.pod, "spec": {**member.pod["spec"], "nodeName": node}} if node else member.pod
         namespace = member.pod["metadata"]["namespace"]
-        while True:
+        give_up = time.monotonic() + _GARBAGE_COLLECTED
+        while wanted():
             known = self.pods.get(namespace, member.name)
             if known is not None:
                 if controller_of(known) != owner_uid(member.pod):
-                    await self._until_free(known)
+                    await self._until_free(known, give_up)
                 elif known.metadata.uid in self.leaving and not known.spec.node_name:
-                    await self.pods.gone(key_of(known))
+                    await self._look_again(known)
                 elif generation_of(known) == generation:
                     return known
                 else:
@@ -91,6 +99,7 @@ class Seating:
                         continue
                     made = pod_of(there)
             self.pods.learn(made)
+        raise NotWantedError
 
     async def bind(self, pod: Pod, node: str, notes: Mapping[str, str] | None = None) -> None:
         """Put it on its node, annotated with `notes`. Raises CannotSeatError, Unreachable."""
@@ -122,18 +131,20 @@ class Seating:
         elif not pod.metadata.deletion_timestamp:
             async with self.at_once:
                 await self.remove(pod, pod.spec.termination_grace_period_seconds or _GRACE)
-        await self.pods.gone(key_of(pod))
+        await self._look_again(pod)
 
-    async def _until_free(self, pod: Pod) -> None:
+    async def _until_free(self, pod: Pod, give_up: float) -> None:
         """Another's pod has this name: an earlier job's is on its way, any other stays. Raises CannotSeatError."""
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(
-                self.pods.gone(key_of(pod)), None if pod.metadata.deletion_timestamp else _GARBAGE_COLLECTED
-            )
-        left = self.pods.get(*key_of(pod))
-        if left is not None and left.metadata.uid == pod.metadata.uid and not left.metadata.deletion_timestamp:
+        if not pod.metadata.deletion_timestamp and time.monotonic() > give_up:
             name = pod.metadata.name
             raise CannotSeatError(_again(f"{name} could not be made: a pod of that name is there, and not this job's"))
+        await self._look_again(pod)
+
+    async def _look_again(self, pod: Pod) -> None:
+        """Once it is gone, or in a moment."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(PAUSE):
+                await self.pods.gone(key_of(pod))
 
     async def remove(self, pod: Pod, grace: int) -> None:
         """Delete this very pod, with so many seconds to end; nothing is said if it is gone."""
@@ -163,9 +174,11 @@ async def seat(seating: Seating, run: Run, members: Sequence[tuple[Slot, Member]
 async def _seat(seating: Seating, run: Run, slot: Slot, member: Member) -> None:
     while not (run.failed or run.stopping):
         try:
-            pod = await seating.make(member, run.generation, slot.node)
+            pod = await seating.make(member, run.generation, slot.node, lambda: not (run.failed or run.stopping))
             if not (run.failed or run.stopping):
                 await seating.bind(pod, slot.node)
+        except NotWantedError:
+            return
         except CannotSeatError as error:
             run.failed[slot.number] = error.exit
         except ApiError as error:

@@ -1,0 +1,32 @@
+"""What waits for events ends when it is told to, whatever comes at that instant."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from windlass.worlds.inbox import Inbox
+
+
+@pytest.mark.parametrize("steps", range(4))
+def test_whoever_waits_is_cancelled_also_while_something_comes(steps: int) -> None:
+    async def story() -> None:
+        inbox = Inbox()
+        waiting = asyncio.create_task(inbox.wait(60))
+        await asyncio.sleep(0)
+        inbox.wake()
+        for _ in range(steps):
+            if not waiting.done():
+                await asyncio.sleep(0)
+        was_done = waiting.done()
+        waiting.cancel()
+        await asyncio.gather(waiting, return_exceptions=True)
+        assert was_done or waiting.cancelled()
+
+    asyncio.run(story())
+
+
+def test_it_waits_no_longer_than_it_was_told_to() -> None:
+    asyncio.run(Inbox().wait(0.001))
+    asyncio.run(Inbox().wait(0))
