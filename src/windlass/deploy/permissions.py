@@ -96,8 +96,9 @@ JOBS = (
         "show a gang as a PodGroup, where that is wanted", pod_group.GROUP, ("podgroups",), ("create", "delete")
     ),
     Permission("keep the logs of pods that go", CORE, ("pods/log",), ("get",)),
-    Permission("give pods their names", CORE, ("services",), ("create", "delete")),
-    Permission("tell MPI's launcher its hosts", CORE, ("configmaps",), ("create", "patch")),
+    # What has a name already may be an earlier job's, and go with it: so one must be able to look.
+    Permission("give pods their names", CORE, ("services",), ("get", "create", "delete")),
+    Permission("tell MPI's launcher its hosts", CORE, ("configmaps",), ("get", "create", "patch")),
     Permission("give MPI's pods their SSH keys", CORE, ("secrets",), ("create",)),
     Permission("run MPI's launcher", "batch", ("jobs",), ("create", "patch", "delete")),
     Permission(
@@ -106,12 +107,12 @@ JOBS = (
         ("horizontalpodautoscalers",),
         ("get", "create", "patch", "delete"),
     ),
-    Permission("let the launcher of an MPIJob v1 reach its workers", CORE, ("serviceaccounts",), ("create",)),
+    Permission("let the launcher of an MPIJob v1 reach its workers", CORE, ("serviceaccounts",), ("get", "create")),
     Permission(
         "let the launcher of an MPIJob v1 reach its workers",
         "rbac.authorization.k8s.io",
         ("roles", "rolebindings"),
-        ("create",),
+        ("get", "create"),
     ),
     # Nobody may grant what he may not do himself.
     Permission("let the launcher of an MPIJob v1 reach its workers", CORE, ("pods/exec",), ("create",)),

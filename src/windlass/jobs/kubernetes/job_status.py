@@ -77,10 +77,12 @@ def status_of(
 
 def _started(parsed: Parsed, life: Life, before: Status) -> int | None:
     """When the gang ran; where pods are judged one by one, when they were made, as the first judgement says."""
-    if parsed.policy.gang_restart or life.phase is not Phase.ADMITTED:
+    if parsed.policy.gang_restart or life.phase not in (Phase.QUEUED, Phase.ADMITTED):
         return life.started_at
-    afresh = told.holds(_listed(before), told.SUSPENDED) or "startTime" not in before
-    return life.admitted_at if afresh else None
+    resumed = told.holds(_listed(before), told.SUSPENDED)
+    if life.phase is Phase.QUEUED:
+        return life.queued_at if resumed else None
+    return life.admitted_at if resumed or "startTime" not in before else None
 
 
 def _replica_statuses(parsed: Parsed, life: Life, counts: Mapping[str, Counts]) -> dict[str, dict[str, Any]]:

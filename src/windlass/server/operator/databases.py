@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
@@ -16,6 +17,7 @@ Write: TypeAlias = tuple[str, Sequence[Row]]
 """A statement, and the values for each time it is to be carried out."""
 _PATIENCE = 5
 """Seconds to wait for a lock of SQLite, and for a connection to PostgreSQL."""
+_PAUSE = 0.05
 _ANSWER = 30_000
 """Milliseconds that PostgreSQL may take for one statement."""
 
@@ -70,10 +72,24 @@ class SQLite:
         try:
             Path(file).parent.mkdir(parents=True, exist_ok=True)
             self._connection = sqlite3.connect(file, isolation_level=None, timeout=_PATIENCE, check_same_thread=False)
-            for setting in ("journal_mode = WAL", "synchronous = NORMAL", "journal_size_limit = 16777216"):
+            self._write_ahead()
+            for setting in ("synchronous = NORMAL", "journal_size_limit = 16777216"):
                 self._connection.execute(f"PRAGMA {setting}")
         except (sqlite3.Error, OSError) as error:
             raise self._trouble(error) from error
+
+    def _write_ahead(self) -> None:
+        """SQLite waits for nobody here: a new file that another connection is just changing is locked at once."""
+        give_up = time.monotonic() + _PATIENCE
+        while True:
+            try:
+                self._connection.execute("PRAGMA journal_mode = WAL")
+            except sqlite3.OperationalError:
+                if time.monotonic() > give_up:
+                    raise
+                time.sleep(_PAUSE)
+            else:
+                return
 
     def prepare(self, statements: Iterable[str]) -> None:
         """In one transaction, which is the only one that writes."""

@@ -142,8 +142,9 @@ class Election:
         return self._clock() - self._sight.since >= duration
 
     def _left(self) -> float:
-        """Seconds until the Lease is over, if it is not renewed; a tenth of a second where it should be by now."""
-        return max(0.1, self._sight.since + self.terms.duration - self._clock())
+        """Seconds until the Lease is over, if it is not renewed; a tenth of a second for a moment after that."""
+        left = self._sight.since + self.terms.duration - self._clock()
+        return max(0.1, left) if self._sight.version and left > -1 else self.terms.duration
 
     async def _write(self, lease: Mapping[str, Any] | None) -> Mapping[str, Any]:
         terms = self.terms

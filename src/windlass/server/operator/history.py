@@ -130,8 +130,7 @@ class History:
                     await self._settle(len(batch))
             # 3. what is too old or too much goes
             if loop.time() >= clean_at:
-                clean_at = loop.time() + _CLEANING
-                await self._tidy()
+                clean_at = loop.time() + (_CLEANING if await self._tidied() else _AGAIN)
 
     async def _try(self, batch: Sequence[tuple[Entry, int]]) -> bool:
         """Whether it is done with, one way or the other. If not, some time has passed."""
@@ -159,11 +158,13 @@ class History:
         async with self._progress:
             self._progress.notify_all()
 
-    async def _tidy(self) -> None:
+    async def _tidied(self) -> bool:
         try:
             await self._writer.do(self._clean)
         except HistoryError as error:
             self._tell(str(error))
+            return False
+        return True
 
     def _tell(self, trouble: str) -> None:
         if not self.trouble:

@@ -79,7 +79,7 @@ async def _term(rule: Rule, election: Election) -> None:
         # 3. control, as long as the lease is kept
         keeping = group.create_task(election.keep())
         try:
-            await _catch_up(rule, world, served)
+            await _catch_up(rule, world)
             await _lead(rule, world)
         finally:
             await rule.faces.follow()
@@ -117,11 +117,11 @@ async def _discover(rule: Rule, world: KubernetesWorld, served: Collection[Resou
                 group.create_task(watch_more(world, new))
 
 
-async def _catch_up(rule: Rule, world: KubernetesWorld, served: Collection[Resource]) -> None:
+async def _catch_up(rule: Rule, world: KubernetesWorld) -> None:
     """Nothing is decided by what the last leader has changed since."""
     while True:
         try:
-            await catch_up(world, served)
+            await catch_up(world)
         except WorldError as error:
             rule.say(f"what the last leader has done is not known yet: {error}")
             await asyncio.sleep(PAUSE)

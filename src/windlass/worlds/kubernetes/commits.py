@@ -8,6 +8,7 @@ controller has taken over.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from windlass.core.status import JobState
@@ -98,9 +99,10 @@ async def _look_again(connection: Connection, gang: Gang, revision: int, new: St
         there = stored.read((found.get("status") or {}).get(FIELD))
     except UnreadableError as error:
         raise DeposedError(f"the state of {gang.id} is not as this controller wrote it: {error}") from None
-    if there == new:
-        gang.stored, gang.number = new, new.number
+    is_ours = there is not None and replace(there, remade=new.remade) == new  # that goes on while nobody answers
+    if is_ours:
+        gang.stored, gang.number = there, new.number
     elif (there.revision if there else 0) != revision:
         raise DeposedError(f"the state of {gang.id} was written by another controller; this one stops")
     gang.learn(found)
-    return there == new
+    return is_ours

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import time
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,6 +38,10 @@ RESOURCES = {
 }
 ASK_WHO_RUNS = ("MPIJob",)
 """Kinds of which a config map tells the pods that run."""
+_LATE = ("Secret", "RoleBinding", "Job")
+"""Made when all else is there: a binding is refused without its role, and a Job makes pods that mount the rest."""
+_UNREAD = ("Secret",)
+"""Made and never read: nobody grants that for a name. By then whatever went with an earlier job is gone."""
 _SSH = "kubernetes.io/ssh-auth"
 _PAUSE = 0.1
 """Seconds between two looks at what is going."""
@@ -51,17 +55,18 @@ class Companions:
 
     connection: Connection
     at_once: asyncio.Semaphore
+    hear_job: Callable[[dict[str, Any]], None]
+    """Hears of each Job that was made."""
 
     async def make(self, gang: Gang, run: Run, running: Collection[str]) -> None:
         """All that are missing, or not as they should be, while the run is wanted. Raises ApiError, Unreachable."""
         wanted = [_of_run(each, run) for each in kinds.companions(gang.parsed, running, run.sizes)]
         missing = [each for each in wanted if gang.companions.get(_name_of(each)) != each]
-        await asyncio.gather(*(self._make(gang, run, manifest) for manifest in missing))
-        if run.stopping and not run.succeeded:  # a Job that came too late is to make no pods
-            for each in missing:
-                if each["kind"] == "Job":
-                    gang.companions.pop(_name_of(each), None)
-                    await self.end_job(each["metadata"])
+        for late in (False, True):
+            stage = [self._make(gang, run, each) for each in missing if (each["kind"] in _LATE) is late]
+            # none goes on by itself when another one fails: a Job would be made when nobody expects it any more
+            for failed in [end for end in await asyncio.gather(*stage, return_exceptions=True) if end is not None]:
+                raise failed
 
     async def end_job(self, about: Mapping[str, Any]) -> None:
         """Delete a Job, with the pods that it made."""
@@ -84,61 +89,73 @@ class Companions:
         known = gang.companions.get(name)
         give_up = time.monotonic() + _GARBAGE_COLLECTED
         while not run.stopping:
-            if await self._is_made(manifest, known, wait=time.monotonic() < give_up):
+            if await self._is_made(run, manifest, known, wait=time.monotonic() < give_up):
                 gang.companions[name] = manifest
                 return
             await asyncio.sleep(_PAUSE)
 
-    async def _is_made(self, manifest: Mapping[str, Any], known: Mapping[str, Any] | None, *, wait: bool) -> bool:
+    async def _is_made(
+        self, run: Run, manifest: Mapping[str, Any], known: Mapping[str, Any] | None, *, wait: bool
+    ) -> bool:
         """Try once. False, if `wait`: what has this name belongs to a job that was deleted, and is to go with it."""
         resource = RESOURCES[manifest["apiVersion"], manifest["kind"]]
-        async with self.at_once:
-            if known is not None and manifest["kind"] == "ConfigMap":
+        if known is not None and manifest["kind"] == "ConfigMap":
+            await self._change(manifest)
+            return True
+        try:
+            async with self.at_once:
+                made = await self.connection.create(resource, with_keys(manifest))
+        except ApiError as error:
+            if not error.is_exists:
+                raise
+            if wait and manifest["kind"] not in _UNREAD and await self._is_anothers(resource, manifest):
+                return False
+            if manifest["kind"] == "ConfigMap":
                 await self._change(manifest)
-                return True
-            try:
-                await self.connection.create(resource, with_keys(manifest))
-            except ApiError as error:
-                if not error.is_exists:
-                    raise
-                if wait and await self._is_anothers(resource, manifest):
-                    return False
-                if manifest["kind"] == "ConfigMap":
-                    await self._change(manifest)
-                elif manifest["kind"] == "Job":
-                    await self._replace(manifest)
+            elif manifest["kind"] == "Job":
+                await self._replace(run, manifest)
+        else:
+            if manifest["kind"] == "Job":
+                self.hear_job(made)
         return True
 
     async def _is_anothers(self, resource: Resource, manifest: Mapping[str, Any]) -> bool:
         """Whether what has this name is controlled by another object than ours, or has just gone."""
+        there = await self._there(resource, manifest)
+        return there is None or owner_uid(there) not in ("", owner_uid(manifest))
+
+    async def _there(self, resource: Resource, manifest: Mapping[str, Any]) -> dict[str, Any] | None:
+        """What has this name, as it is now."""
         about = manifest["metadata"]
         try:
-            there = await self.connection.get(resource, about["namespace"], about["name"])
+            async with self.at_once:
+                return await self.connection.get(resource, about["namespace"], about["name"])
         except ApiError as error:
             if not error.is_missing:
                 raise
-            return True
-        return owner_uid(there) not in ("", owner_uid(manifest))
+            return None
 
     async def _change(self, manifest: Mapping[str, Any]) -> None:
         about = manifest["metadata"]
-        await self.connection.patch(r.CONFIG_MAPS, about["namespace"], about["name"], {"data": manifest["data"]})
+        async with self.at_once:
+            await self.connection.patch(r.CONFIG_MAPS, about["namespace"], about["name"], {"data": manifest["data"]})
 
-    async def _replace(self, manifest: Mapping[str, Any]) -> None:
+    async def _replace(self, run: Run, manifest: Mapping[str, Any]) -> None:
         """A launcher's Job of an earlier generation goes, with its pods, before the new one comes."""
         about = manifest["metadata"]
-        while True:
-            try:
-                there = await self.connection.get(r.JOBS, about["namespace"], about["name"])
-                if there["metadata"].get("labels", {}).get(GENERATION) == about["labels"][GENERATION]:
-                    return
-                await self.connection.delete(r.JOBS, about["namespace"], about["name"], propagation="Background")
-                await asyncio.sleep(_PAUSE)
-            except ApiError as error:
-                if not error.is_missing:
-                    raise
-                await self.connection.create(r.JOBS, manifest)
+        while not run.stopping:
+            there = await self._there(r.JOBS, manifest)
+            if there is None:
+                async with self.at_once:
+                    self.hear_job(await self.connection.create(r.JOBS, manifest))
                 return
+            if owner_uid(there) != owner_uid(manifest):
+                raise ApiError(409, "AlreadyExists", f"the Job {about['name']} is there, and not this job's")
+            if there["metadata"].get("labels", {}).get(GENERATION) == about["labels"][GENERATION]:
+                self.hear_job(there)
+                return
+            await self.end_job(there["metadata"])
+            await asyncio.sleep(_PAUSE)
 
 
 def _name_of(manifest: Mapping[str, Any]) -> tuple[str, str]:

@@ -23,7 +23,7 @@ from windlass.worlds.kubernetes.lane import Lane
 from windlass.worlds.kubernetes.patience import patiently
 from windlass.worlds.kubernetes.pod_book import PodBook
 from windlass.worlds.kubernetes.runs import Run, Slot
-from windlass.worlds.kubernetes.seating import CannotSeatError, Seating, seat
+from windlass.worlds.kubernetes.seating import CannotSeatError, NotWantedError, Seating, seat
 
 _BEHIND = 3.0
 """Seconds that what stands beside pods may come after them, while other gangs start."""
@@ -32,7 +32,10 @@ _LATER = 30.0
 
 
 class Crew:
-    """`concern` hears of a gang for which something was done, `on_trouble` of what was not to be foreseen."""
+    """`concern` hears of a gang for which something was done, `on_trouble` of what was not to be foreseen.
+
+    `hear_job` hears of each launcher's Job that was made, before the watch tells it.
+    """
 
     def __init__(
         self,
@@ -41,11 +44,12 @@ class Crew:
         at_once: int,
         is_dead: Callable[[str], bool],
         concern: Callable[[Gang], None],
+        hear_job: Callable[[dict[str, Any]], None],
         on_trouble: Callable[[str], None],
     ) -> None:
         self.seating = Seating(connection, Lane(at_once), pods, is_dead)
         """Shared with whoever binds gangs of others."""
-        self._companions = Companions(connection, asyncio.Semaphore(max(1, at_once // 4)))
+        self._companions = Companions(connection, asyncio.Semaphore(max(1, at_once // 4)), hear_job)
         self._concern, self._on_trouble = concern, on_trouble
         self._errands = Errands(on_trouble)
         self._leaving = self.seating.leaving
@@ -123,9 +127,10 @@ class Crew:
 
     async def _ready(self, gang: Gang, member: Member, generation: int, put_away: int) -> None:
         """Make one pod that is to stand ready, if it still is; away with it, if nobody wanted it when it came."""
-        if gang.put_away != put_away:
+        try:
+            pod = await self.seating.make(member, generation, wanted=lambda: gang.put_away == put_away)
+        except NotWantedError:
             return
-        pod = await self.seating.make(member, generation)
         launched = gang.run is not None and gang.run.generation == generation
         if gang.put_away != put_away and not launched:
             self.dismiss([pod], 0)

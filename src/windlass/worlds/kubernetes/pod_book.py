@@ -51,8 +51,12 @@ class PodBook:
         """Wait until no pod of this name is known."""
         while key in self.fresh.objects:
             left = asyncio.get_running_loop().create_future()
-            self._leaving.setdefault(key, []).append(left)
-            await left
+            waiting = self._leaving.setdefault(key, [])
+            waiting.append(left)
+            try:
+                await left
+            finally:
+                waiting.remove(left)
 
     def _forget(self, pod: Pod) -> None:
         key, owner = key_of(pod), controller_of(pod)

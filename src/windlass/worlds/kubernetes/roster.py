@@ -21,6 +21,7 @@ from windlass.jobs.kubernetes.settings import Settings
 from windlass.worlds.kubernetes import stored
 from windlass.worlds.kubernetes.client.resources import Resource
 from windlass.worlds.kubernetes.cluster.fitting import Fitted, singles
+from windlass.worlds.kubernetes.commits import DeposedError
 from windlass.worlds.kubernetes.gangs import Gang
 from windlass.worlds.kubernetes.homes import Home, home_of, version_of
 from windlass.worlds.kubernetes.refusing import Refusal
@@ -80,6 +81,8 @@ class Roster:
     def recover(self) -> list[JobState]:
         """What was committed of those that have not ended, or whose time to live runs yet; the rest arrives now."""
         self._recovered = True
+        for gang in self._gangs.values():
+            self._fit(gang)  # what its names stand for may have been listed after it
         gangs = sorted(self._gangs.values(), key=lambda gang: gang.number or 2**63)
         known = [gang for gang in gangs if gang.stored is not None]
         self._number = max((gang.number for gang in known), default=0) + 1
@@ -166,19 +169,23 @@ class Roster:
         except stored.UnreadableError as error:
             self._fault(home, manifest, f"status.{stored.FIELD} is not as Windlass wrote it: {error}")
             return
-        found = self._finish(parsed)
-        job = as_placed(found.job, known.status.placement if known else None)
-        gang = Gang(home, parsed, job, known.number if known else 0, version=version_of(manifest), stored=known)
-        gang.wanted = None if job == found.job else (parsed, found.job)
-        gang.held, gang.singles, gang.warnings = found.trouble, singles(found.job), found.warnings
-        if known is not None:
-            gang.held = ""  # it was told already
-        gang.to_choose = found.to_choose
+        if self._recovered and known is not None:
+            raise DeposedError(f"{home.job_id} has a state that was not known when this term began")
+        gang = Gang(home, parsed, parsed.job, known.number if known else 0, version=version_of(manifest), stored=known)
+        self._fit(gang)
         gang.remade = known.remade if known else 0
         gang.looked, gang.looked_generation = gang.version, manifest["metadata"].get("generation")
         self._gangs[gang.id] = self._by_uid[home.uid] = gang
         if self._recovered:
             self._arrive(gang)
+
+    def _fit(self, gang: Gang) -> None:
+        """The job as it is for the controller, of what its manifest asks for."""
+        found = self._finish(gang.parsed)
+        gang.job = as_placed(found.job, gang.stored.status.placement if gang.stored else None)
+        gang.wanted = None if gang.job == found.job else (gang.parsed, found.job)
+        gang.held = "" if gang.stored else found.trouble  # the controller knows of whoever has a state
+        gang.singles, gang.warnings, gang.to_choose = singles(found.job), found.warnings, found.to_choose
 
     def look_around(self) -> None:
         """What names stand for is another now: whoever was held back may come."""
@@ -187,7 +194,8 @@ class Roster:
             gang.held, gang.job, gang.to_choose = found.trouble, found.job, found.to_choose
             self._arrive(gang)
         for gang in [gang for gang in self._gangs.values() if gang.to_choose and not gang.held]:
-            self._look_at_volumes(gang)
+            if gang.status.phase not in TERMINAL:
+                self._look_at_volumes(gang)
 
     def _look_at_volumes(self, gang: Gang) -> None:
         """Volumes that waited for the first pod have their place by now: the next start is to be near them."""

@@ -106,8 +106,11 @@ class Run:
         """Whether every member has."""
         return not self.failure and len(self.told) == len(self.slots)
 
-    def hear(self, pods: Mapping[int, Seen]) -> list[Event]:
-        """What its pods tell that was not told before: Started, then ends in order, then GangGone."""
+    def hear(self, pods: Mapping[int, Seen], *, more_may_come: bool = False) -> list[Event]:
+        """What its pods tell that was not told before: Started, then ends in order, then GangGone.
+
+        `more_may_come`: somebody who makes pods of it is yet to end.
+        """
         if self.gone:
             return []
         events: list[Event] = []
@@ -125,7 +128,7 @@ class Run:
                 events.append(MemberExited(self.generation, slot.number, end))
         events += self._release()
         # 3. nothing is left
-        at_rest = not (self.busy or self.accompanying)
+        at_rest = not (self.busy or self.accompanying or more_may_come)
         if self.stopping and at_rest and not any(alive(seen) for seen in pods.values()):
             self.gone = True
             events.append(GangGone(self.generation))

@@ -47,7 +47,7 @@ class CannotSeatError(Exception):
 
 
 class NotWantedError(Exception):
-    """Its gang has been told to stop meanwhile, or another of its members could not be seated."""
+    """Its gang has been told to stop meanwhile, has a newer generation, or has a member that could not be seated."""
 
 
 @dataclass(slots=True)
@@ -76,14 +76,9 @@ class Seating:
         while wanted():
             known = self.pods.get(namespace, member.name)
             if known is not None:
-                if controller_of(known) != owner_uid(member.pod):
-                    await self._until_free(known, give_up)
-                elif known.metadata.uid in self.leaving and not known.spec.node_name:
-                    await self._look_again(known)
-                elif generation_of(known) == generation:
+                if self._is_it(known, member, generation):
                     return known
-                else:
-                    await self._clear(known)
+                await self._make_room(known, member, generation, give_up)
                 continue
             async with self.at_once:
                 began = time.monotonic()
@@ -100,6 +95,21 @@ class Seating:
                     made = pod_of(there)
             self.pods.learn(made)
         raise NotWantedError
+
+    def _is_it(self, known: Pod, member: Member, generation: int) -> bool:
+        going = known.metadata.uid in self.leaving and not known.spec.node_name
+        return controller_of(known) == owner_uid(member.pod) and generation_of(known) == generation and not going
+
+    async def _make_room(self, known: Pod, member: Member, generation: int, give_up: float) -> None:
+        """Something else has the member's name. Raises CannotSeatError, NotWantedError, ApiError, Unreachable."""
+        if controller_of(known) != owner_uid(member.pod):
+            await self._until_free(known, give_up)
+        elif known.metadata.uid in self.leaving:
+            await self._look_again(known)
+        elif generation_of(known) > generation:
+            raise NotWantedError
+        else:
+            await self._clear(known)
 
     async def bind(self, pod: Pod, node: str, notes: Mapping[str, str] | None = None) -> None:
         """Put it on its node, annotated with `notes`. Raises CannotSeatError, Unreachable."""
@@ -131,6 +141,7 @@ class Seating:
         elif not pod.metadata.deletion_timestamp:
             async with self.at_once:
                 await self.remove(pod, pod.spec.termination_grace_period_seconds or _GRACE)
+        self.leaving.add(pod.metadata.uid)
         await self._look_again(pod)
 
     async def _until_free(self, pod: Pod, give_up: float) -> None:

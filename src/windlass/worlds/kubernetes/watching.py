@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from typing import Any, Never, TypeVar
 
@@ -39,7 +39,7 @@ async def watch_all(world: KubernetesWorld, served: Sequence[Resource], ready: C
     wanted = [
         watches.of(r.PODS, objects.pod, world.pods.apply, world.pods.fresh),
         watches.of(r.NODES, objects.node, watches.nodes),
-        watches.of(r.JOBS, dialects.group_object, watches.batch_jobs),
+        watches.of(r.JOBS, dialects.group_object, batch_jobs(world), world.jobs[r.JOBS]),
         watches.of(r.NAMESPACES, objects.namespace, world.surroundings.see_namespaces),
         watches.of(r.PRIORITY_CLASSES, objects.priority_class, world.surroundings.see_priorities),
         watches.of(r.CLAIMS, objects.claim, world.surroundings.see_claims),
@@ -58,33 +58,33 @@ async def watch_more(world: KubernetesWorld, served: Sequence[Resource]) -> Neve
     raise AssertionError("unreachable: watches do not end")
 
 
-async def catch_up(world: KubernetesWorld, served: Collection[Resource]) -> None:
+async def catch_up(world: KubernetesWorld) -> None:
     """Hear at once what watches may not have told yet: jobs and pods of ours, as they are now.
 
     A follower's watch may hang while its leader works on, and the states in the objects are all that the next leader
     knows. Raises WorldError.
     """
-    kinds = [kind for kind in served if kind in JOB_KINDS]
-    await asyncio.gather(_pods(world), *(_jobs(world, kind) for kind in kinds))
+    await asyncio.gather(_pods(world), *(_jobs(world, kind) for kind in list(world.jobs)))
 
 
 async def _pods(world: KubernetesWorld) -> None:
     fresh = world.pods.fresh
-    others = {key for key, pod in fresh.objects.items() if pod.spec.scheduler_name != SCHEDULER}
-    mirror = Mirror(objects.pod, _told_by_the_watch, fresh, spared=others)
+    mirror = Mirror(objects.pod, _told_by_the_watch, fresh)
     listed = await world.connection.listed(r.PODS, mirror.decoded, fields=f"spec.schedulerName={SCHEDULER}")
+    mirror.spared = {key for key, pod in fresh.objects.items() if pod.spec.scheduler_name != SCHEDULER}
     world.pods.apply(mirror.listed(listed))
 
 
 async def _jobs(world: KubernetesWorld, kind: Resource) -> None:
-    mirror = Mirror(orjson.loads, _told_by_the_watch, world.jobs[kind])
+    decode, apply = (dialects.group_object, batch_jobs(world)) if kind == r.JOBS else (orjson.loads, jobs(world, kind))
+    mirror = Mirror(decode, _told_by_the_watch, world.jobs[kind])
     try:
         listed = await world.connection.listed(kind, mirror.decoded)
     except ApiError as error:
         if not error.is_missing:
             raise
         return  # the kind is not served any more
-    jobs(world, kind)(mirror.listed(listed))
+    apply(mirror.listed(listed))
 
 
 def _told_by_the_watch(_: Malformed) -> None:
@@ -100,6 +100,16 @@ def jobs(world: KubernetesWorld, resource: Resource) -> Callable[[Sequence[Chang
                 world.roster.lose(change.object["metadata"]["uid"])
             else:
                 world.roster.see(resource, change.object)
+
+    return apply
+
+
+def batch_jobs(world: KubernetesWorld) -> Callable[[Sequence[Change[dict[str, Any]]]], None]:
+    """For changes of batch Jobs."""
+
+    def apply(changes: Sequence[Change[dict[str, Any]]]) -> None:
+        for change in changes:
+            world.hear_of_job(change.object, there=change.kind != "deleted")
 
     return apply
 
@@ -149,11 +159,6 @@ class Watches:
             else:
                 self._world.cluster.see_node(change.object)
         self._world.look_at_nodes()
-
-    def batch_jobs(self, changes: Sequence[Change[dict[str, Any]]]) -> None:
-        """Batch Jobs have come, changed or gone."""
-        for change in changes:
-            self._world.hear_of_job(change.object, there=change.kind != "deleted")
 
     def groups(self, resource: Resource) -> Callable[[Sequence[Change[dict[str, Any]]]], None]:
         """For objects that say what gangs of others need."""

@@ -77,11 +77,13 @@ class KubernetesWorld:
         self.cluster = ClusterBook()
         self.pods = PodBook(self._hear_pod)
         self.jobs: defaultdict[Resource, Fresh[dict[str, Any]]] = defaultdict(Fresh)
-        """The objects of jobs by their kind; what they mean is the roster's."""
+        """The objects of jobs by their kind, batch Jobs among them; what they mean is the roster's and others'."""
         self.launchers = Launchers(self.pods)
         self._refusals = Refusals(connection, self.now, on_trouble)
         self.roster = Roster(settings.kinds, self._finish, self.inject, self._refusals.tell, self._hold, self._changed)
-        self._crew = Crew(connection, self.pods, settings.at_once, self._is_dead, self.concern, on_trouble)
+        self._crew = Crew(
+            connection, self.pods, settings.at_once, self._is_dead, self.concern, self._hear_made, on_trouble
+        )
         self._announcer = Announcer(connection, self._crew.seating.at_once, on_trouble)
         self._memory = QueueMemory(connection, self.cluster.queues, on_trouble)
         self._time = ForwardClock(clock)
@@ -113,6 +115,8 @@ class KubernetesWorld:
         """Gangs to look at again when it is so late."""
         self._news_since: int | None = None
         """Since when there is something new about nodes."""
+        self._around_since: int | None = None
+        """Since when there is something new about what names stand for."""
         self._controlled = False
 
     # --- the port ------------------------------------------------------------------------------------
@@ -150,8 +154,8 @@ class KubernetesWorld:
             if events or self._woken or (until is not None and now >= until):
                 self._woken = False
                 return events
-            settled = None if self._news_since is None else self._news_since + self.settings.settle
-            dues = [at for at in (until, settled, *self._alarms.values()) if at is not None]
+            settled = [at + self.settings.settle for at in (self._news_since, self._around_since) if at is not None]
+            dues = [at for at in (until, *settled, *self._alarms.values()) if at is not None]
             await self._inbox.wait(max(0, min(dues) - now) / 1000 if dues else None)
 
     async def commit(self, changes: Changes) -> None:
@@ -225,6 +229,10 @@ class KubernetesWorld:
                 about = manifest["metadata"]
                 self._refusals.tell(Refusal(Home(resource, "", about["name"], about["uid"]), manifest, wrong))
             self.guests.look_around()
+        if self._around_since is not None and now >= self._around_since + self.settings.settle:
+            self._around_since = None
+            self.guests.look_around()
+            self.roster.look_around()
         self.guests.look()
         for job_id in [job_id for job_id, at in self._alarms.items() if at <= now]:
             del self._alarms[job_id]
@@ -252,11 +260,13 @@ class KubernetesWorld:
             to_do = judging.look(gang, run, pods, self.launchers.of(gang.home.uid), self._is_closed, now)
             self._crew.dismiss(to_do.dismiss, run.grace)
             self._crew.make_anew(gang, run, to_do.make)
+        makers: tuple[dict[str, Any], ...] = ()
         if run.stopping and not run.busy and not self._stays(gang, run):
+            makers = () if run.succeeded else self.launchers.unended(gang.home.uid)
             self._crew.dismiss(life.to_be_deleted(pods, looks), run.grace)
-            self._crew.end_jobs(() if run.succeeded else self.launchers.unended(gang.home.uid))
+            self._crew.end_jobs(makers)
         self._statuses.look(gang)
-        for event in run.hear(looks):
+        for event in run.hear(looks, more_may_come=bool(makers)):
             self.inject(JobEvent(gang.id, event))
         dues = [at for pod in pods.values() if (at := pod_ends.due(pod, self.settings.image_patience)) and at > now]
         if dues:
@@ -304,6 +314,10 @@ class KubernetesWorld:
         if gang is not None and self._controlled:
             self.concern(gang)
 
+    def _hear_made(self, job: dict[str, Any]) -> None:
+        for change in self.jobs[JOBS].put(job):
+            self.hear_of_job(change.object, there=change.kind != "deleted")
+
     def _gang_of(self, pod: Pod) -> Gang | None:
         owner = controller_of(pod)
         return self.roster.owner(self.launchers.owner(owner) or owner)
@@ -324,10 +338,10 @@ class KubernetesWorld:
         self.look_at_nodes()
 
     def _look_around(self) -> None:
-        """What names in jobs stand for is another now."""
-        if self._controlled:
-            self.guests.look_around()
-            self.roster.look_around()
+        """What names in jobs stand for is another now: the controller hears of it soon."""
+        if self._controlled and self._around_since is None:
+            self._around_since = self.now()
+            self._inbox.wake()
 
     # --- commit and perform --------------------------------------------------------------------------
 
@@ -336,6 +350,8 @@ class KubernetesWorld:
         if gang is None:
             self.guests.commit(state)
             return
+        if state.status.phase in (Phase.QUEUED, Phase.SUSPENDED):
+            gang.said = {}  # it was of pods that are none of the next run's
         await commits.write(self.connection, gang, state, self._said(gang, state.status))
         self._ask(gang)
         self.roster.catch_up(gang)
@@ -449,7 +465,8 @@ class KubernetesWorld:
 
     def _changed(self, gang: Gang) -> None:
         """It asks for something else now, or its object is gone: pods that stand ready are not those that it wants."""
-        self._put_away(gang)
+        if gang.run is None or gang.gone:  # those of a run are being put on their nodes
+            self._put_away(gang)
         if gang.gone:  # nothing lives of it; what is left makes room for a namesake
             self._crew.dismiss(self.pods.owned(gang.home.uid), 0)
         else:

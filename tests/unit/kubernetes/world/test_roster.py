@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import pytest
+
 from windlass.core.events import Cancel, Resume, Suspend
 from windlass.core.status import Phase, Placement, Status
 from windlass.jobs.kubernetes.parsed import Parsed
@@ -12,6 +14,7 @@ from windlass.jobs.kubernetes.settings import Settings
 from windlass.worlds.kubernetes import stored
 from windlass.worlds.kubernetes.client.resources import named
 from windlass.worlds.kubernetes.cluster.fitting import Fitted
+from windlass.worlds.kubernetes.commits import DeposedError
 from windlass.worlds.kubernetes.gangs import Gang
 from windlass.worlds.kubernetes.refusing import Refusal
 from windlass.worlds.kubernetes.roster import CANCEL, Roster
@@ -102,6 +105,23 @@ def test_a_job_that_has_ended_is_not_started_again() -> None:
     gang = desk.roster.get("ml/digits")
     assert gang is not None
     assert gang.state.status.phase is Phase.SUCCEEDED
+
+
+def test_a_state_that_comes_later_than_its_controller_ends_the_term() -> None:
+    desk = Desk()
+    desk.roster.recover()
+    with pytest.raises(DeposedError, match="not known when this term began"):
+        desk.roster.see(TRAINING, with_state(training(), Status(phase=Phase.QUEUED)))
+
+
+def test_what_names_stand_for_may_be_listed_after_the_job() -> None:
+    desk = Desk(trouble="there is no claim data")
+    desk.roster.see(TRAINING, with_state(training(), Status(phase=Phase.QUEUED)))
+    desk.trouble, desk.to_choose = "", ("data",)
+    desk.roster.recover()
+    gang = desk.roster.get("ml/digits")
+    assert gang is not None
+    assert gang.to_choose == ("data",)
 
 
 def test_what_is_wrong_is_told_once_for_each_version_of_the_spec() -> None:

@@ -80,6 +80,7 @@ def test_nothing_is_gone_while_a_launchers_job_may_yet_be_made() -> None:
     it.stopping = it.accompanying = True
     assert it.hear({0: ended(OK), 1: ended(OK)}) == [MemberExited(1, 0, OK), MemberExited(1, 1, OK)]
     it.accompanying = False
+    assert it.hear({}, more_may_come=True) == []
     assert it.hear({}) == [GangGone(1)]
 
 

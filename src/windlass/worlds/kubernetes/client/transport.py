@@ -85,9 +85,7 @@ class Transport:
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=silence)
         self._tally.watched(path)
         with _in_our_words(self.access.server):
-            async with asyncio.timeout(BEGIN_SECONDS):
-                response = await self._send("GET", path, params, {}, timeout=timeout)
-            async with response:
+            async with await self._send("GET", path, params, {}, begins=BEGIN_SECONDS, timeout=timeout) as response:
                 if response.status >= 300:
                     raise refusal(response.status, response.headers.get("Retry-After"), await response.read())
                 with contextlib.suppress(TimeoutError):
@@ -115,6 +113,8 @@ class Transport:
         path: str,
         params: Mapping[str, str],
         headers: dict[str, str],
+        *,
+        begins: float | None = None,
         **more: Any,
     ) -> aiohttp.ClientResponse:
         if self._session is None:
@@ -122,16 +122,17 @@ class Transport:
         if identity.authorization:
             headers["Authorization"] = identity.authorization
         query = "?" + urlencode(params) if params else ""
-        return await self._session.request(
-            method,
-            URL(f"{self.access.server}{path}{query}", encoded=True),
-            headers=headers,
-            ssl=identity.tls if identity.tls is not None else True,
-            server_hostname=self.access.server_name,
-            proxy=self.access.proxy,
-            allow_redirects=False,
-            **more,
-        )
+        async with asyncio.timeout(begins):
+            return await self._session.request(
+                method,
+                URL(f"{self.access.server}{path}{query}", encoded=True),
+                headers=headers,
+                ssl=identity.tls if identity.tls is not None else True,
+                server_hostname=self.access.server_name,
+                proxy=self.access.proxy,
+                allow_redirects=False,
+                **more,
+            )
 
 
 def _fenced(may_write: Callable[[], bool]) -> type[aiohttp.ClientRequest]:
