@@ -86,3 +86,15 @@ def test_a_job_whose_pods_name_is_taken_for_good_can_be_cancelled(tell):
         await place.phase("next", "Failed")
 
     tell(story)
+
+
+def test_a_pod_that_waits_and_is_deleted_comes_again(tell):
+    async def story(place: OperatorPlace) -> None:
+        await place.submit("big", gpus=2, replicas=2)
+        await place.phase("big", "Running")
+        await place.submit("next", replicas=2)
+        first, _ = await pods_of(place, "next", 2)
+        await place.api.delete(f"{inside(PODS)}/{first['metadata']['name']}", gracePeriodSeconds=0)
+        assert first["metadata"]["uid"] not in {pod["metadata"]["uid"] for pod in await pods_of(place, "next", 2)}
+
+    tell(story)

@@ -56,7 +56,8 @@ class Crew:
 
     def prepare(self, gang: Gang, generation: int) -> None:
         """Make the pods of a generation that waits for its turn, on no node yet."""
-        self._errands.send(self._prepare(gang, generation))
+        gang.preparing = gang.put_away
+        self._errands.send(self._prepare(gang, generation, gang.put_away))
 
     def launch(self, gang: Gang, run: Run) -> None:
         """Make what is missing, and bind every pod of it."""
@@ -112,18 +113,19 @@ class Crew:
         """Leave everything as it is."""
         await self._errands.close()
 
-    async def _prepare(self, gang: Gang, generation: int) -> None:
+    async def _prepare(self, gang: Gang, generation: int, put_away: int) -> None:
         members = gang.members(generation, gang.sizes)
-        made = [patiently(partial(self._ready, gang, member, generation, gang.put_away)) for member in members.values()]
+        made = [patiently(partial(self._ready, gang, member, generation, put_away)) for member in members.values()]
         troubles = [each for each in await asyncio.gather(*made, return_exceptions=True) if isinstance(each, Exception)]
         before, gang.trouble = gang.trouble, f"its pods cannot be made: {troubles[0]}" if troubles else ""
         gang.news |= before != gang.trouble
         self._concern(gang)
         if troubles:
             await asyncio.sleep(_LATER)
-            if gang.prepared == generation:
-                gang.prepared = 0  # whoever looks next has them made once more
-                self._concern(gang)
+        if gang.preparing == put_away:
+            gang.preparing = None
+            gang.prepared = 0 if troubles else gang.prepared  # whoever looks next has them made once more
+            self._concern(gang)
 
     async def _ready(self, gang: Gang, member: Member, generation: int, put_away: int) -> None:
         """Make one pod that is to stand ready, if it still is; away with it, if nobody wanted it when it came."""
@@ -132,7 +134,8 @@ class Crew:
         except NotWantedError:
             return
         launched = gang.run is not None and gang.run.generation == generation
-        if gang.put_away != put_away and not launched:
+        wanted_again = gang.preparing == gang.put_away
+        if gang.put_away != put_away and not (launched or wanted_again):
             self.dismiss([pod], 0)
 
     async def _launch(self, gang: Gang, run: Run, names: Collection[str] | None = None) -> None:

@@ -42,6 +42,8 @@ class Gang:
     """The generation whose pods were made while it waits for nodes."""
     put_away: int = 0
     """How often such pods were no longer wanted."""
+    preparing: int | None = None
+    """Such pods are being made: those that are wanted since `put_away` was this."""
     remade: int = 0
     """Pods made anew within its runs, of a kind that does so."""
     said: Mapping[str, Any] = field(default_factory=dict)

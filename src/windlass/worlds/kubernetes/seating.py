@@ -73,11 +73,13 @@ class Seating:
         body = {**member.pod, "spec": {**member.pod["spec"], "nodeName": node}} if node else member.pod
         namespace = member.pod["metadata"]["namespace"]
         give_up = time.monotonic() + _GARBAGE_COLLECTED
-        while wanted():
+        while True:
             known = self.pods.get(namespace, member.name)
+            if known is not None and self._is_it(known, member, generation):
+                return known
+            if not wanted():
+                raise NotWantedError
             if known is not None:
-                if self._is_it(known, member, generation):
-                    return known
                 await self._make_room(known, member, generation, give_up)
                 continue
             async with self.at_once:
@@ -94,7 +96,6 @@ class Seating:
                         continue
                     made = pod_of(there)
             self.pods.learn(made)
-        raise NotWantedError
 
     def _is_it(self, known: Pod, member: Member, generation: int) -> bool:
         going = known.metadata.uid in self.leaving and not known.spec.node_name
@@ -135,13 +136,15 @@ class Seating:
     async def _clear(self, pod: Pod) -> None:
         """Somebody of an earlier generation has this name: he is dead, or about to be."""
         ended = not pod.spec.node_name or pod.status.phase in ("Succeeded", "Failed")
-        if ended or self.is_dead(pod.spec.node_name):
-            async with self.at_once:
-                await self.remove(pod, 0)
-        elif not pod.metadata.deletion_timestamp:
-            async with self.at_once:
-                await self.remove(pod, pod.spec.termination_grace_period_seconds or _GRACE)
-        self.leaving.add(pod.metadata.uid)
+        at_once = ended or self.is_dead(pod.spec.node_name)
+        if at_once or not pod.metadata.deletion_timestamp:
+            self.leaving.add(pod.metadata.uid)
+            try:
+                async with self.at_once:
+                    await self.remove(pod, 0 if at_once else pod.spec.termination_grace_period_seconds or _GRACE)
+            except BaseException:
+                self.leaving.discard(pod.metadata.uid)
+                raise
         await self._look_again(pod)
 
     async def _until_free(self, pod: Pod, give_up: float) -> None:

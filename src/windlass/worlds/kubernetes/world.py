@@ -276,9 +276,14 @@ class KubernetesWorld:
         """Pods of a gang that waits for nodes stand ready, so that everybody sees what is missing."""
         status = gang.status
         waits = gang.stored is not None and status.phase is Phase.QUEUED and not status.waits_for
-        if waits and not gang.elastic and gang.prepared != status.generation + 1:
-            gang.prepared = status.generation + 1
-            self._crew.prepare(gang, status.generation + 1)
+        if not waits or gang.elastic or gang.preparing == gang.put_away:
+            return
+        generation = status.generation + 1
+        members = gang.members(generation, gang.sizes)
+        there = [self.pods.get(gang.home.namespace, name) for name in members]
+        if gang.prepared != generation or None in there:
+            gang.prepared = generation
+            self._crew.prepare(gang, generation)
 
     def _stays(self, gang: Gang, run: Run) -> bool:
         """Whether what lives yet of a job that has ended by its own pods' word is left to end by itself."""
