@@ -1,6 +1,6 @@
-"""Thousands of malformed objects: refused by the API server, or told in a condition; and the operator goes on.
+"""10,000 malformed objects: refused by the API server, or told in a condition; and the operator goes on.
 
-WINDLASS_MALFORMED says how many; 10,000 of them have been tried.
+WINDLASS_MALFORMED says how many else.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .conftest import Play
 from .mutations import Manifest, mutated
 from .story import PATIENCE, Story
 
-COUNT = int(os.environ.get("WINDLASS_MALFORMED", "2000"))
+COUNT = int(os.environ.get("WINDLASS_MALFORMED", "10000"))
 SEED = 20
 AT_ONCE = 64
 BATCH = 500
