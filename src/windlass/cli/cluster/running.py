@@ -13,6 +13,7 @@ from windlass.cli.cluster.handing import Given, Handed, handed
 from windlass.cli.cluster.pod_lines import PodLines
 from windlass.cli.cluster.warning import of_what_is_missing, refused
 from windlass.cli.exit_codes import ExitCode
+from windlass.cli.failures import UsageError
 from windlass.cli.interrupts import Interrupts
 from windlass.cli.screen import Screen
 from windlass.server.errors import ApiError
@@ -51,7 +52,7 @@ class There:
 def run_there(context: str, namespace: str, given: Given, *, detach: bool, no_color: bool) -> int:
     """Make the jobs of a command line, and follow them to their end. Returns the exit code."""
     cluster = Cluster.at(context, namespace)
-    made = prepared(cluster, given)
+    made = prepared(cluster, given, namespace)
     if detach:
         print(*cluster.submit(made.manifests), sep="\n")
         return ExitCode.OK
@@ -65,16 +66,25 @@ def run_there(context: str, namespace: str, given: Given, *, detach: bool, no_co
 def submit_there(context: str, namespace: str, given: Given) -> tuple[list[str], int]:
     """Make the jobs of a command line. Returns their ids, and the exit code: what can never run is told at once."""
     cluster = Cluster.at(context, namespace)
-    ids = cluster.submit(prepared(cluster, given).manifests)
+    ids = cluster.submit(prepared(cluster, given, namespace).manifests)
     never = refused(cluster, ids)
     for said in never:
         print(f"warning: {said}", file=sys.stderr)
     return ids, ExitCode.REFUSED if never else ExitCode.OK
 
 
-def prepared(cluster: Cluster, given: Given) -> Handed:
-    """The objects of a command line; what is to be told of them is told on stderr."""
+def prepared(cluster: Cluster, given: Given, namespace: str = "") -> Handed:
+    """The objects of a command line; what is to be told of them is told on stderr. Raises UsageError.
+
+    `namespace`: the one that the command line says, "" if it says none.
+    """
     made = handed(given, cluster.finder)
+    for about in (each["metadata"] for each in made.manifests):
+        if namespace and about["namespace"] != namespace:
+            raise UsageError(
+                f"{about['name']} is in namespace {about['namespace']} by its manifest, and the command line says "
+                f"{namespace}\nleave one of them out"
+            )
     for note in made.notes:
         print(f"windlass: {note}", file=sys.stderr)
     for said in (*made.warnings, *of_what_is_missing(cluster, made.manifests)):

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
 from windlass.core.job import Job, Role
 from windlass.core.status import TERMINAL, JobState, Phase, Status
 from windlass.jobs.kubernetes import kinds
+from windlass.jobs.kubernetes.conditions import conditions_of
 from windlass.jobs.kubernetes.own_labels import ARRAY, CALLED
 from windlass.jobs.kubernetes.parsed import Parsed
 from windlass.jobs.kubernetes.reading import Fault
 from windlass.worlds.kubernetes import stored
 from windlass.worlds.kubernetes.client.resources import Resource
 from windlass.worlds.kubernetes.homes import job_id
+from windlass.worlds.kubernetes.refusing import ACCEPTED
 
 Manifest = Mapping[str, Any]
 _NOT_SEEN = "the operator has not seen it yet"
@@ -78,13 +80,21 @@ class Found:
             broken = Status(Phase.FAILED, "Misconfigured", str(parsed), created_at=made, finished_at=made)
             return JobState(self.id, 0, Job(self.name, (Role(command=("",)),)), broken)
         kept = _stored(self.manifest)
-        status = kept.status if kept else Status(reason="NotSeen", message=_NOT_SEEN, created_at=made)
+        status = kept.status if kept else replace(_unheard(self.manifest), created_at=made)
         return JobState(self.id, kept.number if kept else 0, parsed.job, status)
 
     @property
     def ended(self) -> bool:
         """Whether nothing more will come of it."""
         return self.state().status.phase in TERMINAL
+
+
+def _unheard(manifest: Manifest) -> Status:
+    """Of a job that the controller does not hold: the operator may have said why in a condition."""
+    for each in conditions_of(dict(manifest)):
+        if each["type"] == ACCEPTED and each.get("status") == "False":
+            return Status(reason=str(each.get("reason", "")), message=str(each.get("message", "")))
+    return Status(reason="NotSeen", message=_NOT_SEEN)
 
 
 def _stored(manifest: Manifest) -> stored.Stored | None:
