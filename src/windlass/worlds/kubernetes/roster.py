@@ -172,11 +172,11 @@ class Roster:
         if self._recovered and known is not None:
             raise DeposedError(f"{home.job_id} has a state that was not known when this term began")
         gang = Gang(home, parsed, parsed.job, known.number if known else 0, version=version_of(manifest), stored=known)
-        self._fit(gang)
         gang.remade = known.remade if known else 0
         gang.looked, gang.looked_generation = gang.version, manifest["metadata"].get("generation")
         self._gangs[gang.id] = self._by_uid[home.uid] = gang
-        if self._recovered:
+        if self._recovered:  # else whoever recovers fits it: a follower reads a job anew at each of its writes
+            self._fit(gang)
             self._arrive(gang)
 
     def _fit(self, gang: Gang) -> None:
@@ -190,8 +190,7 @@ class Roster:
     def look_around(self) -> None:
         """What names stand for is another now: whoever was held back may come."""
         for gang in [gang for gang in self._gangs.values() if gang.held]:
-            found = self._finish(gang.parsed)
-            gang.held, gang.job, gang.to_choose = found.trouble, found.job, found.to_choose
+            self._fit(gang)
             self._arrive(gang)
         for gang in [gang for gang in self._gangs.values() if gang.to_choose and not gang.held]:
             if gang.status.phase not in TERMINAL:

@@ -39,7 +39,7 @@ async def watch_all(world: KubernetesWorld, served: Sequence[Resource], ready: C
     wanted = [
         watches.of(r.PODS, objects.pod, world.pods.apply, world.pods.fresh),
         watches.of(r.NODES, objects.node, watches.nodes),
-        watches.of(r.JOBS, dialects.group_object, batch_jobs(world), world.jobs[r.JOBS]),
+        watches.of(r.JOBS, dialects.group_object, world.hear_of_jobs, world.jobs[r.JOBS]),
         watches.of(r.NAMESPACES, objects.namespace, world.surroundings.see_namespaces),
         watches.of(r.PRIORITY_CLASSES, objects.priority_class, world.surroundings.see_priorities),
         watches.of(r.CLAIMS, objects.claim, world.surroundings.see_claims),
@@ -76,7 +76,7 @@ async def _pods(world: KubernetesWorld) -> None:
 
 
 async def _jobs(world: KubernetesWorld, kind: Resource) -> None:
-    decode, apply = (dialects.group_object, batch_jobs(world)) if kind == r.JOBS else (orjson.loads, jobs(world, kind))
+    decode, apply = (dialects.group_object, world.hear_of_jobs) if kind == r.JOBS else (orjson.loads, jobs(world, kind))
     mirror = Mirror(decode, _told_by_the_watch, world.jobs[kind])
     try:
         listed = await world.connection.listed(kind, mirror.decoded)
@@ -100,16 +100,6 @@ def jobs(world: KubernetesWorld, resource: Resource) -> Callable[[Sequence[Chang
                 world.roster.lose(change.object["metadata"]["uid"])
             else:
                 world.roster.see(resource, change.object)
-
-    return apply
-
-
-def batch_jobs(world: KubernetesWorld) -> Callable[[Sequence[Change[dict[str, Any]]]], None]:
-    """For changes of batch Jobs."""
-
-    def apply(changes: Sequence[Change[dict[str, Any]]]) -> None:
-        for change in changes:
-            world.hear_of_job(change.object, there=change.kind != "deleted")
 
     return apply
 

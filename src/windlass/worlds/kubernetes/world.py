@@ -27,7 +27,7 @@ from windlass.worlds.inbox import Inbox
 from windlass.worlds.kubernetes import commits, judging, life, pod_ends, statuses
 from windlass.worlds.kubernetes.announcing import Announcer, News
 from windlass.worlds.kubernetes.client.connection import Connection
-from windlass.worlds.kubernetes.client.fresh import Fresh
+from windlass.worlds.kubernetes.client.fresh import Change, Fresh
 from windlass.worlds.kubernetes.client.objects import Pod
 from windlass.worlds.kubernetes.client.refusals import ApiError
 from windlass.worlds.kubernetes.client.resources import JOBS, Resource
@@ -312,16 +312,17 @@ class KubernetesWorld:
             self.concern(gang)
         self.look_at_nodes()
 
-    def hear_of_job(self, job: dict[str, Any], *, there: bool) -> None:
-        """A batch Job as it is now, or was at last: it may be a launcher."""
-        self.guests.see_object(JOBS, job, there=there)
-        gang = self.roster.owner(self.launchers.see(job, there=there))
-        if gang is not None and self._controlled:
-            self.concern(gang)
+    def hear_of_jobs(self, changes: Sequence[Change[dict[str, Any]]]) -> None:
+        """Batch Jobs have come, changed or gone: they may be launchers."""
+        for change in changes:
+            job, there = change.object, change.kind != "deleted"
+            self.guests.see_object(JOBS, job, there=there)
+            gang = self.roster.owner(self.launchers.see(job, there=there))
+            if gang is not None and self._controlled:
+                self.concern(gang)
 
     def _hear_made(self, job: dict[str, Any]) -> None:
-        for change in self.jobs[JOBS].put(job):
-            self.hear_of_job(change.object, there=change.kind != "deleted")
+        self.hear_of_jobs(self.jobs[JOBS].put(job))
 
     def _gang_of(self, pod: Pod) -> Gang | None:
         owner = controller_of(pod)
