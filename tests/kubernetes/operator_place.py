@@ -108,7 +108,7 @@ async def leading(plane: ControlPlane, folder: Path) -> AsyncIterator[OperatorPl
             try:
                 await asyncio.wait_for(known.wait(), strays.PATIENCE)
                 tapped = faces.tap(world)
-                controller = Controller(tapped.recover(), tapped.finished)
+                controller = Controller(tapped.recover(), tapped.finished, refuses=False)
                 faces.lead(controller, world, tapped)
                 faces.unready = ""
                 tasks.append(asyncio.create_task(run(controller, tapped, on_trouble=faces.complain)))

@@ -53,6 +53,9 @@ class World(Protocol):
     def find(self) -> Decider | None:
         """The same if it answers now."""
 
+    def told(self, ids: Sequence[str]) -> Sequence[str]:
+        """What is to be said of jobs that have just been handed in, a line each."""
+
     def lines(self, job_id: str) -> Lines:
         """What a job prints."""
 
@@ -76,6 +79,10 @@ class ThisMachine:
     def find(self) -> Connection | None:
         """Whoever controls the folder now."""
         return find(self._paths.root)
+
+    def told(self, ids: Sequence[str]) -> Sequence[str]:  # noqa: ARG002 - what can never run is refused here
+        """Nothing."""
+        return ()
 
     def lines(self, job_id: str) -> Tail:
         """Its log files."""
@@ -105,8 +112,11 @@ class Attendance:
 
     def run(self, handed: Sequence[Any], interrupts: Interrupts) -> int:
         """Hand jobs in, and follow them to their end. Returns the exit code."""
-        names = ",".join(self._hand_in(handed))
+        ids = self._hand_in(handed)
         self._handed_in = True
+        for said in self._world.told(ids):
+            self._screen.say(said)
+        names = ",".join(ids)
         while True:
             try:
                 return self._until_end(names, interrupts)

@@ -152,6 +152,8 @@ def _times(found: Json, now: int) -> Iterator[str]:
         yield f"behind: {shortened(found['ahead'], _AHEAD_SHOWN)}"
     if found["not_before"]:
         yield f"not before: {moment(found['not_before'], now)}"
+    if told := found.get("never"):
+        yield told
     if told := found.get("keeps_its_size"):
         yield f"size: {told}"
     at, sure = found["expected"], (found["verdict"] or {"sure": ""})["sure"]

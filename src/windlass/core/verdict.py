@@ -22,7 +22,7 @@ def verdict_of(trial: Trial, gang: Pending) -> Verdict:
     if answer := gates.verdict(gang, trial.arrays, trial.now):
         return answer
     if queue is None:
-        return Verdict(Reason.MISCONFIGURED, f"there is no queue {gang.queue} any more")
+        return Verdict(Reason.MISCONFIGURED, f"there is no queue {gang.queue}; it waits until there is one")
     demands = at_least(gang.demands)
     if not fits_empty(table, gang) and (short := shortage(trial.stock_if_empty, table, demands)):
         return never_verdict(short)

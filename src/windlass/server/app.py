@@ -33,6 +33,7 @@ def application(service: Service, orders: Orders, more: Sequence[Route] = ()) ->
         Route("/v1/jobs", api.jobs, methods=["GET"]),
         Route("/v1/jobs", api.submit, methods=["POST"]),
         Route("/v1/jobs/{name:path}/why", api.why, methods=["GET"]),
+        Route("/v1/jobs/{name:path}/prospect", api.prospect, methods=["GET"]),
         Route("/v1/jobs/{name:path}", api.job, methods=["GET"]),  # a cluster's ids have slashes
         Route("/v1/jobs/{name:path}/{verb}", api.act, methods=["POST"]),
         Route("/v1/why", api.why_all, methods=["GET"]),
@@ -79,6 +80,9 @@ class _Api:
     async def why(self, request: Request) -> Response:
         what_if = request.query_params.get("what_if", "")
         return _json(await self._service.why(request.path_params["name"], what_if))
+
+    async def prospect(self, request: Request) -> Response:
+        return _json(await self._service.prospect(request.path_params["name"]))
 
     async def why_all(self, _request: Request) -> Response:
         return _json(await self._service.why_all())

@@ -20,6 +20,7 @@ from windlass.jobs.what_if import changed
 from windlass.server.errors import ApiError, Code
 
 Json = dict[str, Any]
+_NEVER = "can never run on the nodes and queues that there are: {}"
 _TRIED = 10
 """Of the jobs that wait, so many are told what would start instead: each costs a few plans."""
 
@@ -35,6 +36,12 @@ def supposed(state: JobState, what_if: str, snapshot: Snapshot) -> Job:
     return job
 
 
+def never(snapshot: Snapshot, job: Job) -> str:
+    """Why a job can never run on the cluster as it is, with the largest that could; "" if it can."""
+    no = refusal(snapshot, job)
+    return "" if no is None else _NEVER.format(no.message)
+
+
 def explained(snapshot: Snapshot, state: JobState, job: Job | None, now: int) -> Json:
     """The explanation of a job that waits; with a `job` in its place as if that waited there, all else equal."""
     gang = pending_of(state if job is None else replace(state, job=job))
@@ -43,6 +50,7 @@ def explained(snapshot: Snapshot, state: JobState, job: Job | None, now: int) ->
         ledger.add_pending(gang)
         snapshot = ledger.snapshot()
     found = msgspec.to_builtins(explain(snapshot, state.id, now))
+    found["never"] = never(snapshot, state.job if job is None else job)
     kept = _reserved(snapshot, gang, now)
     for node in found["nodes"]:
         if not node["cause"] and not node["held_for"] and node["node"] in kept:

@@ -113,6 +113,15 @@ class Service:
             answer["explanation"] = asking.with_one_start(answer["explanation"], None if what_if else line)
         return answer
 
+    async def prospect(self, name: str) -> Json:
+        """What is to be said of a job as soon as it waits: why it can never run on the cluster as it is, or ""."""
+        from windlass.server import asking  # noqa: PLC0415 - see above
+
+        states = await self._states(name)
+        state = next((state for state in states if _waits(state)), states[0])
+        told = await asyncio.to_thread(asking.never, self._controller.snapshot(), state.job) if _waits(state) else ""
+        return {"id": state.id, "never": told}
+
     async def why_all(self) -> Json:
         """All that wait, next first, each with its reason and, of the first few, what would start now instead."""
         from windlass.server import asking  # noqa: PLC0415 - see above

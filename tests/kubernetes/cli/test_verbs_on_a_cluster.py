@@ -87,6 +87,22 @@ def test_a_job_is_handed_in_listed_explained_and_cancelled(tell):
     tell(story)
 
 
+def test_what_this_cluster_can_never_take_is_told_at_once_and_waits(tell):
+    async def story(_place: OperatorPlace, windlass: Terminal) -> None:
+        words = ("-N", "2", "-G", "9", "--procs", "1", "--name", "vast", "--", Behaviour.RUN)
+        handed_in = await windlass("submit", *IMAGE, *words)
+
+        assert handed_in.code == 0, handed_in
+        assert (
+            f"warning: {handed_in.out.strip()}: can never run on the nodes and queues that there are" in handed_in.err
+        )
+        assert "largest gang that fits: " in handed_in.err
+        assert "largest gang that fits: " in await windlass.done("why", "vast")
+        assert (await windlass.done("status", "vast")).partition(" ")[2].startswith("Queued")
+
+    tell(story)
+
+
 def test_run_ends_as_its_job_does(tell):
     async def story(_place: OperatorPlace, windlass: Terminal) -> None:
         succeeded, failed = await asyncio.gather(
@@ -111,16 +127,6 @@ def test_ctrl_c_leaves_the_job_to_the_cluster(tell):
             assert await asyncio.wait_for(process.wait(), strays.PATIENCE) == 130
 
         assert (await place.get(f"/v1/jobs/{job_id}"))["phase"] in ("Admitted", "Running")
-
-    tell(story)
-
-
-def test_what_can_never_run_is_refused_with_the_largest_gang_that_fits(tell):
-    async def story(_place: OperatorPlace, windlass: Terminal) -> None:
-        ran = await windlass("run", *IMAGE, "-G", "9", "--procs", "1", "--name", "huge", "--", Behaviour.RUN)
-
-        assert ran.code == 3, ran
-        assert "largest gang that fits: " in ran.err
 
     tell(story)
 

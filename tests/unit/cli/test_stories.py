@@ -180,6 +180,7 @@ def test_why_without_a_promise_without_an_end_and_without_a_resource(why):
     assert why(expected=None)[2].startswith("NODE")
     assert why(verdict=None, expected=None, ahead=[])[1].split() == ["NODE", "FREE", "GPU", "FITS", "BUT"]
     assert why(not_before=NOW + 1)[2].startswith("not before: ")
+    assert why(never="can never run: needs 9 gpu")[2] == "can never run: needs 9 gpu"
     assert why(keeps_its_size="role worker is not resized")[2] == "size: role worker is not resized"
     free = [{**node, "free": 0, "capacity": 0} for node in EXPLANATION["nodes"]]
     assert "FREE  FITS" in why(resource="", nodes=free, frees=[], ahead=[], would_start=[])[2]

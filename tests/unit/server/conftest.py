@@ -193,6 +193,11 @@ class Daemon:
         """Its only member starts and ends so, and nothing of it is left."""
         self.happen(job_id, Started(1), MemberExited(1, 0, exit), GangGone(1))
 
+    def shrink(self, to: int) -> None:
+        """Each node has so many GPUs from now on."""
+        self.world.cluster = replace(self.world.cluster, nodes=declared(Machine(4000, 2**33), 2, to, QUEUES).nodes)
+        self.runner.run(self._tell(self.world.cluster.changed(self.world.reservations)))
+
     async def _tell(self, event: WorldEvent) -> None:
         await self.world.inject(event)
 

@@ -119,6 +119,10 @@ class Cluster:
                 raise self.finder.unknown(name) from None
             return {"job": views.line(found[0].state()), "now": 0}
 
+    def never(self, job_id: str) -> str:
+        """Why a job that waits can never run on the cluster as it is, by the operator's word; "" if it can."""
+        return str(self.operator.get(f"/v1/jobs/{job_id}/prospect").get("never", ""))
+
     def why_all(self) -> Json:
         """All that wait, each with its reason."""
         answer = self.operator.get("/v1/why")

@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from windlass.cli.attend import Attendance
 from windlass.cli.cluster.cluster import Cluster
 from windlass.cli.cluster.handing import Given, Handed, handed
 from windlass.cli.cluster.pod_lines import PodLines
-from windlass.cli.cluster.warning import of_what_is_missing, refused
+from windlass.cli.cluster.warning import of_what_is_missing, outlook
 from windlass.cli.exit_codes import ExitCode
 from windlass.cli.failures import UsageError
 from windlass.cli.interrupts import Interrupts
@@ -40,6 +40,10 @@ class There:
             return None
         return self._cluster
 
+    def told(self, ids: Sequence[str]) -> list[str]:
+        """What waits for a larger cluster. What is refused tells so itself, as it ends."""
+        return [f"warning: {said}" for said in outlook(self._cluster, ids).doubtful]
+
     def lines(self, job_id: str) -> PodLines:
         """What a job's pods print."""
         return PodLines(self._cluster.reach, self._cluster.finder.the(job_id)[0])
@@ -54,8 +58,9 @@ def run_there(context: str, namespace: str, given: Given, *, detach: bool, no_co
     cluster = Cluster.at(context, namespace)
     made = prepared(cluster, given, namespace)
     if detach:
-        print(*cluster.submit(made.manifests), sep="\n")
-        return ExitCode.OK
+        ids, code = _submitted(cluster, made)
+        print(*ids, sep="\n")
+        return code
     screen = Screen(no_color=no_color)
     with Interrupts() as interrupts, contextlib.closing(screen):
         attendance = Attendance(There(cluster, option(context)), screen)
@@ -66,11 +71,16 @@ def run_there(context: str, namespace: str, given: Given, *, detach: bool, no_co
 def submit_there(context: str, namespace: str, given: Given) -> tuple[list[str], int]:
     """Make the jobs of a command line. Returns their ids, and the exit code: what can never run is told at once."""
     cluster = Cluster.at(context, namespace)
-    ids = cluster.submit(prepared(cluster, given, namespace).manifests)
-    never = refused(cluster, ids)
-    for said in never:
+    return _submitted(cluster, prepared(cluster, given, namespace))
+
+
+def _submitted(cluster: Cluster, made: Handed) -> tuple[list[str], int]:
+    """The jobs' ids. What can never run is told on stderr; what has ended for it makes the exit code."""
+    ids = cluster.submit(made.manifests)
+    found = outlook(cluster, ids)
+    for said in (*found.refused, *found.doubtful):
         print(f"warning: {said}", file=sys.stderr)
-    return ids, ExitCode.REFUSED if never else ExitCode.OK
+    return ids, ExitCode.REFUSED if found.refused else ExitCode.OK
 
 
 def prepared(cluster: Cluster, given: Given, namespace: str = "") -> Handed:

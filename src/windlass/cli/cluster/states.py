@@ -8,9 +8,10 @@ from datetime import datetime
 from typing import Any
 
 from windlass.core.job import Job, Role
+from windlass.core.reasons import Reason
 from windlass.core.status import TERMINAL, JobState, Phase, Status
 from windlass.jobs.kubernetes import kinds
-from windlass.jobs.kubernetes.conditions import conditions_of
+from windlass.jobs.kubernetes.conditions import QUEUED, conditions_of
 from windlass.jobs.kubernetes.own_labels import ARRAY, CALLED
 from windlass.jobs.kubernetes.parsed import Parsed
 from windlass.jobs.kubernetes.reading import Fault
@@ -20,6 +21,7 @@ from windlass.worlds.kubernetes.homes import job_id
 from windlass.worlds.kubernetes.refusing import ACCEPTED
 
 Manifest = Mapping[str, Any]
+_NEVER = (Reason.NO_MATCHING_FLAVOR, Reason.MISCONFIGURED)
 _NOT_SEEN = "the operator has not seen it yet"
 
 
@@ -82,6 +84,13 @@ class Found:
         kept = _stored(self.manifest)
         status = kept.status if kept else replace(_unheard(self.manifest), created_at=made)
         return JobState(self.id, kept.number if kept else 0, parsed.job, status)
+
+    @property
+    def never(self) -> str:
+        """Why no state of its cluster could take it, if the operator has written so."""
+        waits = (each for each in conditions_of(dict(self.manifest)) if each["type"] == QUEUED)
+        told = next((each for each in waits if each.get("status") == "True"), {})
+        return str(told["message"]) if told.get("reason") in _NEVER else ""
 
     @property
     def ended(self) -> bool:

@@ -7,9 +7,10 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from windlass.core.status import Phase
+from windlass.core.status import JobState, Phase
 from windlass.jobs.kubernetes.kinds import read
 from windlass.jobs.kubernetes.parsed import Parsed
+from windlass.server.errors import ApiError, Code
 from windlass.worlds.kubernetes.client.refusals import ApiError as Refusal
 from windlass.worlds.kubernetes.client.resources import (
     CLAIMS,
@@ -19,12 +20,12 @@ from windlass.worlds.kubernetes.client.resources import (
     SERVICE_ACCOUNTS,
     Resource,
 )
-from windlass.worlds.kubernetes.cluster_book import QUEUES
 from windlass.worlds.trouble import WorldError
 
 if TYPE_CHECKING:
     from windlass.cli.cluster.cluster import Cluster
     from windlass.cli.cluster.reach import Reach
+    from windlass.cli.cluster.states import Found
 
 Manifest = Mapping[str, Any]
 _PATIENCE = 2.0
@@ -43,6 +44,15 @@ class Named(NamedTuple):
     fate: str
 
 
+class Outlook(NamedTuple):
+    """What is said of new jobs, a line each."""
+
+    refused: list[str]
+    """They have ended: no change of the cluster would help."""
+    doubtful: list[str]
+    """They wait for a larger cluster."""
+
+
 def of_what_is_missing(cluster: Cluster, manifests: Sequence[Manifest]) -> list[str]:
     """A line for each object that jobs name and that is not there; what the user may not see is passed over."""
     made = {(each["kind"], each["metadata"]["name"]) for each in manifests}
@@ -54,10 +64,11 @@ def of_what_is_missing(cluster: Cluster, manifests: Sequence[Manifest]) -> list[
 
 
 def named_by(parsed: Parsed) -> Iterator[Named]:
-    """The objects that a job of any kind names: its queue and priority class, and what its pods need to start."""
+    """The objects that a job of any kind names: its priority class, and what its pods need to start.
+
+    Not its queue: of that `outlook` tells, with the nearest name.
+    """
     here, waits = parsed.namespace, "its pods wait for it"
-    if parsed.policy.queue:
-        yield Named(QUEUES, "", parsed.policy.queue, "it counts as a queue without a quota of its own")
     if parsed.priority_class:
         yield Named(PRIORITY_CLASSES, "", parsed.priority_class, "its pods are refused until it is made")
     for each in parsed.replicas:
@@ -78,22 +89,56 @@ def named_by(parsed: Parsed) -> Iterator[Named]:
             )
 
 
-def refused(cluster: Cluster, ids: Sequence[str]) -> list[str]:
-    """Of new jobs those that can never run here, each with why. Waits a moment for the operator to look at them."""
+def outlook(cluster: Cluster, ids: Sequence[str]) -> Outlook:
+    """Of new jobs those that can never run here. Waits a moment for the operator to look at them."""
     until = time.monotonic() + _PATIENCE
-    pending, said = list(ids[:_ASKED_OF]), []
+    pending = list(ids[:_ASKED_OF])
+    refused: list[str] = []
+    waiting: dict[str, Found] = {}
     while pending and time.monotonic() < until:
         for job_id in list(pending):
-            states = [each.state() for each in cluster.finder.find(job_id)]
+            found = cluster.finder.find(job_id)
+            states = [each.state() for each in found]
             if any(state.status.phase is Phase.CREATED for state in states):
                 continue
             pending.remove(job_id)
             bad = next((state for state in states if state.status.reason == "Misconfigured"), None)
             if bad is not None and bad.status.phase is Phase.FAILED:
-                said.append(f"{job_id} can never run here: {bad.status.message}")
+                refused.append(f"{job_id} can never run here: {bad.status.message}")
+            waiting |= {each.id: each for each, state in zip(found, states, strict=True) if _waits(state)}
         if pending:
             cluster.reach.rest(_LOOK)
-    return said
+    return Outlook(refused, _together(_doubts(cluster, list(waiting.values())[:_ASKED_OF])))
+
+
+def _waits(state: JobState) -> bool:
+    return state.status.phase is Phase.QUEUED
+
+
+def _doubts(cluster: Cluster, waiting: Iterable[Found]) -> Iterator[tuple[str, str]]:
+    """Jobs that fit on no state of this cluster, each with why: by the operator's word, or else by the object's."""
+    answers = True
+    for each in waiting:
+        told = each.never
+        if answers:
+            try:
+                told = cluster.never(each.id)
+            except ApiError as error:
+                answers = error.code is Code.NO_SUCH_JOB
+        if told:
+            yield each.id, told
+
+
+def _together(doubts: Iterable[tuple[str, str]]) -> list[str]:
+    """A line for each reason: of jobs that are alike, as those of an array are, the first stands for all."""
+    jobs: dict[str, list[str]] = {}
+    for job_id, told in doubts:
+        jobs.setdefault(told, []).append(job_id)
+    return [f"{_first(ids)}: {told}" for told, ids in jobs.items()]
+
+
+def _first(ids: Sequence[str]) -> str:
+    return ids[0] if len(ids) == 1 else f"{ids[0]} (with {len(ids) - 1} more)"
 
 
 async def _missing(reach: Reach, asked: Iterable[Named]) -> list[Named]:

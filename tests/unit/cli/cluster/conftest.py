@@ -30,6 +30,8 @@ class FakeCluster:
         self.says: dict[str, Any] = {}
         self.logs: dict[str, str] = {}
         self.asked: list[str] = []
+        self.conditions: list[Manifest] = []
+        """What the operator writes beside how a job stands."""
         self.hidden: set[str] = set()
         """Plurals of resources that the user may not see."""
         self._numbers = itertools.count(1)
@@ -62,7 +64,7 @@ class FakeCluster:
     def commit(self, name: str, **status: Any) -> None:
         """What the operator writes into a job's object."""
         manifest = next(each for each in self.of_kind("TrainingJob") if each["metadata"]["name"].startswith(name))
-        manifest["status"] = {"windlass": written(Stored(1, 1, Status(**status)))}
+        manifest["status"] = {"windlass": written(Stored(1, 1, Status(**status))), "conditions": self.conditions}
 
     def merge(self, where: str, body: Manifest) -> Manifest:
         self.objects[where] = _merged(self._get(where), body)

@@ -24,6 +24,12 @@ spec:
   pytorchReplicaSpecs:
     Worker: {template: {spec: {containers: [{name: pytorch, image: example.com/mnist}]}}}
 """
+TRAININGJOB = """\
+apiVersion: windlass.dev/v1alpha1
+kind: TrainingJob
+metadata: {name: big}
+spec: {command: [python, train.py], gpus: 9, procs: 1, image: example.com/train}
+"""
 
 
 @pytest.fixture
@@ -139,16 +145,44 @@ def test_of_several_jobs_none_is_there_if_one_cannot_be(cluster, submit):
 
 
 def test_what_a_job_names_and_the_cluster_lacks_is_told(cluster, submit):
-    ran = submit("--queue", "research", *IMAGE, "--", "true")
+    Path("job.yaml").write_text(PYTORCHJOB.replace("{spec: {", "{spec: {priorityClassName: urgent, "))
+
+    ran = submit("job.yaml")
 
     assert ran.code == 0
-    assert "warning: there is no Queue research: " in ran.err
+    assert "warning: there is no PriorityClass urgent: its pods are refused until it is made" in ran.err
 
 
 def test_what_the_user_may_not_see_is_not_called_missing(cluster, submit):
-    cluster.hidden.add("queues")
+    cluster.hidden.add("priorityclasses")
+    Path("job.yaml").write_text(PYTORCHJOB.replace("{spec: {", "{spec: {priorityClassName: urgent, "))
 
-    assert "warning" not in submit("--queue", "research", *IMAGE, "--", "true").err
+    assert "warning" not in submit("job.yaml").err
+
+
+TOO_BIG = "can never run on the nodes and queues that there are: needs 9 gpu; largest gang that fits: 1 of 8 gpu"
+
+
+def test_what_waits_for_a_larger_cluster_is_told_at_once(cluster, submit):
+    """By the operator's word; jobs of which the same is to be said share a line."""
+    jobs = [TRAININGJOB.replace("big", name) for name in ("big-1", "big-2", "small")]
+    Path("jobs.yaml").write_text("---\n".join(jobs))
+    cluster.says = {f"/v1/jobs/team/{name}/prospect": {"never": TOO_BIG} for name in ("big-1", "big-2")}
+
+    ran = submit("jobs.yaml")
+
+    assert (ran.code, ran.err) == (0, f"warning: team/big-1 (with 1 more): {TOO_BIG}\n")
+
+
+def test_where_the_operator_cannot_be_asked_its_condition_tells(cluster, submit):
+    message = "TrainingJob big waits in the queue: needs 9 gpu: no node could take a replica, however empty."
+    cluster.conditions = [{"type": "Queued", "status": "True", "reason": "NoMatchingFlavor", "message": message}]
+    cluster.says["/v1/jobs/team/big/prospect"] = Unreachable("refused")
+    Path("job.yaml").write_text(TRAININGJOB)
+
+    ran = submit("job.yaml")
+
+    assert (ran.code, ran.err) == (0, f"warning: team/big: {message}\n")
 
 
 def test_what_can_never_run_is_told_at_once(cluster, windlass):
