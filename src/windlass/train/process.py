@@ -1,4 +1,8 @@
-"""Joining the other ranks, and leaving them: process groups, the device, and a group of its own for what is agreed on."""
+"""Joining the other ranks, and leaving them: process groups, the device, and a group for what is agreed on.
+
+`torch.distributed.nn` is imported here because its default arguments hold the first process group: imported after that
+is destroyed, it can abort at the very end of a process (torch 2.13).
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,8 @@ from datetime import timedelta
 
 import torch
 import torch.distributed as dist
-import torch.distributed.nn  # noqa: F401 - its default arguments hold the first process group: see `leave`
+import torch.distributed.nn
+from torch._C._distributed_c10d import HashStore
 
 _PATIENCE = timedelta(minutes=10)
 """How long a collective waits for a rank that is silent, when nobody else has noticed."""
@@ -44,7 +49,7 @@ def join(environment: Mapping[str, str] | None = None) -> World:
         if "MASTER_ADDR" in env:
             dist.init_process_group(backend, timeout=_PATIENCE)
         else:
-            dist.init_process_group(backend, store=dist.HashStore(), rank=0, world_size=1)
+            dist.init_process_group(backend, store=HashStore(), rank=0, world_size=1)
     control = dist.new_group(backend="gloo", timeout=_PATIENCE)
     assert isinstance(control, dist.ProcessGroup)  # noqa: S101 - this rank is in it
     return World(rank, size, local_rank, local_size, device, control)

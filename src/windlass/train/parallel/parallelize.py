@@ -1,4 +1,4 @@
-"""From a function that builds a model to the model on the mesh, in the one order in which torch's parts fit together."""
+"""From a function that builds a model to the model on the mesh, in the one order in which torch's parts fit."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ Style = Literal["colwise", "rowwise", "sequence", "embedding", "head"]
 
 colwise: a Linear by its outputs; takes the whole sequence. rowwise: by its inputs; gives its part of the sequence.
 sequence: a norm or a dropout on each rank's part of the sequence. embedding: gives its part of the sequence.
-head: the last Linear by its outputs; takes a part of the sequence, gives all logits (or, for loss parallelism, its own).
+head: the last Linear by its outputs; takes a part of the sequence, gives all logits (its own for loss parallelism).
 """
 Schedule = Literal["gpipe", "1f1b", "interleaved", "zero-bubble", "zbv"]
 Recompute = Literal["none", "selective", "full"]
@@ -22,7 +22,7 @@ class Plan:
     """Paths of modules are as in `named_modules`; `*` stands for one part of a path."""
 
     blocks: tuple[str, ...] = ()
-    """Repeated parts: each is sharded, recomputed and compiled by itself. Default: the largest list of equal modules."""
+    """Repeated parts, each sharded, recomputed and compiled by itself. Default: the largest list of equal modules."""
     tensor: Mapping[str, Style] = field(default_factory=dict)
     """Path → style, over `tp`. Default: by the names that transformers use (`tensor.NAMES`)."""
     pipeline: tuple[str, ...] = ()

@@ -26,7 +26,7 @@ from windlass.train.parallel.plan import Plan, Style
 
 NAMES: Mapping[Style, frozenset[str]] = {
     "colwise": frozenset(
-        {"wq", "wk", "wv", "q_proj", "k_proj", "v_proj", "w1", "w3", "gate_proj", "up_proj", "fc1", "c_fc", "up", "gate"}
+        {"wq", "wk", "wv", "q_proj", "k_proj", "v_proj", "w1", "w3", "gate_proj", "up_proj", "fc1", "c_fc", "up"}
     ),
     "rowwise": frozenset({"wo", "o_proj", "out_proj", "w2", "down_proj", "fc2", "c_proj", "down"}),
     "sequence": frozenset(

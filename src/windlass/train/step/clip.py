@@ -60,11 +60,11 @@ def scale_gradients(parameters: Iterable[nn.Parameter], factor: Tensor) -> None:
     for alike in by_layout(parameters):
         local: list[Any] = [_local(each.grad) for each in alike if each.grad is not None]
         if local:
-            torch._foreach_mul_(local, factor.to(local[0].device))  # noqa: SLF001 - what torch's own clipping calls
+            torch._foreach_mul_(local, factor.to(local[0].device))
 
 
 def clipping_factor(norm: Tensor, most: float) -> Tensor:
-    """By what gradients of that norm are multiplied to have no larger one than `most`. 1 if they are smaller already."""
+    """By what gradients of that norm are multiplied to have none larger than `most`; 1 if it is smaller already."""
     return torch.clamp(most / (norm + 1e-6), max=1.0)
 
 
