@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 VOCABULARY, WIDTH, HEADS = 64, 32, 4
 
@@ -20,7 +19,7 @@ class Attention(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         batch, length, _ = x.shape
         q, k, v = (f(x).view(batch, length, -1, WIDTH // HEADS).transpose(1, 2) for f in (self.wq, self.wk, self.wv))
-        found = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        found = nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
         return self.wo(found.transpose(1, 2).reshape(batch, length, -1))
 
 
@@ -32,7 +31,7 @@ class FeedForward(nn.Module):
         self.w3 = nn.Linear(WIDTH, 2 * WIDTH, bias=False)
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.w2(F.silu(self.w1(x)) * self.w3(x))
+        return self.w2(nn.functional.silu(self.w1(x)) * self.w3(x))
 
 
 class Block(nn.Module):
@@ -68,4 +67,4 @@ def tokens(samples: int, length: int = 16) -> list[tuple[Tensor, Tensor]]:
 
 
 def cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:
-    return F.cross_entropy(logits.flatten(0, 1), targets.flatten())
+    return nn.functional.cross_entropy(logits.flatten(0, 1), targets.flatten())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sized
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any, Literal, Self
 
@@ -31,6 +31,9 @@ from windlass.train.step import scaling
 from windlass.train.step.backward import Backward, LossFunction, mean_loss
 from windlass.train.step.optimizer import Groups, Measured, measured, moved, optimizer_of
 from windlass.train.step.vote import Said, Vote
+from windlass.train.telemetry.line import line
+from windlass.train.telemetry.phases import Phases
+from windlass.train.telemetry.report import Progress, Reporter
 
 NotFinite = Literal["stop", "skip"]
 _SKIPPED_IN_A_ROW = 20
@@ -44,20 +47,35 @@ def init(
     ac: Recompute = "none",
     seed: int = 0,
     not_finite: NotFinite = "stop",
+    report_every: int = 10,
+    flops: float | None = None,
 ) -> Run:
     """Join the other ranks, as torchrun's variables say; without them be alone.
 
     `mesh`: degrees of parallelism, as "pp=2,dp=2,tp=2"; "" is what the job says, or else data parallelism on all ranks.
     `precision`: of the forward and backward pass; parameters and optimizer state stay fp32. `ac`: which activations are
     computed again in the backward pass instead of kept. `not_finite`: what becomes of a step whose gradients are no
-    numbers.
+    numbers. `report_every`: steps from one line on the console to the next, 0 for none. `flops`: of one sample, forward
+    and backward, to tell how much of the devices is used; `flops.decoder` has them for a decoder's token.
 
     Raises TrainError if the degrees do not make up the ranks that there are.
     """
     found = degrees_of(mesh or os.environ.get(wire.MESH, ""), int(os.environ.get("WORLD_SIZE", "1")))
     low = numbers(precision)
     world = process.join()
-    return Run(world, mesh_of(found, world.rank, world.device), low, ac, seed, not_finite)
+    asked = Asked(ac, seed, not_finite, report_every, flops)
+    return Run(world, mesh_of(found, world.rank, world.device), low, asked)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What `init` was told that is not the mesh."""
+
+    ac: Recompute
+    seed: int
+    not_finite: NotFinite
+    report_every: int
+    flops: float | None
 
 
 class Run:
@@ -67,18 +85,19 @@ class Run:
     them says why.
     """
 
-    def __init__(
-        self, world: process.World, mesh: Mesh, low: Numbers, ac: Recompute, seed: int, not_finite: NotFinite
-    ) -> None:
+    def __init__(self, world: process.World, mesh: Mesh, low: Numbers, asked: Asked) -> None:
         self.world = world
         self.mesh = mesh
-        self.seed = seed
+        self.seed = asked.seed
         self.steps_done = 0
         self.skipped = 0
         """Steps in a row that were not taken, as their gradients were no numbers."""
-        self._low, self._ac, self._not_finite = low, ac, not_finite
+        self._low, self._asked = low, asked
         self._scale = scaling.Scale() if low.needs_scaling else scaling.NONE
-        self._backward = Backward()
+        self._phases = Phases(world.device)
+        self._backward = Backward(self._phases)
+        self._reporter = Reporter(world.control, mesh.degrees, self._phases, world.device)
+        self._planned = self._samples = 0
         self._vote = Vote(world.control)
         self._requests = Requests()
         self._agreed = Said()
@@ -113,7 +132,7 @@ class Run:
         `groups`: from the model to parameter groups; the default is one of all. `options` go to the optimizer.
         Raises TrainError if the model cannot be split so.
         """
-        model = parallelize(build, plan or Plan(), self.mesh, self._low, self._ac, self.seed, self.world.device)
+        model = parallelize(build, plan or Plan(), self.mesh, self._low, self._asked.ac, self.seed, self.world.device)
         # From here on each data rank draws its own dropout, and each stage too.
         torch.manual_seed(self.seed + 1 + self.mesh.data_rank + self.mesh.degrees.data_ranks * self.mesh.here.pp)
         return model, optimizer_of(optimizer, model.module, groups, options)
@@ -165,9 +184,12 @@ class Run:
         Leaving is by SystemExit with the code of a job that was preempted, which is started again at no cost.
         """
         batches = data.batches()
+        self._planned, self._samples = max_steps, data.global_batch
         while self.steps_done < max_steps:
             before = self.steps_done
-            yield next(batches)
+            with self._phases.during("data"):
+                batch = next(batches)
+            yield batch
             if self.steps_done == before:
                 raise TrainError("the loop took no step: call run.step(optimizer) once for each batch")
             if self._agreed.stop:
@@ -190,19 +212,28 @@ class Run:
         said = Said(stop=bool(self._requests.asked), not_finite=bad)
         self._vote.begin(said if left is None else replace(said, time_left=left))
         measures = clip is not None or self._low.needs_scaling
-        found = measured(optimizer, self.mesh.group("pp"), self._scale.factor) if measures else None
+        with self._phases.during("optimizer"):
+            found = measured(optimizer, self.mesh.group("pp"), self._scale.factor) if measures else None
         # 2. hear what the others say
-        self._agreed = self._vote.end()
+        with self._phases.during("agree"):
+            self._agreed = self._vote.end()
         finite = not self._agreed.not_finite and (found is None or bool(torch.isfinite(found.norm)))
         # 3. move, or not
-        if finite:
-            moved(optimizer, found, clip, self._scale.factor)
-            self.skipped = 0
-        else:
-            self._refuse(found)
-        optimizer.zero_grad(set_to_none=True)
+        with self._phases.during("optimizer"):
+            if finite:
+                moved(optimizer, found, clip, self._scale.factor)
+                self.skipped = 0
+            else:
+                self._refuse(found)
+            optimizer.zero_grad(set_to_none=True)
         self._scale = self._scale.after(finite=finite) if self._low.needs_scaling else self._scale
         self.steps_done += 1
+        # 4. tell
+        self._reporter.count()
+        every = self._asked.report_every
+        if loss is not None and every and self.steps_done % every == 0:
+            progress = Progress(self.steps_done, self._planned, self._samples, self._asked.flops)
+            self.say(line(self._reporter.told(loss, progress)))
 
     def mean_loss(self, model: ParallelModel, share: Tensor) -> float:
         """The mean loss of the global batch from every rank's share. A collective: all ranks call it."""
@@ -214,7 +245,7 @@ class Run:
         norm = "the loss" if found is None else f"the gradients' norm is {float(found.norm)}, or the loss"
         if self._low.needs_scaling and self.skipped <= _SKIPPED_IN_A_ROW:
             return
-        if self._not_finite == "skip" and self.skipped <= _SKIPPED_IN_A_ROW:
+        if self._asked.not_finite == "skip" and self.skipped <= _SKIPPED_IN_A_ROW:
             self.say(f"step {self.steps_done} is left out: {norm} is no number", stream="stderr")
             return
         raise TrainError(

@@ -16,6 +16,7 @@ from torch.distributed.tensor.parallel import loss_parallel
 from windlass.train.data.batch import Batch
 from windlass.train.parallel.model import ParallelModel
 from windlass.train.parallel.plan import Schedule
+from windlass.train.telemetry.phases import Phases
 
 LossFunction = Callable[[Any, Any], Tensor]
 """(outputs of the model, targets) → mean loss of those samples, a scalar."""
@@ -31,7 +32,8 @@ _SCHEDULES: Mapping[Schedule, str] = {
 class Backward:
     """Gradients of a model for one batch after another. It keeps a pipeline's schedule from step to step."""
 
-    def __init__(self) -> None:
+    def __init__(self, phases: Phases) -> None:
+        self._phases = phases
         self._schedules: dict[tuple[int, int, int], Any] = {}
 
     def __call__(self, model: ParallelModel, batch: Batch, loss_fn: LossFunction, scale: float = 1.0) -> Tensor:
@@ -44,7 +46,7 @@ class Backward:
             loss_parallel() if model.plan.loss_parallel and model.mesh.degrees.tp > 1 else contextlib.nullcontext()
         )
         with context:
-            run = self._in_stages if model.stages else _in_one
+            run = self._in_stages if model.stages else self._in_one
             return run(model, batch, loss_fn, scale)
 
     def _in_stages(self, model: ParallelModel, batch: Batch, loss_fn: LossFunction, scale: float) -> Tensor:
@@ -52,7 +54,7 @@ class Backward:
         schedule = self._schedule(model, loss_fn, len(batch.micros), weight)
         inputs, targets = batch.joined()
         losses: list[Tensor] = []
-        with model.casting():
+        with model.casting(), self._phases.during("pipeline"):
             given = inputs if model.is_first_stage else ()
             if model.is_last_stage:
                 schedule.step(*given, target=targets, losses=losses)
@@ -60,6 +62,19 @@ class Backward:
                 schedule.step(*given)
         found = sum((_whole(loss) for loss in losses), torch.zeros((), device=model.device))
         return found / (len(batch.micros) * scale)
+
+    def _in_one(self, model: ParallelModel, batch: Batch, loss_fn: LossFunction, scale: float) -> Tensor:
+        found = torch.zeros((), device=model.device)
+        last = len(batch.micros) - 1
+        for place, micro in enumerate(batch.micros):
+            with model.without_sync(skips=place < last):
+                with self._phases.during("forward"), model.casting():
+                    outputs = model(*micro.inputs, **micro.named)
+                    loss = loss_fn(outputs, micro.targets) * micro.weight
+                with self._phases.during("backward"):
+                    (loss * scale).backward()
+            found += _whole(loss)
+        return found
 
     def _schedule(self, model: ParallelModel, loss_fn: LossFunction, micros: int, weight: float) -> Any:
         """Built once for each (model, loss, number of micro-batches); the weight may change with the batch."""
@@ -84,19 +99,6 @@ class _Weighted:
 
     def __call__(self, outputs: Any, targets: Any) -> Tensor:
         return self._loss_fn(outputs, targets) * self.weight
-
-
-def _in_one(model: ParallelModel, batch: Batch, loss_fn: LossFunction, scale: float) -> Tensor:
-    found = torch.zeros((), device=model.device)
-    last = len(batch.micros) - 1
-    for place, micro in enumerate(batch.micros):
-        with model.without_sync(skips=place < last):
-            outputs = model(*micro.inputs, **micro.named)
-            with model.casting():
-                loss = loss_fn(outputs, micro.targets) * micro.weight
-            (loss * scale).backward()
-        found += _whole(loss)
-    return found
 
 
 def mean_loss(share: Tensor, model: ParallelModel, group: dist.ProcessGroup | None) -> Tensor:
