@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sized
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
 from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any, Literal, Self
@@ -14,6 +14,7 @@ from torch import Tensor
 
 from windlass import wire
 from windlass.train import process
+from windlass.train.checkpoints import Checkpoints
 from windlass.train.data.batch import Batch
 from windlass.train.data.loader import Data, Indexed, Reading
 from windlass.train.data.order import Order
@@ -27,6 +28,7 @@ from windlass.train.parallel.model import Builder, ParallelModel
 from windlass.train.parallel.parallelize import parallelize
 from windlass.train.parallel.plan import Plan, Recompute
 from windlass.train.parallel.precision import Numbers, Precision, numbers
+from windlass.train.state import State, Stateful
 from windlass.train.step import scaling
 from windlass.train.step.backward import Backward, LossFunction, mean_loss
 from windlass.train.step.optimizer import Groups, Measured, measured, moved, optimizer_of
@@ -101,6 +103,9 @@ class Run:
         self._vote = Vote(world.control)
         self._requests = Requests()
         self._agreed = Said()
+        self._hearers: list[Callable[[Said], None]] = []
+        self._wants_save: Callable[[], bool] = bool
+        self._before_moving: Callable[[], None] = _nothing
 
     def __enter__(self) -> Self:
         return self
@@ -192,6 +197,9 @@ class Run:
             yield batch
             if self.steps_done == before:
                 raise TrainError("the loop took no step: call run.step(optimizer) once for each batch")
+            data.advance()
+            for hear in self._hearers:
+                hear(self._agreed)
             if self._agreed.stop:
                 self.say(f"asked to leave: all ranks leave after step {self.steps_done}", stream="stderr")
                 sys.exit(wire.ExitCode.PREEMPTED)
@@ -209,7 +217,7 @@ class Run:
         # 1. say what this rank has to say, while gradients are completed
         left = self._requests.time_left()
         bad = loss is not None and not bool(torch.isfinite(loss))
-        said = Said(stop=bool(self._requests.asked), not_finite=bad)
+        said = Said(stop=bool(self._requests.asked), save=self._wants_save(), not_finite=bad)
         self._vote.begin(said if left is None else replace(said, time_left=left))
         measures = clip is not None or self._low.needs_scaling
         with self._phases.during("optimizer"):
@@ -219,6 +227,7 @@ class Run:
             self._agreed = self._vote.end()
         finite = not self._agreed.not_finite and (found is None or bool(torch.isfinite(found.norm)))
         # 3. move, or not
+        self._before_moving()
         with self._phases.during("optimizer"):
             if finite:
                 moved(optimizer, found, clip, self._scale.factor)
@@ -234,6 +243,43 @@ class Run:
         if loss is not None and every and self.steps_done % every == 0:
             progress = Progress(self.steps_done, self._planned, self._samples, self._asked.flops)
             self.say(line(self._reporter.told(loss, progress)))
+
+    # --- what is kept --------------------------------------------------------------------------------
+
+    def state(
+        self, model: ParallelModel, optimizer: torch.optim.Optimizer, data: Data | Stream, **more: Stateful
+    ) -> State:
+        """All that a checkpoint has: these, this run's own, and whatever else has `state_dict` and `load_state_dict`."""
+        return State(model, optimizer, data, {"run": self, **more})
+
+    def checkpoint(
+        self, place: str = "", state: State | None = None, *, every: str = "10m", keep: int = 3
+    ) -> Checkpoints:
+        """Checkpoints of a state at a place: a folder, or a bucket as s3://bucket/run.
+
+        `place`: "" is what the job says, else the folder `checkpoints`. `every`: a time such as 10m, or "500 steps".
+        `keep`: how many of the newest stay. A collective. Raises CheckpointError.
+        """
+        if state is None:
+            raise TrainError("checkpoint(place, state): state=run.state(model, optimizer, data) is missing")
+        where = place or os.environ.get(wire.CHECKPOINTS, "checkpoints")
+        return Checkpoints(self, where, state, every, keep)
+
+    def listen(
+        self, hear: Callable[[Said], None], wants_save: Callable[[], bool], before_moving: Callable[[], None]
+    ) -> None:
+        """Have these called at each step: after it, for the vote, and before parameters change."""
+        self._hearers.append(hear)
+        self._wants_save, self._before_moving = wants_save, before_moving
+
+    def state_dict(self) -> dict[str, Any]:
+        """How far this run is."""
+        return {"steps_done": self.steps_done, "scale": self._scale.factor, "scale_steps": self._scale.steps}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from there."""
+        self.steps_done = int(state["steps_done"])
+        self._scale = scaling.Scale(float(state["scale"]), int(state["scale_steps"]))
 
     def mean_loss(self, model: ParallelModel, share: Tensor) -> float:
         """The mean loss of the global batch from every rank's share. A collective: all ranks call it."""
@@ -259,3 +305,7 @@ class Run:
         """Print a line, on the first rank alone."""
         if self.world.is_first:
             print(text, file=sys.stderr if stream == "stderr" else sys.stdout, flush=True)
+
+
+def _nothing() -> None:
+    """Nobody has to be waited for."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 import signal
 from collections.abc import Callable, Iterator, Mapping
@@ -59,20 +60,20 @@ class Data:
         return self.samples // self._order.size
 
     def batches(self) -> Iterator[Batch]:
-        """From where it stands, without end. A batch counts as used when the next one is asked for."""
+        """From where it stands, without end. `advance` says that one has been used."""
         micros = self._cut.of(self._rank)
-        step = self.samples // self.global_batch
         loaded = iter(self._loader(micros))
-        while True:
-            first = self.samples
+        for first in itertools.count(self.samples, self.global_batch):
             read = [next(loaded) for _ in micros]
             found = [
                 micro_batch(each, micro.weight, self._reading.device) for each, micro in zip(read, micros, strict=True)
             ]
             places = np.concatenate([self._order.indices(first + each.first, each.count) for each in micros])
-            yield Batch(step, tuple(found), tuple(places.tolist()))
-            step += 1
-            self.samples = first + self.global_batch
+            yield Batch(first // self.global_batch, tuple(found), tuple(places.tolist()))
+
+    def advance(self) -> None:
+        """One batch more has been used."""
+        self.samples += self.global_batch
 
     def state_dict(self) -> dict[str, Any]:
         """The one integer, and what it is only right with."""

@@ -34,22 +34,19 @@ class Stream:
         return self._cut.global_batch
 
     def batches(self) -> Iterator[Batch]:
-        """From where it stands, until the dataset is empty; then from its beginning again."""
+        """From where it stands, until the dataset is empty; then from its beginning again. See `advance`."""
         micros = self._cut.of(self._rank)
-        step = self.samples // self.global_batch
         loaded = iter(self._loader(micros))
-        while True:
-            first = self.samples
+        for first in itertools.count(self.samples, self.global_batch):
             read = [next(loaded) for _ in micros]
-            yield Batch(
-                step,
-                tuple(
-                    micro_batch(each, micro.weight, self._reading.device)
-                    for each, micro in zip(read, micros, strict=True)
-                ),
-            )
-            step += 1
-            self.samples = first + self.global_batch
+            found = [
+                micro_batch(each, part.weight, self._reading.device) for each, part in zip(read, micros, strict=True)
+            ]
+            yield Batch(first // self.global_batch, tuple(found))
+
+    def advance(self) -> None:
+        """One batch more has been used."""
+        self.samples += self.global_batch
 
     def state_dict(self) -> dict[str, Any]:
         """The one integer, and what it is only right with."""
