@@ -48,8 +48,9 @@ class Checkpoints:
         return self
 
     def steps(self, max_steps: int) -> Iterator[Batch]:
-        """Batches until so many steps are done since the first start. Saves when it is due, when all are asked to leave,
-        and at the end.
+        """Batches until so many steps are done since the first start.
+
+        Saves when it is due, when all are asked to leave, and at the end.
         """
         if self._saver is None:
             self.resume()
