@@ -25,7 +25,7 @@ def ranks(count: int, work: Callable[..., Any], *given: Any) -> list[Any]:
         port = _free_port()
         pipes = [context.Pipe(duplex=False) for _ in range(count)]
         processes = [
-            context.Process(target=_be, args=(work, given, rank, count, port, folder, sending), daemon=True)
+            context.Process(target=_be, args=(work, given, rank, count, port, folder, sending))
             for rank, (_, sending) in enumerate(pipes)
         ]
         for process, (_, sending) in zip(processes, pipes, strict=True):

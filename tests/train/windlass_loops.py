@@ -25,3 +25,38 @@ def losses(mesh: str, how: dict[str, Any], steps: int) -> list[float]:
             run.step(optimizer, clip=0.1, loss=loss)
             found.append(run.mean_loss(model, loss))
     return found
+
+
+def kept(mesh: str, place: str, steps: int, how: dict[str, Any]) -> dict[str, Any]:
+    """A run that keeps checkpoints: losses and samples by step, and sums of this rank's parameters at the end."""
+    import os  # noqa: PLC0415
+    import signal  # noqa: PLC0415
+
+    from small_models import Decoder, cross_entropy, tokens  # noqa: PLC0415
+
+    from windlass import train  # noqa: PLC0415
+
+    told: dict[str, Any] = {"losses": {}, "samples": {}, "code": 0}
+    try:
+        with train.init(mesh, report_every=0) as run:
+            plan = train.Plan(pipeline=PIPELINE)
+            model, optimizer = run.parallelize(
+                lambda: Decoder(layers=4, dropout=how.get("dropout", 0.0)), plan, lr=1e-2
+            )
+            data = run.data(tokens(100), global_batch=12, workers=how.get("workers", 0))
+            checkpoints = run.checkpoint(place, run.state(model, optimizer, data), every=how.get("every", "1000 steps"))
+            for batch in checkpoints.resume().steps(steps):
+                loss = run.backward(model, batch, cross_entropy)
+                if how.get("signalled") == [run.world.rank, batch.step]:
+                    os.kill(os.getpid(), signal.SIGTERM)
+                run.step(optimizer, clip=1.0, loss=loss)
+                told["losses"][batch.step] = run.mean_loss(model, loss)
+                told["samples"][batch.step] = batch.indices
+            told["sum"] = [float(each.detach().double().sum()) for each in local_parts(model)]
+    except SystemExit as left:
+        told["code"] = int(left.code)
+    return told
+
+
+def local_parts(model: Any) -> list[Any]:
+    return [each.to_local() if hasattr(each, "to_local") else each for each in model.parameters()]

@@ -249,7 +249,7 @@ class Run:
     def state(
         self, model: ParallelModel, optimizer: torch.optim.Optimizer, data: Data | Stream, **more: Stateful
     ) -> State:
-        """All that a checkpoint has: these, this run's own, and whatever else has `state_dict` and `load_state_dict`."""
+        """All that a checkpoint has: these, this run's own, and what else has `state_dict` and `load_state_dict`."""
         return State(model, optimizer, data, {"run": self, **more})
 
     def checkpoint(

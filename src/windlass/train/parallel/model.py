@@ -10,13 +10,13 @@ from typing import Any
 import torch
 from torch import nn
 from torch.distributed.fsdp import FSDPModule
-from torch.distributed.pipelining import PipelineStage
 from torch.nn.parallel import DistributedDataParallel
 
 from windlass.train.errors import TrainError
 from windlass.train.mesh.device_mesh import Mesh
 from windlass.train.parallel.plan import Plan
 from windlass.train.parallel.precision import Numbers
+from windlass.train.parallel.stage import Stage
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class ParallelModel:
     """The parameters of this rank, by the names that the whole model has."""
     runs: tuple[nn.Module, ...]
     """What is called: the module itself, its data-parallel wrapper, or one for each stage of this rank."""
-    stages: tuple[PipelineStage, ...]
+    stages: tuple[Stage, ...]
     """Of a pipeline, in the order of `runs`."""
     mesh: Mesh
     plan: Plan

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import torch
 from torch import nn
-from torch.distributed.pipelining import PipelineStage
 
 from windlass.train.errors import TrainError
 from windlass.train.mesh.device_mesh import Mesh
@@ -15,6 +14,7 @@ from windlass.train.parallel.paths import blocks_of, has
 from windlass.train.parallel.plan import Plan, Recompute
 from windlass.train.parallel.precision import Numbers
 from windlass.train.parallel.shares import shared
+from windlass.train.parallel.stage import Stage
 from windlass.train.parallel.tensor import split, styles_of
 
 _SEVERAL = 2
@@ -62,14 +62,14 @@ def parallelize(
         for chain, stage in zip(chains, mine, strict=True)
     ]
     group = mesh.group("pp")
-    made = [PipelineStage(run, stage, len(stages), device, group=group) for run, stage in zip(runs, mine, strict=True)]
+    made = [Stage(run, stage, len(stages), device, group=group) for run, stage in zip(runs, mine, strict=True)]
     return _made(model, runs, made, (mesh, plan, numbers, device))
 
 
 def _made(
     model: nn.Module,
     runs: list[nn.Module],
-    stages: list[PipelineStage],
+    stages: list[Stage],
     on: tuple[Mesh, Plan, Numbers, torch.device],
 ) -> ParallelModel:
     return ParallelModel(model, tuple(runs), tuple(stages), *on)

@@ -28,7 +28,8 @@ def shared(
         return module
     if mesh.degrees.dp == 1:
         return module
-    if any(isinstance(parameter, DTensor) for parameter in module.parameters()):
+    # DDP knows no DTensors, and under a pipeline its first step after a start rounds otherwise than its later ones.
+    if pipelined or any(isinstance(parameter, DTensor) for parameter in module.parameters()):
         for each in (*blocks, module):
             replicate(each, mesh=mesh.part("dp"), mp_policy=numbers.sharded())
         return module
