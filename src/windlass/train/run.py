@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
@@ -243,6 +244,25 @@ class Run:
         if loss is not None and every and self.steps_done % every == 0:
             progress = Progress(self.steps_done, self._planned, self._samples, self._asked.flops)
             self.say(line(self._reporter.told(loss, progress)))
+
+    def evaluate(
+        self, model: ParallelModel, dataset: Indexed, loss_fn: LossFunction, *, global_batch: int, batches: int = 0
+    ) -> float:
+        """The mean loss over a dataset in its own order, without dropout and gradients. A collective.
+
+        `batches`: how many at most; 0: as many whole ones as there are. Raises TrainError if there is not one.
+        """
+        data = self.data(dataset, global_batch, shuffles=False)
+        count = min(batches or len(dataset), len(dataset) // global_batch)
+        model.train(mode=False)
+        try:
+            found = [
+                self.mean_loss(model, self._backward.evaluate(model, batch, loss_fn))
+                for batch in itertools.islice(data.batches(), count)
+            ]
+        finally:
+            model.train()
+        return sum(found) / len(found)
 
     # --- what is kept --------------------------------------------------------------------------------
 

@@ -42,24 +42,36 @@ class Backward:
         Returns this rank's share of the mean loss, detached, without `scale`: the sum over the data ranks, divided by
         their number, is the mean of the batch. In a pipeline only ranks with the last stage have a share; else 0.
         """
-        context = (
-            loss_parallel() if model.plan.loss_parallel and model.mesh.degrees.tp > 1 else contextlib.nullcontext()
-        )
-        with context:
+        with _parallel_logits(model):
             run = self._in_stages if model.stages else self._in_one
             return run(model, batch, loss_fn, scale)
 
-    def _in_stages(self, model: ParallelModel, batch: Batch, loss_fn: LossFunction, scale: float) -> Tensor:
+    def evaluate(self, model: ParallelModel, batch: Batch, loss_fn: LossFunction) -> Tensor:
+        """The forward pass alone: this rank's share of the mean loss, as of a backward pass."""
+        with torch.no_grad(), _parallel_logits(model):
+            if model.stages:
+                return self._in_stages(model, batch, loss_fn, 1.0, learns=False)
+            found = torch.zeros((), device=model.device)
+            for micro in batch.micros:
+                with model.casting():
+                    outputs = model(*micro.inputs, **micro.named)
+                    found += _whole(loss_fn(outputs, micro.targets) * micro.weight)
+            return found
+
+    def _in_stages(
+        self, model: ParallelModel, batch: Batch, loss_fn: LossFunction, scale: float, *, learns: bool = True
+    ) -> Tensor:
         weight = batch.micros[0].weight * len(batch.micros) * scale
         schedule = self._schedule(model, loss_fn, len(batch.micros), weight)
+        run = schedule.step if learns else schedule.eval
         inputs, targets = batch.joined()
         losses: list[Tensor] = []
         with model.casting(), self._phases.during("pipeline"):
             given = inputs if model.is_first_stage else ()
             if model.is_last_stage:
-                schedule.step(*given, target=targets, losses=losses)
+                run(*given, target=targets, losses=losses)
             else:
-                schedule.step(*given)
+                run(*given)
         found = sum((_whole(loss) for loss in losses), torch.zeros((), device=model.device))
         return found / (len(batch.micros) * scale)
 
@@ -99,6 +111,12 @@ class _Weighted:
 
     def __call__(self, outputs: Any, targets: Any) -> Tensor:
         return self._loss_fn(outputs, targets) * self.weight
+
+
+def _parallel_logits(model: ParallelModel) -> contextlib.AbstractContextManager[object]:
+    """Cross entropy on logits of which each rank has a part, where the plan says so."""
+    splits = model.plan.loss_parallel and model.mesh.degrees.tp > 1
+    return loss_parallel() if splits else contextlib.nullcontext()
 
 
 def mean_loss(share: Tensor, model: ParallelModel, group: dist.ProcessGroup | None) -> Tensor:
