@@ -1,6 +1,7 @@
 """`render --for kubernetes`: which objects a job becomes."""
 
 import json
+from pathlib import Path
 
 import pytest
 import yaml
@@ -53,3 +54,48 @@ def test_options_that_would_do_nothing_are_refused(windlass, manifest):
     ran = windlass("render", "--for", "kubernetes", "-N", "2", manifest)
     assert ran.code == 2
     assert "holds manifests, which say everything themselves" in ran.err
+
+
+def test_an_unknown_field_of_a_manifest_is_refused_told_or_ignored(windlass, manifest):
+    Path(manifest).write_text(MANIFEST.replace("template", "tempalte"))
+    ran = windlass("render", "--for", "kubernetes", manifest)
+    assert (ran.code, ran.out) == (2, "")
+    assert f"{manifest}:7:7: spec.jaxReplicaSpecs.Worker.tempalte: unknown field; did you mean 'template'?" in ran.err
+    assert ran.err.splitlines()[-1].endswith("--validate warn lets it pass")
+
+    Path(manifest).write_text(MANIFEST.replace("image", "tty: true, stdni: true, image"))
+    assert windlass("render", "--for", "kubernetes", manifest).code == 2
+    ran = windlass("render", "--for", "kubernetes", "--validate", "warn", manifest)
+    assert ran.code == 0
+    assert f"windlass: {manifest}:10: spec.jaxReplicaSpecs.Worker.template.spec.containers[0].stdni: unknown" in ran.err
+    ran = windlass("render", "--for", "kubernetes", "--validate", "ignore", manifest)
+    assert (ran.code, "stdni: true" in ran.out, "stdni" in ran.err) == (0, True, False)
+
+
+def test_an_unknown_field_in_the_pod_of_a_job_file_is_refused_or_told(windlass, tmp_path):
+    (tmp_path / "job.yaml").write_text("image: a:1\ncommand: a\npod: {spec: {nodeSelectr: {a: b}}}\n")
+    file = str(tmp_path / "job.yaml")
+    ran = windlass("render", "--for", "kubernetes", file)
+    assert ran.code == 2
+    assert "job.yaml:3:14: pod.spec.nodeSelectr: unknown field; did you mean 'nodeSelector'?" in ran.err
+    assert windlass("render", "--for", "kubernetes", "--validate", "warn", file).code == 0
+
+
+@pytest.mark.parametrize(
+    ("verb", "option"),
+    [(("run",), "--on"), (("submit",), "--on"), (("render",), "--for"), (("render", "--for", "trainingjob"), "--for")],
+)
+def test_a_manifest_where_a_job_file_is_expected_is_told_in_one_error_with_the_option(windlass, manifest, verb, option):
+    ran = windlass(*verb, manifest)
+    assert ran.code == 2
+    assert ran.err.startswith(
+        f"windlass: {manifest}:2:1: this is a manifest of kind JAXJob, not a job file; add {option} kubernetes\n"
+    )
+    assert ran.err.count(manifest) == 1
+
+
+@pytest.mark.parametrize(("verb", "option"), [("run", "--on"), ("submit", "--on"), ("render", "--for")])
+def test_an_option_for_manifests_goes_with_kubernetes(windlass, manifest, verb, option):
+    ran = windlass(verb, "--validate", "warn", manifest)
+    assert ran.code == 2
+    assert ran.err.endswith(f"add {option} kubernetes\n")

@@ -38,6 +38,8 @@ class Cluster:
     kind = "up"
     """Jobs outlive whoever hands them in."""
     succeeded = False
+    strict = False
+    """Whether objects are refused that say what their definition in this cluster does not know."""
 
     def __init__(self, reach: Reach, namespace: str, *, chosen: bool, operator: str = "") -> None:
         self.reach = reach
@@ -162,7 +164,7 @@ class Cluster:
 
     def submit(self, handed: Sequence[Any], **_facts: Any) -> list[str]:
         """Make the objects of jobs, all or none. Returns their ids in order."""
-        return ids_of(make(self.reach, handed))
+        return ids_of(make(self.reach, handed, strict=self.strict))
 
     def act(self, verb: str, name: str, **how: Any) -> Json:
         """Cancel, suspend or resume a job (or a whole array)."""

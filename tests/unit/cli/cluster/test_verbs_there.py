@@ -125,6 +125,58 @@ def test_a_manifest_is_made_as_it_stands(cluster, submit):
     assert only(cluster, "PyTorchJob")["spec"]["pytorchReplicaSpecs"]["Worker"]
 
 
+@pytest.mark.parametrize("verb", ["submit", "run"])
+def test_an_unknown_field_of_a_manifest_is_refused_and_nothing_is_made(cluster, windlass, verb):
+    Path("job.yaml").write_text(PYTORCHJOB.replace("image:", "imag:"))
+
+    ran = windlass(verb, *ON, "job.yaml")
+
+    assert ran.code == 2
+    assert "job.yaml:6:" in ran.err
+    assert "template.spec.containers[0].imag: unknown field; did you mean 'image'?" in ran.err
+    assert cluster.of_kind("PyTorchJob") == []
+
+
+def test_under_warn_an_unknown_field_is_told_and_the_job_is_made(cluster, submit):
+    Path("job.yaml").write_text(PYTORCHJOB.replace("image:", "tyt: true, image:"))
+
+    ran = submit("--validate", "warn", "job.yaml")
+
+    assert ran.code == 0
+    assert "warning: job.yaml:6: spec.pytorchReplicaSpecs.Worker.template.spec.containers[0].tyt: unknown" in ran.err
+    assert only(cluster, "PyTorchJob")
+
+
+def test_a_field_that_this_clusters_definition_lacks_is_refused_with_the_way_out(cluster, submit):
+    cluster.lacks.add("runPolicy")
+    Path("job.yaml").write_text(PYTORCHJOB.replace("spec:\n", "spec:\n  runPolicy: {suspend: true}\n", 1))
+
+    ran = submit("job.yaml")
+
+    assert ran.code == 2
+    assert 'PyTorchJob team/mnist cannot be made: unknown field "spec.runPolicy"' in ran.err
+    assert "--validate warn" in ran.err
+    assert submit("--validate", "warn", "job.yaml").code == 0
+
+
+def test_what_came_out_of_a_cluster_is_handed_in_as_a_new_object(cluster, submit):
+    Path("job.yaml").write_text(
+        PYTORCHJOB.replace(
+            "{name: mnist}",
+            "{name: mnist, namespace: team, uid: u-0, resourceVersion: '489', creationTimestamp: null, "
+            "annotations: {team: vision, windlass.dev/cancel: ada, windlass.dev/state: '{}'}, labels: {a: b}}",
+        )
+        + "status: {conditions: [{type: Failed, status: 'True'}]}\n"
+    )
+
+    assert submit("job.yaml").code == 0
+    made = only(cluster, "PyTorchJob")
+    assert "status" not in made
+    assert made["metadata"]["uid"] == "uid-1"
+    assert made["metadata"]["annotations"] == {"team": "vision"}
+    assert made["metadata"]["labels"] == {"a": "b"}
+
+
 def test_a_manifest_that_is_there_already_is_refused(cluster, submit):
     Path("job.yaml").write_text(PYTORCHJOB)
     submit("job.yaml")
