@@ -13,6 +13,7 @@ from windlass import wire
 from windlass.core.job import DEFAULT_QUEUE, ArrayMember, Job, Launcher, Role
 from windlass.core.resources import GPU_MILLI
 from windlass.jobs.fields import JOB
+from windlass.jobs.kubernetes.apart import avoided
 from windlass.jobs.kubernetes.gang import grace_of, warnings_of_templates
 from windlass.jobs.kubernetes.judgement import Rules
 from windlass.jobs.kubernetes.later_fields import known_part
@@ -77,6 +78,7 @@ def read(manifest: Spot, settings: Settings) -> Parsed:
         policy=_policy(job, queue),
         settings=settings,
         priority_class=next((c for spec in specs.values() if (c := spec["priorityClassName"].text())), ""),
+        avoids={kind: avoided(spec) for kind, spec in specs.items()},
         warnings=(*map(_of_a_later_version, later), *warnings_of_templates(specs)),
     )
 
