@@ -39,7 +39,7 @@ def own_kinds() -> list[Definition]:
 
 def _training_job() -> Definition:
     columns = (
-        Column("State", ".status.conditions[-1:].type"),
+        Column("State", ".status.state"),
         Column("Reason", ".status.conditions[-1:].reason"),
         Column("Queue", ".spec.queue"),
         Column("Attempts", ".status.attempts", "integer"),

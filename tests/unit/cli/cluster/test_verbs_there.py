@@ -197,6 +197,17 @@ def test_what_has_ended_cannot_be_cancelled(cluster, submit, windlass):
     assert (ran.code, ran.err) == (5, "windlass: digits has ended already (Succeeded)\n")
 
 
+@pytest.mark.parametrize("verb", ["cancel", "suspend", "resume"])
+def test_what_was_cancelled_is_not_called_failed(cluster, submit, windlass, verb):
+    submit(*IMAGE, "--name", "digits", "--", "true")
+    end = {"reason": "Cancelled", "message": "cancelled by ada", "finished_at": 2}
+    cluster.commit("digits", phase=Phase.FAILED, created_at=1, **end)
+
+    ran = windlass(verb, *ON, "digits")
+
+    assert (ran.code, ran.err) == (5, "windlass: digits has ended already: cancelled by ada\n")
+
+
 def test_a_name_that_means_nothing_is_told_with_the_nearest(cluster, submit, windlass):
     submit(*IMAGE, "--name", "digits", "--", "true")
 
