@@ -96,7 +96,7 @@ def test_a_job_whose_volume_is_missing_is_listed_with_why(tell):
 
 async def state(place: OperatorPlace, name: str, expected: str) -> bool:
     """Whether `kubectl get` comes to show this."""
-    while (await place.api.get(f"{inside(JOBS)}/{name}")).get("status", {}).get("state") != expected:
+    while (await place.api.get(f"{inside(JOBS)}/{name}")).get("status", {}).get("state") != expected:  # noqa: ASYNC110 - nobody says when
         await asyncio.sleep(0.02)
     return True
 
