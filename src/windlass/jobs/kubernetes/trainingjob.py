@@ -211,7 +211,8 @@ def _refuse_without_image(manifest: Spot, role: Role, whole: Spot) -> None:
 def _refuse_if_no_pods(manifest: Spot, job: Job, name: str) -> None:
     if job.launcher is Launcher.PLAIN and any(role.procs > 1 for role in job.roles):
         manifest["spec"].refuse(
-            "a pod starts one process; begin the command with torchrun, or ask for one process a replica (procs: 1)"
+            "a pod starts one process; begin the command with torchrun, or ask for one process a replica "
+            "(procs: 1; on the command line --procs 1)"
         )
     if any(GPU_MILLI in role.resources for role in job.roles):
         manifest["spec"].refuse(
