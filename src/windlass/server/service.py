@@ -21,6 +21,7 @@ from windlass.server.feed import Feed
 from windlass.server.listed import listed
 from windlass.server.planning import Planning
 from windlass.server.views import Json, Waiting
+from windlass.worlds.waiting import comes
 
 Filters: TypeAlias = Mapping[str, str]
 _LISTED = 1_000
@@ -185,7 +186,7 @@ class Service:
                 if ids and ended == ids:
                     yield {"type": "all ended"}
                     return
-                if not await _within(news, _HEARTBEAT):
+                if not await comes(news, _HEARTBEAT):
                     yield {"type": "quiet"}
         finally:
             self._feed.leave(news)
@@ -238,12 +239,3 @@ def _number(filters: Filters, key: str, default: int) -> int:
     if not text.isdecimal() or len(text) > _DIGITS:
         raise ApiError(Code.BAD_REQUEST, f"{key} is a number, not {text[:40]!r}")
     return int(text)
-
-
-async def _within(event: asyncio.Event, seconds: float) -> bool:
-    try:
-        async with asyncio.timeout(seconds):
-            await event.wait()
-    except TimeoutError:
-        return False
-    return True
