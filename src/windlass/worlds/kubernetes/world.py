@@ -29,7 +29,6 @@ from windlass.worlds.kubernetes.announcing import Announcer, News
 from windlass.worlds.kubernetes.client.connection import Connection
 from windlass.worlds.kubernetes.client.fresh import Change, Fresh
 from windlass.worlds.kubernetes.client.objects import Pod
-from windlass.worlds.kubernetes.client.refusals import ApiError
 from windlass.worlds.kubernetes.client.resources import JOBS, Resource
 from windlass.worlds.kubernetes.cluster.fitting import Fitted, fitted
 from windlass.worlds.kubernetes.cluster.nodes import is_ready
@@ -40,6 +39,7 @@ from windlass.worlds.kubernetes.gangs import Gang
 from windlass.worlds.kubernetes.guests.guests import Guests, Outlet
 from windlass.worlds.kubernetes.homes import meant
 from windlass.worlds.kubernetes.launchers import Launchers
+from windlass.worlds.kubernetes.owed import Owed
 from windlass.worlds.kubernetes.owners import controller_of
 from windlass.worlds.kubernetes.pending_words import PendingWords
 from windlass.worlds.kubernetes.pod_book import PodBook
@@ -90,6 +90,7 @@ class KubernetesWorld:
         self.on_trouble = on_trouble
         self._statuses = StatusWriter(connection, self._crew.seating.at_once, self._said)
         self._inbox = Inbox()
+        self._owed = Owed(self._write, self.perform, self._inbox.wake, on_trouble)
         self.words = PendingWords(connection, on_trouble)
         self.surroundings = SurroundingsBook(self._look_around)
         self.guests = Guests(
@@ -143,11 +144,13 @@ class KubernetesWorld:
     def finished(self, job_id: str) -> JobState | None:
         """A job that has ended, and whose object is still there."""
         gang = self.roster.get(job_id)
-        return gang.state if gang is not None and gang.status.phase in TERMINAL else None
+        state = self._owed.get(job_id) or (gang.state if gang is not None else None)
+        return state if state is not None and state.status.phase in TERMINAL else None
 
     async def wait(self, until: int | None) -> Sequence[WorldEvent]:
         """What watches have brought that means something."""
         while True:
+            self._owed.check()
             self._look()
             events, _ = self._inbox.take()
             now = self.now()
@@ -159,8 +162,8 @@ class KubernetesWorld:
             await self._inbox.wait(max(0, min(dues) - now) / 1000 if dues else None)
 
     async def commit(self, changes: Changes) -> None:
-        """Write every state into its object. Raises WorldError."""
-        writes = [self._write(state) for state in changes.states]
+        """Write every state into its object; one that is refused is owed, and its job waits. Raises WorldError."""
+        writes = [self._owed.write(state) for state in changes.states]
         writes += [self._remove(job_id) for job_id in changes.forgotten]
         with self._crew.seating.at_once.beside():
             troubles = await asyncio.gather(*writes, return_exceptions=True)
@@ -174,7 +177,7 @@ class KubernetesWorld:
 
     def perform(self, commands: Sequence[Command]) -> None:
         """Bind or delete pods, in the background."""
-        for command in commands:
+        for command in self._owed.possible(commands):
             match command:
                 case Launch(job_id, generation, placement):
                     self._launch(job_id, generation, placement)
@@ -206,6 +209,7 @@ class KubernetesWorld:
 
     async def close(self) -> None:
         """Leave the cluster as it is."""
+        await self._owed.close()
         await self.guests.close()
         await self.words.close()
         await self._crew.close()
@@ -409,16 +413,8 @@ class KubernetesWorld:
         gang = self.roster.get(job_id)
         if gang is None or gang.status.phase not in TERMINAL:  # another one by now
             return
-        home = gang.home
-        try:
-            await self.connection.delete(
-                home.resource, home.namespace, home.name, uid=home.uid, propagation="Background"
-            )
-        except ApiError as error:
-            if not (error.is_missing or error.is_conflict):
-                raise
-        gang.gone = True
-        self.roster.close(gang)
+        if await commits.remove(self.connection, gang, self.on_trouble):
+            self.roster.close(gang)
 
     def _launch(self, job_id: str, generation: int, placement: Placement) -> None:
         if self.guests.get(job_id) is not None:
