@@ -40,9 +40,9 @@ class _Target(StrEnum):
 
 
 def explain(
-    field: Annotated[str, typer.Argument(metavar="[FIELD]", help="For example job.restart.user.")] = "job",
+    field: Annotated[str, typer.Argument(metavar="[FIELD]", help="Such as job.restart.user, or queue.quota.")] = "job",
 ) -> int:
-    """What a field of a job file means, takes and defaults to."""
+    """What a field of a job file, or of a kind of ours on Kubernetes, means, takes and defaults to."""
     from windlass.jobs import explain as pages  # noqa: PLC0415
 
     print(pages.explain(field).rstrip())

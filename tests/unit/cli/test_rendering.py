@@ -35,6 +35,33 @@ def test_a_manifests_objects_are_printed_for_kubectl(windlass, manifest):
     assert (listed["kind"], len(listed["items"])) == ("List", 2)
 
 
+ANTI = """\
+          affinity:
+            podAntiAffinity:
+              requiredDuringSchedulingIgnoredDuringExecution:
+              - topologyKey: {}
+                labelSelector: {{matchLabels: {{training.kubeflow.org/job-name: sum}}}}
+"""
+
+
+@pytest.mark.parametrize(("domain", "is_heeded"), [("kubernetes.io/hostname", True), ("zone", False)])
+def test_anti_affinity_that_the_scheduler_heeds_is_not_warned_of(windlass, tmp_path, domain, is_heeded):
+    file = tmp_path / "sum.yaml"
+    file.write_text(MANIFEST.replace("          topologySpreadConstraints: [{maxSkew: 1}]\n", ANTI.format(domain)))
+    said = "sum: Worker: podAntiAffinity is not heeded by the scheduler"
+    assert (said in windlass("render", "--for", "kubernetes", str(file)).err) is not is_heeded
+
+
+def test_a_selector_that_no_pod_can_have_is_an_error_at_its_place(windlass, tmp_path):
+    file = tmp_path / "sum.yaml"
+    wrong = ANTI.format("kubernetes.io/hostname").replace("job-name: sum", "job-name: 1")
+    file.write_text(MANIFEST.replace("          topologySpreadConstraints: [{maxSkew: 1}]\n", wrong))
+    ran = windlass("render", "--for", "kubernetes", str(file))
+    assert ran.code == 2
+    assert "sum.yaml:13:47" in ran.err
+    assert "matchLabels.training.kubeflow.org/job-name: expects a text, not 1; put it in quotes" in ran.err
+
+
 def test_a_jobs_pods_are_printed_from_a_command(windlass):
     ran = windlass("render", "--for", "kubernetes", "--image", "a:1", "-N", "2", "--", "python", "train.py")
     assert [each["kind"] for each in yaml.safe_load_all(ran.out)] == ["Service", "Pod", "Pod"]

@@ -56,7 +56,9 @@ async def _create(reach: Reach, manifest: Manifest, *, strict: bool) -> Found:
 def _because(error: Refusal, resource: Resource, manifest: Manifest) -> Exception:
     name = f"{resource.kind} {manifest['metadata'].get('namespace')}/{manifest['metadata'].get('name')}"
     if error.is_exists:
-        fix = "choose another metadata.name, or delete that one: kubectl delete"
+        about = manifest["metadata"]
+        command = f"kubectl delete {resource.full_name} -n {about['namespace']} {about['name']}"
+        fix = f"choose another metadata.name, or delete that one: {command}"
         return ApiError(Code.WRONG_STATE, f"there is a {name} already", fix)
     if error.is_missing:
         what = "its namespace" if "namespaces" in error.message else f"the kind {resource.kind}"

@@ -283,14 +283,70 @@ def test_what_has_ended_cannot_be_cancelled(cluster, submit, windlass):
     assert (ran.code, ran.err) == (5, "windlass: digits has ended already (Succeeded)\n")
 
 
+@pytest.mark.parametrize("verb", ["cancel", "suspend", "resume"])
+def test_what_was_cancelled_is_not_called_failed(cluster, submit, windlass, verb):
+    submit(*IMAGE, "--name", "digits", "--", "true")
+    end = {"reason": "Cancelled", "message": "cancelled by ada", "finished_at": 2}
+    cluster.commit("digits", phase=Phase.FAILED, created_at=1, **end)
+
+    ran = windlass(verb, *ON, "digits")
+
+    assert (ran.code, ran.err) == (5, "windlass: digits has ended already: cancelled by ada\n")
+
+
 def test_a_name_that_means_nothing_is_told_with_the_nearest(cluster, submit, windlass):
     submit(*IMAGE, "--name", "digits", "--", "true")
 
     ran = windlass("cancel", *ON, "digitz")
 
     assert ran.code == 4
-    assert "no job 'digitz' in namespace team" in ran.err
-    assert "digits-" in ran.err
+    name = only(cluster)["metadata"]["name"]
+    assert ran.err.splitlines() == [
+        f"windlass: no job 'digitz' in namespace team; did you mean team/{name}?",
+        "windlass queue lists jobs, windlass history those that ended; -n NAMESPACE looks in another namespace",
+    ]
+
+
+VERBS = [("why",), ("status",), ("logs",), ("cancel",), ("suspend",), ("resume",), ("exec", "--", "ls")]
+
+
+@pytest.mark.parametrize("verb", VERBS, ids=lambda verb: verb[0])
+def test_a_job_of_another_namespace_is_named(cluster, submit, windlass, verb):
+    submit(*IMAGE, "-n", "research", "--name", "digits", "--", "true")
+    name = only(cluster)["metadata"]["name"]
+
+    ran = windlass(verb[0], *ON, "digits", *verb[1:])
+
+    assert ran.code == 4
+    assert f"no job 'digits' in namespace team; there is research/{name}\nname it so, or say -n research" in ran.err
+
+
+def test_who_may_see_no_other_job_is_told_of_none(cluster, submit, windlass):
+    submit(*IMAGE, "-n", "research", "--name", "digits", "--", "true")
+    cluster.hidden |= {"pytorchjobs"}
+
+    ran = windlass("why", *ON, "digits")
+
+    assert ran.code == 4
+    assert ran.err.startswith("windlass: no job 'digits' in namespace team\n")
+
+
+def test_a_name_that_is_taken_is_told_with_what_frees_it(cluster, windlass):
+    Path("mnist.yaml").write_text(PYTORCHJOB)
+    windlass("submit", *ON, "mnist.yaml")
+
+    ran = windlass("submit", *ON, "mnist.yaml")
+
+    assert ran.code == 5
+    assert "there is a PyTorchJob team/mnist already" in ran.err
+    assert "or delete that one: kubectl delete pytorchjobs.kubeflow.org -n team mnist\n" in ran.err
+
+
+def test_an_error_of_a_command_line_says_what_to_write_there(cluster, submit):
+    ran = submit(*IMAGE, "-G", "2", "train.py")
+
+    assert ran.code == 2
+    assert "on the command line --procs 1" in ran.err
 
 
 def test_a_listing_is_the_operators_and_of_one_namespace_if_that_is_named(cluster, windlass, made):
