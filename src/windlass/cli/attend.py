@@ -204,7 +204,9 @@ class Attendance:
         story = self.connection.job(job_id)
         generation = self._generation[job_id] = self._generation.get(job_id, 0) + 1
         self._nodes[job_id] = {(task["generation"], task["rank"]): task["node"] for task in story["tasks"]}
-        nodes = [node for (number, _), node in self._nodes[job_id].items() if number == generation]
+        nodes = [node for (number, _), node in self._nodes[job_id].items() if node and number == generation]
+        if not nodes and story["attempts"] == generation:  # its pods are about to be put there
+            nodes = story["nodes"]
         if job_id not in self._tails:
             self._tails[job_id] = self._world.lines(job_id)
         self._screen.say(narrate.admitted(job_id, generation, at - story["created_at"], nodes))

@@ -11,13 +11,22 @@ import typer
 from windlass.cli.exit_codes import ExitCode
 from windlass.cli.failures import UsageError
 from windlass.cli.handing import submissions
-from windlass.cli.options import FileOption, ShipOption, Words, takes_job_options
+from windlass.cli.options import (
+    FileOption,
+    ShipOption,
+    ValidateOption,
+    Words,
+    refuse_validate,
+    takes_job_options,
+)
 from windlass.cli.output import as_json
 from windlass.cli.rendering import objects, resources
 from windlass.jobs.options import RunOptions
 
 if TYPE_CHECKING:
     from windlass.jobs.kubernetes.manifest_file import Objects
+
+_FOR_KUBERNETES = "--for kubernetes"
 
 
 class _Form(StrEnum):
@@ -31,9 +40,9 @@ class _Target(StrEnum):
 
 
 def explain(
-    field: Annotated[str, typer.Argument(metavar="[FIELD]", help="For example job.restart.user.")] = "job",
+    field: Annotated[str, typer.Argument(metavar="[FIELD]", help="Such as job.restart.user, or queue.quota.")] = "job",
 ) -> int:
-    """What a field of a job file means, takes and defaults to."""
+    """What a field of a job file, or of a kind of ours on Kubernetes, means, takes and defaults to."""
     from windlass.jobs import explain as pages  # noqa: PLC0415
 
     print(pages.explain(field).rstrip())
@@ -53,6 +62,7 @@ def render(
         ),
     ] = None,
     ship: ShipOption = "",
+    validate: ValidateOption = None,
     output: Annotated[_Form, typer.Option("-o", "--output", help="How to print it.")] = _Form.YAML,
 ) -> int:
     """Print a job as Windlass understands it, every default filled in. What it prints is a job file."""
@@ -60,10 +70,11 @@ def render(
     from windlass.jobs.render import render as rendered  # noqa: PLC0415
 
     if target is _Target.KUBERNETES:
-        return _print_objects(objects(options, words or [], file, ship), output)
+        return _print_objects(objects(options, words or [], file, ship, validate), output)
     if ship:
-        raise UsageError("--ship goes with --for kubernetes")
-    handed = submissions(options, words or [], file)
+        raise UsageError(f"--ship goes with {_FOR_KUBERNETES}")
+    refuse_validate(validate, _FOR_KUBERNETES)
+    handed = submissions(options, words or [], file, for_manifests=_FOR_KUBERNETES)
     if target is _Target.TRAININGJOB:
         return _print_objects(resources(handed), output)
     if output is _Form.JSON:

@@ -15,6 +15,7 @@ from windlass.jobs.options import RunOptions, from_options
 from windlass.jobs.submission import Submission
 
 _JOB_FILES = (".yaml", ".yml")
+ON_KUBERNETES = "--on kubernetes"
 
 
 def user() -> str:
@@ -26,11 +27,17 @@ def user() -> str:
 
 
 def submissions(
-    options: RunOptions, words: Sequence[str], file: str | None, *, elsewhere: bool = False
+    options: RunOptions,
+    words: Sequence[str],
+    file: str | None,
+    *,
+    elsewhere: bool = False,
+    for_manifests: str = ON_KUBERNETES,
 ) -> list[Submission]:
     """The jobs of a command line: a file's (`-f`, or named by its first word), or one from a command.
 
-    `elsewhere`: the command runs in an image, where nothing of this machine is.
+    `elsewhere`: the command runs in an image, where nothing of this machine is. `for_manifests`: the option with which
+    the verb takes manifests.
     """
     file, words = file_of(words, file)
     _refuse_folder(words)
@@ -38,7 +45,7 @@ def submissions(
     if file is not None:
         from windlass.jobs.job_file import load  # noqa: PLC0415 - loads the YAML parser
 
-        return load(file, options, command, cwd=here(), user=user())
+        return load(file, options, command, cwd=here(), user=user(), for_manifests=for_manifests)
     if not command:
         raise UsageError("nothing to run\nwrite a command (windlass run -N 2 -- python train.py) or a file (job.yaml)")
     return [from_options(options, command, cwd=here(), user=user())]

@@ -13,6 +13,7 @@ from windlass.cli.exit_codes import ExitCode
 from windlass.cli.failures import UsageError
 from windlass.cli.known import job_names
 from windlass.cli.place import NamespaceOption, OnOption, StateOption, context_of, state_folder
+from windlass.cli.words import standing
 from windlass.server.attach import source
 from windlass.server.errors import ApiError, Code
 
@@ -57,7 +58,7 @@ def _pid(story: Json, job: str, rank: int) -> int:
     if latest["code"] is not None or latest["signal"] is not None:
         raise ApiError(Code.WRONG_STATE, f"rank {rank} of {story['id']} has ended")
     if latest["pid"] is None or story["phase"] != "Running":
-        raise ApiError(Code.WRONG_STATE, f"{story['id']} does not run: it is {story['phase']}")
+        raise ApiError(Code.WRONG_STATE, f"{story['id']} does not run: it is {standing(story)}")
     return int(latest["pid"])
 
 

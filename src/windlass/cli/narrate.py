@@ -18,11 +18,12 @@ def waiting(job: Json) -> str:
 
 
 def admitted(job_id: str, generation: int, waited: int, nodes: Iterable[str]) -> str:
-    """It has nodes: which, and how long that took (ms). A later generation starts again on its own."""
-    where = shortened(list(dict.fromkeys(nodes)))
+    """It has nodes: which, if that is known, and how long it took (ms). A later generation starts again on its own."""
+    where = shortened(list(dict.fromkeys(filter(None, nodes))))
+    there = f" on {where}" if where else ""
     if generation > 1:
-        return f"job {job_id} starts again on {where} (generation {generation})"
-    return f"job {job_id} admitted in {span(waited)} on {where} (generation {generation})"
+        return f"job {job_id} starts again{there} (generation {generation})"
+    return f"job {job_id} admitted in {span(waited)}{there} (generation {generation})"
 
 
 def restarting(job_id: str, generation: int, message: str) -> str:

@@ -16,6 +16,7 @@ from windlass.cli.output import Column, Format, FormatOption, Listing, show
 from windlass.cli.place import NoColorOption, paints
 
 if TYPE_CHECKING:
+    from windlass.deploy.install.applying import Change
     from windlass.deploy.operator import Setup
     from windlass.worlds.kubernetes.client.connection import Connection
 
@@ -88,13 +89,15 @@ def install(
         from windlass.deploy.install.waiting import until_ready  # noqa: PLC0415
 
         async for applied in apply(connection, objects, dry_run=dry_run, take_over=take_over):
-            print(f"{applied.change:<13} {applied.name}", flush=True)
+            print(f"{_word(applied.change, dry_run=dry_run)} {applied.name}", flush=True)
         if wait and not dry_run:
             print(f"waiting for {replicas} of {setup.image} …", file=sys.stderr)
             await until_ready(connection, namespace, wait)
 
     _with(story, context, kubeconfig)
-    if not dry_run:
+    if dry_run:
+        print("nothing was changed: this was a dry run", file=sys.stderr)
+    else:
         print(f"Windlass is installed in {namespace}; windlass operator check -n {namespace} looks after it")
     return ExitCode.OK
 
@@ -134,6 +137,9 @@ def uninstall(
 def check(
     namespace: NamespaceOption = NAMESPACE,
     output: FormatOption = Format.TABLE,
+    verbose: Annotated[
+        bool, typer.Option("-v", "--verbose", help="All that is missing, also where nothing is installed at all.")
+    ] = False,
     context: ContextOption = None,
     kubeconfig: KubeconfigOption = None,
     no_color: NoColorOption = False,
@@ -146,12 +152,18 @@ def check(
     async def story(connection: Connection) -> list[dict[str, Any]]:
         from windlass.deploy.install.checking import check as look  # noqa: PLC0415
 
-        found = await look(connection, namespace)
+        found = await look(connection, namespace, whole=verbose)
         return [{"verdict": str(f.verdict), "about": f.about, "says": f.says, "fix": f.fix} for f in found]
 
     rows = _with(story, context, kubeconfig)
     show(_CHECKED, rows, output, paint=paints(no_color=no_color))
     return ExitCode.FAILED if any(row["verdict"] == "wrong" for row in rows) else ExitCode.OK
+
+
+def _word(change: Change, *, dry_run: bool) -> str:
+    """What was done to an object, or would be; words of one list are equally long."""
+    would = f"would be {change}" if change in ("created", "changed") else change
+    return f"{would:<16}" if dry_run else f"{change:<13}"
 
 
 def _with(story: Callable[[Connection], Awaitable[T]], context: str | None, kubeconfig: str | None) -> T:

@@ -12,6 +12,7 @@ from typing import Annotated, Any, TypeAlias, get_type_hints
 import typer
 
 from windlass.cli.failures import UsageError
+from windlass.jobs.kubernetes.known_fields.validate import Validate
 from windlass.jobs.options import RunOptions, flags_of, help_of
 from windlass.server.wanted import Wanted
 
@@ -47,6 +48,21 @@ ShipOption = Annotated[
         help="On Kubernetes: the folder that goes along. Usually the current one, if no image is named.",
     ),
 ]
+
+ValidateOption = Annotated[
+    Validate | None,
+    typer.Option(
+        "--validate",
+        help="On Kubernetes: what becomes of a manifest's unknown fields: refused (strict, as usual), told or ignored.",
+        show_default=False,
+    ),
+]
+
+
+def refuse_validate(validate: Validate | None, option: str) -> None:
+    """Of a verb that is not about Kubernetes for want of an option. Raises UsageError."""
+    if validate:
+        raise UsageError(f"--validate is for manifests, which go to Kubernetes\nadd {option}")
 
 
 def wanted_of(nodes: int | None, gpus: int | None, cluster: Path | None, policy: str) -> Wanted:

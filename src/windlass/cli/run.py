@@ -10,7 +10,7 @@ import typer
 from windlass.cli.attend import Attendance, ThisMachine
 from windlass.cli.exit_codes import ExitCode
 from windlass.cli.failures import UsageError
-from windlass.cli.handing import facts, submissions, tell_idle
+from windlass.cli.handing import ON_KUBERNETES, facts, submissions, tell_idle
 from windlass.cli.interrupts import Interrupts
 from windlass.cli.options import (
     SHIP_ELSEWHERE,
@@ -20,8 +20,10 @@ from windlass.cli.options import (
     NodesOption,
     PolicyOption,
     ShipOption,
+    ValidateOption,
     Words,
     refuse_nodes_of_ours,
+    refuse_validate,
     takes_job_options,
     wanted_of,
 )
@@ -45,6 +47,7 @@ def run(
     cluster: ClusterOption = None,
     policy: PolicyOption = "",
     ship: ShipOption = "",
+    validate: ValidateOption = None,
     on: OnOption = "",
     namespace: NamespaceOption = "",
     state: StateOption = None,
@@ -62,10 +65,11 @@ def run(
         from windlass.cli.cluster.handing import Given  # noqa: PLC0415 - loads a cluster's libraries
         from windlass.cli.cluster.running import run_there  # noqa: PLC0415
 
-        given = Given(options, words or [], file, ship)
+        given = Given(options, words or [], file, ship, validate)
         return run_there(context, namespace, given, detach=detach, no_color=no_color)
     if ship:
         raise UsageError(SHIP_ELSEWHERE)
+    refuse_validate(validate, ON_KUBERNETES)
     folder = state_folder(state)
     handed = submissions(options, words or [], file)
     tell_idle(handed)

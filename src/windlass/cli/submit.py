@@ -4,8 +4,16 @@ from __future__ import annotations
 
 from windlass.cli.exit_codes import ExitCode
 from windlass.cli.failures import UsageError
-from windlass.cli.handing import facts, submissions, tell_idle
-from windlass.cli.options import SHIP_ELSEWHERE, FileOption, ShipOption, Words, takes_job_options
+from windlass.cli.handing import ON_KUBERNETES, facts, submissions, tell_idle
+from windlass.cli.options import (
+    SHIP_ELSEWHERE,
+    FileOption,
+    ShipOption,
+    ValidateOption,
+    Words,
+    refuse_validate,
+    takes_job_options,
+)
 from windlass.cli.output import Format, FormatOption, as_json, as_line, as_yaml
 from windlass.cli.place import NamespaceOption, OnOption, StateOption, context_of, state_folder
 from windlass.jobs.options import RunOptions
@@ -19,6 +27,7 @@ def submit(
     file: FileOption = None,
     output: FormatOption = Format.TABLE,
     ship: ShipOption = "",
+    validate: ValidateOption = None,
     on: OnOption = "",
     namespace: NamespaceOption = "",
     state: StateOption = None,
@@ -29,11 +38,12 @@ def submit(
         from windlass.cli.cluster.handing import Given  # noqa: PLC0415 - loads a cluster's libraries
         from windlass.cli.cluster.running import submit_there  # noqa: PLC0415
 
-        ids, code = submit_there(context, namespace, Given(options, words or [], file, ship))
+        ids, code = submit_there(context, namespace, Given(options, words or [], file, ship, validate))
         _show(ids, output)
         return code
     if ship:
         raise UsageError(SHIP_ELSEWHERE)
+    refuse_validate(validate, ON_KUBERNETES)
     handed = submissions(options, words or [], file)
     tell_idle(handed)
     _show(daemon_of(state_folder(state)).submit(handed, **facts()), output)

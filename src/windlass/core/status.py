@@ -25,6 +25,8 @@ class Phase(StrEnum):
 TERMINAL = frozenset({Phase.SUCCEEDED, Phase.FAILED})
 HOLDING = frozenset({Phase.ADMITTED, Phase.RUNNING, Phase.RESTARTING})
 """Phases in which a job may hold nodes."""
+CANCELLED = "Cancelled"
+"""The reason of a job that somebody ended; by the lifecycle it has failed."""
 
 
 class FailureClass(StrEnum):
@@ -127,6 +129,11 @@ class Status:
     def attempts(self) -> int:
         """How often the gang was started: the honest number, whatever the reason."""
         return self.generation
+
+
+def called(status: Status) -> str:
+    """What people call its state: a job that failed because somebody cancelled it is cancelled."""
+    return CANCELLED if status.phase is Phase.FAILED and status.reason == CANCELLED else status.phase.value
 
 
 @dataclass(frozen=True, slots=True)

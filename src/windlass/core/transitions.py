@@ -31,7 +31,7 @@ from windlass.core.events import (
 )
 from windlass.core.failure import backoff, count_failure, exhausted, judge
 from windlass.core.job import Job
-from windlass.core.status import TERMINAL, Failure, FailureClass, JobState, Phase, Status, Target
+from windlass.core.status import CANCELLED, TERMINAL, Failure, FailureClass, JobState, Phase, Status, Target
 
 Outcome: TypeAlias = tuple[JobState, tuple[Command, ...]]
 
@@ -363,8 +363,8 @@ def cancel(state: JobState, event: Cancel, now: int) -> Outcome:
     if status.target in (Target.SUCCEED, Target.FAIL):
         return state, ()
     if status.gone:
-        return _ended(state, Phase.FAILED, "Cancelled", message, now)
-    return _stop(state, Target.FAIL, "Cancelled", message, now)
+        return _ended(state, Phase.FAILED, CANCELLED, message, now)
+    return _stop(state, Target.FAIL, CANCELLED, message, now)
 
 
 # --- time -----------------------------------------------------------------------------------------

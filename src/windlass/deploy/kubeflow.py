@@ -32,7 +32,7 @@ from windlass.launch.mpi import IMPLEMENTATIONS
 
 GROUP = "kubeflow.org"
 COLUMNS = (
-    Column("State", ".status.conditions[-1:].type"),
+    Column("State", ".status.state"),
     Column("Age", ".metadata.creationTimestamp", "date"),
     Column("Reason", ".status.conditions[-1:].reason", wide=True),
 )

@@ -21,6 +21,7 @@ from windlass.deploy.structural import (
     under,
 )
 from windlass.deploy.table_schema import structural
+from windlass.jobs.kubernetes.own_tables import OWN_KINDS, TOPOLOGY
 from windlass.jobs.names import DNS_LABEL, NODE_NAME
 from windlass.jobs.queues import QUEUE
 from windlass.jobs.rules import POLICY, RESERVATION
@@ -29,6 +30,7 @@ from windlass.jobs.schema import schema, table_schema
 GROUP, VERSION = "windlass.dev", "v1alpha1"
 THE_POLICY = "default"
 """The name of the one SchedulingPolicy."""
+_ABOUT = {kind.name: kind.help for kind in OWN_KINDS}
 _AGE = Column("Age", ".metadata.creationTimestamp", "date")
 
 
@@ -39,7 +41,7 @@ def own_kinds() -> list[Definition]:
 
 def _training_job() -> Definition:
     columns = (
-        Column("State", ".status.conditions[-1:].type"),
+        Column("State", ".status.state"),
         Column("Reason", ".status.conditions[-1:].reason"),
         Column("Queue", ".spec.queue"),
         Column("Attempts", ".status.attempts", "integer"),
@@ -54,7 +56,7 @@ def _training_job() -> Definition:
     workers = ".status.replicaStatuses.worker"
     version = Version(
         VERSION,
-        "A job of Windlass: one gang, restarted whole. Its spec is what a job file says.",
+        _ABOUT["TrainingJob"],
         _job_spec(),
         status_schema(),
         columns,
@@ -111,7 +113,7 @@ def _queue() -> Definition:
     own = rule("!has(self.spec.parent) || self.spec.parent != self.metadata.name", "parent is the queue itself")
     version = Version(
         VERSION,
-        "A queue: what its jobs may hold, and whose they are.",
+        _ABOUT["Queue"],
         _bounded(_without_name(structural(table_schema(QUEUE))), "parent"),
         _summary(),
         columns,
@@ -121,24 +123,23 @@ def _queue() -> Definition:
 
 
 def _policy() -> Definition:
+    level, labels = TOPOLOGY.table
     levels = listing(
         record(
             {
-                "level": text("What jobs call it.", pattern=f"^{NODE_NAME}$"),
-                "labels": listing(
-                    text(minLength=1), "Labels of nodes that say their domain; the first one counts.", minItems=1
-                ),
+                "level": text(level.help, pattern=f"^{NODE_NAME}$"),
+                "labels": listing(text(minLength=1), labels.help, minItems=1),
             },
             required=("level", "labels"),
         ),
-        "The levels of the network, widest first, if other labels than the usual ones say them.",
+        TOPOLOGY.help,
         maxItems=16,
     )
     fields = structural(table_schema(POLICY))
     fields["properties"]["topology"] = levels
     only = rule(f"self.metadata.name == '{THE_POLICY}'", f"there is one policy for a cluster; call it {THE_POLICY}")
     columns = (Column("Order", ".spec.order"), Column("Preempt", ".spec.preempt", "boolean"), _AGE)
-    version = Version(VERSION, "How nodes are given away.", fields, _summary(), columns, (only,))
+    version = Version(VERSION, _ABOUT["SchedulingPolicy"], fields, _summary(), columns, (only,))
     return Definition(GROUP, "SchedulingPolicy", "schedulingpolicies", ("wlp",), (version,), namespaced=False)
 
 
@@ -152,7 +153,7 @@ def _reservation() -> Definition:
     fields = _without_name(structural(table_schema(RESERVATION)))
     version = Version(
         VERSION,
-        "Nodes that are kept for somebody, or for nobody, for a time to come.",
+        _ABOUT["Reservation"],
         {**fields, "required": ["nodes", "start", "end"]},
         _summary(),
         columns,

@@ -14,6 +14,7 @@ def status_schema() -> Schema:
         startTime=moment("When its pods were first made, or made anew after a suspension."),
         completionTime=moment("When it ended."),
         lastReconcileTime=moment(),
+        state=text("What windlass queue calls its state: Created, Queued, Running, Cancelled and so on."),
         attempts=whole(0, about="How often the job has been started, the first time included."),
         windlass=opaque("What the operator remembers of the job; of no use to anybody else."),
     )

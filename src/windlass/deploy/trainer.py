@@ -42,7 +42,7 @@ def _train_job() -> Definition:
         "self.metadata.name.matches('^[a-z]([-a-z0-9]{0,61}[a-z0-9])?$')",
         "metadata.name expects small letters, digits and dashes, a letter first, 63 at most",
     )
-    columns = (Column("State", ".status.conditions[-1:].type"), _AGE)
+    columns = (Column("State", ".status.state"), _AGE)
     version = Version(VERSION, "A job made of a runtime.", _train_job_spec(), _status(), columns, (named,))
     return Definition(GROUP, "TrainJob", "trainjobs", ("trj",), (version,))
 
@@ -105,6 +105,7 @@ def _status() -> Schema:
         "What became of the job.",
         conditions={**listing(condition), **_by("type")},
         jobsStatus={**listing(job), **_by("name")},
+        state=text("What windlass queue calls its state."),
         windlass=opaque("What the operator remembers of the job; of no use to anybody else."),
     )
 

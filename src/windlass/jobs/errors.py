@@ -41,14 +41,16 @@ class Problem:
 class JobError(Exception):
     """A job, a job file or a cluster file that cannot be used as written.
 
-    Its text is for people: one paragraph per problem, `file:line:column: message`, the line, and a caret.
+    Its text is for people: one paragraph per problem, `file:line:column: message`, the line, and a caret; and last the
+    way out of all of them, if there is one.
     """
 
-    def __init__(self, problems: Sequence[Problem]) -> None:
+    def __init__(self, problems: Sequence[Problem], way_out: str = "") -> None:
         self.problems = tuple(sorted(problems, key=_order))
         shown = [str(problem) for problem in self.problems[:MAX_SHOWN]]
         if len(self.problems) > MAX_SHOWN:
             shown.append(f"and {len(self.problems) - MAX_SHOWN} more problems")
+        shown += [way_out] if way_out else []
         super().__init__("\n".join(shown))
 
 

@@ -36,6 +36,9 @@ class Facts(Protocol):
     def surroundings(self, job: Job, tasks: Sequence[Any]) -> list[str]:
         """What the ranks of the job find around them, a line each."""
 
+    def held(self) -> Sequence[JobState]:
+        """Jobs of which the controller is yet to hear: something that they need is not there; each says what."""
+
     async def settled(self) -> None:
         """Until what the controller has decided is on record as well: where a commit takes time it is ahead of it."""
 

@@ -6,10 +6,9 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from windlass.core.status import TERMINAL, JobState, Phase
-from windlass.server import views
+from windlass.core.status import CANCELLED, TERMINAL, JobState, Phase, called
 
-_ENDED_WORDS = frozenset(phase.value for phase in TERMINAL) | {views.CANCELLED}
+_ENDED_WORDS = frozenset(phase.value for phase in TERMINAL) | {CANCELLED}
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,16 +27,16 @@ class Listed:
         job = state.job
         said = {"name": job.name, "user": job.user, "queue": job.queue}
         return all(said[key] in wanted for key, wanted in self.facts.items()) and (
-            not self.called or not self.called.isdisjoint(views.called(state))
+            not self.called or not self.called.isdisjoint((state.status.phase.value, called(state.status)))
         )
 
     def query(self, among: Collection[Phase]) -> dict[str, Any] | None:
         """The same of those in some phases, as `Records.jobs` is asked for it; None: there can be none."""
         phases = {phase for phase in among if not self.called or phase.value in self.called}
-        cancelled = views.CANCELLED in self.called and Phase.FAILED in among
+        cancelled = CANCELLED in self.called and Phase.FAILED in among
         if not phases and not cancelled:
             return None
-        return {"phases": phases, "failed_for": {views.CANCELLED} if cancelled else (), **self.facts}
+        return {"phases": phases, "failed_for": {CANCELLED} if cancelled else (), **self.facts}
 
 
 def listed(filters: Mapping[str, Any]) -> Listed:

@@ -58,6 +58,10 @@ class LocalFacts:
         """Threads and devices."""
         return surroundings(job, tasks, self._world.cluster)
 
+    def held(self) -> Sequence[JobState]:
+        """None: what could never run is refused, and all else is the controller's."""
+        return ()
+
     async def settled(self) -> None:
         """A commit holds the loop: whoever asks comes after it."""
 

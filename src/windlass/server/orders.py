@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import Any, Protocol
 
 from windlass.core.events import Cancel, Event, Resume, Suspend
-from windlass.core.status import TERMINAL, JobState, Phase, Target
+from windlass.core.status import CANCELLED, TERMINAL, JobState, Phase, Status, Target, called
 from windlass.server.arrivals import Handed
 from windlass.server.views import Json
 
@@ -37,11 +37,17 @@ class Orders(Protocol):
         """Leave."""
 
 
+def ended_already(status: Status) -> str:
+    """What to say to whoever would change a job that has ended: how it ended."""
+    was_cancelled = called(status) == CANCELLED
+    return f"has ended already: {status.message}" if was_cancelled else f"has ended already ({status.phase.value})"
+
+
 def hindrance(verb: str, state: JobState) -> str:
     """Why this cannot be done to a job now, "" if it can."""
     status = state.status
     if status.phase in TERMINAL:
-        return f"has ended already ({status.phase.value})"
+        return ended_already(status)
     if verb == "resume" and status.phase is not Phase.SUSPENDED and status.target is not Target.SUSPEND:
         return f"is not suspended but {status.phase.value}"
     if verb == "suspend" and status.phase is Phase.SUSPENDED:

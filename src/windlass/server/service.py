@@ -13,7 +13,7 @@ import msgspec
 import windlass
 from windlass.controller import Controller
 from windlass.core.queue import Queue
-from windlass.core.status import HOLDING, TERMINAL, JobState, Phase
+from windlass.core.status import HOLDING, TERMINAL, JobState, Phase, called
 from windlass.server import views
 from windlass.server.errors import ApiError, Code
 from windlass.server.facts import Facts
@@ -21,6 +21,7 @@ from windlass.server.feed import Feed
 from windlass.server.listed import listed
 from windlass.server.planning import Planning
 from windlass.server.views import Json, Waiting
+from windlass.worlds.waiting import comes
 
 Filters: TypeAlias = Mapping[str, str]
 _LISTED = 1_000
@@ -72,7 +73,7 @@ class Service:
         """
         wanted, limit = listed(filters), _number(filters, "limit", _LISTED)
         positions = self._positions()
-        chosen = [state for state in self._controller.states.values() if wanted.has(state)]
+        chosen = [state for state in (*self._controller.states.values(), *self._facts.held()) if wanted.has(state)]
         chosen.sort(key=lambda state: _rank(state, positions))
         if wanted.ended and len(chosen) < limit:
             known = {state.id for state in chosen}
@@ -103,7 +104,7 @@ class Service:
         line = views.line(state, self._waiting(state, self._positions()))
         answer: Json = {"job": line, "now": self._facts.now()}
         if what_if and not _waits(state):
-            raise ApiError(Code.WRONG_STATE, f"{state.id} does not wait: it is {state.status.phase.value}")
+            raise ApiError(Code.WRONG_STATE, f"{state.id} does not wait: it is {called(state.status)}")
         if _waits(state):
             from windlass.server import asking  # noqa: PLC0415 - a `run` of 200 ms is never asked why
 
@@ -127,7 +128,7 @@ class Service:
         from windlass.server import asking  # noqa: PLC0415 - see above
 
         positions = self._positions()
-        states = [state for state in self._controller.states.values() if _waits(state)]
+        states = [*filter(_waits, self._controller.states.values()), *self._facts.held()]
         states.sort(key=lambda state: _rank(state, positions))
         lines = [views.line(state, self._waiting(state, positions)) for state in states[:_LISTED]]
         snapshot, now = self._controller.snapshot(), self._facts.now()
@@ -194,7 +195,7 @@ class Service:
                 if ids and ended == ids:
                     yield {"type": "all ended"}
                     return
-                if not await _within(news, _HEARTBEAT):
+                if not await comes(news, _HEARTBEAT):
                     yield {"type": "quiet"}
         finally:
             self._feed.leave(news)
@@ -247,12 +248,3 @@ def _number(filters: Filters, key: str, default: int) -> int:
     if not text.isdecimal() or len(text) > _DIGITS:
         raise ApiError(Code.BAD_REQUEST, f"{key} is a number, not {text[:40]!r}")
     return int(text)
-
-
-async def _within(event: asyncio.Event, seconds: float) -> bool:
-    try:
-        async with asyncio.timeout(seconds):
-            await event.wait()
-    except TimeoutError:
-        return False
-    return True

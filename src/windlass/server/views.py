@@ -33,8 +33,6 @@ class Waiting:
 
 
 NOT_WAITING = Waiting()
-CANCELLED = "Cancelled"
-"""The reason of a job that somebody ended; by the lifecycle it has failed."""
 
 
 def line(state: JobState, waiting: Waiting = NOT_WAITING) -> Json:
@@ -76,13 +74,6 @@ def line(state: JobState, waiting: Waiting = NOT_WAITING) -> Json:
         "walltime": job.walltime,
         "exit_code": exit_code(state),
     }
-
-
-def called(state: JobState) -> tuple[str, ...]:
-    """What people call its state: a job that failed because somebody cancelled it is cancelled, too."""
-    status = state.status
-    cancelled = status.phase is Phase.FAILED and status.reason == CANCELLED
-    return (status.phase.value, CANCELLED) if cancelled else (status.phase.value,)
 
 
 def _bounds(job: Job) -> list[int] | None:

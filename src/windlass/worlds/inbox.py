@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from contextlib import suppress
 
 from windlass.worlds.port import WorldEvent
+from windlass.worlds.waiting import comes
 
 
 class Inbox:
@@ -31,9 +31,7 @@ class Inbox:
     async def wait(self, seconds: float | None) -> None:
         """Until there is something, or for so long."""
         if not self._ready.is_set() and (seconds is None or seconds > 0):
-            with suppress(TimeoutError):
-                async with asyncio.timeout(seconds):
-                    await self._ready.wait()
+            await comes(self._ready, seconds)
         self._ready.clear()
 
     def take(self) -> tuple[Sequence[WorldEvent], list[asyncio.Future[None]]]:

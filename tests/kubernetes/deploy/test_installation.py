@@ -66,14 +66,23 @@ def api(plane):
     return run
 
 
-def verdicts(windlass):
+def verdicts(windlass, *words):
     """What a check has found, by what it is about."""
-    code, out, _ = windlass("check", "-o", "json")
+    code, out, _ = windlass("check", "-o", "json", *words)
     return code, {row["about"]: row for row in json.loads(out)}
 
 
 def test_a_check_of_a_cluster_without_windlass_says_to_install_it(windlass):
     code, found = verdicts(windlass)
+    assert code == 1
+    assert [about for about, row in found.items() if row["verdict"] == "wrong"] == ["Windlass", "nodes"]
+    assert found["Windlass"]["fix"] == "windlass operator install"
+    assert len(windlass("check")[1].splitlines()) < 8
+    assert verdicts(windlass, "-n", "team")[1]["Windlass"]["fix"] == "windlass operator install -n team"
+
+
+def test_all_that_is_missing_is_listed_if_that_is_wanted(windlass):
+    code, found = verdicts(windlass, "-v")
     assert code == 1
     assert (
         found["kinds"]["fix"] == found["permissions"]["fix"] == found["operator"]["fix"] == "windlass operator install"
@@ -81,8 +90,10 @@ def test_a_check_of_a_cluster_without_windlass_says_to_install_it(windlass):
 
 
 def test_a_dry_run_changes_nothing(windlass, api):
-    code, out, _ = windlass("install", "--dry-run")
-    assert (code, out.count("created")) == (0, len(installation(Setup(IMAGE))))
+    code, out, err = windlass("install", "--dry-run")
+    assert (code, out.count("would be created ")) == (0, len(installation(Setup(IMAGE))))
+    assert out.count("created") == out.count("would be created")
+    assert err == "nothing was changed: this was a dry run\n"
     assert api(lambda client: client.get(DEFINITION))["items"] == []
 
 
@@ -97,6 +108,9 @@ def test_an_upgrade_changes_only_what_is_new(windlass):
     code, out, _ = windlass("install", "--wait", "0", "--image", "registry.example/windlass:next")
     changed = [line for line in out.splitlines() if line.startswith("changed")]
     assert (code, changed) == (0, ["changed       deployment windlass-operator"])
+    code, out, _ = windlass("install", "--dry-run")
+    changed = [line for line in out.splitlines() if not line.startswith("unchanged ")]
+    assert changed == ["would be changed deployment windlass-operator"]
     windlass("install", "--wait", "0")
 
 

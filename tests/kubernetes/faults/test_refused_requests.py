@@ -33,3 +33,40 @@ def test_refused_at_random(plane: ControlPlane, play: Play, rules: list[Rule]) -
             await on.is_true()
 
     play(plane, tale, lease=4.0)
+
+
+@pytest.mark.parametrize("status", [403, 422])
+def test_a_status_that_is_not_taken_holds_up_its_own_job_alone(plane: ControlPlane, play: Play, status: int) -> None:
+    async def tale(on: Story) -> None:
+        given = [Rule(status, "PATCH", "/cursed/status")]
+        async with FaultProxy(on.plane, given) as proxy:
+            await on.replicas.start(proxy.url)
+            await on.replicas.leader()
+            await on.make(jobs.training_job("cursed", 2, work=0.2))
+            for number in range(3):
+                await on.make(jobs.training_job(f"other-{number}", 2, work=0.2))
+            await on.until_phase("Succeeded", *(f"other-{number}" for number in range(3)))
+            assert given[0].met
+            pods = (await on.api.get("/api/v1/pods"))["items"]
+            assert not [pod for pod in pods if pod["metadata"]["name"].startswith("cursed")]
+            given.clear()
+            await on.until_all_ended()
+
+    play(plane, tale, lease=4.0)
+
+
+def test_a_job_whose_state_was_never_taken_is_started_by_whoever_leads_next(plane: ControlPlane, play: Play) -> None:
+    async def tale(on: Story) -> None:
+        given = [Rule(403, "PATCH", "/cursed/status")]
+        async with FaultProxy(on.plane, given) as proxy:
+            await on.replicas.start(proxy.url)
+            first = await on.replicas.leader()
+            await on.make(jobs.training_job("cursed", 2, work=0.2), jobs.training_job("other", 2, work=0.2))
+            await on.until_phase("Succeeded", "other")
+            given.clear()
+            on.replicas.kill(first)
+            await on.replicas.start()
+            await on.replicas.leader()
+            await on.until_all_ended()
+
+    play(plane, tale)

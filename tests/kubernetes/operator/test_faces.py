@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 
 import pytest
+from kubernetes_place import JOBS, NAMESPACE, inside
 from operator_place import OperatorPlace
 from place import Behaviour
+
+from windlass.core.job import Job, Role
+from windlass.jobs.kubernetes.own_manifests import training_job
 
 pytestmark = pytest.mark.apiserver
 
@@ -64,6 +69,36 @@ def test_the_same_questions_have_the_same_answers_as_on_a_laptop(tell):
         assert (await place.get("/v1/reservations")) == {"reservations": []}
 
     tell(story)
+
+
+def test_a_job_whose_volume_is_missing_is_listed_with_why(tell):
+    async def story(place: OperatorPlace) -> None:
+        why = "there is no PersistentVolumeClaim data in namespace default; create it"
+        volume = {"name": "v", "persistentVolumeClaim": {"claimName": "data"}}
+        manifest = training_job(Job("held", (Role(command=("true",), image="a:1"),), workdir=""), "held", NAMESPACE)
+        manifest["spec"]["pod"] = {"spec": {"volumes": [volume]}}
+        await place.api.post(inside(JOBS), manifest)
+        [line] = (await place.until("/v1/jobs", lambda told: told["jobs"]))["jobs"]
+        assert (line["id"], line["phase"], line["reason"]) == ("default/held", "Created", "Waiting")
+        assert line["message"] == why
+        assert (await place.get("/v1/why"))["jobs"][0]["message"] == why
+        assert (await place.get("/v1/jobs/held"))["message"] == why
+        assert (await place.get("/v1/jobs/held/why"))["job"] == line
+        assert await state(place, "held", "Created")
+
+        cancel = {"metadata": {"annotations": {"windlass.dev/cancel": "ada"}}}
+        await place.api.patch(f"{inside(JOBS)}/held", cancel)
+        assert (await place.phase("held", "Failed"))["message"] == "cancelled by ada"
+        assert await state(place, "held", "Cancelled")
+
+    tell(story)
+
+
+async def state(place: OperatorPlace, name: str, expected: str) -> bool:
+    """Whether `kubectl get` comes to show this."""
+    while (await place.api.get(f"{inside(JOBS)}/{name}")).get("status", {}).get("state") != expected:  # noqa: ASYNC110 - nobody says when
+        await asyncio.sleep(0.02)
+    return True
 
 
 def test_a_job_that_was_deleted_stays_in_history_with_its_attempts(tell):

@@ -158,6 +158,19 @@ def test_whoever_controls_next_is_followed_from_where_the_last_one_stopped(atten
 # --- what is said -------------------------------------------------------------------------------------
 
 
+def test_nodes_are_named_once_they_are_known():
+    assert narrate.admitted("a-1", 1, 40, ["n1", "n2", "n1"]) == "job a-1 admitted in 40 ms on n1,n2 (generation 1)"
+    assert narrate.admitted("a-1", 1, 40, ["", ""]) == "job a-1 admitted in 40 ms (generation 1)"
+    assert narrate.admitted("a-1", 2, 0, []) == "job a-1 starts again (generation 2)"
+
+
+def test_a_start_whose_pods_are_yet_to_be_bound_is_told_with_the_nodes_of_the_job(attend, made):
+    unbound = [{"generation": 1, "rank": rank, "node": ""} for rank in (1, 2)]
+    story = {**made.line(made.running(created_at=NOW)), "tasks": unbound, "surroundings": []}
+    events = [[transition(1, "Queued", "Admitted")], end(made.line(made.succeeded()))]
+    assert "admitted in 40 ms on n1,n2 (generation 1)" in attend(Connection(*events, story=story))[1]
+
+
 def test_the_code_of_a_run_is_that_of_the_first_job_that_did_not_succeed(made):
     good, bad, killed = made.line(made.succeeded()), made.line(made.failed(code=7)), made.line(made.failed(code=9))
     assert narrate.result([good]) == narrate.result([]) == 0

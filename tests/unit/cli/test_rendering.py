@@ -1,6 +1,7 @@
 """`render --for kubernetes`: which objects a job becomes."""
 
 import json
+from pathlib import Path
 
 import pytest
 import yaml
@@ -34,6 +35,33 @@ def test_a_manifests_objects_are_printed_for_kubectl(windlass, manifest):
     assert (listed["kind"], len(listed["items"])) == ("List", 2)
 
 
+ANTI = """\
+          affinity:
+            podAntiAffinity:
+              requiredDuringSchedulingIgnoredDuringExecution:
+              - topologyKey: {}
+                labelSelector: {{matchLabels: {{training.kubeflow.org/job-name: sum}}}}
+"""
+
+
+@pytest.mark.parametrize(("domain", "is_heeded"), [("kubernetes.io/hostname", True), ("zone", False)])
+def test_anti_affinity_that_the_scheduler_heeds_is_not_warned_of(windlass, tmp_path, domain, is_heeded):
+    file = tmp_path / "sum.yaml"
+    file.write_text(MANIFEST.replace("          topologySpreadConstraints: [{maxSkew: 1}]\n", ANTI.format(domain)))
+    said = "sum: Worker: podAntiAffinity is not heeded by the scheduler"
+    assert (said in windlass("render", "--for", "kubernetes", str(file)).err) is not is_heeded
+
+
+def test_a_selector_that_no_pod_can_have_is_an_error_at_its_place(windlass, tmp_path):
+    file = tmp_path / "sum.yaml"
+    wrong = ANTI.format("kubernetes.io/hostname").replace("job-name: sum", "job-name: 1")
+    file.write_text(MANIFEST.replace("          topologySpreadConstraints: [{maxSkew: 1}]\n", wrong))
+    ran = windlass("render", "--for", "kubernetes", str(file))
+    assert ran.code == 2
+    assert "sum.yaml:13:47" in ran.err
+    assert "matchLabels.training.kubeflow.org/job-name: expects a text, not 1; put it in quotes" in ran.err
+
+
 def test_a_jobs_pods_are_printed_from_a_command(windlass):
     ran = windlass("render", "--for", "kubernetes", "--image", "a:1", "-N", "2", "--", "python", "train.py")
     assert [each["kind"] for each in yaml.safe_load_all(ran.out)] == ["Service", "Pod", "Pod"]
@@ -53,3 +81,48 @@ def test_options_that_would_do_nothing_are_refused(windlass, manifest):
     ran = windlass("render", "--for", "kubernetes", "-N", "2", manifest)
     assert ran.code == 2
     assert "holds manifests, which say everything themselves" in ran.err
+
+
+def test_an_unknown_field_of_a_manifest_is_refused_told_or_ignored(windlass, manifest):
+    Path(manifest).write_text(MANIFEST.replace("template", "tempalte"))
+    ran = windlass("render", "--for", "kubernetes", manifest)
+    assert (ran.code, ran.out) == (2, "")
+    assert f"{manifest}:7:7: spec.jaxReplicaSpecs.Worker.tempalte: unknown field; did you mean 'template'?" in ran.err
+    assert ran.err.splitlines()[-1].endswith("--validate warn lets it pass")
+
+    Path(manifest).write_text(MANIFEST.replace("image", "tty: true, stdni: true, image"))
+    assert windlass("render", "--for", "kubernetes", manifest).code == 2
+    ran = windlass("render", "--for", "kubernetes", "--validate", "warn", manifest)
+    assert ran.code == 0
+    assert f"windlass: {manifest}:10: spec.jaxReplicaSpecs.Worker.template.spec.containers[0].stdni: unknown" in ran.err
+    ran = windlass("render", "--for", "kubernetes", "--validate", "ignore", manifest)
+    assert (ran.code, "stdni: true" in ran.out, "stdni" in ran.err) == (0, True, False)
+
+
+def test_an_unknown_field_in_the_pod_of_a_job_file_is_refused_or_told(windlass, tmp_path):
+    (tmp_path / "job.yaml").write_text("image: a:1\ncommand: a\npod: {spec: {nodeSelectr: {a: b}}}\n")
+    file = str(tmp_path / "job.yaml")
+    ran = windlass("render", "--for", "kubernetes", file)
+    assert ran.code == 2
+    assert "job.yaml:3:14: pod.spec.nodeSelectr: unknown field; did you mean 'nodeSelector'?" in ran.err
+    assert windlass("render", "--for", "kubernetes", "--validate", "warn", file).code == 0
+
+
+@pytest.mark.parametrize(
+    ("verb", "option"),
+    [(("run",), "--on"), (("submit",), "--on"), (("render",), "--for"), (("render", "--for", "trainingjob"), "--for")],
+)
+def test_a_manifest_where_a_job_file_is_expected_is_told_in_one_error_with_the_option(windlass, manifest, verb, option):
+    ran = windlass(*verb, manifest)
+    assert ran.code == 2
+    assert ran.err.startswith(
+        f"windlass: {manifest}:2:1: this is a manifest of kind JAXJob, not a job file; add {option} kubernetes\n"
+    )
+    assert ran.err.count(manifest) == 1
+
+
+@pytest.mark.parametrize(("verb", "option"), [("run", "--on"), ("submit", "--on"), ("render", "--for")])
+def test_an_option_for_manifests_goes_with_kubernetes(windlass, manifest, verb, option):
+    ran = windlass(verb, "--validate", "warn", manifest)
+    assert ran.code == 2
+    assert ran.err.endswith(f"add {option} kubernetes\n")

@@ -5,6 +5,7 @@ import pytest
 
 from windlass.deploy.crds import DEFAULT, POD_GROUPS, crds, definitions
 from windlass.jobs.kubernetes.kinds import KINDS
+from windlass.worlds.kubernetes.stored import STATE
 
 ALL = crds((*DEFAULT, POD_GROUPS))
 
@@ -30,6 +31,15 @@ def test_every_kind_that_is_read_has_a_definition():
 def test_every_kind_is_called_as_it_is_read():
     plurals = {each.kind: each.plural for each in definitions()}
     assert all(plurals[kind.name] == kind.plural for kind in KINDS)
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: f"{kind.api_version}-{kind.name}")
+def test_jobs_are_listed_with_the_state_that_is_written_into_them(kind):
+    crd = next(each for each in ALL if each["spec"]["names"]["kind"] == kind.name)
+    for version in crd["spec"]["versions"]:
+        [column] = [each for each in version["additionalPrinterColumns"] if each["name"] == "State"]
+        assert column["jsonPath"] == f".status.{STATE}"
+        assert STATE in version["schema"]["openAPIV3Schema"]["properties"]["status"]["properties"]
 
 
 def test_no_two_kinds_share_a_short_name():

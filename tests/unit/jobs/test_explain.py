@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from windlass.deploy.own_kinds import own_kinds
 from windlass.jobs.cluster_file import CLUSTER
 from windlass.jobs.errors import JobError
 from windlass.jobs.explain import explain
@@ -41,9 +42,38 @@ def test_the_name_of_a_role_may_stand_in_a_path():
     assert explain("roles.ps.gpus").startswith("job.roles.ps.gpus  <")
 
 
+def properties(schema, path=()):
+    """Every field of a kind's definition: its path."""
+    for name, inner in schema.get("properties", {}).items():
+        yield (*path, name)
+        named = inner.get("additionalProperties")
+        parts = [inner, inner.get("items"), None if path or name != "roles" else named]
+        for part in parts:
+            if isinstance(part, dict):
+                yield from properties(part, (*path, name, *(["NAME"] if part is named else [])))
+
+
+@pytest.mark.parametrize("kind", own_kinds(), ids=lambda kind: kind.kind)
+def test_every_field_of_our_own_kinds_can_be_explained(kind):
+    name = kind.kind.lower()
+    paths = [path for path in properties(kind.versions[0].spec) if path != ("array",)]  # refused, with why
+    assert len(paths) > 5
+    for path in paths:
+        assert explain(".".join((name, "spec", *path))).startswith(f"{name}.spec.{'.'.join(path)}  <")
+    assert kind.versions[0].about in " ".join(explain(kind.plural).split())
+
+
+def test_a_word_that_is_a_field_and_a_kind_is_the_field_and_tells_of_the_kind():
+    assert explain("queue").startswith("job.queue  <name of a queue>")
+    assert "KIND     windlass explain queues tells of the kind" in explain("queue")
+    assert explain("queues") == explain("Queue")
+    assert explain("queue.quota") == explain("queue.spec.quota")
+
+
 @pytest.mark.parametrize(
     ("path", "said"),
     [
+        ("queue.quot", "queue.spec: has no field 'quot'; did you mean 'quota'?"),
         ("job.gpu", "job: has no field 'gpu'; did you mean 'gpus'?"),
         ("job.restart.usr", "job.restart: has no field 'usr'; did you mean 'user'?"),
         ("nodes.x", "job.nodes: has no fields of its own, so no 'x'"),

@@ -154,6 +154,16 @@ def test_nothing_more_can_be_done_to_a_job_that_has_ended(daemon, job, verb, exi
     assert error == (409, "wrong_state", f"digits has ended already ({phase})")
 
 
+@pytest.mark.parametrize("verb", ["cancel", "suspend", "resume"])
+def test_a_job_that_was_cancelled_is_not_called_failed(daemon, job, verb):
+    daemon.submit(job(suspend=True))
+    daemon.post("/v1/jobs/digits/cancel", {"by": "ada"})
+    error = daemon.post(f"/v1/jobs/digits/{verb}").error
+    assert error == (409, "wrong_state", "digits has ended already: cancelled by ada")
+    why = daemon.get("/v1/jobs/digits/why?what_if=-N%201").error
+    assert why[2] == "digits-1 does not wait: it is Cancelled"
+
+
 def test_only_what_is_suspended_can_be_resumed_and_only_once_suspended(daemon, job):
     daemon.submit(job(), job("held", suspend=True))
     assert daemon.post("/v1/jobs/digits/resume").error[2] == "digits is not suspended but Admitted"

@@ -12,6 +12,7 @@ from windlass.cli.cluster.reach import Reach
 from windlass.cli.cluster.states import Found
 from windlass.core.status import TERMINAL, Phase
 from windlass.server.errors import ApiError, Code
+from windlass.server.orders import ended_already
 from windlass.worlds.kubernetes.client.refusals import ApiError as Refusal
 from windlass.worlds.kubernetes.client.resources import PODS
 
@@ -71,9 +72,10 @@ async def _kill(reach: Reach, pod: Json) -> None:
 
 def _hindrance(verb: str, job: Found) -> str:
     """Why this cannot be done to a job now, "" if it can."""
-    phase = job.state().status.phase
+    status = job.state().status
+    phase = status.phase
     if phase in TERMINAL:
-        return f"has ended already ({phase.value})"
+        return ended_already(status)
     if verb == "resume" and not job.suspended:
         return f"is not suspended but {phase.value}"
     if verb == "suspend" and (job.suspended or phase is Phase.SUSPENDED):

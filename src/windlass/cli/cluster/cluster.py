@@ -38,6 +38,8 @@ class Cluster:
     kind = "up"
     """Jobs outlive whoever hands them in."""
     succeeded = False
+    strict = False
+    """Whether objects are refused that say what their definition in this cluster does not know."""
 
     def __init__(self, reach: Reach, namespace: str, *, chosen: bool, operator: str = "") -> None:
         self.reach = reach
@@ -80,12 +82,11 @@ class Cluster:
         try:
             return self.operator.get(f"/v1/jobs/{self._id(name, found)}")
         except ApiError as error:
-            if error.code is Code.NO_SUCH_JOB and found:
-                return self._story(found[0])  # its object is newer than what the operator has seen
-            self._go_on_alone(error)
+            if error.code is not Code.NO_SUCH_JOB:
+                self._go_on_alone(error)
             if not found:
-                raise self.finder.unknown(name) from None
-            return self._story(found[0])
+                raise self._unknown(name, error) from None
+            return self._story(found[0])  # its object may be newer than what the operator has seen
 
     def kept_logs(self, job_id: str) -> list[Json]:
         """The ends of the logs of members whose pods are gone, as the operator has kept them."""
@@ -113,10 +114,10 @@ class Cluster:
         except ApiError as error:
             if what_if:
                 raise
-            if error.code is not Code.NO_SUCH_JOB or not found:
+            if error.code is not Code.NO_SUCH_JOB:
                 self._go_on_alone(error)
             if not found:
-                raise self.finder.unknown(name) from None
+                raise self._unknown(name, error) from None
             return {"job": views.line(found[0].state()), "now": 0}
 
     def never(self, job_id: str) -> str:
@@ -162,7 +163,7 @@ class Cluster:
 
     def submit(self, handed: Sequence[Any], **_facts: Any) -> list[str]:
         """Make the objects of jobs, all or none. Returns their ids in order."""
-        return ids_of(make(self.reach, handed))
+        return ids_of(make(self.reach, handed, strict=self.strict))
 
     def act(self, verb: str, name: str, **how: Any) -> Json:
         """Cancel, suspend or resume a job (or a whole array)."""
@@ -213,6 +214,11 @@ class Cluster:
     def _id(self, name: str, found: Sequence[Found]) -> str:
         """What the operator calls it, also where its object is gone."""
         return found[0].id if found else self.finder.id_of(name)
+
+    def _unknown(self, name: str, error: ApiError) -> ApiError:
+        """Of a name that means nothing here; one that means several jobs of the past is told as the operator does."""
+        several = error.code is Code.NO_SUCH_JOB and error.fix
+        return error if several else self.finder.unknown(name)
 
     def _of_namespace(self, lines: Iterable[Json]) -> list[Json]:
         if not self._chosen:

@@ -9,10 +9,10 @@ from typing import Any
 from windlass.cli.cluster.naming import OWN, RESOURCES, Meant, meant, resources_of
 from windlass.cli.cluster.reach import Reach
 from windlass.cli.cluster.states import Found
+from windlass.cli.cluster.unknown import nobody
 from windlass.core.status import HOLDING, JobState, Phase
 from windlass.jobs.kubernetes import own_labels
 from windlass.jobs.kubernetes.pods import JOB_NAME
-from windlass.jobs.names import did_you_mean
 from windlass.server.errors import ApiError, Code
 from windlass.worlds.kubernetes.client.refusals import ApiError as Refusal
 from windlass.worlds.kubernetes.client.resources import PODS, Resource
@@ -27,8 +27,6 @@ class Finder:
     def __init__(self, reach: Reach, namespace: str) -> None:
         self._reach = reach
         self.namespace = namespace
-        self._near: list[str] = []
-        """Names that were seen while another was looked for."""
 
     def find(self, text: str) -> list[Found]:
         """The job that a name or an id means, an array's members by index; [] if there is none. Raises ApiError."""
@@ -46,14 +44,16 @@ class Finder:
 
     def unknown(self, text: str) -> ApiError:
         """What to say of a name that means nothing."""
-        hint = did_you_mean(text.rpartition("/")[2], self._near)
-        if not meant(text, self.namespace):
+        likely = meant(text, self.namespace)
+        if not likely:
             return ApiError(
                 Code.NO_SUCH_JOB, f"{text[:80]!r} cannot be the name of a job", "NAME, NAMESPACE/NAME or so"
             )
-        where = meant(text, self.namespace)[0].namespace
-        fix = "windlass queue -a lists those of all namespaces"
-        return ApiError(Code.NO_SUCH_JOB, f"no job {text[:80]!r} in namespace {where}{hint}", fix)
+        try:
+            known = self.all(None)
+        except ApiError:  # whoever may see none is told of none
+            known = []
+        return nobody(text, likely[0], known)
 
     def id_of(self, text: str) -> str:
         """What the operator would call a job whose object is gone. Raises ApiError NO_SUCH_JOB."""
@@ -94,7 +94,6 @@ class Finder:
     async def _by_job_name(self, wanted: Meant) -> list[Found]:
         """Objects are named anew for each job: of a job's own name the latest is meant; of an array's, its members."""
         here = await self._list(_OWN, wanted.namespace)
-        self._near = [each.name for each in here]
         if members := [each for each in here if each.array == wanted.name]:
             return sorted(members, key=_index)
         return sorted((each for each in here if each.called == wanted.name), key=lambda each: each.made)[-1:]

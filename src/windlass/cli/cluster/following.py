@@ -13,7 +13,7 @@ from typing import Any
 from windlass.cli.cluster.operator import Operator
 from windlass.cli.cluster.reach import Reach
 from windlass.cli.cluster.states import Found
-from windlass.core.status import TERMINAL, JobState, Phase
+from windlass.core.status import CANCELLED, TERMINAL, JobState, Phase
 from windlass.server import views
 from windlass.server.errors import ApiError
 from windlass.worlds.kubernetes.client.fresh import Change
@@ -165,7 +165,7 @@ def _transition(state: JobState, before: Phase, after: Phase, message: str) -> J
 
 def _deleted(line: Json) -> Json:
     """A job whose object was deleted has been cancelled by that."""
-    said = {"reason": views.CANCELLED, "message": "cancelled: its object was deleted"}
+    said = {"reason": CANCELLED, "message": "cancelled: its object was deleted"}
     return {**line, "phase": Phase.FAILED.value, "finished_at": int(time.time() * 1000), **said}
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
+from windlass.cli.cluster.copies import as_new
 from windlass.cli.cluster.naming import resource_of
 from windlass.cli.cluster.objects_of_jobs import objects_of_jobs
 from windlass.cli.config_file import config_path, configured
@@ -17,6 +18,8 @@ from windlass.cli.words import several
 from windlass.core.job import Job
 from windlass.jobs.document import compose, plain
 from windlass.jobs.job_file import loads
+from windlass.jobs.kubernetes.known_fields.telling import warnings_of_job_file
+from windlass.jobs.kubernetes.known_fields.validate import Validate
 from windlass.jobs.kubernetes.manifest_file import holds_manifests, objects_of
 from windlass.jobs.kubernetes.shipping import Packed, config_map, image_of, size, with_code
 from windlass.jobs.options import RunOptions
@@ -35,12 +38,18 @@ _LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """What a command line says. `ship`: a folder, "no", or "" for what is usual."""
+    """What a command line says. `ship`: a folder, "no", or "" for what is usual. `validate`: None, too, is usual."""
 
     options: RunOptions
     words: Sequence[str]
     file: str | None
     ship: str = ""
+    validate: Validate | None = None
+
+    @property
+    def validation(self) -> Validate:
+        """What becomes of unknown fields."""
+        return self.validate or Validate.STRICT
 
     def text(self) -> Text | None:
         """The file's, if one is named. Raises JobError. Standard input can be read once."""
@@ -55,6 +64,8 @@ class Handed:
     manifests: list[Manifest]
     warnings: list[str]
     notes: list[str]
+    strict: bool = False
+    """Whether the API server is to refuse what its definitions lack: of objects that somebody else wrote."""
 
 
 def handed(given: Given, finder: Finder) -> Handed:
@@ -63,12 +74,13 @@ def handed(given: Given, finder: Finder) -> Handed:
     if text is not None and holds_manifests(text):
         return _as_written(given, text, finder.namespace)
     with_images, code = shipped(given, text)
+    warnings = of_pods(given, text)
     made = objects_of_jobs(with_images, finder.namespace, _suffix, lambda name: [f.name for f in finder.the(name)])
     if code is None:
-        return Handed(made.manifests, made.warnings, [])
+        return Handed(made.manifests, [*warnings, *made.warnings], [])
     files = several(len(code.sizes), "file")
     note = f"the code goes along: {files}, {size(len(code.archive))} packed ({code.name})"
-    return Handed([config_map(code, finder.namespace), *made.manifests], made.warnings, [note])
+    return Handed([config_map(code, finder.namespace), *made.manifests], [*warnings, *made.warnings], [note])
 
 
 def shipped(given: Given, text: Text | None) -> tuple[list[Submission], Packed | None]:
@@ -86,6 +98,11 @@ def shipped(given: Given, text: Text | None) -> tuple[list[Submission], Packed |
     folder = Path(ship).expanduser().absolute()
     code = packed(folder)
     return [replace(each, job=_with_code(each.job, code, folder, base)) for each in named], code
+
+
+def of_pods(given: Given, text: Text | None) -> list[str]:
+    """What is told of the pod templates of short jobs. Raises JobError."""
+    return [] if text is None else warnings_of_job_file(text, given.validation)
 
 
 def _submissions(given: Given, text: Text | None) -> list[Submission]:
@@ -136,14 +153,15 @@ def refuse_more(given: Given, text: Text) -> None:
 def _as_written(given: Given, text: Text, namespace: str) -> Handed:
     """Manifests of jobs, with a namespace and nothing else filled in."""
     refuse_more(given, text)
-    warnings = objects_of(text).warnings
+    warnings = objects_of(text, given.validation).warnings
     manifests = [each for document in compose(text) for each in _items(plain(document))]
     for each in manifests:
         if resource_of(each) is None:
             raise UsageError(
                 f"{text.source}: a {each.get('kind')} is no job\nkubectl apply -f {text.source} takes everything"
             )
-    return Handed([_within(each, namespace) for each in manifests], warnings, [])
+    made = [_within(as_new(each), namespace) for each in manifests]
+    return Handed(made, warnings, [], strict=given.validation is Validate.STRICT)
 
 
 def _items(document: Manifest) -> list[Manifest]:

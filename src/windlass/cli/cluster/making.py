@@ -15,18 +15,23 @@ from windlass.worlds.kubernetes.client.refusals import ApiError as Refusal
 from windlass.worlds.kubernetes.client.resources import CONFIG_MAPS, Resource
 
 Manifest = Mapping[str, Any]
+_STRICT = "strict decoding error: "
+"""What the API server says before the fields that it does not know."""
 
 
-def make(reach: Reach, manifests: Sequence[Manifest]) -> list[Found]:
-    """Create them: code first, then jobs, which own it. If one cannot be, none is there. Raises ApiError."""
-    return reach.do(_make(reach, manifests))
+def make(reach: Reach, manifests: Sequence[Manifest], *, strict: bool = False) -> list[Found]:
+    """Create them: code first, then jobs, which own it. If one cannot be, none is there. Raises ApiError.
+
+    `strict`: a job with a field that its definition in this cluster lacks cannot be.
+    """
+    return reach.do(_make(reach, manifests, strict=strict))
 
 
-async def _make(reach: Reach, manifests: Sequence[Manifest]) -> list[Found]:
+async def _make(reach: Reach, manifests: Sequence[Manifest], *, strict: bool) -> list[Found]:
     code = [each for each in manifests if each["kind"] == CONFIG_MAPS.kind]
     jobs = [each for each in manifests if each["kind"] != CONFIG_MAPS.kind]
     await asyncio.gather(*(_hold(reach, each) for each in code))
-    outcomes = await asyncio.gather(*(_create(reach, each) for each in jobs), return_exceptions=True)
+    outcomes = await asyncio.gather(*(_create(reach, each, strict=strict) for each in jobs), return_exceptions=True)
     made = [each for each in outcomes if isinstance(each, Found)]
     for trouble in outcomes:
         if isinstance(trouble, BaseException):
@@ -36,11 +41,11 @@ async def _make(reach: Reach, manifests: Sequence[Manifest]) -> list[Found]:
     return made
 
 
-async def _create(reach: Reach, manifest: Manifest) -> Found:
+async def _create(reach: Reach, manifest: Manifest, *, strict: bool) -> Found:
     resource = resource_of(manifest)
     assert resource is not None  # noqa: S101 - whoever hands them in has seen to it
     try:
-        return Found(resource, await reach.connection.create(resource, manifest))
+        return Found(resource, await reach.connection.create(resource, manifest, strict=strict))
     except Refusal as error:
         if error.is_exists and error.unsure:  # an attempt of ours, whose answer was lost
             metadata = manifest["metadata"]
@@ -51,12 +56,18 @@ async def _create(reach: Reach, manifest: Manifest) -> Found:
 def _because(error: Refusal, resource: Resource, manifest: Manifest) -> Exception:
     name = f"{resource.kind} {manifest['metadata'].get('namespace')}/{manifest['metadata'].get('name')}"
     if error.is_exists:
-        fix = "choose another metadata.name, or delete that one: kubectl delete"
+        about = manifest["metadata"]
+        command = f"kubectl delete {resource.full_name} -n {about['namespace']} {about['name']}"
+        fix = f"choose another metadata.name, or delete that one: {command}"
         return ApiError(Code.WRONG_STATE, f"there is a {name} already", fix)
     if error.is_missing:
         what = "its namespace" if "namespaces" in error.message else f"the kind {resource.kind}"
         fix = "windlass operator install defines the kinds; kubectl get namespaces lists namespaces"
         return ApiError(Code.BAD_REQUEST, f"{name} cannot be made: this cluster lacks {what}", fix)
+    if _STRICT in error.message:
+        what = error.message.partition(_STRICT)[2]
+        fix = "this cluster's definition of the kind lacks it; --validate warn hands the job in without"
+        return ApiError(Code.BAD_REQUEST, f"{name} cannot be made: {what}", fix)
     return error
 
 

@@ -12,6 +12,7 @@ from windlass.server.errors import ApiError, Code
 from windlass.worlds.kubernetes.client import access, refusals
 from windlass.worlds.kubernetes.client.access import Access, AccessError
 from windlass.worlds.kubernetes.client.connection import Connection
+from windlass.worlds.waiting import comes
 
 T = TypeVar("T")
 _SETTINGS = re.compile(r" ssl:(<[^>]*>|\w+)")
@@ -71,7 +72,7 @@ class Reach:
 
     def rest(self, seconds: float, news: asyncio.Event | None = None) -> None:
         """Let go on what has begun, for so long or until there is news."""
-        self.do(_within(news, seconds))
+        self.do(comes(news or asyncio.Event(), seconds))
 
     def close(self) -> None:
         """End every request. Closing it once more does nothing."""
@@ -84,15 +85,6 @@ class Reach:
         for connection in (self.connection, *self._others):
             self.do(connection.__aexit__())
         self._runner.close()
-
-
-async def _within(news: asyncio.Event | None, seconds: float) -> None:
-    if news is None:
-        await asyncio.sleep(seconds)
-        return
-    with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(seconds):
-            await news.wait()
 
 
 async def _ended(tasks: set[asyncio.Task[Any]]) -> None:

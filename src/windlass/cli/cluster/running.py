@@ -89,6 +89,7 @@ def prepared(cluster: Cluster, given: Given, namespace: str = "") -> Handed:
     `namespace`: the one that the command line says, "" if it says none.
     """
     made = handed(given, cluster.finder)
+    cluster.strict = made.strict
     for about in (each["metadata"] for each in made.manifests):
         if namespace and about["namespace"] != namespace:
             raise UsageError(

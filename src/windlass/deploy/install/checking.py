@@ -15,6 +15,7 @@ from windlass.deploy.install.findings import Finding, fine, odd, wrong
 from windlass.deploy.install.reviewing import findings_of_permissions
 from windlass.deploy.install.waiting import is_ready, pods_say
 from windlass.deploy.labels import VERSION, is_ours
+from windlass.deploy.operator import NAMESPACE
 from windlass.deploy.roles import OPERATOR
 from windlass.jobs.kubernetes.pod_requests import core_name
 from windlass.jobs.kubernetes.reading import Manifest
@@ -34,12 +35,18 @@ _SELF = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 Look = Callable[[Connection, str], Awaitable[list[Finding]]]
 
 
-async def check(connection: Connection, namespace: str) -> list[Finding]:
-    """Everything that was looked at, in the order in which one thing needs the other. Raises Unreachable."""
+async def check(connection: Connection, namespace: str, *, whole: bool = False) -> list[Finding]:
+    """Everything that was looked at, in the order in which one thing needs the other. Raises Unreachable.
+
+    Where nothing is installed that is one finding, unless the `whole` is wanted: each part that is missing.
+    """
     # 1. The API server itself: without it there is nothing to look at.
     server = await _server(connection)
     # 2. What is installed, whether it may do its work, and whether it does it.
-    looks: Sequence[Look] = (_clock, _kinds, findings_of_permissions, _deployment, _leader, _others, _nodes, _declared)
+    parts: Sequence[Look] = (_kinds, findings_of_permissions, _deployment, _leader, _declared)
+    if not whole and await _is_bare(connection, namespace):
+        parts = (_nothing,)
+    looks = (_clock, *parts, _others, _nodes)
     looked = await asyncio.gather(*(_safely(look, connection, namespace) for look in looks))
     return [*server, *(finding for findings in looked for finding in findings)]
 
@@ -73,6 +80,22 @@ async def _clock(connection: Connection, _namespace: str) -> list[Finding]:
     if apart > _SKEW:
         return [odd("clock", f"this machine's clock and the API server's are {apart:.0f} s apart", "set both by NTP")]
     return [fine("clock", "this machine's and the API server's agree")]
+
+
+async def _is_bare(connection: Connection, namespace: str) -> bool:
+    """Whether nothing of Windlass is in the cluster; not if that cannot be seen."""
+    try:
+        there = {each["metadata"]["name"]: each for each in await connection.list(DEFINITIONS)}
+        deployment = await found(connection, DEPLOYMENTS, namespace, OPERATOR)
+    except ApiError:
+        return False
+    return deployment is None and not any(is_ours(there[each.name]) for each in definitions() if each.name in there)
+
+
+async def _nothing(_connection: Connection, namespace: str) -> list[Finding]:
+    says = f"is not installed here: neither its kinds nor an operator in {namespace} (-v lists all that is missing)"
+    where = "" if namespace == NAMESPACE else f" -n {namespace}"
+    return [wrong("Windlass", says, f"windlass operator install{where}")]
 
 
 async def _kinds(connection: Connection, _namespace: str) -> list[Finding]:

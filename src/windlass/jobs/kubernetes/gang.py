@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from windlass.core.job import DEFAULT_QUEUE, Job, Launcher, RestartPolicy, Role
 from windlass.core.resources import GPU
+from windlass.jobs.kubernetes.apart import avoided
 from windlass.jobs.kubernetes.parsed import Parsed, Replicas, RunPolicy
 from windlass.jobs.kubernetes.pod_placing import affinity_of, tolerations_of, unheeded
 from windlass.jobs.kubernetes.pod_requests import pod_requests
@@ -58,6 +59,7 @@ def parsed_job(
         policy=policy,
         settings=settings,
         priority_class=policy.priority_class or next((name for name in classes if name), ""),
+        avoids={each.role: avoided(templates[each.type]) for each in replicas},
         warnings=(*_of_policy(manifest["spec"]["runPolicy"]["schedulingPolicy"]), *warnings_of_templates(templates)),
     )
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, Protocol
 
 from windlass.jobs.kubernetes import (
+    apart,
     jaxjob,
     judgement,
     mpi_judgement,
@@ -20,6 +21,7 @@ from windlass.jobs.kubernetes import (
     trainjob,
     xgboostjob,
 )
+from windlass.jobs.kubernetes.apart import Separated
 from windlass.jobs.kubernetes.judgement import Judgement, Rules
 from windlass.jobs.kubernetes.mpi_version import in_its_version
 from windlass.jobs.kubernetes.parsed import Member, Parsed, resized
@@ -88,9 +90,19 @@ def read(manifest: Any, settings: Settings = _DEFAULTS) -> Parsed | Fault:
     """What a manifest asks for, or the first thing that is wrong with it. Raises nothing, whatever it holds."""
     try:
         spot = Spot(in_its_version(manifest) if isinstance(manifest, dict) else manifest)
-        return _kind(spot["apiVersion"], spot["kind"]).read(spot, settings)
+        parsed = _kind(spot["apiVersion"], spot["kind"]).read(spot, settings)
     except Refused as refused:
         return refused.fault
+    return replace(parsed, warnings=(*parsed.warnings, *_unheeded(parsed))) if _avoids(parsed) else parsed
+
+
+def separated(parsed: Parsed) -> Separated:
+    """Which pods of a job may not share a node."""
+    if not _avoids(parsed):
+        return Separated({}, frozenset())
+    one_each = {each.role: min(each.count, 1) for each in parsed.replicas}
+    pods = {member.role: member.pod for member in members(parsed, 1, one_each)}
+    return apart.separated(parsed, {role: pod["metadata"]["labels"] for role, pod in pods.items()})
 
 
 def members(parsed: Parsed, generation: int, sizes: Mapping[str, int] = _AS_WRITTEN) -> list[Member]:
@@ -121,6 +133,17 @@ def judge(parsed: Parsed, objects: Sequence[Manifest], *, remade: int = 0, activ
     if rules is None:
         return mpi_judgement.judge(parsed, objects)
     return judgement.judge(parsed, objects, rules(parsed), remade=remade, active_for=active_for)
+
+
+def _avoids(parsed: Parsed) -> bool:
+    return any(parsed.avoids.values())
+
+
+def _unheeded(parsed: Parsed) -> list[str]:
+    """Anti-affinity that has no effect, or not all that it says."""
+    heeded = separated(parsed).heeded
+    left = (each for each in parsed.replicas if each.count and parsed.avoids[each.role] and each.role not in heeded)
+    return [f"{each.type}: podAntiAffinity is not heeded by the scheduler" for each in left]
 
 
 def _kind(api_version: Spot, kind: Spot) -> Kind:

@@ -9,7 +9,13 @@ import yaml
 
 from windlass.jobs.document import ListNode, MapNode, Node, Scalar, compose, plain
 from windlass.jobs.errors import JobError, Place, Problem
+from windlass.jobs.fields import JOB
+from windlass.jobs.kubernetes import trainingjob
 from windlass.jobs.kubernetes.kinds import companions, members, read
+from windlass.jobs.kubernetes.known_fields.finding import Unknown, unknown_fields
+from windlass.jobs.kubernetes.known_fields.telling import as_problems, as_warnings, way_out
+from windlass.jobs.kubernetes.known_fields.validate import Validate
+from windlass.jobs.kubernetes.later_fields import known_part
 from windlass.jobs.kubernetes.parsed import Parsed
 from windlass.jobs.kubernetes.reading import Fault, FieldPath, Manifest, dotted
 from windlass.jobs.kubernetes.settings import Settings
@@ -36,25 +42,41 @@ def holds_manifests(text: Text) -> bool:
     return any(_names(node) & set(_MARKS) for node in compose(text))
 
 
-def objects_of(text: Text) -> Objects:
-    """Every object that the manifests become, in their order. Raises JobError with one problem for each manifest."""
-    found = Objects([], [])
-    problems: list[Problem] = []
+def objects_of(text: Text, validate: Validate = Validate.STRICT) -> Objects:
+    """Every object that the manifests become, in their order. Raises JobError with all that is wrong with them.
+
+    `validate`: what becomes of fields that no kind has.
+    """
     nodes = list(_manifests(compose(text)))
     manifests = [plain(node) for node in nodes]
     settings = Settings(runtimes=_runtimes(manifests))
+    strict = validate is Validate.STRICT
+    found, unknown, faults = Objects([], []), list[Unknown](), list[Problem]()
     for node, manifest in zip(nodes, manifests, strict=True):
-        parsed = read(manifest, settings) if _is_job(manifest) else None
+        slips = [] if validate is Validate.IGNORE else unknown_fields(node)
+        unknown += slips
+        parsed = _read(manifest, settings, strict=strict)
         if isinstance(parsed, Fault):
-            problems.append(text.problem(f"{dotted(parsed.path)}: {parsed.message}", _place(node, parsed.path)))
+            if not (strict and any(slip.explains(parsed.path) for slip in slips)):
+                faults.append(text.problem(f"{dotted(parsed.path)}: {parsed.message}", _place(node, parsed.path)))
         elif parsed is None:
             found.objects.append(manifest)
         else:
             found.objects.extend(made_of(parsed))
             found.warnings.extend(f"{text.source}: {parsed.name}: {warning}" for warning in parsed.warnings)
-    if problems:
-        raise JobError(problems)
-    return found
+    if faults or (strict and unknown):
+        raise JobError([*as_problems(text, unknown), *faults], way_out() if strict and unknown else "")
+    return found._replace(warnings=[*as_warnings(text, unknown), *found.warnings])
+
+
+def _read(manifest: Any, settings: Settings, *, strict: bool) -> Parsed | Fault | None:
+    """None: it is no job."""
+    if not _is_job(manifest):
+        return None
+    if not strict and isinstance(manifest, dict) and manifest.get("kind") == trainingjob.KIND:
+        # The API server keeps no field that its definition lacks, so that our reader never sees one.
+        manifest = {**manifest, "spec": known_part(manifest.get("spec"), JOB, "spec", [])}
+    return read(manifest, settings)
 
 
 def made_of(parsed: Parsed) -> list[Manifest]:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeAlias
 
-from windlass.core.job import Job
+from windlass.core.job import Job, Match
 from windlass.jobs.kubernetes.reading import Manifest, Spot
 from windlass.jobs.kubernetes.settings import Settings
+
+Selector: TypeAlias = tuple[Match, ...]
+"""Conditions on a pod's labels, all of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +73,8 @@ class Parsed:
     policy: RunPolicy
     priority_class: str = ""
     """Of the gang, by name: what a cluster makes of it is the world's to look up."""
+    avoids: Mapping[str, tuple[Selector, ...]] = field(default_factory=dict)
+    """By role: the pods that its own may not share a node with (`apart.avoided`)."""
     warnings: tuple[str, ...] = ()
     """What was written and has no effect, one line each."""
 

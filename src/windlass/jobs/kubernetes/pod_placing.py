@@ -8,10 +8,10 @@ from windlass.jobs.kubernetes.reading import Spot
 
 NODE_NAME = "metadata.name"
 """A term's matchFields look at a node's name; to the core it is a label of this name, which the world adds."""
+HOSTNAME = "kubernetes.io/hostname"
 _OPERATORS = {"Equal", "Exists"}
 _UNHEEDED = (
     (("affinity", "podAffinity", "requiredDuringSchedulingIgnoredDuringExecution"), "podAffinity"),
-    (("affinity", "podAntiAffinity", "requiredDuringSchedulingIgnoredDuringExecution"), "podAntiAffinity"),
     (("topologySpreadConstraints",), "topologySpreadConstraints"),
 )
 
@@ -51,7 +51,7 @@ def _toleration(written: Spot) -> Toleration:
 
 
 def unheeded(spec: Spot) -> list[str]:
-    """What the template requires of its place and the scheduler does not look at, by name."""
+    """What the template requires of its place and the scheduler never looks at, by name."""
     found = []
     for path, name in _UNHEEDED:
         spot = spec

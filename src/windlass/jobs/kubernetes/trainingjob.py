@@ -13,6 +13,7 @@ from windlass import wire
 from windlass.core.job import DEFAULT_QUEUE, ArrayMember, Job, Launcher, Role
 from windlass.core.resources import GPU_MILLI
 from windlass.jobs.fields import JOB
+from windlass.jobs.kubernetes.apart import avoided
 from windlass.jobs.kubernetes.gang import grace_of, warnings_of_templates
 from windlass.jobs.kubernetes.judgement import Rules
 from windlass.jobs.kubernetes.later_fields import known_part
@@ -77,6 +78,7 @@ def read(manifest: Spot, settings: Settings) -> Parsed:
         policy=_policy(job, queue),
         settings=settings,
         priority_class=next((c for spec in specs.values() if (c := spec["priorityClassName"].text())), ""),
+        avoids={kind: avoided(spec) for kind, spec in specs.items()},
         warnings=(*map(_of_a_later_version, later), *warnings_of_templates(specs)),
     )
 
@@ -209,7 +211,8 @@ def _refuse_without_image(manifest: Spot, role: Role, whole: Spot) -> None:
 def _refuse_if_no_pods(manifest: Spot, job: Job, name: str) -> None:
     if job.launcher is Launcher.PLAIN and any(role.procs > 1 for role in job.roles):
         manifest["spec"].refuse(
-            "a pod starts one process; begin the command with torchrun, or ask for one process a replica (procs: 1)"
+            "a pod starts one process; begin the command with torchrun, or ask for one process a replica "
+            "(procs: 1; on the command line --procs 1)"
         )
     if any(GPU_MILLI in role.resources for role in job.roles):
         manifest["spec"].refuse(

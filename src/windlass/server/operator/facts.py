@@ -70,6 +70,10 @@ class ClusterFacts:
         """What a pod finds is its own image's and its node's."""
         return []
 
+    def held(self) -> Sequence[JobState]:
+        """Those whose volumes or priority classes are missing."""
+        return [gang.state for gang in self._world.roster if gang.held]
+
     # --- which jobs --------------------------------------------------------------------------------
 
     async def settled(self) -> None:
@@ -144,7 +148,7 @@ class ClusterFacts:
 
     def _here(self, job_id: str) -> JobState | None:
         gang = self._world.roster.get(job_id)
-        return gang.state if gang is not None and gang.stored is not None else None
+        return gang.state if gang is not None and (gang.stored is not None or gang.held) else None
 
     def _ended(self) -> list[JobState]:
         """Those whose objects are still there."""

@@ -21,6 +21,7 @@ from windlass.server.operator.databases import Database, HistoryError
 from windlass.server.operator.entries import Entry, KeptLog
 from windlass.server.operator.pod_tasks import PodTask
 from windlass.worlds.port import Transition
+from windlass.worlds.waiting import comes
 
 T = TypeVar("T")
 _ROOM = 20_000
@@ -119,9 +120,7 @@ class History:
         clean_at = loop.time()
         while True:
             # 1. until there is something new, or time to clean up
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout_at(clean_at):
-                    await self._came.wait()
+            await comes(self._came, clean_at - loop.time())
             self._came.clear()
             # 2. it is written, however often that takes
             while self._queue:

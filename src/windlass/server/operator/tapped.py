@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import time
 from collections.abc import Callable, Sequence
 
@@ -13,6 +12,7 @@ from windlass.server.feed import Feed
 from windlass.server.operator.chronicle import Chronicle
 from windlass.server.operator.metrics import Metrics
 from windlass.worlds.port import Changes, Recovery, World, WorldEvent
+from windlass.worlds.waiting import comes
 
 _PATIENCE = 1.0
 """Seconds."""
@@ -33,10 +33,7 @@ class Tapped:
 
     async def settled(self) -> None:
         """Until no commit is under way; not for long, when the API server does not answer."""
-        if not self._idle.is_set():
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(_PATIENCE):
-                    await self._idle.wait()
+        await comes(self._idle, _PATIENCE)
 
     def now(self) -> int:
         """As the world says."""

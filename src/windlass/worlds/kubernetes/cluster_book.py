@@ -10,6 +10,8 @@ from windlass.worlds.kubernetes.client.objects import Node, Pod
 from windlass.worlds.kubernetes.client.resources import Resource
 from windlass.worlds.kubernetes.cluster.declared import Declared, Key, declared
 from windlass.worlds.kubernetes.cluster.picture import Picture
+from windlass.worlds.kubernetes.homes import Home
+from windlass.worlds.kubernetes.refusing import Refusal
 from windlass.worlds.port import ClusterChanged
 
 Manifests = dict[str, dict[str, Any]]
@@ -62,15 +64,15 @@ class ClusterBook:
         """Queues, policies or reservations have changed."""
         self._declared_anew = self.has_news = True
 
-    def faults(self) -> Iterator[tuple[Resource, dict[str, Any], str]]:
-        """Objects that are to be told anew whether they are heeded: what is wrong with each, "" if nothing."""
+    def faults(self) -> Iterator[Refusal]:
+        """For objects that are to be told anew whether they are heeded."""
         for resource, held in ((QUEUES, self.queues), (POLICIES, self.policies), (RESERVATIONS, self.reservations)):
             for name, manifest in held.items():
                 wrong = self.declared.faults.get(Key(resource.kind, name), "")
-                uid = manifest["metadata"]["uid"]
-                if self._told.get(uid, "") != wrong:
-                    self._told[uid] = wrong
-                    yield resource, manifest, wrong
+                home = Home(resource, "", name, manifest["metadata"]["uid"])
+                if self._told.get(home.uid, "") != wrong:
+                    self._told[home.uid] = wrong
+                    yield Refusal(home, manifest, wrong)
 
     def changed(self) -> ClusterChanged:
         """The cluster as it is by now."""

@@ -7,14 +7,14 @@ controller has taken over.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
 from windlass.core.status import JobState
 from windlass.worlds.kubernetes import stored
 from windlass.worlds.kubernetes.client.connection import Connection
-from windlass.worlds.kubernetes.client.refusals import ApiError
+from windlass.worlds.kubernetes.client.refusals import ApiError, Outcome
 from windlass.worlds.kubernetes.gangs import Gang
 from windlass.worlds.kubernetes.merging import difference
 from windlass.worlds.kubernetes.stored import FIELD, Stored, UnreadableError
@@ -48,6 +48,21 @@ async def say(connection: Connection, gang: Gang, said: Mapping[str, Any]) -> No
                 raise
             answer = await connection.get(home.resource, home.namespace, home.name)
         gang.learn(answer)
+
+
+async def remove(connection: Connection, gang: Gang, on_trouble: Callable[[str], None]) -> bool:
+    """Delete the object and all that it owns; False if that is not allowed. Raises ApiError, Unreachable."""
+    home = gang.home
+    try:
+        await connection.delete(home.resource, home.namespace, home.name, uid=home.uid, propagation="Background")
+    except ApiError as error:
+        if error.outcome is not Outcome.REFUSED or error.is_unauthorized:
+            raise
+        if not (error.is_missing or error.is_conflict):
+            on_trouble(f"{gang.id} stays beyond its time to live: {error}")
+            return False
+    gang.gone = True
+    return True
 
 
 def _changes(gang: Gang, said: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+
+from windlass.core.status import JobState
 
 
 class ForwardClock:
@@ -26,3 +28,13 @@ class ForwardClock:
     def pass_by(self, moment: int) -> None:
         """It is later than this, by another's clock."""
         self._last = max(self._last, moment)
+
+
+def latest(states: Iterable[JobState]) -> int:
+    """The last moment that any of these speaks of."""
+    times = (
+        getattr(state.status, name)
+        for state in states
+        for name in ("created_at", "queued_at", "admitted_at", "running_since", "stopping_since", "finished_at")
+    )
+    return max((at for at in times if at is not None), default=0)

@@ -11,7 +11,9 @@ from windlass.core.job import Job
 from windlass.core.status import JobState, Status
 from windlass.jobs.kubernetes import kinds
 from windlass.jobs.kubernetes.parsed import Member, Parsed
+from windlass.jobs.kubernetes.status_times import milliseconds
 from windlass.worlds.kubernetes.homes import Home, version_of
+from windlass.worlds.kubernetes.refusing import WAITING
 from windlass.worlds.kubernetes.runs import Run
 from windlass.worlds.kubernetes.stored import Stored, revision_of
 
@@ -85,8 +87,13 @@ class Gang:
 
     @property
     def status(self) -> Status:
-        """As committed last."""
-        return self.stored.status if self.stored else Status()
+        """As committed last; of one that the controller is not told of yet, why not."""
+        if self.stored:
+            return self.stored.status
+        if not self.held:
+            return Status()
+        made = milliseconds(self.parsed.manifest["metadata"].get("creationTimestamp"))
+        return Status(reason=WAITING, message=self.held, created_at=made or 0)
 
     @property
     def state(self) -> JobState:

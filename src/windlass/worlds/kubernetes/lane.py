@@ -10,6 +10,8 @@ import asyncio
 import contextlib
 from collections.abc import Iterator
 
+from windlass.worlds.waiting import comes
+
 
 class Lane:
     """An async context manager around one request."""
@@ -43,10 +45,7 @@ class Lane:
 
     async def quiet(self, longest: float) -> None:
         """Until nobody is in the lane, or waits for it; for so many seconds at most."""
-        if self._here:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(longest):
-                    await self._clear.wait()
+        await comes(self._clear, longest)
 
     def _enter(self) -> None:
         self._here += 1

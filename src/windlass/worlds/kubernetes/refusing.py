@@ -12,6 +12,7 @@ from windlass.worlds.kubernetes.client.connection import Connection
 from windlass.worlds.kubernetes.client.refusals import ApiError
 from windlass.worlds.kubernetes.homes import Home
 from windlass.worlds.kubernetes.scribe import Scribe
+from windlass.worlds.kubernetes.stored import STATE
 
 ACCEPTED = "Accepted"
 INVALID, WAITING = "Invalid", "Waiting"
@@ -26,6 +27,10 @@ class Refusal:
     manifest: Mapping[str, Any]
     message: str
     reason: str = INVALID
+    state: str = ""
+    """What its status is to call its state, if nothing does yet: of a job that was never accepted."""
+    stands: Callable[[], bool] = lambda: True
+    """Whether it is still so when it comes to be written."""
 
 
 class Refusals:
@@ -49,7 +54,8 @@ class Refusals:
         refusal = self._refused.get(uid)
         if refusal is None:
             return
-        await self._say(refusal)
+        if refusal.stands():
+            await self._say(refusal)
         if self._refused.get(uid) is refusal:
             del self._refused[uid]
 
@@ -59,10 +65,11 @@ class Refusals:
         if not refusal.message:
             told = {"type": ACCEPTED, "status": "True", "reason": ACCEPTED, "message": "is heeded"}
         conditions = merge_conditions(before, [told], rfc3339(self._now()), updates=True)
-        if conditions == list(before):
+        status = {"conditions": conditions, **({STATE: refusal.state} if refusal.state else {})}
+        if status.items() <= (refusal.manifest.get("status") or {}).items():
             return
         home = refusal.home
-        body = {"metadata": {"uid": home.uid}, "status": {"conditions": conditions}}
+        body = {"metadata": {"uid": home.uid}, "status": status}
         try:
             await self._connection.patch(home.resource, home.namespace, home.name, body, subresource="status")
         except ApiError as error:

@@ -24,7 +24,7 @@ from windlass.worlds.kubernetes.cluster.fitting import Fitted, singles
 from windlass.worlds.kubernetes.commits import DeposedError
 from windlass.worlds.kubernetes.gangs import Gang
 from windlass.worlds.kubernetes.homes import Home, home_of, version_of
-from windlass.worlds.kubernetes.refusing import Refusal
+from windlass.worlds.kubernetes.refusing import WAITING, Refusal
 from windlass.worlds.port import JobArrived, JobChanged, JobEvent, WorldEvent
 
 Manifest = Mapping[str, Any]
@@ -35,7 +35,7 @@ CANCEL = "windlass.dev/cancel"
 class Roster:
     """`finish` fits what was read to the cluster. `tell` hears what comes of what is seen.
 
-    `refuse` hears of what can be no job, `hold` of what must wait before it is one, `changed` of what is another one.
+    `refuse` hears of what can be no job, or not yet; `changed` of what is another one.
     """
 
     def __init__(
@@ -44,11 +44,10 @@ class Roster:
         finish: Callable[[Parsed], Fitted],
         tell: Callable[[WorldEvent], None],
         refuse: Callable[[Refusal], None],
-        hold: Callable[[Gang], None],
         changed: Callable[[Gang], None],
     ) -> None:
         self._settings, self._finish, self._tell, self._refuse = settings, finish, tell, refuse
-        self._hold, self._changed = hold, changed
+        self._changed = changed
         self._gangs: dict[str, Gang] = {}
         self._by_uid: dict[str, Gang] = {}
         self._next: dict[str, tuple[Resource, Manifest]] = {}
@@ -99,7 +98,7 @@ class Roster:
         if status.phase in TERMINAL:
             return
         is_aside = status.phase is Phase.SUSPENDED or status.target is Target.SUSPEND
-        if CANCEL in (gang.parsed.manifest["metadata"].get("annotations") or {}):
+        if _is_to_end(gang.parsed.manifest):
             self._cancel(gang)
         elif asked.suspend != is_aside:
             event: Event = Suspend("its owner") if asked.suspend else Resume("its owner")
@@ -209,11 +208,19 @@ class Roster:
 
     def _arrive(self, gang: Gang) -> None:
         gang.stored = None
-        if gang.held:
-            self._hold(gang)
+        ends = _is_to_end(gang.parsed.manifest)
+        if gang.held and not ends:
+            self._hold(gang, gang.held)
             return
+        gang.held = ""
         gang.number = self.next_number()
         self._tell(JobArrived(gang.id, gang.number, gang.job))
+        if ends:
+            self._cancel(gang)
+
+    def _hold(self, gang: Gang, why: str) -> None:
+        created = Phase.CREATED.value
+        self._refuse(Refusal(gang.home, gang.parsed.manifest, why, WAITING, created, lambda: gang.held == why))
 
     def _update(self, gang: Gang, manifest: Manifest) -> None:
         # our own writes may have learnt of this version already, and not of what its owner wants
@@ -222,7 +229,7 @@ class Roster:
         gang.learn(manifest)
         before, gang.looked_generation = gang.looked_generation, manifest["metadata"].get("generation")
         gang.looked = version_of(manifest)
-        if manifest["metadata"].get("deletionTimestamp") or CANCEL in (manifest["metadata"].get("annotations") or {}):
+        if manifest["metadata"].get("deletionTimestamp") or _is_to_end(manifest):
             self._cancel(gang)
         if gang.looked_generation == before:
             return
@@ -257,7 +264,9 @@ class Roster:
         self._changed(gang)
 
     def _cancel(self, gang: Gang) -> None:
-        if gang.held or gang.status.phase in TERMINAL:
+        if gang.held and not gang.gone and _is_to_end(gang.parsed.manifest):
+            self._arrive(gang)
+        elif gang.held or gang.status.phase in TERMINAL:
             if gang.gone:
                 self.close(gang)
         elif not gang.deleted:
@@ -269,7 +278,13 @@ class Roster:
         generation = manifest["metadata"].get("generation") or 0
         if self._refused.get(home.uid) != generation:
             self._refused[home.uid] = generation
-            self._refuse(Refusal(home, manifest, message))
+            never_accepted = stored.FIELD not in (manifest.get("status") or {})
+            self._refuse(Refusal(home, manifest, message, state=Phase.FAILED.value if never_accepted else ""))
+
+
+def _is_to_end(manifest: Manifest) -> bool:
+    """Whether somebody has said so."""
+    return CANCEL in (manifest["metadata"].get("annotations") or {})
 
 
 def _age(gang: Gang) -> tuple[str, str]:

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from windlass.core.status import TERMINAL, Phase, Status
+from windlass.core.status import TERMINAL, Phase, Status, called
 from windlass.jobs.kubernetes import conditions as told
 from windlass.jobs.kubernetes import job_status
 from windlass.jobs.kubernetes.job_status import Counts
@@ -17,7 +17,7 @@ from windlass.worlds.kubernetes.client.objects import Pod
 from windlass.worlds.kubernetes.gangs import Gang
 from windlass.worlds.kubernetes.lane import Lane
 from windlass.worlds.kubernetes.refusing import ACCEPTED
-from windlass.worlds.kubernetes.stored import FIELD
+from windlass.worlds.kubernetes.stored import FIELD, STATE
 from windlass.worlds.port import WorldError
 
 _OFTEN = 2.0
@@ -38,7 +38,8 @@ def status_of(gang: Gang, life: Status, pods: Mapping[int, Pod], now: int) -> Ma
         if life.phase in TERMINAL and gang.run is None:  # its pods were counted when it ended, and may have gone since
             said = {**said, **{name: before[name] for name in _COUNTED if name in before}}
     conditions = [each for each in said.get("conditions") or () if each["type"] != ACCEPTED]
-    return {name: value for name, value in {**said, "conditions": conditions}.items() if name != FIELD}
+    told = {**said, "conditions": conditions, STATE: called(life)}
+    return {name: value for name, value in told.items() if name != FIELD}
 
 
 def _core_knows_better(gang: Gang, life: Status) -> bool:

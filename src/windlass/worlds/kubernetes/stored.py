@@ -16,6 +16,8 @@ from windlass.core.status import Status
 
 FIELD = "windlass"
 """Below `status`."""
+STATE = "state"
+"""Beside it: what `windlass queue` calls the job's state, for people who list objects."""
 ANNOTATION = "windlass.dev/state"
 """The same as one text, on objects whose status belongs to others."""
 

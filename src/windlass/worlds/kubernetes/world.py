@@ -29,23 +29,23 @@ from windlass.worlds.kubernetes.announcing import Announcer, News
 from windlass.worlds.kubernetes.client.connection import Connection
 from windlass.worlds.kubernetes.client.fresh import Change, Fresh
 from windlass.worlds.kubernetes.client.objects import Pod
-from windlass.worlds.kubernetes.client.refusals import ApiError
 from windlass.worlds.kubernetes.client.resources import JOBS, Resource
 from windlass.worlds.kubernetes.cluster.fitting import Fitted, fitted
 from windlass.worlds.kubernetes.cluster.nodes import is_ready
 from windlass.worlds.kubernetes.cluster_book import ClusterBook
 from windlass.worlds.kubernetes.crew import Crew
-from windlass.worlds.kubernetes.forward_clock import ForwardClock
+from windlass.worlds.kubernetes.forward_clock import ForwardClock, latest
 from windlass.worlds.kubernetes.gangs import Gang
 from windlass.worlds.kubernetes.guests.guests import Guests, Outlet
-from windlass.worlds.kubernetes.homes import Home, meant
+from windlass.worlds.kubernetes.homes import meant
 from windlass.worlds.kubernetes.launchers import Launchers
+from windlass.worlds.kubernetes.owed import Owed
 from windlass.worlds.kubernetes.owners import controller_of
 from windlass.worlds.kubernetes.pending_words import PendingWords
 from windlass.worlds.kubernetes.pod_book import PodBook
 from windlass.worlds.kubernetes.pod_ends import is_running
 from windlass.worlds.kubernetes.queue_memory import QueueMemory, remembered
-from windlass.worlds.kubernetes.refusing import WAITING, Refusal, Refusals
+from windlass.worlds.kubernetes.refusing import Refusals
 from windlass.worlds.kubernetes.roster import Roster
 from windlass.worlds.kubernetes.runs import Run, slots
 from windlass.worlds.kubernetes.settings import WorldSettings
@@ -80,7 +80,7 @@ class KubernetesWorld:
         """The objects of jobs by their kind, batch Jobs among them; what they mean is the roster's and others'."""
         self.launchers = Launchers(self.pods)
         self._refusals = Refusals(connection, self.now, on_trouble)
-        self.roster = Roster(settings.kinds, self._finish, self.inject, self._refusals.tell, self._hold, self._changed)
+        self.roster = Roster(settings.kinds, self._finish, self.inject, self._refusals.tell, self._changed)
         self._crew = Crew(
             connection, self.pods, settings.at_once, self._is_dead, self.concern, self._hear_made, on_trouble
         )
@@ -90,6 +90,7 @@ class KubernetesWorld:
         self.on_trouble = on_trouble
         self._statuses = StatusWriter(connection, self._crew.seating.at_once, self._said)
         self._inbox = Inbox()
+        self._owed = Owed(self._write, self.perform, self._inbox.wake, on_trouble)
         self.words = PendingWords(connection, on_trouble)
         self.surroundings = SurroundingsBook(self._look_around)
         self.guests = Guests(
@@ -113,10 +114,10 @@ class KubernetesWorld:
         """Gangs whose pods, or whose orders, have changed since they were last looked at."""
         self._alarms: dict[str, int] = {}
         """Gangs to look at again when it is so late."""
-        self._news_since: int | None = None
-        """Since when there is something new about nodes."""
-        self._around_since: int | None = None
-        """Since when there is something new about what names stand for."""
+        self._new_since: int | None = None
+        """Since when there is something new about the cluster that is yet to be looked at."""
+        self._names_are_new = False
+        """So is what names in jobs stand for."""
         self._controlled = False
 
     # --- the port ------------------------------------------------------------------------------------
@@ -128,7 +129,7 @@ class KubernetesWorld:
     def recover(self) -> Recovery:
         """What the jobs' objects say, and the gangs that should be alive."""
         states = [*self.roster.recover(), *self.guests.recover()]
-        self._time.pass_by(max(map(_latest, states), default=0))
+        self._time.pass_by(latest(states))
         for gang in self.roster:
             if gang.stored is not None and not gang.status.gone:
                 gang.run = self._remembered(gang)
@@ -143,24 +144,26 @@ class KubernetesWorld:
     def finished(self, job_id: str) -> JobState | None:
         """A job that has ended, and whose object is still there."""
         gang = self.roster.get(job_id)
-        return gang.state if gang is not None and gang.status.phase in TERMINAL else None
+        state = self._owed.get(job_id) or (gang.state if gang is not None else None)
+        return state if state is not None and state.status.phase in TERMINAL else None
 
     async def wait(self, until: int | None) -> Sequence[WorldEvent]:
         """What watches have brought that means something."""
         while True:
+            self._owed.check()
             self._look()
             events, _ = self._inbox.take()
             now = self.now()
             if events or self._woken or (until is not None and now >= until):
                 self._woken = False
                 return events
-            settled = [at + self.settings.settle for at in (self._news_since, self._around_since) if at is not None]
-            dues = [at for at in (until, *settled, *self._alarms.values()) if at is not None]
+            settled = None if self._new_since is None else self._new_since + self.settings.settle
+            dues = [at for at in (until, settled, *self._alarms.values()) if at is not None]
             await self._inbox.wait(max(0, min(dues) - now) / 1000 if dues else None)
 
     async def commit(self, changes: Changes) -> None:
-        """Write every state into its object. Raises WorldError."""
-        writes = [self._write(state) for state in changes.states]
+        """Write every state into its object; one that is refused is owed, and its job waits. Raises WorldError."""
+        writes = [self._owed.write(state) for state in changes.states]
         writes += [self._remove(job_id) for job_id in changes.forgotten]
         with self._crew.seating.at_once.beside():
             troubles = await asyncio.gather(*writes, return_exceptions=True)
@@ -174,7 +177,7 @@ class KubernetesWorld:
 
     def perform(self, commands: Sequence[Command]) -> None:
         """Bind or delete pods, in the background."""
-        for command in commands:
+        for command in self._owed.possible(commands):
             match command:
                 case Launch(job_id, generation, placement):
                     self._launch(job_id, generation, placement)
@@ -201,12 +204,12 @@ class KubernetesWorld:
 
     def look_at_nodes(self) -> None:
         """Something about the cluster has changed: the controller hears of it soon."""
-        if self._controlled and self._news_since is None and self.cluster.has_news:
-            self._news_since = self.now()
-            self._inbox.wake()
+        if self.cluster.has_news:
+            self._settle()
 
     async def close(self) -> None:
         """Leave the cluster as it is."""
+        await self._owed.close()
         await self.guests.close()
         await self.words.close()
         await self._crew.close()
@@ -222,17 +225,8 @@ class KubernetesWorld:
         if not self._controlled:
             return
         now = self.now()
-        if self._news_since is not None and now >= self._news_since + self.settings.settle:
-            self._news_since = None
-            self.inject(self.cluster.changed())
-            for resource, manifest, wrong in self.cluster.faults():
-                about = manifest["metadata"]
-                self._refusals.tell(Refusal(Home(resource, "", about["name"], about["uid"]), manifest, wrong))
-            self.guests.look_around()
-        if self._around_since is not None and now >= self._around_since + self.settings.settle:
-            self._around_since = None
-            self.guests.look_around()
-            self.roster.look_around()
+        if self._new_since is not None and now >= self._new_since + self.settings.settle:
+            self._look_at_cluster()
         self.guests.look()
         for job_id in [job_id for job_id, at in self._alarms.items() if at <= now]:
             del self._alarms[job_id]
@@ -241,6 +235,16 @@ class KubernetesWorld:
         concerned, self._concerned = self._concerned, {}
         for gang in concerned.values():
             self._look_at(gang, now)
+
+    def _look_at_cluster(self) -> None:
+        """Nodes, queues and what names stand for: what changed together is looked at once."""
+        self._new_since, names_are_new, self._names_are_new = None, self._names_are_new, False
+        self._tell_nodes()
+        for refusal in self.cluster.faults():
+            self._refusals.tell(refusal)
+        self.guests.look_around()
+        if names_are_new:
+            self.roster.look_around()
 
     def _look_at(self, gang: Gang, now: int) -> None:
         run = gang.run
@@ -345,8 +349,13 @@ class KubernetesWorld:
 
     def _look_around(self) -> None:
         """What names in jobs stand for is another now: the controller hears of it soon."""
-        if self._controlled and self._around_since is None:
-            self._around_since = self.now()
+        self._names_are_new = True
+        self._settle()
+
+    def _settle(self) -> None:
+        """Look at the cluster soon: what changes together is looked at once."""
+        if self._controlled and self._new_since is None:
+            self._new_since = self.now()
             self._inbox.wake()
 
     # --- commit and perform --------------------------------------------------------------------------
@@ -404,16 +413,8 @@ class KubernetesWorld:
         gang = self.roster.get(job_id)
         if gang is None or gang.status.phase not in TERMINAL:  # another one by now
             return
-        home = gang.home
-        try:
-            await self.connection.delete(
-                home.resource, home.namespace, home.name, uid=home.uid, propagation="Background"
-            )
-        except ApiError as error:
-            if not (error.is_missing or error.is_conflict):
-                raise
-        gang.gone = True
-        self.roster.close(gang)
+        if await commits.remove(self.connection, gang, self.on_trouble):
+            self.roster.close(gang)
 
     def _launch(self, job_id: str, generation: int, placement: Placement) -> None:
         if self.guests.get(job_id) is not None:
@@ -478,9 +479,6 @@ class KubernetesWorld:
         else:
             self.concern(gang)
 
-    def _hold(self, gang: Gang) -> None:
-        self._refusals.tell(Refusal(gang.home, gang.parsed.manifest, gang.held, WAITING))
-
 
 def another_scheduler(parsed: Parsed) -> str:
     """The scheduler that its pods name, if it is not ours."""
@@ -491,10 +489,3 @@ def another_scheduler(parsed: Parsed) -> str:
 def _run(gang: Gang, generation: int, placement: Placement) -> Run:
     seats = slots(sized(gang.job, placement), placement)
     return Run(generation, seats, judged=gang.judged, servers=serving(gang.parsed))
-
-
-def _latest(state: JobState) -> int:
-    """The last moment that a state speaks of."""
-    status = state.status
-    times = (status.created_at, status.queued_at, status.admitted_at, status.running_since, status.stopping_since)
-    return max(at for at in (*times, status.finished_at) if at is not None)

@@ -34,6 +34,8 @@ class FakeCluster:
         """What the operator writes beside how a job stands."""
         self.hidden: set[str] = set()
         """Plurals of resources that the user may not see."""
+        self.lacks: set[str] = set()
+        """Fields of `spec` that definitions here do not have."""
         self._numbers = itertools.count(1)
         self.lead()
 
@@ -130,8 +132,11 @@ class FakeConnection:
         found = await self.list(resource, namespace, **asked)
         return Listed("1000", [decode(json.dumps(each).encode()) for each in found])
 
-    async def create(self, resource: Resource, body: Manifest, **_: Any) -> Manifest:
+    async def create(self, resource: Resource, body: Manifest, *, strict: bool = False, **_: Any) -> Manifest:
         where = path(resource, body["metadata"].get("namespace"), body["metadata"]["name"])
+        lacking = sorted(self.cluster.lacks & body.get("spec", {}).keys())
+        if strict and lacking:
+            raise ApiError(400, "BadRequest", f'strict decoding error: unknown field "spec.{lacking[0]}"')
         if where in self.cluster.objects:
             raise ApiError(409, "AlreadyExists", f"{where} exists")
         return self.cluster.put(resource, body)

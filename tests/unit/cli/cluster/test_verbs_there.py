@@ -125,6 +125,58 @@ def test_a_manifest_is_made_as_it_stands(cluster, submit):
     assert only(cluster, "PyTorchJob")["spec"]["pytorchReplicaSpecs"]["Worker"]
 
 
+@pytest.mark.parametrize("verb", ["submit", "run"])
+def test_an_unknown_field_of_a_manifest_is_refused_and_nothing_is_made(cluster, windlass, verb):
+    Path("job.yaml").write_text(PYTORCHJOB.replace("image:", "imag:"))
+
+    ran = windlass(verb, *ON, "job.yaml")
+
+    assert ran.code == 2
+    assert "job.yaml:6:" in ran.err
+    assert "template.spec.containers[0].imag: unknown field; did you mean 'image'?" in ran.err
+    assert cluster.of_kind("PyTorchJob") == []
+
+
+def test_under_warn_an_unknown_field_is_told_and_the_job_is_made(cluster, submit):
+    Path("job.yaml").write_text(PYTORCHJOB.replace("image:", "tyt: true, image:"))
+
+    ran = submit("--validate", "warn", "job.yaml")
+
+    assert ran.code == 0
+    assert "warning: job.yaml:6: spec.pytorchReplicaSpecs.Worker.template.spec.containers[0].tyt: unknown" in ran.err
+    assert only(cluster, "PyTorchJob")
+
+
+def test_a_field_that_this_clusters_definition_lacks_is_refused_with_the_way_out(cluster, submit):
+    cluster.lacks.add("runPolicy")
+    Path("job.yaml").write_text(PYTORCHJOB.replace("spec:\n", "spec:\n  runPolicy: {suspend: true}\n", 1))
+
+    ran = submit("job.yaml")
+
+    assert ran.code == 2
+    assert 'PyTorchJob team/mnist cannot be made: unknown field "spec.runPolicy"' in ran.err
+    assert "--validate warn" in ran.err
+    assert submit("--validate", "warn", "job.yaml").code == 0
+
+
+def test_what_came_out_of_a_cluster_is_handed_in_as_a_new_object(cluster, submit):
+    Path("job.yaml").write_text(
+        PYTORCHJOB.replace(
+            "{name: mnist}",
+            "{name: mnist, namespace: team, uid: u-0, resourceVersion: '489', creationTimestamp: null, "
+            "annotations: {team: vision, windlass.dev/cancel: ada, windlass.dev/state: '{}'}, labels: {a: b}}",
+        )
+        + "status: {conditions: [{type: Failed, status: 'True'}]}\n"
+    )
+
+    assert submit("job.yaml").code == 0
+    made = only(cluster, "PyTorchJob")
+    assert "status" not in made
+    assert made["metadata"]["uid"] == "uid-1"
+    assert made["metadata"]["annotations"] == {"team": "vision"}
+    assert made["metadata"]["labels"] == {"a": "b"}
+
+
 def test_a_manifest_that_is_there_already_is_refused(cluster, submit):
     Path("job.yaml").write_text(PYTORCHJOB)
     submit("job.yaml")
@@ -231,14 +283,70 @@ def test_what_has_ended_cannot_be_cancelled(cluster, submit, windlass):
     assert (ran.code, ran.err) == (5, "windlass: digits has ended already (Succeeded)\n")
 
 
+@pytest.mark.parametrize("verb", ["cancel", "suspend", "resume"])
+def test_what_was_cancelled_is_not_called_failed(cluster, submit, windlass, verb):
+    submit(*IMAGE, "--name", "digits", "--", "true")
+    end = {"reason": "Cancelled", "message": "cancelled by ada", "finished_at": 2}
+    cluster.commit("digits", phase=Phase.FAILED, created_at=1, **end)
+
+    ran = windlass(verb, *ON, "digits")
+
+    assert (ran.code, ran.err) == (5, "windlass: digits has ended already: cancelled by ada\n")
+
+
 def test_a_name_that_means_nothing_is_told_with_the_nearest(cluster, submit, windlass):
     submit(*IMAGE, "--name", "digits", "--", "true")
 
     ran = windlass("cancel", *ON, "digitz")
 
     assert ran.code == 4
-    assert "no job 'digitz' in namespace team" in ran.err
-    assert "digits-" in ran.err
+    name = only(cluster)["metadata"]["name"]
+    assert ran.err.splitlines() == [
+        f"windlass: no job 'digitz' in namespace team; did you mean team/{name}?",
+        "windlass queue lists jobs, windlass history those that ended; -n NAMESPACE looks in another namespace",
+    ]
+
+
+VERBS = [("why",), ("status",), ("logs",), ("cancel",), ("suspend",), ("resume",), ("exec", "--", "ls")]
+
+
+@pytest.mark.parametrize("verb", VERBS, ids=lambda verb: verb[0])
+def test_a_job_of_another_namespace_is_named(cluster, submit, windlass, verb):
+    submit(*IMAGE, "-n", "research", "--name", "digits", "--", "true")
+    name = only(cluster)["metadata"]["name"]
+
+    ran = windlass(verb[0], *ON, "digits", *verb[1:])
+
+    assert ran.code == 4
+    assert f"no job 'digits' in namespace team; there is research/{name}\nname it so, or say -n research" in ran.err
+
+
+def test_who_may_see_no_other_job_is_told_of_none(cluster, submit, windlass):
+    submit(*IMAGE, "-n", "research", "--name", "digits", "--", "true")
+    cluster.hidden |= {"pytorchjobs"}
+
+    ran = windlass("why", *ON, "digits")
+
+    assert ran.code == 4
+    assert ran.err.startswith("windlass: no job 'digits' in namespace team\n")
+
+
+def test_a_name_that_is_taken_is_told_with_what_frees_it(cluster, windlass):
+    Path("mnist.yaml").write_text(PYTORCHJOB)
+    windlass("submit", *ON, "mnist.yaml")
+
+    ran = windlass("submit", *ON, "mnist.yaml")
+
+    assert ran.code == 5
+    assert "there is a PyTorchJob team/mnist already" in ran.err
+    assert "or delete that one: kubectl delete pytorchjobs.kubeflow.org -n team mnist\n" in ran.err
+
+
+def test_an_error_of_a_command_line_says_what_to_write_there(cluster, submit):
+    ran = submit(*IMAGE, "-G", "2", "train.py")
+
+    assert ran.code == 2
+    assert "on the command line --procs 1" in ran.err
 
 
 def test_a_listing_is_the_operators_and_of_one_namespace_if_that_is_named(cluster, windlass, made):

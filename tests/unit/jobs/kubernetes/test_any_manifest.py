@@ -27,8 +27,11 @@ template:
   spec:
     nodeSelector: {a: b}
     tolerations: [{key: a, operator: Exists}]
-    affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [
-      {matchExpressions: [{key: a, operator: In, values: [b]}]}]}}}
+    affinity:
+      nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [
+        {matchExpressions: [{key: a, operator: In, values: [b]}]}]}}
+      podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: kubernetes.io/hostname,
+        labelSelector: {matchLabels: {a: b}, matchExpressions: [{key: a, operator: In, values: [b]}]}}]}
     volumes: [{name: v}]
     initContainers: [{name: i, image: i, resources: {requests: {cpu: 1}}}]
     containers:

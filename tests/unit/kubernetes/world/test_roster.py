@@ -31,7 +31,6 @@ class Desk:
 
     told: list[WorldEvent] = field(default_factory=list)
     refused: list[Refusal] = field(default_factory=list)
-    held: list[Gang] = field(default_factory=list)
     changed: list[Gang] = field(default_factory=list)
     trouble: str = ""
     to_choose: tuple[str, ...] = ()
@@ -39,9 +38,7 @@ class Desk:
     """The node selector that volumes add."""
 
     def __post_init__(self) -> None:
-        self.roster = Roster(
-            Settings(), self.fit, self.told.append, self.refused.append, self.held.append, self.changed.append
-        )
+        self.roster = Roster(Settings(), self.fit, self.told.append, self.refused.append, self.changed.append)
 
     def fit(self, parsed: Parsed) -> Fitted:
         roles = tuple(replace(role, node_selector=self.near) for role in parsed.job.roles)
@@ -132,6 +129,7 @@ def test_what_is_wrong_is_told_once_for_each_version_of_the_spec() -> None:
     desk.roster.see(TRAINING, {**wrong, "metadata": {**wrong["metadata"], "resourceVersion": "2"}})
     (refusal,) = desk.refused
     assert refusal.message.startswith("spec.nodes")
+    assert refusal.state == "Failed"
     desk.roster.see(TRAINING, training(version=3, generation=2))
     assert [type(event) for event in desk.heard()] == [JobArrived]
 
@@ -142,6 +140,7 @@ def test_a_state_that_cannot_be_read_starts_nothing() -> None:
     desk.roster.see(TRAINING, {**training(), "status": {stored.FIELD: {"state": "?"}}})
     assert desk.heard() == []
     assert "is not as Windlass wrote it" in desk.refused[0].message
+    assert not desk.refused[0].state
 
 
 def test_who_must_wait_for_something_in_the_cluster_comes_when_it_is_there() -> None:
@@ -149,10 +148,30 @@ def test_who_must_wait_for_something_in_the_cluster_comes_when_it_is_there() -> 
     desk.roster.recover()
     desk.roster.see(TRAINING, training())
     assert desk.heard() == []
-    assert [gang.held for gang in desk.held] == ["there is no PersistentVolumeClaim data"]
+    (told,) = desk.refused
+    assert (told.message, told.reason, told.state) == ("there is no PersistentVolumeClaim data", "Waiting", "Created")
+    gang = desk.roster.get("ml/digits")
+    assert gang is not None
+    made = 1_767_225_600_000  # 2026-01-01
+    assert gang.status == Status(Phase.CREATED, "Waiting", told.message, created_at=made)
+    assert told.stands()
     desk.trouble = ""
     desk.roster.look_around()
     assert [type(event) for event in desk.heard()] == [JobArrived]
+    assert not told.stands()
+
+
+def test_who_waits_for_something_in_the_cluster_can_be_cancelled() -> None:
+    desk = Desk(trouble="there is no PersistentVolumeClaim data")
+    desk.roster.recover()
+    desk.roster.see(TRAINING, training())
+    ended = training(version=2)
+    ended["metadata"]["annotations"] = {CANCEL: "ada"}
+    desk.roster.see(TRAINING, ended)
+    arrived, told = desk.heard()
+    assert isinstance(arrived, JobArrived)
+    assert isinstance(told, JobEvent)
+    assert told.event == Cancel("ada")
 
 
 def test_suspending_and_resuming_are_events_and_another_size_is_a_change() -> None:

@@ -111,10 +111,16 @@ class Connection:
         """One object as it is now."""
         return _object(await self.request("GET", path(resource, namespace, name), within=within))
 
-    async def create(self, resource: Resource, body: Mapping[str, Any], *, within: float | None = None) -> Object:
-        """Make an object, in the namespace that it names. See `ApiError.unsure` if it is AlreadyExists."""
+    async def create(
+        self, resource: Resource, body: Mapping[str, Any], *, strict: bool = False, within: float | None = None
+    ) -> Object:
+        """Make an object, in the namespace that it names. See `ApiError.unsure` if it is AlreadyExists.
+
+        `strict`: a field that nobody knows is refused, and not left out.
+        """
         where = path(resource, body["metadata"].get("namespace"))
-        return _object(await self.request("POST", where, body=body, within=within))
+        params = {"fieldValidation": "Strict"} if strict else None
+        return _object(await self.request("POST", where, body=body, params=params, within=within))
 
     async def replace(
         self, resource: Resource, body: Mapping[str, Any], *, subresource: str = "", within: float | None = None

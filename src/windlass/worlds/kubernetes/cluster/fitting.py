@@ -10,12 +10,13 @@ from dataclasses import dataclass, field, replace
 
 from windlass.core.job import DEFAULT_QUEUE, Job, Role
 from windlass.core.resources import GPU, GPU_KIND, PODS, add
+from windlass.jobs.kubernetes.apart import APART, Separated
+from windlass.jobs.kubernetes.kinds import separated
 from windlass.jobs.kubernetes.own_labels import QUEUE
 from windlass.jobs.kubernetes.parsed import Parsed
 from windlass.jobs.kubernetes.pod_requests import HOST_PORT, core_name, is_gpu
 from windlass.jobs.kubernetes.reading import Refused, Spot
 from windlass.worlds.kubernetes.client.objects import Pod, PriorityClass, Words
-from windlass.worlds.kubernetes.cluster.apart import APART, Separated, separated
 from windlass.worlds.kubernetes.cluster.levels import Level, level_named
 from windlass.worlds.kubernetes.cluster.pods import takes
 from windlass.worlds.kubernetes.cluster.volumes import Stock, Storage, both, claims_of, storage
@@ -124,7 +125,7 @@ def _fitted(parsed: Parsed, around: Surroundings) -> Fitted:
         job=at_level(job, around.levels),
         to_choose=tuple(dict.fromkeys(name for _, wish in pairs for name in wish.store.to_choose)),
         trouble=next(filter(None, troubles), ""),
-        warnings=tuple(_warnings(parsed, around, pairs, apart)),
+        warnings=(*parsed.warnings, *_warnings(parsed, around, pairs)),
     )
 
 
@@ -167,12 +168,8 @@ def _troubles(role: Role, wish: _Wishes) -> Iterator[str]:
         yield f"{role.name}: {error}"
 
 
-def _warnings(
-    parsed: Parsed, around: Surroundings, pairs: Sequence[tuple[Role, _Wishes]], apart: Separated
-) -> Iterator[str]:
-    """What may not come as it is meant."""
-    done = tuple(f"{each.type}: podAntiAffinity " for each in parsed.replicas if each.role in apart.heeded)
-    yield from (warning for warning in parsed.warnings if not warning.startswith(done))
+def _warnings(parsed: Parsed, around: Surroundings, pairs: Sequence[tuple[Role, _Wishes]]) -> Iterator[str]:
+    """What may not come as it is meant in this cluster."""
     known = around.priorities.get(parsed.priority_class)
     if known and known.preemption_policy == "Never":
         yield f"priorityClassName {parsed.priority_class}: preemptionPolicy Never is not heeded by the scheduler"

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from windlass.core.cluster import Topology
+from windlass.jobs.kubernetes.pod_placing import HOSTNAME
 
 HOST = "host"
-HOSTNAME = "kubernetes.io/hostname"
 _KNOWN: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "region": ("topology.kubernetes.io/region",),

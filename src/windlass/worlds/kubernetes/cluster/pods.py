@@ -6,11 +6,12 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 from windlass.core.resources import PODS, Resources
+from windlass.jobs.kubernetes.apart import avoided, of_labels
 from windlass.jobs.kubernetes.pod_requests import effective, host_port
 from windlass.jobs.kubernetes.quantities import amount
+from windlass.jobs.kubernetes.reading import Refused, Spot
 from windlass.worlds.kubernetes.client.objects import Container, Pod, Words
 from windlass.worlds.kubernetes.client.objects import Resources as Asked
-from windlass.worlds.kubernetes.cluster import apart
 
 _ENDED = ("Succeeded", "Failed")
 
@@ -29,7 +30,7 @@ def takes(pod: Pod) -> dict[str, int]:
         _asked(spec.resources),
         amounts(spec.overhead),
     )
-    return {**together, **dict.fromkeys((*ports_of(pod), *apart.of_pod(pod)), 1), PODS: 1}
+    return {**together, **dict.fromkeys((*ports_of(pod), *_apart(pod)), 1), PODS: 1}
 
 
 def ports_of(pod: Pod) -> Iterator[str]:
@@ -43,6 +44,17 @@ def ports_of(pod: Pod) -> Iterator[str]:
 def amounts(written: Words) -> dict[str, int]:
     """Quantities of resources. One that cannot be read counts for nothing: an API server lets none of these through."""
     return {name: count for name, text in written.items() if (count := _amount(name, text))}
+
+
+def _apart(pod: Pod) -> tuple[str, ...]:
+    """What keeps its like off its node."""
+    if not pod.spec.affinity:
+        return ()
+    try:
+        avoids = avoided(Spot({"affinity": pod.spec.affinity}))
+    except Refused:  # whatever it says, an API server would not have taken it
+        return ()
+    return of_labels(pod.metadata.namespace, pod.metadata.labels, avoids)
 
 
 def _stays(container: Container) -> bool:

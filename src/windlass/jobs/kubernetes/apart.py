@@ -8,24 +8,22 @@ back, or over wider domains than a host, is not looked at. Source: Kubernetes, t
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from windlass.core.affinity import meets, said
 from windlass.core.job import Match
-from windlass.jobs.kubernetes import kinds
-from windlass.jobs.kubernetes.parsed import Parsed
-from windlass.jobs.kubernetes.reading import Refused, Spot
-from windlass.worlds.kubernetes.client.objects import Pod
-from windlass.worlds.kubernetes.cluster.levels import HOSTNAME
+from windlass.jobs.kubernetes.parsed import Parsed, Selector
+from windlass.jobs.kubernetes.pod_placing import HOSTNAME
+from windlass.jobs.kubernetes.reading import Spot
 
 APART = "apart/"
 """Begins the name of such a resource."""
-Selector: TypeAlias = tuple[Match, ...]
-"""Conditions on a pod's labels, all of them."""
 _FURTHER = ("namespaces", "namespaceSelector", "matchLabelKeys", "mismatchLabelKeys")
 _OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
 _EVERY = (Match("", "DoesNotExist"),)
 """An empty selector selects every pod: none has a label without a name."""
+
+Labels = Mapping[str, str]
 
 
 class Separated(NamedTuple):
@@ -37,42 +35,31 @@ class Separated(NamedTuple):
     """Roles of whose anti-affinity nothing is left out."""
 
 
-def separated(parsed: Parsed) -> Separated:
-    """Which pods of a job may not share a node. Raises Refused."""
-    specs = {each.role: Spot(each.template)["spec"] for each in parsed.replicas}
-    if not any(_required(spec) for spec in specs.values()):
-        return Separated({}, frozenset())
-    wishes = {role: [_selector(term) for term in _required(spec)] for role, spec in specs.items()}
-    pods = {member.role: member.pod for member in reversed(kinds.members(parsed, 1))}
-    labels = {role: Spot(pod)["metadata"]["labels"].texts() for role, pod in pods.items()}
+def avoided(spec: Spot) -> tuple[Selector, ...]:
+    """Which pods those of a template keep off their hosts; empty selectors are not heeded. Raises Refused."""
+    terms = spec["affinity"]["podAntiAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"].items()
+    return tuple(map(_selector, terms))
+
+
+def separated(parsed: Parsed, labels: Mapping[str, Labels]) -> Separated:
+    """Which pods of a job may not share a node. `labels`: of a pod of each role that has any."""
     single = {each.role for each in parsed.replicas if each.count == 1}
-    selectors = dict.fromkeys(one for wish in wishes.values() for one in wish if one)
+    selectors = dict.fromkeys(one for wish in parsed.avoids.values() for one in wish if one)
     asked = {
         role: tuple(
             _named(parsed.namespace, one)
             for one in selectors
-            if meets(labels[role], [one]) and (one in wishes[role] or role in single)
+            if meets(mine, [one]) and (one in parsed.avoids[role] or role in single)
         )
-        for role in pods
+        for role, mine in labels.items()
     }
-    heeded = {role for role in pods if all(one and meets(labels[role], [one]) for one in wishes[role])}
+    heeded = {role for role, mine in labels.items() if all(one and meets(mine, [one]) for one in parsed.avoids[role])}
     return Separated(asked, frozenset(heeded))
 
 
-def of_pod(pod: Pod) -> tuple[str, ...]:
+def of_labels(namespace: str, labels: Labels, avoids: tuple[Selector, ...]) -> tuple[str, ...]:
     """What a pod that exists already asks for, one of each."""
-    if not pod.spec.affinity:
-        return ()
-    try:
-        selectors = [_selector(term) for term in _required(Spot({"affinity": pod.spec.affinity}))]
-    except Refused:  # whatever it says, an API server would not have taken it
-        return ()
-    mine = pod.metadata
-    return tuple(_named(mine.namespace, one) for one in selectors if one and meets(mine.labels, [one]))
-
-
-def _required(spec: Spot) -> list[Spot]:
-    return spec["affinity"]["podAntiAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"].items()
+    return tuple(_named(namespace, one) for one in avoids if one and meets(labels, [one]))
 
 
 def _selector(term: Spot) -> Selector:

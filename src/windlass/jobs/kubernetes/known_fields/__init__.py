@@ -1,0 +1,11 @@
+"""Which fields manifests have: those of every kind that is handed in, down to the last of a pod's.
+
+Belongs here: names of fields, and finding those that no kind has. Nothing is asked of a cluster.
+Does not belong here: what a field's value may be (the readers of `windlass.jobs.kubernetes` say that).
+Imports: the standard library and the rest of `windlass.jobs`. The tables are loaded by the first manifest.
+
+Public names:
+- `validate`: `Validate`: what becomes of a field that nobody knows
+- `finding`: `unknown_fields(node)`, `unknown_below(node, shape, path)`
+- `types`: `Type`, `known_types()`, `KINDS`
+"""

@@ -1,0 +1,65 @@
+"""The fields of our own kinds' specs, kind by kind: those of job and cluster files, and one more.
+
+An object has its name elsewhere, and an array is many objects.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from windlass.jobs.field import Field, Shape, Table
+from windlass.jobs.fields import JOB
+from windlass.jobs.kinds import named
+from windlass.jobs.names import NODE_NAME
+from windlass.jobs.queues import QUEUE
+from windlass.jobs.rules import POLICY, RESERVATION
+
+_LEVEL = named(NODE_NAME, "name", "small letters, digits, dashes and dots")
+TOPOLOGY = Field(
+    "topology",
+    "The levels of the network, widest first, if other labels than the usual ones say them.",
+    shape=Shape.TABLES,
+    default="[] (the usual labels say them)",
+    example="[{level: rack, labels: [example.com/rack]}]",
+    table=(
+        Field("level", "What jobs call it.", _LEVEL, example="rack"),
+        Field(
+            "labels",
+            "Labels of nodes that say their domain; the first one counts.",
+            shape=Shape.LIST,
+            example="[example.com/rack]",
+        ),
+    ),
+)
+"""Of the policy."""
+
+
+class OwnKind(NamedTuple):
+    """One kind, and what its `spec` takes."""
+
+    name: str
+    plural: str
+    help: str
+    table: Table
+
+
+def _without(table: Table, *names: str) -> Table:
+    return tuple(field for field in table if field.name not in names)
+
+
+OWN_KINDS = (
+    OwnKind(
+        "TrainingJob",
+        "trainingjobs",
+        "A job of Windlass: one gang, restarted whole. Its spec is what a job file says.",
+        _without(JOB, "name", "array"),
+    ),
+    OwnKind("Queue", "queues", "A queue: what its jobs may hold, and whose they are.", _without(QUEUE, "name")),
+    OwnKind("SchedulingPolicy", "schedulingpolicies", "How nodes are given away.", (*POLICY, TOPOLOGY)),
+    OwnKind(
+        "Reservation",
+        "reservations",
+        "Nodes that are kept for somebody, or for nobody, for a time to come.",
+        _without(RESERVATION, "name"),
+    ),
+)

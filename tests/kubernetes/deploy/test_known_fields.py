@@ -1,0 +1,114 @@
+"""Which fields there are, as a real API server says; and what becomes of the others on the way into it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+
+import pytest
+import write_api_types
+import yaml
+from cli.terminal_there import Ran, Terminal
+
+from deploy.samples import FOLDER
+from windlass.jobs.document import compose
+from windlass.jobs.kubernetes.known_fields.finding import unknown_fields
+from windlass.jobs.text import read_text
+
+JOB = """\
+apiVersion: kubeflow.org/v1
+kind: PyTorchJob
+metadata: {name: typed}
+spec:
+  runPolicy: {restartMode: gang}
+  pytorchReplicaSpecs:
+    Worker: {template: {spec: {containers: [{name: pytorch, image: example.com/mnist}]}}}
+"""
+DEFINITION = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/pytorchjobs.kubeflow.org"
+MODE = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/runPolicy/properties/restartMode"
+JOBS = "/apis/kubeflow.org/v1/namespaces/default/pytorchjobs"
+
+
+def test_the_file_of_fields_is_what_the_api_server_says(told):
+    """After another version of the tests' control plane: tools/write_api_types.py."""
+    assert told(write_api_types.asked) == write_api_types.FILE.read_text()
+
+
+@pytest.mark.parametrize("file", sorted(FOLDER.glob("*.yaml")), ids=lambda file: file.stem)
+def test_samples_hold_no_unknown_field_but_those_that_mean_to(file):
+    found = [each for node in compose(read_text(str(file))) for each in unknown_fields(node)]
+    assert {each.path[-1] for each in found} <= {"aFieldOfALaterKubernetes"}
+
+
+@pytest.fixture
+def windlass(with_kinds, tmp_path) -> Callable[..., Ran]:
+    """Hand in what the file `job.yaml` holds: the exit code and what is said."""
+
+    def run(manifest: str, *words: str):
+        (tmp_path / "job.yaml").write_text(manifest)
+        terminal = Terminal(with_kinds.kubeconfig, tmp_path)
+        return asyncio.run(terminal("submit", "--on", "kubernetes", *words, "job.yaml"))
+
+    return run
+
+
+def test_a_misspelt_field_makes_no_object_and_under_warn_one_without_it(told, windlass):
+    wrong = JOB.replace("runPolicy", "runPolcy")
+
+    ran = windlass(wrong)
+    assert ran.code == 2
+    assert "job.yaml:5:3: spec.runPolcy: unknown field; did you mean 'runPolicy'?" in ran.err
+
+    ran = windlass(wrong, "--validate", "warn")
+    assert ran.code == 0
+    assert "runPolicy" not in told(taken)["spec"]
+
+
+def test_what_kubectl_prints_of_an_object_is_handed_in_again(told, windlass):
+    assert windlass(JOB).code == 0
+    kept = told(taken)
+    assert kept["metadata"]["managedFields"]
+    assert windlass(json.dumps(kept)).code == 0
+    assert told(taken)["spec"] == kept["spec"]
+
+
+def test_a_field_that_the_clusters_definition_lacks_is_refused_by_the_api_server(told, windlass):
+    async def lack(api):
+        found = await api.get(DEFINITION)
+        for part in MODE.removeprefix("/").split("/"):
+            found = found[int(part)] if part.isdigit() else found[part]
+        await api.patch(DEFINITION, [{"op": "remove", "path": MODE}], "json")
+        await until(api, knows=False)
+        return found
+
+    kept = told(lack)
+    try:
+        ran = windlass(JOB)
+        assert ran.code == 2
+        assert 'PyTorchJob default/typed cannot be made: unknown field "spec.runPolicy.restartMode"' in ran.err
+        assert windlass(JOB, "--validate", "warn").code == 0
+        assert told(taken)["spec"]["runPolicy"] == {}
+    finally:
+        told(lambda api: give_back(api, kept))
+
+
+async def give_back(api, kept):
+    await api.patch(DEFINITION, [{"op": "add", "path": MODE, "value": kept}], "json")
+    await until(api, knows=True)
+
+
+async def until(api, *, knows):
+    """A definition takes a moment until it holds."""
+    while True:
+        made = await api.post(JOBS, yaml.safe_load(JOB), dryRun="All", fieldValidation="Ignore")
+        if ("restartMode" in made["spec"]["runPolicy"]) is knows:
+            return
+        await asyncio.sleep(0.02)
+
+
+async def taken(api):
+    """The job, which is gone then."""
+    kept = await api.get(f"{JOBS}/typed")
+    await api.delete(f"{JOBS}/typed")
+    return kept
