@@ -16,7 +16,7 @@ import torch
 import torch._dynamo  # DTensors load it at their first use, each rank anew: seconds
 import torch.distributed as dist
 
-PATIENCE = 60.0
+PATIENCE = 120.0
 KILLED = -signal.SIGKILL
 
 torch.set_num_threads(1)  # a process that has worked with several must not be forked

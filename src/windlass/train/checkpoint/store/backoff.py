@@ -30,7 +30,8 @@ _PASSING_NAMES = frozenset(
 )
 """Of botocore, aiohttp and fsspec, by name: none of them is loaded for this."""
 
-TRIES = 6
+TRIES = 3
+"""On top of those that a store's own client makes at once: S3's spends some ten seconds on each."""
 
 
 class ShortReadError(OSError):
@@ -49,7 +50,7 @@ def passes(error: Exception) -> bool:
 def pauses(tries: int = TRIES) -> Iterator[float]:
     """Seconds before each further try: doubled each time, and no two ranks' alike."""
     for number in range(tries - 1):
-        yield min(0.25 * 2**number, 8.0) * random.uniform(0.5, 1.0)  # noqa: S311 - spreads ranks, hides nothing
+        yield min(0.5 * 2**number, 8.0) * random.uniform(0.5, 1.0)  # noqa: S311 - spreads ranks, hides nothing
 
 
 def retried(work: Callable[[], T], *, pause: Callable[[float], None] = time.sleep) -> T:

@@ -39,7 +39,7 @@ class Objects:
         try:
             from fsspec.core import url_to_fs  # noqa: PLC0415 - only where a store is used
 
-            store, root = url_to_fs(text, use_listings_cache=False)
+            store, root = url_to_fs(text, use_listings_cache=False, skip_instance_cache=True)
         except ImportError as error:
             missing = error.name or package or str(error)
             asked = "'windlass[s3]'" if package in ("s3fs", "") else f"fsspec {package}"
@@ -62,9 +62,9 @@ class Objects:
         try:
             return bytes(self._asked(f"reading {name}", lambda: self.store.cat_file(self._key(name))))
         except PlaceError as error:
-            if isinstance(error.__cause__, FileNotFoundError) and "bucket" not in str(error.__cause__).lower():
-                return None
-            raise
+            if not _is_missing(error.__cause__):
+                raise
+            return None
 
     def open(self, name: str) -> BinaryIO:
         """A file to read in."""
@@ -82,8 +82,9 @@ class Objects:
             for key in (self._key(f"{name}/{MANIFEST}"), self._key(name)):
                 try:
                     self.store.rm(key, recursive=key == self._key(name))
-                except FileNotFoundError:
-                    continue
+                except FileNotFoundError as error:
+                    if not _is_missing(error):
+                        raise
 
         self._asked(f"removing {name}", gone)
 
@@ -124,7 +125,9 @@ class Objects:
         def look() -> list[dict[str, Any]]:
             try:
                 return list(self.store.ls(self._key(folder), detail=True, refresh=True))
-            except FileNotFoundError:
+            except FileNotFoundError as error:
+                if not _is_missing(error):
+                    raise
                 return []
 
         entries = self._asked(doing, look)
@@ -140,3 +143,8 @@ class Objects:
     def _scratch(self, folder: str) -> Path:
         """This process's own, on this machine."""
         return Path(os.environ.get(SCRATCH) or tempfile.gettempdir()) / f"windlass-{os.getpid()}" / folder
+
+
+def _is_missing(error: BaseException | None) -> bool:
+    """No such object, in a bucket that is there."""
+    return isinstance(error, FileNotFoundError) and "bucket does not exist" not in str(error)

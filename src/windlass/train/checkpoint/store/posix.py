@@ -106,7 +106,7 @@ class Folder:
 
     def _refuse_what_is_elsewhere(self, folder: str, files: Mapping[str, int]) -> None:
         """A folder that each node has for itself looks fine to everybody but is no checkpoint."""
-        for seconds in pauses():
+        for seconds in pauses(tries=5):
             here = self.sizes(folder)
             if not (elsewhere := sorted(name for name in files if here.get(name) != files[name])):
                 return

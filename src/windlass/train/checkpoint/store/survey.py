@@ -41,7 +41,7 @@ def survey(place: Place) -> list[Seen]:
     names = place.names()
     unfinished = [Seen(name, State.UNFINISHED, None) for name in torn_in(names)]
     seen = [look(place, step) for step in candidates(place)]
-    return [*seen, *unfinished]
+    return [*(each for each in seen if each.folder in names or each.manifest), *unfinished]
 
 
 def look(place: Place, step: int) -> Seen:
