@@ -13,6 +13,7 @@ from windlass.jobs import kinds
 from windlass.jobs.durations import format_duration
 from windlass.jobs.field import Field, Shape, Table
 from windlass.jobs.kinds import choice, named, whole
+from windlass.jobs.mesh import MESH
 from windlass.jobs.names import IMAGE, JOB_NAME, NODE_NAME, VARIABLE
 from windlass.jobs.placing import ELASTIC, GPU_PARTS, MAX_REPLICAS, PLACING, REPLICA_PLACING
 
@@ -41,6 +42,7 @@ PER_REPLICA: Table = (
         flags=("--procs",),
         also=("nproc_per_node", "ntasks_per_node", "processes", "ranks", "slots"),
     ),
+    MESH,
     Field(
         "cpus",
         "CPU cores of each node (replica), for all its ranks together. 0: none are reserved.",
