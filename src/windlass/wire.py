@@ -150,6 +150,7 @@ def decode(data: bytes) -> Message:
 def _only(kind: Any, fields: Mapping[str, Any]) -> Any:
     known = {name: fields[name] for name in kind._fields if name in fields}
     for name, value in known.items():
-        if not isinstance(value, _PLAIN.get(kind.__annotations__[name], object)):
+        annotation = kind.__annotations__[name]
+        if not isinstance(value, _PLAIN.get(getattr(annotation, "__forward_arg__", ""), object)):
             raise TypeError(name)
     return kind(**known)

@@ -50,6 +50,8 @@ class Behind(NamedTuple):
     patience: float = math.inf
     silent: float = 0.0
     """Seconds since any rank of the node printed something."""
+    ahead: tuple[int, int, int, str] = (-1, 0, -1, "")
+    """The one that is furthest ahead: step, beat, rank, phase."""
 
 
 class Pulses:
@@ -88,7 +90,8 @@ def furthest_behind(pulses: Pulses, limits: Limits, now: float, silent: float = 
         return Behind(silent=silent)
     rank, pulse = min(pulses.newest.items(), key=lambda item: (item[1].step, item[1].beat, -item[1].since))
     allowed = patience(pulses.spans, pulse.phase, limits)
-    return Behind(rank, pulse.step, pulse.phase, pulse.beat, now - pulse.since, allowed, silent)
+    ahead = max((each.step, each.beat, number, each.phase) for number, each in pulses.newest.items())
+    return Behind(rank, pulse.step, pulse.phase, pulse.beat, now - pulse.since, allowed, silent, ahead)
 
 
 def judge(nodes: Iterable[Behind], limits: Limits) -> tuple[int, str] | None:
@@ -105,10 +108,10 @@ def judge(nodes: Iterable[Behind], limits: Limits) -> tuple[int, str] | None:
 
 
 def _why(last: Behind, all_of_them: Iterable[Behind]) -> str:
-    ahead = max(all_of_them, key=lambda each: (each.step, each.beat))
+    step, beat, rank, phase = max(tuple(each.ahead) for each in all_of_them)
     text = (
         f"rank {last.rank} is in {last.phase} of step {last.step} for {last.waited:.1f} s (at most {last.patience:.1f})"
     )
-    if (ahead.step, ahead.beat) != (last.step, last.beat):
-        text += f"; rank {ahead.rank} is in {ahead.phase} of step {ahead.step}"
+    if (step, beat) > (last.step, last.beat):
+        text += f"; rank {rank} is in {phase} of step {step}"
     return text

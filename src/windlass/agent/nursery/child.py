@@ -70,11 +70,11 @@ def _draw_anew() -> None:
 
 def _count(what: str, answer: int) -> None:
     """How many ranks torchrun would start for `gpu`, `auto` and so on. In a child: it may wake the driver up."""
-    from torch.distributed.run import determine_local_world_size  # noqa: PLC0415
-
     try:
+        from torch.distributed.run import determine_local_world_size  # noqa: PLC0415
+
         said = str(determine_local_world_size(what))
-    except ValueError as wrong:
-        said = str(wrong)
+    except (ImportError, ValueError) as wrong:
+        said = f"{wrong}; say a number"
     os.write(answer, said.encode())
     os._exit(0)

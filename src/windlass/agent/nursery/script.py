@@ -16,6 +16,9 @@ def run(words: Sequence[str], *, module: bool) -> None:
 
     Raises SystemExit where the script does, and after an error of its own, which has been printed by then.
     """
+    if not module and not os.path.exists(words[0]):
+        sys.stderr.write(f"windlass agent: there is no script {os.path.abspath(words[0])}\n")
+        sys.exit(2)
     main = types.ModuleType("__main__")
     sys.modules["__main__"] = main
     sys.argv[:] = words
@@ -29,7 +32,8 @@ def run(words: Sequence[str], *, module: bool) -> None:
     except SystemExit:
         raise
     except BaseException as error:  # noqa: BLE001 - whatever it is, it is told as Python tells it
-        sys.excepthook(type(error), error, _own_part(error.__traceback__))
+        error.__traceback__ = _own_part(error.__traceback__)
+        sys.excepthook(type(error), error, error.__traceback__)
         sys.exit(130 if isinstance(error, KeyboardInterrupt) else 1)
 
 
