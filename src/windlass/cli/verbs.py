@@ -8,6 +8,7 @@ FAMILIES = MappingProxyType(
     {
         "run": ("run", "Run a job and follow it to its end"),
         "submit": ("submit", "Hand in a job, an array or a file of jobs, and print the ids"),
+        "agent": ("agent", "Start and watch the ranks of one node, in the place of torchrun"),
         "alloc": ("alloc", "Hold nodes while a shell or a command of yours runs here"),
         "queue": ("listing", "List jobs that wait or run"),
         "status": ("story", "The whole story of a job; without one, of everything"),
