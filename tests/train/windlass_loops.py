@@ -60,3 +60,33 @@ def kept(mesh: str, place: str, steps: int, how: dict[str, Any]) -> dict[str, An
 
 def local_parts(model: Any) -> list[Any]:
     return [each.to_local() if hasattr(each, "to_local") else each for each in model.parameters()]
+
+
+def refused(mesh: str, how: dict[str, Any]) -> dict[str, Any]:
+    """A run with something wrong in it: what this rank said, and its exit code."""
+    import contextlib  # noqa: PLC0415
+    import io  # noqa: PLC0415
+
+    code, err = 0, io.StringIO()
+    try:
+        with contextlib.redirect_stderr(err):
+            _run_of(mesh, how)
+    except SystemExit as left:
+        code = int(left.code or 0)
+    return {"code": code, "err": err.getvalue()}
+
+
+def _run_of(mesh: str, how: dict[str, Any]) -> None:
+    from small_models import Decoder, cross_entropy, tokens  # noqa: PLC0415
+
+    from windlass import train  # noqa: PLC0415
+
+    with train.init(mesh, report_every=0) as run:
+        plan = train.Plan(pipeline=how.get("pipeline", PIPELINE), tensor=how.get("tensor", {}))
+        model, optimizer = run.parallelize(lambda: Decoder(how.get("layers", 4)), plan, lr=1e-2)
+        data = run.data(tokens(100), how.get("global_batch", 12), micro_batch=how.get("micro_batch"))
+        checkpoints = run.checkpoint(how["place"], run.state(model, optimizer, data))
+        for batch in checkpoints.resume().steps(2):
+            for _ in range(how.get("steps_taken", 1)):
+                loss = run.backward(model, batch, cross_entropy)
+                run.step(optimizer, loss=loss * float("nan") if how.get("nan") else loss)

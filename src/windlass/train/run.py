@@ -8,13 +8,14 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
 from dataclasses import dataclass, replace
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Any, Literal, NoReturn, Self
 
 import torch
 from torch import Tensor
 
 from windlass import wire
 from windlass.train import process
+from windlass.train.checkpoint.store.errors import CheckpointError, DamagedError, OtherModelError, PlaceError
 from windlass.train.checkpoints import Checkpoints
 from windlass.train.data.batch import Batch
 from windlass.train.data.loader import Data, Indexed, Reading
@@ -23,7 +24,7 @@ from windlass.train.data.slices import cut
 from windlass.train.data.stream import Stream
 from windlass.train.errors import TrainError
 from windlass.train.health.signals import Requests
-from windlass.train.mesh.degrees import degrees_of
+from windlass.train.mesh.degrees import degrees_of, refuse_what_is_not_there
 from windlass.train.mesh.device_mesh import Mesh, mesh_of
 from windlass.train.parallel.model import Builder, ParallelModel
 from windlass.train.parallel.parallelize import parallelize
@@ -61,10 +62,14 @@ def init(
     numbers. `report_every`: steps from one line on the console to the next, 0 for none. `flops`: of one sample, forward
     and backward, to tell how much of the devices is used; `flops.decoder` has them for a decoder's token.
 
-    Raises TrainError if the degrees do not make up the ranks that there are.
+    If the degrees do not make up the ranks that there are, the first rank says so and all leave: SystemExit.
     """
-    found = degrees_of(mesh or os.environ.get(wire.MESH, ""), int(os.environ.get("WORLD_SIZE", "1")))
-    low = numbers(precision)
+    try:
+        found = degrees_of(mesh or os.environ.get(wire.MESH, ""), int(os.environ.get("WORLD_SIZE", "1")))
+        refuse_what_is_not_there(found)
+        low = numbers(precision)
+    except TrainError as error:
+        _leave_for(error, is_first=os.environ.get("RANK", "0") == "0")
     world = process.join()
     asked = Asked(ac, seed, not_finite, report_every, flops)
     return Run(world, mesh_of(found, world.rank, world.device), low, asked)
@@ -84,8 +89,8 @@ class Asked:
 class Run:
     """One training run on this rank. Use it in `with`: at its end process groups are given back.
 
-    A TrainError inside ends all ranks with the exit code that says that starting again would not help; the first of
-    them says why.
+    A TrainError or CheckpointError inside ends all ranks, and the first of them says why. The exit code says whether
+    starting again would help.
     """
 
     def __init__(self, world: process.World, mesh: Mesh, low: Numbers, asked: Asked) -> None:
@@ -115,10 +120,8 @@ class Run:
         self, kind: type[BaseException] | None, error: BaseException | None, _trace: TracebackType | None
     ) -> None:
         self._requests.close()
-        if isinstance(error, TrainError):
-            self.say(f"windlass: {error}", stream="stderr")
-            process.leave()
-            sys.exit(wire.ExitCode.FATAL)
+        if isinstance(error, TrainError | CheckpointError):
+            _leave_for(error, is_first=self.world.is_first)
         if kind is None or isinstance(error, SystemExit):
             process.leave()
 
@@ -325,6 +328,14 @@ class Run:
         """Print a line, on the first rank alone."""
         if self.world.is_first:
             print(text, file=sys.stderr if stream == "stderr" else sys.stdout, flush=True)
+
+
+def _leave_for(error: Exception, *, is_first: bool) -> NoReturn:
+    """End this rank, as all others end. The first says why; the exit code, whether starting again would help."""
+    if is_first:
+        sys.stderr.write(f"windlass: {error}\n")
+    passes = isinstance(error, CheckpointError) and not isinstance(error, PlaceError | OtherModelError | DamagedError)
+    raise SystemExit(wire.ExitCode.RETRY if passes else wire.ExitCode.FATAL) from None
 
 
 def _nothing() -> None:

@@ -26,7 +26,10 @@ def test_the_script_reads_it_from_its_environment(options):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"nodes": "2", "procs": 2, "mesh": "pp=2,dp=2,tp=2"}, "makes 8 ranks, and there are 4: 2 × 2; change the mesh"),
+        (
+            {"nodes": "2", "procs": 2, "mesh": "pp=2,dp=2,tp=2"},
+            "makes 8 ranks, and there are 4: 2 × 2; change the mesh",
+        ),
         ({"nodes": "3", "mesh": "dp=*,tp=2"}, "dp=*,tp=2 makes 2 ranks or a multiple, and there are 3: 3 × 1"),
         ({"mesh": "tensor=2"}, "expects degrees such as pp=2,dp=2,tp=2 or fsdp=*,tp=2, not 'tensor=2'"),
     ],

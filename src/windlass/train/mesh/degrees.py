@@ -78,6 +78,12 @@ def degrees_of(text: str, world: int) -> Degrees:
     return found
 
 
+def refuse_what_is_not_there(degrees: Degrees) -> None:
+    """Raises TrainError for a split that this version does not make."""
+    if degrees.cp > 1:
+        raise TrainError(f"cp={degrees.cp}: context parallelism is not there yet; tp splits sequences between matrices")
+
+
 def coordinates_of(degrees: Degrees, rank: int) -> Coordinates:
     """Where a rank is: the last dimension goes fastest."""
     place: dict[str, int] = {}
