@@ -37,7 +37,7 @@ A rank that also wants to hear binds a socket of its own before it sends: what i
 DUMPS = "WINDLASS_DUMPS"
 """A folder for what a rank that hangs leaves behind: stacks, the flight recorder's dump."""
 PRELOAD = "WINDLASS_PRELOAD"
-"""Modules, by commas, that the agent imports once for all its ranks, besides torch."""
+"""Modules, by commas, that the agent imports once for all its ranks, besides torch. Absent: what optimizers need."""
 MEMBERSHIP = "WINDLASS_MEMBERSHIP"
 """Where a controller publishes who is a member: a file's path, or `unix:` and a socket's. Absent: agents agree."""
 

@@ -19,6 +19,7 @@ import signal
 import socket
 import sys
 import time
+from collections.abc import Iterator
 from typing import Any, Callable
 
 from windlass import wire
@@ -27,6 +28,9 @@ from windlass.agent.nursery import child, kernel
 
 _QUIET = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
 """What a terminal or a tired user may send to all of us: the agent alone says what is to end."""
+_USUAL = "torch._dynamo"
+"""Every optimizer of torch imports it, and it takes longer than torch itself."""
+_COUNT_BY_NVML = "PYTORCH_NVML_BASED_CUDA_CHECK"
 Life = Callable[[], None]
 
 
@@ -54,18 +58,31 @@ def _forget_agent(root: str) -> None:
 
 
 def _import_what_ranks_need() -> dict[str, str]:
-    try:
-        torch = importlib.import_module("torch")
-        importlib.import_module("torch.distributed")
-    except ImportError as wrong:
-        return {"torch": "", "why": str(wrong)}
-    for name in os.environ.get(wire.PRELOAD, "").split(","):
-        if name.strip():
-            try:
-                importlib.import_module(name.strip())
-            except Exception as wrong:  # noqa: BLE001 - a rank that needs it will say so itself
-                return {"torch": torch.__version__, "why": f"{wire.PRELOAD}: {name.strip()}: {wrong}"}
-    return {"torch": torch.__version__, "why": ""}
+    with _no_driver():
+        try:
+            torch = importlib.import_module("torch")
+            importlib.import_module("torch.distributed")
+        except ImportError as wrong:
+            return {"torch": "", "why": str(wrong)}
+        for name in os.environ.get(wire.PRELOAD, _USUAL).split(","):
+            if name.strip():
+                try:
+                    importlib.import_module(name.strip())
+                except Exception as wrong:  # noqa: BLE001 - a rank that needs it will say so itself
+                    return {"torch": torch.__version__, "why": f"{wire.PRELOAD}: {name.strip()}: {wrong}"}
+        return {"torch": torch.__version__, "why": ""}
+
+
+@contextlib.contextmanager
+def _no_driver() -> Iterator[None]:
+    """Have torch count GPUs without waking up CUDA's driver, which does not survive a fork."""
+    before = os.environ.get(_COUNT_BY_NVML)
+    os.environ[_COUNT_BY_NVML] = "1"
+    yield
+    if before is None:
+        del os.environ[_COUNT_BY_NVML]
+    else:
+        os.environ[_COUNT_BY_NVML] = before
 
 
 class _Nursery:
