@@ -35,7 +35,8 @@ from windlass.train.step import scaling
 from windlass.train.step.backward import Backward, LossFunction, mean_loss
 from windlass.train.step.optimizer import Groups, Measured, measured, moved, optimizer_of
 from windlass.train.step.vote import Said, Vote
-from windlass.train.telemetry.line import line
+from windlass.train.telemetry.heart import Heart
+from windlass.train.telemetry.line import line, values_of
 from windlass.train.telemetry.phases import Phases
 from windlass.train.telemetry.report import Progress, Reporter
 
@@ -102,7 +103,8 @@ class Run:
         """Steps in a row that were not taken, as their gradients were no numbers."""
         self._low, self._asked = low, asked
         self._scale = scaling.Scale() if low.needs_scaling else scaling.NONE
-        self._phases = Phases(world.device)
+        self._heart = Heart(world.rank)
+        self._phases = Phases(world.device, self._heart.beat)
         self._backward = Backward(self._phases)
         self._reporter = Reporter(world.control, mesh.degrees, self._phases, world.device)
         self._planned = self._samples = 0
@@ -120,6 +122,7 @@ class Run:
         self, kind: type[BaseException] | None, error: BaseException | None, _trace: TracebackType | None
     ) -> None:
         self._requests.close()
+        self._heart.close()
         if isinstance(error, TrainError | CheckpointError):
             _leave_for(error, is_first=self.world.is_first)
         if kind is None or isinstance(error, SystemExit):
@@ -242,11 +245,14 @@ class Run:
         self._scale = self._scale.after(finite=finite) if self._low.needs_scaling else self._scale
         self.steps_done += 1
         # 4. tell
+        self._heart.step = self.steps_done
         self._reporter.count()
         every = self._asked.report_every
         if loss is not None and every and self.steps_done % every == 0:
             progress = Progress(self.steps_done, self._planned, self._samples, self._asked.flops)
-            self.say(line(self._reporter.told(loss, progress)))
+            told = self._reporter.told(loss, progress)
+            self._heart.measured(values_of(told))
+            self.say(line(told))
 
     def evaluate(
         self, model: ParallelModel, dataset: Indexed, loss_fn: LossFunction, *, global_batch: int, batches: int = 0
@@ -301,7 +307,7 @@ class Run:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on from there."""
-        self.steps_done = int(state["steps_done"])
+        self._heart.step = self.steps_done = int(state["steps_done"])
         self._scale = scaling.Scale(float(state["scale"]), int(state["scale_steps"]))
 
     def mean_loss(self, model: ParallelModel, share: Tensor) -> float:

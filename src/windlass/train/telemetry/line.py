@@ -46,6 +46,18 @@ def line(told: Told) -> str:
     return "  ".join(parts)
 
 
+def values_of(told: Told) -> dict[str, float]:
+    """The same as numbers by name, for whoever draws them. Times are in milliseconds."""
+    known = {"utilisation": told.utilisation, "memory": told.memory}
+    return {
+        "loss": told.loss,
+        "step_ms": told.step_ms,
+        "samples_per_second": told.samples_per_second,
+        **{f"{phase}_ms": spent for phase, spent in told.phases.items()},
+        **{name: float(value) for name, value in known.items() if value is not None},
+    }
+
+
 def _time(told: Told) -> str:
     split = ", ".join(f"{phase} {spent:.0f}" for phase, spent in told.phases.items() if spent >= 0.5)
     return f"{told.step_ms:.0f} ms" + (f" ({split})" if split else "")

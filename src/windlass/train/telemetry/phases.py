@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Literal, get_args
 
 import torch
@@ -18,23 +18,21 @@ it the wait for the slowest rank."""
 class Phases:
     """Stopwatches. On a GPU they are events in its stream, read when they have passed."""
 
-    def __init__(self, device: torch.device) -> None:
-        self._device = device
+    def __init__(self, device: torch.device, enter: Callable[[str], None]) -> None:
+        """`enter` is told of each phase as it begins."""
+        self._device, self._enter = device, enter
         self._spent = dict.fromkeys(PHASES, 0.0)
         self._passing: list[tuple[Phase, torch.cuda.Event, torch.cuda.Event]] = []
-        self.now: Phase | None = None
-        """The phase that this rank is in, for its heartbeat."""
 
     @contextlib.contextmanager
     def during(self, phase: Phase) -> Iterator[None]:
         """Count the time until the end of the block."""
-        before, self.now = self.now, phase
+        self._enter(phase)
         on_stream = self._device.type == "cuda" and phase not in ("data", "agree")
         begun, began = _event() if on_stream else None, time.perf_counter()
         try:
             yield
         finally:
-            self.now = before
             if begun is not None:
                 self._passing.append((phase, begun, _event()))
             else:
