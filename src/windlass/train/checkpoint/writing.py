@@ -30,7 +30,7 @@ def write_state(ranks: Ranks, state: State, folder: Path) -> tuple[dict[str, Fil
     writer = FileSystemWriter(folder, sync_files=False)  # `deliver` syncs
     writer.fs = summing = _Summing()
     try:
-        metadata = save(state, storage_writer=writer, process_group=ranks.group, no_dist=ranks.size == 1)
+        metadata = save(_grouped(state), storage_writer=writer, process_group=ranks.group, no_dist=ranks.size == 1)
     except CheckpointException as error:
         together(ranks, partial(summing.raise_trouble, folder))  # torch has lost the system's words
         raise of_torch(ranks, error) from error
@@ -51,6 +51,18 @@ def tensors_in(metadata: Metadata) -> dict[str, TensorFact]:
 def dtype_name(dtype: Any) -> str:
     """ "float32"."""
     return str(dtype).removeprefix("torch.")
+
+
+def _grouped(state: State) -> State:
+    """A flattened state by the first part of its names: torch looks at each of the topmost, and logs that twice."""
+    grouped: State = {}
+    for name, value in state.items():
+        head, _, rest = name.partition(".")
+        if rest and head not in state:
+            grouped.setdefault(head, {})[rest] = value
+        else:
+            grouped[name] = value
+    return grouped
 
 
 def _fact(entry: Any) -> TensorFact:
