@@ -11,7 +11,6 @@ from typing import Any, cast
 
 import torch
 from torch.distributed.checkpoint import state_dict_loader
-from torch.distributed.checkpoint.api import CheckpointException
 from torch.distributed.checkpoint.filesystem import FileSystem, FileSystemReader
 
 from windlass.train.checkpoint import rng
@@ -21,7 +20,7 @@ from windlass.train.checkpoint.staging import State, flattened
 from windlass.train.checkpoint.store.errors import OtherModelError
 from windlass.train.checkpoint.store.manifest import OBJECT, TensorFact
 from windlass.train.checkpoint.store.places import Place
-from windlass.train.checkpoint.together import Ranks, of_torch, together
+from windlass.train.checkpoint.together import Ranks, hearing, together
 from windlass.train.checkpoint.writing import dtype_name
 
 
@@ -33,10 +32,8 @@ def load(found: Found, state: State, ranks: Ranks, *, partly: bool = False) -> N
     """
     _refuse_another_model(found, state, ranks, partly=partly)
     reader = reader_of(found.place, found.folder)
-    try:
+    with hearing(ranks):
         state_dict_loader.load(state, storage_reader=reader, process_group=ranks.group, no_dist=ranks.size == 1)
-    except CheckpointException as error:
-        raise of_torch(ranks, error) from error
 
 
 def restore_generators(found: Found, ranks: Ranks, who: str = "", *, seed: int) -> bool:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
@@ -167,8 +168,6 @@ class Saver:
                 with contextlib.suppress(CheckpointError):
                     self._place.clear(folder)
             raise
-        finally:
-            self._place.leave(folder)
         by_first(self._ranks, lambda: self._tidied(folder))
         return Cost(0.0, time.monotonic() - draft.begun, manifest.size)
 
@@ -177,9 +176,12 @@ class Saver:
         place, ranks = self._place, self._ranks
         together(ranks, lambda: len(draft.state.result()))
         by_first(ranks, lambda: _make_room(place, folder, after))
-        workshop = together(ranks, lambda: place.workshop(folder))[ranks.rank]
-        files, metadata = write_state(ranks, draft.state.result(), workshop)
-        parts = together(ranks, lambda: self._delivered(draft, folder, files))
+        workshop = together(ranks, lambda: place.workshop(folder, ranks.rank))[ranks.rank]
+        try:
+            files, metadata = write_state(ranks, draft.state.result(), workshop)
+            parts = together(ranks, lambda: self._delivered(draft, folder, workshop, files))
+        finally:
+            place.leave(workshop)
         return Manifest(
             step=draft.step,
             samples=draft.samples,
@@ -191,11 +193,11 @@ class Saver:
             facts=draft.facts,
         )
 
-    def _delivered(self, draft: _Draft, folder: str, files: dict[str, FileFact]) -> dict[str, FileFact]:
+    def _delivered(self, draft: _Draft, folder: str, workshop: Path, files: dict[str, FileFact]) -> dict[str, FileFact]:
         """This rank's files, with its generators', in the place for good."""
         name = rng_file(self._who)
-        files = {**files, name: write_file(self._place.workshop(folder), name, draft.generators)}
-        self._place.deliver(folder, {name: fact.size for name, fact in files.items()})
+        files = {**files, name: write_file(workshop, name, draft.generators)}
+        self._place.deliver(folder, workshop, {name: fact.size for name, fact in files.items()})
         return files
 
     def _tidied(self, folder: str) -> None:

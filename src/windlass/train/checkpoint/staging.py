@@ -6,6 +6,7 @@ buffers (running means of a batch norm), so those are copied at once: whatever i
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Collection
 from concurrent.futures import Future
 from typing import Any, cast
@@ -40,9 +41,10 @@ class Stage:
         """Copy a flattened state. Nothing of it may be in use by an earlier save any more."""
         if self._device:
             torch.accelerator.current_stream().synchronize()  # copies run beside what is queued, and would overtake it
-        small = {name for name, value in state.items() if name in at_once or _is_small(value)}
-        copied = self._submit({name: state[name] for name in small}).result()
-        return _joined(copied, self._submit({name: value for name, value in state.items() if name not in small}))
+        plain = {name: _copied(value) for name, value in state.items() if _is_plain(value, named=name in at_once)}
+        small = {n: v for n, v in state.items() if n not in plain and (n in at_once or _memory(v) <= _AT_ONCE)}
+        copied = {**plain, **(self._submit(small).result() if small else {})}
+        return _joined(copied, self._submit({name: v for name, v in state.items() if name not in copied}))
 
     def close(self) -> None:
         """Give the memory back."""
@@ -52,8 +54,16 @@ class Stage:
         return cast("Future[State]", self._stager.stage(part))
 
 
-def _is_small(value: Any) -> bool:
-    return not isinstance(value, torch.Tensor) or _memory(value) <= _AT_ONCE
+def _is_plain(value: Any, *, named: bool) -> bool:
+    """Copied by a single call, much faster than the stager does it: no tensor, or a small whole one on the CPU."""
+    if not isinstance(value, torch.Tensor):
+        return True
+    whole = type(value) in (torch.Tensor, torch.nn.Parameter) and value.device.type == "cpu"
+    return whole and (named or value.nbytes <= _AT_ONCE)
+
+
+def _copied(value: Any) -> Any:
+    return value.detach().clone() if isinstance(value, torch.Tensor) else copy.deepcopy(value)
 
 
 def _memory(tensor: torch.Tensor) -> int:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import NamedTuple, TypeVar, cast
@@ -58,10 +59,16 @@ def by_first(ranks: Ranks, work: Callable[[], T]) -> T:
     return cast(T, together(ranks, lambda: work() if ranks.first else None)[0])
 
 
-def of_torch(ranks: Ranks, error: CheckpointException) -> CheckpointError:
-    """The error for what torch's DCP has raised, on all ranks alike."""
-    told = {rank: _Failure(CheckpointError, f"{type(e).__name__}: {e}") for rank, (e, _) in error.failures.items()}
-    return _told(ranks, told)
+@contextmanager
+def hearing(ranks: Ranks) -> Iterator[None]:
+    """What torch's DCP raises inside, on all ranks alike, as an error of ours."""
+    try:
+        yield
+    except CheckpointException as error:
+        told = {rank: _Failure(CheckpointError, f"{type(e).__name__}: {e}") for rank, (e, _) in error.failures.items()}
+        raise _told(ranks, told) from error
+    except RuntimeError as error:
+        raise _gone(error) from error
 
 
 def _gathered(ranks: Ranks, mine: T) -> list[T]:
@@ -71,8 +78,13 @@ def _gathered(ranks: Ranks, mine: T) -> list[T]:
     try:
         dist.all_gather_object(gathered, mine, group=ranks.group)
     except RuntimeError as error:
-        raise CheckpointError(f"another rank is gone: {str(error).splitlines()[0]}") from error
+        raise _gone(error) from error
     return cast(list[T], gathered)
+
+
+def _gone(error: RuntimeError) -> CheckpointError:
+    """A collective has failed: its own errors come from nowhere else."""
+    return CheckpointError(f"another rank is gone: {str(error).splitlines()[0]}")
 
 
 def _unless_failed(ranks: Ranks, outcomes: list[T | _Failure]) -> list[T]:

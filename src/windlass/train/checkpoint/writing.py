@@ -20,7 +20,7 @@ from torch.distributed.checkpoint.state_dict_saver import save
 from windlass.train.checkpoint.staging import State
 from windlass.train.checkpoint.store.manifest import OBJECT, FileFact, TensorFact
 from windlass.train.checkpoint.store.trouble import told
-from windlass.train.checkpoint.together import Ranks, of_torch, together
+from windlass.train.checkpoint.together import Ranks, hearing, together
 
 warnings.filterwarnings("ignore", "torch.distributed is disabled", module=r"torch\.distributed\.checkpoint")
 
@@ -29,11 +29,12 @@ def write_state(ranks: Ranks, state: State, folder: Path) -> tuple[dict[str, Fil
     """This rank's files, and what all wrote together. A collective. Raises CheckpointError on all ranks alike."""
     writer = FileSystemWriter(folder, sync_files=False)  # `deliver` syncs
     writer.fs = summing = _Summing()
-    try:
-        metadata = save(state, storage_writer=writer, process_group=ranks.group, no_dist=ranks.size == 1)
-    except CheckpointException as error:
-        together(ranks, partial(summing.raise_trouble, folder))  # torch has lost the system's words
-        raise of_torch(ranks, error) from error
+    with hearing(ranks):
+        try:
+            metadata = save(_grouped(state), storage_writer=writer, process_group=ranks.group, no_dist=ranks.size == 1)
+        except CheckpointException:
+            together(ranks, partial(summing.raise_trouble, folder))  # torch has lost the system's words
+            raise
     return summing.written, metadata
 
 
@@ -51,6 +52,18 @@ def tensors_in(metadata: Metadata) -> dict[str, TensorFact]:
 def dtype_name(dtype: Any) -> str:
     """ "float32"."""
     return str(dtype).removeprefix("torch.")
+
+
+def _grouped(state: State) -> State:
+    """A flattened state by the first part of its names: torch looks at each of the topmost, and logs that twice."""
+    grouped: State = {}
+    for name, value in state.items():
+        head, _, rest = name.partition(".")
+        if rest and head not in state:
+            grouped.setdefault(head, {})[rest] = value
+        else:
+            grouped[name] = value
+    return grouped
 
 
 def _fact(entry: Any) -> TensorFact:

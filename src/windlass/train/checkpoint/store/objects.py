@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -88,18 +89,19 @@ class Objects:
 
         self._asked(f"removing {name}", gone)
 
-    def workshop(self, folder: str) -> Path:
-        """Where this rank writes."""
-        with told(self.text, "making a scratch folder"):
-            made = self._scratch(folder)
-            made.mkdir(parents=True, exist_ok=True)
-            return made
+    def workshop(self, folder: str, rank: int) -> Path:  # noqa: ARG002 - one save is in flight
+        """Where this rank writes: on its machine, and where it finds and removes what it left when it was killed."""
+        scratch = Path(os.environ.get(SCRATCH) or tempfile.gettempdir())
+        made = scratch / f"windlass-{os.getuid()}-{zlib.crc32(self.text.encode()):08x}-{rank}"
+        with told(str(made), "making a scratch folder"):
+            shutil.rmtree(made, ignore_errors=True)
+            made.mkdir(parents=True)
+        return made
 
-    def deliver(self, folder: str, files: Mapping[str, int]) -> None:
+    def deliver(self, folder: str, workshop: Path, files: Mapping[str, int]) -> None:
         """Its files are in the place for good."""
-        scratch = self._scratch(folder)
         for name, size in files.items():
-            put = partial(self._put, scratch / name, f"{folder}/{name}", size)
+            put = partial(self._put, workshop / name, f"{folder}/{name}", size)
             self._asked(f"writing {folder}/{name}", put)
 
     def commit(self, folder: str, manifest: bytes, files: Mapping[str, int]) -> None:  # noqa: ARG002
@@ -111,9 +113,9 @@ class Objects:
         if self.read(f"{folder}/{MANIFEST}") is None:
             self.remove(folder)
 
-    def leave(self, folder: str) -> None:
+    def leave(self, workshop: Path) -> None:
         """What was on its way has arrived, or is not wanted."""
-        shutil.rmtree(self._scratch(folder), ignore_errors=True)
+        shutil.rmtree(workshop, ignore_errors=True)
 
     def _put(self, file: Path, name: str, size: int) -> None:
         """One file, and the store's word that it has all of it."""
@@ -139,10 +141,6 @@ class Objects:
 
     def _key(self, name: str) -> str:
         return f"{self.root}/{name}".rstrip("/")
-
-    def _scratch(self, folder: str) -> Path:
-        """This process's own, on this machine."""
-        return Path(os.environ.get(SCRATCH) or tempfile.gettempdir()) / f"windlass-{os.getpid()}" / folder
 
 
 def _is_missing(error: BaseException | None) -> bool:

@@ -43,11 +43,11 @@ class Place(Protocol):
     def remove(self, name: str) -> None:
         """A file, or a folder with all inside; at no instant does part of a checkpoint look like a whole one."""
 
-    def workshop(self, folder: str) -> Path:
-        """Where this rank writes what is going to be in `folder`."""
+    def workshop(self, folder: str, rank: int) -> Path:
+        """Where a rank writes what is going to be in `folder`."""
 
-    def deliver(self, folder: str, files: Mapping[str, int]) -> None:
-        """Make this rank's files durable in the place. `files`: name → bytes."""
+    def deliver(self, folder: str, workshop: Path, files: Mapping[str, int]) -> None:
+        """Make a rank's files durable in the place. `files`: name → bytes."""
 
     def commit(self, folder: str, manifest: bytes, files: Mapping[str, int]) -> None:
         """Make a checkpoint of what all ranks have delivered. `files`: of all of them."""
@@ -55,8 +55,8 @@ class Place(Protocol):
     def clear(self, folder: str) -> None:
         """Forget what was begun of `folder`, by one rank; a checkpoint stays."""
 
-    def leave(self, folder: str) -> None:
-        """Give up this rank's workshop."""
+    def leave(self, workshop: Path) -> None:
+        """Give up a rank's workshop."""
 
 
 def place_of(text: str) -> Place:

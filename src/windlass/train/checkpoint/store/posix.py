@@ -73,19 +73,18 @@ class Folder:
                 target.rename(aside)
             shutil.rmtree(aside)
 
-    def workshop(self, folder: str) -> Path:
+    def workshop(self, folder: str, rank: int) -> Path:  # noqa: ARG002 - all ranks share it
         """Where this rank writes."""
         made = self.path / (folder + TORN)
         with self._told(f"making {made.name}"):
             made.mkdir(parents=True, exist_ok=True)
         return made
 
-    def deliver(self, folder: str, files: Mapping[str, int]) -> None:
+    def deliver(self, folder: str, workshop: Path, files: Mapping[str, int]) -> None:
         """Its files are in the place for good."""
-        made = self.path / (folder + TORN)
-        with self._told(f"writing {made.name}"):
+        with self._told(f"writing {folder}"):
             for name in files:
-                _sync(made / name)
+                _sync(workshop / name)
 
     def commit(self, folder: str, manifest: bytes, files: Mapping[str, int]) -> None:
         """From now on it is a checkpoint."""
@@ -101,7 +100,7 @@ class Folder:
         """It was never begun."""
         self.remove(folder + TORN)
 
-    def leave(self, folder: str) -> None:
+    def leave(self, workshop: Path) -> None:
         """The workshop is the checkpoint now, or was cleared."""
 
     def _refuse_what_is_elsewhere(self, folder: str, files: Mapping[str, int]) -> None:

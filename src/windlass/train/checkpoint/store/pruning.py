@@ -1,8 +1,7 @@
-"""Removing the checkpoints that nobody will want."""
+"""Which checkpoints of a place nobody will want, by hand."""
 
 from __future__ import annotations
 
-from windlass.train.checkpoint.store.layout import folder_of
 from windlass.train.checkpoint.store.places import Place
 from windlass.train.checkpoint.store.retention import Retention, to_prune
 from windlass.train.checkpoint.store.survey import State, survey
@@ -16,9 +15,3 @@ def prunable(place: Place, retention: Retention) -> list[int]:
         return []
     damaged = [each.step for each in seen if each.step is not None and each.state is State.DAMAGED]
     return sorted([*to_prune(complete, retention), *(step for step in damaged if step < max(complete))])
-
-
-def prune(place: Place, steps: list[int]) -> None:
-    """Remove them, oldest first."""
-    for step in steps:
-        place.remove(folder_of(step))
