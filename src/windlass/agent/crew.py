@@ -1,7 +1,8 @@
 """Who makes up the next generation, and when: decided by the leading agent. Pure; `now` is an argument.
 
     Gathering ──enough are here──▶ Running ──one ended badly, is lost, or came──▶ Stopping ──all stopped──▶ Gathering
-                                      └──all done──▶ Closed ◀──nothing is left to try──┘
+                                    │    └──all done──▶ Closed ◀──nothing is left to try──┘
+                                    └── the same, where survivors can re-form ──▶ Running, the next generation
 
 An agent alone leads a crew of one by the same rules. Generations only grow; no generation starts before all agents
 that are left have said that their ranks of the one before are gone.
@@ -78,6 +79,8 @@ class Crew(NamedTuple):
     """The newest generation that anybody here has seen, under whichever leader."""
     members: frozenset[str] = frozenset()
     done: frozenset[str] = frozenset()
+    able: frozenset[str] = frozenset()
+    """Agents all of whose ranks can take a new membership while they run."""
     unstopped: frozenset[str] = frozenset()
     restarts: int = 0
     quick: int = 0
@@ -106,6 +109,13 @@ class Done(NamedTuple):
     generation: int
 
 
+class Able(NamedTuple):
+    """All ranks of an agent have said that they can take a new membership while they run."""
+
+    id: str
+    generation: int
+
+
 class Failed(NamedTuple):
     """A rank has ended badly, hangs, or could not be started."""
 
@@ -127,7 +137,7 @@ class Passed(NamedTuple):
     """Time has passed."""
 
 
-Event = Union[Joined, Lost, Done, Failed, Stopped, Passed]
+Event = Union[Joined, Lost, Done, Able, Failed, Stopped, Passed]
 
 
 class Publish(NamedTuple):
@@ -136,6 +146,9 @@ class Publish(NamedTuple):
     generation: int
     members: tuple[Peer, ...]
     restarts: int
+    keep: bool = False
+    """Ranks that run go on with it; only those that are missing are started."""
+    why: str = ""
 
 
 class Halt(NamedTuple):
@@ -162,11 +175,13 @@ def step(crew: Crew, event: Event, now: float) -> Decision:
     return _told_of_ranks(crew, event, now)
 
 
-def _told_of_ranks(crew: Crew, event: Done | Failed | Stopped, now: float) -> Decision:
+def _told_of_ranks(crew: Crew, event: Done | Able | Failed | Stopped, now: float) -> Decision:
     if isinstance(event, Failed):
         return _failed(crew, event, now)
     if isinstance(event, Stopped):
         return _stopped(crew, event, now)
+    if isinstance(event, Able):
+        return crew._replace(able=crew.able | {event.id}), ()
     crew = crew._replace(done=crew.done | {event.id})
     if crew.phase is Phase.RUNNING and crew.members <= crew.done:
         return _close(crew, Close(0, "all ranks have ended well"), now)
@@ -205,6 +220,8 @@ def _lost(crew: Crew, who: str, now: float) -> Decision:
         unstopped=crew.unstopped - {who},
     )
     if left.phase is Phase.RUNNING and who in left.members - left.done:
+        if _can_reform(left, left.members - {who}):
+            return _publish(left, now, keep=True, why=f"node {node} is lost")
         return _halt(left, f"node {node} is lost", now)
     if left.phase is Phase.STOPPING and not left.unstopped:
         return _all_stopped(left, now)
@@ -220,7 +237,16 @@ def _failed(crew: Crew, event: Failed, now: float) -> Decision:
         return _halt(crew, event.why, now)
     if crew.verdict is None and crew.restarts >= crew.rules.max_restarts:
         crew = crew._replace(verdict=Close(event.code, event.why))
-    return _halt(crew._replace(restarts=crew.restarts + (crew.verdict is None)), event.why, now)
+    if crew.verdict is not None:
+        return _halt(crew, event.why, now)
+    crew = crew._replace(restarts=crew.restarts + 1)
+    if _can_reform(crew, crew.members):
+        return _publish(crew, now, keep=True, why=event.why)
+    return _halt(crew, event.why, now)
+
+
+def _can_reform(crew: Crew, members: frozenset[str]) -> bool:
+    return members <= crew.able and not crew.done and len(crew.present) >= crew.rules.least
 
 
 def _halt(crew: Crew, why: str, now: float) -> Decision:
@@ -288,7 +314,7 @@ def _wait_for_more(crew: Crew, now: float) -> Decision:
     return _close(crew, Close(1, why), now)
 
 
-def _publish(crew: Crew, now: float) -> Decision:
+def _publish(crew: Crew, now: float, *, keep: bool = False, why: str = "") -> Decision:
     chosen = crew.present[: crew.rules.most]
     generation = max(crew.generation, crew.seen) + 1
     running = crew._replace(
@@ -297,6 +323,7 @@ def _publish(crew: Crew, now: float) -> Decision:
         generation=generation,
         members=frozenset(peer.id for peer in chosen),
         done=frozenset(),
+        able=frozenset(),
         expected=frozenset(),
     )
-    return running, (Publish(generation, chosen, crew.restarts),)
+    return running, (Publish(generation, chosen, crew.restarts, keep, why),)

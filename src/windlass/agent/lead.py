@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import socket
 import time
 from typing import Any, Callable, Protocol
 
 from windlass import wire
 from windlass.agent import crew as rules
 from windlass.agent import hang, sockets, story
-from windlass.agent.local import Broken, Ended, Local, Report
+from windlass.agent.local import Broken, Ended, Local, Ready, Report
 from windlass.agent.loop import Loop, Timer
 
 _LOOK = 1.0
@@ -98,9 +99,10 @@ class Lead:
         for place, peer in enumerate(decided.members):
             told = membership._replace(me=place)
             if peer.id == self._me.id:
-                self._local.start(told, listener)
+                start(self._local, told, listener, keep=decided.keep, why=decided.why)
             else:
-                self._others.tell(peer.id, {"say": "start", "membership": json.loads(wire.encode(told))})
+                spoken = {"membership": json.loads(wire.encode(told)), "keep": decided.keep, "why": decided.why}
+                self._others.tell(peer.id, {"say": "start", **spoken})
 
     def _look(self) -> None:
         """Whether the gang hangs; if so, it is asked where it is before it is stopped."""
@@ -116,6 +118,14 @@ class Lead:
             interrogate(self._loop, self._local, rank)
             failed = rules.Failed(self._me.id, self._crew.generation, 1, f"hang: {why}")
             self._loop.after(_TO_WRITE, lambda: self.feed(failed))
+
+
+def start(local: Local, membership: wire.Membership, listener: socket.socket | None, *, keep: bool, why: str) -> None:
+    """Have this node's ranks be of this generation: anew, or those that run with those that are missing."""
+    if keep:
+        local.reform(membership, listener, why)
+    else:
+        local.start(membership, listener)
 
 
 def interrogate(loop: Loop, local: Local, rank: int) -> None:
@@ -134,6 +144,8 @@ def event_of(who: str, report: Report) -> rules.Event:
     """A report of a node's ranks as the crew's rules take it."""
     if isinstance(report, Ended):
         return rules.Done(who, report.generation)
+    if isinstance(report, Ready):
+        return rules.Able(who, report.generation)
     if isinstance(report, Broken):
         return rules.Failed(who, report.generation, report.code, report.why)
     return rules.Stopped(who, report.generation, report.code or 0)

@@ -21,12 +21,20 @@ from windlass.agent.output import Output
 
 _AFTER_A_FAILURE = 1.0
 """Seconds from SIGTERM to SIGKILL for ranks whose gang is broken: they can do nothing that takes longer."""
+_TO_REFORM = 5.0
+"""Seconds for ranks that run to take a new membership."""
 _DEATHS = 3
 """So often the process that ranks are forked from may be lost."""
 
 
 class Ended(NamedTuple):
     """All ranks of this node have ended well."""
+
+    generation: int
+
+
+class Ready(NamedTuple):
+    """Every rank of this node can take a new membership while it runs."""
 
     generation: int
 
@@ -46,7 +54,7 @@ class Gone(NamedTuple):
     code: int | None
 
 
-Report = Union[Ended, Broken, Gone]
+Report = Union[Ended, Ready, Broken, Gone]
 
 
 class _Rank:
@@ -54,6 +62,8 @@ class _Rank:
         self.number = number
         self.pid = 0
         self.code: int | None = None
+        self.able = False
+        """It can take a new membership; it is in the one that is current, that is."""
 
 
 class Local:
@@ -70,6 +80,7 @@ class Local:
         self._membership: wire.Membership | None = None
         self._stopping = False
         self._kill: Timer | None = None
+        self._reforming: Timer | None = None
         self._torch: str | None = None
         self._deaths = 0
         self._past: story.Recovery | None = None
@@ -98,6 +109,28 @@ class Local:
         if self._torch is not None:
             self._start()
 
+    def reform(self, membership: wire.Membership, listener: socket.socket | None, why: str) -> None:
+        """Ranks that run take the new membership; those that are lost are started anew."""
+        if not self._ranks:
+            self.start(membership, listener)
+            return
+        now = time.monotonic()
+        self._past = (self._past or story.Recovery(why, now, now, 0.0, 0.0))._replace(stopped=now)
+        self._membership = membership
+        self.pulses.forget()
+        self._kill_store()
+        self._host(listener)
+        before, self._ranks = self._ranks, {}
+        for place, (number, rank) in zip(environment.places(membership), before.items()):
+            if rank.code is None:
+                self._heart.tell([rank.number], membership)
+                rank.number, rank.able = place.rank, False
+                self._ranks[number] = rank
+            else:
+                self._start_rank(membership, place)
+        self._heart.forget()
+        self._reforming = self._loop.after(_TO_REFORM, self._not_reformed)
+
     def halt(self, generation: int, why: str, *, grace: float = _AFTER_A_FAILURE, number: int = signal.SIGTERM) -> None:
         """Stop the ranks of this generation. Reports Gone, at once if there are none."""
         if generation != self.generation or not self._ranks:
@@ -106,6 +139,7 @@ class Local:
             return
         if not self._stopping:
             self._stopping = True
+            self._reformed()
             now = time.monotonic()
             if self._past is None or self._past.stopped:
                 self._past = story.Recovery(why, now, now, 0.0, 0.0)
@@ -165,18 +199,24 @@ class Local:
         self._ranks, self._store = {}, 0
         self.pulses.forget()
         self._heart.forget()
+        self._host(listener)
+        for place in environment.places(membership):
+            self._start_rank(membership, place)
+
+    def _host(self, listener: socket.socket | None) -> None:
         if listener is not None:
             if self._torch:
                 self._store = next(self._ids)
                 self._nursery.store(self._store, listener)
             listener.close()  # without torch rank 0 listens there itself
+
+    def _start_rank(self, membership: wire.Membership, place: environment.Place) -> None:
         try:
-            for place in environment.places(membership):
-                self._start_rank(membership, place)
+            self._fork_rank(membership, place)
         except (OSError, ValueError) as wrong:
             self._soon(Broken(membership.generation, wire.ExitCode.FATAL, f"cannot start ranks: {wrong}"))
 
-    def _start_rank(self, membership: wire.Membership, place: environment.Place) -> None:
+    def _fork_rank(self, membership: wire.Membership, place: environment.Place) -> None:
         files = self._output.open(place.local, place.rank, membership.generation)
         told = environment.Told(
             run_id=self._options.run_id,
@@ -218,8 +258,12 @@ class Local:
 
     def _started(self, rank: _Rank, pid: int) -> None:
         rank.pid = pid
+        self._look_whether_up()
+
+    def _look_whether_up(self) -> None:
         past = self._past
-        if past is not None and past.stopped and all(each.pid for each in self._ranks.values()):
+        up = self._reforming is None and all(each.pid for each in self._ranks.values())
+        if past is not None and past.stopped and up:
             story.say(story.recovered(self.generation, past._replace(started=time.monotonic())))
             self._past = None
 
@@ -262,8 +306,32 @@ class Local:
             self._nursery = self._new_nursery()
 
     def _heard(self, message: wire.Message) -> None:
-        if isinstance(message, wire.Heartbeat) and message.generation == self.generation and not self._stopping:
+        if getattr(message, "generation", 0) != self.generation or self._stopping:
+            return
+        if isinstance(message, wire.Heartbeat):
             self.pulses.hear(message, time.monotonic())
+        elif isinstance(message, wire.Hello):
+            self._greeted(message)
+
+    def _greeted(self, hello: wire.Hello) -> None:
+        for rank in self._ranks.values():
+            if rank.number == hello.rank:
+                rank.able = hello.reforms
+        if all(rank.able for rank in self._ranks.values()):
+            self._reformed()
+            self._look_whether_up()
+            self._soon(Ready(self.generation))
+
+    def _reformed(self) -> None:
+        if self._reforming is not None:
+            self._reforming.cancel()
+            self._reforming = None
+
+    def _not_reformed(self) -> None:
+        self._reforming = None
+        late = [str(rank.number) for rank in self._ranks.values() if not rank.able]
+        why = f"ranks {', '.join(late)} are not in generation {self.generation} after {_TO_REFORM:.0f} s"
+        self._soon(Broken(self.generation, wire.ExitCode.RETRY, why))
 
     # --- stopping --------------------------------------------------------------------------------------
 
@@ -273,13 +341,17 @@ class Local:
     def _kill_all(self) -> None:
         self._nursery.signal(self._alive(), signal.SIGKILL, group=True)
 
+    def _kill_store(self) -> None:
+        if self._store:
+            self._nursery.signal([self._store], signal.SIGKILL, group=False)
+            self._store = 0
+
     def _look_whether_gone(self) -> None:
         if self._alive():
             return
         if self._kill is not None:
             self._kill.cancel()
-        if self._store:
-            self._nursery.signal([self._store], signal.SIGKILL, group=False)
+        self._kill_store()
         self._output.drain()
         if self._past is not None:
             self._past = self._past._replace(stopped=time.monotonic())

@@ -53,7 +53,7 @@ class Published:
             self._say(wire.Verdict(report.generation, "done"))
             if self._link is None:
                 self._close(crew.Close(0, "all ranks of this node have ended well"))
-        else:
+        elif isinstance(report, Broken):
             self._broken(report)
 
     def leave(self) -> None:

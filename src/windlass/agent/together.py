@@ -15,7 +15,7 @@ from typing import Any, Callable
 
 from windlass import wire
 from windlass.agent import crew, hang, sockets, story
-from windlass.agent.lead import Lead, event_of, interrogate
+from windlass.agent.lead import Lead, event_of, interrogate, start
 from windlass.agent.line import Line, Message
 from windlass.agent.local import Gone, Local, Report
 from windlass.agent.loop import Loop
@@ -187,7 +187,7 @@ class Together:
         if said["say"] == "beat":
             self._behind[who] = hang.Behind(*said["behind"])
             return
-        event = {"done": crew.Done, "failed": crew.Failed, "stopped": crew.Stopped}[said.pop("say")]
+        event = {"done": crew.Done, "able": crew.Able, "failed": crew.Failed, "stopped": crew.Stopped}[said.pop("say")]
         self._lead.feed(event(**{**said, "id": who}))
 
     def _guest_left(self, line: Line) -> None:
@@ -305,7 +305,7 @@ class Together:
             membership = wire.decode(json.dumps(said["membership"]).encode())
             assert isinstance(membership, wire.Membership)  # noqa: S101 - what is sent with start
             self._me = self._me._replace(generation=membership.generation)
-            self._local.start(membership, None)
+            start(self._local, membership, None, keep=said["keep"], why=said["why"])
         elif what == "halt":
             self._local.halt(said["generation"], said["why"])
         elif what == "interrogate":

@@ -250,7 +250,8 @@ JOB: Table = (
         "launcher",
         "plain: Windlass starts every rank. torchrun: the command starts its ranks itself, one process a replica.",
         choice([str(launcher) for launcher in Launcher]),
-        default="torchrun if the command is torchrun, torch.distributed.run or accelerate launch, else plain",
+        default="torchrun if the command is torchrun, windlass agent, torch.distributed.run or accelerate launch, "
+        "else plain",
         example="plain",
         flags=("--launcher",),
     ),

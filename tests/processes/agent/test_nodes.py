@@ -28,7 +28,7 @@ def test_a_lost_node_0_is_survived_and_its_replacement_is_taken_in(bare, port, t
     agents = [bare(*elastic(port), script=WAITS) for _ in range(3)]
     for agent in agents:
         agent.until("generation 1 pid", times=2)
-    first = next(agent for agent in agents if "rank 0 " in agent.said)
+    first = next(agent for agent in agents if "rank 0 generation" in agent.said)
     others = [agent for agent in agents if agent is not first]
     first.process.kill()
     first.process.wait()
@@ -53,7 +53,7 @@ def test_a_late_joiner_starts_a_new_generation_and_uses_up_no_restart(bare, port
 
 def test_a_rank_killed_on_one_node_restarts_all_and_all_know_why(bare, port, tmp_path):
     agents = [bare(*elastic(port, "2"), script=WAITS) for _ in range(2)]
-    owner = next(agent for agent in agents if "rank 3 " in agent.until("generation 1 pid", times=2))
+    owner = next(agent for agent in agents if "rank 3 generation" in agent.until("generation 1 pid", times=2))
     os.kill(owner.pid_of(3), signal.SIGKILL)
     for agent in agents:
         agent.until("killed by SIGKILL; generation 2 after")
@@ -65,7 +65,7 @@ def test_a_node_that_leaves_on_sigterm_is_not_waited_for(bare, port, tmp_path):
     agents = [bare(*elastic(port, "1:2"), script=WAITS) for _ in range(2)]
     for agent in agents:
         agent.until("generation 1 pid", times=2)
-    leaving, staying = sorted(agents, key=lambda agent: "rank 0 " in agent.said)
+    leaving, staying = sorted(agents, key=lambda agent: "rank 0 generation" in agent.said)
     leaving.process.terminate()
     assert leaving.ends() == 128 + signal.SIGTERM
     staying.until("world 2", times=2)
@@ -77,7 +77,7 @@ def test_a_stopped_agent_is_lost_after_its_heartbeats_are_due_and_stops_its_rank
     agents = [bare(*elastic(port, "1:2", **conf), script=WAITS) for _ in range(2)]
     for agent in agents:
         agent.until("generation 1 pid", times=2)
-    stopped, other = sorted(agents, key=lambda agent: "rank 0 " in agent.said)
+    stopped, other = sorted(agents, key=lambda agent: "rank 0 generation" in agent.said)
     os.kill(stopped.process.pid, signal.SIGSTOP)
     other.until("world 2", times=2)
     os.kill(stopped.process.pid, signal.SIGCONT)
@@ -92,8 +92,8 @@ def test_static_rendezvous_numbers_ranks_by_node_rank(bare, port, tmp_path):
 
     second = node(1)
     first = node(0)
-    assert "rank 3 " in second.until("world 4", times=2)
-    assert "rank 0 " in first.until("world 4", times=2)
+    assert "rank 3 generation" in second.until("world 4", times=2)
+    assert "rank 0 generation" in first.until("world 4", times=2)
     enough(tmp_path, first, second)
 
 

@@ -76,7 +76,7 @@ def test_a_killed_rank_0_takes_no_store_with_it_and_all_meet_again(start, tmp_pa
 def test_a_lost_node_0_leaves_ranks_that_train_on(start, port, tmp_path):
     words = ["--nnodes=1:2", "--rdzv-backend=c10d", f"--rdzv-endpoint=127.0.0.1:{port}", "SCRIPT"]
     agents = [start(*words, script=STEPS) for _ in range(2)]
-    first, other = sorted(agents, key=lambda agent: "rank 1 " in agent.until("world 2"))
+    first, other = sorted(agents, key=lambda agent: "rank 1 generation" in agent.until("world 2"))
     first.process.kill()
     other.until("world 1")
     (tmp_path / "enough").touch()

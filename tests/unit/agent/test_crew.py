@@ -2,7 +2,7 @@
 
 from windlass import wire
 from windlass.agent import crew
-from windlass.agent.crew import Close, Crew, Done, Failed, Halt, Joined, Lost, Passed, Peer, Phase, Stopped
+from windlass.agent.crew import Able, Close, Crew, Done, Failed, Halt, Joined, Lost, Passed, Peer, Phase, Stopped
 
 ELASTIC = crew.Rules(least=1, most=3, max_restarts=2, last_call=3.0, join_timeout=60.0, settle=3.0, gather=0.5)
 
@@ -207,3 +207,35 @@ def test_after_the_end_nothing_happens_any_more():
     state, _ = told(running(names="a"), (Done("a", 1), 2.0))
     assert told(state, (Lost("a"), 3.0), (Joined(peer("b")), 3.0), (Passed(), 99.0)) == (state, [])
     assert crew.deadline(state) is None
+
+
+# --- survivors that re-form ------------------------------------------------------------------------------
+
+
+def able(state, names="abc", generation=1):
+    return told(state, *[(Able(name, generation), 2.0) for name in names])[0]
+
+
+def test_where_all_ranks_can_re_form_a_lost_one_is_replaced_and_nobody_is_stopped():
+    state, [start] = told(able(running()), (Failed("b", 1, -9, "rank 3 killed by SIGKILL"), 20.0))
+    assert (start.keep, start.generation, names(start), start.restarts) == (True, 2, "abc", 1)
+    assert start.why == "rank 3 killed by SIGKILL"
+    assert state.phase is Phase.RUNNING
+
+
+def test_where_a_node_is_lost_the_others_re_form_if_they_are_enough():
+    _, [start] = told(able(running()), (Lost("b"), 20.0))
+    assert (start.keep, names(start), start.restarts) == (True, "ac", 0)
+    _, actions = told(able(running(ELASTIC._replace(least=3))), (Lost("b"), 20.0))
+    assert actions == [Halt(1, "node node-b is lost")]
+
+
+def test_one_rank_that_cannot_is_enough_for_all_to_start_anew():
+    _, actions = told(able(running(), "ab"), (Failed("b", 1, 1, "x"), 20.0))
+    assert actions == [Halt(1, "x")]
+
+
+def test_ranks_that_have_not_re_formed_in_time_are_started_anew():
+    state, _ = told(able(running()), (Failed("b", 1, -9, "killed"), 20.0))
+    _, actions = told(state, (Failed("c", 2, 84, "rank 5 is not in generation 2"), 25.0))
+    assert actions == [Halt(2, "rank 5 is not in generation 2")]
