@@ -79,23 +79,25 @@ def job(module: str, env: Mapping[str, str], conf: str) -> Iterator[tuple[list[s
         command = [sys.executable, "-m", module, *words, f"--rdzv-conf={conf}", str(script), str(log)]
         agents = []
         for _ in range(NODES):  # the first one is node 0
-            told = {**os.environ, "OMP_NUM_THREADS": "1", **env}
+            told = {**os.environ, "OMP_NUM_THREADS": "1", "TMPDIR": folder, **env}
             agents.append(subprocess.Popen(command, env=told, stderr=subprocess.DEVNULL, start_new_session=True))
             time.sleep(0.5)
         try:
             yield agents, log
         finally:
-            end(agents, log)
+            end(agents, folder)
 
 
-def end(agents: list[subprocess.Popen[bytes]], log: Path) -> None:
+def end(agents: list[subprocess.Popen[bytes]], folder: str) -> None:
+    """Kill them, and ranks that torchrun's agents leave behind."""
     for agent in agents:
         agent.kill()
         agent.wait()
-    for _, pid, _, _ in steps(log):
+    for entry in Path("/proc").iterdir():
         try:
-            os.kill(pid, signal.SIGKILL)
-        except ProcessLookupError:
+            if entry.name.isdecimal() and folder.encode() in (entry / "cmdline").read_bytes():
+                os.kill(int(entry.name), signal.SIGKILL)
+        except OSError:
             continue
 
 
