@@ -25,7 +25,7 @@ from windlass.train.checkpoint.store.verifying import Trouble, verified
 
 Row = dict[str, Any]
 checkpoint = typer.Typer(
-    help="What a run has saved: list it, check every byte, remove old ones, make one file of one.",
+    help="What a run has saved: list it, check every byte, remove old ones, write one as a single file.",
     add_completion=False,
     rich_markup_mode=None,
     no_args_is_help=True,
