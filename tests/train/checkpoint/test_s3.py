@@ -34,7 +34,7 @@ def port():
 
 
 @pytest.fixture
-def store(port, monkeypatch, request):
+def store(port, monkeypatch, tmp_path):
     """A bucket; calling it sets what goes wrong."""
     for name, value in {
         "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}",
@@ -44,6 +44,7 @@ def store(port, monkeypatch, request):
         "AWS_EC2_METADATA_DISABLED": "true",
         "AWS_CONFIG_FILE": os.devnull,
         "NO_PROXY": "127.0.0.1",
+        "WINDLASS_SCRATCH": str(tmp_path / "scratch"),
     }.items():
         monkeypatch.setenv(name, value)
 
@@ -74,6 +75,7 @@ def test_saved_listed_verified_pruned_and_loaded(tmp_path, place):
     assert place_of(place).read("LATEST") == b"step-00000003\n"
     assert not verified(place_of(place), folder_of(3), seen[0].manifest, seen[0].manifest.files)
     assert ranks.run(tmp_path / "b", 2, training.resume_only, place) == [(3, []), (3, [])]
+    assert not list((tmp_path / "scratch").iterdir()), "nothing stays on this machine"
 
 
 def test_a_quarter_of_all_requests_fails_and_nobody_notices(tmp_path, place, store):

@@ -212,13 +212,14 @@ def _drafted(
 ) -> _Draft:
     """What goes wrong here goes wrong on this rank alone: it is kept for the background, where all hear of it."""
     told: dict[str, Any] = {}
+    generators = rng.captured()  # before other threads start to work: from then on they share Python's lock
     try:
         told = json.loads(json.dumps(dict(facts), allow_nan=False))
         state = copied()
     except Exception as error:  # noqa: BLE001
         state = Future()
         state.set_exception(error)
-    return _Draft(step, samples, mesh, told, rng.captured(), state, begun)
+    return _Draft(step, samples, mesh, told, generators, state, begun)
 
 
 def _done(state: State) -> Future[State]:

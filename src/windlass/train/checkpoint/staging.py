@@ -6,18 +6,21 @@ buffers (running means of a batch norm), so those are copied at once: whatever i
 
 from __future__ import annotations
 
+import contextlib
 import copy
 from collections.abc import Collection
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, cast
 
 import torch
 from torch.distributed.checkpoint.default_planner import DefaultSavePlanner
 from torch.distributed.checkpoint.staging import DefaultStager, StagingOptions
+from torch.distributed.tensor import DTensor
+from torch.nn import Parameter
 
 State = dict[str, Any]
 _AT_ONCE = 1 << 16
-"""Bytes of memory up to which a tensor is copied at once."""
+"""Bytes up to which a tensor is copied at once."""
 
 
 def flattened(state: State) -> State:
@@ -32,54 +35,76 @@ class Stage:
 
     def __init__(self) -> None:
         self._device = torch.accelerator.is_available()
+        self._stream = torch.Stream() if self._device else contextlib.nullcontext()
         options = StagingOptions(
-            use_pinned_memory=self._device, use_shared_memory=False, use_non_blocking_copy=self._device
+            use_pinned_memory=self._device,
+            use_shared_memory=False,
+            use_async_staging=False,
+            use_non_blocking_copy=False,
         )
-        self._stager = DefaultStager(options)
+        self._maker = DefaultStager(options)
+        self._kept: State = {}
+        self._copier = ThreadPoolExecutor(1, thread_name_prefix="stage")
 
     def begin(self, state: State, at_once: Collection[str]) -> Future[State]:
         """Copy a flattened state. Nothing of it may be in use by an earlier save any more."""
         if self._device:
             torch.accelerator.current_stream().synchronize()  # copies run beside what is queued, and would overtake it
-        plain = {name: _copied(value) for name, value in state.items() if _is_plain(value, named=name in at_once)}
-        small = {n: v for n, v in state.items() if n not in plain and (n in at_once or _memory(v) <= _AT_ONCE)}
-        copied = {**plain, **(self._submit(small).result() if small else {})}
-        return _joined(copied, self._submit({name: v for name, v in state.items() if name not in copied}))
+        plain = {name: _copied(value) for name, value in state.items() if _is_plain(value)}
+        rest = {name: value for name, value in state.items() if name not in plain}
+        now = {name: value for name, value in rest.items() if name in at_once or _memory(value) <= _AT_ONCE}
+        return self._copier.submit(self._finish, {**plain, **self._copy(now)}, rest)
 
     def close(self) -> None:
         """Give the memory back."""
-        self._stager.close()
+        self._copier.shutdown()
+        self._kept.clear()
+        self._maker.close()
 
-    def _submit(self, part: State) -> Future[State]:
-        return cast("Future[State]", self._stager.stage(part))
+    def _finish(self, copied: State, rest: State) -> State:
+        return {**copied, **self._copy({name: value for name, value in rest.items() if name not in copied})}
+
+    def _copy(self, part: State) -> State:
+        with torch.no_grad(), self._stream:
+            copied = {name: self._copy_one(name, value) for name, value in part.items()}
+        if isinstance(self._stream, torch.Stream) and part:
+            self._stream.synchronize()
+        return copied
+
+    def _copy_one(self, name: str, value: torch.Tensor) -> torch.Tensor:
+        """Into the memory of the last save. Tensors copy without Python's lock, which torch's stager holds."""
+        kept = self._kept.get(name)
+        if kept is None or not _alike(kept, value):
+            self._kept[name] = kept = cast("State", self._maker.stage({name: value}))[name]
+        else:
+            _local(kept).copy_(_local(value), non_blocking=self._device)
+        return cast("torch.Tensor", kept)
 
 
-def _is_plain(value: Any, *, named: bool) -> bool:
-    """Copied by a single call, much faster than the stager does it: no tensor, or a small whole one on the CPU."""
+def _is_plain(value: Any) -> bool:
+    """Needs no memory that is kept: no tensor, or a small whole one on the CPU."""
     if not isinstance(value, torch.Tensor):
         return True
-    whole = type(value) in (torch.Tensor, torch.nn.Parameter) and value.device.type == "cpu"
-    return whole and (named or value.nbytes <= _AT_ONCE)
+    return type(value) in (torch.Tensor, Parameter) and value.device.type == "cpu" and value.nbytes <= _AT_ONCE
 
 
 def _copied(value: Any) -> Any:
     return value.detach().clone() if isinstance(value, torch.Tensor) else copy.deepcopy(value)
 
 
+def _alike(kept: torch.Tensor, value: torch.Tensor) -> bool:
+    """Whether the memory of one fits the other."""
+    if (kept.shape, kept.dtype, isinstance(kept, DTensor)) != (value.shape, value.dtype, isinstance(value, DTensor)):
+        return False
+    if isinstance(kept, DTensor) and isinstance(value, DTensor):
+        return kept.placements == value.placements and kept.device_mesh == value.device_mesh
+    return True
+
+
+def _local(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.to_local() if isinstance(tensor, DTensor) else tensor
+
+
 def _memory(tensor: torch.Tensor) -> int:
-    local = tensor.to_local() if isinstance(tensor, torch.distributed.tensor.DTensor) else tensor
-    return local.untyped_storage().nbytes()
-
-
-def _joined(copied: State, rest: Future[State]) -> Future[State]:
-    """Both parts as one."""
-    whole: Future[State] = Future()
-
-    def finish(done: Future[State]) -> None:
-        if error := done.exception():
-            whole.set_exception(error)
-        else:
-            whole.set_result({**copied, **done.result()})
-
-    rest.add_done_callback(finish)
-    return whole
+    with torch.no_grad():
+        return _local(tensor).nbytes
