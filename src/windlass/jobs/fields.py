@@ -47,7 +47,7 @@ PER_REPLICA: Table = (
         "cpus",
         "CPU cores of each node (replica), for all its ranks together. 0: none are reserved.",
         kinds.CORES,
-        default="one per rank if no GPU, or part of one, is asked for, else 0",
+        default="one per rank if neither GPUs, nor a part of one, nor a mesh are asked for, else 0",
         example="8",
         flags=("--cpus",),
         also=("cpu", "cpus_per_task", "cores"),

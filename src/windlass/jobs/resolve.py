@@ -149,7 +149,8 @@ def _role(name: str, role: Values, launcher: Launcher) -> Role:
     devices = _devices(role)
     fewest, replicas = _size(role)
     procs = _procs(role, launcher)
-    cpus = role.get("cpus", 0 if devices else 1000 * procs)
+    # A mesh on CPUs is tried out, on whatever there is: its ranks share the cores.
+    cpus = role.get("cpus", 0 if devices or role.get("mesh") else 1000 * procs)
     amounts = {CPU: cpus, MEMORY: role.get("mem") or 0, **devices}
     return Role(
         name=name,

@@ -41,6 +41,11 @@ def test_one_that_does_not_come_out_is_refused_before_it_waits(options, said):
     assert "--mesh" in str(raised.value)
 
 
+def test_without_gpus_its_ranks_share_the_cores_that_there_are():
+    assert "cpu" not in job(nodes="2", procs=4, mesh="tp=8").roles[0].resources
+    assert job(nodes="2", procs=4, mesh="tp=8", cpus="2").roles[0].resources == {"cpu": 2000}
+
+
 def test_in_a_file_a_role_has_its_own():
     text = "roles:\n  learner: {replicas: 2, command: python a.py, mesh: tp=2}\n  other: {command: python b.py}\n"
     (submission,) = loads(text)

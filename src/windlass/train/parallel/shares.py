@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 
 from torch import nn
@@ -12,6 +13,9 @@ from torch.nn.parallel import DistributedDataParallel
 
 from windlass.train.mesh.device_mesh import Mesh
 from windlass.train.parallel.precision import Numbers
+
+# Outputs go to the loss function, which has no reason to write into them; each rank would warn of it otherwise.
+warnings.filterwarnings("ignore", message=r"FSDP2-wrapped module \(.*\) returned a view tensor")
 
 
 def shared(
