@@ -5,9 +5,10 @@
 PYTHON ?=
 BIN := .venv/bin
 SCHEDULER := openb muri philly small_traces topology_gang reclaim_cycle reasons_for_pending fault_schedules
+TRAIN := train_meshes train_overhead checkpoint_stall agent_start agent_recovery
 PINS := requirements.lock pyproject.toml tools/install.sh
 
-.PHONY: help demo demo-kubernetes test soak lint format bench bench-scheduler docs lock clean
+.PHONY: help demo demo-kubernetes test soak lint format bench bench-scheduler bench-train docs lock clean
 
 help:
 	@echo 'make demo    install, train a model on real data, lose a rank, recover: see it happen'
@@ -18,6 +19,7 @@ help:
 	@echo 'make format  let the formatter and the linter mend what they can'
 	@echo 'make bench   run every benchmark and print one table'
 	@echo 'make bench-scheduler   the scheduler against published results on public traces, one table'
+	@echo 'make bench-train   the training library and the agent against raw torch and torchrun, one table'
 	@echo 'make docs    build the documentation into site/'
 	@echo 'make lock    resolve requirements.lock anew'
 	@echo 'make clean   remove what the targets above made'
@@ -54,6 +56,9 @@ bench: .venv/.installed-demo
 
 bench-scheduler: .venv/.installed-demo
 	@$(BIN)/python benchmarks/run.py $(or $(ONLY),$(SCHEDULER))
+
+bench-train: .venv/.installed-demo
+	@$(BIN)/python benchmarks/run.py $(or $(ONLY),$(TRAIN))
 
 docs: .venv/.installed-docs
 	$(BIN)/python docs/generate.py

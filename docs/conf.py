@@ -6,7 +6,11 @@ project = "Windlass"
 release = __version__
 html_title = f"Windlass {release}"
 
-extensions = ["myst_parser", "sphinxcontrib.mermaid"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinxcontrib.mermaid"]
+autodoc_mock_imports = ["torch", "numpy"]  # pages need no gigabytes
+autodoc_member_order = "bysource"
+autodoc_typehints = "description"
+autodoc_class_signature = "separated"
 myst_enable_extensions = ["colon_fence", "deflist"]
 myst_fence_as_directive = ["mermaid"]
 myst_heading_anchors = 3

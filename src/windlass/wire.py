@@ -1,12 +1,16 @@
-"""What crosses the border between Windlass and the processes it starts: variable names and exit codes.
+"""What crosses the border between Windlass and the processes it starts: variable names, exit codes, messages.
 
 Belongs here: constants and message shapes that both sides must agree on. Standard library only: the agent
-and the training library import this and nothing else of ours.
+and the training library import this and nothing else of ours. It is read by Python 3.9 too: the agent, packed into one
+file, runs in other people's images.
 """
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from enum import IntEnum
+from typing import Any, NamedTuple, Union
 
 JOB_ID = "WINDLASS_JOB_ID"
 JOB_NAME = "WINDLASS_JOB_NAME"
@@ -17,8 +21,25 @@ ROLE = "WINDLASS_ROLE"
 REPLICA = "WINDLASS_REPLICA"
 STATE_ID = "WINDLASS_STATE_ID"
 """Marks every process started on behalf of one state folder, for finding strays."""
+CHECKPOINTS = "WINDLASS_CHECKPOINTS"
+"""Where checkpoints of this job belong, the same for all of its generations: a folder, or a bucket."""
+GRACE = "WINDLASS_GRACE"
+"""Seconds between being asked to leave and being killed."""
+MESH = "WINDLASS_MESH"
+"""Degrees of parallelism, where a script names none: `pp=2,dp=2,tp=2`, or `auto`."""
 INDEX = "JOB_COMPLETION_INDEX"
 """An array member's index; the name that Kubernetes' indexed Jobs use."""
+
+AGENT_SOCKET = "WINDLASS_AGENT_SOCKET"
+"""Path of the datagram socket on which a rank's agent hears it. Absent: no agent, and nobody to tell.
+
+A rank that also wants to hear binds a socket of its own before it sends: what it is told goes to where it sent from."""
+DUMPS = "WINDLASS_DUMPS"
+"""A folder for what a rank that hangs leaves behind: stacks, the flight recorder's dump."""
+PRELOAD = "WINDLASS_PRELOAD"
+"""Modules, by commas, that the agent imports once for all its ranks, besides torch. Absent: what optimizers need."""
+MEMBERSHIP = "WINDLASS_MEMBERSHIP"
+"""Where a controller publishes who is a member: a file's path, or `unix:` and a socket's. Absent: agents agree."""
 
 
 class ExitCode(IntEnum):
@@ -30,3 +51,112 @@ class ExitCode(IntEnum):
     """The machine or the network is at fault: start it again."""
     FATAL = 85
     """Starting it again would fail in the same way."""
+
+
+class Hello(NamedTuple):
+    """A rank to its agent, once, before its first heartbeat."""
+
+    rank: int
+    generation: int
+    pid: int
+    reforms: bool = False
+    """It can take a new membership while it runs: it is told `Membership` instead of being killed for others' sake."""
+
+
+class Heartbeat(NamedTuple):
+    """A rank to its agent whenever it enters a phase of a step."""
+
+    rank: int
+    generation: int
+    step: int
+    phase: str
+    beat: int
+    """How many phases it has entered: tells who is behind where all are in the same step."""
+
+
+class Telemetry(NamedTuple):
+    """A rank to its agent about one step: seconds by phase, loss, memory, whatever it measures."""
+
+    rank: int
+    generation: int
+    step: int
+    values: Mapping[str, float]
+
+
+class Member(NamedTuple):
+    """A node of the gang. Its ranks are numbered after those of the members before it."""
+
+    node: str
+    address: str
+    ranks: int
+
+
+class Membership(NamedTuple):
+    """Who makes up a generation, in order: from a controller or the leading agent to agents, from those to ranks."""
+
+    generation: int
+    members: tuple[Member, ...]
+    port: int
+    """Where the store of this generation listens, at `address`."""
+    address: str = ""
+    """Empty: the first member's."""
+    me: int = -1
+    """The receiver's place among the members. -1: it finds itself by its node's name."""
+    restarts: int = 0
+    """How many of the restarts that the job is allowed are used up."""
+
+
+class Dump(NamedTuple):
+    """An agent to a rank that hangs: from whatever thread can, write the flight recorder into this folder."""
+
+    folder: str
+
+
+class Verdict(NamedTuple):
+    """An agent's judgement on a generation: to whoever publishes memberships, and to ranks that survive."""
+
+    generation: int
+    kind: str
+    """done, failed, lost, hang or stopped."""
+    rank: int = -1
+    code: int = 0
+    """The exit code, negative for a signal."""
+    reason: str = ""
+
+
+Message = Union[Hello, Heartbeat, Telemetry, Membership, Dump, Verdict]
+_KINDS: Mapping[str, Any] = {
+    kind.__name__.lower(): kind for kind in (Hello, Heartbeat, Telemetry, Membership, Dump, Verdict)
+}
+_PLAIN: Mapping[Any, type] = {"int": int, "str": str, "bool": bool}
+"""What JSON must hold for a field, by its annotation's text."""
+
+
+def encode(message: Message) -> bytes:
+    """One line of JSON without its end: a datagram, or a line of a stream."""
+    fields = message._asdict()
+    if isinstance(message, Membership):
+        fields["members"] = [member._asdict() for member in message.members]
+    return json.dumps({"say": type(message).__name__.lower(), **fields}, separators=(",", ":")).encode()
+
+
+def decode(data: bytes) -> Message:
+    """What `encode` made; fields that a newer sender added are left out. Raises ValueError for anything else."""
+    try:
+        said = json.loads(data)
+        kind = _KINDS[said["say"]]
+        if kind is Membership:
+            said["members"] = tuple(_only(Member, member) for member in said["members"])
+        message: Message = _only(kind, said)
+    except (TypeError, KeyError, AttributeError, RecursionError, UnicodeDecodeError) as wrong:
+        raise ValueError(f"not a message of Windlass: {data[:80]!r}") from wrong
+    return message
+
+
+def _only(kind: Any, fields: Mapping[str, Any]) -> Any:
+    known = {name: fields[name] for name in kind._fields if name in fields}
+    for name, value in known.items():
+        annotation = kind.__annotations__[name]
+        if not isinstance(value, _PLAIN.get(getattr(annotation, "__forward_arg__", ""), object)):
+            raise TypeError(name)
+    return kind(**known)

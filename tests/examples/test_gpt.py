@@ -1,4 +1,4 @@
-"""The GPT example learns something, and goes on where it stopped."""
+"""The GPT example learns something, and goes on where it stopped, on another number of ranks too."""
 
 import os
 import re
@@ -11,8 +11,8 @@ import pytest
 SCRIPT = Path(__file__).parents[2] / "examples/gpt/train.py"
 
 
-def train(folder, steps):
-    command = [sys.executable, SCRIPT, "--steps", str(steps), "--checkpoint-dir", folder]
+def train(folder, steps, *launcher):
+    command = [*(launcher or [sys.executable]), SCRIPT, "--steps", str(steps), "--checkpoint-dir", folder]
     env = {**os.environ, "OMP_NUM_THREADS": "1"}
     return subprocess.run(command, env=env, capture_output=True, text=True, check=True).stdout
 
@@ -21,10 +21,11 @@ def validation_loss(output):
     return float(re.findall(r"validation loss (\d\.\d+)", output)[-1])
 
 
-@pytest.mark.timeout(300)
-def test_the_validation_loss_falls_over_a_restart(tmp_path):
-    first = train(tmp_path, steps=8)
-    second = train(tmp_path, steps=20)
-    assert "resumed after step 8" in second
+@pytest.mark.timeout(400)
+def test_the_validation_loss_falls_over_a_restart_on_two_ranks(tmp_path):
+    first = train(tmp_path, 8)
+    torchrun = (Path(sys.executable).with_name("torchrun"), "--standalone", "--nproc-per-node", "2")
+    second = train(tmp_path, 20, *torchrun)
+    assert "resumed after step 8, saved on dp=1" in second
     assert validation_loss(second) < validation_loss(first) - 0.2
-    assert "sample:\ndef " in second
+    assert "sample:\ndef " in first

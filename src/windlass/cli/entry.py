@@ -54,6 +54,8 @@ def _load(verb: str) -> Any:
     found: Callable[..., Any] | typer.Typer = getattr(import_module(f"windlass.cli.{family}"), verb)
     if isinstance(found, typer.Typer):
         return typer.main.get_group(found)
+    if hasattr(found, "get_help"):
+        return found  # a command already, which reads what is typed in its own way
     app.command(verb, short_help=text)(found)
     return typer.main.get_command(app)
 

@@ -30,14 +30,15 @@ MEANING = MappingProxyType(
         ExitCode.OK: "It was done; for `run`, the job succeeded.",
         ExitCode.FAILED: "The job failed, and no rank's exit code says more. Where one rank's exit code ended the "
         "job, `run` and `alloc` exit with that code, and with 128 + the number of the signal that killed it. For "
-        "`operator check`: something is wrong.",
+        "`operator check`: something is wrong. For `checkpoint verify`: one is damaged, or there is none.",
         ExitCode.USAGE: "The command line, the job file or the cluster file is wrong; the message says where.",
         ExitCode.REFUSED: "The job could never run here; the message names the largest gang that would fit.",
         ExitCode.NO_SUCH_JOB: "No job goes by this name or id.",
         ExitCode.WRONG_STATE: "The job is not in a state in which this can be done.",
         ExitCode.NO_DAEMON: "No daemon runs (no operator, on a cluster), or it went away before it answered.",
         ExitCode.SOFTWARE: "An error of Windlass itself; the message says where its details were written.",
-        ExitCode.STATE_UNUSABLE: "The state folder cannot be made or used: not writable, damaged, or its disk is full.",
+        ExitCode.STATE_UNUSABLE: "The state folder, or a place of checkpoints, cannot be made or used: not writable, "
+        "damaged, not answering, or its disk is full.",
         ExitCode.BUSY: "Somebody else controls the state folder.",
         ExitCode.NOT_ALLOWED: "The state folder belongs to another user; on a cluster, you have no right to do this.",
         ExitCode.CANCELLED: "The job was cancelled (Ctrl-C, `windlass cancel`, its terminal gone), "

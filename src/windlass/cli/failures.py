@@ -10,8 +10,11 @@ from typing import Any
 from windlass.cli.exit_codes import OF_ERROR, ExitCode
 from windlass.server.errors import ApiError
 
-_OF_KUBERNETES = ("aiohttp", "kubernetes_asyncio", "orjson", "pathspec", "yarl")
-"""What the extra `kubernetes` brings."""
+_EXTRAS = {
+    **dict.fromkeys(("aiohttp", "kubernetes_asyncio", "orjson", "pathspec", "yarl"), ("clusters", "kubernetes")),
+    **dict.fromkeys(("safetensors", "torch"), ("exports", "train")),
+}
+"""Module → (who needs it, the extra that brings it)."""
 
 
 class UsageError(Exception):
@@ -21,6 +24,7 @@ class UsageError(Exception):
 def explain(trouble: Exception) -> tuple[str, ExitCode]:
     """(text, exit code) of anything that was raised. Loads the other rooms' errors: only called when there is one."""
     from windlass.jobs.errors import JobError  # noqa: PLC0415
+    from windlass.train.checkpoint.store.errors import CheckpointError, PlaceError  # noqa: PLC0415
     from windlass.worlds.local.lock import HeldError  # noqa: PLC0415
     from windlass.worlds.local.records import UnknownJobError  # noqa: PLC0415
     from windlass.worlds.port import WorldError  # noqa: PLC0415
@@ -33,12 +37,15 @@ def explain(trouble: Exception) -> tuple[str, ExitCode]:
         (UnknownJobError, ExitCode.NO_SUCH_JOB),
         (HeldError, ExitCode.BUSY),
         (WorldError, ExitCode.STATE_UNUSABLE),
+        (PlaceError, ExitCode.STATE_UNUSABLE),
+        (CheckpointError, ExitCode.USAGE),
     )
     for kind, code in kinds:
         if isinstance(trouble, kind):
             return str(trouble), code
-    if isinstance(trouble, ModuleNotFoundError) and trouble.name in _OF_KUBERNETES:
-        return f"{trouble.name}, which clusters need, is missing\npip install 'windlass[kubernetes]'", ExitCode.USAGE
+    if isinstance(trouble, ModuleNotFoundError) and trouble.name in _EXTRAS:
+        who, extra = _EXTRAS[trouble.name]
+        return f"{trouble.name}, which {who} need, is missing\npip install 'windlass[{extra}]'", ExitCode.USAGE
     if isinstance(trouble, OSError) and isinstance(trouble.filename, str):
         return f"{trouble.filename}: {trouble.strerror}", ExitCode.STATE_UNUSABLE
     if hasattr(trouble, "format_message"):

@@ -8,6 +8,7 @@ FAMILIES = MappingProxyType(
     {
         "run": ("run", "Run a job and follow it to its end"),
         "submit": ("submit", "Hand in a job, an array or a file of jobs, and print the ids"),
+        "agent": ("agent", "Start and watch the ranks of one node, in the place of torchrun"),
         "alloc": ("alloc", "Hold nodes while a shell or a command of yours runs here"),
         "queue": ("listing", "List jobs that wait or run"),
         "status": ("story", "The whole story of a job; without one, of everything"),
@@ -27,6 +28,7 @@ FAMILIES = MappingProxyType(
         "render": ("files", "Print a job as Windlass understands it, every default filled in"),
         "schema": ("files", "Print the JSON Schema of job files, for editors"),
         "simulate": ("simulate", "Run a trace of the past on any cluster, and compare policies"),
+        "checkpoint": ("checkpoint", "List, verify, prune and export what a run has saved"),
         "operator": ("operator", "Install the Kubernetes operator, check it, take it away"),
         "up": ("daemon", "Start the daemon"),
         "down": ("daemon", "End the daemon"),

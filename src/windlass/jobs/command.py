@@ -12,7 +12,9 @@ from windlass.core.job import Launcher
 _SHELL = ("sh", "-ec")
 """-e: a script of several lines stops at the first that fails, instead of training on what is not there."""
 _SCRIPTS = (".py", ".sh", ".bash")
-_LAUNCHER_MODULES = frozenset({"torch.distributed.run", "torch.distributed.launch", "accelerate.commands.launch"})
+_LAUNCHER_MODULES = frozenset(
+    {"torch.distributed.run", "torch.distributed.launch", "accelerate.commands.launch", "windlass.agent"}
+)
 _NEEDS_SHELL = re.compile(r"[|&;<>()$`\n*?\[\]#~{}!]")
 _QUOTED = re.compile(r"'[^']*'|\\.|\"(?:[^\"\\$`]|\\.)*\"", re.DOTALL)
 
@@ -50,7 +52,7 @@ def launcher_of(words: Sequence[str]) -> Launcher:
     """TORCHRUN if a launcher stands before the script, else PLAIN."""
     for word, following in zip(words, [*words[1:], ""], strict=False):
         name = PurePath(word).name
-        if name == "torchrun" or (name == "accelerate" and following == "launch"):
+        if name == "torchrun" or (name, following) in {("accelerate", "launch"), ("windlass", "agent")}:
             return Launcher.TORCHRUN
         if word == "-m":
             return Launcher.TORCHRUN if following in _LAUNCHER_MODULES else Launcher.PLAIN

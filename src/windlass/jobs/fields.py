@@ -13,6 +13,7 @@ from windlass.jobs import kinds
 from windlass.jobs.durations import format_duration
 from windlass.jobs.field import Field, Shape, Table
 from windlass.jobs.kinds import choice, named, whole
+from windlass.jobs.mesh import MESH
 from windlass.jobs.names import IMAGE, JOB_NAME, NODE_NAME, VARIABLE
 from windlass.jobs.placing import ELASTIC, GPU_PARTS, MAX_REPLICAS, PLACING, REPLICA_PLACING
 
@@ -41,11 +42,12 @@ PER_REPLICA: Table = (
         flags=("--procs",),
         also=("nproc_per_node", "ntasks_per_node", "processes", "ranks", "slots"),
     ),
+    MESH,
     Field(
         "cpus",
         "CPU cores of each node (replica), for all its ranks together. 0: none are reserved.",
         kinds.CORES,
-        default="one per rank if no GPU, or part of one, is asked for, else 0",
+        default="one per rank if neither GPUs, nor a part of one, nor a mesh are asked for, else 0",
         example="8",
         flags=("--cpus",),
         also=("cpu", "cpus_per_task", "cores"),
@@ -248,7 +250,8 @@ JOB: Table = (
         "launcher",
         "plain: Windlass starts every rank. torchrun: the command starts its ranks itself, one process a replica.",
         choice([str(launcher) for launcher in Launcher]),
-        default="torchrun if the command is torchrun, torch.distributed.run or accelerate launch, else plain",
+        default="torchrun if the command is torchrun, windlass agent, torch.distributed.run or accelerate launch, "
+        "else plain",
         example="plain",
         flags=("--launcher",),
     ),

@@ -33,6 +33,7 @@ class RunOptions:
     gpu_type: tuple[str, ...] = ()
     """Commas between several, best first."""
     procs: int | None = None
+    mesh: str | None = None
     cpus: str | None = None
     mem: str | None = None
     queue: str | None = None
@@ -112,7 +113,7 @@ def override(values: Values, given: Values, *, cwd: str) -> dict[str, Any]:
 _GPUS = {"gpus", "gpu_share", "mig"}
 _OF_A_REPLICA = (
     *("nodes", "elastic", "gpus", "gpu_share", "mig", "procs", "cpus", "mem"),
-    *("selector", "affinity", "whole_node", "command"),
+    *("selector", "affinity", "whole_node", "command", "mesh"),
 )
 
 

@@ -9,9 +9,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from windlass import wire
 from windlass.core.job import Job, Launcher, RestartPolicy, Role, Toleration, TopologyRequest
 from windlass.core.resources import CPU, GPU, GPU_MILLI, MEMORY
 from windlass.jobs.command import is_standalone, launcher_of, procs_of, script_of, words_of
+from windlass.jobs.mesh import unequal
 from windlass.jobs.names import valid_name
 from windlass.jobs.submission import Submission
 
@@ -44,6 +46,7 @@ def check(values: Values) -> Iterator[tuple[FieldPath, str]]:
         yield ("restarts",), "restarts and restart.user say the same thing; keep one of them"
     yield from _check_sizes(values)
     yield from _check_commands(values)
+    yield from _check_meshes(values)
 
 
 def _check_sizes(values: Values) -> Iterator[tuple[FieldPath, str]]:
@@ -81,6 +84,15 @@ def _check_commands(values: Values) -> Iterator[tuple[FieldPath, str]]:
             )
 
 
+def _check_meshes(values: Values) -> Iterator[tuple[FieldPath, str]]:
+    """A mesh has as many ranks as its role; of one that is elastic the script decides."""
+    for name, role in roles_of(values).items():
+        if (mesh := role.get("mesh")) and not role.get("elastic"):
+            path: FieldPath = ("roles", name) if "mesh" in values.get("roles", {}).get(name, {}) else ()
+            if wrong := unequal(mesh, role.get("replicas", 1), _procs(role)):
+                yield (*path, "mesh"), wrong
+
+
 def roles_of(values: Values) -> dict[str, dict[str, Any]]:
     """Each role's own fields over the job's, which are its defaults; env, selector and tolerations add up."""
     shared = {name: values[name] for name in _SHARED if name in values}
@@ -90,7 +102,7 @@ def roles_of(values: Values) -> dict[str, dict[str, Any]]:
 
 
 _SHARED = (
-    *("gpus", "gpu_share", "mig", "procs", "cpus", "mem", "command", "env", "image", "pod"),
+    *("gpus", "gpu_share", "mig", "procs", "mesh", "cpus", "mem", "command", "env", "image", "pod"),
     *("selector", "tolerations", "whole_node", "affinity"),
 )
 
@@ -134,12 +146,11 @@ _AS_WRITTEN = ("queue", "priority", "deadline", "ttl", "grace", "suspend", "pree
 
 
 def _role(name: str, role: Values, launcher: Launcher) -> Role:
-    gpus = role.get("gpus", 0)
     devices = _devices(role)
     fewest, replicas = _size(role)
-    told = procs_of(words_of(role["command"])) if launcher is Launcher.TORCHRUN else None
-    procs = role.get("procs") or told or max(1, gpus)
-    cpus = role.get("cpus", 0 if devices else 1000 * procs)
+    procs = _procs(role, launcher)
+    # A mesh on CPUs is tried out, on whatever there is: its ranks share the cores.
+    cpus = role.get("cpus", 0 if devices or role.get("mesh") else 1000 * procs)
     amounts = {CPU: cpus, MEMORY: role.get("mem") or 0, **devices}
     return Role(
         name=name,
@@ -147,7 +158,7 @@ def _role(name: str, role: Values, launcher: Launcher) -> Role:
         procs=procs,
         resources={resource: amount for resource, amount in amounts.items() if amount},
         command=tuple(role["command"]),
-        env=dict(role.get("env", {})),
+        env={**({wire.MESH: role["mesh"]} if role.get("mesh") else {}), **role.get("env", {})},
         image=role.get("image") or "",
         pod=role.get("pod", ""),
         node_selector=dict(role.get("selector", {})),
@@ -157,6 +168,14 @@ def _role(name: str, role: Values, launcher: Launcher) -> Role:
         min_replicas=fewest if role.get("elastic") else None,
         max_replicas=replicas if role.get("elastic") else None,
     )
+
+
+def _procs(role: Values, launcher: Launcher | None = None) -> int:
+    """Ranks of each replica: as said, or as torchrun's own command line says, or one for each GPU."""
+    words = words_of(role["command"]) if role.get("command") else ()
+    by_torchrun = words and (launcher or launcher_of(words)) is Launcher.TORCHRUN
+    told = procs_of(words) if by_torchrun else None
+    return role.get("procs") or told or max(1, role.get("gpus", 0))
 
 
 def _devices(role: Values) -> dict[str, int]:

@@ -75,6 +75,7 @@ def _placement(job: Job, rank: Rank, job_id: str, generation: int, node: str, de
         wire.JOB_ID: job_id,
         wire.JOB_NAME: job.name,
         wire.GENERATION: str(generation),
+        wire.GRACE: f"{job.grace / 1000:g}",
         wire.NODE: node,
         wire.ROLE: rank.role,
         wire.REPLICA: str(rank.replica),

@@ -74,6 +74,7 @@ def test_every_option_of_a_job_arrives_in_it(windlass):
         "topology": ("rack,preferred", "level: rack\n  preferred: true"),
         "preemptible": (None, "preemptible: true"),
         "procs": ("4", "procs: 4"),
+        "mesh": ("dp=*,tp=2", "WINDLASS_MESH: dp=*,tp=2"),
         "cpus": ("1500m", "cpus: 1500m"),
         "mem": ("2Gi", "mem: 2Gi"),
         "queue": ("research", "queue: research"),

@@ -103,6 +103,8 @@ def test_a_job_is_called_after_its_script(command, name):
         ("torchrun --nproc-per-node gpu train.py", Launcher.TORCHRUN, 4),
         ("python -m torch.distributed.run train.py", Launcher.TORCHRUN, 4),
         ("accelerate launch train.py", Launcher.TORCHRUN, 4),
+        ("windlass agent train.py", Launcher.TORCHRUN, 4),
+        ("python -m windlass.agent train.py", Launcher.TORCHRUN, 4),
         ("uv run torchrun train.py", Launcher.TORCHRUN, 4),
         ("python train.py torchrun --nproc-per-node 2", Launcher.PLAIN, 4),
         ("python -m pkg.train torchrun", Launcher.PLAIN, 4),

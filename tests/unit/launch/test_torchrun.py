@@ -50,6 +50,7 @@ def test_a_rank_is_told_what_torchruns_agent_tells_its_workers():
         "WINDLASS_JOB_ID": "j-7",
         "WINDLASS_JOB_NAME": "j",
         "WINDLASS_GENERATION": "3",
+        "WINDLASS_GRACE": "10",
         "WINDLASS_NODE": "n1",
         "WINDLASS_ROLE": "worker",
         "WINDLASS_REPLICA": "1",

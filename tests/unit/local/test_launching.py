@@ -61,7 +61,7 @@ def test_the_warden_is_told_commands_environments_and_where_the_output_goes(tmp_
         "generation": 1,
         "logs": str(tmp_path),
         "cwd": "/data",
-        "env": {"PATH": "/bin", "WINDLASS_STATE_ID": "abc"},
+        "env": {"PATH": "/bin", "WINDLASS_STATE_ID": "abc", "WINDLASS_CHECKPOINTS": "checkpoints/abc/job-1"},
         "owner": [7, 99],
     }
     assert [rank["argv"] for rank in ranks] == [["train", "--lr", "1"]] * 2

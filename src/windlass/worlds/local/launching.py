@@ -35,7 +35,8 @@ def spawn_message(
         "generation": generation,
         "logs": str(logs),
         "cwd": gang.job.workdir or str(Path.home()),
-        "env": {**inherited, wire.STATE_ID: state_id},
+        # Below the job's own variables. Numbers of jobs are a state folder's, so its checkpoints are, too.
+        "env": {wire.CHECKPOINTS: f"checkpoints/{state_id}/{job_id}", **inherited, wire.STATE_ID: state_id},
         "owner": [int(part) for part in owner.split(":")[:2]] if owner else None,
         "ranks": [_rank(gang, rank, nodes, inherited) for rank in gang.ranks],
     }

@@ -1,0 +1,147 @@
+"""A rank is killed, a node 0 is lost: seconds to the next step. `windlass agent` beside torchrun, as it is and tuned.
+
+Three nodes of one rank, all on this machine, 1 to 3 of them wanted: torchrun's elastic mode. torchrun with its defaults
+does not come back within a minute (pytorch#135712): the table then says 60. When its node 0 is lost the job is, too.
+"""
+
+import json
+import os
+import signal
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+ROUNDS, NODES, LIMIT = 2, 3, 60.0
+TUNED = {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
+QUICK = "last_call_timeout=10,keep_alive_interval=1,keep_alive_max_attempt=2"
+SCRIPT = """
+import os, sys, time, torch, torch.distributed as dist
+dist.init_process_group("gloo")
+log = os.open(sys.argv[1], os.O_WRONLY | os.O_APPEND)
+while True:
+    dist.all_reduce(torch.ones(1))
+    line = f"{dist.get_rank()} {os.getpid()} {dist.get_world_size()} {time.monotonic()}\\n"
+    os.write(log, line.encode())
+    time.sleep(0.02)
+"""
+
+
+def main() -> None:
+    agent, torchrun = "windlass.agent", "torch.distributed.run"
+    ours = [after_a_killed_rank(agent, {}, "") for _ in range(ROUNDS)]
+    tuned = [after_a_killed_rank(torchrun, TUNED, QUICK) for _ in range(ROUNDS)]
+    default = [after_a_killed_rank(torchrun, {}, "")]
+    lost = [after_a_lost_node(agent) for _ in range(ROUNDS)]
+    print(f"rank killed: windlass agent {shown(ours)}; torchrun tuned {shown(tuned)}; torchrun {shown(default)}")
+    print(f"node 0 lost: windlass agent {shown(lost)}; torchrun ends")
+    claim("rank killed → next step with a respawned rank", ours, 3.0, ("torchrun, tuned", tuned))
+    claim("the same, against torchrun as it is", ours, 3.0, ("torchrun", default))
+    claim("node 0 lost (agent and ranks) → next step", lost, 5.0)
+
+
+def after_a_killed_rank(module: str, env: Mapping[str, str], conf: str) -> float:
+    """Seconds from SIGKILL for rank 1 to the first step that ranks of a new start make."""
+    with job(module, env, conf) as (_, log):
+        before = running(log)
+        begin = time.monotonic()
+        os.kill(before[1], signal.SIGKILL)
+        return first_step(log, begin, set(before.values())) - begin
+
+
+def after_a_lost_node(module: str) -> float:
+    """The same, from SIGKILL for the first agent and the rank it has started."""
+    with job(module, {}, "") as (agents, log):
+        before = running(log)
+        begin = time.monotonic()
+        for pid in (agents[0].pid, before[0]):
+            os.kill(pid, signal.SIGKILL)
+        return first_step(log, begin, set(before.values())) - begin
+
+
+@contextmanager
+def job(module: str, env: Mapping[str, str], conf: str) -> Iterator[tuple[list[subprocess.Popen[bytes]], Path]]:
+    with tempfile.TemporaryDirectory() as folder:
+        script, log = Path(folder, "train.py"), Path(folder, "steps")
+        script.write_text(SCRIPT)
+        log.touch()
+        words = [
+            f"--nnodes=1:{NODES}",
+            "--max-restarts=3",
+            "--rdzv-backend=c10d",
+            f"--rdzv-endpoint=localhost:{port()}",
+        ]
+        command = [sys.executable, "-m", module, *words, f"--rdzv-conf={conf}", str(script), str(log)]
+        agents = []
+        for _ in range(NODES):  # the first one is node 0
+            told = {**os.environ, "OMP_NUM_THREADS": "1", "TMPDIR": folder, **env}
+            agents.append(subprocess.Popen(command, env=told, stderr=subprocess.DEVNULL, start_new_session=True))
+            time.sleep(0.5)
+        try:
+            yield agents, log
+        finally:
+            end(agents, folder)
+
+
+def end(agents: list[subprocess.Popen[bytes]], folder: str) -> None:
+    """Kill them, and ranks that torchrun's agents leave behind."""
+    for agent in agents:
+        agent.kill()
+        agent.wait()
+    for entry in Path("/proc").iterdir():
+        try:
+            if entry.name.isdecimal() and folder.encode() in (entry / "cmdline").read_bytes():
+                os.kill(int(entry.name), signal.SIGKILL)
+        except OSError:
+            continue
+
+
+def steps(log: Path) -> list[tuple[int, int, int, float]]:
+    """(rank, pid, ranks, when) of each step of each rank so far."""
+    whole = [line.split() for line in log.read_text().splitlines(keepends=True) if line.endswith("\n")]
+    return [(int(rank), int(pid), int(world), float(when)) for rank, pid, world, when in whole]
+
+
+def running(log: Path) -> dict[int, int]:
+    """Rank → pid, once all of them have trained for a second."""
+    until = time.monotonic() + LIMIT
+    while not (begun := [when for _, _, world, when in steps(log) if world == NODES]) or begun[-1] < begun[0] + 1:
+        if time.monotonic() > until:
+            sys.exit(f"the {NODES} nodes have not come together within {LIMIT:.0f} s")
+        time.sleep(0.05)
+    return {rank: pid for rank, pid, world, _ in steps(log) if world == NODES}
+
+
+def first_step(log: Path, begin: float, before: set[int]) -> float:
+    while time.monotonic() < begin + LIMIT:
+        new = [when for _, pid, _, when in steps(log) if pid not in before and when > begin]
+        if new:
+            return new[0]
+        time.sleep(0.02)
+    return begin + LIMIT
+
+
+def port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def shown(seconds: list[float]) -> str:
+    return f"{statistics.median(seconds):.2f} s ({' '.join(f'{s:.2f}' for s in seconds)})"
+
+
+def claim(what: str, measured: list[float], target: float, peer: tuple[str, list[float]] | None = None) -> None:
+    line = {"claim": what, "measured": statistics.median(measured), "unit": "s", "target": target}
+    if peer is not None:
+        line |= {"peer": peer[0], "peer_measured": statistics.median(peer[1])}
+    print(json.dumps(line))
+
+
+if __name__ == "__main__":
+    main()

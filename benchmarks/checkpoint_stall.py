@@ -1,0 +1,124 @@
+"""How long a save keeps training waiting: in the background against at once, the same state, in turn, in one run.
+
+Two ranks train a model whose state is 192 MiB on each, and save it to a folder. What is waited for is the time in
+`save` and in `wait_until_staged`, which stands where the optimizer is about to step.
+"""
+
+import json
+import os
+import pickle
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+RANKS, ROUNDS, LAYERS, WIDTH, SAMPLES = 2, 9, 48, 1024, 64
+
+
+class Seen(NamedTuple):
+    """Of one rank, in seconds, a number for each round."""
+
+    stalls: list[float]
+    background: list[float]
+    blocking: list[float]
+    steps: list[float]
+    steps_meanwhile: list[float]
+
+
+def main() -> None:
+    os.environ["OMP_NUM_THREADS"] = "1"
+    with tempfile.TemporaryDirectory() as folder:
+        ranks = [forked(Path(folder), rank) for rank in range(RANKS)]
+        codes = [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in ranks]
+        if any(codes):
+            sys.exit(f"ranks ended with {codes}")
+        seen = [pickle.loads(Path(folder, f"rank-{rank}").read_bytes()) for rank in range(RANKS)]  # noqa: S301
+    stall, blocking = (worst([getattr(each, what) for each in seen]) for what in ("stalls", "blocking"))
+    print(
+        f"a save at once      median {statistics.median(blocking) * 1000:.0f} ms, worst {max(blocking) * 1000:.0f} ms"
+    )
+    print(
+        f"in the background   median {statistics.median(stall) * 1000:.1f} ms, worst {max(stall) * 1000:.1f} ms waited"
+    )
+    for what in ("background", "steps", "steps_meanwhile"):
+        seconds = worst([getattr(each, what) for each in seen])
+        print(f"{what.replace('_', ' '):<19} median {statistics.median(seconds) * 1000:.0f} ms")
+    claim = {
+        "claim": f"training waits for a save, {RANKS} ranks of {LAYERS * WIDTH * WIDTH * 4 >> 20} MiB",
+        "measured": statistics.median(stall) * 1000,
+        "unit": "ms",
+        "target": statistics.median(blocking) * 10,
+        "peer": "saved at once",
+        "peer_measured": statistics.median(blocking) * 1000,
+    }
+    print(json.dumps(claim))
+
+
+def worst(of_ranks: list[list[float]]) -> list[float]:
+    """Of each round, the rank that waited longest: the others wait for it."""
+    return [max(each) for each in zip(*of_ranks, strict=True)]
+
+
+def forked(folder: Path, rank: int) -> int:
+    if pid := os.fork():
+        return pid
+    code = 1
+    try:
+        Path(folder, f"rank-{rank}").write_bytes(pickle.dumps(measured(folder, rank)))
+        code = 0
+    finally:
+        os._exit(code)
+
+
+def measured(folder: Path, rank: int) -> Seen:
+    import torch  # noqa: PLC0415 - each rank its own: what is forked must not have worked with threads
+    import torch.distributed as dist  # noqa: PLC0415
+
+    from windlass.train.checkpoint.saver import Saver  # noqa: PLC0415
+    from windlass.train.checkpoint.store.places import place_of  # noqa: PLC0415
+    from windlass.train.checkpoint.store.retention import Retention  # noqa: PLC0415
+    from windlass.train.checkpoint.together import all_ranks  # noqa: PLC0415
+
+    dist.init_process_group("gloo", store=dist.FileStore(str(folder / "store"), RANKS), rank=rank, world_size=RANKS)
+    model = torch.nn.Sequential(*(torch.nn.Linear(WIDTH, WIDTH, bias=False) for _ in range(LAYERS)))
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
+    seen, everybody = Seen([], [], [], [], []), all_ranks()
+    state = {"model": {f"of.{rank}.{name}": tensor for name, tensor in model.state_dict().items()}}
+
+    def forward_and_backward() -> None:
+        model(torch.ones(SAMPLES, WIDTH)).square().mean().backward()
+
+    def step() -> None:
+        optimizer.step()
+        optimizer.zero_grad()
+        dist.barrier()
+
+    with Saver(place_of(str(folder / "run")), everybody, after=None, keep=Retention(1)) as saver:
+        for number in range(ROUNDS + 1):
+            blocking = time_of(partial(saver.save, state, 2 * number + 1, blocking=True))
+            alone = time_of(forward_and_backward)
+            step()
+            stall = time_of(partial(saver.save, state, 2 * number + 2))
+            meanwhile = time_of(forward_and_backward)
+            stall += time_of(saver.wait_until_staged)
+            step()
+            saver.wait()
+            dist.barrier()
+            if number:  # the first round makes the memory of the copy
+                for values, value in zip(seen, (stall, saver.cost.duration, blocking, alone, meanwhile), strict=True):
+                    values.append(value)
+    return seen
+
+
+def time_of(work: Callable[[], object]) -> float:
+    begin = time.monotonic()
+    work()
+    return time.monotonic() - begin
+
+
+if __name__ == "__main__":
+    main()

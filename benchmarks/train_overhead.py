@@ -1,0 +1,99 @@
+"""What a step costs with `windlass.train` against raw torch: two ranks, DDP and FSDP2, in turns within each process."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+TARGET = 1.02
+SCRIPT = """
+import statistics, sys, time
+sys.path.insert(0, sys.argv[1])
+import torch, torch.distributed as dist
+from model import Decoder, Shape
+from torch.distributed.fsdp import fully_shard
+from torch.nn import functional as F
+from torch.nn.parallel import DistributedDataParallel
+from windlass import train
+
+SHAPE, BATCH, ROUNDS, STEPS = Shape(length=64), 16, 12, 4
+text = torch.randint(256, (4096, SHAPE.length + 1), generator=torch.Generator().manual_seed(1))
+loss_of = lambda scores, text: F.cross_entropy(scores.flatten(0, 1), text.flatten())
+
+def raw(kind):
+    torch.manual_seed(0)
+    model = Decoder(SHAPE)
+    if kind == "dp":
+        model = DistributedDataParallel(model)
+    else:
+        for block in (*model.layers, model):
+            fully_shard(block)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    half, place = BATCH // 2, 0
+    while True:
+        mine = text[place % 2048 + dist.get_rank() * half :][:half]
+        place += BATCH
+        loss = loss_of(model(mine[:, :-1]), mine[:, 1:])
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+        yield
+
+def ours(run):
+    model, optimizer = run.parallelize(lambda: Decoder(SHAPE), lr=1e-3)
+    data = run.data([(each[:-1], each[1:]) for each in text], global_batch=BATCH)
+    for batch in run.steps(data, 10**9):
+        run.step(optimizer, clip=1.0, loss=run.backward(model, batch, loss_of))
+        yield
+
+with train.init(sys.argv[2], report_every=0) as run:
+    steppers = {"raw": raw(sys.argv[2].partition("=")[0]), "ours": ours(run)}
+    spent = {name: [] for name in steppers}
+    for round in range(ROUNDS + 2):
+        for name, stepper in steppers.items():
+            dist.barrier()
+            begin = time.perf_counter()
+            for _ in range(STEPS):
+                next(stepper)
+            if round >= 2:
+                spent[name].append((time.perf_counter() - begin) / STEPS * 1000)
+    run.say(" ".join(f"{name} {statistics.median(each):.3f}" for name, each in spent.items()))
+"""
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        script = Path(folder, "train.py")
+        script.write_text(SCRIPT)
+        for mesh, name in (("dp=2", "DDP"), ("fsdp=2", "FSDP2")):
+            raw, ours = milliseconds(script, mesh)
+            print(f"{name}: raw torch {raw:.1f} ms, windlass.train {ours:.1f} ms: {ours / raw:.3f}×")
+            claim = f"a step of two ranks against raw torch's {name}"
+            told = {
+                "claim": claim,
+                "measured": ours,
+                "unit": "ms",
+                "target": TARGET * raw,
+                "peer": name,
+                "peer_measured": raw,
+            }
+            print(json.dumps(told))
+
+
+def milliseconds(script: Path, mesh: str) -> tuple[float, float]:
+    """Of a step: raw, ours."""
+    example = Path(__file__).parents[1] / "examples/gpt"
+    command = [sys.executable, "-m", "windlass.agent", "--nproc-per-node=2", script, example, mesh]
+    env = {**os.environ, "OMP_NUM_THREADS": "1"}
+    ran = subprocess.run(command, env=env, capture_output=True, text=True, check=True, timeout=600)
+    found = re.search(r"raw (\d+\.\d+) ours (\d+\.\d+)", ran.stdout)
+    assert found, ran.stdout
+    return float(found[1]), float(found[2])
+
+
+if __name__ == "__main__":
+    main()

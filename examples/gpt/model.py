@@ -1,0 +1,107 @@
+"""A decoder as Llama has them: rotary places, RMS norms, gated feed-forward layers, no biases.
+
+Plain PyTorch, with the names that transformers use; so `windlass.train` knows how to split it. Its `forward` is the
+chain embed → layers → norm → head, which is all that a pipeline has to be told.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+
+@dataclass(frozen=True)
+class Shape:
+    """How large it is."""
+
+    vocabulary: int = 256
+    width: int = 128
+    layers: int = 6
+    heads: int = 4
+    length: int = 96
+    """Bytes that it looks back."""
+    hidden: int = 352
+    """Of a feed-forward layer: about 8/3 of the width, as Llama's."""
+
+
+class Attention(nn.Module):
+    """How each byte looks at those before it. Under tensor parallelism a rank has some of the heads."""
+
+    def __init__(self, shape: Shape) -> None:
+        super().__init__()
+        self.head_width = shape.width // shape.heads
+        self.wq, self.wk, self.wv, self.wo = (nn.Linear(shape.width, shape.width, bias=False) for _ in range(4))
+        self.register_buffer("turns", rotations(shape.length, self.head_width), persistent=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        batch, length, _ = x.shape
+        q, k, v = (project(x).view(batch, length, -1, self.head_width) for project in (self.wq, self.wk, self.wv))
+        q, k = turned(q, self.turns[:length]), turned(k, self.turns[:length])
+        attended = F.scaled_dot_product_attention(*(each.transpose(1, 2) for each in (q, k, v)), is_causal=True)
+        return self.wo(attended.transpose(1, 2).reshape(batch, length, -1))
+
+
+class FeedForward(nn.Module):
+    """A layer of its own for each byte, gated (Shazeer 2020)."""
+
+    def __init__(self, shape: Shape) -> None:
+        super().__init__()
+        self.w1, self.w3 = (nn.Linear(shape.width, shape.hidden, bias=False) for _ in range(2))
+        self.w2 = nn.Linear(shape.hidden, shape.width, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.w2(F.silu(self.w1(x)) * self.w3(x))
+
+
+class Block(nn.Module):
+    """Attention and a feed-forward layer, each added to what came in."""
+
+    def __init__(self, shape: Shape) -> None:
+        super().__init__()
+        self.attention_norm, self.attention = nn.RMSNorm(shape.width), Attention(shape)
+        self.ffn_norm, self.feed_forward = nn.RMSNorm(shape.width), FeedForward(shape)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x + self.attention(self.attention_norm(x))
+        return x + self.feed_forward(self.ffn_norm(x))
+
+
+class Decoder(nn.Module):
+    """Bytes in, scores for each next byte out."""
+
+    def __init__(self, shape: Shape) -> None:
+        super().__init__()
+        self.shape = shape
+        self.embed = nn.Embedding(shape.vocabulary, shape.width)
+        self.layers = nn.ModuleList(Block(shape) for _ in range(shape.layers))
+        self.norm, self.head = nn.RMSNorm(shape.width), nn.Linear(shape.width, shape.vocabulary, bias=False)
+        nn.init.normal_(self.embed.weight, std=0.02)
+
+    def forward(self, text: Tensor) -> Tensor:
+        x = self.embed(text)
+        for layer in self.layers:
+            x = layer(x)
+        return self.head(self.norm(x))
+
+
+def rotations(length: int, width: int) -> Tensor:
+    """By what pairs of numbers are turned at each place (Su et al. 2021): cosine and sine, (length, 1, width/2, 2)."""
+    speeds = 10_000.0 ** (-torch.arange(0, width, 2) / width)
+    angles = torch.outer(torch.arange(length), speeds)
+    return torch.stack([angles.cos(), angles.sin()], dim=-1).unsqueeze(1)
+
+
+def turned(x: Tensor, turns: Tensor) -> Tensor:
+    a, b = x.float().unflatten(-1, (-1, 2)).unbind(-1)
+    cos, sin = turns.unbind(-1)
+    return torch.stack([a * cos - b * sin, a * sin + b * cos], dim=-1).flatten(-2).type_as(x)
+
+
+@torch.no_grad()
+def sample(score: nn.Module, shape: Shape, prompt: str, length: int, device: torch.device) -> str:
+    text = torch.tensor([list(prompt.encode())], device=device)
+    for _ in range(length):
+        scores = score(text[:, -shape.length :])[:, -1] / 0.7
+        text = torch.cat([text, torch.multinomial(scores.softmax(-1), 1)], dim=1)
+    return bytes(text[0].tolist()).decode(errors="replace")

@@ -1,0 +1,7 @@
+"""`python -m windlass.agent`."""
+
+import sys
+
+from windlass.agent.entry import main
+
+sys.exit(main(sys.argv[1:]))

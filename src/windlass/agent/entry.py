@@ -1,0 +1,40 @@
+"""Where the agent starts: `windlass agent`, `python -m windlass.agent`, and the packed file."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+from windlass.agent import agent, options, pack, story
+
+_USAGE = 2
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run what the command line says. Returns the exit code."""
+    try:
+        return _main(arguments)
+    finally:
+        story.console.close()
+
+
+def _main(arguments: Sequence[str]) -> int:
+    try:
+        if list(arguments[:1]) == ["pack"]:
+            return _pack(arguments[1:])
+        return agent.run(options.read(arguments, os.environ))
+    except options.Refused as refusal:
+        story.say(str(refusal))
+        return _USAGE
+    except OSError as wrong:
+        story.say(str(wrong))
+        return 1
+
+
+def _pack(arguments: Sequence[str]) -> int:
+    if len(arguments) != 2 or arguments[0] != "--to":
+        story.say("usage: windlass agent pack --to FILE")
+        return _USAGE
+    pack.pack(arguments[1])
+    story.say(f"written; run it with `python {arguments[1]} …` wherever Python is 3.9 or newer")
+    return 0

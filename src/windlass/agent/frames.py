@@ -1,0 +1,47 @@
+"""What agent and nursery say to each other: frames of JSON over a Unix stream, open files beside them."""
+
+from __future__ import annotations
+
+import json
+import socket
+import struct
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+_HEAD = struct.Struct("!I")
+_MOST_FILES = 8
+
+
+class Frame(NamedTuple):
+    """A message, and the descriptors that came with it; they are the receiver's to close."""
+
+    message: dict[str, Any]
+    files: tuple[int, ...]
+
+
+def send(link: socket.socket, message: dict[str, Any], files: Sequence[int] = ()) -> None:
+    """Write one frame whole. Raises OSError when the other side is gone."""
+    body = json.dumps(message).encode()
+    socket.send_fds(link, [_HEAD.pack(len(body))], list(files))
+    link.sendall(body)
+
+
+def receive(link: socket.socket) -> Frame | None:
+    """Wait for one frame; None when the other side is gone."""
+    try:
+        head, files, _, _ = socket.recv_fds(link, _HEAD.size, _MOST_FILES)
+        head += _exactly(link, _HEAD.size - len(head)) if head else b""
+        body = _exactly(link, _HEAD.unpack(head)[0]) if head else b""
+    except (OSError, EOFError):
+        return None
+    return Frame(json.loads(body), tuple(files)) if body else None
+
+
+def _exactly(link: socket.socket, size: int) -> bytes:
+    data = bytearray()
+    while len(data) < size:
+        more = link.recv(min(size - len(data), 1 << 20))
+        if not more:
+            raise EOFError
+        data += more
+    return bytes(data)

@@ -1,0 +1,117 @@
+"""Whether ranks hang, and who is missing: judged from heartbeats alone, with `now` as an argument.
+
+Ranks of one gang wait for each other, so whoever is in his phase for too long is mostly a victim. The one to ask is the
+one that is furthest behind; only when it has itself been in its phase for longer than that ever takes is it a hang.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from windlass.wire import Heartbeat
+
+_KEPT = 512
+_ENOUGH = 8
+"""Times that a phase must have been seen before its length is known."""
+
+
+class Limits(NamedTuple):
+    """A phase may last `factor` times the 99th percentile of what it took, at least `floor` seconds.
+
+    `first`: seconds for a phase that is not known yet. `silence`: seconds without any output, 0 for ever.
+    """
+
+    factor: float = 8.0
+    floor: float = 10.0
+    first: float = 600.0
+    silence: float = 0.0
+
+
+class Pulse(NamedTuple):
+    """The newest heartbeat of a rank, and when it came."""
+
+    step: int
+    phase: str
+    beat: int
+    since: float
+
+
+class Behind(NamedTuple):
+    """The rank of one node that is furthest behind: what agents tell each other. Rank -1: there are no heartbeats."""
+
+    rank: int = -1
+    step: int = 0
+    phase: str = ""
+    beat: int = 0
+    waited: float = 0.0
+    patience: float = math.inf
+    silent: float = 0.0
+    """Seconds since any rank of the node printed something."""
+    ahead: tuple[int, int, int, str] = (-1, 0, -1, "")
+    """The one that is furthest ahead: step, beat, rank, phase."""
+
+
+class Pulses:
+    """Heartbeats of the ranks of one node, and how long each phase took so far."""
+
+    def __init__(self) -> None:
+        self.newest: dict[int, Pulse] = {}
+        self.spans: dict[str, deque[float]] = {}
+
+    def hear(self, beat: Heartbeat, now: float) -> None:
+        """A rank has entered a phase, and so left the one before."""
+        before = self.newest.get(beat.rank)
+        if before is not None:
+            self.spans.setdefault(before.phase, deque(maxlen=_KEPT)).append(now - before.since)
+        self.newest[beat.rank] = Pulse(beat.step, beat.phase, beat.beat, now)
+
+    def forget(self, rank: int | None = None) -> None:
+        """A rank has ended, or all have; what phases take stays known."""
+        if rank is None:
+            self.newest.clear()
+        else:
+            self.newest.pop(rank, None)
+
+
+def patience(spans: Mapping[str, Iterable[float]], phase: str, limits: Limits) -> float:
+    """Seconds that a rank may be in this phase."""
+    seen = sorted(spans.get(phase, ()))
+    if len(seen) < _ENOUGH:
+        return limits.first
+    return max(limits.floor, limits.factor * seen[math.ceil(0.99 * len(seen)) - 1])
+
+
+def furthest_behind(pulses: Pulses, limits: Limits, now: float, silent: float = 0.0) -> Behind:
+    """Of one node. Among equals the one that came last to where they all are: it has waited least."""
+    if not pulses.newest:
+        return Behind(silent=silent)
+    rank, pulse = min(pulses.newest.items(), key=lambda item: (item[1].step, item[1].beat, -item[1].since))
+    allowed = patience(pulses.spans, pulse.phase, limits)
+    ahead = max((each.step, each.beat, number, each.phase) for number, each in pulses.newest.items())
+    return Behind(rank, pulse.step, pulse.phase, pulse.beat, now - pulse.since, allowed, silent, ahead)
+
+
+def judge(nodes: Iterable[Behind], limits: Limits) -> tuple[int, str] | None:
+    """(rank, why) if the gang hangs. The rank is -1 where only silence speaks."""
+    heard = list(nodes)
+    beating = [each for each in heard if each.rank >= 0]
+    if beating:
+        last = min(beating, key=lambda each: (each.step, each.beat, each.waited))
+        if last.waited > last.patience:
+            return last.rank, _why(last, beating)
+    elif heard and limits.silence and min(each.silent for each in heard) > limits.silence:
+        return -1, f"no rank has printed anything for {min(each.silent for each in heard):.0f} s"
+    return None
+
+
+def _why(last: Behind, all_of_them: Iterable[Behind]) -> str:
+    step, beat, rank, phase = max(tuple(each.ahead) for each in all_of_them)
+    text = (
+        f"rank {last.rank} is in {last.phase} of step {last.step} for {last.waited:.1f} s (at most {last.patience:.1f})"
+    )
+    if (step, beat) > (last.step, last.beat):
+        text += f"; rank {rank} is in {phase} of step {step}"
+    return text

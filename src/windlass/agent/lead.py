@@ -1,0 +1,151 @@
+"""The leading agent's work: feed what is heard to the crew's rules, and have what they decide done everywhere."""
+
+from __future__ import annotations
+
+import json
+import socket
+import time
+from typing import Any, Callable, Protocol
+
+from windlass import wire
+from windlass.agent import crew as rules
+from windlass.agent import hang, sockets, story
+from windlass.agent.local import Broken, Ended, Local, Ready, Report
+from windlass.agent.loop import Loop, Timer
+
+_LOOK = 1.0
+"""Seconds between looks at who is behind."""
+_TO_WRITE = 0.5
+"""Seconds for ranks that hang to write down where they are."""
+
+
+class Others(Protocol):
+    """The agents that follow this one."""
+
+    def tell(self, who: str, message: dict[str, Any]) -> None:
+        """One of them, by its id."""
+
+    def tell_all(self, message: dict[str, Any]) -> None:
+        """Each of them."""
+
+    def behind(self) -> list[hang.Behind]:
+        """What each of them said last about its ranks."""
+
+
+class Lead:
+    """`close` is called once, with the run's end."""
+
+    def __init__(
+        self,
+        loop: Loop,
+        begun: rules.Crew,
+        me: rules.Peer,
+        local: Local,
+        others: Others,
+        limits: hang.Limits,
+        close: Callable[[rules.Close], None],
+    ) -> None:
+        self._loop, self._crew, self._me, self._local, self._others = loop, begun, me, local, others
+        self._limits, self._close = limits, close
+        self._timer: Timer | None = None
+        self._accused = 0
+        self.feed(rules.Joined(me))
+        self._look_again = loop.after(_LOOK, self._look)
+
+    @property
+    def crew(self) -> rules.Crew:
+        """How things stand."""
+        return self._crew
+
+    def feed(self, event: rules.Event) -> None:
+        """Something has happened."""
+        self._crew, actions = rules.step(self._crew, event, time.monotonic())
+        for action in actions:
+            self._do(action)
+        if self._timer is not None:
+            self._timer.cancel()
+        at = rules.deadline(self._crew)
+        if at is not None:
+            self._timer = self._loop.after(max(0.0, at - time.monotonic()), lambda: self.feed(rules.Passed()))
+
+    def hear(self, report: Report) -> None:
+        """From the ranks of the leader's own node."""
+        self.feed(event_of(self._me.id, report))
+
+    def resign(self) -> None:
+        """Another agent leads from now on."""
+        self._look_again.cancel()
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _do(self, action: rules.Action) -> None:
+        if isinstance(action, rules.Publish):
+            self._publish(action)
+        elif isinstance(action, rules.Halt):
+            self._others.tell_all({"say": "halt", "generation": action.generation, "why": action.why})
+            self._local.halt(action.generation, action.why)
+        else:
+            self._close(action)
+
+    def _publish(self, decided: rules.Publish) -> None:
+        listener = sockets.listen()
+        membership = wire.Membership(
+            decided.generation,
+            tuple(wire.Member(peer.node, peer.address, peer.ranks) for peer in decided.members),
+            listener.getsockname()[1],
+            address=self._me.address,
+            restarts=decided.restarts,
+        )
+        for place, peer in enumerate(decided.members):
+            told = membership._replace(me=place)
+            if peer.id == self._me.id:
+                start(self._local, told, listener, keep=decided.keep, why=decided.why)
+            else:
+                spoken = {"membership": json.loads(wire.encode(told)), "keep": decided.keep, "why": decided.why}
+                self._others.tell(peer.id, {"say": "start", **spoken})
+
+    def _look(self) -> None:
+        """Whether the gang hangs; if so, it is asked where it is before it is stopped."""
+        self._look_again = self._loop.after(_LOOK, self._look)
+        running = self._crew.phase is rules.Phase.RUNNING and self._accused != self._crew.generation
+        if not running:
+            return
+        verdict = hang.judge([self._local.behind(time.monotonic()), *self._others.behind()], self._limits)
+        if verdict is not None:
+            rank, why = verdict
+            self._accused = self._crew.generation
+            self._others.tell_all({"say": "interrogate", "rank": rank})
+            interrogate(self._loop, self._local, rank)
+            failed = rules.Failed(self._me.id, self._crew.generation, 1, f"hang: {why}")
+            self._loop.after(_TO_WRITE, lambda: self.feed(failed))
+
+
+def start(local: Local, membership: wire.Membership, listener: socket.socket | None, *, keep: bool, why: str) -> None:
+    """Have this node's ranks be of this generation: anew, or those that run with those that are missing."""
+    if keep:
+        local.reform(membership, listener, why)
+    else:
+        local.start(membership, listener)
+
+
+def interrogate(loop: Loop, local: Local, rank: int) -> None:
+    """Have all ranks of this node write down where they are, and print what the accused one says."""
+    local.interrogate()
+
+    def read() -> None:
+        said = local.testimony(rank)
+        if said:
+            story.say(f"rank {rank}, where it hangs:\n{said}")
+
+    loop.after(_TO_WRITE / 2, read)
+
+
+def event_of(who: str, report: Report) -> rules.Event:
+    """A report of a node's ranks as the crew's rules take it."""
+    if isinstance(report, Ended):
+        return rules.Done(who, report.generation)
+    if isinstance(report, Ready):
+        return rules.Able(who, report.generation)
+    if isinstance(report, Broken):
+        return rules.Failed(who, report.generation, report.code, report.why)
+    return rules.Stopped(who, report.generation, report.code or 0)

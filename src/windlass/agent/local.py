@@ -1,0 +1,370 @@
+"""The ranks of this node: started when told, stopped when told, and every end of theirs reported at once."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import os
+import signal
+import socket
+import time
+from pathlib import Path
+from typing import Any, Callable, NamedTuple, Union
+
+from windlass import wire
+from windlass.agent import environment, hang, stacks, story
+from windlass.agent.fork_server import ForkServer
+from windlass.agent.heart import Heart
+from windlass.agent.loop import Loop, Timer
+from windlass.agent.options import Options
+from windlass.agent.output import Output
+
+_AFTER_A_FAILURE = 1.0
+"""Seconds from SIGTERM to SIGKILL for ranks whose gang is broken: they can do nothing that takes longer."""
+_TO_REFORM = 5.0
+"""Seconds for ranks that run to take a new membership."""
+_DEATHS = 3
+"""So often the process that ranks are forked from may be lost."""
+
+
+class Ended(NamedTuple):
+    """All ranks of this node have ended well."""
+
+    generation: int
+
+
+class Ready(NamedTuple):
+    """Every rank of this node can take a new membership while it runs."""
+
+    generation: int
+
+
+class Broken(NamedTuple):
+    """A rank of this node has ended badly, or cannot be started."""
+
+    generation: int
+    code: int
+    why: str
+
+
+class Gone(NamedTuple):
+    """No rank of this node is left. `code`: the worst of theirs; None if there were none."""
+
+    generation: int
+    code: int | None
+
+
+Report = Union[Ended, Ready, Broken, Gone]
+
+
+class _Rank:
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.pid = 0
+        self.code: int | None = None
+        self.able = False
+        """It can take a new membership; it is in the one that is current, that is."""
+
+
+class Local:
+    """One generation at a time. `report` is called from the loop, never from within a call to this."""
+
+    def __init__(
+        self, loop: Loop, options: Options, output: Output, folder: Path, report: Callable[[Report], None]
+    ) -> None:
+        self._loop, self._options, self._output, self._report = loop, options, output, report
+        self._ids = itertools.count(1)
+        self._ranks: dict[int, _Rank] = {}
+        self._store = 0
+        self._waiting: tuple[wire.Membership, socket.socket | None] | None = None
+        self._membership: wire.Membership | None = None
+        self._stopping = False
+        self._kill: Timer | None = None
+        self._reforming: Timer | None = None
+        self._torch: str | None = None
+        self._deaths = 0
+        self._past: story.Recovery | None = None
+        self.pulses = hang.Pulses()
+        self._heart = Heart(loop, folder, self._heard)
+        self._nursery = self._new_nursery()
+
+    @property
+    def generation(self) -> int:
+        """The generation whose ranks are here, 0 if none is."""
+        return self._membership.generation if self._membership else 0
+
+    def count(self, what: str) -> int:
+        """How many ranks this node is to have. Raises ValueError."""
+        said = what if what.isdecimal() else self._count(what)
+        if not said.isdecimal() or int(said) < 1:
+            raise ValueError(f"--nproc-per-node {what}: {said if not said.isdecimal() else 'at least 1'}")
+        return int(said)
+
+    # --- orders --------------------------------------------------------------------------------------
+
+    def start(self, membership: wire.Membership, listener: socket.socket | None) -> None:
+        """Start this node's ranks; where `listener` is given, also the store, on it."""
+        self._membership, self._stopping = membership, False
+        self._waiting = (membership, listener)
+        if self._torch is not None:
+            self._start()
+
+    def reform(self, membership: wire.Membership, listener: socket.socket | None, why: str) -> None:
+        """Ranks that run take the new membership; those that are lost are started anew."""
+        if not self._ranks:
+            self.start(membership, listener)
+            return
+        now = time.monotonic()
+        self._past = (self._past or story.Recovery(why, now, now, 0.0, 0.0))._replace(stopped=now)
+        self._membership = membership
+        self.pulses.forget()
+        self._kill_store()
+        self._host(listener)
+        before, self._ranks = self._ranks, {}
+        for place, (number, rank) in zip(environment.places(membership), before.items()):
+            if rank.code is None:
+                self._heart.tell([rank.number], membership)
+                rank.number, rank.able = place.rank, False
+                self._ranks[number] = rank
+            else:
+                self._start_rank(membership, place)
+        self._heart.forget()
+        self._reforming = self._loop.after(_TO_REFORM, self._not_reformed)
+
+    def halt(self, generation: int, why: str, *, grace: float = _AFTER_A_FAILURE, number: int = signal.SIGTERM) -> None:
+        """Stop the ranks of this generation. Reports Gone, at once if there are none."""
+        if generation != self.generation or not self._ranks:
+            self._never_mind()
+            self._soon(Gone(generation, None))
+            return
+        if not self._stopping:
+            self._stopping = True
+            self._reformed()
+            now = time.monotonic()
+            if self._past is None or self._past.stopped:
+                self._past = story.Recovery(why, now, now, 0.0, 0.0)
+            self._nursery.signal(self._alive(), number, group=False)
+            self._kill = self._loop.after(grace, self._kill_all)
+            self._look_whether_gone()
+
+    def signal(self, number: int) -> None:
+        """Pass a signal on to every rank."""
+        self._nursery.signal(self._alive(), number, group=False)
+
+    def behind(self, now: float) -> hang.Behind:
+        """Which rank of this node is furthest behind."""
+        if self._stopping or not self._alive():
+            return hang.Behind(patience=math.inf)
+        return hang.furthest_behind(self.pulses, self._options.limits, now, self._output.silent())
+
+    def interrogate(self) -> None:
+        """Have all ranks write down where they are: stacks, and what torch recorded of the last collectives."""
+        self._heart.tell([each.number for each in self._ranks.values()], wire.Dump(str(self._dumps())))
+        if self._options.how != "exec":  # of a program nobody knows what it makes of the signal
+            self._nursery.signal(self._alive(), signal.SIGUSR2, group=False)
+
+    def testimony(self, rank: int) -> str:
+        """What a rank wrote down when it was asked; "" if it is not of this node."""
+        local = {each.number: local for local, each in enumerate(self._ranks.values())}
+        return stacks.of(self._dumps(), local.get(rank))
+
+    def close(self) -> None:
+        """End everything that is still there."""
+        self._nursery.close()
+        self._output.drain()
+        self._heart.close()
+
+    # --- starting ------------------------------------------------------------------------------------
+
+    def _never_mind(self) -> None:
+        if self._waiting is not None and self._waiting[1] is not None:
+            self._waiting[1].close()
+        self._waiting = self._membership = None
+
+    def _new_nursery(self) -> ForkServer:
+        variables = dict(os.environ)
+        if "OMP_NUM_THREADS" not in variables and self._options.procs != "1":
+            variables["OMP_NUM_THREADS"] = "1"
+        python = os.environ.get("PYTHON_EXEC") or os.sys.executable  # type: ignore[attr-defined]
+        return ForkServer(self._loop, python, variables, self._told)
+
+    def _count(self, what: str) -> str:
+        if what == "cpu":
+            return str(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
+        return self._nursery.count(next(self._ids), what)
+
+    def _start(self) -> None:
+        assert self._waiting is not None  # noqa: S101 - asked by those who have looked
+        (membership, listener), self._waiting = self._waiting, None
+        self._ranks, self._store = {}, 0
+        self.pulses.forget()
+        self._heart.forget()
+        self._host(listener)
+        for place in environment.places(membership):
+            self._start_rank(membership, place)
+
+    def _host(self, listener: socket.socket | None) -> None:
+        if listener is not None:
+            if self._torch:
+                self._store = next(self._ids)
+                self._nursery.store(self._store, listener)
+            listener.close()  # without torch rank 0 listens there itself
+
+    def _start_rank(self, membership: wire.Membership, place: environment.Place) -> None:
+        try:
+            self._fork_rank(membership, place)
+        except (OSError, ValueError) as wrong:
+            self._soon(Broken(membership.generation, wire.ExitCode.FATAL, f"cannot start ranks: {wrong}"))
+
+    def _fork_rank(self, membership: wire.Membership, place: environment.Place) -> None:
+        files = self._output.open(place.local, place.rank, membership.generation)
+        told = environment.Told(
+            run_id=self._options.run_id,
+            role=self._options.role,
+            max_restarts=self._options.max_restarts,
+            agent_store=bool(self._torch),
+            socket=self._heart.path,
+            dumps=str(self._dumps()),
+            virtual_local_rank=self._options.virtual_local_rank,
+        )
+        variables = environment.of_rank(place, membership, told, files.error_file, os.environ)
+        number = next(self._ids)
+        self._ranks[number] = _Rank(place.rank)
+        words = [word.replace("${local_rank}", str(place.local)) for word in self._options.argv]
+        self._nursery.run(number, words, self._options.how, variables, files[:3])
+        files.close()
+
+    def _dumps(self) -> Path:
+        return self._output.attempt(self.generation)
+
+    # --- what is heard ---------------------------------------------------------------------------------
+
+    def _told(self, said: dict[str, Any]) -> None:
+        if said["tell"] == "ready":
+            self._ready(said)
+        elif said["tell"] == "started" and said["id"] in self._ranks:
+            self._started(self._ranks[said["id"]], said["pid"])
+        elif said["tell"] == "exit":
+            self._exited(said["id"], said["code"], said["at"])
+        elif said["tell"] == "gone":
+            self._nursery_is_gone()
+
+    def _ready(self, said: dict[str, Any]) -> None:
+        self._torch = said["torch"]
+        if said["why"]:
+            story.say(f"{said['why']}: " + ("rank 0 hosts the store" if not self._torch else "ranks start without it"))
+        if self._waiting is not None:
+            self._start()
+
+    def _started(self, rank: _Rank, pid: int) -> None:
+        rank.pid = pid
+        self._look_whether_up()
+
+    def _look_whether_up(self) -> None:
+        past = self._past
+        up = self._reforming is None and all(each.pid for each in self._ranks.values())
+        if past is not None and past.stopped and up:
+            story.say(story.recovered(self.generation, past._replace(started=time.monotonic())))
+            self._past = None
+
+    def _exited(self, number: int, code: int, at: float) -> None:
+        if number == self._store:
+            self._store = 0
+            if not self._stopping:
+                self._soon(Broken(self.generation, wire.ExitCode.RETRY, "the store has ended"))
+        elif number in self._ranks:
+            self._rank_exited(self._ranks[number], code, at)
+
+    def _rank_exited(self, rank: _Rank, code: int, at: float) -> None:
+        rank.code = code
+        self.pulses.forget(rank.number)
+        if self._stopping:
+            self._look_whether_gone()
+        elif code != 0:
+            why = story.ended(rank.number, rank.pid, code)
+            if self._past is None or self._past.stopped:
+                self._past = story.Recovery(why, at, time.monotonic(), 0.0, 0.0)
+            self._soon(Broken(self.generation, code, why))
+        elif not self._alive():
+            self._output.drain()
+            self._soon(Ended(self.generation))
+
+    def _nursery_is_gone(self) -> None:
+        """Its ranks have died with it."""
+        self._deaths += 1
+        self._torch = None
+        why = "the process that ranks are forked from is gone"
+        code = wire.ExitCode.RETRY if self._deaths < _DEATHS else wire.ExitCode.FATAL
+        for rank in self._ranks.values():
+            rank.code = -signal.SIGKILL if rank.code is None else rank.code
+        self._store = 0
+        if self._stopping:
+            self._look_whether_gone()
+        elif self._membership is not None:
+            self._soon(Broken(self.generation, code, why))
+        if code == wire.ExitCode.RETRY:
+            self._nursery = self._new_nursery()
+
+    def _heard(self, message: wire.Message) -> None:
+        if getattr(message, "generation", 0) != self.generation or self._stopping:
+            return
+        if isinstance(message, wire.Heartbeat):
+            self.pulses.hear(message, time.monotonic())
+        elif isinstance(message, wire.Hello):
+            self._greeted(message)
+
+    def _greeted(self, hello: wire.Hello) -> None:
+        for rank in self._ranks.values():
+            if rank.number == hello.rank:
+                rank.able = hello.reforms
+        if all(rank.able for rank in self._ranks.values()):
+            self._reformed()
+            self._look_whether_up()
+            self._soon(Ready(self.generation))
+
+    def _reformed(self) -> None:
+        if self._reforming is not None:
+            self._reforming.cancel()
+            self._reforming = None
+
+    def _not_reformed(self) -> None:
+        self._reforming = None
+        late = [str(rank.number) for rank in self._ranks.values() if not rank.able]
+        why = f"ranks {', '.join(late)} are not in generation {self.generation} after {_TO_REFORM:.0f} s"
+        self._soon(Broken(self.generation, wire.ExitCode.RETRY, why))
+
+    # --- stopping --------------------------------------------------------------------------------------
+
+    def _alive(self) -> list[int]:
+        return [number for number, rank in self._ranks.items() if rank.code is None]
+
+    def _kill_all(self) -> None:
+        self._nursery.signal(self._alive(), signal.SIGKILL, group=True)
+
+    def _kill_store(self) -> None:
+        if self._store:
+            self._nursery.signal([self._store], signal.SIGKILL, group=False)
+            self._store = 0
+
+    def _look_whether_gone(self) -> None:
+        if self._alive():
+            return
+        if self._kill is not None:
+            self._kill.cancel()
+        self._kill_store()
+        self._output.drain()
+        if self._past is not None:
+            self._past = self._past._replace(stopped=time.monotonic())
+        codes = [rank.code or 0 for rank in self._ranks.values()]
+        generation, self._membership, self._ranks = self.generation, None, {}
+        self._soon(Gone(generation, _worst(codes)))
+
+    def _soon(self, report: Report) -> None:
+        self._loop.after(0, lambda: self._report(report))
+
+
+def _worst(codes: list[int]) -> int:
+    for wanted in (wire.ExitCode.FATAL, wire.ExitCode.PREEMPTED, wire.ExitCode.RETRY):
+        if wanted in codes:
+            return int(wanted)
+    return next((code for code in codes if code), 0)

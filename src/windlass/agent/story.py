@@ -1,0 +1,56 @@
+"""What the agent says about the run: one line for each thing that happens, on stderr."""
+
+from __future__ import annotations
+
+import signal
+from typing import NamedTuple
+
+from windlass.agent.console import Console
+
+_SPARE = 128
+"""Where a shell puts signals among exit codes."""
+
+
+class Recovery(NamedTuple):
+    """One restart, stage by stage; moments in seconds of the same clock."""
+
+    why: str
+    happened: float
+    detected: float
+    stopped: float
+    started: float
+
+
+_STDERR = 2
+console = Console()
+"""The agent's own stdout and stderr: there is one of each, for all that ranks and agent say."""
+
+
+def say(text: str) -> None:
+    """One line to people."""
+    console.write(_STDERR, f"windlass agent: {text}\n".encode(errors="backslashreplace"))
+
+
+def ended(rank: int, pid: int, code: int) -> str:
+    """How a rank ended."""
+    if code >= 0:
+        return f"rank {rank} (pid {pid}) exited with {code}"
+    try:
+        name = signal.Signals(-code).name
+    except ValueError:
+        name = f"signal {-code}"
+    return f"rank {rank} (pid {pid}) killed by {name}"
+
+
+def recovered(generation: int, past: Recovery) -> str:
+    """A generation that follows another one, and where the time went."""
+    return (
+        f"{past.why}; generation {generation} after {past.started - past.happened:.2f} s: "
+        f"detected {past.detected - past.happened:.2f}, stopped {past.stopped - past.detected:.2f}, "
+        f"spawned {past.started - past.stopped:.2f}"
+    )
+
+
+def exit_code(code: int) -> int:
+    """A rank's code as a process may exit with it: a signal's as a shell says it."""
+    return code if code >= 0 else _SPARE - code

@@ -1,0 +1,39 @@
+"""When the next save is due, by steps or by time. Pure: whoever's clock decides passes it in."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from windlass.train.checkpoint.store.errors import CheckpointError
+
+_UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_TIMES = re.compile(r"(?=.)(?:(\d{1,9})d)?(?:(\d{1,9})h)?(?:(\d{1,9})m)?(?:(\d{1,9})s)?")
+_STEPS = re.compile(r"(\d{1,12}) *steps?")
+
+
+@dataclass(frozen=True, slots=True)
+class Every:
+    """Either so many steps or so many seconds."""
+
+    steps: int | None = None
+    seconds: float | None = None
+
+
+def every_of(text: str) -> Every:
+    """What "500 steps", "10m" or "1h30m" means. Raises CheckpointError, whose text says what to write."""
+    plain = text.strip()
+    if (steps := _STEPS.fullmatch(plain)) and int(steps[1]):
+        return Every(steps=int(steps[1]))
+    if times := _TIMES.fullmatch(plain):
+        seconds = sum(int(count or 0) * _UNITS[unit] for count, unit in zip(times.groups(), "dhms", strict=True))
+        if seconds:
+            return Every(seconds=seconds)
+    raise CheckpointError(f"every={text[:40]!r}: write a time such as 10m or 1h30m, or a number of steps as 500 steps")
+
+
+def due(every: Every, step: int, now: float, last_step: int, last_at: float) -> bool:
+    """Whether to save after `step`. `last_…`: of the last save, or of the start; times in seconds of any one clock."""
+    if every.steps is not None:
+        return step > last_step and step // every.steps > last_step // every.steps
+    return step > last_step and now - last_at >= (every.seconds or 0.0)

@@ -1,0 +1,97 @@
+"""What a checkpoint says of itself: its files with sizes and checksums, its tensors, and where training was. Pure."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, NamedTuple
+
+from windlass.train.checkpoint.store.errors import CheckpointError, ManifestError
+
+FORMAT = 1
+OBJECT = "object"
+"""The dtype of what is no tensor: learning rates, counters, names."""
+
+
+class FileFact(NamedTuple):
+    """What a file has to be: bytes, and CRC-32 of them."""
+
+    size: int
+    crc32: int
+
+
+class TensorFact(NamedTuple):
+    """A tensor as a whole, however it was cut: its shape, and torch's word for its dtype ("float32")."""
+
+    shape: tuple[int, ...]
+    dtype: str
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """One checkpoint. Steps, samples and ranks are counts; `saved_at` is ms since the epoch."""
+
+    step: int
+    samples: int
+    mesh: str
+    """Degrees, as people write them: "dp=2,tp=2"."""
+    world: int
+    """Ranks that wrote it."""
+    saved_at: int
+    files: Mapping[str, FileFact] = field(default_factory=dict)
+    tensors: Mapping[str, TensorFact] = field(default_factory=dict)
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    """Whatever else is to be known when training goes on, as JSON has it."""
+
+    @property
+    def size(self) -> int:
+        """Bytes of all files."""
+        return sum(fact.size for fact in self.files.values())
+
+
+def to_json(manifest: Manifest) -> bytes:
+    """As it is written, with a checksum of its own. Raises CheckpointError for facts that are no JSON."""
+    try:
+        told = json.loads(_canonical(asdict(manifest)))
+    except (TypeError, ValueError) as error:
+        raise CheckpointError(f"the facts of a checkpoint have to be JSON: {error}") from None
+    sealed = {"windlass": FORMAT, "crc32": zlib.crc32(_canonical(told)), "checkpoint": told}
+    return json.dumps(sealed, indent=1, sort_keys=True).encode()
+
+
+def from_json(data: bytes) -> Manifest:
+    """Inverse of `to_json`. Raises ManifestError; whatever bit was flipped, it is seen."""
+    told = _opened(data)
+    try:
+        return Manifest(
+            step=int(told["step"]),
+            samples=int(told["samples"]),
+            mesh=str(told["mesh"]),
+            world=int(told["world"]),
+            saved_at=int(told["saved_at"]),
+            files={name: FileFact(*fact) for name, fact in told["files"].items()},
+            tensors={name: TensorFact(tuple(shape), dtype) for name, (shape, dtype) in told["tensors"].items()},
+            facts=told["facts"],
+        )
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise ManifestError(f"is not complete ({error!r})") from None
+
+
+def _opened(data: bytes) -> dict[str, Any]:
+    try:
+        sealed = json.loads(data)
+        version, crc32, told = sealed["windlass"], sealed["crc32"], sealed["checkpoint"]
+        found = zlib.crc32(_canonical(told))
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise ManifestError("is not what Windlass wrote") from None
+    if crc32 != found or not isinstance(told, dict):
+        raise ManifestError("does not agree with its own checksum")
+    if version != FORMAT:
+        raise ManifestError(f"is of format {version!r}, and this Windlass reads {FORMAT}: use a newer one")
+    return told
+
+
+def _canonical(value: object) -> bytes:
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()

@@ -1,0 +1,152 @@
+"""Reading a map-style dataset in the order that `Order` says: the samples of a step are the same on any ranks."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import signal
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+import torch
+from torch.utils.data import DataLoader, Dataset, Sampler
+
+from windlass.train.data.batch import Batch, micro_batch
+from windlass.train.data.order import Order
+from windlass.train.data.slices import Cut, Micro
+from windlass.train.errors import TrainError
+
+
+@runtime_checkable
+class Indexed(Protocol):
+    """A map-style dataset: samples by index."""
+
+    def __getitem__(self, index: int, /) -> Any: ...
+
+    def __len__(self) -> int: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How samples are read and put together. `workers`: processes beside this one, for each rank."""
+
+    device: torch.device
+    workers: int = 0
+    collate: Callable[[list[Any]], Any] | None = None
+
+
+class Data:
+    """The batches of a run, from wherever it stands. Its state is the number of samples that have been used.
+
+    What a dataset draws at random in `__getitem__` (from torch, numpy or Python) depends on the seed and the sample's
+    place alone, so it too is the same on any ranks and after any restart.
+    """
+
+    def __init__(self, dataset: Indexed, order: Order, cut: Cut, rank: int, reading: Reading) -> None:
+        self._dataset, self._order, self._cut, self._rank, self._reading = dataset, order, cut, rank, reading
+        self.samples = 0
+        """Of the whole run, over all ranks and epochs, that have been used."""
+
+    @property
+    def global_batch(self) -> int:
+        """Samples in a step, over all ranks."""
+        return self._cut.global_batch
+
+    @property
+    def epoch(self) -> int:
+        """How often the dataset has been gone through, rounded down."""
+        return self.samples // self._order.size
+
+    def batches(self) -> Iterator[Batch]:
+        """From where it stands, without end. `advance` says that one has been used."""
+        micros = self._cut.of(self._rank)
+        loaded = iter(self._loader(micros))
+        for first in itertools.count(self.samples, self.global_batch):
+            read = [next(loaded) for _ in micros]
+            found = [
+                micro_batch(each, micro.weight, self._reading.device) for each, micro in zip(read, micros, strict=True)
+            ]
+            places = np.concatenate([self._order.indices(first + each.first, each.count) for each in micros])
+            yield Batch(first // self.global_batch, tuple(found), tuple(places.tolist()))
+
+    def advance(self) -> None:
+        """One batch more has been used."""
+        self.samples += self.global_batch
+
+    def state_dict(self) -> dict[str, Any]:
+        """The one integer, and what it is only right with."""
+        return {"samples": self.samples, **self._facts()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from there; batches asked for before are void. Raises TrainError if it was another dataset's."""
+        for name, mine in self._facts().items():
+            if name in state and state[name] != mine:
+                raise TrainError(
+                    f"the checkpoint's data had {name}={state[name]}, and here it is {mine}: "
+                    f"the order would not be the same; keep {name}, or leave the data out of the state to begin it anew"
+                )
+        self.samples = int(state["samples"])
+
+    def _facts(self) -> dict[str, int]:
+        return {"seed": self._order.seed, "size": self._order.size, "global_batch": self.global_batch}
+
+    def _loader(self, micros: tuple[Micro, ...]) -> DataLoader[Any]:
+        workers = self._reading.workers
+        return DataLoader(
+            _Placed(self._dataset, self._order),
+            batch_sampler=_Places(self.samples, self.global_batch, micros),
+            num_workers=workers,
+            collate_fn=self._reading.collate,
+            pin_memory=self._reading.device.type == "cuda",
+            worker_init_fn=leave_ending_to_the_rank if workers else None,
+            # It draws a seed for its workers: from a generator of its own, so that the rank's stays as it was.
+            generator=torch.Generator().manual_seed(self._order.seed),
+        )
+
+
+class _Places(Sampler[list[int]]):
+    """The places of each micro-batch, one after the other, step after step."""
+
+    def __init__(self, first: int, batch: int, micros: tuple[Micro, ...]) -> None:
+        self._first, self._batch, self._micros = first, batch, micros
+
+    def __iter__(self) -> Iterator[list[int]]:
+        first = self._first
+        while True:
+            for micro in self._micros:
+                yield list(range(first + micro.first, first + micro.first + micro.count))
+            first += self._batch
+
+
+class _Placed(Dataset[Any]):
+    """A dataset by places of the run instead of its own indices, with randomness that depends on the place."""
+
+    def __init__(self, dataset: Indexed, order: Order) -> None:
+        self._dataset, self._order = dataset, order
+
+    def __getitems__(self, places: list[int]) -> list[Any]:
+        indices = self._order.indices(places[0], len(places)).tolist()
+        python, numpy = random.getstate(), np.random.get_state()  # noqa: NPY002 - what datasets draw from
+        with torch.random.fork_rng(devices=[]):
+            found = [self._sample(place, index) for place, index in zip(places, indices, strict=True)]
+        random.setstate(python)
+        np.random.set_state(numpy)  # noqa: NPY002
+        return found
+
+    def __getitem__(self, place: int) -> Any:
+        return self.__getitems__([place])[0]
+
+    def _sample(self, place: int, index: int) -> Any:
+        seed = hash((self._order.seed, place)) & 0x7FFFFFFF
+        torch.manual_seed(seed)
+        random.seed(seed)
+        np.random.seed(seed)  # noqa: NPY002
+        return self._dataset[index]
+
+
+def leave_ending_to_the_rank(_worker: int) -> None:
+    """A signal to the whole group means the rank, which ends its workers when it has saved."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)

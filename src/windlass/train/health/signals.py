@@ -1,0 +1,42 @@
+"""Being asked to leave. The handler only notes it: all ranks leave together, after a step that all have finished."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from types import FrameType
+
+from windlass import wire
+
+_GRACE = 30.0
+"""Seconds, where nobody has said: what Kubernetes gives a pod."""
+
+
+class Requests:
+    """Signals that ask this process to leave, from its making to `close`."""
+
+    def __init__(self) -> None:
+        self.asked: str = ""
+        """The signal's name; "" while nobody has asked."""
+        self._until = float("inf")
+        self._before: dict[int, object] = {}
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGTERM, signal.SIGUSR1):
+                self._before[number] = signal.signal(number, self._note)
+
+    def time_left(self) -> int | None:
+        """Milliseconds until this process is killed, None if nobody has asked it to leave."""
+        return None if not self.asked else max(0, int((self._until - time.monotonic()) * 1000))
+
+    def close(self) -> None:
+        """Signals mean again what they meant before."""
+        for number, before in self._before.items():
+            signal.signal(number, before)  # type: ignore[arg-type] # what `signal` gave
+        self._before.clear()
+
+    def _note(self, number: int, _frame: FrameType | None) -> None:
+        if not self.asked:
+            self.asked = signal.Signals(number).name
+            self._until = time.monotonic() + float(os.environ.get(wire.GRACE, _GRACE))

@@ -1,0 +1,57 @@
+"""What is done block by block: recomputation instead of kept activations, and compilation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import nn
+from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import checkpoint_wrapper
+from torch.utils.checkpoint import CheckpointPolicy, create_selective_checkpoint_contexts
+
+from windlass.train.errors import TrainError
+from windlass.train.parallel.plan import Recompute
+
+_KEPT = frozenset(
+    {
+        torch.ops.aten.mm.default,
+        torch.ops.aten.addmm.default,
+        torch.ops.aten.bmm.default,
+        torch.ops.aten._scaled_dot_product_flash_attention.default,  # noqa: SLF001 - names of operators
+        torch.ops.aten._scaled_dot_product_efficient_attention.default,  # noqa: SLF001
+        torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default,  # noqa: SLF001
+    }
+)
+"""What takes long to compute again: kept by `selective`, all else is cheap."""
+
+
+def recompute(model: nn.Module, paths: Sequence[str], how: Recompute) -> None:
+    """Wrap each block, in place. Raises TrainError if there is none to wrap."""
+    if how == "none":
+        return
+    if not paths:
+        raise TrainError(f"ac={how}: {type(model).__name__} has no repeated blocks; name them: Plan(blocks=(…,))")
+    for path in paths:
+        _replace(model, path, checkpoint_wrapper(model.get_submodule(path), **_how(how)))
+
+
+def compiled(model: nn.Module, paths: Sequence[str]) -> None:
+    """Compile each block, in place: their names stay, and equal blocks share one compilation."""
+    for path in paths:
+        model.get_submodule(path).compile()
+
+
+def _how(how: Recompute) -> dict[str, Any]:
+    if how == "full":
+        return {}
+    return {"context_fn": lambda: create_selective_checkpoint_contexts(_policy)}
+
+
+def _policy(_context: Any, operator: Any, *_: Any, **__: Any) -> CheckpointPolicy:
+    return CheckpointPolicy.MUST_SAVE if operator in _KEPT else CheckpointPolicy.PREFER_RECOMPUTE
+
+
+def _replace(model: nn.Module, path: str, module: nn.Module) -> None:
+    parent, _, name = path.rpartition(".")
+    model.get_submodule(parent).register_module(name, module)

@@ -1,0 +1,81 @@
+"""A model on a mesh: the module that has the parameters, and what is called to run it."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+from torch.distributed.fsdp import FSDPModule
+from torch.nn.parallel import DistributedDataParallel
+
+from windlass.train.errors import TrainError
+from windlass.train.mesh.device_mesh import Mesh
+from windlass.train.parallel.plan import Plan
+from windlass.train.parallel.precision import Numbers
+from windlass.train.parallel.stage import Stage
+
+
+@dataclass(frozen=True, slots=True)
+class ParallelModel:
+    """What `Run.parallelize` gives. Calling it runs the forward pass, unless it is in stages."""
+
+    module: nn.Module
+    """The parameters of this rank, by the names that the whole model has."""
+    runs: tuple[nn.Module, ...]
+    """What is called: the module itself, its data-parallel wrapper, or one for each stage of this rank."""
+    stages: tuple[Stage, ...]
+    """Of a pipeline, in the order of `runs`."""
+    mesh: Mesh
+    plan: Plan
+    numbers: Numbers
+    device: torch.device
+
+    def __call__(self, *inputs: Any, **named: Any) -> Any:
+        """The forward pass. Raises TrainError for one in stages: no rank has all of it."""
+        if self.stages:
+            raise TrainError("a model in pipeline stages cannot be called: use Run.backward and Run.evaluate")
+        with self.casting():
+            return self.runs[0](*inputs, **named)
+
+    @property
+    def is_last_stage(self) -> bool:
+        """Whether this rank has the outputs and so the loss."""
+        return not self.stages or any(stage.is_last for stage in self.stages)
+
+    @property
+    def is_first_stage(self) -> bool:
+        """Whether this rank takes the inputs."""
+        return not self.stages or any(stage.is_first for stage in self.stages)
+
+    def casting(self) -> contextlib.AbstractContextManager[object]:
+        """Low precision where FSDP2 does not see to it."""
+        if all(isinstance(each, FSDPModule) for each in self.runs):
+            return contextlib.nullcontext()
+        return self.numbers.autocast(self.device)
+
+    @contextlib.contextmanager
+    def without_sync(self, *, skips: bool) -> Iterator[None]:
+        """Within it gradients are only added up on this rank, if `skips`: for all micro-batches but the last."""
+        with contextlib.ExitStack() as stack:
+            for each in self.runs:
+                if isinstance(each, FSDPModule):
+                    each.set_requires_gradient_sync(not skips)
+                elif skips and isinstance(each, DistributedDataParallel):
+                    stack.enter_context(each.no_sync())
+            yield
+
+    def train(self, mode: bool = True) -> None:  # noqa: FBT001, FBT002 - as nn.Module's
+        """Dropout and the like on; with False off."""
+        for each in (self.module, *self.runs):
+            each.train(mode)
+
+    def parameters(self) -> Iterator[nn.Parameter]:
+        """Those of this rank."""
+        return self.module.parameters()
+
+
+Builder = Callable[[], nn.Module]

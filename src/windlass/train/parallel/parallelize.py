@@ -1,0 +1,86 @@
+"""From a function that builds a model to the model on the mesh, in the one order in which torch's parts fit."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+from windlass.train.errors import TrainError
+from windlass.train.mesh.device_mesh import Mesh
+from windlass.train.parallel import blocks as by_block
+from windlass.train.parallel import stages as in_stages
+from windlass.train.parallel.model import Builder, ParallelModel
+from windlass.train.parallel.paths import blocks_of, has
+from windlass.train.parallel.plan import Plan, Recompute
+from windlass.train.parallel.precision import Numbers
+from windlass.train.parallel.shares import shared
+from windlass.train.parallel.stage import Stage
+from windlass.train.parallel.tensor import split, styles_of
+
+_SEVERAL = 2
+"""Stages that a looped schedule gives each rank, if nobody says how many."""
+
+
+def parallelize(
+    build: Builder, plan: Plan, mesh: Mesh, numbers: Numbers, ac: Recompute, seed: int, device: torch.device
+) -> ParallelModel:
+    """A collective. Every rank builds the whole model with the same numbers, and keeps its part.
+
+    Raises TrainError, on all ranks alike, before anything is sent.
+    """
+    # 1. the whole model, the same everywhere
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model = build()
+    # 2. what is to be done with it, while all of it is there to be looked at
+    degrees = mesh.degrees
+    repeated = blocks_of(model, plan.blocks)
+    styles = styles_of(model, plan, degrees.tp) if degrees.tp > 1 else {}
+    stages = _stages(model, plan, degrees.pp) if degrees.pp > 1 else []
+    # 3. this rank's stages of it, on its device
+    mine = in_stages.placed(len(stages), degrees.pp, mesh.here.pp, plan.schedule)
+    if stages:
+        in_stages.keep_only(model, [path for stage in mine for path in stages[stage]])
+    model.to(device)
+    # 4. tensors, then recomputation and compilation block by block, then shards and replicas
+    if styles:
+        part = mesh.part("tp")
+        assert part is not None  # noqa: S101 - tp > 1
+        split(model, styles, plan, part)
+    kept = [path for path in repeated if has(model, path)]
+    by_block.recompute(model, kept, ac)
+    if plan.compiles:
+        by_block.compiled(model, kept)
+    if not stages:
+        units = [model.get_submodule(path) for path in kept]
+        return _made(model, [shared(model, units, mesh, numbers, pipelined=False)], [], (mesh, plan, numbers, device))
+    chains = [in_stages.Chain([model.get_submodule(path) for path in stages[stage]]) for stage in mine]
+    runs = [
+        shared(
+            chain, [model.get_submodule(path) for path in kept if path in stages[stage]], mesh, numbers, pipelined=True
+        )
+        for chain, stage in zip(chains, mine, strict=True)
+    ]
+    group = mesh.group("pp")
+    made = [Stage(run, stage, len(stages), device, group=group) for run, stage in zip(runs, mine, strict=True)]
+    return _made(model, runs, made, (mesh, plan, numbers, device))
+
+
+def _made(
+    model: nn.Module,
+    runs: list[nn.Module],
+    stages: list[Stage],
+    on: tuple[Mesh, Plan, Numbers, torch.device],
+) -> ParallelModel:
+    return ParallelModel(model, tuple(runs), tuple(stages), *on)
+
+
+def _stages(model: nn.Module, plan: Plan, ranks: int) -> list[list[str]]:
+    looped = plan.schedule in in_stages.LOOPED
+    each = max(plan.stages_per_rank, _SEVERAL) if looped else 1
+    if not looped and plan.stages_per_rank > 1:
+        raise TrainError(
+            f"stages_per_rank={plan.stages_per_rank}: {plan.schedule} has one stage on each rank; "
+            f"schedules with several are {', '.join(in_stages.LOOPED)}"
+        )
+    return in_stages.stages_of(model, in_stages.chain_of(model, plan), ranks * each)

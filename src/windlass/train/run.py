@@ -1,0 +1,348 @@
+"""`init` and `Run`: the one object of a training script."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
+from dataclasses import dataclass, replace
+from types import TracebackType
+from typing import Any, Literal, NoReturn, Self
+
+import torch
+from torch import Tensor
+
+from windlass import wire
+from windlass.train import process
+from windlass.train.checkpoint.store.errors import CheckpointError, DamagedError, OtherModelError, PlaceError
+from windlass.train.checkpoints import Checkpoints
+from windlass.train.data.batch import Batch
+from windlass.train.data.loader import Data, Indexed, Reading
+from windlass.train.data.order import Order
+from windlass.train.data.slices import cut
+from windlass.train.data.stream import Stream
+from windlass.train.errors import TrainError
+from windlass.train.health.signals import Requests
+from windlass.train.mesh.degrees import degrees_of, refuse_what_is_not_there
+from windlass.train.mesh.device_mesh import Mesh, mesh_of
+from windlass.train.parallel.model import Builder, ParallelModel
+from windlass.train.parallel.parallelize import parallelize
+from windlass.train.parallel.plan import Plan, Recompute
+from windlass.train.parallel.precision import Numbers, Precision, numbers
+from windlass.train.state import State, Stateful
+from windlass.train.step import scaling
+from windlass.train.step.backward import Backward, LossFunction, mean_loss
+from windlass.train.step.optimizer import Groups, Measured, measured, moved, optimizer_of
+from windlass.train.step.vote import Said, Vote
+from windlass.train.telemetry.heart import Heart
+from windlass.train.telemetry.line import line, values_of
+from windlass.train.telemetry.phases import Phases
+from windlass.train.telemetry.report import Progress, Reporter
+
+NotFinite = Literal["stop", "skip"]
+_SKIPPED_IN_A_ROW = 20
+"""Steps without a number after which nothing better is to be expected."""
+
+
+def init(
+    mesh: str = "",
+    *,
+    precision: Precision = "fp32",
+    ac: Recompute = "none",
+    seed: int = 0,
+    not_finite: NotFinite = "stop",
+    report_every: int = 10,
+    flops: float | None = None,
+) -> Run:
+    """Join the other ranks, as torchrun's variables say; without them be alone.
+
+    `mesh`: degrees of parallelism, as "pp=2,dp=2,tp=2"; "" is what the job says, or else data parallelism on all ranks.
+    `precision`: of the forward and backward pass; parameters and optimizer state stay fp32. `ac`: which activations are
+    computed again in the backward pass instead of kept. `not_finite`: what becomes of a step whose gradients are no
+    numbers. `report_every`: steps from one line on the console to the next, 0 for none. `flops`: of one sample, forward
+    and backward, to tell how much of the devices is used; `flops.decoder` has them for a decoder's token.
+
+    If the degrees do not make up the ranks that there are, the first rank says so and all leave: SystemExit.
+    """
+    try:
+        found = degrees_of(mesh or os.environ.get(wire.MESH, ""), int(os.environ.get("WORLD_SIZE", "1")))
+        refuse_what_is_not_there(found)
+        low = numbers(precision)
+    except TrainError as error:
+        _leave_for(error, is_first=os.environ.get("RANK", "0") == "0")
+    world = process.join()
+    asked = Asked(ac, seed, not_finite, report_every, flops)
+    return Run(world, mesh_of(found, world.rank, world.device), low, asked)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What `init` was told that is not the mesh."""
+
+    ac: Recompute
+    seed: int
+    not_finite: NotFinite
+    report_every: int
+    flops: float | None
+
+
+class Run:
+    """One training run on this rank. Use it in `with`: at its end process groups are given back.
+
+    A TrainError or CheckpointError inside ends all ranks, and the first of them says why. The exit code says whether
+    starting again would help.
+    """
+
+    def __init__(self, world: process.World, mesh: Mesh, low: Numbers, asked: Asked) -> None:
+        self.world = world
+        self.mesh = mesh
+        self.seed = asked.seed
+        self.steps_done = 0
+        self.skipped = 0
+        """Steps in a row that were not taken, as their gradients were no numbers."""
+        self._low, self._asked = low, asked
+        self._scale = scaling.Scale() if low.needs_scaling else scaling.NONE
+        self._heart = Heart(world.rank)
+        self._phases = Phases(world.device, self._heart.beat)
+        self._backward = Backward(self._phases)
+        self._reporter = Reporter(world.control, mesh.degrees, self._phases, world.device)
+        self._planned = self._samples = 0
+        self._vote = Vote(world.control)
+        self._requests = Requests()
+        self._agreed = Said()
+        self._hearers: list[Callable[[Said], None]] = []
+        self._wants_save: Callable[[], bool] = bool
+        self._before_moving: Callable[[], None] = _nothing
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, _trace: TracebackType | None
+    ) -> None:
+        self._requests.close()
+        self._heart.close()
+        if isinstance(error, TrainError | CheckpointError):
+            _leave_for(error, is_first=self.world.is_first)
+        if kind is None or isinstance(error, SystemExit):
+            process.leave()
+
+    # --- what is trained -----------------------------------------------------------------------------
+
+    def parallelize(
+        self,
+        build: Builder,
+        plan: Plan | None = None,
+        optimizer: Callable[..., torch.optim.Optimizer] = torch.optim.AdamW,
+        *,
+        groups: Groups | None = None,
+        **options: Any,
+    ) -> tuple[ParallelModel, torch.optim.Optimizer]:
+        """A model on the mesh, and its optimizer. Every rank builds it whole, on the CPU, with the same numbers.
+
+        `groups`: from the model to parameter groups; the default is one of all. `options` go to the optimizer.
+        Raises TrainError if the model cannot be split so.
+        """
+        model = parallelize(build, plan or Plan(), self.mesh, self._low, self._asked.ac, self.seed, self.world.device)
+        # From here on each data rank draws its own dropout, and each stage too.
+        torch.manual_seed(self.seed + 1 + self.mesh.data_rank + self.mesh.degrees.data_ranks * self.mesh.here.pp)
+        return model, optimizer_of(optimizer, model.module, groups, options)
+
+    def data(
+        self,
+        dataset: Indexed | Iterable[Any],
+        global_batch: int,
+        *,
+        micro_batch: int | None = None,
+        shuffles: bool = True,
+        workers: int = 0,
+        collate: Callable[[list[Any]], Any] | None = None,
+    ) -> Data | Stream:
+        """Batches of `global_batch` samples in all, the same ones in the same order on any number of ranks.
+
+        `micro_batch`: how many samples go through the model at once at most; the gradients of the rest are added up.
+        In a pipeline all micro-batches have the same size, so it divides. Raises TrainError if the numbers do not fit.
+        """
+        degrees = self.mesh.degrees
+        size = len(dataset) if isinstance(dataset, Sized) else None
+        cuts = cut(global_batch, degrees.data_ranks, self._micro(global_batch, micro_batch), size)
+        if degrees.pp > 1 and global_batch % (degrees.data_ranks * cuts.micros):
+            raise TrainError(
+                f"pp: a batch of {global_batch} on {degrees.data_ranks} data ranks does not make {cuts.micros} "
+                f"micro-batches of one size; a global_batch that {degrees.data_ranks * cuts.micros} divides"
+            )
+        reading = Reading(self.world.device, workers, collate)
+        if isinstance(dataset, Indexed) and size is not None:
+            return Data(dataset, Order(size, self.seed, shuffles), cuts, self.mesh.data_rank, reading)
+        assert isinstance(dataset, Iterable)  # noqa: S101 - what is neither has been refused by torch
+        return Stream(dataset, cuts, self.mesh.data_rank, reading)
+
+    def _micro(self, global_batch: int, asked: int | None) -> int | None:
+        """In a pipeline twice as many micro-batches as stages, if nobody says and there are samples for that."""
+        degrees = self.mesh.degrees
+        if asked is not None or degrees.pp == 1:
+            return asked
+        here = global_batch // degrees.data_ranks
+        counts = [count for count in range(1, here + 1) if here % count == 0]
+        enough = [count for count in counts if count >= 2 * degrees.pp]
+        return here // (enough or counts or [1])[0 if enough else -1]
+
+    # --- one step ------------------------------------------------------------------------------------
+
+    def steps(self, data: Data | Stream, max_steps: int) -> Iterator[Batch]:
+        """Batches until so many steps are done. When somebody is asked to leave, all leave together after a step.
+
+        Leaving is by SystemExit with the code of a job that was preempted, which is started again at no cost.
+        """
+        batches = data.batches()
+        self._planned, self._samples = max_steps, data.global_batch
+        while self.steps_done < max_steps:
+            before = self.steps_done
+            with self._phases.during("data"):
+                batch = next(batches)
+            yield batch
+            if self.steps_done == before:
+                raise TrainError("the loop took no step: call run.step(optimizer) once for each batch")
+            data.advance()
+            for hear in self._hearers:
+                hear(self._agreed)
+            if self._agreed.stop:
+                self.say(f"asked to leave: all ranks leave after step {self.steps_done}", stream="stderr")
+                sys.exit(wire.ExitCode.PREEMPTED)
+
+    def backward(self, model: ParallelModel, batch: Batch, loss_fn: LossFunction) -> Tensor:
+        """Add up the gradients of a batch. Returns this rank's share of its mean loss, a scalar on the device.
+
+        `loss_fn`: (outputs, targets) → the mean loss of those samples. The same call in a pipeline, where each rank
+        runs its stages.
+        """
+        return self._backward(model, batch, loss_fn, self._scale.factor)
+
+    def step(self, optimizer: torch.optim.Optimizer, *, clip: float | None = None, loss: Tensor | None = None) -> None:
+        """Agree with all ranks, clip the gradients' norm to `clip`, step, and forget the gradients."""
+        # 1. say what this rank has to say, while gradients are completed
+        left = self._requests.time_left()
+        bad = loss is not None and not bool(torch.isfinite(loss))
+        said = Said(stop=bool(self._requests.asked), save=self._wants_save(), not_finite=bad)
+        self._vote.begin(said if left is None else replace(said, time_left=left))
+        measures = clip is not None or self._low.needs_scaling
+        with self._phases.during("optimizer"):
+            found = measured(optimizer, self.mesh.group("pp"), self._scale.factor) if measures else None
+        # 2. hear what the others say
+        with self._phases.during("agree"):
+            self._agreed = self._vote.end()
+        finite = not self._agreed.not_finite and (found is None or bool(torch.isfinite(found.norm)))
+        # 3. move, or not
+        self._before_moving()
+        with self._phases.during("optimizer"):
+            if finite:
+                moved(optimizer, found, clip, self._scale.factor)
+                self.skipped = 0
+            else:
+                self._refuse(found)
+            optimizer.zero_grad(set_to_none=True)
+        self._scale = self._scale.after(finite=finite) if self._low.needs_scaling else self._scale
+        self.steps_done += 1
+        # 4. tell
+        self._heart.step = self.steps_done
+        self._reporter.count()
+        every = self._asked.report_every
+        if loss is not None and every and self.steps_done % every == 0:
+            progress = Progress(self.steps_done, self._planned, self._samples, self._asked.flops)
+            told = self._reporter.told(loss, progress)
+            self._heart.measured(values_of(told))
+            self.say(line(told))
+
+    def evaluate(
+        self, model: ParallelModel, dataset: Indexed, loss_fn: LossFunction, *, global_batch: int, batches: int = 0
+    ) -> float:
+        """The mean loss over a dataset in its own order, without dropout and gradients. A collective.
+
+        `batches`: how many at most; 0: as many whole ones as there are. Raises TrainError if there is not one.
+        """
+        data = self.data(dataset, global_batch, shuffles=False)
+        count = min(batches or len(dataset), len(dataset) // global_batch)
+        model.train(mode=False)
+        try:
+            found = [
+                self.mean_loss(model, self._backward.evaluate(model, batch, loss_fn))
+                for batch in itertools.islice(data.batches(), count)
+            ]
+        finally:
+            model.train()
+        return sum(found) / len(found)
+
+    # --- what is kept --------------------------------------------------------------------------------
+
+    def state(
+        self, model: ParallelModel, optimizer: torch.optim.Optimizer, data: Data | Stream, **more: Stateful
+    ) -> State:
+        """All that a checkpoint has: these, this run's own, and what else has `state_dict` and `load_state_dict`."""
+        return State(model, optimizer, data, {"run": self, **more})
+
+    def checkpoint(
+        self, place: str = "", state: State | None = None, *, every: str = "10m", keep: int = 3
+    ) -> Checkpoints:
+        """Checkpoints of a state at a place: a folder, or a bucket as s3://bucket/run.
+
+        `place`: "" is what the job says, else the folder `checkpoints`. `every`: a time such as 10m, or "500 steps".
+        `keep`: how many of the newest stay. A collective. Raises CheckpointError.
+        """
+        if state is None:
+            raise TrainError("checkpoint(place, state): state=run.state(model, optimizer, data) is missing")
+        where = place or os.environ.get(wire.CHECKPOINTS, "checkpoints")
+        return Checkpoints(self, where, state, every, keep)
+
+    def listen(
+        self, hear: Callable[[Said], None], wants_save: Callable[[], bool], before_moving: Callable[[], None]
+    ) -> None:
+        """Have these called at each step: after it, for the vote, and before parameters change."""
+        self._hearers.append(hear)
+        self._wants_save, self._before_moving = wants_save, before_moving
+
+    def state_dict(self) -> dict[str, Any]:
+        """How far this run is."""
+        return {"steps_done": self.steps_done, "scale": self._scale.factor, "scale_steps": self._scale.steps}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from there."""
+        self._heart.step = self.steps_done = int(state["steps_done"])
+        self._scale = scaling.Scale(float(state["scale"]), int(state["scale_steps"]))
+
+    def mean_loss(self, model: ParallelModel, share: Tensor) -> float:
+        """The mean loss of the global batch from every rank's share. A collective: all ranks call it."""
+        return float(mean_loss(share, model, self.world.control))
+
+    def _refuse(self, found: Measured | None) -> None:
+        """A step without a number is left out: in fp16 that is how the scale is found. Raises TrainError."""
+        self.skipped += 1
+        norm = "the loss" if found is None else f"the gradients' norm is {float(found.norm)}, or the loss"
+        if self._low.needs_scaling and self.skipped <= _SKIPPED_IN_A_ROW:
+            return
+        if self._asked.not_finite == "skip" and self.skipped <= _SKIPPED_IN_A_ROW:
+            self.say(f"step {self.steps_done} is left out: {norm} is no number", stream="stderr")
+            return
+        raise TrainError(
+            f"step {self.steps_done}: {norm} is no number; a lower learning rate, clip=1.0, bf16 instead of fp16, "
+            'or not_finite="skip" for single bad batches'
+        )
+
+    # --- words ---------------------------------------------------------------------------------------
+
+    def say(self, text: str, *, stream: Literal["stdout", "stderr"] = "stdout") -> None:
+        """Print a line, on the first rank alone."""
+        if self.world.is_first:
+            print(text, file=sys.stderr if stream == "stderr" else sys.stdout, flush=True)
+
+
+def _leave_for(error: Exception, *, is_first: bool) -> NoReturn:
+    """End this rank, as all others end. The first says why; the exit code, whether starting again would help."""
+    if is_first:
+        sys.stderr.write(f"windlass: {error}\n")
+    passes = isinstance(error, CheckpointError) and not isinstance(error, PlaceError | OtherModelError | DamagedError)
+    raise SystemExit(wire.ExitCode.RETRY if passes else wire.ExitCode.FATAL) from None
+
+
+def _nothing() -> None:
+    """Nobody has to be waited for."""

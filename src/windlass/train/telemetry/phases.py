@@ -1,0 +1,53 @@
+"""How long each phase of a step takes on this rank, without waiting for a GPU."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator
+from typing import Literal, get_args
+
+import torch
+
+Phase = Literal["data", "forward", "backward", "pipeline", "agree", "optimizer"]
+PHASES: tuple[Phase, ...] = get_args(Phase)
+"""data: waiting for samples. pipeline: forward and backward of stages, which are interleaved. agree: the vote, and with
+it the wait for the slowest rank."""
+
+
+class Phases:
+    """Stopwatches. On a GPU they are events in its stream, read when they have passed."""
+
+    def __init__(self, device: torch.device, enter: Callable[[str], None]) -> None:
+        """`enter` is told of each phase as it begins."""
+        self._device, self._enter = device, enter
+        self._spent = dict.fromkeys(PHASES, 0.0)
+        self._passing: list[tuple[Phase, torch.cuda.Event, torch.cuda.Event]] = []
+
+    @contextlib.contextmanager
+    def during(self, phase: Phase) -> Iterator[None]:
+        """Count the time until the end of the block."""
+        self._enter(phase)
+        on_stream = self._device.type == "cuda" and phase not in ("data", "agree")
+        begun, began = _event() if on_stream else None, time.perf_counter()
+        try:
+            yield
+        finally:
+            if begun is not None:
+                self._passing.append((phase, begun, _event()))
+            else:
+                self._spent[phase] += (time.perf_counter() - began) * 1000
+
+    def take(self) -> dict[Phase, float]:
+        """Milliseconds of each phase since this was asked last; on a GPU of what has passed by now."""
+        while self._passing and self._passing[0][2].query():
+            phase, begun, ended = self._passing.pop(0)
+            self._spent[phase] += begun.elapsed_time(ended)
+        spent, self._spent = self._spent, dict.fromkeys(PHASES, 0.0)
+        return {phase: each for phase, each in spent.items() if each}
+
+
+def _event() -> torch.cuda.Event:
+    event = torch.cuda.Event(enable_timing=True)
+    event.record()
+    return event

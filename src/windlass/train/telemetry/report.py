@@ -1,0 +1,81 @@
+"""What all ranks know of the last steps, brought together: one small collective, and only when a line is due."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from dataclasses import dataclass
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from windlass.train.health.slow import slow_ranks
+from windlass.train.mesh.degrees import Degrees
+from windlass.train.telemetry.flops import peak_of, utilisation
+from windlass.train.telemetry.line import Told
+from windlass.train.telemetry.phases import Phases
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a run is, and what a step of it has."""
+
+    step: int
+    steps: int
+    samples: int
+    """Of one step, over all ranks."""
+    flops: float | None
+    """Of one sample, forward and backward; None if nobody has said."""
+
+
+class Reporter:
+    """Counts steps between two lines. All ranks ask for a line at the same steps."""
+
+    def __init__(self, group: dist.ProcessGroup, degrees: Degrees, phases: Phases, device: torch.device) -> None:
+        self._group, self._degrees, self._phases, self._device = group, degrees, phases, device
+        self._since = time.perf_counter()
+        self._counted = 0
+
+    def count(self) -> None:
+        """One step more."""
+        self._counted += 1
+
+    def told(self, share: Tensor, progress: Progress) -> Told:
+        """Of the steps since the last time. `share`: this rank's of the last loss. A collective."""
+        now = time.perf_counter()
+        count = max(1, self._counted)
+        step_ms = (now - self._since) * 1000 / count
+        self._since, self._counted = now, 0
+        phases = {phase: spent / count for phase, spent in self._phases.take().items()}
+        busy = step_ms - phases.get("agree", 0.0) - phases.get("data", 0.0)
+        memory = torch.cuda.max_memory_allocated() if self._device.type == "cuda" else 0
+        every = self._gathered([float(share), step_ms, busy, float(memory)])
+        losses, times, busies, memories = zip(*every, strict=True)
+        slowest = max(times)
+        ranks = self._degrees.size
+        flops = None if progress.flops is None else progress.flops * progress.samples
+        peak = peak_of(torch.cuda.get_device_name()) if self._device.type == "cuda" else None
+        return Told(
+            progress.step,
+            progress.steps,
+            sum(losses) / self._sharing,
+            slowest,
+            progress.samples / slowest * 1000 if slowest else 0.0,
+            {str(phase): spent for phase, spent in phases.items()},
+            None if flops is None else utilisation(flops, slowest / 1000, ranks, peak),
+            int(max(memories)) or None,
+            slow_ranks(busies, statistics.median(busies)),
+        )
+
+    @property
+    def _sharing(self) -> int:
+        """Ranks whose shares of the loss add up to so many times the mean."""
+        return self._degrees.data_ranks * self._degrees.cp * self._degrees.tp
+
+    def _gathered(self, mine: list[float]) -> list[list[float]]:
+        words = torch.zeros(self._degrees.size, len(mine), dtype=torch.float64)
+        words[dist.get_rank(self._group)] = torch.tensor(mine, dtype=torch.float64)
+        dist.all_reduce(words, group=self._group)
+        found: list[list[float]] = words.tolist()
+        return found

@@ -1,0 +1,124 @@
+"""Agents of several nodes, here on one machine: they meet, lose each other, and go on."""
+
+import os
+import signal
+
+WAITS = """
+import os, sys, time
+rank, world, generation = (os.environ[name] for name in ("RANK", "WORLD_SIZE", "WINDLASS_GENERATION"))
+print(f"rank {rank} generation {generation} pid {os.getpid()} world {world}", flush=True)
+while not os.path.exists("enough"):
+    time.sleep(0.05)
+"""
+
+
+def elastic(port, nodes="1:3", **conf):
+    told = {"last_call_timeout": 1, "keep_alive_interval": 0.2, "keep_alive_max_attempt": 10, **conf}
+    pairs = ",".join(f"{name}={value}" for name, value in told.items())
+    meeting = ["--rdzv-backend=c10d", f"--rdzv-endpoint=127.0.0.1:{port}", "--rdzv-id=run", f"--rdzv-conf={pairs}"]
+    return [f"--nnodes={nodes}", "--nproc-per-node=2", "--max-restarts=2", *meeting, "SCRIPT"]
+
+
+def enough(tmp_path, *agents):
+    (tmp_path / "enough").touch()
+    assert [agent.ends() for agent in agents] == [0] * len(agents)
+
+
+def test_a_lost_node_0_is_survived_and_its_replacement_is_taken_in(bare, port, tmp_path):
+    agents = [bare(*elastic(port), script=WAITS) for _ in range(3)]
+    for agent in agents:
+        agent.until("generation 1 pid", times=2)
+    first = next(agent for agent in agents if "rank 0 generation" in agent.said)
+    others = [agent for agent in agents if agent is not first]
+    first.process.kill()
+    first.process.wait()
+    for agent in others:
+        agent.until("world 4", times=2)
+        assert "generation 2 pid" in agent.said
+        assert "the leading agent is lost" in agent.said
+    newcomer = bare(*elastic(port), script=WAITS)
+    newcomer.until("world 6", times=2)
+    enough(tmp_path, newcomer, *others)
+    assert all("world 6" in agent.said for agent in others)
+
+
+def test_a_late_joiner_starts_a_new_generation_and_uses_up_no_restart(bare, port, tmp_path):
+    early = bare(*elastic(port), script=WAITS)
+    early.until("world 2", times=2)
+    late = bare(*elastic(port), script=WAITS)
+    late.until("world 4", times=2)
+    assert "more nodes have come; generation 2 after" in early.until("generation 2 pid", times=2)
+    enough(tmp_path, early, late)
+
+
+def test_a_rank_killed_on_one_node_restarts_all_and_all_know_why(bare, port, tmp_path):
+    agents = [bare(*elastic(port, "2"), script=WAITS) for _ in range(2)]
+    owner = next(agent for agent in agents if "rank 3 generation" in agent.until("generation 1 pid", times=2))
+    os.kill(owner.pid_of(3), signal.SIGKILL)
+    for agent in agents:
+        agent.until("killed by SIGKILL; generation 2 after")
+        agent.until("generation 2 pid", times=2)
+    enough(tmp_path, *agents)
+
+
+def test_a_node_that_leaves_on_sigterm_is_not_waited_for(bare, port, tmp_path):
+    agents = [bare(*elastic(port, "1:2"), script=WAITS) for _ in range(2)]
+    for agent in agents:
+        agent.until("generation 1 pid", times=2)
+    leaving, staying = sorted(agents, key=lambda agent: "rank 0 generation" in agent.said)
+    leaving.process.terminate()
+    assert leaving.ends() == 128 + signal.SIGTERM
+    staying.until("world 2", times=2)
+    enough(tmp_path, staying)
+
+
+def test_a_stopped_agent_is_lost_after_its_heartbeats_are_due_and_stops_its_ranks_when_it_wakes(bare, port, tmp_path):
+    conf = {"keep_alive_max_attempt": 5}
+    agents = [bare(*elastic(port, "1:2", **conf), script=WAITS) for _ in range(2)]
+    for agent in agents:
+        agent.until("generation 1 pid", times=2)
+    stopped, other = sorted(agents, key=lambda agent: "rank 0 generation" in agent.said)
+    os.kill(stopped.process.pid, signal.SIGSTOP)
+    other.until("world 2", times=2)
+    os.kill(stopped.process.pid, signal.SIGCONT)
+    stopped.until("generation 3 pid", times=2)
+    enough(tmp_path, stopped, other)
+
+
+def test_static_rendezvous_numbers_ranks_by_node_rank(bare, port, tmp_path):
+    def node(rank):
+        words = ["--nnodes=2", f"--node-rank={rank}", "--master-addr=127.0.0.1", f"--master-port={port}"]
+        return bare(*words, "--nproc-per-node=2", "SCRIPT", script=WAITS)
+
+    second = node(1)
+    first = node(0)
+    assert "rank 3 generation" in second.until("world 4", times=2)
+    assert "rank 0 generation" in first.until("world 4", times=2)
+    enough(tmp_path, first, second)
+
+
+def test_agents_of_another_run_are_turned_away(bare, port, tmp_path):
+    agent = bare(*elastic(port, "1:2"), script=WAITS)
+    agent.until("generation 1 pid", times=2)
+    words = [word.replace("--rdzv-id=run", "--rdzv-id=other") for word in elastic(port, "1:2")]
+    stranger = bare(*words, script=WAITS)
+    assert stranger.ends() == 1
+    assert "here is run run, not other (--rdzv-id)" in stranger.said
+    enough(tmp_path, agent)
+
+
+def test_nobody_comes(bare, port):
+    lonely = bare(*elastic(port, "2", join_timeout=0.3), script=WAITS)
+    assert lonely.ends() == 1
+    assert "1 of at least 2 nodes have come in 0 s" in lonely.said
+    conf = {"join_timeout": 0.3, "is_host": "false"}
+    lost = bare(*elastic(port, "2", **conf), script=WAITS)
+    assert lost.ends() == 1
+    assert f"nobody leads this run at 127.0.0.1:{port}" in lost.said
+
+
+def test_a_failed_run_fails_on_every_node(bare, port):
+    script = "import os, sys\nsys.exit(int(os.environ['RANK'] == '3') * 85)"
+    agents = [bare(*elastic(port, "2"), script=script) for _ in range(2)]
+    assert [agent.ends() for agent in agents] == [85, 85]
+    assert all("the run has failed: rank 3 (pid" in agent.said for agent in agents)

@@ -1,0 +1,267 @@
+"""One agent and its ranks: started, watched, started again, ended. Most of these need no torch and so take no time."""
+
+import os
+import signal
+import socket
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from windlass import wire
+from windlass.agent import pack
+
+WAITS = """
+import os, sys, time
+rank, generation = os.environ["RANK"], os.environ["WINDLASS_GENERATION"]
+print(f"rank {rank} generation {generation} pid {os.getpid()}")
+while generation == "1":
+    time.sleep(0.05)
+"""
+LEAVES_A_CHILD = "import subprocess\nsubprocess.Popen(['sleep', '1000'])\n" + WAITS
+
+
+# --- ends -----------------------------------------------------------------------------------------------
+
+
+def test_a_killed_rank_brings_a_new_generation_and_a_line_with_where_the_time_went(bare):
+    agent = bare("--nproc-per-node=3", "--max-restarts=1", "SCRIPT", script=WAITS)
+    pids = [agent.pid_of(rank) for rank in range(3)]
+    os.kill(pids[1], signal.SIGKILL)
+    assert agent.ends() == 0
+    assert f"rank 1 (pid {pids[1]}) killed by SIGKILL; generation 2 after 0." in agent.said
+    assert all(f"{stage} 0." in agent.said for stage in ("detected", "stopped", "spawned"))
+    assert agent.said.count("generation 2 pid") == 3
+
+
+def test_a_script_that_fails_shows_its_own_traceback_and_the_run_fails(bare):
+    agent = bare("SCRIPT", script="def f():\n    raise ValueError('no such thing')\nf()\n")
+    assert agent.ends() == 1
+    trace = agent.said[agent.said.index("Traceback") :]
+    assert trace.count("File ") == 2
+    assert "ValueError: no such thing" in trace
+    assert "the run has failed: rank 0" in agent.said
+
+
+def test_a_script_that_cannot_be_read_at_all(bare):
+    agent = bare("SCRIPT", script="x = = 1\n")
+    assert agent.ends() == 1
+    assert agent.said.count("File ") == 1
+    assert "SyntaxError: invalid syntax" in agent.said
+    missing = bare("nowhere.py")
+    assert missing.ends() == 1
+    assert "there is no script" in missing.said
+
+
+def test_codes_say_how_an_end_is_to_be_taken(bare):
+    script = "import os, sys\nsys.exit(int(sys.argv[int(os.environ['WINDLASS_GENERATION'])]))"
+    assert bare("SCRIPT", "83", "84", "0", script=script).ends() == 0
+    assert bare("--max-restarts=3", "SCRIPT", "1", "85", "0", script=script).ends() == 85
+    assert bare("--max-restarts=1", "SCRIPT", "1", "1", "0", script=script).ends() == 1
+
+
+def test_the_process_that_ranks_are_forked_from_may_be_lost(bare, mark):
+    agent = bare("--nproc-per-node=2", "SCRIPT", script=WAITS)
+    agent.pid_of(0)
+    parent = int(Path(f"/proc/{agent.pid_of(1)}/stat").read_text().rpartition(")")[2].split()[1])
+    os.kill(parent, signal.SIGKILL)
+    assert agent.ends() == 0
+    assert "generation 2 pid" in agent.said
+
+
+def test_when_the_agent_is_killed_no_rank_is_left_nor_what_it_started(bare):
+    agent = bare("--nproc-per-node=2", "SCRIPT", script=LEAVES_A_CHILD)
+    agent.pid_of(0), agent.pid_of(1)
+    agent.process.kill()
+    agent.process.wait()  # the fixture sees to it that nothing else is there
+
+
+# --- signals --------------------------------------------------------------------------------------------
+
+
+def test_ranks_that_know_nothing_of_sigterm_end_by_it(bare):
+    agent = bare("--nproc-per-node=2", "SCRIPT", script=WAITS)
+    agent.pid_of(0), agent.pid_of(1)
+    agent.process.terminate()
+    assert agent.ends() == 128 + signal.SIGTERM
+
+
+def test_ranks_may_save_on_sigterm_and_say_how_they_end(bare):
+    script = "import signal, sys\nsignal.signal(signal.SIGTERM, lambda *_: sys.exit(83))\n" + WAITS
+    agent = bare("--nproc-per-node=2", "--max-restarts=3", "SCRIPT", script=script)
+    agent.pid_of(0), agent.pid_of(1)
+    agent.process.terminate()
+    assert agent.ends() == wire.ExitCode.PREEMPTED
+    assert "generation 2" not in agent.said
+
+
+def test_deaf_ranks_are_killed_when_their_time_is_over(bare):
+    script = "import signal\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + WAITS
+    agent = bare("--shutdown-timeout=0", "SCRIPT", script=script)
+    agent.pid_of(0)
+    agent.process.terminate()
+    assert agent.ends() == 128 + signal.SIGKILL
+
+
+# --- what ranks see and say ------------------------------------------------------------------------------
+
+
+def test_modules_programs_and_arguments(bare, tmp_path):
+    (tmp_path / "package").mkdir()
+    (tmp_path / "package/__main__.py").write_text("import sys\nprint(__name__, sys.argv[1:], sys.path[0])")
+    module = bare("-m", "package", "a", "${local_rank}")
+    assert module.ends() == 0
+    assert f"__main__ ['a', '0'] {tmp_path}" in module.said
+    program = bare("--no-python", "--nproc-per-node=2", "sh", "-c", "echo rank $RANK of $WORLD_SIZE")
+    assert program.ends() == 0
+    assert "rank 1 of 2" in program.said
+    assert bare("--no-python", "no-such-program").ends() == 1
+
+
+def test_streams_go_to_files_in_torchruns_layout(bare, tmp_path):
+    script = "import os, sys\nprint('out', os.environ['RANK'])\nprint('err', file=sys.stderr)"
+    agent = bare("--nproc-per-node=2", "--log-dir=logs", "--rdzv-id=r", "-t=1", "-r=0:2", "SCRIPT", script=script)
+    assert agent.ends() == 0
+    [run] = (tmp_path / "logs").iterdir()
+    assert run.name.startswith("r_")
+    assert (run / "attempt_0/0/stdout.log").read_text() == "out 0\n"
+    assert (run / "attempt_0/0/stderr.log").read_text() == "err\n"
+    assert (run / "attempt_0/1/stdout.log").read_text() == "out 1\n"
+    assert not (run / "attempt_0/1/stderr.log").exists()
+    assert "[default0]:out 0\n" in agent.said
+    assert agent.said.count("err\n") == 1
+
+
+def test_without_torch_rank_0_hosts_the_store_and_people_are_told(bare):
+    agent = bare("SCRIPT", script="import os\nprint('agent', os.environ['TORCHELASTIC_USE_AGENT_STORE'])")
+    assert agent.ends() == 0
+    assert "there is no torch here: rank 0 hosts the store" in agent.said
+    assert "agent False" in agent.said
+
+
+def test_a_rank_imports_what_it_would_without_an_agent(bare, tmp_path):
+    (tmp_path / "there/windlass").mkdir(parents=True)
+    (tmp_path / "there/windlass/__init__.py").write_text("")
+    (tmp_path / "there/windlass/train.py").write_text("print('the one beside the script')")
+    (tmp_path / "there/script.py").write_text("import windlass.train")
+    agent = bare("there/script.py")
+    assert agent.ends() == 0
+    assert "the one beside the script" in agent.said
+
+
+# --- hangs ----------------------------------------------------------------------------------------------
+
+BEATS = """
+import os, socket, sys, time
+sys.path.insert(0, sys.argv[1])
+from windlass import wire
+rank, generation = int(os.environ["RANK"]), int(os.environ["WINDLASS_GENERATION"])
+agent = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+agent.connect(os.environ[wire.AGENT_SOCKET])
+def enter(step, phase, beat):
+    agent.send(wire.encode(wire.Heartbeat(rank, generation, step, phase, beat)))
+for step in range(10):
+    enter(step, "forward", 2 * step)
+    time.sleep(0.01)
+    enter(step, "backward", 2 * step + 1)
+    time.sleep(0.01)
+def waits_for_a_lock_that_nobody_opens():
+    while generation == 1:
+        time.sleep(0.05)
+enter(10, "forward", 20)
+if rank == 0:
+    enter(10, "backward", 21)
+waits_for_a_lock_that_nobody_opens()
+"""
+
+
+def test_a_rank_that_hangs_is_named_shows_where_and_all_start_again(bare):
+    words = [
+        "--nproc-per-node=2",
+        "--max-restarts=1",
+        "--hang=floor=0.5,factor=2",
+        "SCRIPT",
+        str(Path(wire.__file__).parents[1]),
+    ]
+    agent = bare(*words, script=BEATS)
+    assert agent.ends() == 0
+    assert "hang: rank 1 is in forward of step 10 for" in agent.said
+    assert "rank 0 is in backward of step 10; generation 2 after" in agent.said
+    assert "rank 1, where it hangs:" in agent.said
+    assert "in waits_for_a_lock_that_nobody_opens" in agent.said
+
+
+def test_silence_can_be_a_hang_where_there_are_no_heartbeats(bare):
+    agent = bare("--hang=silence=0.5", "SCRIPT", script=WAITS)
+    assert agent.ends() == 1
+    assert "hang: no rank has printed anything for" in agent.said
+
+
+# --- packed ---------------------------------------------------------------------------------------------
+
+
+def test_packed_into_one_file_it_needs_nothing_but_python(bare, tmp_path):
+    pack.pack(str(tmp_path / "agent.pyz"))
+    names = zipfile.ZipFile(tmp_path / "agent.pyz").namelist()
+    assert {name.split("/")[1] for name in names if name.startswith("windlass/")} - {""} == {
+        "__init__.py", "wire.py", "agent",
+    }  # fmt: skip
+    program = [sys.executable, "-S", "-E", "-s", "agent.pyz"]
+    agent = bare("--nproc-per-node=2", "--max-restarts=1", "SCRIPT", script=WAITS, program=program, PYTHONPATH="no")
+    os.kill(agent.pid_of(1), signal.SIGKILL)
+    assert agent.ends() == 0
+    assert agent.said.count("generation 2 pid") == 2
+    again = bare("pack", "--to", "copy.pyz", program=program)
+    assert again.ends() == 0
+    assert (tmp_path / "copy.pyz").read_bytes() == (tmp_path / "agent.pyz").read_bytes()
+
+
+# --- a controller ---------------------------------------------------------------------------------------
+
+
+def membership(generation, port, ranks=2):
+    members = (wire.Member("n1", "127.0.0.1", ranks),)
+    return wire.encode(wire.Membership(generation, members, port))
+
+
+def publish(path, content):
+    path.with_suffix(".new").write_bytes(content)
+    path.with_suffix(".new").replace(path)
+
+
+def test_memberships_come_from_a_file_and_the_exit_code_says_the_rest(bare, tmp_path, port):
+    file = tmp_path / "membership.json"
+    publish(file, membership(1, port, ranks=1))
+    agent = bare("SCRIPT", script=WAITS, WINDLASS_MEMBERSHIP=str(file), WINDLASS_NODE="n1")
+    agent.pid_of(0)
+    publish(file, membership(4, port, ranks=3))
+    assert agent.ends() == 0
+    assert agent.said.count("generation 4 pid") == 3
+
+
+def test_over_a_socket_the_agent_says_how_ranks_end_and_stays_for_the_next(bare, tmp_path, port):
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(tmp_path / "c"))
+        listener.listen()
+        agent = bare("SCRIPT", script=WAITS, WINDLASS_MEMBERSHIP=f"unix:{tmp_path}/c", WINDLASS_NODE="n1")
+        listener.settimeout(30)
+        controller = listener.accept()[0].makefile("rwb")
+    controller.write(membership(1, port) + b"\n")
+    controller.flush()
+    os.kill(agent.pid_of(0), signal.SIGKILL)
+    heard = [wire.decode(controller.readline()) for _ in range(2)]
+    assert [(each.kind, each.generation, each.code) for each in heard] == [("failed", 1, -9), ("stopped", 1, 0)]
+    controller.write(membership(2, port) + b"\n")
+    controller.flush()
+    assert wire.decode(controller.readline()) == wire.Verdict(2, "done")
+    controller.close()
+    assert agent.ends() == 0
+
+
+@pytest.mark.parametrize("line", [["--nnodes", "0", "x.py"], ["--nproc-per-node", "many", "x.py"]])
+def test_what_makes_no_sense_is_refused_in_one_line(bare, line):
+    agent = bare(*line)
+    assert agent.ends() == 2
+    assert "windlass agent: --n" in agent.said
+    assert "Traceback" not in agent.said

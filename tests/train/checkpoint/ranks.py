@@ -1,0 +1,82 @@
+"""Ranks of a test: processes forked from this one, which has torch, on a gloo group of their own."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+import torch._dynamo  # DTensors load it at their first use, each rank anew: seconds
+import torch.distributed as dist
+
+PATIENCE = 120.0
+KILLED = -signal.SIGKILL
+
+torch.set_num_threads(1)  # a process that has worked with several must not be forked
+
+
+class Rank(NamedTuple):
+    """A forked process, and where it leaves what it has to say."""
+
+    pid: int
+    said: Path
+
+
+def start(folder: Path, count: int, work: Callable[..., Any], *given: Any) -> list[Rank]:
+    """Fork `count` ranks that call `work(rank, *given)` in one process group."""
+    folder.mkdir(parents=True)
+    sys.stdout.flush()
+    return [_forked(folder, rank, count, work, given) for rank in range(count)]
+
+
+def run(folder: Path, count: int, work: Callable[..., Any], *given: Any) -> list[Any]:
+    """What each rank returns. Raises AssertionError with the traceback of the first that does not."""
+    return [outcome for outcome, _ in ended(start(folder, count, work, *given), fail=True)]
+
+
+def ended(ranks: list[Rank], *, fail: bool = False) -> list[tuple[Any, int]]:
+    """(what it returned, exit code; minus a signal's number) of each, once all are gone. None left is left alive."""
+    codes = [_reaped(rank.pid, time.monotonic() + PATIENCE) for rank in ranks]
+    outcomes = []
+    for rank, code in zip(ranks, codes, strict=True):
+        said = rank.said.read_bytes() if rank.said.exists() else b""
+        if fail:
+            assert code == 0, f"rank ended with {code}\n{said.decode(errors='replace')}"
+        told = pickle.loads(said) if code == 0 else said.decode(errors="replace")  # noqa: S301 - our own child's
+        outcomes.append((told, code))
+    return outcomes
+
+
+def _reaped(pid: int, until: float) -> int:
+    while True:
+        found, status = os.waitpid(pid, os.WNOHANG)
+        if found:
+            return os.waitstatus_to_exitcode(status)
+        if time.monotonic() > until:
+            os.kill(pid, signal.SIGKILL)
+            until = float("inf")
+        time.sleep(0.005)
+
+
+def _forked(folder: Path, rank: int, count: int, work: Callable[..., Any], given: tuple[Any, ...]) -> Rank:
+    said = folder / f"rank-{rank}"
+    if pid := os.fork():
+        return Rank(pid, said)
+    code = 1
+    try:
+        store = dist.FileStore(str(folder / "store"), count)
+        dist.init_process_group("gloo", store=store, rank=rank, world_size=count)
+        said.write_bytes(pickle.dumps(work(rank, *given)))
+        code = 0
+    except BaseException:  # noqa: BLE001 - the test tells it
+        said.write_text(traceback.format_exc())
+    finally:
+        os._exit(code)
+    raise AssertionError

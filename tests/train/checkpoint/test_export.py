@@ -1,0 +1,79 @@
+"""One file of a checkpoint: what other programs read is what was trained."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+from windlass.cli.entry import main
+from windlass.train.checkpoint.saver import Saver
+from windlass.train.checkpoint.store.layout import folder_of
+from windlass.train.checkpoint.store.places import place_of
+from windlass.train.checkpoint.together import all_ranks
+
+
+@pytest.fixture
+def model():
+    torch.manual_seed(3)
+    return nn.Sequential(nn.Linear(4, 3), nn.BatchNorm1d(3), nn.Linear(3, 2))
+
+
+@pytest.fixture
+def run(tmp_path, model):
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.25)
+    model(torch.ones(2, 4)).sum().backward()
+    optimizer.step()
+    with Saver(place_of(str(tmp_path / "run")), all_ranks(), after=None) as saver:
+        saver.save({"model": model.state_dict(), "opt": optimizer.state_dict()}, 500, blocking=True)
+    return tmp_path / "run"
+
+
+@pytest.mark.parametrize("name", ["out.pt", "out.safetensors"])
+def test_a_model_alone_loads_into_the_same_model(run, tmp_path, model, name, capsys):
+    target = tmp_path / name
+    assert main(["checkpoint", "export", str(run), "--to", str(target), "--only", "model"]) == 0
+    if name.endswith(".pt"):
+        weights = torch.load(target, weights_only=True)
+    else:
+        weights = pytest.importorskip("safetensors.torch").load_file(target)
+    again = nn.Sequential(nn.Linear(4, 3), nn.BatchNorm1d(3), nn.Linear(3, 2))
+    again.load_state_dict(weights)
+    wanted = model.state_dict()
+    assert all(torch.equal(tensor, wanted[key]) for key, tensor in again.state_dict().items())
+    assert capsys.readouterr().out.startswith(f"{target}: step 500, 9 tensors, ")
+
+
+def test_everything_by_its_whole_name(run, tmp_path, model):
+    main(["checkpoint", "export", str(run), "--to", str(tmp_path / "out.pt")])
+    whole = torch.load(tmp_path / "out.pt", weights_only=True)
+    assert torch.equal(whole["model.0.weight"], model[0].weight)
+    assert whole["opt.param_groups.0.lr"] == 0.25
+
+
+def test_what_is_no_tensor_has_no_place_in_safetensors_and_that_is_told(run, tmp_path, capsys):
+    assert main(["checkpoint", "export", str(run), "--to", str(tmp_path / "out.safetensors")]) == 0
+    assert "12 values that are no tensors are only in a .pt file" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("options", "fix"),
+    [
+        (["--to", "out.bin"], "name one that ends with .safetensors, .pt or .pth"),
+        (["--to", "out.pt", "--only", "modle"], "has nothing beneath 'modle'; it has model, opt"),
+        (["--to", "out.pt", "7"], "has no checkpoint of step 7; it has 500"),
+        (["--to", "no/such/folder/out.pt"], "No such file or directory"),
+    ],
+)
+def test_what_cannot_be_exported_is_refused_with_what_can(run, tmp_path, monkeypatch, capsys, options, fix):
+    monkeypatch.chdir(tmp_path)
+    assert main(["checkpoint", "export", str(run), *options]) != 0
+    assert fix in capsys.readouterr().err
+    assert not list(tmp_path.glob("out*"))
+
+
+def test_a_damaged_one_is_not_exported(run, tmp_path, capsys):
+    file = run / folder_of(500) / "__0_0.distcp"
+    file.write_bytes(file.read_bytes()[:-1] + b"!")
+    assert main(["checkpoint", "export", str(run), "--to", str(tmp_path / "out.pt")]) == 2
+    assert "__0_0.distcp was changed after it was written" in capsys.readouterr().err

@@ -1,0 +1,176 @@
+"""Ranks killed, bits flipped, disks full: what was saved before is found, whole, each time."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+import ranks
+import training
+
+from windlass.train.checkpoint.store.layout import MANIFEST, folder_of
+from windlass.train.checkpoint.store.places import place_of
+from windlass.train.checkpoint.store.survey import State, survey
+
+
+@pytest.mark.timeout(300)
+def test_killed_at_any_instant_the_newest_good_one_is_loaded(tmp_path):
+    """20 times: two ranks save as fast as they can, one or both are killed; the next two go on from what is good."""
+    place, chance = str(tmp_path / "run"), random.Random(7)  # noqa: S311 - a dice
+    before = torn = 0
+    for attempt in range(20):
+        started = ranks.start(tmp_path / str(attempt), 2, training.train, place, 100_000)
+        seen = _a_save_later(Path(place), before)
+        time.sleep(chance.uniform(0.0, 0.08))
+        for rank in chance.choice([started[:1], started[1:], started]):
+            os.kill(rank.pid, signal.SIGKILL)
+        ended = ranks.ended(started)
+        assert ranks.KILLED in [code for _, code in ended]
+        assert all("CheckpointError: another rank is gone: " in said for said, code in ended if code != ranks.KILLED)
+        torn += any(name.endswith(".tmp") for name in names_in(place))
+        ((after, told), (again, _)) = ranks.run(tmp_path / f"{attempt}-again", 2, training.resume_only, place)
+        assert after == again >= seen > before
+        assert told == []
+        before = after
+    assert torn, "no save was ever interrupted: the instants are badly chosen"
+
+
+def _a_save_later(place, before):
+    """Wait until a save newer than `before` is committed; its step."""
+    until = time.monotonic() + ranks.PATIENCE
+    while time.monotonic() < until:
+        if (newest := max((each.step or 0 for each in survey(place_of(str(place)))), default=0)) > before:
+            return newest
+        time.sleep(0.002)
+    raise AssertionError("nothing was saved")
+
+
+def test_what_a_dead_save_left_is_gone_after_the_next_start(tmp_path):
+    place = tmp_path / "run"
+    ranks.run(tmp_path / "a", 2, training.train, str(place), 3)
+    (place / "step-00000009.tmp").mkdir()
+    (place / "step-00000009.tmp/__0_0.distcp").write_bytes(b"half")
+    ranks.run(tmp_path / "b", 2, training.train, str(place), 4)
+    assert names_in(place) == ["LATEST", folder_of(3), folder_of(4)]
+    assert (place / "LATEST").read_text() == "step-00000004\n"
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    """Three steps, all kept."""
+    folder = tmp_path_factory.mktemp("saved")
+    ranks.run(folder / "ranks", 2, training.train, str(folder / "run"), 3, 5)
+    return folder / "run"
+
+
+def test_a_flipped_bit_in_any_file_is_found_and_the_older_one_is_used(tmp_path, saved):
+    chance, names = random.Random(3), names_in(saved / folder_of(3))  # noqa: S311 - a dice
+    assert names == [".metadata", "__0_0.distcp", "__1_0.distcp", MANIFEST, "rng-0.json", "rng-1.json"]
+    for name in names:
+        place = tmp_path / name
+        subprocess.run(["cp", "-r", saved, place], check=True)
+        _flip(place / folder_of(3) / name, chance)
+        _flip(place / folder_of(2) / name, chance)
+        (step, told), (also, _) = ranks.run(tmp_path / f"{name}-ranks", 2, training.resume_only, str(place))
+        assert step == also == 1
+        assert [line.split(": ")[:2] for line in told] == [
+            [str(place), f"passing over {folder_of(3)}"],
+            [str(place), f"passing over {folder_of(2)}"],
+        ]
+        assert all(line.split(": ")[2].startswith(name) for line in told)
+
+
+def names_in(folder):
+    return sorted(entry.name for entry in Path(folder).iterdir())
+
+
+def _flip(file, chance):
+    data = bytearray(file.read_bytes())
+    bit = chance.randrange(len(data) * 8)
+    data[bit // 8] ^= 1 << bit % 8
+    file.write_bytes(data)
+
+
+def test_training_goes_on_over_a_damaged_one_and_replaces_it(tmp_path, saved):
+    place = tmp_path / "run"
+    subprocess.run(["cp", "-r", saved, place], check=True)
+    (place / folder_of(3) / "__1_0.distcp").unlink()
+    ((begun, told), _) = ranks.run(tmp_path / "ranks", 2, training.train, str(place), 4, 5)
+    assert begun == 2
+    assert told == [f"{place}: passing over step-00000003: __1_0.distcp is missing"]
+    assert [(each.step, each.state) for each in survey(place_of(str(place)))] == [
+        (step, State.COMPLETE) for step in (4, 3, 2, 1)
+    ]
+
+
+def test_all_of_them_damaged_is_an_error_on_every_rank(tmp_path, saved):
+    place = tmp_path / "run"
+    subprocess.run(["cp", "-r", saved, place], check=True)
+    for step in (1, 2, 3):
+        (place / folder_of(step) / "__0_0.distcp").write_bytes(b"")
+    ended = ranks.ended(ranks.start(tmp_path / "ranks", 2, training.train, str(place), 4))
+    for said, code in ended:
+        assert code == 1
+        assert f"{place}: there is no checkpoint that is whole" in said
+        assert "step-00000001: __0_0.distcp has 0 bytes, and" in said
+
+
+def test_a_run_that_loaded_nothing_does_not_write_over_another(tmp_path, saved):
+    ended = ranks.ended(ranks.start(tmp_path / "ranks", 2, _save_without_loading, str(saved)))
+    assert all("has checkpoints up to step 3, and none of them was loaded" in said for said, _ in ended)
+    assert [each.step for each in survey(place_of(str(saved)))] == [3, 2, 1]
+
+
+def _save_without_loading(_rank, place):
+    training.Saver(place_of(place), training.all_ranks(), after=None)
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A filesystem of 3 MiB."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=3m", "tmpfs", folder], capture_output=True, check=False
+    )
+    if mounted.returncode:
+        pytest.skip("only root may mount a small filesystem")
+    yield folder
+    subprocess.run(["umount", "-l", folder], check=True)
+
+
+def test_a_full_disk_is_one_clear_error_on_all_ranks_and_the_last_good_one_stays(small_disk, tmp_path):
+    place = small_disk / "run"
+    ranks.run(tmp_path / "before", 2, training.train, str(place), 2)
+    with (small_disk / "ballast").open("wb") as file:
+        file.write(bytes(2_300_000))
+    ended = ranks.ended(ranks.start(tmp_path / "full", 2, training.train, str(place), 99, 50))
+    for said, code in ended:
+        assert code == 1
+        assert "No space left on device\nit is full: free some space, or keep fewer checkpoints" in said
+    assert not [name for name in names_in(place) if name.endswith(".tmp")], "what was half written is not cleaned up"
+    (small_disk / "ballast").unlink()
+    ((step, told), _) = ranks.run(tmp_path / "after", 2, training.resume_only, str(place))
+    assert step >= 2
+    assert told == []
+
+
+def test_a_place_that_is_a_file_is_refused_before_training(tmp_path):
+    (tmp_path / "file").write_text("")
+    ended = ranks.ended(ranks.start(tmp_path / "ranks", 2, training.train, str(tmp_path / "file/run"), 1))
+    assert all("Not a directory\npart of its path is a file: name another place" in said for said, _ in ended)
+
+
+def test_a_folder_that_is_not_shared_is_told_as_such(tmp_path):
+    ended = ranks.ended(ranks.start(tmp_path / "ranks", 2, _train_at_own, str(tmp_path)))
+    assert all("cannot be seen by rank 0: " in said for said, _ in ended)
+    assert all("all nodes have to share the folder; or name an object store" in said for said, _ in ended)
+
+
+def _train_at_own(rank, folder):
+    return training.train(rank, f"{folder}/node-{rank}", 1)

@@ -1,0 +1,175 @@
+"""Checkpoints in a real S3 API, which fails now and then."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import ranks
+import training
+
+from windlass.train.checkpoint.store.errors import PlaceError
+from windlass.train.checkpoint.store.layout import folder_of
+from windlass.train.checkpoint.store.places import place_of
+from windlass.train.checkpoint.store.survey import State, survey, torn
+from windlass.train.checkpoint.store.verifying import manifest_of, verified
+
+pytestmark = pytest.mark.timeout(300)
+MIB = 1 << 20
+
+
+@pytest.fixture(scope="module")
+def port():
+    """Of a store of this file's own."""
+    pytest.importorskip("moto", reason="S3 is played by moto")
+    command = [sys.executable, Path(__file__).with_name("s3_server.py")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
+        yield int(server.stdout.readline())
+        server.stdin.close()
+
+
+@pytest.fixture
+def store(port, monkeypatch, tmp_path):
+    """A bucket; calling it sets what goes wrong."""
+    for name, value in {
+        "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}",
+        "AWS_ACCESS_KEY_ID": "test",
+        "AWS_SECRET_ACCESS_KEY": "test",
+        "AWS_DEFAULT_REGION": "us-east-1",
+        "AWS_EC2_METADATA_DISABLED": "true",
+        "AWS_CONFIG_FILE": os.devnull,
+        "NO_PROXY": "127.0.0.1",
+        "WINDLASS_SCRATCH": str(tmp_path / "scratch"),
+    }.items():
+        monkeypatch.setenv(name, value)
+
+    def fail(**faults):
+        asked(port, "POST", "/-/faults", json.dumps(faults))
+
+    fail()
+    asked(port, "PUT", "/bucket")
+    yield fail
+    fail()
+
+
+@pytest.fixture
+def place(store, request):
+    return f"s3://bucket/{abs(hash(request.node.name))}/run"
+
+
+def asked(port, method, path, body=""):
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+    connection.request(method, path, body)
+    assert connection.getresponse().status < 300
+
+
+def test_saved_listed_verified_pruned_and_loaded(tmp_path, place):
+    ranks.run(tmp_path / "a", 2, training.train, place, 3)
+    seen = survey(place_of(place))
+    assert [(each.step, each.state) for each in seen] == [(3, State.COMPLETE), (2, State.COMPLETE)]
+    assert place_of(place).read("LATEST") == b"step-00000003\n"
+    assert not verified(place_of(place), folder_of(3), seen[0].manifest, seen[0].manifest.files)
+    assert ranks.run(tmp_path / "b", 2, training.resume_only, place) == [(3, []), (3, [])]
+    assert not list((tmp_path / "scratch").iterdir()), "nothing stays on this machine"
+
+
+def test_a_quarter_of_all_requests_fails_and_nobody_notices(tmp_path, place, store):
+    store(errors=0.25, seed=5)
+    ranks.run(tmp_path / "a", 2, training.train, place, 1)
+    assert ranks.run(tmp_path / "b", 2, training.train, place, 2) == [(1, []), (1, [])]
+    store()
+    assert [each.step for each in survey(place_of(place)) if each.state is State.COMPLETE] == [2, 1]
+
+
+def test_a_slow_store_is_waited_for_in_the_background(tmp_path, place, store):
+    store(slow=0.05)
+    ranks.run(tmp_path / "a", 2, training.train, place, 2)
+    assert ranks.run(tmp_path / "b", 2, training.resume_only, place) == [(2, []), (2, [])]
+
+
+@pytest.fixture
+def impatient(monkeypatch):
+    """The client of S3 tries once: what is tried again is tried again by us."""
+    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
+    monkeypatch.setattr("s3fs.S3FileSystem.retries", 1)
+
+
+@pytest.fixture
+def in_parts(monkeypatch):
+    """Files of 5 MiB and more go in parts, as files of 100 MiB do otherwise."""
+    core = pytest.importorskip("s3fs.core")
+    monkeypatch.setattr(core, "calculate_chunksize", lambda *_size, **_words: 5 * MIB)
+    monkeypatch.setattr(training, "WIDTH", 3 * MIB)
+
+
+def test_an_upload_that_is_cut_off_is_begun_again(tmp_path, place, store, in_parts):
+    store(cut=3)
+    ranks.run(tmp_path / "a", 2, training.train, place, 1)
+    assert ranks.run(tmp_path / "b", 2, training.resume_only, place) == [(1, []), (1, [])]
+
+
+def test_an_upload_that_cannot_be_finished_is_no_checkpoint(tmp_path, place, store, in_parts, impatient):
+    ranks.run(tmp_path / "a", 2, training.train, place, 1)
+    store(cut=10_000)
+    for said, code in ranks.ended(ranks.start(tmp_path / "b", 2, training.train, place, 2)):
+        assert code == 1
+        assert f"{place}: writing step-00000002/__" in said
+        assert "it does not answer: check the network and the address (AWS_ENDPOINT_URL)" in said
+    store()
+    assert not torn(place_of(place)), "what had arrived is removed again"
+    assert ranks.run(tmp_path / "c", 2, training.resume_only, place) == [(1, []), (1, [])]
+
+
+def test_a_listing_that_lags_behind_hides_nothing(tmp_path, place, store):
+    ranks.run(tmp_path / "a", 2, training.train, place, 3)
+    store(hide=folder_of(3))
+    assert ranks.run(tmp_path / "b", 2, training.resume_only, place) == [(3, []), (3, [])]
+    assert ranks.run(tmp_path / "c", 2, training.train, place, 4) == [(3, []), (3, [])]
+
+
+def test_a_save_that_died_before_its_manifest_is_passed_over_in_silence_and_removed(tmp_path, place):
+    ranks.run(tmp_path / "a", 2, training.train, place, 2)
+    place_of(place).remove(f"{folder_of(2)}/manifest.json")
+    assert ranks.run(tmp_path / "b", 2, training.resume_only, place) == [(1, []), (1, [])]
+    assert [(each.step, each.state) for each in survey(place_of(place))] == [(2, State.UNFINISHED), (1, State.COMPLETE)]
+    ranks.run(tmp_path / "c", 2, training.train, place, 1)
+    assert [each.step for each in survey(place_of(place))] == [1]
+
+
+def test_a_changed_object_is_found_and_the_older_one_is_used(tmp_path, place):
+    ranks.run(tmp_path / "a", 2, training.train, place, 2)
+    there = place_of(place)
+    data = bytearray(there.read(f"{folder_of(2)}/__1_0.distcp"))
+    data[len(data) // 2] ^= 4
+    there.write(f"{folder_of(2)}/__1_0.distcp", bytes(data))
+    ((step, told), _) = ranks.run(tmp_path / "b", 2, training.resume_only, place)
+    assert step == 1
+    assert told[0].startswith(
+        f"{place}: passing over step-00000002: __1_0.distcp was changed after it was written (CRC-32"
+    )
+
+
+def test_a_bucket_without_rights_is_told_before_training(tmp_path, place, store):
+    store(deny=["PUT", "POST"])
+    for said, code in ranks.ended(ranks.start(tmp_path / "a", 2, training.train, place, 1)):
+        assert code == 1
+        assert f"{place}: writing .windlass: Access Denied\nthis user may not do that: grant reading, writing" in said
+
+
+@pytest.mark.parametrize("words", ["s3://no-such-bucket/run", "s3://no-such-bucket"])
+def test_a_bucket_that_is_not_there_is_told_before_training(tmp_path, words, store):
+    for said, code in ranks.ended(ranks.start(tmp_path / "a", 2, training.train, words, 1)):
+        assert code == 1
+        assert f"{words}: " in said
+        assert "it is not there: make the bucket or the folder first, or correct its name" in said
+
+
+def test_a_store_that_does_not_answer_is_told_with_its_address(monkeypatch, store, impatient):
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
+    with pytest.raises(PlaceError, match=r"it does not answer: check the network and the address \(AWS_ENDPOINT_URL\)"):
+        manifest_of(place_of("s3://bucket/x"), folder_of(1))

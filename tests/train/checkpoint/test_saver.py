@@ -1,0 +1,167 @@
+"""One rank saves: what is copied when, what is kept, and what becomes of errors behind its back."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+import ranks
+import torch
+
+from windlass.train.checkpoint import writing
+from windlass.train.checkpoint.finding import newest_good
+from windlass.train.checkpoint.loading import load
+from windlass.train.checkpoint.saver import Saver
+from windlass.train.checkpoint.store.errors import CheckpointError
+from windlass.train.checkpoint.store.places import place_of
+from windlass.train.checkpoint.store.retention import Retention
+from windlass.train.checkpoint.store.survey import State, survey
+from windlass.train.checkpoint.together import all_ranks
+
+LARGE, SMALL = 1_000_000, 100
+
+
+@pytest.fixture
+def place(tmp_path):
+    return place_of(str(tmp_path / "run"))
+
+
+@pytest.fixture
+def saver(place):
+    with Saver(place, all_ranks(), after=None) as made:
+        yield made
+
+
+@pytest.fixture
+def slow(monkeypatch):
+    """Nothing is written before it is set."""
+    go, really = threading.Event(), writing.save
+
+    def later(*given, **named):
+        assert go.wait(ranks.PATIENCE)
+        return really(*given, **named)
+
+    monkeypatch.setattr(writing, "save", later)
+    yield go
+    go.set()
+
+
+def state():
+    return {"model": {"large": torch.ones(LARGE), "mean": torch.ones(SMALL), "cache": torch.ones(LARGE)}, "lr": 0.5}
+
+
+def loaded(place):
+    found = newest_good(place, all_ranks())
+    target = {"model": {name: torch.zeros_like(value) for name, value in state()["model"].items()}, "lr": 0.0}
+    load(found, target, all_ranks())
+    return target
+
+
+def steps(place):
+    return [each.step for each in survey(place) if each.state is State.COMPLETE]
+
+
+def test_what_changes_after_the_copy_is_not_saved(saver, place, slow):
+    live = state()
+    saver.save(live, 1)
+    saver.wait_until_staged()
+    for tensor in live["model"].values():
+        tensor.fill_(2.0)
+    slow.set()
+    saver.wait()
+    assert all((tensor == 1).all() for tensor in loaded(place)["model"].values())
+
+
+def test_small_tensors_and_named_ones_are_copied_before_save_returns(saver, place, slow):
+    """A forward pass changes them: the running mean of a batch norm, say."""
+    live = state()
+    saver.save(live, 1, at_once={"model.cache"})
+    live["model"]["mean"].fill_(2.0)
+    live["model"]["cache"].fill_(2.0)
+    slow.set()
+    saver.wait()
+    back = loaded(place)["model"]
+    assert (back["mean"] == 1).all()
+    assert (back["cache"] == 1).all()
+
+
+def test_memory_of_the_copy_is_used_again(saver):
+    live, stage = state(), saver._stage
+    first = stage.begin({"model.large": live["model"]["large"]}, ()).result()["model.large"].data_ptr()
+    again = stage.begin({"model.large": live["model"]["large"]}, ()).result()["model.large"].data_ptr()
+    assert first == again != live["model"]["large"].data_ptr()
+
+
+def test_training_goes_on_while_it_is_written(saver, place, slow):
+    saver.save(state(), 1)
+    saver.wait_until_staged()
+    assert steps(place) == []
+    slow.set()
+    saver.wait()
+    assert steps(place) == [1]
+    assert saver.cost.duration > saver.cost.stall > 0
+
+
+def test_the_next_save_waits_for_the_one_in_flight(saver, place):
+    for step in range(1, 4):
+        saver.save(state(), step)
+        assert steps(place) == list(range(step - 1, 0, -1))
+    saver.wait()
+    assert steps(place) == [3, 2, 1]
+
+
+def test_a_step_that_is_saved_is_not_saved_again(saver, place):
+    saver.save(state(), 1, blocking=True)
+    cost = saver.cost
+    saver.save(state(), 1, blocking=True)
+    assert saver.cost is cost
+
+
+def test_older_ones_go_when_the_new_one_is_good(place):
+    with Saver(place, all_ranks(), after=None, keep=Retention(2, every=4)) as saver:
+        for step in range(1, 11):
+            saver.save(state(), step, blocking=True)
+    assert steps(place) == [10, 9, 8, 4, 1]
+
+
+@pytest.mark.parametrize(
+    ("what", "error"),
+    [
+        ({"facts": {"loss": float("nan")}}, "ValueError: Out of range float values are not JSON compliant"),
+        ({"facts": {"optimizer": object()}}, "TypeError: Object of type object is not JSON serializable"),
+    ],
+)
+def test_an_error_behind_its_back_is_raised_at_the_next_call_and_training_may_go_on(saver, place, what, error):
+    saver.save(state(), 1, **what)
+    with pytest.raises(CheckpointError, match=error):
+        saver.save(state(), 2)
+    saver.save(state(), 2)
+    saver.wait()
+    assert steps(place) == [2]
+    assert not list(place.path.glob("*.tmp"))
+
+
+def test_the_same_step_can_be_saved_after_it_failed(saver, place):
+    saver.save(state(), 1, facts={"x": object()})
+    with pytest.raises(CheckpointError):
+        saver.wait()
+    saver.save(state(), 1, blocking=True)
+    assert steps(place) == [1]
+
+
+def test_going_back_gives_up_what_came_later(saver, place):
+    for step in (10, 20, 30):
+        saver.save(state(), step, blocking=True)
+    with pytest.raises(CheckpointError, match="step 11 comes before step 30, which is saved: go back to 11 first"):
+        saver.save(state(), 11)
+    saver.go_back_to(10)
+    assert steps(place) == [30, 20, 10]
+    saver.save(state(), 11, blocking=True)
+    assert steps(place) == [11, 10]
+
+
+def test_older_ones_are_found_when_asked_for(saver, place):
+    for step in (10, 20, 30):
+        saver.save(state(), step, blocking=True)
+    assert newest_good(place, all_ranks(), before=29).manifest.step == 20
+    assert newest_good(place, all_ranks(), before=9) is None

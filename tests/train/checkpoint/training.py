@@ -1,0 +1,50 @@
+"""A run that only counts: its state is a function of the step, so whoever loads it knows whether it is whole."""
+
+from __future__ import annotations
+
+import torch
+
+from windlass.train.checkpoint.finding import newest_good
+from windlass.train.checkpoint.loading import load
+from windlass.train.checkpoint.saver import Saver
+from windlass.train.checkpoint.store.places import place_of
+from windlass.train.checkpoint.store.retention import Retention
+from windlass.train.checkpoint.together import all_ranks
+
+WIDTH = 20_000
+
+
+def state_at(rank, step):
+    """Each rank has a tensor of its own, and all have one in common."""
+    mine, ours = torch.full((WIDTH,), float(step * 100 + rank)), torch.full((3,), float(step))
+    return {"model": {f"of.{rank}": mine, "all": ours}, "step": step}
+
+
+def train(rank, place, steps, keep=2):
+    """Go on from the newest, save after each step; what was passed over, where it began, what it cost."""
+    everybody, told = all_ranks(), []
+    begun = resumed(rank, place, everybody, told)
+    with Saver(place_of(place), everybody, after=begun, keep=Retention(keep)) as saver:
+        for step in range((begun or 0) + 1, steps + 1):
+            saver.save(state_at(rank, step), step, samples=step * 8)
+            saver.wait_until_staged()
+    return begun, told
+
+
+def resumed(rank, place, everybody, told):
+    """The step of the newest good checkpoint, whose every number is checked; None if there is none."""
+    found = newest_good(place_of(place), everybody, tell=told.append)
+    if found is None:
+        return None
+    state = state_at(rank, 0)
+    load(found, state, everybody)
+    step, wanted = found.manifest.step, state_at(rank, found.manifest.step)
+    assert all(torch.equal(state["model"][name], tensor) for name, tensor in wanted["model"].items())
+    assert state["step"] == step
+    return step
+
+
+def resume_only(rank, place):
+    """Load the newest, change nothing."""
+    told = []
+    return resumed(rank, place, all_ranks(), told), told

@@ -1,0 +1,93 @@
+"""Ranks as processes: forked from one that has imported torch, so that a test of eight takes a second."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import socket
+import tempfile
+import traceback
+from collections.abc import Callable
+from multiprocessing.connection import Connection, wait
+from typing import Any
+
+_PATIENCE = 90.0
+"""Seconds, for all ranks together; a quiet machine needs one or two."""
+
+
+def ranks(count: int, work: Callable[..., Any], *given: Any) -> list[Any]:
+    """What `work(*given)` returns on each of so many ranks. Raises AssertionError with the traceback of the first.
+
+    `work` is a function of a module, and runs with torchrun's variables.
+    """
+    context = _forking()
+    with tempfile.TemporaryDirectory() as folder:
+        port = _free_port()
+        pipes = [context.Pipe(duplex=False) for _ in range(count)]
+        processes = [
+            context.Process(target=_be, args=(work, given, rank, count, port, folder, sending))
+            for rank, (_, sending) in enumerate(pipes)
+        ]
+        for process, (_, sending) in zip(processes, pipes, strict=True):
+            process.start()
+            sending.close()
+        try:
+            return _gathered([receiving for receiving, _ in pipes])
+        finally:
+            for process in processes:
+                process.kill()
+                process.join()
+
+
+def _forking() -> Any:
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["torch", "torch.distributed.tensor.parallel", "torch.distributed.pipelining"])
+    return context
+
+
+def _gathered(pipes: list[Connection]) -> list[Any]:
+    answers: dict[int, Any] = {}
+    waiting = dict(zip(map(id, pipes), range(len(pipes)), strict=True))
+    left = list(pipes)
+    while left:
+        ready = wait(left, timeout=_PATIENCE)
+        assert ready, f"ranks {sorted(waiting[id(each)] for each in left)} say nothing"
+        for pipe in ready:
+            assert isinstance(pipe, Connection)
+            rank = waiting[id(pipe)]
+            try:
+                ended_well, answer = pipe.recv()
+            except EOFError:
+                ended_well, answer = False, f"rank {rank} has gone"
+            assert ended_well, answer
+            answers[rank] = answer
+            left.remove(pipe)
+    return [answers[rank] for rank in range(len(pipes))]
+
+
+def _be(
+    work: Callable[..., Any], given: Any, rank: int, count: int, port: int, folder: str, sending: Connection
+) -> None:
+    os.environ |= {
+        "RANK": str(rank),
+        "WORLD_SIZE": str(count),
+        "LOCAL_RANK": str(rank),
+        "LOCAL_WORLD_SIZE": str(count),
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(port),
+        "OMP_NUM_THREADS": "1",
+        "TMPDIR": folder,
+    }
+    import torch  # noqa: PLC0415 - the process that collects tests need not
+
+    torch.set_num_threads(1)
+    try:
+        sending.send((True, work(*given)))
+    except BaseException:  # noqa: BLE001 - told to the test
+        sending.send((False, f"rank {rank}:\n{traceback.format_exc()}"))
+
+
+def _free_port() -> int:
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        return int(listening.getsockname()[1])

@@ -1,0 +1,41 @@
+"""What cannot be trained is told once, by the first rank, before anything is sent; and no rank hangs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from forked_ranks import ranks
+from windlass_loops import refused
+
+
+@pytest.mark.parametrize(
+    ("mesh", "how", "said"),
+    [
+        ("tp=4", {}, "mesh 'tp=4' makes 4 ranks (tp 4), and there are 2; with tp=2 it comes out even"),
+        ("cp=2", {}, "context parallelism is not there yet"),
+        ("pp=2", {"pipeline": ()}, "which modules Decoder runs one after the other cannot be seen from it"),
+        ("tp=2", {"tensor": {"layers.*.attention.wq": "colwise", "embed": "embedding"}}, "nothing says how to split"),
+        ("dp=2", {"global_batch": 1}, "a batch of 1 samples is too small for 2 data ranks"),
+        ("dp=2", {"global_batch": 500}, "the dataset has 100 samples, fewer than the 500 of one batch"),
+        ("pp=2", {"global_batch": 7, "micro_batch": 2}, "does not make 4 micro-batches of one size"),
+        ("dp=2", {"place": "/proc/nowhere"}, "/proc/nowhere"),
+        ("dp=2", {"steps_taken": 0}, "the loop took no step: call run.step(optimizer) once for each batch"),
+        ("dp=2", {"nan": True}, "is no number; a lower learning rate"),
+    ],
+)
+def test_the_first_rank_says_why_and_all_leave(mesh, how, said, tmp_path: Path):
+    first, second = ranks(2, refused, mesh, {"place": str(tmp_path), **how})
+    assert (first["code"], second["code"]) == (85, 85)
+    assert said in first["err"]
+    assert first["err"].startswith("windlass: ")
+    assert "Traceback" not in first["err"]
+    assert second["err"] == ""
+
+
+def test_a_checkpoint_of_another_model_is_told_by_its_tensors(tmp_path: Path):
+    assert [each["code"] for each in ranks(2, refused, "dp=2", {"place": str(tmp_path), "layers": 2})] == [0, 0]
+    first, second = ranks(2, refused, "dp=2", {"place": str(tmp_path), "layers": 3})
+    assert (first["code"], second["code"]) == (85, 85)
+    assert "is of another model" in first["err"]
+    assert "layers.2" in first["err"]

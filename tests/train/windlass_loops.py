@@ -1,0 +1,92 @@
+"""The loops of the tests' scripts. Each is a function of a module, as ranks are started with it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+PIPELINE = ("embed", "layers.*", "norm", "head")
+
+
+def losses(mesh: str, how: dict[str, Any], steps: int) -> list[float]:
+    """The mean loss of each step of the small decoder."""
+    from small_models import Decoder, cross_entropy, tokens  # noqa: PLC0415 - the process that collects need not
+
+    from windlass import train  # noqa: PLC0415
+
+    asked = {name: how[name] for name in ("precision", "ac") if name in how}
+    planned = {name: how[name] for name in ("schedule", "loss_parallel") if name in how}
+    found = []
+    with train.init(mesh, **asked) as run:
+        plan = train.Plan(pipeline=PIPELINE, **planned)
+        model, optimizer = run.parallelize(lambda: Decoder(layers=8), plan, lr=1e-2)
+        data = run.data(tokens(100), global_batch=24, micro_batch=how.get("micro_batch"))
+        for batch in run.steps(data, max_steps=steps):
+            loss = run.backward(model, batch, cross_entropy)
+            run.step(optimizer, clip=0.1, loss=loss)
+            found.append(run.mean_loss(model, loss))
+    return found
+
+
+def kept(mesh: str, place: str, steps: int, how: dict[str, Any]) -> dict[str, Any]:
+    """A run that keeps checkpoints: losses and samples by step, and sums of this rank's parameters at the end."""
+    import os  # noqa: PLC0415
+    import signal  # noqa: PLC0415
+
+    from small_models import Decoder, cross_entropy, tokens  # noqa: PLC0415
+
+    from windlass import train  # noqa: PLC0415
+
+    told: dict[str, Any] = {"losses": {}, "samples": {}, "code": 0}
+    try:
+        with train.init(mesh, report_every=0) as run:
+            plan = train.Plan(pipeline=PIPELINE)
+            model, optimizer = run.parallelize(
+                lambda: Decoder(layers=4, dropout=how.get("dropout", 0.0)), plan, lr=1e-2
+            )
+            data = run.data(tokens(100), global_batch=12, workers=how.get("workers", 0))
+            checkpoints = run.checkpoint(place, run.state(model, optimizer, data), every=how.get("every", "1000 steps"))
+            for batch in checkpoints.resume().steps(steps):
+                loss = run.backward(model, batch, cross_entropy)
+                if how.get("signalled") == [run.world.rank, batch.step]:
+                    os.kill(os.getpid(), signal.SIGTERM)
+                run.step(optimizer, clip=1.0, loss=loss)
+                told["losses"][batch.step] = run.mean_loss(model, loss)
+                told["samples"][batch.step] = batch.indices
+            told["sum"] = [float(each.detach().double().sum()) for each in local_parts(model)]
+    except SystemExit as left:
+        told["code"] = int(left.code)
+    return told
+
+
+def local_parts(model: Any) -> list[Any]:
+    return [each.to_local() if hasattr(each, "to_local") else each for each in model.parameters()]
+
+
+def refused(mesh: str, how: dict[str, Any]) -> dict[str, Any]:
+    """A run with something wrong in it: what this rank said, and its exit code."""
+    import contextlib  # noqa: PLC0415
+    import io  # noqa: PLC0415
+
+    code, err = 0, io.StringIO()
+    try:
+        with contextlib.redirect_stderr(err):
+            _run_of(mesh, how)
+    except SystemExit as left:
+        code = int(left.code or 0)
+    return {"code": code, "err": err.getvalue()}
+
+
+def _run_of(mesh: str, how: dict[str, Any]) -> None:
+    from small_models import Decoder, cross_entropy, tokens  # noqa: PLC0415
+
+    from windlass import train  # noqa: PLC0415
+
+    with train.init(mesh, report_every=0) as run:
+        plan = train.Plan(pipeline=how.get("pipeline", PIPELINE), tensor=how.get("tensor", {}))
+        model, optimizer = run.parallelize(lambda: Decoder(how.get("layers", 4)), plan, lr=1e-2)
+        data = run.data(tokens(100), how.get("global_batch", 12), micro_batch=how.get("micro_batch"))
+        checkpoints = run.checkpoint(how["place"], run.state(model, optimizer, data))
+        for batch in checkpoints.resume().steps(2):
+            for _ in range(how.get("steps_taken", 1)):
+                loss = run.backward(model, batch, cross_entropy)
+                run.step(optimizer, loss=loss * float("nan") if how.get("nan") else loss)

@@ -1,0 +1,108 @@
+"""torchrun's command line, word for word."""
+
+import pytest
+
+from windlass.agent import options
+from windlass.agent.streams import Streams
+
+
+def read(line, **environment):
+    return options.read(line.split(), environment)
+
+
+def refusal(line, **environment):
+    with pytest.raises(options.Refused) as refused:
+        read(line, **environment)
+    return str(refused.value)
+
+
+def test_a_script_and_its_arguments():
+    said = read("train.py --nnodes 7 -x")
+    assert (said.argv, said.how, said.procs, said.nodes) == (("train.py", "--nnodes", "7", "-x"), "script", "1", (1, 1))
+    assert (said.meeting, said.max_restarts, said.shutdown_timeout) == (None, 0, 30.0)
+
+
+@pytest.mark.parametrize(
+    ("line", "how"), [("-m pkg.train a", "module"), ("--no-python ./train a", "exec"), ("--run-path /t.py a", "script")]
+)
+def test_modules_and_programs(line, how):
+    assert read(line).how == how
+
+
+@pytest.mark.parametrize("line", ["--nproc_per_node=4 t.py", "--nproc-per-node 4 t.py"])
+def test_both_spellings(line):
+    assert read(line).procs == "4"
+
+
+def test_agents_meet_at_the_endpoint():
+    said = read("--nnodes 1:3 --rdzv-backend c10d --rdzv-endpoint h:29400 --rdzv-id r1 --max-restarts 3 t.py")
+    assert said.nodes == (1, 3)
+    assert (said.meeting.host, said.meeting.port, said.meeting.id, said.meeting.static) == ("h", 29400, "r1", False)
+    assert (said.node_rank, said.max_restarts) == (-1, 3)
+
+
+def test_static_rendezvous_knows_who_is_who():
+    said = read("--nnodes 2 --node-rank 1 --master-addr 10.0.0.1 --master-port 1234 t.py")
+    assert (said.meeting.host, said.meeting.port, said.meeting.is_host, said.node_rank) == ("10.0.0.1", 1234, False, 1)
+    assert read("--nnodes 2 --master-addr 10.0.0.1 t.py").meeting.port == 29500
+
+
+@pytest.mark.parametrize("line", ["--standalone --nnodes 1 t.py", "--nnodes 1 --rdzv-endpoint h:1 t.py"])
+def test_one_node_meets_nobody(line):
+    assert read(line).meeting is None
+
+
+def test_rdzv_conf_says_how_long_agents_wait():
+    conf = "timeout=90,last_call_timeout=7,keep_alive_interval=2,keep_alive_max_attempt=5,is_host=true,other=1"
+    said = read(f"--nnodes 1:2 --rdzv-backend c10d --rdzv-endpoint [::1]:5 --rdzv-conf {conf} t.py").meeting
+    assert (said.host, said.port, said.is_host) == ("::1", 5, True)
+    assert (said.join_timeout, said.last_call, said.interval, said.attempts) == (90.0, 7.0, 2.0, 5)
+
+
+def test_variables_stand_in_for_options_and_lose_to_them():
+    told = {"PET_NNODES": "2:4", "PET_NPROC_PER_NODE": "8", "PET_RDZV_BACKEND": "c10d", "PET_RDZV_ENDPOINT": "h:1"}
+    said = read("--nproc-per-node 3 t.py", **told, PET_MAX_RESTARTS="5", PET_STANDALONE="0")
+    assert (said.nodes, said.procs, said.max_restarts, said.meeting.host) == ((2, 4), "3", 5, "h")
+
+
+def test_streams_of_all_ranks_or_of_some():
+    said = read("-r 3 -t 0:1,2:3 t.py")
+    assert said.redirects == Streams(3)
+    assert [said.tee.of(rank) for rank in range(3)] == [1, 0, 3]
+    assert read("--local-ranks-filter 0,2 t.py").shown == {0, 2}
+
+
+def test_what_does_nothing_here_is_taken_with_a_note():
+    assert read("--monitor-interval 5 --start-method fork --numa-binding node t.py").notes == (
+        "--monitor-interval: ends of ranks are heard at once, nothing is polled",
+        "--start-method: ranks are always forked from a process that has imported torch",
+        "--numa-binding: ranks are not bound to CPUs; `numactl` in front of the agent binds all of them",
+    )
+    assert read("t.py").notes == ()
+
+
+def test_when_ranks_hang():
+    said = read("--hang factor=3,silence=60 t.py").limits
+    assert (said.factor, said.silence, said.floor) == (3.0, 60.0, 10.0)
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("--nnodes 3:2 t.py", "--nnodes 3:2: MIN is at least 1, and at most MAX"),
+        ("--nnodes x t.py", "--nnodes x: a number, or MIN:MAX as in 1:4"),
+        ("--nnodes 2 --rdzv-backend etcd-v2 t.py", "--rdzv-backend etcd-v2: agents meet each other here"),
+        ("--nnodes 2 --rdzv-backend c10d t.py", "--rdzv-endpoint '': more than one node takes HOST:PORT"),
+        ("--nnodes 1:2 t.py", "an elastic run takes --rdzv-backend c10d"),
+        ("--nnodes 2 --node-rank 2 t.py", "--node-rank 2: from 0 to 1"),
+        ("--no-python -m t", "contradict"),
+        ("-r 4 t.py", "--redirects 4: 0 to 3"),
+        ("--logs-specs x t.py", "plugin of torchrun"),
+        ("--max-restarts -1 t.py", "--max-restarts -1: 0 or more"),
+        ("--signals-to-handle SIGKILL t.py", "SIGKILL is no signal that a process may handle"),
+        ("--hang speed=1 t.py", "there is factor, floor, first, silence, not speed"),
+        ("--nnodes 2 --rdzv-conf a t.py", "'a' has no value"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_with_what_to_do(line, said):
+    assert said in refusal(line)

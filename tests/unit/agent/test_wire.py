@@ -1,0 +1,71 @@
+"""Messages between ranks, agents and controllers survive the way, and nothing else is taken for one."""
+
+import pytest
+
+from windlass import wire
+from windlass.agent import environment
+
+MEMBERS = (wire.Member("n1", "10.0.0.1", 2), wire.Member("n2", "10.0.0.2", 3))
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        wire.Hello(3, 1, 4711, reforms=True),
+        wire.Heartbeat(3, 1, 12, "backward", 63),
+        wire.Telemetry(3, 1, 12, {"loss": 1.5, "backward": 0.2}),
+        wire.Membership(2, MEMBERS, 29500, "10.0.0.2", me=1, restarts=1),
+        wire.Dump("/tmp/x"),
+        wire.Verdict(2, "failed", 3, -9, "rank 3 killed by SIGKILL"),
+    ],
+)
+def test_what_is_said_is_heard(message):
+    assert wire.decode(wire.encode(message)) == message
+
+
+def test_a_newer_sender_may_say_more():
+    assert wire.decode(b'{"say": "dump", "folder": "x", "since": 2030}') == wire.Dump("x")
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"", b"\xff", b"7", b"[]", b"{}", b'{"say": "sesame"}', b'{"say": "heartbeat", "rank": 1}', b'{"say": []}',
+        b'{"say": "heartbeat", "rank": "1", "generation": 1, "step": 1, "phase": "x", "beat": 1}',
+        b'{"say": "membership", "generation": 1, "members": [{}], "port": 1}',
+    ],
+)  # fmt: skip
+def test_anything_else_is_no_message(data):
+    with pytest.raises(ValueError, match=r"not a message of Windlass|Expecting"):
+        wire.decode(data)
+
+
+def test_ranks_are_numbered_after_those_of_the_members_before():
+    places = environment.places(wire.Membership(1, MEMBERS, 1, me=1))
+    assert [(place.rank, place.local, place.world, place.group) for place in places] == [
+        (2, 0, 5, 1), (3, 1, 5, 1), (4, 2, 5, 1),
+    ]  # fmt: skip
+
+
+def told(**more):
+    return environment.Told("r1", "default", 3, agent_store=True, socket="/s", dumps="/d", **more)
+
+
+def test_a_rank_is_told_what_torchrun_tells_it():
+    membership = wire.Membership(3, MEMBERS, 29500, me=1)
+    said = environment.of_rank(environment.places(membership)[0], membership, told(), "/e.json", {})
+    assert (said["RANK"], said["LOCAL_RANK"], said["WORLD_SIZE"], said["GROUP_RANK"]) == ("2", "0", "5", "1")
+    assert (said["MASTER_ADDR"], said["MASTER_PORT"]) == ("10.0.0.1", "29500")
+    assert (said["TORCHELASTIC_RESTART_COUNT"], said["TORCHELASTIC_USE_AGENT_STORE"]) == ("2", "True")
+
+
+def test_with_virtual_local_ranks_each_sees_its_own_gpu_as_the_first():
+    membership = wire.Membership(1, MEMBERS, 1, me=0)
+    places = environment.places(membership)
+    seen = [
+        environment.of_rank(p, membership, told(virtual_local_rank=True), "", {"CUDA_VISIBLE_DEVICES": "4, 6"})
+        for p in places
+    ]
+    assert [(each["LOCAL_RANK"], each["CUDA_VISIBLE_DEVICES"]) for each in seen] == [("0", "4"), ("0", "6")]
+    with pytest.raises(ValueError, match="has no GPU of its own"):
+        environment.of_rank(places[1], membership, told(virtual_local_rank=True), "", {"CUDA_VISIBLE_DEVICES": "4"})

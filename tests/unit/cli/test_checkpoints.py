@@ -1,0 +1,216 @@
+"""`windlass checkpoint` over folders made by hand, on a machine that has no torch."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import zlib
+
+import pytest
+
+from windlass.cli.words import moment
+from windlass.train.checkpoint.store.layout import LATEST, folder_of
+from windlass.train.checkpoint.store.manifest import OBJECT, FileFact, Manifest, TensorFact, to_json
+from windlass.train.checkpoint.store.places import place_of
+
+
+@pytest.fixture(autouse=True)
+def _no_torch(monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", None)
+
+
+AT = moment(1_700_000_000_000).split()
+
+
+def save(folder, step, data=b"some weights"):
+    """A checkpoint as a run makes it, as far as its manifest goes."""
+    place = place_of(str(folder))
+    name = folder_of(step)
+    workshop = place.workshop(name, 0)
+    (workshop / "__0_0.distcp").write_bytes(data)
+    files = {"__0_0.distcp": FileFact(len(data), zlib.crc32(data))}
+    tensors = {"model.w": TensorFact((2, 3), "float32"), "opt.lr": TensorFact((), OBJECT)}
+    manifest = Manifest(step, step * 8, "dp=2,tp=2", 4, 1_700_000_000_000, files, tensors, {"seed": 1})
+    place.commit(name, to_json(manifest), {"__0_0.distcp": len(data)})
+    place.write(LATEST, name.encode())
+
+
+@pytest.fixture
+def run(tmp_path):
+    """A run with three checkpoints, and one that is being written."""
+    for step in (100, 200, 300):
+        save(tmp_path / "run", step)
+    (tmp_path / "run/step-00000400.tmp").mkdir()
+    return tmp_path / "run"
+
+
+def damage(run, step):
+    (run / folder_of(step) / "__0_0.distcp").write_bytes(b"some weightz")
+
+
+def test_a_listing_newest_first_with_what_is_unfinished_at_its_end(windlass, run):
+    ran = windlass("checkpoint", "ls", str(run))
+    assert (ran.code, ran.err) == (0, "")
+    assert [line.split() for line in ran.out.splitlines()] == [
+        ["STEP", "STATE", "SIZE", "SAVED", "SAMPLES", "RANKS", "MESH", "WHY"],
+        ["300", "complete", "12", "B", *AT, "2400", "4", "dp=2,tp=2", "-"],
+        ["200", "complete", "12", "B", *AT, "1600", "4", "dp=2,tp=2", "-"],
+        ["100", "complete", "12", "B", *AT, "800", "4", "dp=2,tp=2", "-"],
+        ["-", "unfinished", "-", "-", "-", "-", "-", "-"],
+    ]
+
+
+def test_the_same_as_json_and_as_names(windlass, run):
+    told = json.loads(windlass("checkpoint", "ls", str(run), "-o", "json").out)
+    assert told[0] == {
+        "step": 300,
+        "state": "complete",
+        "folder": "step-00000300",
+        "size": 12,
+        "saved_at": 1_700_000_000_000,
+        "samples": 2400,
+        "ranks": 4,
+        "mesh": "dp=2,tp=2",
+        "files": 1,
+        "tensors": 1,
+        "facts": {"seed": 1},
+        "why": "",
+    }
+    names = windlass("checkpoint", "ls", str(run), "-o", "name").out.split()
+    assert names == ["step-00000300", "step-00000200", "step-00000100", "step-00000400.tmp"]
+
+
+def test_a_listing_sees_what_lacks_or_has_another_size(windlass, run):
+    (run / folder_of(300) / "__0_0.distcp").write_bytes(b"cut")
+    (run / folder_of(200) / "__0_0.distcp").unlink()
+    rows = json.loads(windlass("checkpoint", "ls", str(run), "-o", "json").out)
+    assert [(row["state"], row["why"]) for row in rows[:2]] == [
+        ("damaged", "__0_0.distcp has 3 bytes, and 12 were written"),
+        ("damaged", "__0_0.distcp is missing"),
+    ]
+
+
+@pytest.mark.parametrize("how", ["table", "json"])
+def test_nothing_is_there(windlass, tmp_path, how):
+    ran = windlass("checkpoint", "ls", str(tmp_path / "nowhere"), "-o", how)
+    assert ran.code == 0
+    assert (ran.err if how == "table" else ran.out).strip() == {
+        "table": "there are no checkpoints here",
+        "json": "[]",
+    }[how]
+
+
+def test_all_are_verified_and_good(windlass, run):
+    ran = windlass("checkpoint", "verify", str(run))
+    assert ran.code == 0
+    assert [line.split()[:2] for line in ran.out.splitlines()[1:]] == [
+        ["300", "good"],
+        ["200", "good"],
+        ["100", "good"],
+    ]
+
+
+def test_a_flipped_bit_is_found_with_its_file_and_an_exit_code(windlass, run):
+    damage(run, 200)
+    ran = windlass("checkpoint", "verify", str(run), "-o", "json")
+    assert ran.code == 1
+    assert [(row["step"], row["verdict"], row["file"]) for row in json.loads(ran.out)] == [
+        (300, "good", ""),
+        (200, "damaged", "__0_0.distcp"),
+        (100, "good", ""),
+    ]
+    assert "was changed after it was written (CRC-32 " in ran.out
+
+
+def test_one_step_is_verified(windlass, run):
+    damage(run, 200)
+    assert windlass("checkpoint", "verify", str(run), "300").code == 0
+    assert windlass("checkpoint", "verify", str(run), "200").code == 1
+
+
+def test_a_manifest_that_was_changed_is_found(windlass, run):
+    manifest = run / folder_of(100) / "manifest.json"
+    manifest.write_text(manifest.read_text().replace('"samples": 800', '"samples": 801'))
+    ran = windlass("checkpoint", "verify", str(run), "100")
+    assert ran.code == 1
+    assert "manifest.json  does not agree with its own checksum" in ran.out
+
+
+def test_a_manifest_in_another_steps_folder_is_found(windlass, run):
+    (run / folder_of(100)).rename(run / folder_of(150))
+    ran = windlass("checkpoint", "verify", str(run), "150")
+    assert (ran.code, "manifest.json  is of step 100" in ran.out) == (1, True)
+
+
+def test_a_step_that_is_not_there_is_refused_with_those_that_are(windlass, run):
+    ran = windlass("checkpoint", "verify", str(run), "250")
+    assert (ran.code, ran.err) == (2, f"windlass: {run} has no checkpoint of step 250; it has 300, 200, 100\n")
+
+
+def test_verifying_nothing_is_no_success(windlass, tmp_path):
+    assert windlass("checkpoint", "verify", str(tmp_path)).code == 1
+
+
+def test_pruning_keeps_the_newest(windlass, run):
+    ran = windlass("checkpoint", "prune", str(run), "--keep", "1")
+    assert (ran.code, ran.out) == (0, "removed step 100\nremoved step 200\n")
+    assert sorted(entry.name for entry in run.iterdir()) == [LATEST, folder_of(300), "step-00000400.tmp"]
+
+
+def test_pruning_keeps_one_of_every_so_many_steps(windlass, run):
+    ran = windlass("checkpoint", "prune", str(run), "--keep", "1", "--keep-every", "1000")
+    assert ran.out == "removed step 200\n"
+
+
+def test_a_dry_run_removes_nothing(windlass, run):
+    ran = windlass("checkpoint", "prune", str(run), "--keep", "2", "--dry-run")
+    assert ran.out == "would remove step 100\n"
+    assert (run / folder_of(100)).exists()
+
+
+def test_a_damaged_one_is_not_kept_in_the_place_of_a_whole_one(windlass, run):
+    (run / folder_of(300) / "__0_0.distcp").unlink()
+    ran = windlass("checkpoint", "prune", str(run), "--keep", "1")
+    assert ran.out == "removed step 100\n"
+    assert (run / folder_of(300)).exists(), "the newest is for a person to look at"
+
+
+def test_where_all_are_damaged_nothing_is_removed(windlass, run):
+    for step in (100, 200, 300):
+        (run / folder_of(step) / "__0_0.distcp").unlink()
+    assert windlass("checkpoint", "prune", str(run), "--keep", "1").out == "nothing is to be removed\n"
+
+
+def test_keeping_none_is_refused(windlass, run):
+    assert windlass("checkpoint", "prune", str(run), "--keep", "0").code == 2
+
+
+def test_export_says_that_it_needs_torch(windlass, run, tmp_path, monkeypatch):
+    for name in [name for name in sys.modules if name.startswith("windlass.train.checkpoint.export")]:
+        monkeypatch.delitem(sys.modules, name)
+    ran = windlass("checkpoint", "export", str(run), "--to", str(tmp_path / "out.pt"))
+    assert (ran.code, ran.err) == (
+        2,
+        "windlass: torch, which exports need, is missing\npip install 'windlass[train]'\n",
+    )
+
+
+def test_a_place_that_is_a_file_is_one_error(windlass, tmp_path):
+    (tmp_path / "file").write_text("")
+    ran = windlass("checkpoint", "ls", str(tmp_path / "file"))
+    assert ran.code == 74
+    assert ran.err.endswith("listing it: Not a directory\npart of its path is a file: name another place\n")
+
+
+@pytest.mark.parametrize("words", ["ls", "verify", "prune --keep 1"])
+def test_neither_torch_nor_numpy_nor_fsspec_is_loaded(run, words):
+    verb, *options = words.split()
+    code = (
+        "import sys; from windlass.cli.entry import main; main(sys.argv[1:]);"
+        "print({'torch', 'numpy', 'fsspec', 'msgspec'} & sys.modules.keys())"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", code, "checkpoint", verb, str(run), *options], capture_output=True, text=True, check=True
+    )
+    assert ran.stdout.splitlines()[-1] == "set()"
