@@ -34,6 +34,11 @@ def test_a_mesh_learns_as_one_process_does(mesh, alone):
         assert found == pytest.approx(alone, abs=CLOSE)
 
 
+def test_auto_takes_the_simplest_that_holds_the_model(alone):
+    for found in ranks(2, losses, "auto", {}, STEPS):
+        assert found == pytest.approx(alone, abs=CLOSE)
+
+
 @pytest.mark.parametrize("schedule", ["gpipe", "interleaved", "zero-bubble", "zbv"])
 def test_every_schedule_of_a_pipeline_does(schedule, alone):
     for found in ranks(2, losses, "pp=2", {"schedule": schedule}, STEPS):

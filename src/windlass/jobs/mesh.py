@@ -14,8 +14,11 @@ DEGREES = r"(?:pp|dp|fsdp|cp|tp)=(?:[1-9][0-9]{0,5}|\*)"
 MESH = Field(
     "mesh",
     "For scripts that use windlass.train: how a model is split over the ranks, by pipeline stages (pp), replicas (dp), "
-    "shards (fsdp), parts of sequences (cp) and of matrices (tp). One degree may be *: what is left.",
-    named(rf"{DEGREES}(?:,{DEGREES}){{0,4}}", "mesh", "degrees such as pp=2,dp=2,tp=2 or fsdp=*,tp=2"),
+    "shards (fsdp), parts of sequences (cp) and of matrices (tp). One degree may be *: what is left. auto: the "
+    "simplest in which the model fits.",
+    named(
+        rf"(?:auto|{DEGREES}(?:,{DEGREES}){{0,4}})", "mesh", "degrees such as pp=2,dp=2,tp=2 or fsdp=*,tp=2, or auto"
+    ),
     default="null",
     example="fsdp=4,tp=2",
     flags=("--mesh",),
@@ -26,6 +29,8 @@ MESH = Field(
 
 def unequal(mesh: str, replicas: int, procs: int) -> str:
     """What is wrong with a mesh for so many ranks, "" if nothing is."""
+    if mesh == "auto":
+        return ""
     degrees = [part.partition("=")[2] for part in mesh.split(",")]
     known = math.prod(int(degree) for degree in degrees if degree != "*")
     ranks = replicas * procs

@@ -24,7 +24,8 @@ from windlass.train.data.slices import cut
 from windlass.train.data.stream import Stream
 from windlass.train.errors import TrainError
 from windlass.train.health.signals import Requests
-from windlass.train.mesh.degrees import degrees_of, refuse_what_is_not_there
+from windlass.train.mesh.choose import AUTO, Machine, chosen
+from windlass.train.mesh.degrees import Degrees, degrees_of, refuse_what_is_not_there
 from windlass.train.mesh.device_mesh import Mesh, mesh_of
 from windlass.train.parallel.model import Builder, ParallelModel
 from windlass.train.parallel.parallelize import parallelize
@@ -57,7 +58,8 @@ def init(
 ) -> Run:
     """Join the other ranks, as torchrun's variables say; without them be alone.
 
-    `mesh`: degrees of parallelism, as "pp=2,dp=2,tp=2"; "" is what the job says, or else data parallelism on all ranks.
+    `mesh`: degrees of parallelism, as "pp=2,dp=2,tp=2"; "auto" for the simplest in which the model fits, chosen when it
+    is known; "" is what the job says, or else data parallelism on all ranks.
     `precision`: of the forward and backward pass; parameters and optimizer state stay fp32. `ac`: which activations are
     computed again in the backward pass instead of kept. `not_finite`: what becomes of a step whose gradients are no
     numbers. `report_every`: steps from one line on the console to the next, 0 for none. `flops`: of one sample, forward
@@ -66,14 +68,13 @@ def init(
     If the degrees do not make up the ranks that there are, the first rank says so and all leave: SystemExit.
     """
     try:
-        found = degrees_of(mesh or os.environ.get(wire.MESH, ""), int(os.environ.get("WORLD_SIZE", "1")))
-        refuse_what_is_not_there(found)
+        found = _degrees(mesh or os.environ.get(wire.MESH, ""))
         low = numbers(precision)
     except TrainError as error:
         _leave_for(error, is_first=os.environ.get("RANK", "0") == "0")
     world = process.join()
     asked = Asked(ac, seed, not_finite, report_every, flops)
-    return Run(world, mesh_of(found, world.rank, world.device), low, asked)
+    return Run(world, found, low, asked)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,9 +95,10 @@ class Run:
     starting again would help.
     """
 
-    def __init__(self, world: process.World, mesh: Mesh, low: Numbers, asked: Asked) -> None:
+    def __init__(self, world: process.World, degrees: Degrees | None, low: Numbers, asked: Asked) -> None:
+        """`degrees`: None until the model is known."""
         self.world = world
-        self.mesh = mesh
+        self._mesh = None if degrees is None else mesh_of(degrees, world.rank, world.device)
         self.seed = asked.seed
         self.steps_done = 0
         self.skipped = 0
@@ -106,7 +108,7 @@ class Run:
         self._heart = Heart(world.rank)
         self._phases = Phases(world.device, self._heart.beat)
         self._backward = Backward(self._phases)
-        self._reporter = Reporter(world.control, mesh.degrees, self._phases, world.device)
+        self._reporter = Reporter(world.control, self._phases, world.device)
         self._planned = self._samples = 0
         self._vote = Vote(world.control)
         self._requests = Requests()
@@ -128,6 +130,13 @@ class Run:
         if kind is None or isinstance(error, SystemExit):
             process.leave()
 
+    @property
+    def mesh(self) -> Mesh:
+        """Which rank does what. Raises TrainError before `parallelize` if it is to be chosen by the model."""
+        if self._mesh is None:
+            raise TrainError('mesh="auto" is chosen by the model: call run.parallelize before anything else')
+        return self._mesh
+
     # --- what is trained -----------------------------------------------------------------------------
 
     def parallelize(
@@ -144,6 +153,10 @@ class Run:
         `groups`: from the model to parameter groups; the default is one of all. `options` go to the optimizer.
         Raises TrainError if the model cannot be split so.
         """
+        if self._mesh is None:
+            choice = chosen(_parameters(build), _machine(self.world))
+            self._mesh = mesh_of(choice.degrees, self.world.rank, self.world.device)
+            self.say(f"mesh {choice.degrees}: {choice.why}")
         model = parallelize(build, plan or Plan(), self.mesh, self._low, self._asked.ac, self.seed, self.world.device)
         # From here on each data rank draws its own dropout, and each stage too.
         torch.manual_seed(self.seed + 1 + self.mesh.data_rank + self.mesh.degrees.data_ranks * self.mesh.here.pp)
@@ -250,7 +263,7 @@ class Run:
         every = self._asked.report_every
         if loss is not None and every and self.steps_done % every == 0:
             progress = Progress(self.steps_done, self._planned, self._samples, self._asked.flops)
-            told = self._reporter.told(loss, progress)
+            told = self._reporter.told(loss, progress, self.mesh.degrees)
             self._heart.measured(values_of(told))
             self.say(line(told))
 
@@ -334,6 +347,30 @@ class Run:
         """Print a line, on the first rank alone."""
         if self.world.is_first:
             print(text, file=sys.stderr if stream == "stderr" else sys.stdout, flush=True)
+
+
+def _degrees(mesh: str) -> Degrees | None:
+    """What a text means for the ranks that there are; None for what the model is to choose. Raises TrainError."""
+    if mesh == AUTO:
+        return None
+    found = degrees_of(mesh, int(os.environ.get("WORLD_SIZE", "1")))
+    refuse_what_is_not_there(found)
+    return found
+
+
+def _parameters(build: Builder) -> int:
+    """Of the whole model, counted without any memory for them."""
+    with torch.device("meta"):
+        return sum(each.numel() for each in build().parameters())
+
+
+def _machine(world: process.World) -> Machine:
+    """On CPUs the ranks of a node share its memory."""
+    if world.device.type == "cuda":
+        memory = torch.cuda.get_device_properties(world.device).total_memory
+    else:
+        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // world.local_size
+    return Machine(world.size, world.local_size, memory)
 
 
 def _leave_for(error: Exception, *, is_first: bool) -> NoReturn:

@@ -17,6 +17,7 @@ def job(**options):
         {"nodes": "2", "procs": 4, "mesh": "pp=2,dp=2,tp=2"},
         {"nodes": "2", "gpus": 4, "mesh": "fsdp=*,tp=4"},
         {"nodes": "2:8", "gpus": 1, "mesh": "dp=*"},
+        {"nodes": "3", "gpus": 2, "mesh": "auto"},
     ],
 )
 def test_the_script_reads_it_from_its_environment(options):
@@ -31,7 +32,7 @@ def test_the_script_reads_it_from_its_environment(options):
             "makes 8 ranks, and there are 4: 2 × 2; change the mesh",
         ),
         ({"nodes": "3", "mesh": "dp=*,tp=2"}, "dp=*,tp=2 makes 2 ranks or a multiple, and there are 3: 3 × 1"),
-        ({"mesh": "tensor=2"}, "expects degrees such as pp=2,dp=2,tp=2 or fsdp=*,tp=2, not 'tensor=2'"),
+        ({"mesh": "tensor=2"}, "expects degrees such as pp=2,dp=2,tp=2 or fsdp=*,tp=2, or auto, not 'tensor=2'"),
     ],
 )
 def test_one_that_does_not_come_out_is_refused_before_it_waits(options, said):

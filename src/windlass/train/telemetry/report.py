@@ -32,8 +32,8 @@ class Progress:
 class Reporter:
     """Counts steps between two lines. All ranks ask for a line at the same steps."""
 
-    def __init__(self, group: dist.ProcessGroup, degrees: Degrees, phases: Phases, device: torch.device) -> None:
-        self._group, self._degrees, self._phases, self._device = group, degrees, phases, device
+    def __init__(self, group: dist.ProcessGroup, phases: Phases, device: torch.device) -> None:
+        self._group, self._phases, self._device = group, phases, device
         self._since = time.perf_counter()
         self._counted = 0
 
@@ -41,7 +41,7 @@ class Reporter:
         """One step more."""
         self._counted += 1
 
-    def told(self, share: Tensor, progress: Progress) -> Told:
+    def told(self, share: Tensor, progress: Progress, degrees: Degrees) -> Told:
         """Of the steps since the last time. `share`: this rank's of the last loss. A collective."""
         now = time.perf_counter()
         count = max(1, self._counted)
@@ -53,13 +53,13 @@ class Reporter:
         every = self._gathered([float(share), step_ms, busy, float(memory)])
         losses, times, busies, memories = zip(*every, strict=True)
         slowest = max(times)
-        ranks = self._degrees.size
+        ranks = degrees.size
         flops = None if progress.flops is None else progress.flops * progress.samples
         peak = peak_of(torch.cuda.get_device_name()) if self._device.type == "cuda" else None
         return Told(
             progress.step,
             progress.steps,
-            sum(losses) / self._sharing,
+            sum(losses) / (degrees.data_ranks * degrees.cp * degrees.tp),
             slowest,
             progress.samples / slowest * 1000 if slowest else 0.0,
             {str(phase): spent for phase, spent in phases.items()},
@@ -68,13 +68,8 @@ class Reporter:
             slow_ranks(busies, statistics.median(busies)),
         )
 
-    @property
-    def _sharing(self) -> int:
-        """Ranks whose shares of the loss add up to so many times the mean."""
-        return self._degrees.data_ranks * self._degrees.cp * self._degrees.tp
-
     def _gathered(self, mine: list[float]) -> list[list[float]]:
-        words = torch.zeros(self._degrees.size, len(mine), dtype=torch.float64)
+        words = torch.zeros(dist.get_world_size(self._group), len(mine), dtype=torch.float64)
         words[dist.get_rank(self._group)] = torch.tensor(mine, dtype=torch.float64)
         dist.all_reduce(words, group=self._group)
         found: list[list[float]] = words.tolist()
