@@ -73,7 +73,7 @@ clean:
 
 .venv/.installed-demo: EXTRAS = train,examples
 .venv/.installed-demo-kubernetes: EXTRAS = train,examples,kubernetes
-.venv/.installed-dev: EXTRAS = train,examples,kubernetes,dev
+.venv/.installed-dev: EXTRAS = train,examples,kubernetes,s3,dev
 .venv/.installed-docs: EXTRAS = docs
 .venv/.installed-%: $(PINS)
 	@PYTHON='$(PYTHON)' sh tools/install.sh $(EXTRAS)

@@ -20,7 +20,7 @@ MESH = Field(
         rf"(?:auto|{DEGREES}(?:,{DEGREES}){{0,4}})", "mesh", "degrees such as pp=2,dp=2,tp=2 or fsdp=*,tp=2, or auto"
     ),
     default="null",
-    example="fsdp=4,tp=2",
+    example="fsdp=*",
     flags=("--mesh",),
     nullable=True,
     also=("parallelism", "parallel"),

@@ -18,6 +18,7 @@ from windlass.core.status import JobState
 from windlass.core.whatif import alternatives
 from windlass.jobs.what_if import changed
 from windlass.server.errors import ApiError, Code
+from windlass.server.facts import Bare
 
 Json = dict[str, Any]
 _NEVER = "can never run on the nodes and queues that there are: {}"
@@ -37,12 +38,15 @@ def supposed(state: JobState, what_if: str, snapshot: Snapshot) -> Job:
 
 
 def never(snapshot: Snapshot, job: Job) -> str:
-    """Why a job can never run on the cluster as it is, with the largest that could; "" if it can."""
+    """Why a job can never run on the cluster as it is, with the largest that could; "" if it can.
+
+    `snapshot`: a bare one, for what is not ours may go.
+    """
     no = refusal(snapshot, job)
     return "" if no is None else _NEVER.format(no.message)
 
 
-def explained(snapshot: Snapshot, state: JobState, job: Job | None, now: int) -> Json:
+def explained(snapshot: Snapshot, state: JobState, job: Job | None, now: int, bare: Bare) -> Json:
     """The explanation of a job that waits; with a `job` in its place as if that waited there, all else equal."""
     gang = pending_of(state if job is None else replace(state, job=job))
     if job is not None:
@@ -50,7 +54,7 @@ def explained(snapshot: Snapshot, state: JobState, job: Job | None, now: int) ->
         ledger.add_pending(gang)
         snapshot = ledger.snapshot()
     found = msgspec.to_builtins(explain(snapshot, state.id, now))
-    found["never"] = never(snapshot, state.job if job is None else job)
+    found["never"] = never(bare(snapshot), state.job if job is None else job)
     kept = _reserved(snapshot, gang, now)
     for node in found["nodes"]:
         if not node["cause"] and not node["held_for"] and node["node"] in kept:

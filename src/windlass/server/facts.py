@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, Protocol
 
 from windlass.core.job import Job
 from windlass.core.reservation import Reservation
+from windlass.core.snapshot import Snapshot
 from windlass.core.status import JobState
 from windlass.server.listed import Listed
 from windlass.worlds.port import Transition
+
+Bare = Callable[[Snapshot], Snapshot]
 
 
 class Facts(Protocol):
@@ -35,6 +38,9 @@ class Facts(Protocol):
 
     def surroundings(self, job: Job, tasks: Sequence[Any]) -> list[str]:
         """What the ranks of the job find around them, a line each."""
+
+    def bare(self, job: Job) -> Bare:
+        """How a snapshot becomes the cluster with nothing on it that is not ours: what can ever be, for this job."""
 
     def held(self) -> Sequence[JobState]:
         """Jobs of which the controller is yet to hear: something that they need is not there; each says what."""

@@ -8,6 +8,7 @@ from windlass.core.job import Job
 from windlass.core.reservation import Reservation
 from windlass.core.status import TERMINAL, JobState
 from windlass.server.errors import ApiError, Code
+from windlass.server.facts import Bare
 from windlass.server.listed import Listed
 from windlass.server.surroundings import surroundings
 from windlass.worlds.local.records import Records, Task, UnknownJobError
@@ -57,6 +58,10 @@ class LocalFacts:
     def surroundings(self, job: Job, tasks: Sequence[Task]) -> list[str]:
         """Threads and devices."""
         return surroundings(job, tasks, self._world.cluster)
+
+    def bare(self, _job: Job) -> Bare:
+        """As it is: nobody else takes anything of declared nodes."""
+        return lambda snapshot: snapshot
 
     def held(self) -> Sequence[JobState]:
         """None: what could never run is refused, and all else is the controller's."""

@@ -110,7 +110,8 @@ class Service:
 
             snapshot, now = self._controller.snapshot(), self._facts.now()
             job = asking.supposed(state, what_if, snapshot) if what_if else None
-            answer |= await asyncio.to_thread(asking.explained, snapshot, state, job, now)
+            bare = self._facts.bare(state.job)
+            answer |= await asyncio.to_thread(asking.explained, snapshot, state, job, now, bare)
             answer["explanation"] = asking.with_one_start(answer["explanation"], None if what_if else line)
         return answer
 
@@ -120,7 +121,10 @@ class Service:
 
         states = await self._states(name)
         state = next((state for state in states if _waits(state)), states[0])
-        told = await asyncio.to_thread(asking.never, self._controller.snapshot(), state.job) if _waits(state) else ""
+        if not _waits(state):
+            return {"id": state.id, "never": ""}
+        snapshot, bare = self._controller.snapshot(), self._facts.bare(state.job)
+        told = await asyncio.to_thread(lambda: asking.never(bare(snapshot), state.job))
         return {"id": state.id, "never": told}
 
     async def why_all(self) -> Json:

@@ -176,11 +176,11 @@ def test_every_listing_and_why_name_the_same_start(daemon, job):
 
 
 def test_what_waits_and_fits_no_more_is_told_what_would(crowded):
-    assert crowded.get("/v1/jobs/two/prospect").json == {"id": "two-2", "never": ""}
+    assert crowded.get("/v1/prospects/two").json == {"id": "two-2", "never": ""}
 
     crowded.shrink(to=1)  # GPU a node, and one GPU fewer than each replica needs
 
-    never = crowded.get("/v1/jobs/two/prospect").json["never"]
+    never = crowded.get("/v1/prospects/two").json["never"]
     assert never.startswith("can never run on the nodes and queues that there are: needs 2")
     assert never.endswith("; largest gang that fits: 1 replica of 1 gpu")
     assert crowded.get("/v1/jobs/two/why").json["explanation"]["never"] == never
@@ -188,7 +188,7 @@ def test_what_waits_and_fits_no_more_is_told_what_would(crowded):
 
 def test_what_runs_has_every_prospect(crowded):
     crowded.shrink(to=1)
-    assert crowded.get("/v1/jobs/one/prospect").json == {"id": "one-1", "never": ""}
+    assert crowded.get("/v1/prospects/one").json == {"id": "one-1", "never": ""}
 
 
 def test_why_of_a_job_that_runs_is_its_line_alone(crowded):

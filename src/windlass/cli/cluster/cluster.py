@@ -122,7 +122,7 @@ class Cluster:
 
     def never(self, job_id: str) -> str:
         """Why a job that waits can never run on the cluster as it is, by the operator's word; "" if it can."""
-        return str(self.operator.get(f"/v1/jobs/{job_id}/prospect").get("never", ""))
+        return str(self.operator.get(f"/v1/prospects/{job_id}").get("never", ""))
 
     def why_all(self) -> Json:
         """All that wait, each with its reason."""

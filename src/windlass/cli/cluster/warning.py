@@ -97,7 +97,10 @@ def outlook(cluster: Cluster, ids: Sequence[str]) -> Outlook:
     waiting: dict[str, Found] = {}
     while pending and time.monotonic() < until:
         for job_id in list(pending):
-            found = cluster.finder.find(job_id)
+            try:
+                found = cluster.finder.find(job_id)
+            except ApiError:  # the jobs are made, whatever cannot be told of them
+                return Outlook(refused, _together(_doubts(cluster, waiting.values(), until)))
             states = [each.state() for each in found]
             if any(state.status.phase is Phase.CREATED for state in states):
                 continue
@@ -108,19 +111,19 @@ def outlook(cluster: Cluster, ids: Sequence[str]) -> Outlook:
             waiting |= {each.id: each for each, state in zip(found, states, strict=True) if _waits(state)}
         if pending:
             cluster.reach.rest(_LOOK)
-    return Outlook(refused, _together(_doubts(cluster, list(waiting.values())[:_ASKED_OF])))
+    return Outlook(refused, _together(_doubts(cluster, list(waiting.values())[:_ASKED_OF], until)))
 
 
 def _waits(state: JobState) -> bool:
     return state.status.phase is Phase.QUEUED
 
 
-def _doubts(cluster: Cluster, waiting: Iterable[Found]) -> Iterator[tuple[str, str]]:
+def _doubts(cluster: Cluster, waiting: Iterable[Found], until: float) -> Iterator[tuple[str, str]]:
     """Jobs that fit on no state of this cluster, each with why: by the operator's word, or else by the object's."""
     answers = True
     for each in waiting:
         told = each.never
-        if answers:
+        if answers and time.monotonic() < until:
             try:
                 told = cluster.never(each.id)
             except ApiError as error:

@@ -10,6 +10,7 @@ from windlass.controller import Controller
 from windlass.core.job import Job
 from windlass.core.reservation import Reservation
 from windlass.core.status import TERMINAL, JobState
+from windlass.server.facts import Bare
 from windlass.server.listed import Listed
 from windlass.server.operator import meaning
 from windlass.server.operator.databases import HistoryError
@@ -17,6 +18,8 @@ from windlass.server.operator.entries import KeptLog
 from windlass.server.operator.history import History
 from windlass.server.operator.members import members
 from windlass.server.operator.pod_tasks import PodTask, merged
+from windlass.worlds.kubernetes.cluster.bare import bare
+from windlass.worlds.kubernetes.cluster.fitting import singles
 from windlass.worlds.kubernetes.world import KubernetesWorld
 from windlass.worlds.port import Transition
 
@@ -69,6 +72,11 @@ class ClusterFacts:
     def surroundings(self, _job: Job, _tasks: Sequence[PodTask]) -> list[str]:
         """What a pod finds is its own image's and its node's."""
         return []
+
+    def bare(self, job: Job) -> Bare:
+        """Without the pods of others, and with what each node has one of, if the job is the first to ask for it."""
+        picture = self._world.cluster.picture
+        return bare(tuple(picture.objects.values()), picture.view, singles(job))
 
     def held(self) -> Sequence[JobState]:
         """Those whose volumes or priority classes are missing."""

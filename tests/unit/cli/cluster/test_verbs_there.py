@@ -219,7 +219,7 @@ def test_what_waits_for_a_larger_cluster_is_told_at_once(cluster, submit):
     """By the operator's word; jobs of which the same is to be said share a line."""
     jobs = [TRAININGJOB.replace("big", name) for name in ("big-1", "big-2", "small")]
     Path("jobs.yaml").write_text("---\n".join(jobs))
-    cluster.says = {f"/v1/jobs/team/{name}/prospect": {"never": TOO_BIG} for name in ("big-1", "big-2")}
+    cluster.says = {f"/v1/prospects/team/{name}": {"never": TOO_BIG} for name in ("big-1", "big-2")}
 
     ran = submit("jobs.yaml")
 
@@ -229,7 +229,7 @@ def test_what_waits_for_a_larger_cluster_is_told_at_once(cluster, submit):
 def test_where_the_operator_cannot_be_asked_its_condition_tells(cluster, submit):
     message = "TrainingJob big waits in the queue: needs 9 gpu: no node could take a replica, however empty."
     cluster.conditions = [{"type": "Queued", "status": "True", "reason": "NoMatchingFlavor", "message": message}]
-    cluster.says["/v1/jobs/team/big/prospect"] = Unreachable("refused")
+    cluster.says["/v1/prospects/team/big"] = Unreachable("refused")
     Path("job.yaml").write_text(TRAININGJOB)
 
     ran = submit("job.yaml")

@@ -14,7 +14,7 @@ from windlass.jobs.text import Text
 
 def way_out() -> str:
     """For whoever knows better."""
-    newer = f"of a Kubernetes newer than {kubernetes_version()} for instance"
+    newer = f"of another Kubernetes than {kubernetes_version()} for instance"
     return f"if a field is right all the same, {newer}, --validate warn lets it pass"
 
 
