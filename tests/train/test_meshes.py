@@ -61,6 +61,12 @@ def test_so_does_whatever_saves_memory(mesh, how, alone):
         assert found == pytest.approx(alone, abs=CLOSE)
 
 
+@pytest.mark.parametrize("mesh", ["dp=2", "pp=2", "pp=2,fsdp=2"])
+def test_an_evaluation_between_two_steps_changes_nothing(mesh, alone):
+    for found in ranks(size(mesh), losses, mesh, {"evaluates": True}, STEPS):
+        assert found == pytest.approx(alone, abs=CLOSE)
+
+
 @pytest.mark.parametrize("precision", ["bf16", "fp16"])
 @pytest.mark.parametrize("mesh", ["dp=2", "fsdp=2", "fsdp=2,tp=2", "pp=2,dp=2"])
 def test_low_precision_is_near(precision, mesh, alone):

@@ -24,6 +24,9 @@ def losses(mesh: str, how: dict[str, Any], steps: int) -> list[float]:
             loss = run.backward(model, batch, cross_entropy)
             run.step(optimizer, clip=0.1, loss=loss)
             found.append(run.mean_loss(model, loss))
+            if how.get("evaluates"):
+                heard = run.evaluate(model, tokens(40), lambda *pair: 2 * cross_entropy(*pair), global_batch=8)
+                assert 4 < heard < 12
     return found
 
 
@@ -32,6 +35,7 @@ def kept(mesh: str, place: str, steps: int, how: dict[str, Any]) -> dict[str, An
     import os  # noqa: PLC0415
     import signal  # noqa: PLC0415
 
+    import torch  # noqa: PLC0415
     from small_models import Decoder, cross_entropy, tokens  # noqa: PLC0415
 
     from windlass import train  # noqa: PLC0415
@@ -44,12 +48,15 @@ def kept(mesh: str, place: str, steps: int, how: dict[str, Any]) -> dict[str, An
                 lambda: Decoder(layers=4, dropout=how.get("dropout", 0.0)), plan, lr=1e-2
             )
             data = run.data(tokens(100), global_batch=12, workers=how.get("workers", 0))
-            checkpoints = run.checkpoint(place, run.state(model, optimizer, data), every=how.get("every", "1000 steps"))
+            schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1 / (1 + step))
+            state = run.state(model, optimizer, data, schedule=schedule)
+            checkpoints = run.checkpoint(place, state, every=how.get("every", "1000 steps"))
             for batch in checkpoints.resume().steps(steps):
                 loss = run.backward(model, batch, cross_entropy)
                 if how.get("signalled") == [run.world.rank, batch.step]:
                     os.kill(os.getpid(), signal.SIGTERM)
                 run.step(optimizer, clip=1.0, loss=loss)
+                schedule.step()
                 told["losses"][batch.step] = run.mean_loss(model, loss)
                 told["samples"][batch.step] = batch.indices
             told["sum"] = [float(each.detach().double().sum()) for each in local_parts(model)]

@@ -6,12 +6,15 @@ import signal
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from windlass import wire
 from windlass.agent.hang import Limits
 from windlass.agent.streams import Streams, which_streams
 from windlass.agent.torchrun_options import OPTIONS, Option, parser
 
 _DEFAULT_PORT = 29500
 _SHUTDOWN = "TORCH_ELASTIC_SHUTDOWN_TIMEOUT"
+_ENDING = 2.0
+"""Seconds of the grace that are left for killing ranks and telling how they ended."""
 
 
 class Refused(Exception):  # noqa: N818 - it is what the agent says, not what went wrong inside of it
@@ -202,9 +205,12 @@ def _signals(text: str) -> tuple[int, ...]:
 
 
 def _shutdown(said: int | None, environment: Mapping[str, str]) -> float:
+    """As said, else what whoever started the agent gives it, less what ending takes; else torchrun's 30 s."""
     if said is not None:
         return float(said)
     try:
+        if _SHUTDOWN not in environment and wire.GRACE in environment:
+            return max(1.0, float(environment[wire.GRACE]) - _ENDING)
         return float(environment.get(_SHUTDOWN, "30"))
     except ValueError:
         raise Refused(f"{_SHUTDOWN}={environment[_SHUTDOWN]}: seconds") from None

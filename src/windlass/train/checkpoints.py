@@ -71,6 +71,8 @@ class Checkpoints:
             samples=self._state.data.samples,
             mesh=str(run.mesh.degrees),
             facts={"seed": run.seed},
+            # The next forward pass may change them while the rest is copied.
+            at_once=[f"model.{name}" for name, _ in self._state.model.module.named_buffers()],
             blocking=blocking,
         )
         self._saved_step, self._saved_at = run.steps_done, time.monotonic()
@@ -86,7 +88,8 @@ class Checkpoints:
         load(found, tensors, self._ranks)
         self._state.take(tensors)
         same_mesh = found.manifest.mesh == str(self._run.mesh.degrees)
-        restore_generators(found, self._ranks, self._who if same_mesh else "another mesh", seed=self._run.seed)
+        who = self._who if same_mesh else "another mesh"
+        restore_generators(found, self._ranks, who, seed=self._run.seed, alike=self._run.dropout_rank)
         again = "" if same_mesh else f", saved on {found.manifest.mesh}"
         self._run.say(f"resumed after step {found.manifest.step}{again}")
 

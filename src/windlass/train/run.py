@@ -137,6 +137,11 @@ class Run:
             raise TrainError('mesh="auto" is chosen by the model: call run.parallelize before anything else')
         return self._mesh
 
+    @property
+    def dropout_rank(self) -> int:
+        """Which ranks draw alike: those that differ only in `tp` and hold copies of the same activations."""
+        return self.mesh.data_rank + self.mesh.degrees.data_ranks * self.mesh.here.pp
+
     # --- what is trained -----------------------------------------------------------------------------
 
     def parallelize(
@@ -159,7 +164,7 @@ class Run:
             self.say(f"mesh {choice.degrees}: {choice.why}")
         model = parallelize(build, plan or Plan(), self.mesh, self._low, self._asked.ac, self.seed, self.world.device)
         # From here on each data rank draws its own dropout, and each stage too.
-        torch.manual_seed(self.seed + 1 + self.mesh.data_rank + self.mesh.degrees.data_ranks * self.mesh.here.pp)
+        torch.manual_seed(self.seed + 1 + self.dropout_rank)
         return model, optimizer_of(optimizer, model.module, groups, options)
 
     def data(

@@ -14,9 +14,11 @@ from torch.distributed.checkpoint.state_dict import (
     set_model_state_dict,
     set_optimizer_state_dict,
 )
+from torch.optim.lr_scheduler import LRScheduler
 
 from windlass.train.data.loader import Data
 from windlass.train.data.stream import Stream
+from windlass.train.errors import TrainError
 from windlass.train.parallel.model import ParallelModel
 
 _OPTIONS = StateDictOptions(flatten_optimizer_state_dict=True)
@@ -60,4 +62,23 @@ class State:
         set_optimizer_state_dict(module, self.optimizer, tensors["optimizer"], options=_OPTIONS)
         self.data.load_state_dict(tensors["data"])
         for name, each in self.more.items():
-            each.load_state_dict(tensors[name])
+            loaded = tensors[name]
+            each.load_state_dict(self._for_groups(loaded) if isinstance(each, LRScheduler) else loaded)
+
+    def _for_groups(self, loaded: Mapping[str, Any]) -> dict[str, Any]:
+        """A schedule's learning rates for the groups that the optimizer has here: another mesh, other layouts.
+
+        Raises TrainError where groups had different ones, as nobody could say which is whose.
+        """
+        count = len(self.optimizer.param_groups)
+        fitted = dict(loaded)
+        for name in ("base_lrs", "_last_lr"):
+            rates = list(loaded.get(name, ()))
+            if rates and len(rates) != count:
+                if len(set(rates)) > 1:
+                    raise TrainError(
+                        f"the checkpoint's schedule has {len(rates)} groups with rates of their own, and on this mesh "
+                        f"there are {count}: go on on the mesh that it was saved on"
+                    )
+                fitted[name] = rates[:1] * count
+        return fitted

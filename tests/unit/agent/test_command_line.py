@@ -106,3 +106,16 @@ def test_when_ranks_hang():
 )
 def test_what_makes_no_sense_is_refused_with_what_to_do(line, said):
     assert said in refusal(line)
+
+
+@pytest.mark.parametrize(
+    ("environment", "seconds"),
+    [
+        ({}, 30.0),
+        ({"WINDLASS_GRACE": "300"}, 298.0),
+        ({"WINDLASS_GRACE": "0.5"}, 1.0),
+        ({"WINDLASS_GRACE": "300", "TORCH_ELASTIC_SHUTDOWN_TIMEOUT": "7"}, 7.0),
+    ],
+)
+def test_ranks_get_the_grace_that_the_agent_has(environment, seconds):
+    assert read("train.py", **environment).shutdown_timeout == seconds

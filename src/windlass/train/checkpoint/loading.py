@@ -36,10 +36,11 @@ def load(found: Found, state: State, ranks: Ranks, *, partly: bool = False) -> N
         state_dict_loader.load(state, storage_reader=reader, process_group=ranks.group, no_dist=ranks.size == 1)
 
 
-def restore_generators(found: Found, ranks: Ranks, who: str = "", *, seed: int) -> bool:
+def restore_generators(found: Found, ranks: Ranks, who: str = "", *, seed: int, alike: int | None = None) -> bool:
     """Set this rank's generators as they were when a rank of the same name saved; seed them if there was none.
 
-    A collective. Returns whether there was one.
+    `alike`: ranks of the same number are seeded alike, as those must be that hold copies of the same activations; each
+    by itself if it is None. A collective. Returns whether there was one.
     """
     name = rng_file(who or str(ranks.rank))
     known = name in found.manifest.files
@@ -47,7 +48,7 @@ def restore_generators(found: Found, ranks: Ranks, who: str = "", *, seed: int) 
     def set_or_seed() -> None:
         data = found.place.read(f"{found.folder}/{name}") if known else None
         if data is None:
-            rng.seed_anew(seed, ranks.rank, found.manifest.step)
+            rng.seed_anew(seed, ranks.rank if alike is None else alike, found.manifest.step)
         else:
             rng.restore(data)
 

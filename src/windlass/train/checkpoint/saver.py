@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, Self
 
 from windlass.train.checkpoint import rng
 from windlass.train.checkpoint.loading import rng_file
-from windlass.train.checkpoint.staging import Stage, State, flattened
+from windlass.train.checkpoint.staging import Stage, State, flattened, on_this_device
 from windlass.train.checkpoint.store.errors import CheckpointError
 from windlass.train.checkpoint.store.layout import LATEST, folder_of
 from windlass.train.checkpoint.store.manifest import FileFact, Manifest, to_json
@@ -70,7 +70,7 @@ class Saver:
         self._who = who or str(ranks.rank)
         self._last = after
         self._stage = Stage()
-        self._pool = ThreadPoolExecutor(1, thread_name_prefix="checkpoint")
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix="checkpoint", initializer=on_this_device())
         self._flight: tuple[int, Future[Cost]] | None = None
         self._staged: Future[State] | None = None
         self._stall = 0.0

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, cast
 
@@ -30,6 +30,18 @@ def flattened(state: State) -> State:
     return planner.state_dict
 
 
+def on_this_device() -> Callable[[], None]:
+    """For a thread that is made later: to use the GPU that this rank uses now. A new thread's is the first one."""
+    if not torch.cuda.is_initialized():
+        return _nothing
+    device = torch.cuda.current_device()
+    return lambda: torch.cuda.set_device(device)
+
+
+def _nothing() -> None:
+    """There is no GPU."""
+
+
 class Stage:
     """Host memory for one copy of the state of this rank; pinned where there is a GPU, and used again by each save."""
 
@@ -44,7 +56,7 @@ class Stage:
         )
         self._maker = DefaultStager(options)
         self._kept: State = {}
-        self._copier = ThreadPoolExecutor(1, thread_name_prefix="stage")
+        self._copier = ThreadPoolExecutor(1, thread_name_prefix="stage", initializer=on_this_device())
 
     def begin(self, state: State, at_once: Collection[str]) -> Future[State]:
         """Copy a flattened state. Nothing of it may be in use by an earlier save any more."""

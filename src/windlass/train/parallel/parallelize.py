@@ -41,7 +41,8 @@ def parallelize(
     mine = in_stages.placed(len(stages), degrees.pp, mesh.here.pp, plan.schedule)
     if stages:
         in_stages.keep_only(model, [path for stage in mine for path in stages[stage]])
-    model.to(device)
+    if not degrees.fsdp > 1 or styles:
+        model.to(device)  # FSDP2 moves unit by unit, and keeps a part of each: the whole need not fit on one device
     # 4. tensors, then recomputation and compilation block by block, then shards and replicas
     if styles:
         part = mesh.part("tp")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import torch.distributed as dist
@@ -34,7 +34,7 @@ class Backward:
 
     def __init__(self, phases: Phases) -> None:
         self._phases = phases
-        self._schedules: dict[tuple[int, int, int], Any] = {}
+        self._scheduled: _Scheduled | None = None
 
     def __call__(self, model: ParallelModel, batch: Batch, loss_fn: LossFunction, scale: float = 1.0) -> Tensor:
         """Add the gradients of the global batch's mean loss to the parameters', times `scale`.
@@ -89,28 +89,38 @@ class Backward:
         return found
 
     def _schedule(self, model: ParallelModel, loss_fn: LossFunction, micros: int, weight: float) -> Any:
-        """Built once for each (model, loss, number of micro-batches); the weight may change with the batch."""
-        key = (id(model), id(loss_fn), micros)
-        if key not in self._schedules:
+        """The one for so many micro-batches, the loss and its weight laid into it.
+
+        It is made anew when the number changes, as by an evaluation between two steps: stages remember the shapes and
+        the gradients that they pass on, and a schedule that was made before would take them for its own.
+        """
+        key = (id(model), micros)
+        if self._scheduled is None or self._scheduled.key != key:
             kind = schedules.get_schedule_class(_SCHEDULES[model.plan.schedule])
             stages: Any = list(model.stages) if issubclass(kind, schedules.PipelineScheduleMulti) else model.stages[0]
             weighted = _Weighted(loss_fn)
-            made = kind(stages, n_microbatches=micros, loss_fn=weighted)
-            self._schedules[key] = (made, weighted)
-        schedule, weighted = self._schedules[key]
-        weighted.weight = weight
-        return schedule
+            self._scheduled = _Scheduled(key, kind(stages, n_microbatches=micros, loss_fn=weighted), weighted)
+        self._scheduled.loss.loss_fn, self._scheduled.loss.weight = loss_fn, weight
+        return self._scheduled.schedule
 
 
 class _Weighted:
     """A loss that counts for what its samples are of the batch."""
 
     def __init__(self, loss_fn: LossFunction) -> None:
-        self._loss_fn = loss_fn
+        self.loss_fn = loss_fn
         self.weight = 1.0
 
     def __call__(self, outputs: Any, targets: Any) -> Tensor:
-        return self._loss_fn(outputs, targets) * self.weight
+        return self.loss_fn(outputs, targets) * self.weight
+
+
+class _Scheduled(NamedTuple):
+    """torch's schedule over the stages of this rank."""
+
+    key: tuple[int, int]
+    schedule: Any
+    loss: _Weighted
 
 
 def _parallel_logits(model: ParallelModel) -> contextlib.AbstractContextManager[object]:

@@ -16,7 +16,7 @@ _Tensor = TypeVar("_Tensor", bound=Tensor)
 
 def layout_of(tensor: Tensor) -> Layout:
     """What tensors must have in common to be added up together: their mesh and placements, or none."""
-    return (id(tensor.device_mesh), tensor.placements) if isinstance(tensor, DTensor) else None
+    return (tensor.device_mesh, tensor.placements) if isinstance(tensor, DTensor) else None
 
 
 def by_layout(parameters: Iterable[nn.Parameter]) -> list[list[nn.Parameter]]:
@@ -48,8 +48,10 @@ def total_norm(parameters: Iterable[nn.Parameter], stages: dist.ProcessGroup | N
 
     `stages`: the ranks that hold the other stages of a pipeline. A collective over every mesh that parameters are on.
     """
-    squares = [_square(alike) for alike in _by_layout(each.grad for each in parameters if each.grad is not None)]
-    square = torch.stack(squares).sum() if squares else torch.zeros(())
+    every = list(parameters)
+    squares = [_square(alike) for alike in _by_layout(each.grad for each in every if each.grad is not None)]
+    # A stage that is frozen has none, and still takes part.
+    square = torch.stack(squares).sum() if squares else torch.zeros((), device=_device_of(every))
     if stages is not None:
         dist.all_reduce(square, group=stages)
     return square.sqrt()
@@ -73,6 +75,10 @@ def _by_layout(tensors: Iterable[_Tensor]) -> list[list[_Tensor]]:
     for each in tensors:
         found.setdefault(layout_of(each), []).append(each)
     return list(found.values())
+
+
+def _device_of(parameters: list[nn.Parameter]) -> torch.device:
+    return parameters[0].device if parameters else torch.device("cpu")
 
 
 def _is_partial(gradient: DTensor) -> bool:

@@ -31,7 +31,7 @@ class Told:
 def line(told: Told) -> str:
     """As `step 40/1000  loss 1.92  412 ms (data 1, forward 130, …)  78 samples/s  ████░░░░░░ 4 %  eta 6:35`."""
     parts = [
-        f"step {told.step}/{told.steps}",
+        f"step {told.step}/{told.steps}" if told.steps else f"step {told.step}",
         f"loss {told.loss:.4g}",
         _time(told),
         f"{_rate(told.samples_per_second)} samples/s",
@@ -43,7 +43,7 @@ def line(told: Told) -> str:
     parts.append(_progress(told))
     if told.slow:
         parts.append(f"waits for rank {', '.join(map(str, told.slow))}")
-    return "  ".join(parts)
+    return "  ".join(filter(None, parts))
 
 
 def values_of(told: Told) -> dict[str, float]:
@@ -68,6 +68,8 @@ def _rate(rate: float) -> str:
 
 
 def _progress(told: Told) -> str:
+    if not told.steps:  # a loop of one's own
+        return ""
     done = told.step / told.steps
     full = int(done * _WIDTH)
     left = int((told.steps - told.step) * told.step_ms / 1000)
