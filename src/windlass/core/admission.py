@@ -14,7 +14,7 @@ from windlass.core import quota
 from windlass.core.accounts import Accounts
 from windlass.core.cohort import Tree, tree_of
 from windlass.core.feasibility import eligibility, restored
-from windlass.core.gang import MAX_MEMBERS, Demand, at_least, demands_of, total_of
+from windlass.core.gang import MAX_MEMBERS, Demand, demands_of, total_of
 from windlass.core.gpu_requests import not_here, senseless
 from windlass.core.job import DEFAULT_QUEUE, Job
 from windlass.core.limits import allowed_to_a_user, limit
@@ -28,12 +28,12 @@ from windlass.core.stock import Stocks
 
 
 def refusal(snapshot: Snapshot, job: Job) -> Verdict | None:
-    """Why this job can never run on this cluster, however empty, or None if it can: an elastic one at its least.
+    """Why this job can never run on this cluster, however empty, or None if it can.
 
     Nodes that are down or cordoned count as if they were back. A cluster without nodes refuses nobody for size: it
     has not come up yet.
     """
-    demands = at_least(demands_of(job))
+    demands = demands_of(job)
     table = restored(snapshot.table)
     empty = Accounts(tree_of(snapshot.queues), {}, {})
     # 1. as written

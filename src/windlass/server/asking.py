@@ -40,10 +40,16 @@ def supposed(state: JobState, what_if: str, snapshot: Snapshot) -> Job:
 def never(snapshot: Snapshot, job: Job) -> str:
     """Why a job can never run on the cluster as it is, with the largest that could; "" if it can.
 
-    `snapshot`: a bare one, for what is not ours may go.
+    `snapshot`: a bare one, for what is not ours may go. Of a gang that is elastic its least has to fit.
     """
-    no = refusal(snapshot, job)
+    no = refusal(snapshot, _at_least(job))
     return "" if no is None else _NEVER.format(no.message)
+
+
+def _at_least(job: Job) -> Job:
+    """The job with the fewest replicas that it takes."""
+    roles = (role if role.min_replicas is None else replace(role, replicas=role.min_replicas) for role in job.roles)
+    return replace(job, roles=tuple(roles))
 
 
 def explained(snapshot: Snapshot, state: JobState, job: Job | None, now: int, bare: Bare) -> Json:

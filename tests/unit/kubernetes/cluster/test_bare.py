@@ -6,6 +6,7 @@ from windlass.core.admission import refusal
 from windlass.core.job import Job, Role
 from windlass.core.ledger import Ledger
 from windlass.core.queue import Queue
+from windlass.server import asking
 from windlass.worlds.kubernetes.cluster.bare import bare
 from windlass.worlds.kubernetes.cluster.fitting import singles
 from windlass.worlds.kubernetes.cluster.nodes import View
@@ -18,8 +19,7 @@ FULL = Ledger([seen(each, {"nvidia.com/gpu": 8}, View()) for each in NODES], [Qu
 
 def never(**role):
     job = Job("digits", (Role(**role),))
-    no = refusal(bare(NODES, View(), singles(job))(FULL), job)
-    return "" if no is None else no.message
+    return asking.never(bare(NODES, View(), singles(job))(FULL), job)
 
 
 def test_pods_of_others_may_go():
