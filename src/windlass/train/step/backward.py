@@ -55,7 +55,7 @@ class Backward:
             for micro in batch.micros:
                 with model.casting():
                     outputs = model(*micro.inputs, **micro.named)
-                    found += _whole(loss_fn(outputs, micro.targets) * micro.weight)
+                    found += _whole(loss_fn(_wide(outputs), micro.targets) * micro.weight)
             return found
 
     def _in_stages(
@@ -82,7 +82,7 @@ class Backward:
             with model.without_sync(skips=place < last):
                 with self._phases.during("forward"), model.casting():
                     outputs = model(*micro.inputs, **micro.named)
-                    loss = loss_fn(outputs, micro.targets) * micro.weight
+                    loss = loss_fn(_wide(outputs), micro.targets) * micro.weight
                 with self._phases.during("backward"):
                     (loss * scale).backward()
             found += _whole(loss)
@@ -112,7 +112,7 @@ class _Weighted:
         self.weight = 1.0
 
     def __call__(self, outputs: Any, targets: Any) -> Tensor:
-        return self.loss_fn(outputs, targets) * self.weight
+        return self.loss_fn(_wide(outputs), targets) * self.weight
 
 
 class _Scheduled(NamedTuple):
@@ -121,6 +121,12 @@ class _Scheduled(NamedTuple):
     key: tuple[int, int]
     schedule: Any
     loss: _Weighted
+
+
+def _wide(outputs: Any) -> Any:
+    """Outputs of low precision in fp32: a loss in fp16 overflows with its scale, and one in bf16 moves in steps."""
+    low = isinstance(outputs, Tensor) and outputs.dtype in (torch.float16, torch.bfloat16)
+    return outputs.float() if low else outputs
 
 
 def _parallel_logits(model: ParallelModel) -> contextlib.AbstractContextManager[object]:
