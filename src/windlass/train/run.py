@@ -18,8 +18,9 @@ from windlass.train import process
 from windlass.train.checkpoint.store.errors import CheckpointError, DamagedError, OtherModelError, PlaceError
 from windlass.train.checkpoints import Checkpoints
 from windlass.train.data.batch import Batch
-from windlass.train.data.loader import Data, Indexed, Reading
+from windlass.train.data.loader import Data, Indexed
 from windlass.train.data.order import Order
+from windlass.train.data.reading import Reading
 from windlass.train.data.slices import cut
 from windlass.train.data.stream import Stream
 from windlass.train.errors import TrainError
@@ -34,7 +35,7 @@ from windlass.train.parallel.precision import Numbers, Precision, numbers
 from windlass.train.state import State, Stateful
 from windlass.train.step import scaling
 from windlass.train.step.backward import Backward, LossFunction, mean_loss
-from windlass.train.step.optimizer import Groups, Measured, measured, moved, optimizer_of
+from windlass.train.step.optimizer import Groups, measured, moved, optimizer_of
 from windlass.train.step.vote import Said, Vote
 from windlass.train.telemetry.heart import Heart
 from windlass.train.telemetry.line import line, values_of
@@ -246,19 +247,19 @@ class Run:
         self._vote.begin(said if left is None else replace(said, time_left=left))
         measures = clip is not None or self._low.needs_scaling
         with self._phases.during("optimizer"):
-            found = measured(optimizer, self.mesh.group("pp"), self._scale.factor) if measures else None
+            norm = measured(optimizer, self.mesh.group("pp"), self._scale.factor) if measures else None
         # 2. hear what the others say
         with self._phases.during("agree"):
             self._agreed = self._vote.end()
-        finite = not self._agreed.not_finite and (found is None or bool(torch.isfinite(found.norm)))
+        finite = not self._agreed.not_finite and (norm is None or bool(torch.isfinite(norm)))
         # 3. move, or not
         self._before_moving()
         with self._phases.during("optimizer"):
             if finite:
-                moved(optimizer, found, clip, self._scale.factor)
+                moved(optimizer, norm, clip, self._scale.factor)
                 self.skipped = 0
             else:
-                self._refuse(found)
+                self._refuse(norm)
             optimizer.zero_grad(set_to_none=True)
         self._scale = self._scale.after(finite=finite) if self._low.needs_scaling else self._scale
         self.steps_done += 1
@@ -332,17 +333,17 @@ class Run:
         """The mean loss of the global batch from every rank's share. A collective: all ranks call it."""
         return float(mean_loss(share, model, self.world.control))
 
-    def _refuse(self, found: Measured | None) -> None:
+    def _refuse(self, norm: Tensor | None) -> None:
         """A step without a number is left out: in fp16 that is how the scale is found. Raises TrainError."""
         self.skipped += 1
-        norm = "the loss" if found is None else f"the gradients' norm is {float(found.norm)}, or the loss"
+        what = "the loss" if norm is None else f"the gradients' norm is {float(norm)}, or the loss"
         if self._low.needs_scaling and self.skipped <= _SKIPPED_IN_A_ROW:
             return
         if self._asked.not_finite == "skip" and self.skipped <= _SKIPPED_IN_A_ROW:
-            self.say(f"step {self.steps_done} is left out: {norm} is no number", stream="stderr")
+            self.say(f"step {self.steps_done} is left out: {what} is no number", stream="stderr")
             return
         raise TrainError(
-            f"step {self.steps_done}: {norm} is no number; a lower learning rate, clip=1.0, bf16 instead of fp16, "
+            f"step {self.steps_done}: {what} is no number; a lower learning rate, clip=1.0, bf16 instead of fp16, "
             'or not_finite="skip" for single bad batches'
         )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -95,22 +96,20 @@ def outlook(cluster: Cluster, ids: Sequence[str]) -> Outlook:
     pending = list(ids[:_ASKED_OF])
     refused: list[str] = []
     waiting: dict[str, Found] = {}
-    while pending and time.monotonic() < until:
-        for job_id in list(pending):
-            try:
+    with contextlib.suppress(ApiError):  # the jobs are made, whatever cannot be told of them
+        while pending and time.monotonic() < until:
+            for job_id in list(pending):
                 found = cluster.finder.find(job_id)
-            except ApiError:  # the jobs are made, whatever cannot be told of them
-                return Outlook(refused, _together(_doubts(cluster, waiting.values(), until)))
-            states = [each.state() for each in found]
-            if any(state.status.phase is Phase.CREATED for state in states):
-                continue
-            pending.remove(job_id)
-            bad = next((state for state in states if state.status.reason == "Misconfigured"), None)
-            if bad is not None and bad.status.phase is Phase.FAILED:
-                refused.append(f"{job_id} can never run here: {bad.status.message}")
-            waiting |= {each.id: each for each, state in zip(found, states, strict=True) if _waits(state)}
-        if pending:
-            cluster.reach.rest(_LOOK)
+                states = [each.state() for each in found]
+                if any(state.status.phase is Phase.CREATED for state in states):
+                    continue
+                pending.remove(job_id)
+                bad = next((state for state in states if state.status.reason == "Misconfigured"), None)
+                if bad is not None and bad.status.phase is Phase.FAILED:
+                    refused.append(f"{job_id} can never run here: {bad.status.message}")
+                waiting |= {each.id: each for each, state in zip(found, states, strict=True) if _waits(state)}
+            if pending:
+                cluster.reach.rest(_LOOK)
     return Outlook(refused, _together(_doubts(cluster, list(waiting.values())[:_ASKED_OF], until)))
 
 

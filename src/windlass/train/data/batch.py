@@ -35,11 +35,6 @@ class Batch:
     indices: tuple[int, ...] = field(default=(), repr=False)
     """The samples of this rank in the dataset; empty for an iterable one."""
 
-    @property
-    def count(self) -> int:
-        """Micro-batches."""
-        return len(self.micros)
-
     def joined(self) -> tuple[tuple[Any, ...], Any]:
         """Inputs and targets of all micro-batches together, for a pipeline, which cuts them again.
 

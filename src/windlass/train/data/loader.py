@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import itertools
 import random
-import signal
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import torch
 from torch.utils.data import DataLoader, Dataset, Sampler
 
-from windlass.train.data.batch import Batch, micro_batch
+from windlass.train.data.batch import Batch
 from windlass.train.data.order import Order
+from windlass.train.data.reading import Reading
 from windlass.train.data.slices import Cut, Micro
 from windlass.train.errors import TrainError
 
@@ -26,15 +25,6 @@ class Indexed(Protocol):
     def __getitem__(self, index: int, /) -> Any: ...
 
     def __len__(self) -> int: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """How samples are read and put together. `workers`: processes beside this one, for each rank."""
-
-    device: torch.device
-    workers: int = 0
-    collate: Callable[[list[Any]], Any] | None = None
 
 
 class Data:
@@ -64,12 +54,9 @@ class Data:
         micros = self._cut.of(self._rank)
         loaded = iter(self._loader(micros))
         for first in itertools.count(self.samples, self.global_batch):
-            read = [next(loaded) for _ in micros]
-            found = [
-                micro_batch(each, micro.weight, self._reading.device) for each, micro in zip(read, micros, strict=True)
-            ]
+            found = self._reading.step(loaded, micros)
             places = np.concatenate([self._order.indices(first + each.first, each.count) for each in micros])
-            yield Batch(first // self.global_batch, tuple(found), tuple(places.tolist()))
+            yield Batch(first // self.global_batch, found, tuple(places.tolist()))
 
     def advance(self) -> None:
         """One batch more has been used."""
@@ -93,14 +80,11 @@ class Data:
         return {"seed": self._order.seed, "size": self._order.size, "global_batch": self.global_batch}
 
     def _loader(self, micros: tuple[Micro, ...]) -> DataLoader[Any]:
-        workers = self._reading.workers
         return DataLoader(
             _Placed(self._dataset, self._order),
             batch_sampler=_Places(self.samples, self.global_batch, micros),
-            num_workers=workers,
             collate_fn=self._reading.collate,
-            pin_memory=self._reading.device.type == "cuda",
-            worker_init_fn=leave_ending_to_the_rank if workers else None,
+            **self._reading.options,
             # It draws a seed for its workers: from a generator of its own, so that the rank's stays as it was.
             generator=torch.Generator().manual_seed(self._order.seed),
         )
@@ -144,9 +128,3 @@ class _Placed(Dataset[Any]):
         random.seed(seed)
         np.random.seed(seed)  # noqa: NPY002
         return self._dataset[index]
-
-
-def leave_ending_to_the_rank(_worker: int) -> None:
-    """A signal to the whole group means the rank, which ends its workers when it has saved."""
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)

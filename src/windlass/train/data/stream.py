@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
+from collections.abc import Iterable, Iterator, Mapping, Sized
 from typing import Any
 
 from torch.utils.data import DataLoader, IterableDataset, default_collate
 
-from windlass.train.data.batch import Batch, micro_batch
-from windlass.train.data.loader import Reading, leave_ending_to_the_rank
+from windlass.train.data.batch import Batch
+from windlass.train.data.reading import Reading
 from windlass.train.data.slices import Cut, Micro
 from windlass.train.errors import TrainError
 
@@ -38,11 +38,7 @@ class Stream:
         micros = self._cut.of(self._rank)
         loaded = iter(self._loader(micros))
         for first in itertools.count(self.samples, self.global_batch):
-            read = [next(loaded) for _ in micros]
-            found = [
-                micro_batch(each, part.weight, self._reading.device) for each, part in zip(read, micros, strict=True)
-            ]
-            yield Batch(first // self.global_batch, tuple(found))
+            yield Batch(first // self.global_batch, self._reading.step(loaded, micros))
 
     def advance(self) -> None:
         """One batch more has been used."""
@@ -62,10 +58,8 @@ class Stream:
         return DataLoader(
             sliced,
             batch_size=None,
-            num_workers=self._reading.workers,
-            collate_fn=_collated_by(self._reading.collate),
-            pin_memory=self._reading.device.type == "cuda",
-            worker_init_fn=leave_ending_to_the_rank if self._reading.workers else None,
+            collate_fn=self._reading.collate or default_collate,
+            **self._reading.options,
         )
 
 
@@ -100,7 +94,3 @@ def _endless(dataset: Iterable[Any], used: int) -> Iterator[Any]:
         if count == 0:
             raise TrainError("the dataset is empty: nothing came out of it")
         rest = 0 if size else max(0, rest - count)
-
-
-def _collated_by(collate: Callable[[list[Any]], Any] | None) -> Callable[[list[Any]], Any]:
-    return default_collate if collate is None else collate

@@ -54,26 +54,18 @@ def parallelize(
         by_block.compiled(model, kept)
     if not stages:
         units = [model.get_submodule(path) for path in kept]
-        return _made(model, [shared(model, units, mesh, numbers, pipelined=False)], [], (mesh, plan, numbers, device))
+        run = shared(model, units, mesh, numbers, pipelined=False)
+        return ParallelModel(model, (run,), (), mesh, plan, numbers, device)
     chains = [in_stages.Chain([model.get_submodule(path) for path in stages[stage]]) for stage in mine]
-    runs = [
+    runs = tuple(
         shared(
             chain, [model.get_submodule(path) for path in kept if path in stages[stage]], mesh, numbers, pipelined=True
         )
         for chain, stage in zip(chains, mine, strict=True)
-    ]
+    )
     group = mesh.group("pp")
-    made = [Stage(run, stage, len(stages), device, group=group) for run, stage in zip(runs, mine, strict=True)]
-    return _made(model, runs, made, (mesh, plan, numbers, device))
-
-
-def _made(
-    model: nn.Module,
-    runs: list[nn.Module],
-    stages: list[Stage],
-    on: tuple[Mesh, Plan, Numbers, torch.device],
-) -> ParallelModel:
-    return ParallelModel(model, tuple(runs), tuple(stages), *on)
+    made = tuple(Stage(run, stage, len(stages), device, group=group) for run, stage in zip(runs, mine, strict=True))
+    return ParallelModel(model, runs, made, mesh, plan, numbers, device)
 
 
 def _stages(model: nn.Module, plan: Plan, ranks: int) -> list[list[str]]:

@@ -13,7 +13,7 @@ from torch.distributed.pipelining import schedules
 from torch.distributed.tensor import DTensor
 from torch.distributed.tensor.parallel import loss_parallel
 
-from windlass.train.data.batch import Batch
+from windlass.train.data.batch import Batch, MicroBatch
 from windlass.train.parallel.model import ParallelModel
 from windlass.train.parallel.plan import Schedule
 from windlass.train.telemetry.phases import Phases
@@ -53,9 +53,7 @@ class Backward:
                 return self._in_stages(model, batch, loss_fn, 1.0, learns=False)
             found = torch.zeros((), device=model.device)
             for micro in batch.micros:
-                with model.casting():
-                    outputs = model(*micro.inputs, **micro.named)
-                    found += _whole(loss_fn(_wide(outputs), micro.targets) * micro.weight)
+                found += _whole(_loss(model, micro, loss_fn))
             return found
 
     def _in_stages(
@@ -80,9 +78,8 @@ class Backward:
         last = len(batch.micros) - 1
         for place, micro in enumerate(batch.micros):
             with model.without_sync(skips=place < last):
-                with self._phases.during("forward"), model.casting():
-                    outputs = model(*micro.inputs, **micro.named)
-                    loss = loss_fn(_wide(outputs), micro.targets) * micro.weight
+                with self._phases.during("forward"):
+                    loss = _loss(model, micro, loss_fn)
                 with self._phases.during("backward"):
                     (loss * scale).backward()
             found += _whole(loss)
@@ -98,7 +95,7 @@ class Backward:
         if self._scheduled is None or self._scheduled.key != key:
             kind = schedules.get_schedule_class(_SCHEDULES[model.plan.schedule])
             stages: Any = list(model.stages) if issubclass(kind, schedules.PipelineScheduleMulti) else model.stages[0]
-            weighted = _Weighted(loss_fn)
+            weighted = _Weighted(loss_fn, weight)
             self._scheduled = _Scheduled(key, kind(stages, n_microbatches=micros, loss_fn=weighted), weighted)
         self._scheduled.loss.loss_fn, self._scheduled.loss.weight = loss_fn, weight
         return self._scheduled.schedule
@@ -107,9 +104,8 @@ class Backward:
 class _Weighted:
     """A loss that counts for what its samples are of the batch."""
 
-    def __init__(self, loss_fn: LossFunction) -> None:
-        self.loss_fn = loss_fn
-        self.weight = 1.0
+    def __init__(self, loss_fn: LossFunction, weight: float) -> None:
+        self.loss_fn, self.weight = loss_fn, weight
 
     def __call__(self, outputs: Any, targets: Any) -> Tensor:
         return self.loss_fn(_wide(outputs), targets) * self.weight
@@ -121,6 +117,12 @@ class _Scheduled(NamedTuple):
     key: tuple[int, int]
     schedule: Any
     loss: _Weighted
+
+
+def _loss(model: ParallelModel, micro: MicroBatch, loss_fn: LossFunction) -> Tensor:
+    """Of one micro-batch, counting for what it is of the batch."""
+    with model.casting():
+        return _Weighted(loss_fn, micro.weight)(model(*micro.inputs, **micro.named), micro.targets)
 
 
 def _wide(outputs: Any) -> Any:

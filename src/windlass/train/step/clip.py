@@ -19,9 +19,12 @@ def layout_of(tensor: Tensor) -> Layout:
     return (tensor.device_mesh, tensor.placements) if isinstance(tensor, DTensor) else None
 
 
-def by_layout(parameters: Iterable[nn.Parameter]) -> list[list[nn.Parameter]]:
-    """Parameters together that torch's fused operators may touch at once."""
-    return _by_layout(parameters)
+def by_layout(tensors: Iterable[_Tensor]) -> list[list[_Tensor]]:
+    """Tensors together that torch's fused operators may touch at once."""
+    found: dict[Layout, list[_Tensor]] = {}
+    for each in tensors:
+        found.setdefault(layout_of(each), []).append(each)
+    return list(found.values())
 
 
 def settle(parameters: Iterable[nn.Parameter]) -> None:
@@ -30,7 +33,7 @@ def settle(parameters: Iterable[nn.Parameter]) -> None:
     One collective for all of a mesh, as they are many and small.
     """
     unsettled = [each for each in parameters if isinstance(each.grad, DTensor) and _is_partial(each.grad)]
-    for alike in _by_layout([each.grad for each in unsettled if isinstance(each.grad, DTensor)]):
+    for alike in by_layout([each.grad for each in unsettled if isinstance(each.grad, DTensor)]):
         first = alike[0]
         flat = torch.cat([each.to_local().flatten() for each in alike])
         for dimension, placement in enumerate(first.placements):
@@ -49,7 +52,7 @@ def total_norm(parameters: Iterable[nn.Parameter], stages: dist.ProcessGroup | N
     `stages`: the ranks that hold the other stages of a pipeline. A collective over every mesh that parameters are on.
     """
     every = list(parameters)
-    squares = [_square(alike) for alike in _by_layout(each.grad for each in every if each.grad is not None)]
+    squares = [_square(alike) for alike in by_layout(each.grad for each in every if each.grad is not None)]
     # A stage that is frozen has none, and still takes part.
     square = torch.stack(squares).sum() if squares else torch.zeros((), device=_device_of(every))
     if stages is not None:
@@ -68,13 +71,6 @@ def scale_gradients(parameters: Iterable[nn.Parameter], factor: Tensor) -> None:
 def clipping_factor(norm: Tensor, most: float) -> Tensor:
     """By what gradients of that norm are multiplied to have none larger than `most`; 1 if it is smaller already."""
     return torch.clamp(most / (norm + 1e-6), max=1.0)
-
-
-def _by_layout(tensors: Iterable[_Tensor]) -> list[list[_Tensor]]:
-    found: dict[Layout, list[_Tensor]] = {}
-    for each in tensors:
-        found.setdefault(layout_of(each), []).append(each)
-    return list(found.values())
 
 
 def _device_of(parameters: list[nn.Parameter]) -> torch.device:

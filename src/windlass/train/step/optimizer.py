@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -14,14 +13,6 @@ from windlass.train.step.clip import by_layout, clipping_factor, scale_gradients
 
 Groups = Callable[[nn.Module], list[dict[str, Any]]]
 """From a model to parameter groups, as torch's optimizers take them."""
-
-
-@dataclass(frozen=True, slots=True)
-class Measured:
-    """The gradients of a step before they are used."""
-
-    norm: Tensor
-    """Of the whole model, without the loss's scale; the same on all ranks."""
 
 
 def optimizer_of(
@@ -38,18 +29,18 @@ def parameters_of(optimizer: torch.optim.Optimizer) -> list[nn.Parameter]:
     return [each for group in optimizer.param_groups for each in group["params"]]
 
 
-def measured(optimizer: torch.optim.Optimizer, stages: dist.ProcessGroup | None, scale: float) -> Measured:
-    """Complete the gradients, and take their norm. A collective over the mesh."""
+def measured(optimizer: torch.optim.Optimizer, stages: dist.ProcessGroup | None, scale: float) -> Tensor:
+    """Complete the gradients. Returns their norm, without the loss's scale, the same on all ranks. A collective."""
     parameters = parameters_of(optimizer)
     settle(parameters)
-    return Measured(total_norm(parameters, stages) / scale)
+    return total_norm(parameters, stages) / scale
 
 
-def moved(optimizer: torch.optim.Optimizer, found: Measured | None, clip: float | None, scale: float) -> None:
+def moved(optimizer: torch.optim.Optimizer, norm: Tensor | None, clip: float | None, scale: float) -> None:
     """Clip by the norm, take the loss's scale away, and step."""
     factor = torch.tensor(1.0 / scale)
-    if clip is not None and found is not None:
-        factor = clipping_factor(found.norm, clip) / scale
+    if clip is not None and norm is not None:
+        factor = clipping_factor(norm, clip) / scale
     if clip is not None or scale != 1.0:
         scale_gradients(parameters_of(optimizer), factor)
     optimizer.step()

@@ -1,0 +1,41 @@
+"""How samples are read and put together, the same for datasets of either kind."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from windlass.train.data.batch import MicroBatch, micro_batch
+from windlass.train.data.slices import Micro
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """`workers`: processes beside this one, for each rank."""
+
+    device: torch.device
+    workers: int = 0
+    collate: Callable[[list[Any]], Any] | None = None
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Of torch's DataLoader."""
+        return {
+            "num_workers": self.workers,
+            "pin_memory": self.device.type == "cuda",
+            "worker_init_fn": _leave_ending_to_the_rank if self.workers else None,
+        }
+
+    def step(self, loaded: Iterator[Any], micros: Sequence[Micro]) -> tuple[MicroBatch, ...]:
+        """The micro-batches of one step from a loader that gives one after the other."""
+        return tuple(micro_batch(next(loaded), micro.weight, self.device) for micro in micros)
+
+
+def _leave_ending_to_the_rank(_worker: int) -> None:
+    """A signal to the whole group means the rank, which ends its workers when it has saved."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
