@@ -22,6 +22,8 @@ class Launcher(StrEnum):
     """Windlass starts every rank as a process of its own, with torchrun's variables set."""
     TORCHRUN = "torchrun"
     """The command is torchrun (or starts its own ranks): one process a replica, told by PET_* variables."""
+    AGENT = "agent"
+    """One `windlass agent` a replica starts the ranks, which are the command, watches them and starts them again."""
 
 
 class Condition(StrEnum):

@@ -248,7 +248,8 @@ JOB: Table = (
     ),
     Field(
         "launcher",
-        "plain: Windlass starts every rank. torchrun: the command starts its ranks itself, one process a replica.",
+        "plain: Windlass starts every rank. torchrun: the command starts its ranks itself, one process a replica. "
+        "agent: one windlass agent a replica starts the ranks, watches them and starts them again in place.",
         choice([str(launcher) for launcher in Launcher]),
         default="torchrun if the command is torchrun, windlass agent, torch.distributed.run or accelerate launch, "
         "else plain",

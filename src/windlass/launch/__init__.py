@@ -8,6 +8,7 @@ Imports: the standard library, `windlass.core` and `windlass.wire`.
 Public names:
 - `ranks`: `Rank`, `ranks_of(job) -> tuple[Rank, ...]`: every process of a gang, numbered
 - `threads`: `Threads`, `threads_of(...)`: OMP_NUM_THREADS and why it is that
+- `agent`: `Entry`, `entry_of(command)`, `agent_words(command)`: a command as one of `windlass agent`
 - `torchrun`: `Rendezvous`, `environment(job, rank, *, job_id, generation, node, rendezvous, devices, cpu_share)`
 - what the pods of a training operator's kinds are told, and what those pods are called: `pytorchjob`, `tf_config`,
   `jaxjob`, `xgboostjob`, `paddlejob`, `mpi`; `replica_names`: `replica_name(job, role, index)`

@@ -9,7 +9,7 @@ from windlass.core.job import Job, Launcher, Role
 
 @dataclass(frozen=True, slots=True)
 class Rank:
-    """One process that Windlass starts. Under the TORCHRUN launcher it is the launcher of a whole replica."""
+    """One process that Windlass starts. Unless the launcher is PLAIN it is what starts the ranks of a whole replica."""
 
     number: int
     """Gang-wide, from 0: RANK, and the prefix of its log lines."""
@@ -40,7 +40,7 @@ def ranks_of(job: Job) -> tuple[Rank, ...]:
 
 def processes(job: Job, role: Role) -> int:
     """How many processes Windlass starts in one replica of a role."""
-    return 1 if job.launcher is Launcher.TORCHRUN else role.procs
+    return role.procs if job.launcher is Launcher.PLAIN else 1
 
 
 def role_named(job: Job, name: str) -> Role:

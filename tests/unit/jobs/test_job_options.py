@@ -132,7 +132,7 @@ def test_the_launcher_can_be_said():
         ({"array": "0-99999"}, "--array: expects at most 10000 indexes, not 100000"),
         ({"env": ("A",)}, "--env: expects VARIABLE=value, not 'A'"),
         ({"env": ("é=1",)}, "--env: 'é' cannot be the name of a variable"),
-        ({"launcher": "torchrum"}, "--launcher: expects 'plain' or 'torchrun', not 'torchrum'"),
+        ({"launcher": "torchrum"}, "--launcher: expects 'plain' or 'torchrun' or 'agent', not 'torchrum'"),
         ({"after": ("Any:x",)}, "--after: expects a job's name or id, or any:NAME if it need not succeed, not 'Any:x'"),
         ({"workdir": "a\0b"}, "--workdir: expects text without NUL characters"),
     ],

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 
-from windlass.core.job import Job, Match, Role
+from windlass.core.job import Job, Launcher, Match, Role
 from windlass.core.resources import CPU, GPU, MEMORY, format_quantity, is_device
 from windlass.jobs.kubernetes.pod_placing import NODE_NAME
 from windlass.jobs.kubernetes.pod_requests import device_name
 from windlass.jobs.kubernetes.reading import Manifest
 from windlass.jobs.kubernetes.strategic_merge import merged
 from windlass.jobs.names import KUBERNETES_LABEL, KUBERNETES_LABEL_VALUE, is_name
+from windlass.launch.agent import agent_words, entry_of
 
 CONTAINER = "main"
 """The container that runs the command."""
@@ -19,7 +20,7 @@ CONTAINER = "main"
 
 def template(job: Job, role: Role) -> Manifest:
     """The pod template of a role, with what the role's `pod` says laid over it."""
-    container: Manifest = {"name": CONTAINER, "command": list(role.command), "resources": _resources(role)}
+    container: Manifest = {"name": CONTAINER, "command": _command(job, role), "resources": _resources(role)}
     if role.image:
         container["image"] = role.image
     if job.workdir:
@@ -31,6 +32,14 @@ def template(job: Job, role: Role) -> Manifest:
     }
     made = {"metadata": _about(job.labels), "spec": spec}
     return merged(made, json.loads(role.pod)) if role.pod else made
+
+
+def _command(job: Job, role: Role) -> list[str]:
+    """The command, or the agent of the image in front of it, run by the command's own Python."""
+    if job.launcher is not Launcher.AGENT:
+        return list(role.command)
+    entry = entry_of(role.command)
+    return [entry.python if entry else "python3", "-m", "windlass.agent", *agent_words(role.command)]
 
 
 def _about(words: Mapping[str, str]) -> Manifest:

@@ -84,7 +84,7 @@ def read(manifest: Spot, settings: Settings) -> Parsed:
 
 
 def members(parsed: Parsed, generation: int) -> list[Member]:
-    """Every pod of a generation: one for each replica, under either launcher."""
+    """Every pod of a generation: one for each replica, under any launcher."""
     job = parsed.job
     replicas = {each.type: each for each in parsed.replicas}
     specs = {each.type: pod_spec(parsed, each) for each in parsed.replicas}

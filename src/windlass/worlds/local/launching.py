@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
+import importlib.util
 import socket
+import sys
 import zlib
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from windlass import wire
 from windlass.core.cluster import Node
-from windlass.core.job import Role
+from windlass.core.job import Launcher, Role
 from windlass.core.resources import CPU, GPU
+from windlass.launch.agent import agent_words, entry_of
 from windlass.launch.ranks import Rank, role_named
 from windlass.launch.torchrun import Rendezvous, environment
 from windlass.worlds.local.book import Gang
 
 _LOOPBACK = "127.0.0.1"
+_BOOT = (
+    "import sys; sys.path.append(sys.argv.pop(1)); from windlass.agent.entry import main; sys.exit(main(sys.argv[1:]))"
+)
+_PYTHON_OF_RANKS = "PYTHON_EXEC"
+"""By torchrun's convention: the interpreter of the ranks, where it is another one than the agent's."""
 _FIRST_PORT, _PORTS = 20_000, 12_000
 """Below the range from which Linux takes the ports of outgoing connections (32768 on): a port found free here stays
 free until rank 0, which may first import for seconds, listens on it."""
@@ -58,7 +66,23 @@ def _rank(gang: Gang, rank: Rank, nodes: Mapping[str, Node], inherited: Mapping[
         cpu_share=cpu_share(gang.nodes, role, nodes[node]) if node in nodes else 1000,
         inherited=inherited,
     )
+    if gang.job.launcher is Launcher.AGENT:
+        return {"argv": agent_argv(role.command), "env": {**variables, **_of_agent(role.command)}}
     return {"argv": list(role.command), "env": variables}
+
+
+def agent_argv(command: Sequence[str]) -> list[str]:
+    """The agent of this very Windlass, run by the Python that runs it, untouched by the job's environment."""
+    package = importlib.util.find_spec("windlass")
+    assert package is not None  # noqa: S101 - this is a part of it
+    assert package.origin is not None  # noqa: S101 - it has an __init__.py
+    root = str(Path(package.origin).parent.parent)
+    return [sys.executable, "-I", "-S", "-X", "utf8", "-c", _BOOT, root, *agent_words(command)]
+
+
+def _of_agent(command: Sequence[str]) -> dict[str, str]:
+    entry = entry_of(command)
+    return {_PYTHON_OF_RANKS: entry.python} if entry else {}
 
 
 def cpu_share(placed: Mapping[str, tuple[str, ...]], role: Role, node: Node) -> int:

@@ -1,0 +1,27 @@
+"""How a command becomes one of `windlass agent`."""
+
+import pytest
+
+from windlass.launch.agent import agent_words, entry_of
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ("python train.py --lr 0.1", "train.py --lr 0.1"),
+        ("/opt/venv/bin/python3.12 -u train.py", "train.py"),
+        ("python3 -m pkg.train -m x", "--module pkg.train -m x"),
+        ("python -O train.py", "--no-python python -O train.py"),
+        ("python -c pass", "--no-python python -c pass"),
+        ("python", "--no-python python"),
+        ("./train.sh 1", "--no-python ./train.sh 1"),
+    ],
+)
+def test_python_runs_its_script_in_ranks_and_anything_else_is_executed(command, words):
+    assert agent_words(command.split()) == tuple(words.split())
+
+
+def test_the_interpreter_is_the_one_that_was_written():
+    entry = entry_of(["/opt/venv/bin/python", "train.py"])
+    assert entry is not None
+    assert (entry.python, entry.module, entry.words) == ("/opt/venv/bin/python", False, ("train.py",))
