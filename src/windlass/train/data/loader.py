@@ -124,7 +124,8 @@ class _Placed(Dataset[Any]):
 
     def _sample(self, place: int, index: int) -> Any:
         seed = hash((self._order.seed, place)) & 0x7FFFFFFF
-        torch.manual_seed(seed)
+        # Without a GPU at work, torch.manual_seed keeps each call, with its stack, for the day that there is one.
+        torch.default_generator.manual_seed(seed)
         random.seed(seed)
         np.random.seed(seed)  # noqa: NPY002
         return self._dataset[index]
