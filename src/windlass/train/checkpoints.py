@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import time
+import contextlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Self
 
-from windlass.train.checkpoint.due import due, every_of
+from windlass.train.checkpoint.due import every_of
 from windlass.train.checkpoint.finding import Found, newest_good
 from windlass.train.checkpoint.loading import load, restore_generators
 from windlass.train.checkpoint.saver import Saver
+from windlass.train.checkpoint.store.errors import CheckpointError
 from windlass.train.checkpoint.store.places import place_of
 from windlass.train.checkpoint.store.retention import Retention
 from windlass.train.checkpoint.together import all_ranks
+from windlass.train.checkpoint.trying import Trying
 from windlass.train.data.batch import Batch
 from windlass.train.state import State
 from windlass.train.step.vote import Said
@@ -30,8 +32,7 @@ class Checkpoints:
         self._every = every_of(every)
         self._keep = Retention(keep)
         self._ranks = all_ranks()
-        self._saver: Saver | None = None
-        self._saved_step, self._saved_at = 0, time.monotonic()
+        self._trying: Trying | None = None
         run.listen(self._hear, self._wants_save, self._wait_until_staged)
 
     def resume(self) -> Self:
@@ -43,29 +44,47 @@ class Checkpoints:
         if found is not None:
             self._load(found)
         after = None if found is None else found.manifest.step
-        self._saver = Saver(self._place, self._ranks, after=after, keep=self._keep, who=self._who)
-        self._saved_step, self._saved_at = after or 0, time.monotonic()
+        saver = Saver(self._place, self._ranks, after=after, keep=self._keep, who=self._who)
+        self._trying = Trying(saver, self._every, self._ranks, self._warn, begun=after)
         return self
 
     def steps(self, max_steps: int) -> Iterator[Batch]:
         """Batches until so many steps are done since the first start.
 
-        Saves when it is due, when all are asked to leave, and at the end.
+        Saves when it is due, when all are asked to leave, and at the end. A save that fails is told and tried again;
+        raises CheckpointError when they go on failing.
         """
-        if self._saver is None:
+        if self._trying is None:
             self.resume()
         try:
             yield from self._run.steps(self._state.data, max_steps)
             self.save(blocking=True)
         finally:
-            assert self._saver is not None  # noqa: S101 - resumed above
-            self._saver.close()
+            self._close()
 
     def save(self, *, blocking: bool = False) -> None:
         """Save now. A collective. Unless `blocking`, it goes on behind the next steps."""
-        assert self._saver is not None, "resume() comes first"  # noqa: S101
+        trying = self._resumed
+        with self._run.waits_for_a_save() if blocking or trying.is_busy else contextlib.nullcontext():
+            if blocking:
+                trying.insist(self._begin, self._run.steps_done)
+            else:
+                trying.save(self._begin, self._run.steps_done)
+
+    @property
+    def _resumed(self) -> Trying:
+        assert self._trying is not None, "resume() comes first"  # noqa: S101
+        return self._trying
+
+    @property
+    def _who(self) -> str:
+        """This rank's coordinates: its generators are for whoever has the same."""
+        here = self._run.mesh.here
+        return f"{here.pp}-{here.dp}-{here.fsdp}-{here.cp}-{here.tp}"
+
+    def _begin(self, blocking: bool) -> None:  # noqa: FBT001 - as `Begin` says
         run = self._run
-        self._saver.save(
+        self._resumed.saver.save(
             self._state.tensors(),
             run.steps_done,
             samples=self._state.data.samples,
@@ -75,13 +94,6 @@ class Checkpoints:
             at_once=[f"model.{name}" for name, _ in self._state.model.module.named_buffers()],
             blocking=blocking,
         )
-        self._saved_step, self._saved_at = run.steps_done, time.monotonic()
-
-    @property
-    def _who(self) -> str:
-        """This rank's coordinates: its generators are for whoever has the same."""
-        here = self._run.mesh.here
-        return f"{here.pp}-{here.dp}-{here.fsdp}-{here.cp}-{here.tp}"
 
     def _load(self, found: Found) -> None:
         tensors = self._state.tensors()
@@ -97,13 +109,38 @@ class Checkpoints:
 
     def _wants_save(self) -> bool:
         """The first rank's clock decides; all hear of it."""
-        step = self._run.steps_done + 1
-        return self._run.world.is_first and due(self._every, step, time.monotonic(), self._saved_step, self._saved_at)
+        run = self._run
+        return self._trying is not None and run.world.is_first and self._trying.wants(run.steps_done + 1)
 
     def _wait_until_staged(self) -> None:
-        if self._saver is not None:
-            self._saver.wait_until_staged()
+        if self._trying is not None:
+            self._trying.saver.wait_until_staged()
 
     def _hear(self, agreed: Said) -> None:
-        if agreed.stop or agreed.save:
-            self.save(blocking=agreed.stop)
+        if agreed.stop:
+            self._save_and_leave(agreed.time_left / 1000)
+        elif agreed.save:
+            self.save()
+
+    def _save_and_leave(self, seconds: float) -> None:
+        """Raises CheckpointError where what was trained is lost: it is not to look like an end in good order."""
+        step = self._run.steps_done
+        try:
+            with self._run.waits_for_a_save():
+                self._resumed.insist(self._begin, step, seconds=seconds)
+        except CheckpointError as error:
+            good = self._resumed.good
+            raise CheckpointError(
+                f"the save before leaving has failed: {error}\n"
+                f"the newest good checkpoint is of step {good}: {step - good} steps will be trained again"
+            ) from error
+
+    def _close(self) -> None:
+        """What is still in flight when a loop is left early or by an error: that error is not to be hidden."""
+        try:
+            self._resumed.saver.close()
+        except CheckpointError as error:
+            self._warn(f"the last checkpoint was not saved: {error}")
+
+    def _warn(self, text: str) -> None:
+        self._run.say(f"windlass: {text}", stream="stderr")

@@ -6,6 +6,7 @@ import itertools
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any, Literal, NoReturn, Self
@@ -15,7 +16,7 @@ from torch import Tensor
 
 from windlass import wire
 from windlass.train import process
-from windlass.train.checkpoint.store.errors import CheckpointError, DamagedError, OtherModelError, PlaceError
+from windlass.train.checkpoint.store.errors import CheckpointError, may_pass
 from windlass.train.checkpoints import Checkpoints
 from windlass.train.data.batch import Batch
 from windlass.train.data.loader import Data, Indexed
@@ -320,6 +321,10 @@ class Run:
         self._hearers.append(hear)
         self._wants_save, self._before_moving = wants_save, before_moving
 
+    def waits_for_a_save(self) -> AbstractContextManager[None]:
+        """Count the time of the block as such, and have the agent know of it."""
+        return self._phases.during("save")
+
     def state_dict(self) -> dict[str, Any]:
         """How far this run is."""
         return {"steps_done": self.steps_done, "scale": self._scale.factor, "scale_steps": self._scale.steps}
@@ -383,7 +388,7 @@ def _leave_for(error: Exception, *, is_first: bool) -> NoReturn:
     """End this rank, as all others end. The first says why; the exit code, whether starting again would help."""
     if is_first:
         sys.stderr.write(f"windlass: {error}\n")
-    passes = isinstance(error, CheckpointError) and not isinstance(error, PlaceError | OtherModelError | DamagedError)
+    passes = isinstance(error, CheckpointError) and may_pass(error)
     raise SystemExit(wire.ExitCode.RETRY if passes else wire.ExitCode.FATAL) from None
 
 

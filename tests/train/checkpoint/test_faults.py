@@ -31,7 +31,7 @@ def test_killed_at_any_instant_the_newest_good_one_is_loaded(tmp_path):
             os.kill(rank.pid, signal.SIGKILL)
         ended = ranks.ended(started)
         assert ranks.KILLED in [code for _, code in ended]
-        assert all("CheckpointError: another rank is gone: " in said for said, code in ended if code != ranks.KILLED)
+        assert all("RankGoneError: another rank is gone: " in said for said, code in ended if code != ranks.KILLED)
         torn += any(name.endswith(".tmp") for name in names_in(place))
         ((after, told), (again, _)) = ranks.run(tmp_path / f"{attempt}-again", 2, training.resume_only, place)
         assert after == again >= seen > before

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from windlass.train.checkpoint.store.errors import CheckpointError
+from windlass.train.checkpoint.store.errors import OptionError
 
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _TIMES = re.compile(r"(?=.)(?:(\d{1,9})d)?(?:(\d{1,9})h)?(?:(\d{1,9})m)?(?:(\d{1,9})s)?")
@@ -21,7 +21,7 @@ class Every:
 
 
 def every_of(text: str) -> Every:
-    """What "500 steps", "10m" or "1h30m" means. Raises CheckpointError, whose text says what to write."""
+    """What "500 steps", "10m" or "1h30m" means. Raises OptionError, whose text says what to write."""
     plain = text.strip()
     if (steps := _STEPS.fullmatch(plain)) and int(steps[1]):
         return Every(steps=int(steps[1]))
@@ -29,7 +29,7 @@ def every_of(text: str) -> Every:
         seconds = sum(int(count or 0) * _UNITS[unit] for count, unit in zip(times.groups(), "dhms", strict=True))
         if seconds:
             return Every(seconds=seconds)
-    raise CheckpointError(f"every={text[:40]!r}: write a time such as 10m or 1h30m, or a number of steps as 500 steps")
+    raise OptionError(f"every={text[:40]!r}: write a time such as 10m or 1h30m, or a number of steps as 500 steps")
 
 
 def due(every: Every, step: int, now: float, last_step: int, last_at: float) -> bool:
@@ -37,3 +37,10 @@ def due(every: Every, step: int, now: float, last_step: int, last_at: float) -> 
     if every.steps is not None:
         return step > last_step and step // every.steps > last_step // every.steps
     return step > last_step and now - last_at >= (every.seconds or 0.0)
+
+
+def intervals(every: Every, step: int, now: float, last_step: int, last_at: float) -> float:
+    """How many intervals have passed since the last save, or the start; whole ones and parts."""
+    if every.steps is not None:
+        return (step - last_step) / every.steps
+    return (now - last_at) / (every.seconds or 1.0)

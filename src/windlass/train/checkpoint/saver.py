@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, Self
 from windlass.train.checkpoint import rng
 from windlass.train.checkpoint.loading import rng_file
 from windlass.train.checkpoint.staging import Stage, State, flattened, on_this_device
-from windlass.train.checkpoint.store.errors import CheckpointError
+from windlass.train.checkpoint.store.errors import CheckpointError, OptionError, PlaceError, UnusableError
 from windlass.train.checkpoint.store.layout import LATEST, folder_of
 from windlass.train.checkpoint.store.manifest import FileFact, Manifest, to_json
 from windlass.train.checkpoint.store.places import Place
@@ -38,6 +38,8 @@ class Cost(NamedTuple):
     stall: float
     duration: float
     size: int
+    untidy: str = ""
+    """Why older ones could not be removed, or the newest not be pointed at: this one is good all the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,9 +101,7 @@ class Saver:
         if step == self._last:
             return
         if self._last is not None and step < self._last:
-            raise CheckpointError(
-                f"step {step} comes before step {self._last}, which is saved: go back to {step} first"
-            )
+            raise OptionError(f"step {step} comes before step {self._last}, which is saved: go back to {step} first")
         begun = time.monotonic()
         draft = _drafted(
             partial(self._copied, state, at_once, blocking=blocking), step, samples, mesh, facts or {}, begun
@@ -129,6 +129,18 @@ class Saver:
         cost = flight.result()
         self.cost = cost._replace(stall=self._stall + time.monotonic() - begun)
         self._last = step
+
+    @property
+    def in_flight(self) -> int | None:
+        """The step whose save nobody has waited for yet."""
+        return self._flight[0] if self._flight else None
+
+    @property
+    def ended(self) -> Cost | BaseException | None:
+        """How the save in flight has ended on this rank; None while it goes on. Other ranks may not know yet."""
+        if self._flight is None or not self._flight[1].done():
+            return None
+        return self._flight[1].exception() or self._flight[1].result()
 
     def go_back_to(self, step: int) -> None:
         """Training goes on from an older checkpoint: newer ones go as soon as the next one is saved."""
@@ -168,8 +180,12 @@ class Saver:
                 with contextlib.suppress(CheckpointError):
                     self._place.clear(folder)
             raise
-        by_first(self._ranks, lambda: self._tidied(folder))
-        return Cost(0.0, time.monotonic() - draft.begun, manifest.size)
+        untidy = ""
+        try:
+            by_first(self._ranks, lambda: self._tidied(folder))
+        except PlaceError as error:
+            untidy = str(error)
+        return Cost(0.0, time.monotonic() - draft.begun, manifest.size, untidy)
 
     def _written(self, draft: _Draft, folder: str, after: int | None) -> Manifest:
         """Everything but the commit."""
@@ -234,7 +250,7 @@ def _open(place: Place, after: int | None) -> None:
     place.remove(_PROBE)
     dead = torn(place)
     if after is None and (others := [step for step in candidates(place) if folder_of(step) not in dead]):
-        raise CheckpointError(
+        raise UnusableError(
             f"{place.text} has checkpoints up to step {others[0]:,}, and none of them was loaded\n"
             "go on from the newest one, or name a place of its own for this run"
         )

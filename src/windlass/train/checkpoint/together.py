@@ -11,7 +11,7 @@ from typing import NamedTuple, TypeVar, cast
 import torch.distributed as dist
 from torch.distributed.checkpoint.api import CheckpointException
 
-from windlass.train.checkpoint.store.errors import CheckpointError
+from windlass.train.checkpoint.store.errors import CheckpointError, RankGoneError
 
 T = TypeVar("T")
 
@@ -82,9 +82,9 @@ def _gathered(ranks: Ranks, mine: T) -> list[T]:
     return cast(list[T], gathered)
 
 
-def _gone(error: RuntimeError) -> CheckpointError:
+def _gone(error: RuntimeError) -> RankGoneError:
     """A collective has failed: its own errors come from nowhere else."""
-    return CheckpointError(f"another rank is gone: {str(error).splitlines()[0]}")
+    return RankGoneError(f"another rank is gone: {str(error).splitlines()[0]}")
 
 
 def _unless_failed(ranks: Ranks, outcomes: list[T | _Failure]) -> list[T]:

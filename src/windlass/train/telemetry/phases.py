@@ -9,10 +9,10 @@ from typing import Literal, get_args
 
 import torch
 
-Phase = Literal["data", "forward", "backward", "pipeline", "agree", "optimizer"]
+Phase = Literal["data", "forward", "backward", "pipeline", "agree", "optimizer", "save"]
 PHASES: tuple[Phase, ...] = get_args(Phase)
 """data: waiting for samples. pipeline: forward and backward of stages, which are interleaved. agree: the vote, and with
-it the wait for the slowest rank."""
+it the wait for the slowest rank. save: waiting for a checkpoint that is being written."""
 
 
 class Phases:

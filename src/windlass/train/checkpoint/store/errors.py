@@ -1,10 +1,13 @@
 """What goes wrong with checkpoints.
 
 - CheckpointError: the text says what to do. On many ranks it is raised on all of them, with the same text.
-    - PlaceError: the place cannot be reached, read or written
+    - PlaceError: the place cannot be reached, read or written, for now
+        - UnusableError: nor will it be, until a person has changed something
     - ManifestError: a manifest that does not agree with itself, or is of another format
     - DamagedError: there are checkpoints, and none of them is whole
     - OtherModelError: a checkpoint of another model
+    - OptionError: what was asked for makes no sense
+    - RankGoneError: another rank has ended, so nothing can be done together any more
 """
 
 from __future__ import annotations
@@ -15,7 +18,11 @@ class CheckpointError(Exception):
 
 
 class PlaceError(CheckpointError):
-    """The place cannot be used: not there, no rights, full, or not answering."""
+    """The place cannot be used: full, not answering, or one of the kinds beneath."""
+
+
+class UnusableError(PlaceError):
+    """The place will not do however often it is tried: no such bucket, no rights, another run's."""
 
 
 class ManifestError(CheckpointError):
@@ -28,3 +35,16 @@ class DamagedError(CheckpointError):
 
 class OtherModelError(CheckpointError):
     """Names or shapes of tensors are not those of the model that is to be loaded."""
+
+
+class OptionError(CheckpointError):
+    """An option that makes no sense; the text says what to write."""
+
+
+class RankGoneError(CheckpointError):
+    """A rank has ended, or says nothing any more: the others cannot go on without it."""
+
+
+def may_pass(error: CheckpointError) -> bool:
+    """Whether the same may go well at another time without anybody doing anything about it."""
+    return not isinstance(error, UnusableError | DamagedError | OtherModelError | OptionError)

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, TypeVar, cast
 
 from windlass.train.checkpoint.store.backoff import ShortReadError, retried
-from windlass.train.checkpoint.store.errors import PlaceError
+from windlass.train.checkpoint.store.errors import PlaceError, UnusableError
 from windlass.train.checkpoint.store.layout import MANIFEST
 from windlass.train.checkpoint.store.trouble import told
 
@@ -44,9 +44,9 @@ class Objects:
         except ImportError as error:
             missing = error.name or package or str(error)
             asked = "'windlass[s3]'" if package in ("s3fs", "") else f"fsspec {package}"
-            raise PlaceError(f"{text}: {missing} is not installed\npip install {asked}") from None
+            raise UnusableError(f"{text}: {missing} is not installed\npip install {asked}") from None
         except ValueError as error:
-            raise PlaceError(f"{text}: {error}\nplaces are folders, s3://bucket/run, gs://… or abfs://…") from None
+            raise UnusableError(f"{text}: {error}\nplaces are folders, s3://bucket/run, gs://… or abfs://…") from None
         return cls(text.rstrip("/"), store, root.rstrip("/"))
 
     def names(self) -> list[str]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import BinaryIO, Protocol
 from urllib.parse import unquote, urlsplit
 
-from windlass.train.checkpoint.store.errors import PlaceError
+from windlass.train.checkpoint.store.errors import UnusableError
 
 _PACKAGES = {"s3": "s3fs", "s3a": "s3fs", "gs": "gcsfs", "gcs": "gcsfs", "abfs": "adlfs", "az": "adlfs"}
 """Protocol → the package that fsspec takes for it."""
@@ -62,11 +62,13 @@ class Place(Protocol):
 def place_of(text: str) -> Place:
     """The place that "/runs/a", "file:///runs/a" or "s3://bucket/a" means. Nothing is looked at yet.
 
-    Raises PlaceError, with what to install where a package is missing.
+    Raises UnusableError, with what to install where a package is missing.
     """
     protocol, separator, _ = text.partition("://")
     if not text.strip():
-        raise PlaceError("a place for checkpoints is a folder or an address such as s3://bucket/run; this one is empty")
+        raise UnusableError(
+            "a place for checkpoints is a folder or an address such as s3://bucket/run; this one is empty"
+        )
     if not separator or protocol == "file":
         from windlass.train.checkpoint.store.posix import Folder  # noqa: PLC0415 - the other kind may be meant
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from windlass.train.checkpoint.store.backoff import pauses
-from windlass.train.checkpoint.store.errors import PlaceError
+from windlass.train.checkpoint.store.errors import UnusableError
 from windlass.train.checkpoint.store.layout import MANIFEST, TORN
 from windlass.train.checkpoint.store.trouble import told
 
@@ -110,7 +110,7 @@ class Folder:
             if not (elsewhere := sorted(name for name in files if here.get(name) != files[name])):
                 return
             time.sleep(seconds)  # a server of files may take a moment to show what another node wrote
-        raise PlaceError(
+        raise UnusableError(
             f"{self.path}: {len(elsewhere)} of {len(files)} files, written by other ranks, cannot be seen by rank 0: "
             f"{', '.join(elsewhere[:3])}\nall nodes have to share the folder; or name an object store (s3://bucket/run)"
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from windlass.train.checkpoint.store.errors import CheckpointError
+from windlass.train.checkpoint.store.errors import OptionError
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,9 +18,9 @@ class Retention:
 
     def __post_init__(self) -> None:
         if self.keep < 1:
-            raise CheckpointError(f"keep={self.keep} would remove the only checkpoint: keep at least 1")
+            raise OptionError(f"keep={self.keep} would remove the only checkpoint: keep at least 1")
         if self.every is not None and self.every < 1:
-            raise CheckpointError(f"keep one of every {self.every} steps: that is no number of steps; 1000, say")
+            raise OptionError(f"keep one of every {self.every} steps: that is no number of steps; 1000, say")
 
 
 def kept(steps: Collection[int], retention: Retention) -> set[int]:

@@ -6,10 +6,11 @@ import errno
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from windlass.train.checkpoint.store.errors import PlaceError
+from windlass.train.checkpoint.store.errors import PlaceError, UnusableError
 
 _LIBRARIES = ("botocore", "aiobotocore", "aiohttp", "gcsfs", "google", "azure")
 _FULL = (errno.ENOSPC, errno.EDQUOT)
+_STAYING = (errno.EROFS, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.ELOOP)
 _FIXES = {
     errno.EROFS: "it is mounted read-only: name another place",
     errno.ENOTDIR: "part of its path is a file: name another place",
@@ -25,12 +26,11 @@ def told(place: str, doing: str) -> Iterator[None]:
     """Whatever goes wrong inside becomes a PlaceError: where, at what, why, and the fix."""
     try:
         yield
-    except OSError as error:
-        raise PlaceError(f"{place}: {doing}: {reason(error)}\n{fix(error)}") from error
     except Exception as error:
-        if not _of_a_store(error):
+        if not isinstance(error, OSError) and not _of_a_store(error):
             raise
-        raise PlaceError(f"{place}: {doing}: {reason(error)}\n{fix(error)}") from error
+        kind = UnusableError if _stays(error) else PlaceError
+        raise kind(f"{place}: {doing}: {reason(error)}\n{fix(error)}") from error
 
 
 def reason(error: Exception) -> str:
@@ -56,13 +56,13 @@ def fix(error: Exception) -> str:
     return _FIXES.get(code or 0, "look at the place, or name another one")
 
 
+def _stays(error: Exception) -> bool:
+    """Whether it would be the same each time: a disk may be full for a while, rights do not come by waiting."""
+    if isinstance(error, PermissionError | FileNotFoundError) or "Credential" in type(error).__name__:
+        return True
+    return isinstance(error, OSError) and error.errno in _STAYING
+
+
 def _of_a_store(error: Exception) -> bool:
     """Raised by a client library: botocore's, aiohttp's, google's or azure's."""
-    return type(error).__module__.partition(".")[0] in (
-        "botocore",
-        "aiobotocore",
-        "aiohttp",
-        "gcsfs",
-        "google",
-        "azure",
-    )
+    return type(error).__module__.partition(".")[0] in _LIBRARIES

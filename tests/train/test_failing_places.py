@@ -1,0 +1,51 @@
+"""A place that stops working while a run trains: told, waited for, and only in the end given up."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from failing_loop import trained
+from forked_ranks import ranks
+
+from windlass import wire
+from windlass.train.checkpoint.store.places import place_of
+from windlass.train.checkpoint.store.survey import State, survey
+
+
+def saved(place: Path) -> list[int | None]:
+    return [each.step for each in survey(place_of(str(place))) if each.state is State.COMPLETE]
+
+
+def test_a_place_that_breaks_and_is_mended_costs_checkpoints_but_no_training(tmp_path: Path):
+    place = tmp_path / "run"
+    first, other = ranks(2, trained, str(place), 12, {"broken": [*range(3, 8)]})
+    assert (first["code"], first["steps"]) == (0, 12), first["err"]
+    assert other == {"code": 0, "err": "", "steps": 12}
+    assert saved(place)[0] == 12
+    assert f"the checkpoint of step 4 could not be saved: rank 0: {place}: " in first["err"]
+    assert "training goes on: the newest good checkpoint is of step 2; the next try is in 0 s" in first["err"]
+    assert "before it had failed" in first["err"]
+
+
+def test_one_that_stays_broken_ends_the_run_and_the_last_good_one_stays(tmp_path: Path):
+    place = tmp_path / "run"
+    first, other = ranks(2, trained, str(place), 200, {"broken": [*range(3, 200)]})
+    assert first["code"] == other["code"] == wire.ExitCode.FATAL
+    assert 12 <= first["steps"] < 50
+    assert "5 saves in a row have failed; the newest good checkpoint is of step 2" in first["err"]
+    assert saved(tmp_path / "away") == [2]
+
+
+def test_a_save_before_leaving_that_fails_does_not_look_like_an_end_in_good_order(tmp_path: Path):
+    place = tmp_path / "run"
+    first, other = ranks(2, trained, str(place), 200, {"broken": [*range(3, 200)], "asked": 5})
+    assert first["code"] == other["code"] == wire.ExitCode.RETRY
+    assert "the save before leaving has failed: " in first["err"]
+    assert "the newest good checkpoint is of step 2: 4 steps will be trained again" in first["err"]
+
+
+def test_a_place_that_cannot_be_written_is_refused_before_training(tmp_path: Path):
+    (tmp_path / "file").write_text("")
+    (alone,) = ranks(1, trained, str(tmp_path / "file/run"), 3, {"broken": []})
+    assert (alone["code"], alone["steps"]) == (wire.ExitCode.FATAL, 0)
+    assert "part of its path is a file: name another place" in alone["err"]
