@@ -74,6 +74,18 @@ class Heartbeat(NamedTuple):
     """How many phases it has entered: tells who is behind where all are in the same step."""
 
 
+OPEN_PHASES = frozenset({"outside", "save", "evaluate"})
+"""Phases of heartbeats that take as long as they take: the script's own code between others, a save that is waited for,
+an evaluation."""
+
+
+class Goodbye(NamedTuple):
+    """A rank to its agent: it is past its last step, and says nothing more."""
+
+    rank: int
+    generation: int
+
+
 class Telemetry(NamedTuple):
     """A rank to its agent about one step: seconds by phase, loss, memory, whatever it measures."""
 
@@ -124,9 +136,9 @@ class Verdict(NamedTuple):
     reason: str = ""
 
 
-Message = Union[Hello, Heartbeat, Telemetry, Membership, Dump, Verdict]
+Message = Union[Hello, Heartbeat, Goodbye, Telemetry, Membership, Dump, Verdict]
 _KINDS: Mapping[str, Any] = {
-    kind.__name__.lower(): kind for kind in (Hello, Heartbeat, Telemetry, Membership, Dump, Verdict)
+    kind.__name__.lower(): kind for kind in (Hello, Heartbeat, Goodbye, Telemetry, Membership, Dump, Verdict)
 }
 _PLAIN: Mapping[Any, type] = {"int": int, "str": str, "bool": bool}
 """What JSON must hold for a field, by its annotation's text."""

@@ -1,6 +1,7 @@
 """A script that keeps checkpoints, and on which something goes wrong where the test says: STEP:RANK:WHAT, by commas.
 
-A fault comes once: in the generation of its number. Prints the samples of each step and the last loss.
+A fault comes once: in the generation of its number, inside the loss function of that step, so within a phase; but
+"dawdle" is the script's own slowness between two steps, and in an evaluation. Prints the loss of each step.
 """
 
 import os
@@ -13,6 +14,8 @@ from small_models import Decoder, cross_entropy, tokens
 from windlass import train
 
 STEPS = 24
+SLOW = 5.0
+"""Seconds: more than a phase may take in these tests, and than the agent takes to look."""
 
 
 def main(place: str, faults: str) -> None:
@@ -27,19 +30,35 @@ def main(place: str, faults: str) -> None:
         model, optimizer = run.parallelize(lambda: Decoder(layers=2, dropout=0.1), lr=1e-2)
         data = run.data(tokens(100), global_batch=12)
         checkpoints = run.checkpoint(place, run.state(model, optimizer, data), every="2 steps")
-        for batch in checkpoints.resume().steps(STEPS):
+
+        def faulty(logits, targets):
             for step, what in mine:
-                if batch.step == step:
+                if run.steps_done == step:
                     fail(what)
-            loss = run.backward(model, batch, cross_entropy)
+            return cross_entropy(logits, targets)
+
+        for batch in checkpoints.resume().steps(STEPS):
+            if "dawdle" in faults and batch.step == STEPS // 2:
+                time.sleep(SLOW if mine else 0.0)
+                run.evaluate(model, tokens(12), slow if mine else cross_entropy, global_batch=12)
+            loss = run.backward(model, batch, faulty)
             run.step(optimizer, clip=1.0, loss=loss)
             heard = run.mean_loss(model, loss)
             run.say(f"step {batch.step}: {heard:.12f}")
 
 
+def slow(logits, targets):
+    time.sleep(SLOW)
+    return cross_entropy(logits, targets)
+
+
 def fail(what: str) -> None:
+    if what == "dawdle":
+        return
     if what == "hang":
         time.sleep(1000)
+    if what == "raise":
+        raise train.TrainError("this rank has a bad sample")
     os.kill(os.getpid(), {"kill": signal.SIGKILL, "term": signal.SIGTERM, "stop": signal.SIGSTOP}[what])
 
 

@@ -54,4 +54,18 @@ def test_a_rank_that_hangs_is_named_and_all_go_on(what, undisturbed, tmp_path):
     ran, losses = trained(tmp_path, f"9:1:{what}", "--hang", "factor=8,floor=3,first=60")
     assert ran.returncode == 0, ran.stderr
     assert losses == undisturbed
-    assert "hang: rank 1 is in" in ran.stderr
+    assert "hang: rank 1 is in forward of step 9" in ran.stderr
+
+
+def test_a_script_that_is_slow_between_steps_and_in_evaluations_does_not_hang(undisturbed, tmp_path):
+    ran, losses = trained(tmp_path, "12:1:dawdle", "--hang", "factor=2,floor=2,first=60")
+    assert ran.returncode == 0, ran.stderr
+    assert losses == undisturbed
+    assert "hang" not in ran.stderr
+
+
+def test_an_error_on_one_rank_is_told_once_and_by_that_rank(tmp_path):
+    ran, _ = trained(tmp_path, "9:1:raise")
+    assert ran.returncode == 85
+    assert ran.stderr.count("windlass: rank 1: this rank has a bad sample") == 1
+    assert "Traceback" not in ran.stderr

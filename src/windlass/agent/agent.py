@@ -101,7 +101,7 @@ class _Agent:
             name = signal.Signals(number).name
             grace = self._options.shutdown_timeout
             story.say(f"{name}: passed on to the ranks, which have {grace:.0f} s")
-            self._local.halt(self._local.generation, name, grace=grace, number=number)
+            self._local.halt(self._local.generation, name, planned=True, number=number)
 
     def _leave(self, report: Report) -> None:
         if isinstance(report, Gone):

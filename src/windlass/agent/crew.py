@@ -156,6 +156,8 @@ class Halt(NamedTuple):
 
     generation: int
     why: str
+    planned: bool = False
+    """Nothing is broken: ranks have the time to save."""
 
 
 Action = Union[Publish, Halt, Close]
@@ -249,14 +251,14 @@ def _can_reform(crew: Crew, members: frozenset[str]) -> bool:
     return members <= crew.able and not crew.done and len(crew.present) >= crew.rules.least
 
 
-def _halt(crew: Crew, why: str, now: float) -> Decision:
+def _halt(crew: Crew, why: str, now: float, *, planned: bool = False) -> Decision:
     here = frozenset(peer.id for peer in crew.present) & crew.members
     quick = crew.quick + 1 if now - crew.since < _QUICK else 0
     wait = min(_LONGEST_WAIT, 2.0 ** (quick - 2)) if quick > 2 else 0.0
     stopping = crew._replace(phase=Phase.STOPPING, since=now, unstopped=here, quick=quick, not_before=now + wait)
     if not here:
         return _all_stopped(stopping, now)
-    return stopping, (Halt(crew.generation, why),)
+    return stopping, (Halt(crew.generation, why, planned),)
 
 
 def _stopped(crew: Crew, event: Stopped, now: float) -> Decision:
@@ -283,7 +285,7 @@ def _close(crew: Crew, verdict: Close, now: float) -> Decision:
 def _look_around(crew: Crew, now: float) -> Decision:
     """Whether those who are here are enough, and whether newcomers are worth a restart."""
     if crew.phase is Phase.RUNNING and _wants_newcomers(crew) and now >= crew.arrived + crew.rules.gather:
-        return _halt(crew._replace(quick=0), "more nodes have come", now)
+        return _halt(crew._replace(quick=0), "more nodes have come", now, planned=True)
     if crew.phase is not Phase.GATHERING:
         return crew, ()
     if len(crew.present) < crew.rules.least:

@@ -7,21 +7,24 @@ one that is furthest behind; only when it has itself been in its phase for longe
 from __future__ import annotations
 
 import math
-from collections import deque
-from collections.abc import Iterable, Mapping
+from collections import Counter, deque
+from collections.abc import Iterable
 from typing import NamedTuple
 
-from windlass.wire import Heartbeat
+from windlass.wire import OPEN_PHASES, Heartbeat
 
 _KEPT = 512
 _ENOUGH = 8
-"""Times that a phase must have been seen before its length is known."""
+"""Times that a rank must have been through a phase before that is judged by its length: the first ones of a process
+compile, open files and allocate, also after a restart."""
 
 
 class Limits(NamedTuple):
     """A phase may last `factor` times the 99th percentile of what it took, at least `floor` seconds.
 
-    `first`: seconds for a phase that is not known yet. `silence`: seconds without any output, 0 for ever.
+    `first`: seconds for a phase that is not known yet, and at least for an open one (`wire.OPEN_PHASES`): a script's
+    evaluation every thousand steps is no hang because the gaps before it were empty. `silence`: seconds without any
+    output, 0 for ever.
     """
 
     factor: float = 8.0
@@ -60,28 +63,33 @@ class Pulses:
     def __init__(self) -> None:
         self.newest: dict[int, Pulse] = {}
         self.spans: dict[str, deque[float]] = {}
+        self.passed: dict[int, Counter[str]] = {}
+        """How often each rank has been through each phase since it began."""
 
     def hear(self, beat: Heartbeat, now: float) -> None:
         """A rank has entered a phase, and so left the one before."""
         before = self.newest.get(beat.rank)
         if before is not None:
             self.spans.setdefault(before.phase, deque(maxlen=_KEPT)).append(now - before.since)
+            self.passed.setdefault(beat.rank, Counter())[before.phase] += 1
         self.newest[beat.rank] = Pulse(beat.step, beat.phase, beat.beat, now)
 
     def forget(self, rank: int | None = None) -> None:
-        """A rank has ended, or all have; what phases take stays known."""
+        """A rank has ended or said goodbye, or all have; what phases take stays known."""
         if rank is None:
             self.newest.clear()
+            self.passed.clear()
         else:
             self.newest.pop(rank, None)
+            self.passed.pop(rank, None)
 
 
-def patience(spans: Mapping[str, Iterable[float]], phase: str, limits: Limits) -> float:
+def patience(pulses: Pulses, rank: int, phase: str, limits: Limits) -> float:
     """Seconds that a rank may be in this phase."""
-    seen = sorted(spans.get(phase, ()))
-    if len(seen) < _ENOUGH:
-        return limits.first
-    return max(limits.floor, limits.factor * seen[math.ceil(0.99 * len(seen)) - 1])
+    seen = sorted(pulses.spans.get(phase, ()))
+    usual = limits.factor * seen[math.ceil(0.99 * len(seen)) - 1] if seen else 0.0
+    is_known = phase not in OPEN_PHASES and pulses.passed.get(rank, Counter())[phase] >= _ENOUGH
+    return max(limits.floor if is_known else limits.first, usual)
 
 
 def furthest_behind(pulses: Pulses, limits: Limits, now: float, silent: float = 0.0) -> Behind:
@@ -89,7 +97,7 @@ def furthest_behind(pulses: Pulses, limits: Limits, now: float, silent: float = 
     if not pulses.newest:
         return Behind(silent=silent)
     rank, pulse = min(pulses.newest.items(), key=lambda item: (item[1].step, item[1].beat, -item[1].since))
-    allowed = patience(pulses.spans, pulse.phase, limits)
+    allowed = patience(pulses, rank, pulse.phase, limits)
     ahead = max((each.step, each.beat, number, each.phase) for number, each in pulses.newest.items())
     return Behind(rank, pulse.step, pulse.phase, pulse.beat, now - pulse.since, allowed, silent, ahead)
 

@@ -82,8 +82,8 @@ class Lead:
         if isinstance(action, rules.Publish):
             self._publish(action)
         elif isinstance(action, rules.Halt):
-            self._others.tell_all({"say": "halt", "generation": action.generation, "why": action.why})
-            self._local.halt(action.generation, action.why)
+            self._others.tell_all({"say": "halt", **action._asdict()})
+            self._local.halt(action.generation, action.why, planned=action.planned)
         else:
             self._close(action)
 

@@ -131,8 +131,8 @@ class Local:
         self._heart.forget()
         self._reforming = self._loop.after(_TO_REFORM, self._not_reformed)
 
-    def halt(self, generation: int, why: str, *, grace: float = _AFTER_A_FAILURE, number: int = signal.SIGTERM) -> None:
-        """Stop the ranks of this generation. Reports Gone, at once if there are none."""
+    def halt(self, generation: int, why: str, *, planned: bool = False, number: int = signal.SIGTERM) -> None:
+        """Stop the ranks of this generation. Reports Gone, at once if there are none. `planned`: with grace."""
         if generation != self.generation or not self._ranks:
             self._never_mind()
             self._soon(Gone(generation, None))
@@ -144,6 +144,7 @@ class Local:
             if self._past is None or self._past.stopped:
                 self._past = story.Recovery(why, now, now, 0.0, 0.0)
             self._nursery.signal(self._alive(), number, group=False)
+            grace = self._options.shutdown_timeout if planned else _AFTER_A_FAILURE
             self._kill = self._loop.after(grace, self._kill_all)
             self._look_whether_gone()
 
@@ -310,6 +311,8 @@ class Local:
             return
         if isinstance(message, wire.Heartbeat):
             self.pulses.hear(message, time.monotonic())
+        elif isinstance(message, wire.Goodbye):
+            self.pulses.forget(message.rank)
         elif isinstance(message, wire.Hello):
             self._greeted(message)
 

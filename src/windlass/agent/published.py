@@ -103,7 +103,7 @@ class Published:
         if isinstance(said, wire.Membership) and said.generation > self._current:
             self._current = said.generation
             self._next = said
-            self._local.halt(self._local.generation, f"generation {said.generation} is published")
+            self._local.halt(self._local.generation, f"generation {said.generation} is published", planned=True)
 
     def _start(self, membership: wire.Membership) -> None:
         names = [member.node for member in membership.members]

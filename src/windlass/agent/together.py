@@ -46,7 +46,7 @@ class Together:
         self._leader: Line | None = None
         self._seek: Seek | None = None
         self._guests: dict[str, Line] = {}
-        self._behind: dict[str, hang.Behind] = {}
+        self._behind: dict[str, tuple[int, hang.Behind]] = {}
         self._roster: tuple[crew.Peer, ...] = ()
         self._restarts = 0
         self._at_endpoint: socket.socket | None = None
@@ -80,8 +80,10 @@ class Together:
             line.say(message)
 
     def behind(self) -> list[hang.Behind]:
-        """What followers said last."""
-        return [behind for who, behind in self._behind.items() if who in self._guests]
+        """What followers said last of the generation that runs; of an older one it accuses nobody."""
+        current = self._lead.crew.generation if self._lead is not None else 0
+        said = [each for who, each in self._behind.items() if who in self._guests]
+        return [behind for generation, behind in said if generation == current]
 
     # --- from this node's ranks ----------------------------------------------------------------------------
 
@@ -185,7 +187,7 @@ class Together:
         if who is None or self._lead is None:
             return
         if said["say"] == "beat":
-            self._behind[who] = hang.Behind(*said["behind"])
+            self._behind[who] = said["generation"], hang.Behind(*said["behind"])
             return
         event = {"done": crew.Done, "able": crew.Able, "failed": crew.Failed, "stopped": crew.Stopped}[said.pop("say")]
         self._lead.feed(event(**{**said, "id": who}))
@@ -307,7 +309,7 @@ class Together:
             self._me = self._me._replace(generation=membership.generation)
             start(self._local, membership, None, keep=said["keep"], why=said["why"])
         elif what == "halt":
-            self._local.halt(said["generation"], said["why"])
+            self._local.halt(said["generation"], said["why"], planned=said["planned"])
         elif what == "interrogate":
             interrogate(self._loop, self._local, said["rank"])
         elif what == "close":
@@ -359,7 +361,8 @@ class Together:
     def _beat(self) -> None:
         self._loop.after(self._meeting.interval, self._beat)
         limit = time.monotonic() - self._meeting.interval * self._meeting.attempts
-        mine: dict[str, Any] = {"say": "beat", "behind": list(self._local.behind(time.monotonic()))}
+        behind = list(self._local.behind(time.monotonic()))
+        mine: dict[str, Any] = {"say": "beat", "generation": self._local.generation, "behind": behind}
         for line in [*self._guests.values(), *([self._leader] if self._leader else [])]:
             line.say(mine)
             if line.heard < limit:

@@ -33,7 +33,7 @@ class Checkpoints:
         self._keep = Retention(keep)
         self._ranks = all_ranks()
         self._trying: Trying | None = None
-        run.listen(self._hear, self._wants_save, self._wait_until_staged)
+        run.listen(self._hear, self._wants_save, self._save_takes, self._wait_until_staged)
 
     def resume(self) -> Self:
         """Go on from the newest checkpoint that is whole; begin at the beginning if there is none.
@@ -65,7 +65,7 @@ class Checkpoints:
     def save(self, *, blocking: bool = False) -> None:
         """Save now. A collective. Unless `blocking`, it goes on behind the next steps."""
         trying = self._resumed
-        with self._run.waits_for_a_save() if blocking or trying.is_busy else contextlib.nullcontext():
+        with self._run.during("save") if blocking or trying.is_busy else contextlib.nullcontext():
             if blocking:
                 trying.insist(self._begin, self._run.steps_done)
             else:
@@ -112,12 +112,21 @@ class Checkpoints:
         run = self._run
         return self._trying is not None and run.world.is_first and self._trying.wants(run.steps_done + 1)
 
+    def _save_takes(self) -> float:
+        """Seconds, as far as this rank knows."""
+        cost = self._trying.saver.cost if self._trying is not None else None
+        return cost.duration if cost is not None else 0.0
+
     def _wait_until_staged(self) -> None:
         if self._trying is not None:
             self._trying.saver.wait_until_staged()
 
     def _hear(self, agreed: Said) -> None:
-        if agreed.stop:
+        if agreed.stop and not agreed.can_save:
+            takes, left = agreed.save_takes / 1000, agreed.time_left / 1000
+            last = f"the newest good one is of step {self._resumed.good}"
+            self._warn(f"leaving without a checkpoint: it takes {takes:.1f} s, and {left:.1f} s are left; {last}")
+        elif agreed.stop:
             self._save_and_leave(agreed.time_left / 1000)
         elif agreed.save:
             self.save()
@@ -126,7 +135,7 @@ class Checkpoints:
         """Raises CheckpointError where what was trained is lost: it is not to look like an end in good order."""
         step = self._run.steps_done
         try:
-            with self._run.waits_for_a_save():
+            with self._run.during("save"):
                 self._resumed.insist(self._begin, step, seconds=seconds)
         except CheckpointError as error:
             good = self._resumed.good
@@ -138,7 +147,8 @@ class Checkpoints:
     def _close(self) -> None:
         """What is still in flight when a loop is left early or by an error: that error is not to be hidden."""
         try:
-            self._resumed.saver.close()
+            with self._run.during("save"):
+                self._resumed.saver.close()
         except CheckpointError as error:
             self._warn(f"the last checkpoint was not saved: {error}")
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from types import TracebackType
-from typing import Any, Literal, NoReturn, Self
+from typing import Any, Literal, Self
 
 import torch
 from torch import Tensor
@@ -25,6 +25,7 @@ from windlass.train.data.reading import Reading
 from windlass.train.data.slices import cut
 from windlass.train.data.stream import Stream
 from windlass.train.errors import TrainError
+from windlass.train.health import last_words
 from windlass.train.health.signals import Requests
 from windlass.train.mesh.choose import AUTO, Machine, chosen
 from windlass.train.mesh.degrees import Degrees, degrees_of, refuse_what_is_not_there
@@ -40,7 +41,7 @@ from windlass.train.step.optimizer import Groups, measured, moved, optimizer_of
 from windlass.train.step.vote import Said, Vote
 from windlass.train.telemetry.heart import Heart
 from windlass.train.telemetry.line import line, values_of
-from windlass.train.telemetry.phases import Phases
+from windlass.train.telemetry.phases import Phase, Phases
 from windlass.train.telemetry.report import Progress, Reporter
 
 NotFinite = Literal["stop", "skip"]
@@ -73,7 +74,9 @@ def init(
         found = _degrees(mesh or os.environ.get(wire.MESH, ""))
         low = numbers(precision)
     except TrainError as error:
-        _leave_for(error, is_first=os.environ.get("RANK", "0") == "0")
+        if os.environ.get("RANK", "0") == "0":  # all ranks read the same
+            sys.stderr.write(f"windlass: {error}\n")
+        sys.exit(wire.ExitCode.FATAL)
     world = process.join()
     asked = Asked(ac, seed, not_finite, report_every, flops)
     return Run(world, found, low, asked)
@@ -93,8 +96,7 @@ class Asked:
 class Run:
     """One training run on this rank. Use it in `with`: at its end process groups are given back.
 
-    A TrainError or CheckpointError inside ends all ranks, and the first of them says why. The exit code says whether
-    starting again would help.
+    An error inside ends all ranks, and is told once. The exit code says whether starting again would help.
     """
 
     def __init__(self, world: process.World, degrees: Degrees | None, low: Numbers, asked: Asked) -> None:
@@ -117,6 +119,7 @@ class Run:
         self._agreed = Said()
         self._hearers: list[Callable[[Said], None]] = []
         self._wants_save: Callable[[], bool] = bool
+        self._save_takes: Callable[[], float] = float
         self._before_moving: Callable[[], None] = _nothing
 
     def __enter__(self) -> Self:
@@ -127,10 +130,10 @@ class Run:
     ) -> None:
         self._requests.close()
         self._heart.close()
-        if isinstance(error, TrainError | CheckpointError):
-            _leave_for(error, is_first=self.world.is_first)
         if kind is None or isinstance(error, SystemExit):
             process.leave()
+        elif isinstance(error, Exception):
+            _fail(error, self.world.rank)
 
     @property
     def mesh(self) -> Mesh:
@@ -244,7 +247,8 @@ class Run:
         # 1. say what this rank has to say, while gradients are completed
         left = self._requests.time_left()
         bad = loss is not None and not bool(torch.isfinite(loss))
-        said = Said(stop=bool(self._requests.asked), save=self._wants_save(), not_finite=bad)
+        takes = int(self._save_takes() * 1000)
+        said = Said(stop=bool(self._requests.asked), save=self._wants_save(), not_finite=bad, save_takes=takes)
         self._vote.begin(said if left is None else replace(said, time_left=left))
         measures = clip is not None or self._low.needs_scaling
         with self._phases.during("optimizer"):
@@ -254,7 +258,8 @@ class Run:
             self._agreed = self._vote.end()
         finite = not self._agreed.not_finite and (norm is None or bool(torch.isfinite(norm)))
         # 3. move, or not
-        self._before_moving()
+        with self.during("save"):
+            self._before_moving()
         with self._phases.during("optimizer"):
             if finite:
                 moved(optimizer, norm, clip, self._scale.factor)
@@ -285,10 +290,11 @@ class Run:
         count = min(batches or len(dataset), len(dataset) // global_batch)
         model.train(mode=False)
         try:
-            found = [
-                self.mean_loss(model, self._backward.evaluate(model, batch, loss_fn))
-                for batch in itertools.islice(data.batches(), count)
-            ]
+            with self.during("evaluate"):
+                found = [
+                    self.mean_loss(model, self._backward.evaluate(model, batch, loss_fn))
+                    for batch in itertools.islice(data.batches(), count)
+                ]
         finally:
             model.train()
         return sum(found) / len(found)
@@ -315,15 +321,15 @@ class Run:
         return Checkpoints(self, where, state, every, keep)
 
     def listen(
-        self, hear: Callable[[Said], None], wants_save: Callable[[], bool], before_moving: Callable[[], None]
+        self,
+        hear: Callable[[Said], None],
+        wants_save: Callable[[], bool],
+        save_takes: Callable[[], float],
+        before_moving: Callable[[], None],
     ) -> None:
-        """Have these called at each step: after it, for the vote, and before parameters change."""
+        """Have these called at each step: after it, two for the vote, and before parameters change."""
         self._hearers.append(hear)
-        self._wants_save, self._before_moving = wants_save, before_moving
-
-    def waits_for_a_save(self) -> AbstractContextManager[None]:
-        """Count the time of the block as such, and have the agent know of it."""
-        return self._phases.during("save")
+        self._wants_save, self._save_takes, self._before_moving = wants_save, save_takes, before_moving
 
     def state_dict(self) -> dict[str, Any]:
         """How far this run is."""
@@ -353,6 +359,10 @@ class Run:
         )
 
     # --- words ---------------------------------------------------------------------------------------
+
+    def during(self, phase: Phase) -> contextlib.AbstractContextManager[None]:
+        """Within it this rank is in that phase, for the time of a step and for the agent's verdict on hangs."""
+        return self._phases.during(phase)
 
     def say(self, text: str, *, stream: Literal["stdout", "stderr"] = "stdout") -> None:
         """Print a line, on the first rank alone."""
@@ -384,12 +394,18 @@ def _machine(world: process.World) -> Machine:
     return Machine(world.size, world.local_size, memory)
 
 
-def _leave_for(error: Exception, *, is_first: bool) -> NoReturn:
-    """End this rank, as all others end. The first says why; the exit code, whether starting again would help."""
-    if is_first:
-        sys.stderr.write(f"windlass: {error}\n")
+def _fail(error: Exception, rank: int) -> None:
+    """End this rank, as all others will. What is not ours is told by Python, unless it is another rank's failure."""
+    if last_words.is_of_others(error) and (other := last_words.heard()):
+        raise SystemExit(other.code) from None
+    ours = isinstance(error, TrainError | CheckpointError)
     passes = isinstance(error, CheckpointError) and may_pass(error)
-    raise SystemExit(wire.ExitCode.RETRY if passes else wire.ExitCode.FATAL) from None
+    code = (wire.ExitCode.RETRY if passes else wire.ExitCode.FATAL) if ours else 1
+    speaks = last_words.told(last_words.Words(rank, code, str(error)))
+    if ours:
+        if speaks:
+            sys.stderr.write(f"windlass: rank {rank}: {error}\n" if rank else f"windlass: {error}\n")
+        raise SystemExit(code) from None
 
 
 def _nothing() -> None:

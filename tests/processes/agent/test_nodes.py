@@ -10,6 +10,14 @@ print(f"rank {rank} generation {generation} pid {os.getpid()} world {world}", fl
 while not os.path.exists("enough"):
     time.sleep(0.05)
 """
+SAVES = """
+import os, signal, sys, time
+def save(*_):
+    time.sleep(1.5)
+    print("saved in generation", os.environ["WINDLASS_GENERATION"], flush=True)
+    sys.exit(83)
+signal.signal(signal.SIGTERM, save)
+"""
 
 
 def elastic(port, nodes="1:3", **conf):
@@ -48,6 +56,15 @@ def test_a_late_joiner_starts_a_new_generation_and_uses_up_no_restart(bare, port
     late = bare(*elastic(port), script=WAITS)
     late.until("world 4", times=2)
     assert "more nodes have come; generation 2 after" in early.until("generation 2 pid", times=2)
+    enough(tmp_path, early, late)
+
+
+def test_a_late_joiner_leaves_the_others_the_time_to_save(bare, port, tmp_path):
+    early = bare(*elastic(port), script=SAVES + WAITS)
+    early.until("world 2", times=2)
+    late = bare(*elastic(port), script=WAITS)
+    late.until("world 4", times=2)
+    assert early.said.count("saved in generation 1") == 2
     enough(tmp_path, early, late)
 
 

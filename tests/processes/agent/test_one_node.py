@@ -230,14 +230,16 @@ def publish(path, content):
     path.with_suffix(".new").replace(path)
 
 
-def test_memberships_come_from_a_file_and_the_exit_code_says_the_rest(bare, tmp_path, port):
+def test_memberships_come_from_a_file_leave_ranks_time_to_save_and_the_exit_code_says_the_rest(bare, tmp_path, port):
     file = tmp_path / "membership.json"
     publish(file, membership(1, port, ranks=1))
-    agent = bare("SCRIPT", script=WAITS, WINDLASS_MEMBERSHIP=str(file), WINDLASS_NODE="n1")
+    saves = "import signal, time\nsignal.signal(signal.SIGTERM, lambda *_: (time.sleep(1.5), print('saved'), exit(83)))"
+    agent = bare("SCRIPT", script=saves + WAITS, WINDLASS_MEMBERSHIP=str(file), WINDLASS_NODE="n1")
     agent.pid_of(0)
     publish(file, membership(4, port, ranks=3))
     assert agent.ends() == 0
     assert agent.said.count("generation 4 pid") == 3
+    assert agent.said.count("saved") == 1
 
 
 def test_over_a_socket_the_agent_says_how_ranks_end_and_stays_for_the_next(bare, tmp_path, port):

@@ -57,7 +57,8 @@ def test_survivors_of_a_lost_node_go_on_without_it(bare, port, tmp_path):
 
 def test_survivors_that_do_not_answer_in_time_are_started_anew_with_all(bare, tmp_path):
     agent = bare("--nproc-per-node=2", "--max-restarts=1", "SCRIPT", SOURCE, "deaf", script=REFORMS)
-    os.kill(agent.pid_of(1), signal.SIGKILL)
+    pids = [agent.pid_of(rank) for rank in range(2)]
+    os.kill(pids[1], signal.SIGKILL)
     agent.until("rank 0 generation 3 pid")
     assert "ranks 0 are not in generation 2 after 5 s; generation 3 after" in agent.until("rank 1 generation 3 pid")
     (tmp_path / "enough").touch()

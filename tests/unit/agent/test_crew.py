@@ -160,7 +160,7 @@ def test_a_newcomer_starts_a_new_generation_together_with_others_right_behind_it
     assert not actions
     assert crew.deadline(state) == 20.8
     state, actions = told(state, (Passed(), 20.8))
-    assert actions == [Halt(1, "more nodes have come")]
+    assert actions == [Halt(1, "more nodes have come", planned=True)]
     _, [start] = told(state, (Stopped("a", 1), 20.9))
     assert (start.generation, names(start), start.restarts) == (2, "abc", 0)
 

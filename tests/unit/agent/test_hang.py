@@ -23,19 +23,42 @@ def trained(ranks=2, steps=20):
     return pulses
 
 
+def passed(phase, spans):
+    """A rank that has been so often in this phase, so long."""
+    pulses, now = Pulses(), 0.0
+    for beat, span in enumerate([*spans, 0.0]):
+        pulses.hear(Heartbeat(0, 1, 1, phase, beat), now)
+        now += span
+    return pulses
+
+
 def test_a_phase_may_take_so_many_times_what_it_took():
     pulses = trained()
-    assert patience(pulses.spans, "forward", LIMITS) == 4.0
-    assert patience(pulses.spans, "backward", LIMITS) == 8.0
+    assert patience(pulses, 0, "forward", LIMITS) == 4.0
+    assert patience(pulses, 0, "backward", LIMITS) == 8.0
 
 
 def test_it_may_take_longer_while_it_is_new_and_never_less_than_the_floor():
-    assert patience({"save": [0.1] * 3}, "save", LIMITS) == 100.0
-    assert patience({"save": [0.1] * 30}, "save", LIMITS) == 1.0
+    assert patience(passed("data", [0.1] * 3), 0, "data", LIMITS) == 100.0
+    assert patience(passed("data", [0.1] * 30), 0, "data", LIMITS) == 1.0
+
+
+def test_each_rank_has_to_be_through_its_first_steps_and_again_after_a_restart():
+    pulses = trained(ranks=8, steps=3)
+    assert patience(pulses, 0, "forward", LIMITS) == 100.0
+    pulses = trained()
+    pulses.forget()
+    assert patience(pulses, 0, "forward", LIMITS) == 100.0
+
+
+@pytest.mark.parametrize("phase", ["outside", "save", "evaluate"])
+def test_what_a_script_does_between_phases_is_never_short_of_patience(phase):
+    assert patience(passed(phase, [0.001] * 300), 0, phase, LIMITS) == 100.0
+    assert patience(passed(phase, [0.001] * 300 + [50.0] * 30), 0, phase, LIMITS) == 200.0
 
 
 def test_one_slow_step_among_hundreds_does_not_count():
-    assert patience({"data": [1.0] * 300 + [60.0]}, "data", LIMITS) == 4.0
+    assert patience(passed("data", [1.0] * 300 + [60.0]), 0, "data", LIMITS) == 4.0
 
 
 @pytest.mark.parametrize(("waited", "hangs"), [(7.9, False), (8.1, True)])

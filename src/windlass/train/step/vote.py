@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, fields, replace
 
 import torch
 import torch.distributed as dist
@@ -19,12 +19,17 @@ class Said:
     """Somebody has been asked to leave: save, and leave together."""
     save: bool = False
     """A checkpoint is due."""
-    failed: bool = False
-    """Somebody cannot go on."""
     not_finite: bool = False
     """A loss or a gradient is NaN or infinite."""
     time_left: int = _FOREVER
     """Milliseconds until somebody is killed."""
+    save_takes: int = 0
+    """Milliseconds that a save took the last time, 0 if there was none."""
+
+    @property
+    def can_save(self) -> bool:
+        """Whether a save can be done before somebody is killed."""
+        return self.save_takes <= self.time_left
 
 
 class Vote:
@@ -32,13 +37,13 @@ class Vote:
 
     def __init__(self, group: dist.ProcessGroup) -> None:
         self._group = group
-        self._words = torch.zeros(5, dtype=torch.int64)
+        self._words = torch.zeros(len(fields(Said)), dtype=torch.int64)
         self._under_way: dist.Work | None = None
 
     def begin(self, mine: Said) -> None:
         """A collective over the group, not waited for."""
-        *flags, left = astuple(mine)
-        self._words = torch.tensor([*map(int, flags), -left], dtype=torch.int64)
+        said = [int(each) for each in astuple(replace(mine, time_left=-mine.time_left))]
+        self._words = torch.tensor(said, dtype=torch.int64)
         self._under_way = dist.all_reduce(self._words, dist.ReduceOp.MAX, group=self._group, async_op=True)
 
     def end(self) -> Said:
@@ -46,5 +51,5 @@ class Vote:
         assert self._under_way is not None, "begin comes first"  # noqa: S101
         self._under_way.wait()
         self._under_way = None
-        stop, save, failed, not_finite, left = self._words.tolist()
-        return Said(bool(stop), bool(save), bool(failed), bool(not_finite), -left)
+        stop, save, not_finite, left, takes = self._words.tolist()
+        return Said(bool(stop), bool(save), bool(not_finite), -left, takes)

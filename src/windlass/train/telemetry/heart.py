@@ -48,7 +48,8 @@ class Heart:
         self._tell(wire.Telemetry(self._rank, self._generation, self.step, values))
 
     def close(self) -> None:
-        """Nothing more is told."""
+        """Nothing more is told: what follows the loop is the script's own."""
+        self._tell(wire.Goodbye(self._rank, self._generation))
         if self._socket is not None and self._folder is not None:
             with contextlib.suppress(OSError):
                 self._socket.shutdown(socket.SHUT_RDWR)

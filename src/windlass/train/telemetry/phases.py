@@ -9,10 +9,13 @@ from typing import Literal, get_args
 
 import torch
 
-Phase = Literal["data", "forward", "backward", "pipeline", "agree", "optimizer", "save"]
+Phase = Literal["data", "forward", "backward", "pipeline", "agree", "optimizer", "save", "evaluate"]
 PHASES: tuple[Phase, ...] = get_args(Phase)
 """data: waiting for samples. pipeline: forward and backward of stages, which are interleaved. agree: the vote, and with
-it the wait for the slowest rank. save: waiting for a checkpoint that is being written."""
+it the wait for the slowest rank. save: waiting for a checkpoint that is being written. The script's own code between
+them is "outside", and has no watch."""
+_OUTSIDE = "outside"
+_ON_THE_HOST = frozenset({"data", "agree", "save"})
 
 
 class Phases:
@@ -22,13 +25,15 @@ class Phases:
         """`enter` is told of each phase as it begins."""
         self._device, self._enter = device, enter
         self._spent = dict.fromkeys(PHASES, 0.0)
+        self._current: str = _OUTSIDE
         self._passing: list[tuple[Phase, torch.cuda.Event, torch.cuda.Event]] = []
 
     @contextlib.contextmanager
     def during(self, phase: Phase) -> Iterator[None]:
-        """Count the time until the end of the block."""
+        """Count the time until the end of the block, where this rank is again in the phase around it, or outside."""
+        around, self._current = self._current, phase
         self._enter(phase)
-        on_stream = self._device.type == "cuda" and phase not in ("data", "agree")
+        on_stream = self._device.type == "cuda" and phase not in _ON_THE_HOST
         begun, began = _event() if on_stream else None, time.perf_counter()
         try:
             yield
@@ -37,6 +42,8 @@ class Phases:
                 self._passing.append((phase, begun, _event()))
             else:
                 self._spent[phase] += (time.perf_counter() - began) * 1000
+            self._current = around
+            self._enter(around)
 
     def take(self) -> dict[Phase, float]:
         """Milliseconds of each phase since this was asked last; on a GPU of what has passed by now."""

@@ -1,0 +1,73 @@
+"""What ended a rank, told once: in the store that all ranks share, where those find it whose collectives break by it.
+
+So an error on one rank is told by that rank, one on all ranks alike by the first of them, and nobody's traceback of a
+connection that was closed hides it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import NamedTuple
+
+import torch.distributed as dist
+from torch.distributed.distributed_c10d import _get_default_store
+
+_KEY = "windlass/last words"
+_FOR_THE_FIRST = timedelta(seconds=0.5)
+"""An error of all ranks comes to all of them at once."""
+_OF_COLLECTIVES = ("gloo", "NCCL", "Connection closed by peer", "Connection reset by peer", "process group", "Socket")
+"""How torch speaks of a peer that is gone: most of it comes as plain RuntimeError."""
+
+
+class Words(NamedTuple):
+    """Who failed, the exit code that says whether starting again would help, and why."""
+
+    rank: int
+    code: int
+    why: str
+
+
+def told(mine: Words) -> bool:
+    """Tell the others. Returns whether to tell people, too: not what the first rank says likewise."""
+    if not dist.is_initialized() or dist.get_world_size() == 1:
+        return True
+    store, by_rank = _get_default_store(), [f"{_KEY}/{rank}" for rank in range(dist.get_world_size())]
+    speaks = True
+    with contextlib.suppress(RuntimeError):
+        if mine.rank:
+            with contextlib.suppress(RuntimeError):  # an error that is not its own
+                store.wait(by_rank[:1], _FOR_THE_FIRST)
+                speaks = store.get(by_rank[0]).decode() != mine.why
+        store.set(_KEY, json.dumps(mine))
+        store.set(by_rank[mine.rank], mine.why)
+        if not mine.rank and os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True":
+            store.wait(by_rank, _FOR_THE_FIRST)  # with this process the store goes
+    return speaks
+
+
+def heard() -> Words | None:
+    """What another rank said before it went, if it said anything."""
+    try:
+        store = _get_default_store()
+        return Words(*json.loads(store.get(_KEY))) if store.check([_KEY]) else None
+    except (RuntimeError, ValueError):
+        return None
+
+
+def is_of_others(error: BaseException) -> bool:
+    """Whether this is what a collective says when another rank is gone, or what was made of that."""
+    return any(
+        isinstance(each, dist.DistError)
+        or (isinstance(each, RuntimeError) and any(word in str(each) for word in _OF_COLLECTIVES))
+        for each in _causes(error)
+    )
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        error = error.__cause__
