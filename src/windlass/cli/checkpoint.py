@@ -46,6 +46,8 @@ _SEEN = Listing(
         Column("MESH", lambda row: row["mesh"]),
         Column("FILES", lambda row: _count(row["files"]), right=True, wide=True),
         Column("TENSORS", lambda row: _count(row["tensors"]), right=True, wide=True),
+        Column("STALL", lambda row: _seconds(row["cost"], "stall"), right=True, wide=True),
+        Column("TOOK", lambda row: _seconds(row["cost"], "duration"), right=True, wide=True),
         Column("FOLDER", lambda row: row["folder"], wide=True),
         Column("WHY", lambda row: row["why"]),
     ),
@@ -67,7 +69,10 @@ _CHECKED = Listing(
 @checkpoint.command("ls", short_help="List checkpoints, newest first, and what was never finished")
 def ls(place: PlaceArgument, output: FormatOption = Format.TABLE, no_color: NoColorOption = False) -> int:
     """List the checkpoints of a place by their manifests, newest first. Files are not read; `verify` reads them."""
-    show(_SEEN, [_row(seen) for seen in survey(place_of(place))], output, paint=paints(no_color=no_color))
+    seen = survey(place_of(place))
+    costs = _costs(seen)
+    rows = [{**_row(each), "cost": costs.get(each.step)} for each in seen]
+    show(_SEEN, rows, output, paint=paints(no_color=no_color))
     return ExitCode.OK
 
 
@@ -210,6 +215,20 @@ def _row(seen: Seen) -> Row:
         "facts": dict(manifest.facts) if manifest else {},
         "why": "; ".join(map(str, seen.trouble)),
     }
+
+
+def _costs(seen: list[Seen]) -> dict[int | None, Row]:
+    """By step: what each save cost is written in the one after it."""
+    facts = [each.manifest.facts.get("cost") for each in seen if each.manifest]
+    return {cost["step"]: dict(cost) for cost in facts if isinstance(cost, dict) and "step" in cost}
+
+
+def _seconds(cost: Row | None, what: str) -> str:
+    """As "5.1 ms" or "2.4 s"."""
+    seconds = cost.get(what) if cost else None
+    if not isinstance(seconds, int | float):
+        return "-"
+    return f"{seconds * 1000:.3g} ms" if seconds < 1 else f"{seconds:.3g} s"
 
 
 def _count(value: int | None) -> str:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Self
 
+from windlass import wire
 from windlass.train.checkpoint.due import every_of
 from windlass.train.checkpoint.finding import Found, newest_good
+from windlass.train.checkpoint.history import begun
 from windlass.train.checkpoint.loading import load, restore_generators
+from windlass.train.checkpoint.pace import Pace
 from windlass.train.checkpoint.saver import Saver
 from windlass.train.checkpoint.store.errors import CheckpointError
 from windlass.train.checkpoint.store.places import place_of
@@ -33,6 +37,8 @@ class Checkpoints:
         self._keep = Retention(keep)
         self._ranks = all_ranks()
         self._trying: Trying | None = None
+        self._leaves = False
+        """This run is about to end in good order."""
         run.listen(self._hear, self._wants_save, self._save_takes, self._wait_until_staged)
 
     def resume(self) -> Self:
@@ -45,7 +51,9 @@ class Checkpoints:
             self._load(found)
         after = None if found is None else found.manifest.step
         saver = Saver(self._place, self._ranks, after=after, keep=self._keep, who=self._who)
-        self._trying = Trying(saver, self._every, self._ranks, self._warn, begun=after)
+        history = begun({} if found is None else found.manifest.facts, int(os.environ.get(wire.GENERATION, "1")))
+        pace = Pace(self._every, history, self._run.say)
+        self._trying = Trying(saver, pace, self._ranks, self._warn, begun=after)
         return self
 
     def steps(self, max_steps: int) -> Iterator[Batch]:
@@ -58,6 +66,7 @@ class Checkpoints:
             self.resume()
         try:
             yield from self._run.steps(self._state.data, max_steps)
+            self._leaves = True
             self.save(blocking=True)
         finally:
             self._close()
@@ -89,7 +98,7 @@ class Checkpoints:
             run.steps_done,
             samples=self._state.data.samples,
             mesh=str(run.mesh.degrees),
-            facts={"seed": run.seed},
+            facts={"seed": run.seed, **self._resumed.pace.facts(leaves=self._leaves)},
             # The next forward pass may change them while the rest is copied.
             at_once=[f"model.{name}" for name, _ in self._state.model.module.named_buffers()],
             blocking=blocking,
@@ -133,7 +142,7 @@ class Checkpoints:
 
     def _save_and_leave(self, seconds: float) -> None:
         """Raises CheckpointError where what was trained is lost: it is not to look like an end in good order."""
-        step = self._run.steps_done
+        step, self._leaves = self._run.steps_done, True
         try:
             with self._run.during("save"):
                 self._resumed.insist(self._begin, step, seconds=seconds)

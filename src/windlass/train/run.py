@@ -312,7 +312,8 @@ class Run:
     ) -> Checkpoints:
         """Checkpoints of a state at a place: a folder, or a bucket as s3://bucket/run.
 
-        `place`: "" is what the job says, else the folder `checkpoints`. `every`: a time such as 10m, or "500 steps".
+        `place`: "" is what the job says, else the folder `checkpoints`. `every`: a time such as 10m, "500 steps", or
+        "auto": by what saves are measured to cost, and how often something fails.
         `keep`: how many of the newest stay. A collective. Raises CheckpointError.
         """
         if state is None:

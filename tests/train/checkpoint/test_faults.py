@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 import ranks
+import torch
 import training
 
 from windlass.train.checkpoint.store.layout import MANIFEST, folder_of
@@ -128,6 +129,21 @@ def test_a_run_that_loaded_nothing_does_not_write_over_another(tmp_path, saved):
 
 def _save_without_loading(_rank, place):
     training.Saver(place_of(place), training.all_ranks(), after=None)
+
+
+def test_of_copies_that_forward_passes_changed_the_first_ranks_is_saved(tmp_path):
+    """Running means, say: under DDP the first rank's are everybody's at the next forward pass."""
+    assert ranks.run(tmp_path / "ranks", 2, _save_and_load_own_means, str(tmp_path / "run")) == [[0.0] * 4] * 2
+
+
+def _save_and_load_own_means(rank, place):
+    everybody, names = training.all_ranks(), [f"mean.{number}" for number in range(4)]
+    state = {"model": {name: torch.full((8,), float(rank)) for name in names}}
+    with training.Saver(place_of(place), everybody, after=None) as saver:
+        saver.save(state, 1, at_once=[f"model.{name}" for name in names], blocking=True)
+    back = {"model": {name: torch.full((8,), -1.0) for name in names}}
+    training.load(training.newest_good(place_of(place), everybody), back, everybody)
+    return [float(tensor.mean()) for tensor in back["model"].values()]
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ def _no_torch(monkeypatch):
 AT = moment(1_700_000_000_000).split()
 
 
-def save(folder, step, data=b"some weights"):
+def save(folder, step, data=b"some weights", facts=None):
     """A checkpoint as a run makes it, as far as its manifest goes."""
     place = place_of(str(folder))
     name = folder_of(step)
@@ -31,7 +31,7 @@ def save(folder, step, data=b"some weights"):
     (workshop / "__0_0.distcp").write_bytes(data)
     files = {"__0_0.distcp": FileFact(len(data), zlib.crc32(data))}
     tensors = {"model.w": TensorFact((2, 3), "float32"), "opt.lr": TensorFact((), OBJECT)}
-    manifest = Manifest(step, step * 8, "dp=2,tp=2", 4, 1_700_000_000_000, files, tensors, {"seed": 1})
+    manifest = Manifest(step, step * 8, "dp=2,tp=2", 4, 1_700_000_000_000, files, tensors, facts or {"seed": 1})
     place.commit(name, to_json(manifest), {"__0_0.distcp": len(data)})
     place.write(LATEST, name.encode())
 
@@ -43,6 +43,16 @@ def run(tmp_path):
         save(tmp_path / "run", step)
     (tmp_path / "run/step-00000400.tmp").mkdir()
     return tmp_path / "run"
+
+
+def test_what_a_save_cost_is_known_from_the_one_after_it(windlass, tmp_path):
+    save(tmp_path, 100)
+    save(tmp_path, 200, facts={"cost": {"step": 100, "stall": 0.0051, "duration": 2.5, "size": 12}})
+    newer, older = json.loads(windlass("checkpoint", "ls", str(tmp_path), "-o", "json").out)
+    assert newer["cost"] is None
+    assert older["cost"] == {"step": 100, "stall": 0.0051, "duration": 2.5, "size": 12}
+    wide = windlass("checkpoint", "ls", str(tmp_path), "-o", "wide").out.splitlines()
+    assert "5.1 ms  2.5 s" in wide[2]
 
 
 def damage(run, step):
@@ -76,6 +86,7 @@ def test_the_same_as_json_and_as_names(windlass, run):
         "tensors": 1,
         "facts": {"seed": 1},
         "why": "",
+        "cost": None,
     }
     names = windlass("checkpoint", "ls", str(run), "-o", "name").out.split()
     assert names == ["step-00000300", "step-00000200", "step-00000100", "step-00000400.tmp"]

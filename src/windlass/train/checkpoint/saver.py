@@ -11,7 +11,7 @@ import json
 import time
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -53,6 +53,8 @@ class _Draft:
     generators: bytes
     state: Future[State]
     begun: float
+    firsts: tuple[str, ...] = ()
+    """What a forward pass changes, each rank's in its own way."""
 
 
 class Saver:
@@ -93,9 +95,9 @@ class Saver:
     ) -> None:
         """Begin to save `state`, nested dicts of tensors and of what can be pickled, as of `step`.
 
-        Unless `blocking`, parameters must not change before `wait_until_staged`. `at_once` names large tensors that
-        a forward pass changes. A step that is saved already is not saved again. Raises CheckpointError on all ranks if
-        the save before this one failed.
+        Unless `blocking`, parameters must not change before `wait_until_staged`. `at_once` names tensors that a forward
+        pass changes: of copies that differ by rank the lowest one's is saved. A step that is saved already is not saved
+        again. Raises CheckpointError on all ranks if the save before this one failed.
         """
         self.wait()
         if step == self._last:
@@ -103,9 +105,9 @@ class Saver:
         if self._last is not None and step < self._last:
             raise OptionError(f"step {step} comes before step {self._last}, which is saved: go back to {step} first")
         begun = time.monotonic()
-        draft = _drafted(
-            partial(self._copied, state, at_once, blocking=blocking), step, samples, mesh, facts or {}, begun
-        )
+        copied = partial(self._copied, state, at_once, blocking=blocking)
+        draft = _drafted(copied, step, samples, mesh, facts or {}, begun)
+        draft = replace(draft, firsts=tuple(at_once))
         self._staged = draft.state
         self._flight = step, self._pool.submit(self._carry_out, draft, self._last)
         self._stall = time.monotonic() - begun
@@ -190,11 +192,11 @@ class Saver:
     def _written(self, draft: _Draft, folder: str, after: int | None) -> Manifest:
         """Everything but the commit."""
         place, ranks = self._place, self._ranks
-        together(ranks, lambda: len(draft.state.result()))
+        firsts = {name for part in together(ranks, lambda: _copied_names(draft)) for name in part}
         by_first(ranks, lambda: _make_room(place, folder, after))
         workshop = together(ranks, lambda: place.workshop(folder, ranks.rank))[ranks.rank]
         try:
-            files, metadata = write_state(ranks, draft.state.result(), workshop)
+            files, metadata = write_state(ranks, draft.state.result(), workshop, firsts)
             parts = together(ranks, lambda: self._delivered(draft, folder, workshop, files))
         finally:
             place.leave(workshop)
@@ -236,6 +238,12 @@ def _drafted(
         state = Future()
         state.set_exception(error)
     return _Draft(step, samples, mesh, told, generators, state, begun)
+
+
+def _copied_names(draft: _Draft) -> tuple[str, ...]:
+    """Of what is each rank's own; what went wrong with the copy is raised."""
+    draft.state.result()
+    return draft.firsts
 
 
 def _done(state: State) -> Future[State]:

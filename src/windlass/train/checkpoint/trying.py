@@ -10,7 +10,8 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
-from windlass.train.checkpoint.due import Every, due, intervals
+from windlass.train.checkpoint.due import due, intervals
+from windlass.train.checkpoint.pace import Pace
 from windlass.train.checkpoint.patience import INTERVALS, hopeless, pause
 from windlass.train.checkpoint.saver import Cost, Saver
 from windlass.train.checkpoint.store.errors import CheckpointError, RankGoneError, UnusableError, may_pass
@@ -33,9 +34,9 @@ class At(NamedTuple):
 class Trying:
     """Begins saves with a saver, and keeps count of those that failed."""
 
-    def __init__(self, saver: Saver, every: Every, ranks: Ranks, tell: Tell, *, begun: int | None) -> None:
+    def __init__(self, saver: Saver, pace: Pace, ranks: Ranks, tell: Tell, *, begun: int | None) -> None:
         """`begun`: the step that was loaded. `tell`: for what a person has to see; rank 0's is heard."""
-        self.saver, self.every = saver, every
+        self.saver, self.pace = saver, pace
         self._ranks, self._tell = ranks, tell
         self._good = self._last = At(begun or 0, time.monotonic())
         """The newest that is good, or the start; and the last that was begun."""
@@ -52,9 +53,13 @@ class Trying:
         """
         now = time.monotonic()
         self._look(now)
-        if self.is_busy and self.every.steps is None and intervals(self.every, step, now, *self._last) < INTERVALS:
+        if (
+            self.is_busy
+            and self.pace.every.steps is None
+            and intervals(self.pace.every, step, now, *self._last) < INTERVALS
+        ):
             return False
-        return now >= self._again or due(self.every, step, now, *self._last)
+        return now >= self._again or due(self.pace.every, step, now, *self._last)
 
     def save(self, begin: Begin, step: int) -> None:
         """Save in the background. A collective. Raises CheckpointError when too many failed before."""
@@ -82,6 +87,8 @@ class Trying:
         else:
             self._tell_success(step)
             self._went_well(self._last)
+            assert self.saver.cost is not None  # noqa: S101 - it went well
+            self.pace.cost(step, self.saver.cost)
 
     def went_back(self, step: int) -> None:
         """Training goes on from an older step."""
@@ -116,6 +123,7 @@ class Trying:
     def _begin(self, begin: Begin, step: int, *, blocking: bool) -> None:
         self._last = At(step, time.monotonic())
         self._again, self._told = float("inf"), False
+        self.pace.saves()
         begin(blocking)
 
     def _look(self, now: float) -> None:
@@ -156,7 +164,7 @@ class Trying:
     def _give_up_if_hopeless(self, error: CheckpointError) -> None:
         """Ends at once where the place has never taken a checkpoint and never will."""
         last = self._last
-        passed = by_first(self._ranks, lambda: intervals(self.every, last.step, time.monotonic(), *self._good))
+        passed = by_first(self._ranks, lambda: intervals(self.pace.every, last.step, time.monotonic(), *self._good))
         never = isinstance(error, UnusableError) and not self._proven
         if never or hopeless(self._failures, passed):
             raise type(error)(f"{error}\n{self._failures} saves in a row have failed; {self._since()}") from error

@@ -6,15 +6,18 @@ import io
 import os
 import warnings
 import zlib
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Collection, Generator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from torch.distributed.checkpoint.api import CheckpointException
+from torch.distributed.checkpoint.default_planner import DefaultSavePlanner
 from torch.distributed.checkpoint.filesystem import FileSystem, FileSystemWriter
-from torch.distributed.checkpoint.metadata import Metadata, TensorStorageMetadata
+from torch.distributed.checkpoint.metadata import Metadata, MetadataIndex, TensorStorageMetadata
+from torch.distributed.checkpoint.planner import SavePlan
 from torch.distributed.checkpoint.state_dict_saver import save
 
 from windlass.train.checkpoint.staging import State
@@ -25,13 +28,24 @@ from windlass.train.checkpoint.together import Ranks, hearing, together
 warnings.filterwarnings("ignore", "torch.distributed is disabled", module=r"torch\.distributed\.checkpoint")
 
 
-def write_state(ranks: Ranks, state: State, folder: Path) -> tuple[dict[str, FileFact], Metadata]:
-    """This rank's files, and what all wrote together. A collective. Raises CheckpointError on all ranks alike."""
+def write_state(
+    ranks: Ranks, state: State, folder: Path, firsts: Collection[str] = ()
+) -> tuple[dict[str, FileFact], Metadata]:
+    """This rank's files, and what all wrote together. A collective. Raises CheckpointError on all ranks alike.
+
+    `firsts`: names of which ranks may hold copies that differ, and the lowest rank's is written.
+    """
     writer = FileSystemWriter(folder, sync_files=False)  # `deliver` syncs
     writer.fs = summing = _Summing()
     with hearing(ranks):
         try:
-            metadata = save(_grouped(state), storage_writer=writer, process_group=ranks.group, no_dist=ranks.size == 1)
+            metadata = save(
+                _grouped(state),
+                storage_writer=writer,
+                planner=_LowestRankFirst(firsts),
+                process_group=ranks.group,
+                no_dist=ranks.size == 1,
+            )
         except CheckpointException:
             together(ranks, partial(summing.raise_trouble, folder))  # torch has lost the system's words
             raise
@@ -70,6 +84,24 @@ def _fact(entry: Any) -> TensorFact:
     if isinstance(entry, TensorStorageMetadata):
         return TensorFact(tuple(entry.size), dtype_name(entry.properties.dtype))
     return TensorFact((), OBJECT)
+
+
+class _LowestRankFirst(DefaultSavePlanner):
+    """torch's own, which has copies written by whoever has least to write: any copy will do, but for a few names."""
+
+    def __init__(self, firsts: Collection[str]) -> None:
+        super().__init__()
+        self._firsts = frozenset(firsts)
+
+    def create_global_plan(self, all_plans: list[SavePlan]) -> tuple[list[SavePlan], Metadata]:
+        """Of all ranks, lowest first."""
+        taken: set[MetadataIndex] = set()
+        plans = []
+        for plan in all_plans:
+            items = [item for item in plan.items if item.index.fqn not in self._firsts or item.index not in taken]
+            taken.update(item.index for item in items)
+            plans.append(replace(plan, items=items))
+        return super().create_global_plan(plans)
 
 
 class _Summing(FileSystem):

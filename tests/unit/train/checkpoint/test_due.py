@@ -14,6 +14,7 @@ from windlass.train.checkpoint.store.errors import CheckpointError
         (" 1h30m ", Every(seconds=5400)),
         ("2d1h1m1s", Every(seconds=2 * 86_400 + 3_661)),
         ("90s", Every(seconds=90)),
+        ("auto", Every(seconds=60, by_cost=True)),
     ],
 )
 def test_times_and_steps_as_people_write_them(text, every):
@@ -22,7 +23,7 @@ def test_times_and_steps_as_people_write_them(text, every):
 
 @pytest.mark.parametrize("text", ["", "10", "ten minutes", "0s", "0 steps", "-5m", "5m1h", "500 stepz", "1.5h"])
 def test_anything_else_is_refused_with_what_to_write(text):
-    with pytest.raises(CheckpointError, match="write a time such as 10m or 1h30m, or a number of steps as 500 steps"):
+    with pytest.raises(CheckpointError, match=", a number of steps as 500 steps, or auto"):
         every_of(text)
 
 
