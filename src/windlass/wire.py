@@ -38,6 +38,18 @@ DUMPS = "WINDLASS_DUMPS"
 """A folder for what a rank that hangs leaves behind: stacks, the flight recorder's dump."""
 PRELOAD = "WINDLASS_PRELOAD"
 """Modules, by commas, that the agent imports once for all its ranks, besides torch. Absent: what optimizers need."""
+STREAMS = "WINDLASS_STREAMS"
+"""JSON, where somebody else keeps what ranks print: for each rank of the node {out, err: descriptors that the agent
+inherits, log: the files' path without .out and .err}. The agent then prints its own words only."""
+REPORTS = "WINDLASS_REPORTS"
+"""A descriptor that the agent inherits, or a path, to which it writes `Verdict` and `Recovered`, one a line."""
+RECORDS = "WINDLASS_RECORDS"
+"""A folder for what the agent knows of its ranks: `board.json`, replaced as a whole when it changes, at most twice a
+second, and for each of its generations what ranks that hang left behind."""
+FORGIVES = "WINDLASS_FORGIVES"
+"""JSON, where a controller counts failures and decides what comes after the agent's end: {machine: failures of
+machines that are forgiven, retryable: exit codes that count so, final: exit codes that end the agent, crew: the last
+generation that agents of this job had}. `--max-restarts` then is for failures of the program alone."""
 MEMBERSHIP = "WINDLASS_MEMBERSHIP"
 """Where a controller publishes who is a member: a file's path, or `unix:` and a socket's. Absent: agents agree."""
 
@@ -136,10 +148,18 @@ class Verdict(NamedTuple):
     reason: str = ""
 
 
-Message = Union[Hello, Heartbeat, Goodbye, Telemetry, Membership, Dump, Verdict]
-_KINDS: Mapping[str, Any] = {
-    kind.__name__.lower(): kind for kind in (Hello, Heartbeat, Goodbye, Telemetry, Membership, Dump, Verdict)
-}
+class Recovered(NamedTuple):
+    """An agent to whoever started it: all of its ranks run again, as this generation."""
+
+    generation: int
+    seconds: float
+    """Since what had happened did."""
+    reason: str = ""
+
+
+Message = Union[Hello, Heartbeat, Goodbye, Telemetry, Membership, Dump, Verdict, Recovered]
+_MESSAGES = (Hello, Heartbeat, Goodbye, Telemetry, Membership, Dump, Verdict, Recovered)
+_KINDS: Mapping[str, Any] = {kind.__name__.lower(): kind for kind in _MESSAGES}
 _PLAIN: Mapping[Any, type] = {"int": int, "str": str, "bool": bool}
 """What JSON must hold for a field, by its annotation's text."""
 

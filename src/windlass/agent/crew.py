@@ -40,6 +40,8 @@ class Rules(NamedTuple):
     least: int = 1
     most: int = 1
     max_restarts: int = 0
+    machine: int = 0
+    """So often an end that is a machine's fault may be put right besides."""
     last_call: float = 3.0
     """After the last arrival, while more than enough could still come."""
     join_timeout: float = 600.0
@@ -83,6 +85,8 @@ class Crew(NamedTuple):
     """Agents all of whose ranks can take a new membership while they run."""
     unstopped: frozenset[str] = frozenset()
     restarts: int = 0
+    machine: int = 0
+    """How many of the forgiven failures of machines there were."""
     quick: int = 0
     not_before: float = 0.0
     arrived: float = 0.0
@@ -123,6 +127,8 @@ class Failed(NamedTuple):
     generation: int
     code: int
     why: str
+    whose: str = ""
+    """ "machine": it counts as the machine's; "final": whatever is left, the run ends."""
 
 
 class Stopped(NamedTuple):
@@ -231,20 +237,27 @@ def _lost(crew: Crew, who: str, now: float) -> Decision:
 
 
 def _failed(crew: Crew, event: Failed, now: float) -> Decision:
-    if event.code == ExitCode.FATAL:
+    if event.code == ExitCode.FATAL or event.whose == "final":
         crew = crew._replace(verdict=Close(event.code, event.why))
     if crew.phase is not Phase.RUNNING:
         return crew, ()
     if event.code in (ExitCode.PREEMPTED, ExitCode.RETRY):
         return _halt(crew, event.why, now)
-    if crew.verdict is None and crew.restarts >= crew.rules.max_restarts:
-        crew = crew._replace(verdict=Close(event.code, event.why))
+    crew = _counted(crew, event)
     if crew.verdict is not None:
         return _halt(crew, event.why, now)
-    crew = crew._replace(restarts=crew.restarts + 1)
     if _can_reform(crew, crew.members):
         return _publish(crew, now, keep=True, why=event.why)
     return _halt(crew, event.why, now)
+
+
+def _counted(crew: Crew, event: Failed) -> Crew:
+    """One failure more, of its kind; the end, if that was one too many."""
+    by_machine = event.whose == "machine"
+    had, most = (crew.machine, crew.rules.machine) if by_machine else (crew.restarts, crew.rules.max_restarts)
+    if crew.verdict is None and had >= most:
+        return crew._replace(verdict=Close(event.code, event.why))
+    return crew._replace(machine=had + 1) if by_machine else crew._replace(restarts=had + 1)
 
 
 def _can_reform(crew: Crew, members: frozenset[str]) -> bool:

@@ -116,6 +116,7 @@ class Lead:
             self._accused = self._crew.generation
             self._others.tell_all({"say": "interrogate", "rank": rank})
             interrogate(self._loop, self._local, rank)
+            self._local.supervised.say(wire.Verdict(self._crew.generation, "hang", rank, 1, f"hang: {why}"))
             failed = rules.Failed(self._me.id, self._crew.generation, 1, f"hang: {why}")
             self._loop.after(_TO_WRITE, lambda: self.feed(failed))
 
@@ -147,5 +148,5 @@ def event_of(who: str, report: Report) -> rules.Event:
     if isinstance(report, Ready):
         return rules.Able(who, report.generation)
     if isinstance(report, Broken):
-        return rules.Failed(who, report.generation, report.code, report.why)
+        return rules.Failed(who, report.generation, report.code, report.why, report.whose)
     return rules.Stopped(who, report.generation, report.code or 0)

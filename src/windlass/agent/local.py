@@ -13,11 +13,13 @@ from typing import Any, Callable, NamedTuple, Union
 
 from windlass import wire
 from windlass.agent import environment, hang, stacks, story
+from windlass.agent.board import Board
 from windlass.agent.fork_server import ForkServer
 from windlass.agent.heart import Heart
 from windlass.agent.loop import Loop, Timer
 from windlass.agent.options import Options
 from windlass.agent.output import Output
+from windlass.agent.supervised import Supervised
 
 _AFTER_A_FAILURE = 1.0
 """Seconds from SIGTERM to SIGKILL for ranks whose gang is broken: they can do nothing that takes longer."""
@@ -45,6 +47,8 @@ class Broken(NamedTuple):
     generation: int
     code: int
     why: str
+    whose: str = ""
+    """See `supervised.Forgives.whose`."""
 
 
 class Gone(NamedTuple):
@@ -70,9 +74,17 @@ class Local:
     """One generation at a time. `report` is called from the loop, never from within a call to this."""
 
     def __init__(
-        self, loop: Loop, options: Options, output: Output, folder: Path, report: Callable[[Report], None]
+        self,
+        loop: Loop,
+        options: Options,
+        output: Output,
+        folder: Path,
+        supervised: Supervised,
+        report: Callable[[Report], None],
     ) -> None:
         self._loop, self._options, self._output, self._report = loop, options, output, report
+        self.supervised = supervised
+        self._board = Board(loop, supervised.records)
         self._ids = itertools.count(1)
         self._ranks: dict[int, _Rank] = {}
         self._store = 0
@@ -117,6 +129,7 @@ class Local:
         now = time.monotonic()
         self._past = (self._past or story.Recovery(why, now, now, 0.0, 0.0))._replace(stopped=now)
         self._membership = membership
+        self._board.begin(membership.generation, anew=False)
         self.pulses.forget()
         self._kill_store()
         self._host(listener)
@@ -174,6 +187,7 @@ class Local:
         self._nursery.close()
         self._output.drain()
         self._heart.close()
+        self._board.close()
 
     # --- starting ------------------------------------------------------------------------------------
 
@@ -198,6 +212,7 @@ class Local:
         assert self._waiting is not None  # noqa: S101 - asked by those who have looked
         (membership, listener), self._waiting = self._waiting, None
         self._ranks, self._store = {}, 0
+        self._board.begin(membership.generation, anew=True)
         self.pulses.forget()
         self._heart.forget()
         self._host(listener)
@@ -259,13 +274,16 @@ class Local:
 
     def _started(self, rank: _Rank, pid: int) -> None:
         rank.pid = pid
+        self._board.started(rank.number, pid)
         self._look_whether_up()
 
     def _look_whether_up(self) -> None:
         past = self._past
         up = self._reforming is None and all(each.pid for each in self._ranks.values())
         if past is not None and past.stopped and up:
-            story.say(story.recovered(self.generation, past._replace(started=time.monotonic())))
+            past = past._replace(started=time.monotonic())
+            story.say(story.recovered(self.generation, past))
+            self.supervised.say(wire.Recovered(self.generation, past.started - past.happened, past.why))
             self._past = None
 
     def _exited(self, number: int, code: int, at: float) -> None:
@@ -278,6 +296,7 @@ class Local:
 
     def _rank_exited(self, rank: _Rank, code: int, at: float) -> None:
         rank.code = code
+        self._board.ended(rank.number, code)
         self.pulses.forget(rank.number)
         if self._stopping:
             self._look_whether_gone()
@@ -285,7 +304,9 @@ class Local:
             why = story.ended(rank.number, rank.pid, code)
             if self._past is None or self._past.stopped:
                 self._past = story.Recovery(why, at, time.monotonic(), 0.0, 0.0)
-            self._soon(Broken(self.generation, code, why))
+            self.supervised.say(wire.Verdict(self.generation, "failed", rank.number, code, why))
+            forgives = self.supervised.forgives
+            self._soon(Broken(self.generation, code, why, forgives.whose(code) if forgives else ""))
         elif not self._alive():
             self._output.drain()
             self._soon(Ended(self.generation))
@@ -309,6 +330,7 @@ class Local:
     def _heard(self, message: wire.Message) -> None:
         if getattr(message, "generation", 0) != self.generation or self._stopping:
             return
+        self._board.hear(message)
         if isinstance(message, wire.Heartbeat):
             self.pulses.hear(message, time.monotonic())
         elif isinstance(message, wire.Goodbye):

@@ -13,12 +13,14 @@ from windlass.agent.console import Console
 from windlass.agent.loop import Loop
 from windlass.agent.options import Options
 from windlass.agent.streams import ERR, OUT
+from windlass.agent.supervised import Supervised
 
 _CHUNK = 65536
 _LOOK_AGAIN = 0.05
 _LINE_ENDS = 0.02
 """Seconds for the rest of a line to come before its beginning is shown."""
 _NAMES = {OUT: "stdout.log", ERR: "stderr.log"}
+_SUFFIXES = {OUT: ".out", ERR: ".err"}
 
 
 class Files(NamedTuple):
@@ -46,12 +48,13 @@ class _Stream:
 class Output:
     """Of all ranks of this node, generation after generation."""
 
-    def __init__(self, loop: Loop, options: Options, console: Console, folder: Path) -> None:
+    def __init__(self, loop: Loop, options: Options, console: Console, folder: Path, supervised: Supervised) -> None:
         self._loop, self._options, self._console = loop, options, console
+        self._given = supervised.streams
         self._streams: dict[int, _Stream] = {}
         self._plain: list[Path] = []
         self.last = time.monotonic()
-        self.folder = _run_folder(options) or folder
+        self.folder = _run_folder(options) or Path(supervised.records or folder)
         """The run's own: everything about it that is kept."""
 
     def open(self, local: int, rank: int, generation: int) -> Files:
@@ -81,6 +84,10 @@ class Output:
         self._plain.clear()
 
     def _stream(self, which: int, local: int, rank: int, folder: Path) -> int:
+        if local < len(self._given):
+            given = self._given[local]
+            self._plain.append(Path(given.log + _SUFFIXES[which]))
+            return os.dup(given.out if which == OUT else given.err)
         copied, redirected = (bool(asked.of(local) & which) for asked in (self._options.tee, self._options.redirects))
         shown = self._options.shown is None or local in self._options.shown
         if copied or redirected:

@@ -14,6 +14,7 @@ from windlass.cli.handing import facts, myself
 from windlass.cli.interrupts import Interrupts
 from windlass.cli.screen import Screen
 from windlass.cli.tail import Tail
+from windlass.cli.whereabouts import nodes_of_ranks
 from windlass.server.attach import LOST, Connection, find, find_or_become
 from windlass.server.errors import ApiError, Code
 from windlass.server.wanted import Wanted
@@ -196,6 +197,9 @@ class Attendance:
         elif after == "Restarting" and event["before"] != "Restarting":
             self._show_lines()
             self._screen.say(narrate.restarting(job_id, self._generation.get(job_id, 1), event["message"]))
+        elif event.get("event") == "Recovered":
+            self._show_lines()
+            self._screen.say(narrate.recovered(job_id, event["message"]))
         elif after == "Suspended":
             self._screen.state(f"job {job_id} is suspended: {event['message']}")
 
@@ -203,7 +207,7 @@ class Attendance:
         """Where it runs, and what its ranks find there. The job may be further on by now, or have ended."""
         story = self.connection.job(job_id)
         generation = self._generation[job_id] = self._generation.get(job_id, 0) + 1
-        self._nodes[job_id] = {(task["generation"], task["rank"]): task["node"] for task in story["tasks"]}
+        self._nodes[job_id] = nodes_of_ranks(story)
         nodes = [node for (number, _), node in self._nodes[job_id].items() if node and number == generation]
         if not nodes and story["attempts"] == generation:  # its pods are about to be put there
             nodes = story["nodes"]

@@ -8,7 +8,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -20,6 +20,7 @@ from windlass.cli.known import job_names
 from windlass.cli.place import NamespaceOption, NoColorOption, OnOption, StateOption, context_of, state_folder
 from windlass.cli.screen import Screen
 from windlass.cli.tail import Tail
+from windlass.cli.whereabouts import nodes_of_ranks
 from windlass.jobs.submission import parse_array
 from windlass.server.attach import source
 from windlass.worlds.local.logs import STREAMS, Line, generations
@@ -145,9 +146,8 @@ class _Shown:
         key = (job_id, generation)
         if key not in self._nodes:
             asked = source(self._folder)
-            tasks: list[dict[str, Any]] = asked.job(job_id)["tasks"]
+            self._nodes[key] = nodes_of_ranks(asked.job(job_id))
             asked.close()
-            self._nodes[key] = {(task["generation"], task["rank"]): task["node"] for task in tasks}
         return self._nodes[key]
 
 

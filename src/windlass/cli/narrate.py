@@ -31,6 +31,11 @@ def restarting(job_id: str, generation: int, message: str) -> str:
     return f"job {job_id} lost generation {generation}: {message}; the gang starts again whole"
 
 
+def recovered(job_id: str, message: str) -> str:
+    """Its agents have put a failure right; no generation was lost."""
+    return f"job {job_id} {message}"
+
+
 def summary(job: Json, logs: str, option: str = "") -> list[str]:
     """The end: the result, the waits and runs, where the logs are ("": nowhere here), and the verb that reads them."""
     waited = job["finished_at"] - job["created_at"] - job["served"]

@@ -55,7 +55,8 @@ class Screen:
         """A line of a rank, with who printed it: "[r0 n1] …". `nodes`: by (generation, rank)."""
         self._clear()
         stream = sys.stdout if line.file.stream == "out" else sys.stderr
-        words = (job, f"r{line.file.rank}", nodes.get((line.file.generation, line.file.rank), ""))
+        rank = f"r{line.file.rank}" if line.file.rank >= 0 else ""  # an agent's words are its node's
+        words = (job, rank, nodes.get((line.file.generation, line.file.rank), ""))
         who = f"[{' '.join(word for word in words if word)}]"
         if self._paints[stream]:
             who = f"\x1b[{_COLOURS[line.file.rank % len(_COLOURS)]}m{who}\x1b[0m"

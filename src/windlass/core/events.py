@@ -144,6 +144,19 @@ class Saved:
 
 
 @dataclass(frozen=True, slots=True)
+class Recovered:
+    """The gang's own agents have put right what would have ended the generation: it goes on."""
+
+    generation: int
+    crew: int
+    """The generation of the agents' own count that followed; what is heard twice is known by it."""
+    exit: Exit
+    """What had happened."""
+    took: int
+    """From then until all ranks ran again, in ms."""
+
+
+@dataclass(frozen=True, slots=True)
 class Timer:
     """Time passed `lifecycle.next_due`."""
 
@@ -164,5 +177,6 @@ Event: TypeAlias = (
     | Preempt
     | Resized
     | Saved
+    | Recovered
     | Timer
 )

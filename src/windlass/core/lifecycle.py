@@ -26,6 +26,7 @@ from windlass.core.events import (
     NodeClosed,
     NodeLost,
     Preempt,
+    Recovered,
     Refused,
     Resized,
     Resume,
@@ -76,6 +77,7 @@ TABLE: tuple[Row, ...] = (
     _row(STARTED, Resized, (RESTARTING,), t.resized),
     _row((RESTARTING,), Resized, (), t.resized),
     _row((*STARTED, RESTARTING), Saved, (), t.saved),
+    _row((*STARTED, RESTARTING), Recovered, (), t.recovered),
     _row((CREATED, QUEUED), Suspend, (SUSPENDED,), t.suspend),
     _row(STARTED, Suspend, (), t.suspend),
     _row((RESTARTING,), Suspend, (SUSPENDED,), t.suspend),
@@ -102,6 +104,7 @@ NO_OPS: frozenset[tuple[Phase, type[Event]]] = frozenset(
     | {(phase, Preempt) for phase in Phase if phase not in HOLDING}
     | {(phase, Resized) for phase in Phase if phase not in HOLDING}
     | {(phase, Saved) for phase in Phase if phase not in HOLDING}  # heard of after the end
+    | {(phase, Recovered) for phase in Phase if phase not in HOLDING}
     | {(phase, DependencyEnded) for phase in Phase if phase not in (QUEUED, SUSPENDED)}
     | {(phase, Timer) for phase in (CREATED, SUSPENDED)}
     | {(phase, Resume) for phase in (CREATED, QUEUED, SUCCEEDED, FAILED)}  # nothing to resume
@@ -134,7 +137,7 @@ def step(state: JobState, event: Event, now: int) -> tuple[JobState, tuple[Comma
 
 
 def _is_stale(state: JobState, event: Event) -> bool:
-    if isinstance(event, Started | MemberExited | GangGone | Saved):
+    if isinstance(event, Started | MemberExited | GangGone | Saved | Recovered):
         return event.generation != state.status.generation
     return False
 

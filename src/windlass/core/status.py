@@ -90,6 +90,10 @@ class Status:
     user_failures: int = 0
     infrastructure_failures: int = 0
     preemptions: int = 0
+    recoveries: int = 0
+    """Failures that the gang's own agents have put right in place. They count among those of their class as well."""
+    crew: int = 0
+    """The newest generation of the agents' own count that was heard of: theirs goes on over all of ours."""
     backoff_step: int = 0
     """Failures in a row without a healthy run between them; sets the next backoff."""
     created_at: int = 0

@@ -20,6 +20,7 @@ from windlass.core.events import (
     NodeClosed,
     NodeLost,
     Preempt,
+    Recovered,
     Refused,
     Resized,
     Resume,
@@ -320,6 +321,26 @@ def saved(state: JobState, event: Saved, now: int) -> Outcome:
     before = state.status.saved_at
     at = min(event.at, now)
     return (state if before is not None and before >= at else _with(state, saved_at=at)), ()
+
+
+def recovered(state: JobState, event: Recovered, _now: int) -> Outcome:
+    """A failure that cost no generation. It counts as what it was, so that limits are the same whoever restarts."""
+    status = state.status
+    if event.crew <= status.crew:
+        return state, ()
+    kind = judge(event.exit, state.job.restart).kind
+    count = status.recoveries + 1
+    after = _with(
+        state,
+        crew=event.crew,
+        recoveries=count,
+        user_failures=status.user_failures + (kind is FailureClass.USER),
+        infrastructure_failures=status.infrastructure_failures + (kind is FailureClass.INFRASTRUCTURE),
+    )
+    if status.target is not None:
+        return after, ()
+    last = f"{event.exit.detail}, back after {event.took / 1000:.2f} s"
+    return _with(after, message=f"recovered in place {count}×, last: {last}"), ()
 
 
 # --- what people ask for --------------------------------------------------------------------------

@@ -38,6 +38,13 @@ def ranks_of(job: Job) -> tuple[Rank, ...]:
     return tuple(ranks)
 
 
+def first_rank(job: Job, member: Rank) -> int:
+    """The number of a replica's first rank among all ranks, whoever starts them."""
+    names = [role.name for role in job.roles]
+    earlier = job.roles[: names.index(member.role)]
+    return sum(role.replicas * role.procs for role in earlier) + member.replica * role_named(job, member.role).procs
+
+
 def processes(job: Job, role: Role) -> int:
     """How many processes Windlass starts in one replica of a role."""
     return role.procs if job.launcher is Launcher.PLAIN else 1

@@ -5,15 +5,16 @@ A member (replica) has ended at its first rank that fails, or when the last of i
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from windlass.core.elastic import sized
-from windlass.core.events import Exit, GangGone, MemberExited, Started
-from windlass.core.job import Job
-from windlass.core.status import Placement
-from windlass.launch.ranks import Rank, ranks_of, role_named
+from windlass.core.events import Exit, GangGone, MemberExited, Recovered, Started
+from windlass.core.job import Job, Launcher
+from windlass.core.status import Placement, Status
+from windlass.launch.ranks import Rank, first_rank, ranks_of, role_named
 from windlass.worlds.local.devices import Assigned
 from windlass.worlds.local.exits import Tried, Who, exit_of
 from windlass.worlds.local.records import Task
@@ -45,9 +46,42 @@ class Gang:
     left: dict[int, set[int]] = field(default_factory=dict)
     """Member → its ranks that have not ended. Members whose end has been told are not in here."""
 
+    before: Status = field(default_factory=Status)
+    """As it was when this generation was decided on: what of its limits was used up."""
+    fault: Mapping[str, Any] | None = None
+    """What its agents say went wrong last, as `wire.Verdict`."""
+
     def who(self, rank: Rank) -> Who:
         """The rank as people know it."""
-        return Who(rank.number, rank.role, rank.replica, self.nodes[rank.role][rank.replica])
+        by_agent = self.job is not None and self.job.launcher is Launcher.AGENT
+        number = None if by_agent else rank.number
+        return Who(number, rank.role, rank.replica, self.nodes[rank.role][rank.replica])
+
+    def hear_agent(self, said: Mapping[str, Any]) -> JobEvent | None:
+        """What an agent says of its ranks: what went wrong, or that it has been put right."""
+        if said.get("say") == "verdict":
+            self.fault = said
+        if said.get("say") != "recovered":
+            return None
+        fault, self.fault = self.fault, None
+        lost = Exit(signal=signal.SIGKILL, detail=str(said["reason"]))
+        exit = self._exit_by(fault) if fault is not None else lost
+        took = round(float(said["seconds"]) * 1000)
+        return JobEvent(self.key[0], Recovered(self.key[1], int(said["generation"]), exit, took))
+
+    def _exit_by(self, fault: Mapping[str, Any]) -> Exit:
+        code, rank = int(fault["code"]), int(fault["rank"])
+        member = next((each for each in self.ranks if self._has(each, rank)), None)
+        if fault["kind"] == "hang" or member is None or self.job is None:
+            return Exit(code=code, detail=str(fault["reason"]))
+        who = self.who(member)._replace(rank=rank)
+        tried = Tried((), self.job.workdir)
+        return exit_of(who, {"signal": -code} if code < 0 else {"code": code}, tried)
+
+    def _has(self, member: Rank, rank: int) -> bool:
+        assert self.job is not None  # noqa: S101 - it has members
+        first = first_rank(self.job, member)
+        return first <= rank < first + role_named(self.job, member.role).procs
 
     def taken(self) -> Iterable[str]:
         """The devices it holds."""
@@ -72,6 +106,8 @@ class Gang:
         rank = self.ranks[number]
         tried = Tried(role_named(self.job, rank.role).command, self.job.workdir)
         exit = exit_of(self.who(rank), report, tried)
+        if self.fault is not None and "code" in report and not exit.ok:  # of its own ranks, or of another agent's
+            exit = self._exit_by(self.fault)
         waiting = self.left.get(rank.member)
         if waiting is None:
             return None, exit.detail

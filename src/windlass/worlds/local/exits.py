@@ -29,15 +29,16 @@ _CANNOT_RUN = {
 
 
 class Who(NamedTuple):
-    """A rank as people know it."""
+    """A rank as people know it; None: the agent of a replica's ranks."""
 
-    rank: int
+    rank: int | None
     role: str
     replica: int
     node: str
 
     def __str__(self) -> str:
-        return f"rank {self.rank} ({self.role}/{self.replica}) on {self.node}"
+        what = "the agent" if self.rank is None else f"rank {self.rank}"
+        return f"{what} ({self.role}/{self.replica}) on {self.node}"
 
 
 class Tried(NamedTuple):

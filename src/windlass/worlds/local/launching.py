@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import socket
 import sys
 import zlib
@@ -16,9 +17,10 @@ from windlass.core.cluster import Node
 from windlass.core.job import Launcher, Role
 from windlass.core.resources import CPU, GPU
 from windlass.launch.agent import agent_words, entry_of
-from windlass.launch.ranks import Rank, role_named
+from windlass.launch.ranks import Rank, first_rank, role_named
 from windlass.launch.torchrun import Rendezvous, environment
 from windlass.worlds.local.book import Gang
+from windlass.worlds.local.logs import agent_name
 
 _LOOPBACK = "127.0.0.1"
 _BOOT = (
@@ -26,6 +28,8 @@ _BOOT = (
 )
 _PYTHON_OF_RANKS = "PYTHON_EXEC"
 """By torchrun's convention: the interpreter of the ranks, where it is another one than the agent's."""
+_SHUTDOWN = "TORCH_ELASTIC_SHUTDOWN_TIMEOUT"
+"""Seconds that ranks have when their agent is told to end; the warden gives agents a little more."""
 _FIRST_PORT, _PORTS = 20_000, 12_000
 """Below the range from which Linux takes the ports of outgoing connections (32768 on): a port found free here stays
 free until rank 0, which may first import for seconds, listens on it."""
@@ -66,9 +70,10 @@ def _rank(gang: Gang, rank: Rank, nodes: Mapping[str, Node], inherited: Mapping[
         cpu_share=cpu_share(gang.nodes, role, nodes[node]) if node in nodes else 1000,
         inherited=inherited,
     )
-    if gang.job.launcher is Launcher.AGENT:
-        return {"argv": agent_argv(role.command), "env": {**variables, **_of_agent(role.command)}}
-    return {"argv": list(role.command), "env": variables}
+    if gang.job.launcher is not Launcher.AGENT:
+        return {"argv": list(role.command), "env": variables}
+    crew = {"node": agent_name(rank.member), "first": first_rank(gang.job, rank), "ranks": role.procs}
+    return {"argv": agent_argv(role.command), "env": {**variables, **_of_agent(gang, role)}, "crew": crew}
 
 
 def agent_argv(command: Sequence[str]) -> list[str]:
@@ -80,9 +85,23 @@ def agent_argv(command: Sequence[str]) -> list[str]:
     return [sys.executable, "-I", "-S", "-X", "utf8", "-c", _BOOT, root, *agent_words(command)]
 
 
-def _of_agent(command: Sequence[str]) -> dict[str, str]:
-    entry = entry_of(command)
-    return {_PYTHON_OF_RANKS: entry.python} if entry else {}
+def _of_agent(gang: Gang, role: Role) -> dict[str, str]:
+    """How the ranks are run, how long they have to leave, and how many failures the agents may still put right."""
+    assert gang.job is not None  # noqa: S101 - see spawn_message
+    policy, before = gang.job.restart, gang.before
+    entry = entry_of(role.command)
+    forgives = {
+        "machine": max(0, policy.infrastructure_limit - before.infrastructure_failures),
+        "retryable": policy.retryable_exit_codes,
+        "final": [*policy.fatal_exit_codes, *(set(wire.ExitCode) - set(policy.retryable_exit_codes))],
+        "crew": max(before.crew, gang.key[1] - 1),
+    }
+    return {
+        **({_PYTHON_OF_RANKS: entry.python} if entry else {}),
+        _SHUTDOWN: f"{max(1, round(gang.job.grace / 1000))}",
+        "PET_MAX_RESTARTS": str(max(0, policy.user_limit - before.user_failures)),
+        wire.FORGIVES: json.dumps(forgives),
+    }
 
 
 def cpu_share(placed: Mapping[str, tuple[str, ...]], role: Role, node: Node) -> int:

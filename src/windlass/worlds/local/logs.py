@@ -23,14 +23,23 @@ _LONGEST_LINE = 1 << 20
 STREAMS = ("out", "err")
 
 
+_AGENT = "node-"
+
+
 class LogFile(NamedTuple):
     """One stream of one rank. It exists once the rank has printed something."""
 
     job_id: str
     generation: int
     rank: int
+    """Below 0: it is no rank's but an agent's, -1 of the first member's, -2 of the second's."""
     stream: str
     path: Path
+
+
+def agent_name(member: int) -> str:
+    """What the files and the folder of a member's agent are called, beside those of ranks."""
+    return f"{_AGENT}{member}"
 
 
 class Line(NamedTuple):
@@ -59,10 +68,18 @@ def log_files(
     wanted = None if ranks is None else set(ranks)
     found: list[LogFile] = []
     for path in folder.iterdir() if folder.is_dir() else ():
-        rank, _, stream = path.name.partition(".")
-        if stream in streams and rank.isdecimal() and (wanted is None or int(rank) in wanted):
-            found.append(LogFile(job_id, generation, int(rank), stream, path))
+        name, _, stream = path.name.partition(".")
+        rank = _number(name) if stream in streams else None
+        if rank is not None and (wanted is None or rank in wanted):
+            found.append(LogFile(job_id, generation, rank, stream, path))
     return sorted(found, key=lambda file: (file.rank, STREAMS.index(file.stream)))
+
+
+def _number(name: str) -> int | None:
+    if name.isdecimal():
+        return int(name)
+    member = name.removeprefix(_AGENT)
+    return -1 - int(member) if name != member and member.isdecimal() else None
 
 
 def read(files: Iterable[LogFile], *, since: int | None = None) -> Iterator[Line]:

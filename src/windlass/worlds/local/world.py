@@ -22,7 +22,7 @@ from windlass.core.job import Job
 from windlass.core.reasons import Verdict
 from windlass.core.reservation import Reservation
 from windlass.core.snapshot import PastUse
-from windlass.core.status import TERMINAL, JobState, Phase
+from windlass.core.status import TERMINAL, JobState, Phase, Status
 from windlass.worlds import inbox
 from windlass.worlds.local import devices, lock, reserved
 from windlass.worlds.local.book import Gang, Key, new_gang, remembered_gang, tasks_of
@@ -242,7 +242,8 @@ class LocalWorld:
         for state in changes.states:
             if state.status.phase not in TERMINAL:
                 self._jobs[state.id] = state.job
-        gangs = self._prepare(command for command in changes.commands if isinstance(command, Launch))
+        statuses = {state.id: state.status for state in changes.states}
+        gangs = self._prepare((command for command in changes.commands if isinstance(command, Launch)), statuses)
         notes = since.notes
         notes.origins = {s.id: self._origins.pop(s.id) for s in changes.states if s.id in self._origins}
         notes.tasks += [task for gang in gangs for task in tasks_of(gang)]
@@ -255,7 +256,7 @@ class LocalWorld:
             notes.meta["heard"] = f"{heard.warden} {heard.number}"
         return _Attempt(changes, notes, gangs, heard, since.promises)
 
-    def _prepare(self, launches: Iterable[Launch]) -> list[Gang]:
+    def _prepare(self, launches: Iterable[Launch], statuses: Mapping[str, Status]) -> list[Gang]:
         """Give every new gang its devices."""
         gangs: list[Gang] = []
         for launch in launches:
@@ -263,6 +264,7 @@ class LocalWorld:
             if key in self._book:  # told again after a restart
                 continue
             gang = new_gang(key, self._jobs[launch.job_id], launch.placement)
+            gang.before = statuses.get(launch.job_id, gang.before)
             self._equip(gang, launch, [*self._book.values(), *gangs])
             gangs.append(gang)
         return gangs
@@ -336,6 +338,8 @@ class LocalWorld:
                 event, detail = gang.end_rank(report["rank"], report)
                 self._since.notes.ended.append((report.get("code"), report.get("signal"), detail, *key, report["rank"]))
                 self._tell(event)
+            case "agent":
+                self._tell(gang.hear_agent(report["said"]))
             case "gone":
                 self._tell(gang.vanish())
             case "output lost":
@@ -358,6 +362,7 @@ class LocalWorld:
             return
         key = (state.id, status.generation)
         gang = remembered_gang(key, state.job, self.store.tasks(*key))
+        gang.before = status
         told_again = status.phase is Phase.ADMITTED and status.target is None
         gang.line = -1 if told_again else _EARLIER
         self._book[key] = gang

@@ -1,13 +1,14 @@
 """The gangs that live here: their ranks, what those left behind, and how all of it is stopped.
 
 A process belongs to a gang because it is a rank of it, descends from one, or was one's descendant and fell to the
-warden when its own parent ended (the warden is a subreaper). The last kind is told apart by WINDLASS_JOB_ID and
-WINDLASS_GENERATION in its environment, by its session if it has hidden those, and else is nobody's: such a process ends
-with the first gang that ends and is older than it.
+warden when its own parent ended (the warden is a subreaper). The last kind is told apart by WINDLASS_GANG in its
+environment, by its session if it has hidden that, and else is nobody's: such a process ends with the first gang that
+ends and is older than it.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import time
@@ -18,11 +19,14 @@ from . import proc, spawn
 from .loop import Poll
 from .output import Limits, LogFile, Stream
 from .sweep import kill
+from .word import Word
 
 Key: TypeAlias = tuple[str, int]
 """Job id and generation."""
 Report: TypeAlias = dict[str, Any]
 
+_OF_AGENTS = 2.0
+"""Seconds more for agents: when the time of their ranks is over they kill them, and say how they ended."""
 _AGAIN = 0.02
 """Seconds between two rounds of SIGKILL: a round can miss a process that is just being forked."""
 _STUCK = 10.0
@@ -36,11 +40,14 @@ _PIPE = 1 << 20
 class Rank:
     """A process started here, and its two streams. `pid` 0: it has ended."""
 
-    def __init__(self, number: int, streams: dict[str, Stream]) -> None:
+    def __init__(self, number: int) -> None:
         self.number = number
         self.pid = self.session = 0
         self.started = 0
-        self.streams = streams
+        self.streams: dict[str, Stream] = {}
+        """By the name of their files."""
+        self.word: Word | None = None
+        """What it says of its own ranks, if it is an agent."""
         self.told_loss = False
         """Whether it has been reported that output of this rank is being lost: said once."""
 
@@ -93,7 +100,7 @@ class Gangs:
         gang = self.book[key] = Gang(key, owner)
         unstarted: list[tuple[int, int]] = []
         for number, program in enumerate(programs):
-            errno = self._start_rank(gang, f"{logs}/{number}", program)
+            errno = self._start_rank(gang, logs, program)
             if errno:
                 unstarted.append((number, errno))
         gang.first_started = min((rank.started for rank in gang.ranks if rank.pid), default=0)
@@ -101,15 +108,18 @@ class Gangs:
         for number, errno in unstarted:
             self._tell_of(gang, "exit", rank=number, code=126, error=[errno, "fork"])
 
-    def _start_rank(self, gang: Gang, path: str, program: spawn.Program) -> int:
+    def _start_rank(self, gang: Gang, logs: str, program: spawn.Program) -> int:
         """Returns an errno, 0 if it was started."""
-        rank = Rank(len(gang.ranks), {})
+        rank = Rank(len(gang.ranks))
         gang.ranks.append(rank)
         write_ends: list[int] = []
         try:
-            write_ends.append(self._stream(gang, rank, path, "out"))
-            write_ends.append(self._stream(gang, rank, path, "err"))
-            rank.pid = self._nursery.start(program, *write_ends)
+            name = program.crew.node if program.crew else str(rank.number)
+            write_ends += self._both_streams(gang, rank, logs, name)
+            if program.crew is not None:
+                program = self._equip(gang, rank, logs, program, write_ends)
+            out, err, *inherited = write_ends
+            rank.pid = self._nursery.start(program, out, err, inherited)
         except OSError as error:
             return error.errno or 1
         finally:
@@ -122,11 +132,32 @@ class Gangs:
         self._sessions[rank.pid] = gang.key
         return 0
 
-    def _stream(self, gang: Gang, rank: Rank, path: str, name: str) -> int:
-        """Begin to read one stream; returns the end to write to."""
+    def _equip(self, gang: Gang, rank: Rank, logs: str, program: spawn.Program, write_ends: list[int]) -> spawn.Program:
+        """What an agent inherits: each of its ranks' streams, which so outlive it, and a line for its own word."""
+        crew = program.crew
+        assert crew is not None  # noqa: S101 - asked by those who have looked
+        streams = []
+        for number in range(crew.first, crew.first + crew.ranks):
+            ends = self._both_streams(gang, rank, logs, str(number))
+            write_ends += ends
+            streams.append({"out": ends[0], "err": ends[1], "log": f"{logs}/{number}"})
+        rank.word = Word(self._poll, lambda said: self._tell_of(gang, "agent", rank=rank.number, said=said))
+        write_ends.append(rank.word.write_end)
+        told = {
+            "WINDLASS_STREAMS": json.dumps(streams),
+            "WINDLASS_REPORTS": str(rank.word.write_end),
+            "WINDLASS_RECORDS": f"{logs}/{crew.node}",
+        }
+        return program._replace(env={**program.env, **told})
+
+    def _both_streams(self, gang: Gang, rank: Rank, logs: str, name: str) -> list[int]:
+        """Begin to read stdout and stderr; returns the ends to write to."""
+        return [self._stream(gang, rank, logs, f"{name}.{which}") for which in ("out", "err")]
+
+    def _stream(self, gang: Gang, rank: Rank, logs: str, name: str) -> int:
         read_end, write_end = os.pipe2(os.O_CLOEXEC)
         os.set_blocking(read_end, False)
-        rank.streams[name] = Stream(read_end, LogFile(f"{path}.{name}", self._limits, self._now))
+        rank.streams[name] = Stream(read_end, LogFile(f"{logs}/{name}", self._limits, self._now))
         self._poll.watch(read_end, lambda _mask: self._pump(gang, rank, name, _CHUNK))
         return write_end
 
@@ -149,7 +180,9 @@ class Gangs:
         open_still = stream.pump(budget)
         if stream.log.trouble and not rank.told_loss:
             rank.told_loss = True
-            self._tell_of(gang, "output lost", rank=rank.number, stream=name, why=stream.log.trouble)
+            number, _, which = name.partition(".")
+            lost = int(number) if number.isdecimal() else rank.number
+            self._tell_of(gang, "output lost", rank=lost, stream=which, why=stream.log.trouble)
         if not open_still:
             self._close(rank, name)
 
@@ -178,6 +211,9 @@ class Gangs:
     def _ended(self, gang: Gang, rank: Rank, code: int) -> None:
         failure = self._nursery.failure(rank.pid)
         rank.pid = 0
+        for each in gang.ranks:  # what any agent has said before comes before this end
+            if each.word is not None:
+                each.word.read()
         for name in list(rank.streams):  # a child that keeps the pipe open must not delay the report
             self._pump(gang, rank, name, _PIPE)
         if failure:
@@ -196,6 +232,8 @@ class Gangs:
             gang = self.book[key] = Gang(key)
         if gang.gone:
             return
+        if grace and any(rank.word is not None for rank in gang.ranks):
+            grace += _OF_AGENTS
         kill_at = time.monotonic() + grace
         gang.kill_at = kill_at if gang.kill_at is None else min(gang.kill_at, kill_at)
         gang.stuck_at = gang.kill_at + _STUCK
@@ -203,8 +241,8 @@ class Gangs:
         alive = gang.alive()
         for rank in alive:
             _signal_group(rank.pid, signal.SIGTERM)
-        if alive:
-            self._ask(gang, [rank.pid for rank in alive])
+        if asked := [rank.pid for rank in alive if rank.word is None]:  # an agent asks its ranks itself
+            self._ask(gang, asked)
         self._settle(gang)
 
     def tick(self, now: float) -> None:
@@ -267,6 +305,8 @@ class Gangs:
                 self._pump(gang, rank, name, _PIPE)
             for name in list(rank.streams):
                 self._close(rank, name)
+            if rank.word is not None:
+                rank.word.close()
             self._sessions.pop(rank.session, None)
         self._tell_of(gang, "gone")
 
@@ -278,9 +318,8 @@ class Gangs:
         return [pid for pid, key in self._orphans.items() if key == gang.key or (key is None and _younger(pid, gang))]
 
     def _owner(self, pid: int) -> Key | None:
-        environment = proc.environment(pid)
-        generation = environment.get(b"WINDLASS_GENERATION", b"")
-        key = (os.fsdecode(environment.get(b"WINDLASS_JOB_ID", b"")), int(generation) if generation.isdigit() else 0)
+        job_id, _, generation = os.fsdecode(proc.environment(pid).get(b"WINDLASS_GANG", b"")).rpartition("/")
+        key = (job_id, int(generation) if generation.isdecimal() else 0)
         if key in self.book:
             return key
         seen = proc.stat(pid)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import resource
 import signal
+from collections.abc import Iterable
 from typing import NamedTuple, NoReturn
 
 from . import kernel
@@ -16,6 +17,16 @@ class Program(NamedTuple):
     argv: list[str]
     env: dict[str, str]
     cwd: str
+    crew: Crew | None = None
+    """Given: it is an agent, and these are its ranks."""
+
+
+class Crew(NamedTuple):
+    """The ranks that an agent starts: their numbers begin with `first`. `node`: what is put before its own files."""
+
+    node: str
+    first: int
+    ranks: int
 
 
 class Nursery:
@@ -29,11 +40,13 @@ class Nursery:
         self._soft, self._hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         resource.setrlimit(resource.RLIMIT_NOFILE, (self._hard, self._hard))
 
-    def start(self, program: Program, stdout: int, stderr: int) -> int:
-        """Fork and execute; returns the pid. Raises OSError if there can be no more processes."""
+    def start(self, program: Program, stdout: int, stderr: int, inherited: Iterable[int] = ()) -> int:
+        """Fork and execute; returns the pid. `inherited` stay open. Raises OSError where no more processes can be."""
         parent = os.getpid()
         pid = os.fork()
         if pid == 0:
+            for descriptor in inherited:
+                os.set_inheritable(descriptor, True)
             self._become(program, stdout, stderr, parent)
         return pid
 

@@ -5,12 +5,13 @@ Messages from the controller, by their "do":
           world's time). Answered by "hello" with the warden's pid and start and the gangs that are here, and by every
           report that is not acknowledged yet.
 - spawn   job, generation, logs (folder), cwd, env, owner ([pid, ticks] or null: a client that waits for the job, and
-          will be the controller if nobody is; with both gone the gang ends), ranks: [{argv, env}]. Answered by
-          "started" (pids: [[pid, ticks]]).
+          will be the controller if nobody is; with both gone the gang ends), ranks: [{argv, env}], of an agent also
+          crew: {node, first, ranks}. Answered by "started" (pids: [[pid, ticks]]).
 - stop    job, generation, grace (ms). Answered by "gone", once.
 - ack     seq: all reports up to this one are remembered.
 - end     kill everything, and end.
 Reports, by their "tell": started, exit (rank and code or signal; error: [errno, step] if it could not start), gone,
+agent (rank, said: what the agent that was started in a rank's place says of its ranks, a message of `windlass.wire`),
 output lost (rank, stream, why; once a rank), stuck (pids that SIGKILL does not end).
 """
 
@@ -26,7 +27,7 @@ from . import loop, proc, sweep
 from .gangs import Gangs
 from .line import Line
 from .output import Limits
-from .spawn import Program
+from .spawn import Crew, Program
 from .vigil import Vigil
 
 Message: TypeAlias = dict[str, Any]
@@ -114,5 +115,13 @@ class Warden:
 
 
 def _programs(message: Message) -> list[Program]:
-    common, cwd = message["env"], message["cwd"]
-    return [Program(rank["argv"], {**common, **rank["env"]}, cwd) for rank in message["ranks"]]
+    common = {**message["env"], "WINDLASS_GANG": f"{message['job']}/{message['generation']}"}
+    return [
+        Program(
+            rank["argv"],
+            {**common, **rank["env"]},
+            message["cwd"],
+            Crew(**rank["crew"]) if "crew" in rank else None,
+        )
+        for rank in message["ranks"]
+    ]

@@ -1,0 +1,53 @@
+"""What an agent says of its ranks while it runs: one JSON object a line, on a pipe that it inherits."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from typing import Any
+
+from .loop import Poll
+
+_CHUNK = 65536
+_LONGEST = 1 << 20
+"""Bytes after which a line without an end is given up."""
+
+
+class Word:
+    """`hear` is called with each object. `write_end`: for the agent; whoever starts it closes it here."""
+
+    def __init__(self, poll: Poll, hear: Callable[[Any], None]) -> None:
+        self._poll, self._hear = poll, hear
+        self._read_end, self.write_end = os.pipe2(os.O_CLOEXEC)
+        os.set_blocking(self._read_end, False)
+        self._begun = b""
+        self._poll.watch(self._read_end, lambda _mask: self.read())
+
+    def read(self) -> None:
+        """Hear whatever has been said by now."""
+        while self._read_end >= 0:
+            try:
+                data = os.read(self._read_end, _CHUNK)
+            except BlockingIOError:
+                return
+            if not data:
+                self.close()
+                return
+            *lines, self._begun = (self._begun + data).split(b"\n")
+            self._begun = b"" if len(self._begun) > _LONGEST else self._begun
+            for line in lines:
+                self._take(line)
+
+    def close(self) -> None:
+        """Nothing more is heard."""
+        if self._read_end >= 0:
+            self._poll.forget(self._read_end)
+            os.close(self._read_end)
+        self._read_end = -1
+
+    def _take(self, line: bytes) -> None:
+        try:
+            self._hear(json.loads(line))
+        except ValueError:  # a rank that inherited the pipe and writes whatever
+            return

@@ -1,0 +1,164 @@
+"""Jobs whose ranks are started by agents: one a replica. No torch, which takes a tenth of the time."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hand import is_gone
+from home import BARE, at_home, job, soon
+
+from windlass.core.events import Cancel
+from windlass.core.job import Job, Launcher, RestartPolicy
+from windlass.core.status import FailureClass, Phase
+
+WAITS = """
+import os, sys, time
+rank, generation = os.environ["RANK"], int(os.environ["WINDLASS_GENERATION"])
+print(f"rank {rank} generation {generation} pid {os.getpid()}", flush=True)
+while generation < int(sys.argv[1]):
+    time.sleep(0.02)
+"""
+QUICK = RestartPolicy(backoff_base=10)
+
+
+@pytest.fixture
+def bare(tmp_path: Path) -> dict[str, str]:
+    """An environment in which torch cannot be imported."""
+    (tmp_path / "no").mkdir()
+    (tmp_path / "no/torch.py").write_text("raise ImportError('there is no torch here')")
+    return {**BARE, "PYTHONPATH": str(tmp_path / "no")}
+
+
+def agents(tmp_path: Path, script: str, *words: str, replicas: int = 2, **fields: Any) -> Job:
+    path = tmp_path / "script.py"
+    path.write_text(script)
+    command = (sys.executable, str(path), *words)
+    return job(*command, replicas=replicas, procs=2, launcher=Launcher.AGENT, **{"restart": QUICK, **fields})
+
+
+def pid_of(lines: list[str], rank: int, generation: int = 1) -> int:
+    begin = f"rank {rank} generation {generation} pid "
+    return next(int(line.removeprefix(begin)) for line in lines if line.startswith(begin))
+
+
+def test_each_rank_has_its_own_log_and_knows_who_it_is(state: Path, tmp_path: Path, bare: dict[str, str]) -> None:
+    async def story() -> None:
+        async with at_home(state, environment=bare) as home:
+            script = "import os\nprint(os.environ['RANK'], os.environ['LOCAL_RANK'], os.environ['WORLD_SIZE'])"
+            job_id = await home.submit(agents(tmp_path, script))
+            assert (await home.end(job_id)).status.phase is Phase.SUCCEEDED
+            printed = [home.printed(job_id, ranks=[rank]) for rank in range(4)]
+            assert printed == [["0 0 4"], ["1 1 4"], ["2 0 4"], ["3 1 4"]]
+            assert [task.code for task in home.world.store.tasks(job_id)] == [0, 0]
+
+    asyncio.run(story())
+
+
+def test_a_killed_rank_costs_no_generation(state: Path, tmp_path: Path, bare: dict[str, str]) -> None:
+    async def story() -> None:
+        async with at_home(state, environment=bare) as home:
+            job_id = await home.submit(agents(tmp_path, WAITS, "2"))
+            os.kill(pid_of(await home.lines(job_id, 4), 3), signal.SIGKILL)
+            ended = await home.end(job_id)
+            assert (ended.status.phase, ended.status.generation, ended.status.recoveries) == (Phase.SUCCEEDED, 1, 1)
+            assert (ended.status.infrastructure_failures, ended.status.user_failures) == (1, 0)
+            told = next(step for step in home.world.store.transitions(job_id) if step.event == "Recovered")
+            node = home.world.store.tasks(job_id)[1].node
+            assert f"last: rank 3 (worker/1) on {node} killed by SIGKILL, back after 0." in told.message
+            board = home.world.paths.generation_logs(job_id, 1) / "node-1/board.json"
+            assert json.loads(board.read_text())["generation"] == 2
+
+    asyncio.run(story())
+
+
+def test_a_killed_agent_restarts_the_gang_and_the_count_goes_on(
+    state: Path, tmp_path: Path, bare: dict[str, str]
+) -> None:
+    async def story() -> None:
+        async with at_home(state, environment=bare) as home:
+            job_id = await home.submit(agents(tmp_path, WAITS, "3"))
+            lines = await home.lines(job_id, 4)
+            os.kill(pid_of(lines, 0), signal.SIGKILL)
+            lines = await home.lines(job_id, 8)
+            os.kill(home.world.store.tasks(job_id)[1].pid or 0, signal.SIGKILL)
+            ended = await home.end(job_id)
+            assert (ended.status.phase, ended.status.generation, ended.status.recoveries) == (Phase.SUCCEEDED, 2, 1)
+            assert ended.status.last_failure is not None
+            assert ended.status.last_failure.message.startswith("the agent (worker/1) on n")
+            assert ended.status.last_failure.kind is FailureClass.INFRASTRUCTURE
+            assert all("generation 3" in line for line in home.printed(job_id, 2))
+            await soon(lambda: is_gone(pid_of(lines, 2, 2)), "a rank of the first generation lives")
+
+    asyncio.run(story())
+
+
+def test_a_failing_program_uses_up_its_restarts_and_is_told_as_it_was(
+    state: Path, tmp_path: Path, bare: dict[str, str]
+) -> None:
+    async def story() -> None:
+        async with at_home(state, environment=bare) as home:
+            script = "import os, sys\nsys.exit(7 if os.environ['RANK'] == '1' else 0)"
+            ended = await home.end(await home.submit(agents(tmp_path, script, restart=RestartPolicy(user_limit=2))))
+            status = ended.status
+            assert (status.phase, status.generation, status.user_failures) == (Phase.FAILED, 1, 3)
+            assert "rank 1 (worker/0) on n" in status.message
+            assert "exited with code 7; 3 failures of the program, 2 forgiven" in status.message
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize(
+    ("code", "reason"), [(83, "Preempted"), (84, "AskedForRetry"), (85, "AskedForNoRetry"), (5, "RetryableExitCode")]
+)
+def test_what_a_rank_declares_reaches_who_decides(
+    state: Path, tmp_path: Path, bare: dict[str, str], code: int, reason: str
+) -> None:
+    async def story() -> None:
+        async with at_home(state, environment=bare) as home:
+            script = f"import os, sys\nsys.exit({code} if os.environ['WINDLASS_GENERATION'] == '1' else 0)"
+            policy = RestartPolicy(infrastructure_limit=0 if code == 5 else 4, retryable_exit_codes=(5,))
+            ended = await home.end(await home.submit(agents(tmp_path, script, replicas=1, restart=policy)))
+            assert ended.status.last_failure is not None
+            assert ended.status.last_failure.reason == reason
+
+    asyncio.run(story())
+
+
+def test_a_gang_that_is_stopped_may_save_first(state: Path, tmp_path: Path, bare: dict[str, str]) -> None:
+    async def story() -> None:
+        async with at_home(state, environment=bare) as home:
+            script = (
+                "import os, signal, sys, time\n"
+                "def leave(*_):\n    time.sleep(0.3); print('saved', flush=True); sys.exit(83)\n"
+                "signal.signal(signal.SIGTERM, leave)\nprint('ready', flush=True)\nwhile True: time.sleep(0.02)"
+            )
+            job_id = await home.submit(agents(tmp_path, script))
+            await home.lines(job_id, 4)
+            await home.happen(job_id, Cancel("ada"))
+            assert (await home.end(job_id)).status.reason == "Cancelled"
+            assert home.printed(job_id).count("saved") == 4
+
+    asyncio.run(story())
+
+
+def test_ranks_outlive_a_controller_that_is_killed_and_recover_without_it(
+    state: Path, tmp_path: Path, bare: dict[str, str]
+) -> None:
+    async def story() -> None:
+        async with at_home(state, environment=bare, end=False) as home:
+            job_id = await home.submit(agents(tmp_path, WAITS, "2"))
+            await home.phase(job_id, Phase.RUNNING)
+            pid = pid_of(await home.lines(job_id, 4), 1)
+        os.kill(pid, signal.SIGKILL)
+        async with at_home(state, environment=bare) as home:
+            ended = await home.end(job_id)
+            assert (ended.status.phase, ended.status.generation, ended.status.recoveries) == (Phase.SUCCEEDED, 1, 1)
+
+    asyncio.run(story())

@@ -1,0 +1,45 @@
+"""Failures that a gang's own agents put right: no generation is lost, and the limits count them all the same."""
+
+from windlass.core import events as e
+from windlass.core.job import Job, RestartPolicy, Role
+from windlass.core.lifecycle import step
+from windlass.core.status import JobState, Phase, Placement
+from windlass.core.transitions import created
+
+JOB = Job("j", (Role(replicas=2),), restart=RestartPolicy(user_limit=1))
+KILLED = e.Exit(signal=9, detail="rank 3 (worker/1) on n2 killed by SIGKILL")
+FAILED = e.Exit(code=7, detail="rank 0 (worker/0) on n1 exited with code 7")
+
+
+def lived(*events: e.Event) -> JobState:
+    state = created("j-1", 1, JOB, 0)
+    begins = (e.Submitted(), e.Admit(Placement({"worker": ("n1", "n2")})), e.Started(1))
+    for now, event in enumerate((*begins, *events), start=1):
+        state, _ = step(state, event, now)
+    return state
+
+
+def test_it_goes_on_and_says_what_it_has_overcome() -> None:
+    state = lived(e.Recovered(1, 2, KILLED, 260), e.Recovered(1, 3, FAILED, 300))
+    status = state.status
+    assert (status.phase, status.generation, status.recoveries, status.crew) == (Phase.RUNNING, 1, 2, 3)
+    assert status.message == (
+        "recovered in place 2×, last: rank 0 (worker/0) on n1 exited with code 7, back after 0.30 s"
+    )
+
+
+def test_limits_are_the_same_whoever_restarts() -> None:
+    state = lived(e.Recovered(1, 2, KILLED, 260), e.Recovered(1, 3, FAILED, 300), e.MemberExited(1, 0, FAILED))
+    status = state.status
+    assert (status.user_failures, status.infrastructure_failures) == (2, 1)
+    assert status.message.endswith("2 failures of the program, 1 forgiven (restarts)")
+
+
+def test_what_each_agent_says_of_one_recovery_counts_once() -> None:
+    state = lived(e.Recovered(1, 2, KILLED, 260), e.Recovered(1, 2, KILLED, 290), e.Recovered(0, 9, KILLED, 1))
+    assert (state.status.recoveries, state.status.infrastructure_failures) == (1, 1)
+
+
+def test_one_that_is_being_stopped_keeps_the_reason_why() -> None:
+    state = lived(e.Cancel("ada"), e.Recovered(1, 2, KILLED, 260))
+    assert (state.status.recoveries, state.status.reason) == (1, "Cancelled")
