@@ -95,3 +95,17 @@ def test_a_checkpoint_half_written_is_never_read(tmp_path):
     ran = subprocess.run(command, env=ONE_THREAD, capture_output=True, text=True, check=True)
     assert "8/8" in ran.stdout
     assert accuracy(ran.stdout) >= 0.97
+
+
+def test_with_the_training_library_it_learns_as_much_goes_on_and_keeps_its_checkpoints(tmp_path):
+    script = SCRIPT.with_name("train_windlass.py")
+    torchrun = (PYTHON, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
+
+    def learn(epochs, *launcher):
+        command = [*launcher, script, "--epochs", str(epochs), "--checkpoint-dir", tmp_path]
+        return subprocess.run(command, env=ONE_THREAD, capture_output=True, text=True, check=True).stdout
+
+    learn(2, PYTHON)
+    output = learn(8, *torchrun)
+    assert "resumed after step 44, saved on dp=1" in output
+    assert accuracy(output) >= 0.97

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from windlass.jobs.job_file import load
+
 SCRIPT = Path(__file__).parents[2] / "examples/gpt/train.py"
 
 
@@ -29,3 +31,22 @@ def test_the_validation_loss_falls_over_a_restart_on_two_ranks(tmp_path):
     assert "resumed after step 8, saved on dp=1" in second
     assert validation_loss(second) < validation_loss(first) - 0.2
     assert "sample:\ndef " in first
+
+
+@pytest.mark.timeout(400)
+def test_a_head_learns_on_the_frozen_body_that_was_exported(tmp_path):
+    train(tmp_path / "body", 8)
+    body = tmp_path / "body.safetensors"
+    export = [Path(sys.executable).with_name("windlass"), "checkpoint", "export", tmp_path / "body"]
+    subprocess.run([*export, "--only", "model", "--to", body], check=True, capture_output=True)
+    command = [sys.executable, SCRIPT.with_name("finetune.py"), "--body", body, "--steps", "20"]
+    env = {**os.environ, "OMP_NUM_THREADS": "1"}
+    told = subprocess.run(
+        [*command, "--checkpoint-dir", tmp_path / "head"], env=env, capture_output=True, text=True, check=True
+    ).stdout
+    assert re.search(r"\d+\.\d% of pieces told right, of 6 packages", told)
+
+
+@pytest.mark.parametrize("name", ["job", "mesh", "elastic", "finetune"])
+def test_its_job_files_are_read(name):
+    assert load(str(SCRIPT.with_name(f"{name}.yaml")))

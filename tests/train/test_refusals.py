@@ -18,6 +18,7 @@ from windlass_loops import refused
         ("tp=2", {"tensor": {"layers.*.attention.wq": "colwise", "embed": "embedding"}}, "nothing says how to split"),
         ("dp=2", {"global_batch": 1}, "a batch of 1 samples is too small for 2 data ranks"),
         ("dp=2", {"global_batch": 500}, "the dataset has 100 samples, fewer than the 500 of one batch"),
+        ("pp=2", {"frozen": True}, "stage 1 of 2 (embed to layers.1) has nothing to learn, all of it is frozen"),
         ("pp=2", {"global_batch": 7, "micro_batch": 2}, "does not make 4 micro-batches of one size"),
         ("dp=2", {"place": "/proc/nowhere"}, "/proc/nowhere"),
         ("dp=2", {"steps_taken": 0}, "the loop took no step: call run.step(optimizer) once for each batch"),

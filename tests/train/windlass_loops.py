@@ -36,7 +36,7 @@ def kept(mesh: str, place: str, steps: int, how: dict[str, Any]) -> dict[str, An
     import signal  # noqa: PLC0415
 
     import torch  # noqa: PLC0415
-    from small_models import Decoder, cross_entropy, tokens  # noqa: PLC0415
+    from small_models import cross_entropy, tokens  # noqa: PLC0415
 
     from windlass import train  # noqa: PLC0415
 
@@ -44,9 +44,8 @@ def kept(mesh: str, place: str, steps: int, how: dict[str, Any]) -> dict[str, An
     try:
         with train.init(mesh, report_every=0) as run:
             plan = train.Plan(pipeline=PIPELINE)
-            model, optimizer = run.parallelize(
-                lambda: Decoder(layers=4, dropout=how.get("dropout", 0.0)), plan, lr=1e-2
-            )
+            groups = learning if how.get("frozen") else None
+            model, optimizer = run.parallelize(lambda: built(how), plan, groups=groups, lr=1e-2)
             data = run.data(tokens(100), global_batch=12, workers=how.get("workers", 0))
             schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1 / (1 + step))
             state = run.state(model, optimizer, data, schedule=schedule)
@@ -63,6 +62,21 @@ def kept(mesh: str, place: str, steps: int, how: dict[str, Any]) -> dict[str, An
     except SystemExit as left:
         told["code"] = int(left.code)
     return told
+
+
+def built(how: dict[str, Any]) -> Any:
+    """The small decoder; `frozen`: all of it but its head."""
+    from small_models import Decoder  # noqa: PLC0415
+
+    model = Decoder(how.get("layers", 4), how.get("dropout", 0.0))
+    if how.get("frozen"):
+        model.requires_grad_(requires_grad=False)
+        model.head.requires_grad_(requires_grad=True)
+    return model
+
+
+def learning(model: Any) -> list[dict[str, Any]]:
+    return [{"params": [each for each in model.parameters() if each.requires_grad]}]
 
 
 def local_parts(model: Any) -> list[Any]:
@@ -84,13 +98,13 @@ def refused(mesh: str, how: dict[str, Any]) -> dict[str, Any]:
 
 
 def _run_of(mesh: str, how: dict[str, Any]) -> None:
-    from small_models import Decoder, cross_entropy, tokens  # noqa: PLC0415
+    from small_models import cross_entropy, tokens  # noqa: PLC0415
 
     from windlass import train  # noqa: PLC0415
 
     with train.init(mesh, report_every=0) as run:
         plan = train.Plan(pipeline=how.get("pipeline", PIPELINE), tensor=how.get("tensor", {}))
-        model, optimizer = run.parallelize(lambda: Decoder(how.get("layers", 4)), plan, lr=1e-2)
+        model, optimizer = run.parallelize(lambda: built(how), plan, lr=1e-2)
         data = run.data(tokens(100), how.get("global_batch", 12), micro_batch=how.get("micro_batch"))
         checkpoints = run.checkpoint(how["place"], run.state(model, optimizer, data))
         for batch in checkpoints.resume().steps(2):

@@ -76,4 +76,6 @@ def _stages(model: nn.Module, plan: Plan, ranks: int) -> list[list[str]]:
             f"stages_per_rank={plan.stages_per_rank}: {plan.schedule} has one stage on each rank; "
             f"schedules with several are {', '.join(in_stages.LOOPED)}"
         )
-    return in_stages.stages_of(model, in_stages.chain_of(model, plan), ranks * each)
+    stages = in_stages.stages_of(model, in_stages.chain_of(model, plan), ranks * each)
+    in_stages.refuse_frozen(model, stages)
+    return stages

@@ -63,6 +63,16 @@ def stages_of(model: nn.Module, paths: Sequence[str], count: int) -> list[list[s
     return [list(paths[begin:end]) for begin, end in zip([0, *ends[:-1]], ends, strict=True)]
 
 
+def refuse_frozen(model: nn.Module, stages: Sequence[Sequence[str]]) -> None:
+    """Gradients come back through every stage, into parameters of its own. Raises TrainError for one without."""
+    for number, paths in enumerate(stages, start=1):
+        if not any(each.requires_grad for path in paths for each in model.get_submodule(path).parameters()):
+            raise TrainError(
+                f"pp: stage {number} of {len(stages)} ({paths[0]} to {paths[-1]}) has nothing to learn, all of it is "
+                "frozen; split a model with a frozen body by dp, fsdp or tp"
+            )
+
+
 def placed(count: int, ranks: int, rank: int, schedule: str) -> list[int]:
     """The stages of one rank: in loops over the ranks, or for `zbv` there and back (Qi et al. 2024)."""
     if schedule == "zbv":

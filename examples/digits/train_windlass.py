@@ -1,0 +1,51 @@
+"""The digits of train.py with `windlass.train`: the same CNN and data, and what a job needs besides.
+
+    python train_windlass.py --precision bf16                            one process
+    windlass run -N 2 -G 1 -- python train_windlass.py --precision bf16     two, which average their gradients
+
+Whoever is killed, and whatever the number of ranks afterwards, goes on from the last checkpoint, which is verified,
+with the very next sample. Asked to leave, all save together after the step they are in.
+"""
+
+import argparse
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from train import BATCH, cnn, digits
+from windlass import train
+
+
+def main() -> None:
+    args = arguments()
+    with train.init(precision=args.precision, seed=args.seed, report_every=args.report_every) as run:
+        learnt, held_out = digits()
+        model, optimizer = run.parallelize(cnn, optimizer=torch.optim.AdamW, lr=2e-3)
+        data = run.data(learnt, global_batch=BATCH)
+        checkpoints = run.checkpoint(args.checkpoint_dir, run.state(model, optimizer, data), every=args.every)
+        for batch in checkpoints.resume().steps(args.epochs * len(learnt) // BATCH):
+            loss = run.backward(model, batch, F.cross_entropy)
+            run.step(optimizer, clip=1.0, loss=loss)
+        accuracy = run.evaluate(model, held_out, share_told_right, global_batch=len(held_out) // 5)
+        run.say(f"test accuracy {accuracy:.4f}")
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--epochs", type=int, default=12)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--precision", default="fp32", choices=["fp32", "bf16", "fp16"])
+    parser.add_argument("--checkpoint-dir", default="", help="a folder, or a bucket as s3://bucket/run")
+    parser.add_argument("--every", default="44 steps", help="how often to save: 10m, or 44 steps")
+    parser.add_argument("--report-every", type=int, default=22, help="steps from one line to the next")
+    return parser.parse_args()
+
+
+def share_told_right(scores: Tensor, labels: Tensor) -> Tensor:
+    """What is averaged over all images as a loss would be."""
+    return (scores.argmax(1) == labels).float().mean()
+
+
+if __name__ == "__main__":
+    main()

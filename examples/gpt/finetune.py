@@ -1,0 +1,123 @@
+"""A classifier on top of the GPT, which tells from which package of the standard library a piece of source is.
+
+The body is what train.py has learnt from the library's top-level modules, frozen; only a head is trained, on packages
+that the body has not seen, and tested on files that the head has not seen. `finetune.yaml` makes all three steps:
+
+    python train.py --checkpoint-dir checkpoints/body
+    windlass checkpoint export checkpoints/body --only model --to body.safetensors
+    python finetune.py --body body.safetensors
+
+Without --body the same head is trained on a body of random numbers: what the pre-training was worth.
+"""
+
+import argparse
+import sysconfig
+from collections.abc import Iterator
+from pathlib import Path
+
+import torch
+from model import Decoder
+from safetensors.torch import load_file
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.utils.data import ConcatDataset, Dataset
+
+from train import SHAPE, Text
+from windlass import train
+
+PACKAGES = ("asyncio", "email", "importlib", "multiprocessing", "unittest", "xml")
+BATCH = 64
+"""Pieces in a step, over all ranks together."""
+
+
+def main() -> None:
+    args = arguments()
+    with train.init(precision=args.precision, seed=args.seed) as run:
+        model, optimizer = run.parallelize(
+            lambda: classifier(args.body), optimizer=torch.optim.AdamW, groups=head_alone, lr=1e-2
+        )
+        learnt, held_out = packages()
+        data = run.data(learnt, global_batch=BATCH)
+        checkpoints = run.checkpoint(args.checkpoint_dir, run.state(model, optimizer, data), every=args.every)
+        for batch in checkpoints.resume().steps(args.steps):
+            loss = run.backward(model, batch, F.cross_entropy)
+            run.step(optimizer, clip=1.0, loss=loss)
+        right = run.evaluate(model, held_out, share_told_right, global_batch=BATCH)
+        run.say(f"{right:.1%} of pieces told right, of {len(PACKAGES)} packages")
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--body", type=Path, help="what train.py learnt, as safetensors; without it random numbers")
+    parser.add_argument("--steps", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--precision", default="fp32", choices=["fp32", "bf16", "fp16"])
+    parser.add_argument("--checkpoint-dir", default="", help="a folder, or a bucket as s3://bucket/run")
+    parser.add_argument("--every", default="50 steps", help="how often to save: 10m, or 50 steps")
+    return parser.parse_args()
+
+
+class Head(nn.Module):
+    """From what the body knows of each byte of a piece to scores of the packages."""
+
+    def __init__(self, width: int, kinds: int) -> None:
+        super().__init__()
+        self.score = nn.Linear(2 * width, kinds)
+
+    def forward(self, known: Tensor) -> Tensor:
+        return self.score(torch.cat([known.mean(1), known.amax(1)], dim=-1))
+
+
+def classifier(body: Path | None) -> Decoder:
+    """The decoder with another head, and nothing to learn but that."""
+    model = Decoder(SHAPE)
+    if body is not None:
+        model.load_state_dict(load_file(body))
+    model.requires_grad_(False)
+    model.head = Head(SHAPE.width, len(PACKAGES))
+    return model
+
+
+def head_alone(model: nn.Module) -> list[dict[str, list[nn.Parameter]]]:
+    """What the optimizer gets: it keeps nothing for the rest."""
+    return [{"params": [each for each in model.parameters() if each.requires_grad]}]
+
+
+class Told(Dataset):
+    """Pieces of a text, each with the number of the package that it is from."""
+
+    def __init__(self, text: bytes, package: int) -> None:
+        self.text, self.package = Text(text, SHAPE.length), package
+
+    def __len__(self) -> int:
+        return len(self.text)
+
+    def __getitem__(self, index: int) -> tuple[Tensor, int]:
+        return self.text[index][0], self.package
+
+
+def packages() -> tuple[Dataset, Dataset]:
+    """What to learn from, and every fourth file of each package to be tested on: as much of each."""
+    files = [list(sources(name)) for name in PACKAGES]
+    learnt = [b"".join(path.read_bytes() for n, path in enumerate(each) if n % 4) for each in files]
+    held_out = [b"".join(path.read_bytes() for path in each[::4]) for each in files]
+    return alike(learnt), alike(held_out)
+
+
+def sources(package: str) -> Iterator[Path]:
+    yield from sorted((Path(sysconfig.get_paths()["stdlib"]) / package).rglob("*.py"))
+
+
+def alike(texts: list[bytes]) -> Dataset:
+    """As much of each text, so that guessing is right once in as many times as there are packages."""
+    least = min(map(len, texts))
+    return ConcatDataset([Told(text[:least], number) for number, text in enumerate(texts)])
+
+
+def share_told_right(scores: Tensor, packages: Tensor) -> Tensor:
+    """What is averaged over all pieces as a loss would be."""
+    return (scores.argmax(1) == packages).float().mean()
+
+
+if __name__ == "__main__":
+    main()
