@@ -51,7 +51,17 @@ FORGIVES = "WINDLASS_FORGIVES"
 machines that are forgiven, retryable: exit codes that count so, final: exit codes that end the agent, crew: the last
 generation that agents of this job had}. `--max-restarts` then is for failures of the program alone."""
 MEMBERSHIP = "WINDLASS_MEMBERSHIP"
-"""Where a controller publishes who is a member: a file's path, or `unix:` and a socket's. Absent: agents agree."""
+"""Where a controller publishes who is a member: a file's path, `unix:` and a socket's, or `tcp:HOST:PORT`.
+
+Absent: agents agree."""
+
+
+AGENT_NAME = "WINDLASS_AGENT_NAME"
+"""What the controller calls this agent, where memberships come over TCP: NAMESPACE/POD."""
+AGENT_TOKEN = "WINDLASS_AGENT_TOKEN"  # noqa: S105 - a variable's name
+"""By what it proves to be that one."""
+LAST_WORDS = "WINDLASS_LAST_WORDS"
+"""A file in which the agent leaves one line about why the run has failed: a kubelet reads it as the pod's own words."""
 
 
 class ExitCode(IntEnum):

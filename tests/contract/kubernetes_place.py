@@ -42,8 +42,9 @@ PROGRAMS = {
 
 
 def program(pod: dict[str, Any]) -> Script:
-    """What a pod does, by its command."""
-    return PROGRAMS[Behaviour(pod["spec"]["containers"][0]["command"][0])]
+    """What a pod does, by its command; an agent runs."""
+    first = pod["spec"]["containers"][0]["command"][0]
+    return PROGRAMS[Behaviour.RUN if first == "python" else Behaviour(first)]
 
 
 class KubernetesPlace:

@@ -22,9 +22,11 @@ import strays
 from windlass.controller import Controller, run
 from windlass.core.job import Job, Role
 from windlass.jobs.kubernetes.own_manifests import training_job
+from windlass.jobs.kubernetes.settings import Settings
 from windlass.server.operator.faces import Faces, listen
 from windlass.server.operator.history import History
 from windlass.server.operator.metrics import Metrics
+from windlass.worlds.kubernetes.agents import hub
 from windlass.worlds.kubernetes.client.access import plain
 from windlass.worlds.kubernetes.client.connection import Connection
 from windlass.worlds.kubernetes.served import served_kinds
@@ -45,6 +47,8 @@ class OperatorPlace:
     world: KubernetesWorld
     session: aiohttp.ClientSession
     port: int
+    agents: int
+    """The port at which agents call."""
     troubles: list[str] = field(default_factory=list)
 
     async def submit(self, name: str, behaviour: Behaviour = Behaviour.RUN, gpus: int = 1, replicas: int = 1) -> None:
@@ -97,7 +101,10 @@ async def leading(plane: ControlPlane, folder: Path) -> AsyncIterator[OperatorPl
     ):
         await define(api)
         await kubelets.add_nodes(["n1", "n2"], gpus=2)
-        world = KubernetesWorld(connection, _now, WorldSettings(image_patience=0), troubles.append)
+        calls = listen("127.0.0.1", 0)
+        agents = calls.getsockname()[1]
+        settings = WorldSettings(Settings(agents=f"127.0.0.1:{agents}"), image_patience=0)
+        world = KubernetesWorld(connection, _now, settings, troubles.append)
         faces = Faces(metrics, history)
         listener = listen("127.0.0.1", 0)
         port = listener.getsockname()[1]
@@ -112,7 +119,8 @@ async def leading(plane: ControlPlane, folder: Path) -> AsyncIterator[OperatorPl
                 faces.lead(controller, world, tapped)
                 faces.unready = ""
                 tasks.append(asyncio.create_task(run(controller, tapped, on_trouble=faces.complain)))
-                yield OperatorPlace(api, kubelets, faces, world, session, port, troubles)
+                tasks.append(asyncio.create_task(hub.serve(calls, world.agents)))
+                yield OperatorPlace(api, kubelets, faces, world, session, port, agents, troubles)
             finally:
                 await faces.follow()
                 for task in reversed(tasks):

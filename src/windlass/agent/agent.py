@@ -13,6 +13,8 @@ from typing import Union
 from windlass import wire
 from windlass.agent import crew, story
 from windlass.agent.alone import Alone
+from windlass.agent.controlled import TCP, Controlled, last_words
+from windlass.agent.fork_server import ROOT
 from windlass.agent.local import Gone, Local, Report
 from windlass.agent.loop import Loop
 from windlass.agent.options import Meeting, Options, Refused
@@ -23,7 +25,7 @@ from windlass.agent.together import Together
 
 _SOCKET_PATHS = 80
 """The kernel takes 107 bytes for a socket's path; this much may be the folder's."""
-Source = Union[Alone, Together, Published]
+Source = Union[Alone, Together, Published, Controlled]
 """Who says when this node's ranks start and stop."""
 
 
@@ -35,7 +37,7 @@ def run(options: Options) -> int:
         supervised = taken(os.environ)
     except ValueError as wrong:
         raise Refused(str(wrong)) from None
-    folder = Path(tempfile.mkdtemp(prefix="windlass-agent-"))
+    folder = _folder()
     if len(str(folder)) > _SOCKET_PATHS:
         folder.rmdir()
         folder = Path(tempfile.mkdtemp(prefix="windlass-agent-", dir="/tmp"))
@@ -43,6 +45,18 @@ def run(options: Options) -> int:
         return _Agent(options, folder, supervised).run()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _folder() -> Path:
+    """One for what ranks and agent say to each other; beside the packed agent where nothing else may be written to."""
+    try:
+        return Path(tempfile.mkdtemp(prefix="windlass-agent-"))
+    except FileNotFoundError:
+        if not os.path.isfile(ROOT):
+            raise
+        made = tempfile.mkdtemp(prefix="windlass-agent-", dir=os.path.dirname(ROOT))
+        os.environ["TMPDIR"] = made  # ranks have nowhere else either
+        return Path(made)
 
 
 class _Agent:
@@ -70,12 +84,14 @@ class _Agent:
 
     def _new_source(self) -> Source:
         where = os.environ.get(wire.MEMBERSHIP)
-        if where:
+        if where and not where.startswith(TCP):
             return Published(self._loop, where, node_name(), self._local, self._close)
         try:
             ranks = self._local.count(self._options.procs)
         except ValueError as wrong:
             raise Refused(str(wrong)) from None
+        if where:
+            return Controlled(self._loop, self._options, where, ranks, self._local, self._close)
         me = crew.Peer(uuid.uuid4().hex, node_name(), self._options.local_addr, 0, ranks, self._options.node_rank)
         rules, forgives = _rules(self._options), self._supervised.forgives
         if forgives is not None:
@@ -121,9 +137,10 @@ class _Agent:
         """Torchrun says 1 for whatever went wrong; here wire's codes, and a signal's that ended us, are passed on."""
         if verdict.code and not self._asked:
             story.say(f"the run has failed: {verdict.why}")
+            last_words(verdict.why)
         if verdict.code in set(wire.ExitCode):
             return int(verdict.code)
-        if self._asked:
+        if self._asked or isinstance(self._source, Controlled):  # which judges whose fault it was
             return story.exit_code(verdict.code)
         if self._supervised.forgives is not None:  # whoever counts wants to know how it was
             return story.exit_code(verdict.code)

@@ -97,6 +97,10 @@ class Local:
         self._deaths = 0
         self._past: story.Recovery | None = None
         self.pulses = hang.Pulses()
+        self.recovered: wire.Recovered | None = None
+        """When ranks ran again, the last time."""
+        self.measured: wire.Telemetry | None = None
+        """What the first rank of this node that measures anything said last."""
         self._heart = Heart(loop, folder, self._heard)
         self._nursery = self._new_nursery()
 
@@ -128,7 +132,7 @@ class Local:
             return
         now = time.monotonic()
         self._past = (self._past or story.Recovery(why, now, now, 0.0, 0.0))._replace(stopped=now)
-        self._membership = membership
+        self._membership, self.measured = membership, None
         self._board.begin(membership.generation, anew=False)
         self.pulses.forget()
         self._kill_store()
@@ -211,7 +215,7 @@ class Local:
     def _start(self) -> None:
         assert self._waiting is not None  # noqa: S101 - asked by those who have looked
         (membership, listener), self._waiting = self._waiting, None
-        self._ranks, self._store = {}, 0
+        self._ranks, self._store, self.measured = {}, 0, None
         self._board.begin(membership.generation, anew=True)
         self.pulses.forget()
         self._heart.forget()
@@ -283,7 +287,8 @@ class Local:
         if past is not None and past.stopped and up:
             past = past._replace(started=time.monotonic())
             story.say(story.recovered(self.generation, past))
-            self.supervised.say(wire.Recovered(self.generation, past.started - past.happened, past.why))
+            self.recovered = wire.Recovered(self.generation, past.started - past.happened, past.why)
+            self.supervised.say(self.recovered)
             self._past = None
 
     def _exited(self, number: int, code: int, at: float) -> None:
@@ -337,6 +342,8 @@ class Local:
             self.pulses.forget(message.rank)
         elif isinstance(message, wire.Hello):
             self._greeted(message)
+        elif isinstance(message, wire.Telemetry) and (self.measured is None or message.rank <= self.measured.rank):
+            self.measured = message
 
     def _greeted(self, hello: wire.Hello) -> None:
         for rank in self._ranks.values():

@@ -52,6 +52,24 @@ _Waiter: TypeAlias = Annotated[
 _Kubectl: TypeAlias = Annotated[
     str, typer.Option("--kubectl-image", help="Brings a kubectl to the launcher of an MPIJob v1.")
 ]
+_AgentImage: TypeAlias = Annotated[
+    str,
+    typer.Option(
+        "--agent-image",
+        help="Brings the agent to pods that ask for it; its entry point is windlass.  [default: windlass:VERSION]",
+    ),
+]
+_AgentsAddress: TypeAlias = Annotated[
+    str,
+    typer.Option(
+        "--agents-address",
+        metavar="HOST:PORT",
+        help="Where agents in pods reach the operator; without it they agree among themselves.",
+    ),
+]
+_AgentsPort: TypeAlias = Annotated[
+    int, typer.Option("--agents-port", help="Where the leader answers them; 0 is any that is free.")
+]
 _PodGroups: TypeAlias = Annotated[
     bool, typer.Option("--pod-groups", help="Make a PodGroup beside each job, for tools that look at those.")
 ]
@@ -81,6 +99,9 @@ def run(
     cluster_domain: _Domain = "",
     waiter_image: _Waiter = "alpine:3.10",
     kubectl_image: _Kubectl = "mpioperator/kubectl-delivery:latest",
+    agent_image: _AgentImage = "",
+    agents_address: _AgentsAddress = "",
+    agents_port: _AgentsPort = 8081,
     pod_groups: _PodGroups = False,
     metrics_port: _Port = 8080,
     metrics_host: _Host = _EVERYWHERE,
@@ -93,11 +114,16 @@ def run(
 
     Inside of a cluster it uses the account of its pod. It keeps nothing but what is in the cluster's objects.
     """
-    from windlass.jobs.kubernetes.settings import Settings  # noqa: PLC0415 - verbs start light
+    from windlass.jobs.kubernetes.settings import AGENT_IMAGE, Settings  # noqa: PLC0415 - verbs start light
     from windlass.worlds.kubernetes.settings import WorldSettings  # noqa: PLC0415
 
     kinds = Settings(
-        cluster_domain=cluster_domain, waiter_image=waiter_image, kubectl_image=kubectl_image, pod_groups=pod_groups
+        cluster_domain=cluster_domain,
+        waiter_image=waiter_image,
+        kubectl_image=kubectl_image,
+        agent_image=agent_image or AGENT_IMAGE,
+        agents=_host_and_port(agents_address),
+        pod_groups=pod_groups,
     )
     world = WorldSettings(kinds, image_patience=duration("--image-patience", image_patience), at_once=at_once)
     access = access_to(context, kubeconfig)
@@ -113,11 +139,19 @@ def run(
         address=address,
         host=metrics_host,
         port=metrics_port,
+        agents_port=agents_port,
         keeping=Keeping(keep=duration("--keep", keep)),
         world=world,
     )
     asyncio.run(serve(replica, lambda text: print(text, flush=True)))
     return ExitCode.OK
+
+
+def _host_and_port(text: str) -> str:
+    host, _, port = text.rpartition(":")
+    if text and not (host and port.isdecimal() and int(port) < 65536):
+        raise UsageError(f"--agents-address expects HOST:PORT, not {text!r}")
+    return text
 
 
 def _history_here() -> str:

@@ -142,6 +142,8 @@ class Job:
     name: str
     roles: tuple[Role, ...]
     launcher: Launcher = Launcher.PLAIN
+    agent: str = ""
+    """Where pods have their agent from: `inject` or `image`; "" if none starts their ranks."""
     queue: str = DEFAULT_QUEUE
     priority: int = 0
     walltime: int | None = None

@@ -148,10 +148,23 @@ def member_exited(state: JobState, event: MemberExited, now: int) -> Outcome:
 
 
 def _member_failed(state: JobState, exit: Exit, member: int, now: int) -> Outcome:
-    policy = state.job.restart
-    judgement = judge(exit, policy)
+    failure, fatal = _judged(state, exit, member, now)
+    return _lost_generation(state, failure, now, fatal=fatal)
+
+
+def _judged(state: JobState, exit: Exit, member: int, now: int) -> tuple[Failure, bool]:
+    """The failure, and whether it ends the job whatever the limits."""
+    judgement = judge(exit, state.job.restart)
     failure = Failure(judgement.kind, judgement.reason, exit.detail, now, member, exit.code, exit.signal)
-    return _lost_generation(state, failure, now, fatal=judgement.fatal)
+    return failure, judgement.fatal
+
+
+def forgives(state: JobState, exit: Exit, now: int) -> bool:
+    """Whether a generation may go on after such an end of processes, by the limits that hold for whole restarts."""
+    failure, fatal = _judged(state, exit, 0, now)
+    counted = _with(state, **count_failure(state.status, failure, state.job.restart))
+    preempted = failure.kind is FailureClass.PREEMPTION
+    return not (fatal or preempted or exhausted(counted.status, failure, state.job.restart))
 
 
 def _lost_generation(state: JobState, failure: Failure, now: int, *, fatal: bool = False) -> Outcome:

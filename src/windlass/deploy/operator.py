@@ -12,6 +12,9 @@ from windlass.jobs.kubernetes.reading import Manifest
 NAMESPACE = "windlass-system"
 PORT = 8080
 """Metrics and probes."""
+AGENTS_PORT = 8081
+"""Agents in pods; only the leader listens there."""
+_AGENTS = f"{OPERATOR}-agents"
 REPLICAS = 2
 """One leads, the other takes over."""
 _USER = 65_532
@@ -44,7 +47,8 @@ def namespace(setup: Setup) -> Manifest:
 
 def operator_objects(setup: Setup) -> list[Manifest]:
     """All but the namespace, the roles and the definitions."""
-    return [_deployment(setup), _budget(setup), _service(setup)]
+    metrics = _service(setup, f"{OPERATOR}-metrics", "metrics", PORT)
+    return [_deployment(setup), _budget(setup), metrics, _service(setup, _AGENTS, "agents", AGENTS_PORT)]
 
 
 def default_queue() -> Manifest:
@@ -98,10 +102,13 @@ def _container(setup: Setup) -> Manifest:
             "--namespace=$(NAMESPACE)",
             f"--lease={OPERATOR}",
             f"--metrics-port={PORT}",
+            f"--agent-image={setup.image}",
+            f"--agents-address={_AGENTS}.$(NAMESPACE).svc:{AGENTS_PORT}",
+            f"--agents-port={AGENTS_PORT}",
             f"--history=sqlite:///{_HISTORY}/history.sqlite",
         ],
         "env": [{"name": "NAMESPACE", "valueFrom": {"fieldRef": {"fieldPath": "metadata.namespace"}}}],
-        "ports": [{"name": "metrics", "containerPort": PORT}],
+        "ports": [{"name": "metrics", "containerPort": PORT}, {"name": "agents", "containerPort": AGENTS_PORT}],
         "livenessProbe": _probe("/healthz", period=10, failures=6),
         "readinessProbe": _probe("/readyz", period=5, failures=3),
         "resources": {
@@ -145,9 +152,9 @@ def _budget(setup: Setup) -> Manifest:
     return {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": _about(setup), "spec": spec}
 
 
-def _service(setup: Setup) -> Manifest:
-    port = {"name": "metrics", "port": PORT, "targetPort": "metrics"}
-    about = {**_about(setup), "name": f"{OPERATOR}-metrics"}
+def _service(setup: Setup, name: str, what: str, number: int) -> Manifest:
+    port = {"name": what, "port": number, "targetPort": what}
+    about = {**_about(setup), "name": name}
     spec = {"selector": selector_of("operator"), "ports": [port]}
     return {"apiVersion": "v1", "kind": "Service", "metadata": about, "spec": spec}
 

@@ -45,6 +45,7 @@ def _training_job() -> Definition:
         Column("Reason", ".status.conditions[-1:].reason"),
         Column("Queue", ".spec.queue"),
         Column("Attempts", ".status.attempts", "integer"),
+        Column("Step", ".status.training.step", "integer"),
         _AGE,
         Column("Message", ".status.conditions[-1:].message", wide=True),
     )

@@ -2,7 +2,19 @@
 
 from __future__ import annotations
 
-from windlass.deploy.structural import Schema, listing, mapping, moment, opaque, record, text, whole, words
+from windlass.deploy.structural import (
+    Schema,
+    listing,
+    long,
+    mapping,
+    moment,
+    number,
+    opaque,
+    record,
+    text,
+    whole,
+    words,
+)
 
 
 def status_schema() -> Schema:
@@ -16,7 +28,24 @@ def status_schema() -> Schema:
         lastReconcileTime=moment(),
         state=text("What windlass queue calls its state: Created, Queued, Running, Cancelled and so on."),
         attempts=whole(0, about="How often the job has been started, the first time included."),
+        recoveries=whole(0, about="Failures that agents have put right in pods that stayed, counted there as well."),
+        training=_training(),
         windlass=opaque("What the operator remembers of the job; of no use to anybody else."),
+    )
+
+
+def _training() -> Schema:
+    return opaque(
+        "What the agents in its pods have told, if it has any; written every ten seconds at most.",
+        generation=whole(0, about="Of its ranks: counts their starts, with the gang and in their pods."),
+        lastHang=text("Which rank hung where, the last time."),
+        step=long(0),
+        loss=number(),
+        stepMilliseconds=number("Of the slowest rank, on average."),
+        samplesPerSecond=number(),
+        utilisation=number("Of the devices' peak: MFU, from 0 to 1."),
+        memory=number("Bytes of a device at most, on any rank."),
+        time=moment("When this was written."),
     )
 
 

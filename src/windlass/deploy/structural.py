@@ -37,6 +37,11 @@ def long(least: int, about: str = "") -> Schema:
     return _described(about, {"type": "integer", "format": "int64", "minimum": least})
 
 
+def number(about: str = "") -> Schema:
+    """Any number."""
+    return _described(about, {"type": "number"})
+
+
 def flag(about: str = "") -> Schema:
     """True or false."""
     return _described(about, {"type": "boolean"})

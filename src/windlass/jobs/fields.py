@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from windlass.core.job import Job, Launcher, RestartPolicy
 from windlass.jobs import kinds
+from windlass.jobs.agent_command import WAYS
 from windlass.jobs.durations import format_duration
 from windlass.jobs.field import Field, Shape, Table
 from windlass.jobs.kinds import choice, named, whole
@@ -255,6 +256,17 @@ JOB: Table = (
         "else plain",
         example="plain",
         flags=("--launcher",),
+    ),
+    Field(
+        "agent",
+        "On Kubernetes: ranks are started by windlass agent, which watches them and starts them again in their pods. "
+        "inject brings it along as one file, for images without Windlass; image: the image has it. The command is "
+        "python SCRIPT, python -m MODULE or torchrun then.",
+        choice(WAYS),
+        default="null (the command is started as it is)",
+        example="inject",
+        flags=("--agent",),
+        nullable=True,
     ),
     Field(
         "workdir",

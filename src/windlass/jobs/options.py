@@ -46,6 +46,7 @@ class RunOptions:
     array: str | None = None
     workdir: str | None = None
     launcher: str | None = None
+    agent: str | None = None
     suspend: bool | None = None
     image: str | None = None
     env: tuple[str, ...] = ()

@@ -42,6 +42,7 @@ def as_fields(submission: Submission) -> dict[str, Any]:
         "avoid": job.avoid,
         "preemptible": job.preemptible,
         "launcher": job.launcher,
+        "agent": job.agent or None,
         "workdir": job.workdir,
         "queue": job.queue,
         "priority": job.priority,

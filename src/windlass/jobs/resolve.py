@@ -5,13 +5,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from windlass import wire
 from windlass.core.job import Job, Launcher, RestartPolicy, Role, Toleration, TopologyRequest
 from windlass.core.resources import CPU, GPU, GPU_MILLI, MEMORY
+from windlass.jobs.agent_command import under_agent
 from windlass.jobs.command import is_standalone, launcher_of, procs_of, script_of, words_of
 from windlass.jobs.mesh import unequal
 from windlass.jobs.names import valid_name
@@ -46,6 +47,7 @@ def check(values: Values) -> Iterator[tuple[FieldPath, str]]:
         yield ("restarts",), "restarts and restart.user say the same thing; keep one of them"
     yield from _check_sizes(values)
     yield from _check_commands(values)
+    yield from _check_agent(values)
     yield from _check_meshes(values)
 
 
@@ -82,6 +84,20 @@ def _check_commands(values: Values) -> Iterator[tuple[FieldPath, str]]:
                 (*place, "command"),
                 "torchrun --standalone stays on one node; leave it out, Windlass tells torchrun where the others are",
             )
+
+
+def _check_agent(values: Values) -> Iterator[tuple[FieldPath, str]]:
+    """Whether an agent can start the ranks of every role."""
+    if not values.get("agent"):
+        return
+    if values.get("launcher", Launcher.AGENT) != Launcher.AGENT:
+        yield ("launcher",), f"launcher {values['launcher']} leaves nothing to the agent; leave it out"
+    for name, role in roles_of(values).items():
+        try:
+            under_agent(role.get("command") or ("python", "train.py"), ())
+        except ValueError as wrong:
+            path: FieldPath = ("roles", name) if "command" in values.get("roles", {}).get(name, {}) else ()
+            yield (*path, "command"), f"command {wrong} (agent: {values['agent']})"
 
 
 def _check_meshes(values: Values) -> Iterator[tuple[FieldPath, str]]:
@@ -121,12 +137,13 @@ def resolve(values: Values, *, base: str, user: str, source: str) -> Submission:
     """The whole job. `base`: the folder that workdir is relative to. `values` have passed `check`."""
     roles = roles_of(values)
     words = [words_of(role["command"]) for role in roles.values()]
-    launcher = Launcher(values["launcher"]) if "launcher" in values else launcher_of(words[0])
+    launcher = _launcher(values, words[0])
     array, array_limit = values.get("array") or ((), 0)
     job = Job(
         name=values.get("name") or valid_name(script_of(words[0])),
         roles=tuple(_role(name, role, launcher) for name, role in roles.items()),
         launcher=launcher,
+        agent=values.get("agent") or "",
         restart=_restart(values),
         walltime=values.get("time"),
         after=tuple(dict.fromkeys(values.get("after", ()))),
@@ -139,6 +156,13 @@ def resolve(values: Values, *, base: str, user: str, source: str) -> Submission:
         **{name: values[name] for name in _AS_WRITTEN if name in values},
     )
     return Submission(job, array, array_limit, source)
+
+
+def _launcher(values: Values, words: Sequence[str]) -> Launcher:
+    """As said; pods that are to have an agent are started by it."""
+    if "launcher" in values:
+        return Launcher(values["launcher"])
+    return Launcher.AGENT if values.get("agent") else launcher_of(words)
 
 
 _AS_WRITTEN = ("queue", "priority", "deadline", "ttl", "grace", "suspend", "preemptible")
@@ -173,7 +197,7 @@ def _role(name: str, role: Values, launcher: Launcher) -> Role:
 def _procs(role: Values, launcher: Launcher | None = None) -> int:
     """Ranks of each replica: as said, or as torchrun's own command line says, or one for each GPU."""
     words = words_of(role["command"]) if role.get("command") else ()
-    by_torchrun = words and (launcher or launcher_of(words)) is Launcher.TORCHRUN
+    by_torchrun = words and (launcher or launcher_of(words)) is not Launcher.PLAIN
     told = procs_of(words) if by_torchrun else None
     return role.get("procs") or told or max(1, role.get("gpus", 0))
 

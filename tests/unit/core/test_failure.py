@@ -4,10 +4,12 @@ import signal
 
 import pytest
 
-from windlass.core.events import Declared, Exit
+from windlass.core.events import Declared, Exit, Recovered
 from windlass.core.failure import backoff, count_failure, exhausted, judge
-from windlass.core.job import RestartPolicy
-from windlass.core.status import Failure, FailureClass, Status
+from windlass.core.job import Job, RestartPolicy, Role
+from windlass.core.lifecycle import step
+from windlass.core.status import Failure, FailureClass, JobState, Phase, Status
+from windlass.core.transitions import forgives
 
 USER, INFRASTRUCTURE, PREEMPTION = FailureClass.USER, FailureClass.INFRASTRUCTURE, FailureClass.PREEMPTION
 POLICY = RestartPolicy(retryable_exit_codes=(42,), fatal_exit_codes=(43, 84))
@@ -79,3 +81,15 @@ def test_a_healthy_run_starts_the_backoff_afresh() -> None:
     policy = RestartPolicy(healthy_after=600_000)
     assert count_failure(tired, Failure(USER, "x", "x", at=599_999), policy)["backoff_step"] == 8
     assert count_failure(tired, Failure(USER, "x", "x", at=600_000), policy)["backoff_step"] == 1
+
+
+def test_what_may_be_put_right_in_place_keeps_to_the_limits_of_whole_restarts() -> None:
+    policy = RestartPolicy(user_limit=1)
+    status = Status(phase=Phase.RUNNING, generation=1, running_since=0)
+    state = JobState("j-1", 1, Job("j", (Role(),), restart=policy), status)
+    assert forgives(state, Exit(code=1), 5)
+    after, _ = step(state, Recovered(1, 2, Exit(code=1, detail="rank 0 exited with 1"), 400), 5)
+    assert not forgives(after, Exit(code=1), 6)
+    assert forgives(after, Exit(signal=signal.SIGKILL), 6)
+    assert not forgives(after, Exit(code=83, declared=Declared.PREEMPTED), 6)
+    assert not forgives(after, Exit(code=85, declared=Declared.FATAL), 6)

@@ -177,8 +177,10 @@ def _attempts(life: Life) -> dict[str, Any]:
         "infrastructure": life.infrastructure_failures,
         "preemption": life.preemptions,
     }
+    recovered = {"recoveries": life.recoveries} if life.recoveries else {}
     last = {"lastFailure": _failure(life.last_failure)} if life.last_failure else {}
-    return {"attempts": life.attempts, "failures": failures, **last} if life.attempts or life.phase in TERMINAL else {}
+    told = {"attempts": life.attempts, **recovered, "failures": failures, **last}
+    return told if life.attempts or life.phase in TERMINAL else {}
 
 
 def _failure(failure: Failure) -> dict[str, Any]:

@@ -35,8 +35,8 @@ def template(job: Job, role: Role) -> Manifest:
 
 
 def _command(job: Job, role: Role) -> list[str]:
-    """The command, or the agent of the image in front of it, run by the command's own Python."""
-    if job.launcher is not Launcher.AGENT:
+    """The command, or the agent of the image in front of it, run by the command's own Python; see also `agents`."""
+    if job.launcher is not Launcher.AGENT or job.agent:
         return list(role.command)
     entry = entry_of(role.command)
     return [entry.python if entry else "python3", "-m", "windlass.agent", *agent_words(role.command)]

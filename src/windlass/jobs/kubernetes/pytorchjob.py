@@ -6,6 +6,9 @@ pkg/apis/kubeflow.org/v1/pytorch_{types,defaults}.go.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from windlass.jobs.kubernetes.agents import asked_by_annotation, with_agent, with_membership
 from windlass.jobs.kubernetes.gang import parsed_job
 from windlass.jobs.kubernetes.judgement import Rules
 from windlass.jobs.kubernetes.parsed import Member, Parsed, Replicas
@@ -28,7 +31,7 @@ _PROCS = ("auto", "cpu", "gpu", "xpu")
 def read(manifest: Spot, settings: Settings) -> Parsed:
     """Raises Refused."""
     spec = manifest["spec"]
-    replicas = replica_specs(spec, TYPES)
+    replicas = _with_agents(manifest, replica_specs(spec, TYPES), settings)
     nproc = _nproc_per_node(spec)
     elastic = _elastic(spec, manifest["metadata"]["name"].text(), replicas)
     per_node = (elastic.nproc_per_node if elastic else None) or nproc or "auto"
@@ -44,6 +47,21 @@ def read(manifest: Spot, settings: Settings) -> Parsed:
         nproc_per_node=str(per_node),
         init={WORKER: _waiter(manifest["metadata"]["name"].text(), settings)} if has_master else {},
     )
+
+
+def _with_agents(manifest: Spot, replicas: tuple[Replicas, ...], settings: Settings) -> tuple[Replicas, ...]:
+    """The replicas with agents in their pods, if an annotation asks for them. A plain script stays one process."""
+    way = asked_by_annotation(manifest)
+    if not way:
+        return replicas
+    spec = manifest["spec"]
+    said = spec["nprocPerNode"].value or spec["elasticPolicy"]["nProcPerNode"].value
+    made = []
+    for each in replicas:
+        where = spec[TYPES.specs][each.written]["template"]["spec"]["containers"]
+        template = with_agent(each.template, PORT.container, way, settings, where, procs="" if said else "1")
+        made.append(replace(each, template=template))
+    return tuple(made)
 
 
 def members(parsed: Parsed, generation: int) -> list[Member]:
@@ -67,6 +85,8 @@ def _pod(parsed: Parsed, gang: PyTorchGang, replicas: Replicas, index: int, gene
     lead = replicas.type == MASTER or (parsed.of(MASTER) is None and index == 0)
     env = env_vars(environment(gang, replicas.role, index))
     made = pod(parsed, replicas, index, generation=generation, env=env, lead=lead)
+    if asked_by_annotation(Spot(parsed.manifest)):
+        made["spec"] = with_membership(made["spec"], parsed, PORT.container, made["metadata"]["name"])
     if replicas.type == WORKER and gang.master_port is not None:
         made["spec"] = extended(made["spec"], initContainers=[_waiter(parsed.name, parsed.settings)])
     return made

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from windlass import __version__
 from windlass.jobs.kubernetes.train_runtimes import Lookup, built_in
+
+AGENT_IMAGE = f"windlass:{__version__}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,3 +26,7 @@ class Settings:
     """The runtimes that TrainJobs name; those that are shipped are known anyway."""
     kubectl_image: str = "mpioperator/kubectl-delivery:latest"
     """Brings a kubectl to the launcher of an MPIJob v1. (--mpi-kubectl-delivery-image)"""
+    agent_image: str = AGENT_IMAGE
+    """The operator's own, whose entry point is `windlass`: packs the agent for pods that are to have it."""
+    agents: str = ""
+    """HOST:PORT at which the operator answers agents; empty: they agree among themselves who is a member."""

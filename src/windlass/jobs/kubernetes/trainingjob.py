@@ -13,6 +13,7 @@ from windlass import wire
 from windlass.core.job import DEFAULT_QUEUE, ArrayMember, Job, Launcher, Role
 from windlass.core.resources import GPU_MILLI
 from windlass.jobs.fields import JOB
+from windlass.jobs.kubernetes.agents import IMAGE, with_agent, with_membership
 from windlass.jobs.kubernetes.apart import avoided
 from windlass.jobs.kubernetes.gang import grace_of, warnings_of_templates
 from windlass.jobs.kubernetes.judgement import Rules
@@ -58,9 +59,9 @@ def read(manifest: Spot, settings: Settings) -> Parsed:
     queue = values.get("queue") or labelled_queue(manifest)
     job = _job(manifest, {**values, "queue": queue or DEFAULT_QUEUE}, name)
     # 2. What the pods are made of, and what they ask for with all that `pod` adds.
-    replicas = tuple(Replicas(role.name, role.name, role.replicas, "Never", template(job, role)) for role in job.roles)
+    replicas = tuple(_replicas(manifest, job, role, settings) for role in job.roles)
     spots = {each.type: Spot(each.template, _path(manifest, each.type, "pod")) for each in replicas}
-    job = replace(job, roles=tuple(_with_pod(role, spots[role.name]) for role in job.roles), grace=_grace(job, spots))
+    job = replace(job, roles=tuple(_as_pods(job, role, spots) for role in job.roles), grace=_grace(job, spots))
     # 3. Whether all of it can be pods.
     for role in job.roles:
         _refuse_without_image(manifest, role, spots[role.name])
@@ -94,7 +95,10 @@ def members(parsed: Parsed, generation: int) -> list[Member]:
     for rank in ranks_of(job):
         name = replica_name(parsed.name, rank.role, rank.replica)
         env = _env(parsed, rank, specs[rank.role], generation, meeting)
-        spec = {**with_env(specs[rank.role], env, CONTAINER), "hostname": name, "subdomain": parsed.name}
+        told = with_env(specs[rank.role], env, CONTAINER)
+        if _agent(job):
+            told = with_membership(told, parsed, CONTAINER, name)
+        spec = {**told, "hostname": name, "subdomain": parsed.name}
         labels = {JOB_NAME: parsed.name, ROLE: rank.role, REPLICA_INDEX: str(rank.replica)}
         pod = pod_object(parsed, replicas[rank.role], name, labels, spec, generation)
         made.append(Member(name, rank.role, rank.replica, pod))
@@ -179,9 +183,23 @@ def _path(manifest: Spot, role: str, field: str) -> tuple[str, ...]:
     return ("spec", "roles", role, field) if own else ("spec", field)
 
 
-def _with_pod(role: Role, whole: Spot) -> Role:
-    """The role as its whole pods are, where more is said of them."""
-    if not role.pod:
+def _replicas(manifest: Spot, job: Job, role: Role, settings: Settings) -> Replicas:
+    made = template(job, role)
+    if way := _agent(job):
+        where = Spot(list(role.command), _path(manifest, role.name, "command"))
+        made = with_agent(made, CONTAINER, way, settings, where)
+    return Replicas(role.name, role.name, role.replicas, "Never", made)
+
+
+def _agent(job: Job) -> str:
+    """Where its pods have their agent from; "" if they have none."""
+    return job.agent or (IMAGE if job.launcher is Launcher.AGENT else "")
+
+
+def _as_pods(job: Job, role: Role, spots: Mapping[str, Spot]) -> Role:
+    """The role as its whole pods are, where more is said of them than its fields say."""
+    whole = spots[role.name]
+    if not (role.pod or job.agent):
         return role
     check_template(whole, None)
     spec = whole["spec"]

@@ -13,9 +13,10 @@ from dataclasses import dataclass, field
 from windlass.controller import Controller, run
 from windlass.jobs.kubernetes.run_policy import US
 from windlass.server.operator.election import Election, LostError, Terms
-from windlass.server.operator.faces import Faces
+from windlass.server.operator.faces import Faces, listen
 from windlass.server.operator.metrics import Metrics
 from windlass.server.operator.reasons import tell_reasons
+from windlass.worlds.kubernetes.agents import hub
 from windlass.worlds.kubernetes.client.access import Access
 from windlass.worlds.kubernetes.client.connection import Connection
 from windlass.worlds.kubernetes.client.resources import Resource
@@ -43,6 +44,8 @@ class Rule:
     faces: Faces
     metrics: Metrics
     world: WorldSettings = field(default_factory=WorldSettings)
+    agents: tuple[str, int] | None = None
+    """Where it answers agents while it leads: address and port."""
 
 
 async def reign(rule: Rule) -> None:
@@ -142,6 +145,8 @@ async def _lead(rule: Rule, world: KubernetesWorld) -> None:
     async with asyncio.TaskGroup() as group:
         group.create_task(run(controller, tapped, on_trouble=trouble))
         group.create_task(tell_reasons(controller, world))
+        if rule.agents is not None:
+            group.create_task(hub.serve(listen(*rule.agents), world.agents))
 
 
 def _first(reasons: BaseExceptionGroup[BaseException]) -> BaseException:

@@ -8,7 +8,7 @@ import signal
 import socket
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from windlass.server.garbage import collect_seldom
 from windlass.server.operator.election import Terms
@@ -21,6 +21,7 @@ from windlass.worlds.kubernetes.settings import WorldSettings
 
 LEASE = "windlass-operator"
 PORT = 8080
+AGENTS_PORT = 8081
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,8 @@ class Replica:
     host: str = "0.0.0.0"  # noqa: S104 - probes and Prometheus come from outside of the pod
     port: int = PORT
     """For probes, metrics and questions; 0: any that is free."""
+    agents_port: int = AGENTS_PORT
+    """For agents in pods, if `world.kinds.agents` tells these where; 0: any that is free."""
     keeping: Keeping = field(default_factory=Keeping)
     world: WorldSettings = field(default_factory=WorldSettings)
 
@@ -54,7 +57,9 @@ async def serve(replica: Replica, say: Callable[[str], None]) -> None:
     listener = listen(replica.host, replica.port)
     async with History(replica.history, now, say, replica.keeping) as history:
         faces = Faces(metrics, history)
-        rule = Rule(replica.access, _terms(replica, listener.getsockname()[1]), say, faces, metrics, replica.world)
+        terms = _terms(replica, listener.getsockname()[1])
+        world, agents = _agents(replica)
+        rule = Rule(replica.access, terms, say, faces, metrics, world, agents)
         working = [loop.create_task(reign(rule)), loop.create_task(faces.serve(listener))]
         stopping = loop.create_task(stopped.wait())
         done, _ = await asyncio.wait([*working, stopping], return_when=asyncio.FIRST_COMPLETED)
@@ -84,3 +89,19 @@ def _terms(replica: Replica, port: int) -> Terms:
     identity = replica.identity or f"{socket.gethostname()}_{os.getpid()}_{uuid.uuid4().hex[:8]}"
     address = replica.address.replace(":0", f":{port}") if replica.address.endswith(":0") else replica.address
     return Terms(replica.namespace, replica.lease_name, identity, replica.lease, address)
+
+
+def _agents(replica: Replica) -> tuple[WorldSettings, tuple[str, int] | None]:
+    """Where agents are answered, and the settings that tell pods so."""
+    kinds = replica.world.kinds
+    if not kinds.agents:
+        return replica.world, None
+    port = replica.agents_port or _free_port(replica.host)
+    host, _, said = kinds.agents.rpartition(":")
+    told = replace(kinds, agents=f"{host}:{port}" if said == "0" else kinds.agents)
+    return replace(replica.world, kinds=told), (replica.host, port)
+
+
+def _free_port(host: str) -> int:
+    with listen(host, 0) as listener:
+        return int(listener.getsockname()[1])

@@ -22,7 +22,8 @@ _BEHIND = 0.5
 """Seconds that an event is held back while gangs start."""
 _LONGEST = 1_024
 """Bytes of a note, by the API."""
-_BAD = ("Failed", "Restarting", "Refused")
+RECOVERED = "Recovered"
+_BAD = ("Failed", "Restarting", "Refused", "Hang", "RanksRestarted", RECOVERED)
 REPORTER = "windlass.dev/operator"
 
 

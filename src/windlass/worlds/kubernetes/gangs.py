@@ -50,6 +50,8 @@ class Gang:
     """Pods made anew within its runs, of a kind that does so."""
     said: Mapping[str, Any] = field(default_factory=dict)
     """What the last judgement of its pods has the status say."""
+    training: Mapping[str, Any] = field(default_factory=dict)
+    """What its agents have told: `status.training`."""
     news: bool = False
     """Something has changed of which its status tells, and no commit."""
     waits: str = ""

@@ -19,6 +19,7 @@ from windlass.jobs.kubernetes.reading import Fault
 from windlass.jobs.kubernetes.run_policy import US, is_ours
 from windlass.jobs.kubernetes.settings import Settings
 from windlass.worlds.kubernetes import stored
+from windlass.worlds.kubernetes.agents.progress import FIELD as TRAINING
 from windlass.worlds.kubernetes.client.resources import Resource
 from windlass.worlds.kubernetes.cluster.fitting import Fitted, singles
 from windlass.worlds.kubernetes.commits import DeposedError
@@ -171,6 +172,7 @@ class Roster:
         if self._recovered and known is not None:
             raise DeposedError(f"{home.job_id} has a state that was not known when this term began")
         gang = Gang(home, parsed, parsed.job, known.number if known else 0, version=version_of(manifest), stored=known)
+        gang.training = (manifest.get("status") or {}).get(TRAINING) or {}
         gang.remade = known.remade if known else 0
         gang.looked, gang.looked_generation = gang.version, manifest["metadata"].get("generation")
         self._gangs[gang.id] = self._by_uid[home.uid] = gang

@@ -18,6 +18,7 @@ import msgspec
 from windlass.core.events import Declared, Exit
 from windlass.jobs.kubernetes.parsed import Member
 from windlass.jobs.kubernetes.pods import GENERATION
+from windlass.worlds.kubernetes.agents.tokens import with_token
 from windlass.worlds.kubernetes.client import objects
 from windlass.worlds.kubernetes.client.connection import Connection
 from windlass.worlds.kubernetes.client.objects import Pod
@@ -70,7 +71,9 @@ class Seating:
         Raises CannotSeatError, ApiError, Unreachable; NotWantedError once it is not `wanted`, however long its name
         is taken.
         """
-        body = {**member.pod, "spec": {**member.pod["spec"], "nodeName": node}} if node else member.pod
+        body = with_token(member.pod)
+        if node:
+            body = {**body, "spec": {**body["spec"], "nodeName": node}}
         namespace = member.pod["metadata"]["namespace"]
         give_up = time.monotonic() + _GARBAGE_COLLECTED
         while True:

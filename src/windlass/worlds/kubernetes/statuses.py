@@ -12,6 +12,7 @@ from windlass.jobs.kubernetes import conditions as told
 from windlass.jobs.kubernetes import job_status
 from windlass.jobs.kubernetes.job_status import Counts
 from windlass.worlds.kubernetes import commits
+from windlass.worlds.kubernetes.agents.progress import FIELD as TRAINING
 from windlass.worlds.kubernetes.client.connection import Connection
 from windlass.worlds.kubernetes.client.objects import Pod
 from windlass.worlds.kubernetes.gangs import Gang
@@ -38,8 +39,10 @@ def status_of(gang: Gang, life: Status, pods: Mapping[int, Pod], now: int) -> Ma
         if life.phase in TERMINAL and gang.run is None:  # its pods were counted when it ended, and may have gone since
             said = {**said, **{name: before[name] for name in _COUNTED if name in before}}
     conditions = [each for each in said.get("conditions") or () if each["type"] != ACCEPTED]
-    told = {**said, "conditions": conditions, STATE: called(life)}
-    return {name: value for name, value in told.items() if name != FIELD}
+    says: dict[str, Any] = {**said, "conditions": conditions, STATE: called(life)}
+    if gang.training:
+        says[TRAINING] = gang.training
+    return {name: value for name, value in says.items() if name != FIELD}
 
 
 def _core_knows_better(gang: Gang, life: Status) -> bool:

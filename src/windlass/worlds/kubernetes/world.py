@@ -25,7 +25,8 @@ from windlass.jobs.kubernetes.pods import SCHEDULER
 from windlass.jobs.kubernetes.serving import serving
 from windlass.worlds.inbox import Inbox
 from windlass.worlds.kubernetes import commits, judging, life, pod_ends, statuses
-from windlass.worlds.kubernetes.announcing import Announcer, News
+from windlass.worlds.kubernetes.agents.attendance import Attendance
+from windlass.worlds.kubernetes.announcing import RECOVERED, Announcer, News
 from windlass.worlds.kubernetes.client.connection import Connection
 from windlass.worlds.kubernetes.client.fresh import Change, Fresh
 from windlass.worlds.kubernetes.client.objects import Pod
@@ -85,6 +86,8 @@ class KubernetesWorld:
             connection, self.pods, settings.at_once, self._is_dead, self.concern, self._hear_made, on_trouble
         )
         self._announcer = Announcer(connection, self._crew.seating.at_once, on_trouble)
+        self.agents = Attendance(self.pods, self._gang_of, self._announcer, self.inject, self.concern, self.now)
+        """Of pods: whoever leads lets them call."""
         self._memory = QueueMemory(connection, self.cluster.queues, on_trouble)
         self._time = ForwardClock(clock)
         self.on_trouble = on_trouble
@@ -173,7 +176,8 @@ class KubernetesWorld:
         self._memory.note(changes.past)
         for told in {each.job_id: each for each in changes.transitions}.values():
             if (gang := self.roster.get(told.job_id)) is not None:
-                self._announcer.tell(News(gang.home, told.after, told.event, told.message or told.after, told.at))
+                what = told.event if told.event == RECOVERED else told.after
+                self._announcer.tell(News(gang.home, what, told.event, told.message or what, told.at))
 
     def perform(self, commands: Sequence[Command]) -> None:
         """Bind or delete pods, in the background."""

@@ -1,0 +1,209 @@
+"""Which gang an agent belongs to, and what becomes of what it says: counted by the core, told in status and events."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+from windlass.agent import crew as rules
+from windlass.core.events import Declared, Exit, Recovered
+from windlass.core.lifecycle import step
+from windlass.core.status import JobState
+from windlass.core.transitions import forgives
+from windlass.wire import ExitCode
+from windlass.worlds.kubernetes.agents.hub import Caller
+from windlass.worlds.kubernetes.agents.meeting import Ears, Meeting, Message
+from windlass.worlds.kubernetes.agents.progress import training
+from windlass.worlds.kubernetes.agents.tokens import is_of
+from windlass.worlds.kubernetes.announcing import Announcer, News
+from windlass.worlds.kubernetes.client.objects import Pod
+from windlass.worlds.kubernetes.gangs import Gang
+from windlass.worlds.kubernetes.pod_book import PodBook
+from windlass.worlds.kubernetes.runs import Run
+from windlass.worlds.kubernetes.seating import generation_of
+from windlass.worlds.port import JobEvent, WorldEvent
+
+HANG, RESTARTED = "Hang", "RanksRestarted"
+"""Reasons of events."""
+_OFTEN = 10_000
+"""Milliseconds between two writes of what only goes on."""
+_LATEST = 30_000
+"""Milliseconds after which a restart is told though nobody has said that ranks run again."""
+_DECLARED = {
+    int(ExitCode.PREEMPTED): Declared.PREEMPTED,
+    int(ExitCode.RETRY): Declared.RETRY,
+    int(ExitCode.FATAL): Declared.FATAL,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Owed:
+    """A failure that is being put right: the controller hears of it once ranks run again."""
+
+    generation: int
+    """Of the agents, that follows."""
+    failed: rules.Failed
+    at: int
+
+    def event(self, run: Run, took: int) -> Recovered:
+        """For the controller; `took` in ms."""
+        exit = _exit(self.failed)
+        detail = f"{exit.detail} in {self.failed.id}"
+        return Recovered(run.generation, self.generation, replace(exit, detail=detail), took)
+
+
+@dataclass(slots=True)
+class _Attended:
+    gang: Gang
+    run: Run
+    meeting: Meeting
+    written: int = 0
+    """When its status last changed, in ms."""
+    owed: _Owed | None = None
+    ahead: JobState | None = None
+    """With failures that the controller was told of, and has not committed yet."""
+
+    @property
+    def state(self) -> JobState:
+        """The gang's, with all failures that are known."""
+        committed = self.gang.state
+        return self.ahead if self.ahead is not None and _failures(self.ahead) > _failures(committed) else committed
+
+
+@dataclass(slots=True)
+class Attendance:
+    """Every gang whose agents have called since this controller leads; by the uid of its object."""
+
+    pods: PodBook
+    gang_of: Callable[[Pod], Gang | None]
+    announcer: Announcer
+    tell: Callable[[WorldEvent], None]
+    concern: Callable[[Gang], None]
+    now: Callable[[], int]
+    _attended: dict[str, _Attended] = field(default_factory=dict)
+    _callers: dict[Caller, tuple[Meeting, str]] = field(default_factory=dict)
+
+    # --- the hub's host -----------------------------------------------------------------------------------
+
+    def welcome(self, hello: Message, caller: Caller) -> Callable[[Message], None] | None:
+        """See `hub.Host`."""
+        if hello["say"] != "hello":
+            return None
+        namespace, _, name = str(hello["name"]).partition("/")
+        pod = self.pods.get(namespace, name)
+        if pod is None or not is_of(pod, hello.get("token")):
+            return None
+        found = self._found(pod)
+        if found is None:
+            return None
+        meeting, clock = found.meeting, asyncio.get_running_loop().time
+        self._callers[caller] = meeting, name
+        meeting.join(name, pod.spec.node_name, hello, caller, clock())
+        return lambda said: meeting.hear(name, said, clock())
+
+    def left(self, caller: Caller) -> None:
+        """See `hub.Host`."""
+        if (whose := self._callers.pop(caller, None)) is not None:
+            meeting, name = whose
+            meeting.left(name, caller)
+
+    def look(self) -> None:
+        """See `hub.Host`."""
+        clock = asyncio.get_running_loop().time()
+        for uid, each in list(self._attended.items()):
+            if each.gang.run is not each.run or each.run.stopping:
+                self._tell_of(each)
+                each.meeting.close()
+                del self._attended[uid]
+                continue
+            each.meeting.look(clock)
+            if each.owed is not None and self._is_settled(each, each.owed):
+                self._tell_of(each)
+            if self.now() - each.written >= _OFTEN:
+                self._write(each)
+
+    # --- whose it is --------------------------------------------------------------------------------------
+
+    def _found(self, pod: Pod) -> _Attended | None:
+        """The gang of a pod that is a member of its run; None if it is not, or not yet known to be."""
+        gang = self.gang_of(pod)
+        run = gang.run if gang is not None else None
+        if gang is None or run is None or run.stopping or generation_of(pod) != run.generation:
+            return None
+        places = gang.pod_names(run)
+        if pod.metadata.name not in places:
+            return None
+        known = self._attended.get(gang.home.uid)
+        if known is None or known.run is not run:
+            if known is not None:
+                known.meeting.close()
+            known = self._attended[gang.home.uid] = _Attended(gang, run, self._meeting(gang, run))
+        return known
+
+    def _meeting(self, gang: Gang, run: Run) -> Meeting:
+        ears = Ears(partial(self._forgives, gang), partial(self._restarted, gang, run), partial(self._hangs, gang))
+        first = max(run.generation, gang.status.crew + 1)
+        return Meeting(gang.pod_names(run), first, ears, asyncio.get_running_loop().time())
+
+    # --- what comes of it ---------------------------------------------------------------------------------
+
+    def _forgives(self, gang: Gang, failed: rules.Failed) -> bool:
+        return forgives(self._attended[gang.home.uid].state, _exit(failed), self.now())
+
+    def _restarted(self, gang: Gang, run: Run, generation: int, why: str, failed: rules.Failed | None) -> None:
+        each = self._attended[gang.home.uid]
+        if failed is None:
+            note = f"{why}: ranks start again in their pods (generation {generation})"
+            self._announce(gang, RESTARTED, "Restart", note)
+        else:
+            self._tell_of(each)
+            each.owed = _Owed(generation, failed, self.now())
+            each.ahead, _ = step(each.state, each.owed.event(run, 0), self.now())
+        self._write(each)
+
+    def _is_settled(self, each: _Attended, owed: _Owed) -> bool:
+        here = each.meeting.attendees.get(owed.failed.id)
+        again = here.recovered.generation if here is not None and here.recovered is not None else 0
+        return again >= owed.generation or self.now() - owed.at > _LATEST
+
+    def _tell_of(self, each: _Attended) -> None:
+        """That what had failed runs again, or would have, had not something else happened."""
+        if (owed := each.owed) is not None:
+            each.owed = None
+            here = each.meeting.attendees.get(owed.failed.id)
+            again = here.recovered if here is not None else None
+            known = again is not None and again.generation == owed.generation
+            took = round(again.seconds * 1000) if again is not None and known else self.now() - owed.at
+            self.tell(JobEvent(each.gang.id, owed.event(each.run, took)))
+
+    def _hangs(self, gang: Gang, rank: int, why: str) -> None:
+        each = self._attended[gang.home.uid]
+        pod = each.meeting.owner(rank)
+        node = next((member.node for member in each.meeting.crew.present if member.id == pod), "")
+        whose = f"{pod} on node {node}: " if pod else ""
+        self._announce(gang, HANG, "Interrogate", f"{whose}{why}; ranks have been asked for their stacks")
+        self._write(each, lastHang=f"{whose}{why}")
+
+    def _announce(self, gang: Gang, reason: str, action: str, note: str) -> None:
+        self.announcer.tell(News(gang.home, reason, action, note, self.now()))
+
+    def _write(self, each: _Attended, **more: str | int) -> None:
+        """Have the gang's status say how far it is, if that has changed."""
+        gang, meeting = each.gang, each.meeting
+        after = training(gang.training, meeting.measured, meeting.crew.generation, self.now(), **more)
+        if after != gang.training and meeting.crew.generation:
+            gang.training, gang.news, each.written = after, True, self.now()
+            self.concern(gang)
+
+
+def _failures(state: JobState) -> int:
+    return state.status.user_failures + state.status.infrastructure_failures
+
+
+def _exit(failed: rules.Failed) -> Exit:
+    """How a rank ended, as the core takes the end of a member."""
+    if failed.code < 0:
+        return Exit(signal=-failed.code, detail=failed.why)
+    return Exit(code=failed.code, declared=_DECLARED.get(failed.code), detail=failed.why)

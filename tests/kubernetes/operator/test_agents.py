@@ -1,0 +1,214 @@
+"""What agents in pods tell an operator on a real API server, and what it makes of it. The agents are sockets here."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+from kubernetes_place import JOBS, NAMESPACE, inside
+from operator_place import OperatorPlace
+
+import strays
+from windlass.core.job import Job, Launcher, RestartPolicy, Role
+from windlass.jobs.kubernetes.own_labels import TOKEN
+from windlass.jobs.kubernetes.own_manifests import training_job
+
+pytestmark = pytest.mark.apiserver
+PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
+EVENTS = f"/apis/events.k8s.io/v1/namespaces/{NAMESPACE}/events"
+KILLED = {"say": "failed", "id": "", "code": -9, "why": "rank 1 (pid 7) killed by SIGKILL"}
+FAILED = {"say": "failed", "id": "", "code": 1, "why": "rank 0 (pid 8) exited with 1"}
+JOB = Job(
+    "digits",
+    (Role(replicas=2, resources={"gpu": 1}, command=("python", "train.py"), image="example.com/job:1"),),
+    launcher=Launcher.AGENT,
+    agent="inject",
+    restart=RestartPolicy(user_limit=1),
+    workdir="",
+)
+
+
+@dataclass
+class Agent:
+    """A socket that says what an agent would."""
+
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
+
+    def say(self, **message: Any) -> None:
+        self.writer.write(json.dumps(message).encode() + b"\n")
+
+    async def hears(self, what: str) -> dict[str, Any]:
+        """The next message of this kind."""
+        async with asyncio.timeout(strays.PATIENCE):
+            while line := await self.reader.readline():
+                if (said := json.loads(line))["say"] == what:
+                    return said
+        raise AssertionError(f"hung up before {what}")
+
+    async def is_hung_up_on(self) -> bool:
+        async with asyncio.timeout(strays.PATIENCE):
+            return await self.reader.read() == b""
+
+    async def stops(self, generation: int) -> None:
+        await self.hears("halt")
+        self.say(say="stopped", id="", generation=generation, code=0)
+
+
+async def call(place: OperatorPlace, pod: str, generation: int = 0, **more: Any) -> Agent:
+    reader, writer = await asyncio.open_connection("127.0.0.1", place.agents)
+    agent = Agent(reader, writer)
+    token = (await place.api.get(f"{PODS}/{pod}"))["metadata"]["annotations"][TOKEN]
+    hello = {"name": f"{NAMESPACE}/{pod}", "token": token, "id": f"agent of {pod}", "address": "10.0.0.1"}
+    hello |= {"port": 29_500, "ranks": 2, "generation": generation, "seen": generation, "last": None}
+    agent.say(say="hello", **{**hello, **more})
+    return agent
+
+
+async def two(place: OperatorPlace, job: Job = JOB) -> list[Agent]:
+    """The agents of a job that runs, in its first generation."""
+    await place.api.post(inside(JOBS), training_job(job, "digits", NAMESPACE))
+    await place.phase("digits", "Running")
+    agents = [await call(place, f"digits-worker-{at}") for at in (0, 1)]
+    for agent in agents:
+        await agent.hears("start")
+    return agents
+
+
+async def status(place: OperatorPlace, holds: Callable[[dict[str, Any]], object]) -> dict[str, Any]:
+    """The job's, once this holds."""
+    found: dict[str, Any] = {}
+    try:
+        async with asyncio.timeout(strays.PATIENCE * 2):
+            while True:
+                found = (await place.api.get(f"{inside(JOBS)}/digits")).get("status") or {}
+                if holds(found):
+                    return found
+                await asyncio.sleep(0.05)
+    except TimeoutError:
+        raise AssertionError(f"it still says {found}") from None
+
+
+async def events(place: OperatorPlace, reason: str) -> list[str]:
+    """Of this reason, once there is one."""
+    async with asyncio.timeout(strays.PATIENCE):
+        while True:
+            items = (await place.api.get(EVENTS))["items"]
+            if found := [each["note"] for each in items if each["reason"] == reason]:
+                return found
+            await asyncio.sleep(0.05)
+
+
+def beat(agent: Agent, rank: int, waited: float = 0.0, number: int = 360, **more: Any) -> None:
+    """`more`: what else is in it, and numbers that ranks have measured."""
+    behind = [rank, 120, "backward", number, waited, 10.0, 0.0, [120, number, rank, "backward"]]
+    values = {name: more.pop(name) for name in list(more) if name not in ("generation", "recovered")}
+    measured = {"rank": 0, "generation": 1, "step": 120, "values": values} if values else None
+    agent.say(**{"say": "beat", "generation": 1, "behind": behind, "silence": 0, "measured": measured, **more})
+
+
+def test_members_are_told_each_other_and_a_strangers_call_is_not_answered(tell):
+    async def story(place: OperatorPlace) -> None:
+        await place.api.post(inside(JOBS), training_job(JOB, "digits", NAMESPACE))
+        await place.phase("digits", "Running")
+        stranger = await call(place, "digits-worker-0", token="guessed")  # noqa: S106 - a wrong one
+        assert await stranger.is_hung_up_on()
+        first = await call(place, "digits-worker-0", port=4711)
+        second = await call(place, "digits-worker-1", address="10.0.0.2")
+        told = [(await agent.hears("start"))["membership"] for agent in (first, second)]
+        assert [(each["me"], each["generation"], each["port"]) for each in told] == [(0, 1, 4711), (1, 1, 4711)]
+        assert [member["address"] for member in told[0]["members"]] == ["10.0.0.1", "10.0.0.2"]
+        assert [member["ranks"] for member in told[0]["members"]] == [2, 2]
+
+    tell(story)
+
+
+def test_ranks_that_are_killed_start_again_in_their_pods_and_are_counted(tell):
+    async def story(place: OperatorPlace) -> None:
+        agents = await two(place)
+        before = (await place.api.get(PODS))["items"]
+        agents[1].say(**KILLED, generation=1)
+        for agent in agents:
+            await agent.stops(1)
+        assert [(await agent.hears("start"))["membership"]["generation"] for agent in agents] == [2, 2]
+
+        beat(agents[1], -1, generation=2, recovered={"generation": 2, "seconds": 0.42})
+        said = await status(place, lambda said: said.get("recoveries") == 1)
+        assert (said["state"], said["attempts"], said["failures"]["infrastructure"]) == ("Running", 1, 1)
+        told = "recovered in place 1×, last: rank 1 (pid 7) killed by SIGKILL in digits-worker-1, back after 0.42 s"
+        assert told in said["conditions"][-1]["message"]
+        assert await events(place, "Recovered") == [f"Running: {told}"]
+        said = await status(place, lambda said: said["training"]["generation"] == 2)
+        after = (await place.api.get(PODS))["items"]
+        assert {each["metadata"]["uid"] for each in before} == {each["metadata"]["uid"] for each in after}
+
+    tell(story)
+
+
+def test_a_failure_beyond_the_limit_ends_all_agents_with_its_code(tell):
+    async def story(place: OperatorPlace) -> None:
+        agents = await two(place)
+        agents[0].say(**FAILED, generation=1)
+        for agent in agents:
+            await agent.stops(1)
+        for agent in agents:
+            await agent.hears("start")
+        agents[0].say(**FAILED, generation=2)
+        for agent in agents:
+            await agent.stops(2)
+        for agent in agents:
+            told = await agent.hears("close")
+            assert (told["code"], told["why"]) == (1, "rank 0 (pid 8) exited with 1")
+        beat(agents[0], -1, generation=2, recovered={"generation": 2, "seconds": 0.42})
+        await status(place, lambda said: (said["failures"]["user"], said.get("recoveries")) == (1, 1))
+
+    tell(story)
+
+
+def test_what_ranks_measure_reaches_the_status(tell):
+    async def story(place: OperatorPlace) -> None:
+        agents = await two(place)
+        beat(agents[0], 0, loss=1.92345678, samples_per_second=78.0, step_ms=412.5)
+        said = await status(place, lambda said: said.get("training", {}).get("step") == 120)
+        told = said["training"]
+        assert (told["loss"], told["samplesPerSecond"], told["stepMilliseconds"]) == (1.92346, 78, 412.5)
+        assert told["time"].endswith("Z")
+
+    tell(story)
+
+
+def test_a_hang_is_told_with_its_rank_and_node_and_is_over_in_the_same_pods(tell):
+    async def story(place: OperatorPlace) -> None:
+        agents = await two(place)
+        beat(agents[0], 0, waited=11)
+        beat(agents[1], 3, waited=12, number=359)
+        for agent in agents:
+            assert (await agent.hears("interrogate"))["rank"] == 3
+            await agent.stops(1)
+        assert [(await agent.hears("start"))["membership"]["generation"] for agent in agents] == [2, 2]
+        (note,) = await events(place, "Hang")
+        node = (await place.api.get(f"{PODS}/digits-worker-1"))["spec"]["nodeName"]
+        assert note.startswith(f"digits-worker-1 on node {node}: rank 3 is in backward of step 120 for 12")
+        said = await status(place, lambda said: "lastHang" in said.get("training", {}))
+        assert said["training"]["lastHang"] in note
+
+    tell(story)
+
+
+def test_agents_that_run_are_taken_up_by_whoever_leads_now(tell):
+    async def story(place: OperatorPlace) -> None:
+        await place.api.post(inside(JOBS), training_job(replace(JOB), "digits", NAMESPACE))
+        await place.phase("digits", "Running")
+        agents = [await call(place, f"digits-worker-{at}", generation=5) for at in (0, 1)]
+        for agent in agents:
+            await agent.hears("welcome")
+        agents[0].say(**KILLED, generation=5)
+        for agent in agents:
+            await agent.stops(5)
+        assert [(await agent.hears("start"))["membership"]["generation"] for agent in agents] == [6, 6]
+
+    tell(story)

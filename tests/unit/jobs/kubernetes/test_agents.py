@@ -1,0 +1,133 @@
+"""Pods whose ranks an agent starts: what is added to them, what their command becomes, and what is refused."""
+
+import pytest
+import yaml
+
+from windlass.core.job import Launcher
+from windlass.jobs.agent_command import under_agent
+from windlass.jobs.kubernetes.agents import FILE, FOLDER
+from windlass.jobs.kubernetes.kinds import members, read
+from windlass.jobs.kubernetes.reading import Fault
+from windlass.jobs.kubernetes.settings import Settings
+
+SETTINGS = Settings(agent_image="windlass:9", agents="operator.windlass-system.svc:8081")
+TOKEN = "windlass.dev/agent-token"  # noqa: S105 - an annotation's name
+
+
+def training(**fields):
+    spec = {"image": "a:1", "command": "python train.py --lr 1", "nodes": 2, "procs": 2, **fields}
+    about = {"name": "digits", "namespace": "team"}
+    return {"apiVersion": "windlass.dev/v1alpha1", "kind": "TrainingJob", "metadata": about, "spec": spec}
+
+
+def pytorch(command, annotation="inject", **spec):
+    container = {"name": "pytorch", "image": "a:1", **command}
+    worker = {"replicas": 2, "template": {"spec": {"containers": [container]}}}
+    about = {"name": "digits", "namespace": "team", "annotations": {"windlass.dev/agent": annotation}}
+    replicas = {"pytorchReplicaSpecs": {"Worker": worker}}
+    return {"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "metadata": about, "spec": {**spec, **replicas}}
+
+
+def pods(manifest, settings=SETTINGS):
+    parsed = read(manifest, settings)
+    assert not isinstance(parsed, Fault), str(parsed)
+    return [member.pod for member in members(parsed, 1)]
+
+
+def main_of(pod):
+    return pod["spec"]["containers"][0]
+
+
+def told(pod):
+    return {each["name"]: each.get("value", each.get("valueFrom")) for each in main_of(pod)["env"]}
+
+
+@pytest.mark.parametrize(
+    ("words", "becomes"),
+    [
+        ("python train.py --lr 1", f"python {FILE} train.py --lr 1"),
+        ("/opt/bin/python3.11 -u train.py", f"/opt/bin/python3.11 {FILE} train.py"),
+        ("python -m pkg.train --lr 1", f"python {FILE} --module pkg.train --lr 1"),
+        ("torchrun --nproc-per-node 4 train.py", f"python3 {FILE} --nproc-per-node 4 train.py"),
+        ("python3 -m torch.distributed.run --standalone a.py", f"python3 {FILE} --standalone a.py"),
+        ("windlass agent --max-restarts 3 train.py", f"python3 {FILE} --max-restarts 3 train.py"),
+    ],
+)
+def test_a_command_that_starts_one_script_is_started_by_the_agent(words, becomes):
+    assert " ".join(under_agent(words.split(), (FILE,))) == becomes
+
+
+@pytest.mark.parametrize("words", ["sh -c 'torchrun train.py'", "python -c 'print(1)'", "./train", "python -O a.py"])
+def test_any_other_command_is_refused_with_what_would_do(words):
+    fault = read(training(command=words, agent="inject"), SETTINGS)
+    assert isinstance(fault, Fault)
+    assert "spec.command" in str(fault)
+    assert "python SCRIPT, python -m MODULE, torchrun or windlass agent" in str(fault)
+
+
+def test_an_init_container_brings_the_agent_into_a_volume_of_the_pod():
+    pod = pods(training(agent="inject"))[1]
+    (packer,) = pod["spec"]["initContainers"]
+    assert (packer["image"], packer["args"]) == ("windlass:9", ["agent", "pack", "--to", FILE])
+    assert "command" not in packer  # the image's own entry point is windlass
+    assert packer["securityContext"]["runAsNonRoot"]
+    assert packer["securityContext"]["readOnlyRootFilesystem"]
+    assert {"name": "TMPDIR", "value": FOLDER} in packer["env"]  # the only place where it may write
+    assert packer["volumeMounts"] == main_of(pod)["volumeMounts"] == [{"name": "windlass-agent", "mountPath": FOLDER}]
+    assert pod["spec"]["volumes"] == [{"name": "windlass-agent", "emptyDir": {}}]
+    assert main_of(pod)["command"] == ["python", FILE, "train.py", "--lr", "1"]
+
+
+def test_each_pod_is_told_who_it_is_to_the_operator_and_keeps_torchruns_variables():
+    pod = pods(training(agent="inject"))[1]
+    variables = told(pod)
+    assert variables["WINDLASS_MEMBERSHIP"] == "tcp:operator.windlass-system.svc:8081"
+    assert variables["WINDLASS_AGENT_NAME"] == "team/digits-worker-1"
+    assert variables["WINDLASS_AGENT_TOKEN"] == {"fieldRef": {"fieldPath": f"metadata.annotations['{TOKEN}']"}}
+    assert (variables["PET_NPROC_PER_NODE"], variables["PET_NODE_RANK"]) == ("2", "1")
+    assert pod["metadata"]["annotations"] == {TOKEN: ""}  # filled in by whoever makes the pod
+
+
+def test_without_an_operator_that_listens_agents_agree_among_themselves():
+    pod = pods(training(agent="inject"), Settings())[0]
+    assert "WINDLASS_MEMBERSHIP" not in told(pod)
+    assert "annotations" not in pod["metadata"]
+
+
+def test_an_image_that_has_windlass_needs_no_init_container():
+    by_agent, by_launcher = pods(training(agent="image"))[0], pods(training(launcher="agent"))[0]
+    for pod in (by_agent, by_launcher):
+        assert main_of(pod)["command"] == ["python", "-m", "windlass.agent", "train.py", "--lr", "1"]
+        assert "initContainers" not in pod["spec"]
+        assert "WINDLASS_MEMBERSHIP" in told(pod)
+
+
+def test_the_agent_takes_the_launchers_place_and_another_one_is_refused():
+    assert read(training(agent="inject"), SETTINGS).job.launcher is Launcher.AGENT
+    fault = read(training(agent="inject", launcher="plain"), SETTINGS)
+    assert "launcher plain leaves nothing to the agent" in str(fault)
+
+
+def test_what_the_init_container_asks_for_is_asked_of_the_node():
+    job = read(training(agent="inject", cpus=0, gpus=1), SETTINGS).job
+    assert (job.roles[0].resources["cpu"], job.roles[0].resources["memory"]) == (50, 64 << 20)
+
+
+def test_a_pytorchjob_asks_by_an_annotation():
+    pod = pods(pytorch({"command": ["torchrun"], "args": ["train.py"]}, nprocPerNode="2"))[1]
+    assert main_of(pod)["command"] == ["python3", FILE, "train.py"]
+    assert "args" not in main_of(pod)
+    assert pod["spec"]["initContainers"][0]["name"] == "windlass-agent"
+    assert (told(pod)["WINDLASS_AGENT_NAME"], told(pod)["PET_NPROC_PER_NODE"]) == ("team/digits-worker-1", "2")
+
+
+def test_a_pytorchjobs_plain_script_stays_one_process_a_pod():
+    pod = pods(pytorch({"command": ["python", "train.py"]}))[0]
+    assert main_of(pod)["command"] == ["python", FILE, "--nproc-per-node=1", "train.py"]
+
+
+@pytest.mark.parametrize(("command", "annotation"), [({}, "inject"), ({"command": ["python", "a.py"]}, "please")])
+def test_a_pytorchjob_that_cannot_have_an_agent_is_told_where(command, annotation):
+    fault = read(pytorch(command, annotation), SETTINGS)
+    assert isinstance(fault, Fault)
+    assert yaml.safe_dump(str(fault))
