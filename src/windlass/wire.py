@@ -34,6 +34,8 @@ AGENT_SOCKET = "WINDLASS_AGENT_SOCKET"
 """Path of the datagram socket on which a rank's agent hears it. Absent: no agent, and nobody to tell.
 
 A rank that also wants to hear binds a socket of its own before it sends: what it is told goes to where it sent from."""
+LISTENER = "WINDLASS_LISTENER"
+"""Path of a datagram socket to which the first rank sends its `Telemetry` too, with an agent or without one."""
 DUMPS = "WINDLASS_DUMPS"
 """A folder for what a rank that hangs leaves behind: stacks, the flight recorder's dump."""
 PRELOAD = "WINDLASS_PRELOAD"

@@ -28,6 +28,7 @@ FAMILIES = MappingProxyType(
         "render": ("files", "Print a job as Windlass understands it, every default filled in"),
         "schema": ("files", "Print the JSON Schema of job files, for editors"),
         "simulate": ("simulate", "Run a trace of the past on any cluster, and compare policies"),
+        "scaling": ("scaling", "Compare a job on 1, 2, 4 ranks: speed-up, efficiency"),
         "checkpoint": ("checkpoint", "List, verify, prune and export what a run has saved"),
         "operator": ("operator", "Install the Kubernetes operator, check it, take it away"),
         "up": ("daemon", "Start the daemon"),

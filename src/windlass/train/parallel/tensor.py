@@ -66,7 +66,7 @@ def split(model: nn.Module, styles: Mapping[str, Style], plan: Plan, mesh: Devic
     frozen = [name for name, parameter in model.named_parameters() if not parameter.requires_grad]
     parallelize_module(model, mesh, told | dict.fromkeys(parents, whole), src_data_rank=None)
     for name in frozen:  # torch's styles make new parameters, and all of them learn
-        model.get_parameter(name).requires_grad_(requires_grad=False)
+        model.get_parameter(name).requires_grad_(False)
 
 
 def styles_of(model: nn.Module, plan: Plan, ranks: int) -> dict[str, Style]:

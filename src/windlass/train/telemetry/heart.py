@@ -31,6 +31,7 @@ class Heart:
         self._generation = int(environment.get(wire.GENERATION, _ALONE))
         self._beats = 0
         self._agent = environment.get(wire.AGENT_SOCKET, "")
+        self._listener = environment.get(wire.LISTENER, "") if rank == 0 else ""
         self._folder: tempfile.TemporaryDirectory[str] | None = None
         self._socket: socket.socket | None = None
         self.step = 0
@@ -45,7 +46,11 @@ class Heart:
 
     def measured(self, values: Mapping[str, float]) -> None:
         """What the steps since the last time were like."""
-        self._tell(wire.Telemetry(self._rank, self._generation, self.step, values))
+        told = wire.Telemetry(self._rank, self._generation, self.step, values)
+        self._tell(told)
+        if self._listener:
+            with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sending:
+                sending.sendto(wire.encode(told), socket.MSG_DONTWAIT, self._listener)
 
     def close(self) -> None:
         """Nothing more is told: what follows the loop is the script's own."""

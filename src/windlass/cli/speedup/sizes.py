@@ -1,0 +1,119 @@
+"""A job on so many ranks: which replicas, with what resources and threads. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from windlass.cli.failures import UsageError
+from windlass.core.job import Job, Role
+from windlass.core.resources import CPU, is_device
+from windlass.launch.threads import VARIABLE
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """`nodes` replicas of `procs` ranks each."""
+
+    nodes: int
+    procs: int
+
+    @property
+    def ranks(self) -> int:
+        """Of the whole gang."""
+        return self.nodes * self.procs
+
+
+def counts(option: str, text: str) -> tuple[int, ...]:
+    """Numbers of "1,2,4", smallest first. Raises UsageError."""
+    if not re.fullmatch(r"[1-9][0-9]{0,4}(,[1-9][0-9]{0,4})+", text.replace(" ", "")):
+        raise UsageError(f"{option} expects several numbers to compare, such as 1,2,4, not {text[:40]!r}")
+    found = sorted({int(number) for number in text.split(",")})
+    if len(found) == 1:
+        raise UsageError(f"{option} {text}: one size alone has nothing to be compared with; write for example 1,2,4")
+    return tuple(found)
+
+
+def sizes_by_ranks(role: Role, ranks: Sequence[int]) -> list[Size]:
+    """Replicas are filled one after the other; a job of a single rank is one replica at any size. Raises UsageError."""
+    single = role.replicas == role.procs == 1
+    each = max(ranks) if single else role.procs
+    found = []
+    for count in ranks:
+        nodes = -(-count // each)
+        if count % nodes:
+            raise UsageError(
+                f"--ranks {count}: on {nodes} nodes of up to {each} ranks they do not come out even; "
+                f"take a multiple of {each}, or other --procs"
+            )
+        found.append(Size(nodes, count // nodes))
+    return found
+
+
+def sizes_by_nodes(role: Role, nodes: Sequence[int]) -> list[Size]:
+    """Each node with as many ranks as the job says."""
+    return [Size(count, role.procs) for count in nodes]
+
+
+def the_role(job: Job) -> Role:
+    """Of a job whose size can be changed. Raises UsageError for one of several roles."""
+    if len(job.roles) > 1:
+        names = ", ".join(role.name for role in job.roles)
+        raise UsageError(f"{job.name} has roles ({names}): which of them is to grow, nobody can know")
+    return job.roles[0]
+
+
+def sized(job: Job, size: Size, env: Mapping[str, str]) -> Job:
+    """The same job on another number of ranks, `env` over its own. A failure ends it. Raises UsageError."""
+    role = the_role(job)
+    changed = replace(
+        role,
+        replicas=size.nodes,
+        procs=size.procs,
+        min_replicas=None,
+        max_replicas=None,
+        resources=_resources(role, size.procs),
+        env={**role.env, **env},
+    )
+    return replace(job, roles=(changed,), suspend=False, restart=replace(job.restart, user_limit=0))
+
+
+def threads_for(role: Role, most: int, cores: int, inherited: Mapping[str, str]) -> dict[str, str]:
+    """As many threads a rank at every size, or the smallest had all cores: a variable, unless somebody has set it.
+
+    Ranks with devices or CPUs of their own get their share of those at any size.
+    """
+    if _has_devices(role) or not _shares_cores(role) or VARIABLE in role.env or VARIABLE in inherited:
+        return {}
+    return {VARIABLE: str(max(1, cores // most))}
+
+
+def share_cores(role: Role, size: Size, cores: int) -> bool:
+    """Whether ranks of this size have less than a core each."""
+    return not _has_devices(role) and _shares_cores(role) and size.ranks > cores
+
+
+def _resources(role: Role, procs: int) -> dict[str, int]:
+    """What a replica of so many ranks needs. Ranks that asked for no more than a core each may share cores."""
+    dropped = (CPU,) if _shares_cores(role) and not _has_devices(role) else ()
+    return {
+        name: _share(name, amount, procs, role.procs) for name, amount in role.resources.items() if name not in dropped
+    }
+
+
+def _share(name: str, amount: int, procs: int, before: int) -> int:
+    if is_device(name) and amount * procs % before:
+        raise UsageError(
+            f"{procs} of {before} ranks would have {amount * procs / before:g} of a node's {amount} {name}; "
+            "take as many --procs as --gpus"
+        )
+    return amount * procs // before
+
+
+def _shares_cores(role: Role) -> bool:
+    return role.resources.get(CPU, 0) in (0, 1000 * role.procs)
+
+
+def _has_devices(role: Role) -> bool:
+    return any(is_device(name) for name in role.resources)

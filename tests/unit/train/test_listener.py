@@ -1,0 +1,28 @@
+"""Whoever compares runs hears the first rank, with or without an agent, and nobody waits for him."""
+
+import socket
+
+import pytest
+
+from windlass import wire
+from windlass.train.telemetry.heart import Heart
+
+
+@pytest.mark.parametrize(("rank", "hears"), [(0, True), (1, False)])
+def test_the_first_rank_tells_a_listener_too(rank, hears, tmp_path):
+    path = str(tmp_path / "ear.sock")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as ear:
+        ear.bind(path)
+        ear.setblocking(False)
+        heart = Heart(rank, {wire.LISTENER: path})
+        heart.step = 10
+        heart.measured({"step_ms": 4.0})
+        if hears:
+            assert wire.decode(ear.recv(65536)) == wire.Telemetry(0, 1, 10, {"step_ms": 4.0})
+        else:
+            with pytest.raises(BlockingIOError):
+                ear.recv(1)
+
+
+def test_a_listener_that_has_gone_is_no_error(tmp_path):
+    Heart(0, {wire.LISTENER: str(tmp_path / "nobody.sock")}).measured({"step_ms": 4.0})
