@@ -7,12 +7,15 @@ import pwd
 import shutil
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from windlass.cli.failures import UsageError
+from windlass.core.job import Launcher
 from windlass.jobs.options import RunOptions, from_options
 from windlass.jobs.submission import Submission
+from windlass.launch.agent import entry_of
 
 _JOB_FILES = (".yaml", ".yml")
 ON_KUBERNETES = "--on kubernetes"
@@ -49,6 +52,23 @@ def submissions(
     if not command:
         raise UsageError("nothing to run\nwrite a command (windlass run -N 2 -- python train.py) or a file (job.yaml)")
     return [from_options(options, command, cwd=here(), user=user())]
+
+
+def here_by_agents(handed: Sequence[Submission]) -> list[Submission]:
+    """The same for this machine: ranks that import torch are started by agents, unless somebody has said otherwise."""
+    return [_by_agents(each) for each in handed]
+
+
+def _by_agents(submission: Submission) -> Submission:
+    job = submission.job
+    if submission.launcher_said or job.launcher is not Launcher.PLAIN:
+        return submission
+    if not any(entry_of(role.command) for role in job.roles):
+        return submission
+    from windlass.worlds.local.entry_points import launcher_here  # noqa: PLC0415 - loads Python's parser
+
+    path = job.roles[0].env.get("PATH") or os.environ.get("PATH", os.defpath)
+    return replace(submission, job=replace(job, launcher=launcher_here(job, path)))
 
 
 def tell_idle(handed: Sequence[Submission]) -> None:

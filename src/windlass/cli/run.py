@@ -10,7 +10,7 @@ import typer
 from windlass.cli.attend import Attendance, ThisMachine
 from windlass.cli.exit_codes import ExitCode
 from windlass.cli.failures import UsageError
-from windlass.cli.handing import ON_KUBERNETES, facts, submissions, tell_idle
+from windlass.cli.handing import ON_KUBERNETES, facts, here_by_agents, submissions, tell_idle
 from windlass.cli.interrupts import Interrupts
 from windlass.cli.options import (
     SHIP_ELSEWHERE,
@@ -71,7 +71,7 @@ def run(
         raise UsageError(SHIP_ELSEWHERE)
     refuse_validate(validate, ON_KUBERNETES)
     folder = state_folder(state)
-    handed = submissions(options, words or [], file)
+    handed = here_by_agents(submissions(options, words or [], file))
     tell_idle(handed)
     if detach:
         print(*daemon_of(folder).submit(handed, **facts()), sep="\n")

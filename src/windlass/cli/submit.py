@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from windlass.cli.exit_codes import ExitCode
 from windlass.cli.failures import UsageError
-from windlass.cli.handing import ON_KUBERNETES, facts, submissions, tell_idle
+from windlass.cli.handing import ON_KUBERNETES, facts, here_by_agents, submissions, tell_idle
 from windlass.cli.options import (
     SHIP_ELSEWHERE,
     FileOption,
@@ -44,7 +44,7 @@ def submit(
     if ship:
         raise UsageError(SHIP_ELSEWHERE)
     refuse_validate(validate, ON_KUBERNETES)
-    handed = submissions(options, words or [], file)
+    handed = here_by_agents(submissions(options, words or [], file))
     tell_idle(handed)
     _show(daemon_of(state_folder(state)).submit(handed, **facts()), output)
     return ExitCode.OK

@@ -253,7 +253,8 @@ JOB: Table = (
         "agent: one windlass agent a replica starts the ranks, watches them and starts them again in place.",
         choice([str(launcher) for launcher in Launcher]),
         default="torchrun if the command is torchrun, windlass agent, torch.distributed.run or accelerate launch, "
-        "else plain",
+        "else plain; on one machine agent, if every role is a Python script that imports torch and there are several "
+        "ranks, or it imports windlass.train",
         example="plain",
         flags=("--launcher",),
     ),

@@ -155,7 +155,7 @@ def resolve(values: Values, *, base: str, user: str, source: str) -> Submission:
         avoid=tuple(dict.fromkeys(values.get("avoid", ()))),
         **{name: values[name] for name in _AS_WRITTEN if name in values},
     )
-    return Submission(job, array, array_limit, source)
+    return Submission(job, array, array_limit, source, "launcher" in values)
 
 
 def _launcher(values: Values, words: Sequence[str]) -> Launcher:

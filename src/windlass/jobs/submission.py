@@ -27,6 +27,8 @@ class Submission:
     """Members that may run at a time; 0: all that fit."""
     source: str = ""
     """Where it was written: a file, or the command line."""
+    launcher_said: bool = False
+    """Whether a person has said which launcher; else a world may choose a better one than plain."""
 
 
 def members(submission: Submission, array_id: str) -> list[tuple[str, Job]]:

@@ -1,0 +1,74 @@
+"""By what its scripts import, a job's ranks are started by agents or not."""
+
+import os
+import sys
+
+import pytest
+
+from windlass.core.job import Job, Launcher, Role
+from windlass.worlds.local.entry_points import imported, launcher_here
+
+PATH = os.environ["PATH"]
+
+
+@pytest.fixture
+def chosen(tmp_path):
+    """The launcher for these files and this command."""
+
+    def choose(command, procs=2, **files):
+        for name, text in files.items():
+            path = tmp_path / (name.replace("__", "/") + ".py")
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(text)
+        words = (sys.executable if word == "python" else word for word in command.split())
+        return launcher_here(Job("j", (Role(procs=procs, command=tuple(words)),), workdir=str(tmp_path)), PATH)
+
+    return choose
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import torch",
+        "import torch.nn as nn",
+        "def main():\n    from torch import nn",
+        "from windlass import train",
+        "from pytorch_lightning import Trainer",
+    ],
+)
+def test_scripts_that_import_torch_have_agents(chosen, text):
+    assert chosen("python train.py --lr 1", train=text) is Launcher.AGENT
+
+
+def test_modules_beside_the_script_are_read_too(chosen):
+    files = {"train": "from pkg import loop", "pkg__loop": "from . import model", "pkg__model": "import torch"}
+    assert chosen("python train.py", **files) is Launcher.AGENT
+    assert chosen("python -m pkg.loop", **files) is Launcher.AGENT
+
+
+@pytest.mark.parametrize(
+    ("command", "text"),
+    [
+        ("python train.py", "print('torch')"),
+        ("python train.py", "import torch ="),
+        ("python -c import-torch", "import torch"),
+        ("python -O train.py", "import torch"),
+        ("python nowhere.py", "import torch"),
+        ("./train.py", "import torch"),
+        ("python9 train.py", "import torch"),
+        ("python3.99 train.py", "import torch"),
+    ],
+)
+def test_anything_else_stays_plain(chosen, command, text):
+    assert chosen(command, train=text) is Launcher.PLAIN
+
+
+def test_one_rank_alone_has_an_agent_only_if_it_tells_something(chosen):
+    assert chosen("python train.py", procs=1, train="import torch") is Launcher.PLAIN
+    assert chosen("python train.py", procs=1, train="import windlass.train") is Launcher.AGENT
+
+
+def test_modules_that_import_each_other_are_read_once(tmp_path):
+    (tmp_path / "a.py").write_text("import b")
+    (tmp_path / "b.py").write_text("import a, os.path")
+    assert imported(tmp_path / "a.py", tmp_path) == {"a", "b", "os", "os.path"}
