@@ -17,7 +17,7 @@ def test_the_demo_shows_what_it_promises_and_clears_up(tmp_path):
     command = [sys.executable, "examples/demo.py"]
     ran = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stdout + ran.stderr
-    for shown in ("WaitingForQuota", "$ kill -9", "resumed after epoch", "attempt 2 on", "test accuracy 0.9"):
+    for shown in ("WaitingForQuota", "$ kill -9", "resumed after epoch", "recovered in place 1×", "test accuracy 0.9"):
         assert shown in ran.stdout
     assert not list(tmp_path.glob("windlass*"))
 

@@ -17,6 +17,8 @@ from home import BARE, at_home, job, soon
 from windlass.core.events import Cancel
 from windlass.core.job import Job, Launcher, RestartPolicy
 from windlass.core.status import FailureClass, Phase
+from windlass.server.progress import progress
+from windlass.worlds.local.seen import ranks_seen
 
 WAITS = """
 import os, sys, time
@@ -34,6 +36,20 @@ def bare(tmp_path: Path) -> dict[str, str]:
     (tmp_path / "no").mkdir()
     (tmp_path / "no/torch.py").write_text("raise ImportError('there is no torch here')")
     return {**BARE, "PYTHONPATH": str(tmp_path / "no")}
+
+
+SPEAKS = """
+import json, os, socket, time
+rank, generation = int(os.environ["RANK"]), int(os.environ["WINDLASS_GENERATION"])
+agent = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+agent.connect(os.environ["WINDLASS_AGENT_SOCKET"])
+def say(**what):
+    agent.send(json.dumps({"rank": rank, "generation": generation, **what}).encode())
+say(say="heartbeat", step=4, phase="forward", beat=9)
+say(say="telemetry", step=4, values={"loss": 2.5, "steps": 10, "step_ms": 20.0})
+print("spoke", flush=True)
+time.sleep(1000)
+"""
 
 
 def agents(tmp_path: Path, script: str, *words: str, replicas: int = 2, **fields: Any) -> Job:
@@ -160,5 +176,28 @@ def test_ranks_outlive_a_controller_that_is_killed_and_recover_without_it(
         async with at_home(state, environment=bare) as home:
             ended = await home.end(job_id)
             assert (ended.status.phase, ended.status.generation, ended.status.recoveries) == (Phase.SUCCEEDED, 1, 1)
+
+    asyncio.run(story())
+
+
+def test_what_ranks_say_of_themselves_is_told_of_the_job(state: Path, tmp_path: Path, bare: dict[str, str]) -> None:
+    async def story() -> None:
+        async with at_home(state, environment=bare) as home:
+            job_id = await home.submit(agents(tmp_path, SPEAKS))
+            await home.lines(job_id, 4)
+
+            def seen() -> dict[str, Any]:
+                tasks = home.world.store.tasks(job_id)
+                known = home.state(job_id)
+                assert known is not None
+                return progress(ranks_seen(home.world.paths, known.job, tasks)) or {}
+
+            await soon(lambda: seen().get("loss") and all(rank["step"] for rank in seen()["ranks"]), f"only {seen()}")
+            told = seen()
+            assert (told["step"], told["steps"], told["loss"], told["eta"]) == (4, 10, 2.5, 120)
+            assert [rank["env"]["RANK"] for rank in told["ranks"]] == ["0", "1", "2", "3"]
+            assert told["ranks"][3]["node"] == home.world.store.tasks(job_id)[1].node
+            await home.happen(job_id, Cancel("ada"))
+            await home.end(job_id)
 
     asyncio.run(story())

@@ -10,6 +10,7 @@ import contextlib
 import json
 import os
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,10 @@ class Board:
         if anew:
             self._ranks.clear()
         self._soon()
+
+    def start(self, rank: int, variables: Mapping[str, str]) -> None:
+        """A rank is being started, and told this: no other process can read it from one that was forked."""
+        self._of(rank)["env"] = dict(variables)
 
     def started(self, rank: int, pid: int) -> None:
         """A rank runs."""

@@ -250,6 +250,7 @@ class Local:
         variables = environment.of_rank(place, membership, told, files.error_file, os.environ)
         number = next(self._ids)
         self._ranks[number] = _Rank(place.rank)
+        self._board.start(place.rank, variables)
         words = [word.replace("${local_rank}", str(place.local)) for word in self._options.argv]
         self._nursery.run(number, words, self._options.how, variables, files[:3])
         files.close()

@@ -45,7 +45,17 @@ def exec(
     asked = source(state_folder(state))
     story = asked.job(job)
     asked.close()
-    return _beside(_pid(story, job, rank), words or [os.environ.get("SHELL") or "/bin/sh"])
+    seen = _seen(story, rank)
+    pid = _pid(story, job, rank) if seen is None else int(seen["pid"])
+    told = {} if seen is None else seen["env"]
+    return _beside(pid, words or [os.environ.get("SHELL") or "/bin/sh"], told)
+
+
+def _seen(story: Json, rank: int) -> Json | None:
+    """A rank that an agent has forked: its own variables are in no file of the system's."""
+    ranks = (story.get("progress") or {}).get("ranks", ()) if story.get("phase") == "Running" else ()
+    alive = (each for each in ranks if each["rank"] == rank and each.get("env") and each["code"] is None)
+    return next((each for each in alive if each["pid"]), None)
 
 
 def _pid(story: Json, job: str, rank: int) -> int:
@@ -62,7 +72,7 @@ def _pid(story: Json, job: str, rank: int) -> int:
     return int(latest["pid"])
 
 
-def _beside(pid: int, command: list[str]) -> int:
+def _beside(pid: int, command: list[str], told: Json) -> int:
     try:
         folder = os.readlink(f"/proc/{pid}/cwd")  # noqa: PTH115 - it may name a folder that is gone
         raw = Path(f"/proc/{pid}/environ").read_bytes()
@@ -70,7 +80,9 @@ def _beside(pid: int, command: list[str]) -> int:
         raise ApiError(Code.WRONG_STATE, f"process {pid} cannot be looked at: {error.strerror}") from None
     pairs = (os.fsdecode(entry).partition("=") for entry in raw.split(b"\0") if entry)
     try:
-        done = subprocess.run(command, cwd=folder, env={name: value for name, _, value in pairs}, check=False)
+        done = subprocess.run(
+            command, cwd=folder, env={**{name: value for name, _, value in pairs}, **told}, check=False
+        )
     except OSError as error:
         raise UsageError(f"cannot run {command[0]}: {error.strerror}") from None
     except KeyboardInterrupt:

@@ -21,6 +21,7 @@ from windlass.cli.place import (
     paints,
     source_of,
 )
+from windlass.cli.training import how_far
 from windlass.cli.words import amounts, cause, moment, several, shortened, span, standing
 from windlass.core.resources import is_shared_out
 
@@ -122,6 +123,8 @@ def _life(job: Json, *, wide: bool) -> Iterator[str]:
     times = (moment(job[f"{name}_at"]) for name in ("created", "started", "finished"))
     yield "  submitted {}, started {}, ended {}".format(*times)
     for line in job["surroundings"]:
+        yield f"  {line}"
+    for line in how_far(job):
         yield f"  {line}"
     yield from _attempts(job, every_rank=wide)
     if wide:

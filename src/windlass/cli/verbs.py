@@ -12,6 +12,7 @@ FAMILIES = MappingProxyType(
         "alloc": ("alloc", "Hold nodes while a shell or a command of yours runs here"),
         "queue": ("listing", "List jobs that wait or run"),
         "status": ("story", "The whole story of a job; without one, of everything"),
+        "top": ("top", "How far jobs that run are, live; of one job, rank by rank"),
         "why": ("why", "Why jobs wait: exact counts, and who frees what they need"),
         "logs": ("logs", "What the ranks of a job printed, of any attempt"),
         "exec": ("inside", "Run a command beside a rank of a job"),

@@ -63,6 +63,9 @@ class Facts(Protocol):
     async def tasks(self, job_id: str) -> Sequence[Any]:
         """The ranks (or pods) of every generation, in order; plain dataclasses."""
 
+    def ranks_seen(self, state: JobState, tasks: Sequence[Any]) -> list[dict[str, Any]]:
+        """What is seen of the ranks of a job, see `progress`; empty where nothing is."""
+
     async def transitions(self, job_id: str) -> Sequence[Transition]:
         """The job's history, oldest first."""
 

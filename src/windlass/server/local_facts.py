@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from typing import Any
 
 from windlass.core.job import Job
 from windlass.core.reservation import Reservation
@@ -12,6 +13,7 @@ from windlass.server.facts import Bare
 from windlass.server.listed import Listed
 from windlass.server.surroundings import surroundings
 from windlass.worlds.local.records import Records, Task, UnknownJobError
+from windlass.worlds.local.seen import ranks_seen
 from windlass.worlds.local.world import LocalWorld
 from windlass.worlds.port import Transition
 
@@ -90,6 +92,10 @@ class LocalFacts:
     async def tasks(self, job_id: str) -> Sequence[Task]:
         """Every rank of every generation."""
         return self._world.store.tasks(job_id)
+
+    def ranks_seen(self, state: JobState, tasks: Sequence[Task]) -> list[dict[str, Any]]:
+        """By its agents' boards, and its logs."""
+        return ranks_seen(self._world.paths, state.job, tasks)
 
     async def transitions(self, job_id: str) -> Sequence[Transition]:
         """Oldest first."""

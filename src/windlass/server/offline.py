@@ -9,9 +9,11 @@ from windlass.core.status import HOLDING, TERMINAL, JobState, Phase
 from windlass.server import views
 from windlass.server.errors import ApiError, Code
 from windlass.server.listed import listed
+from windlass.server.progress import progress
 from windlass.server.views import Json, Waiting
 from windlass.worlds.local.paths import StatePaths
 from windlass.worlds.local.records import Records, UnknownJobError
+from windlass.worlds.local.seen import ranks_seen
 
 _LISTED = 1_000
 _LIVING = HOLDING, frozenset({Phase.QUEUED}), frozenset(Phase) - HOLDING - TERMINAL - {Phase.QUEUED}
@@ -23,14 +25,14 @@ class Offline:
 
     kind = ""
 
-    def __init__(self, records: Records) -> None:
-        self._records = records
+    def __init__(self, records: Records, paths: StatePaths) -> None:
+        self._records, self._paths = records, paths
 
     @classmethod
     def open(cls, state: Path) -> Self | None:
         """None if there are no records yet."""
         records = Records.open(StatePaths(state))
-        return None if records is None else cls(records)
+        return None if records is None else cls(records, StatePaths(state))
 
     def as_of(self) -> int:
         """When the last of this was written down, in ms; 0 if nothing was."""
@@ -44,7 +46,13 @@ class Offline:
             query, left = wanted.query(phases), limit - len(found)
             if query and left > 0:
                 found += self._records.jobs(**query, first_come=phases is not TERMINAL, limit=left)
-        return [self._line(state) for state in found]
+        lines = [self._line(state) for state in found]
+        if filters.get("progress"):
+            for line, state in zip(lines, found, strict=True):
+                seen = state.status.phase in HOLDING
+                ranks = ranks_seen(self._paths, state.job, self._records.tasks(state.id)) if seen else []
+                line["progress"] = progress(ranks)
+        return lines
 
     def job(self, name: str) -> Json:
         """The whole story."""
@@ -54,7 +62,8 @@ class Offline:
             members = [self._records.job(job_id) for job_id in self._records.members(found)]
             return {"id": found, "members": [self._line(member) for member in members if member]}
         tasks, transitions = self._records.tasks(state.id), self._records.transitions(state.id)
-        return views.story(state, self._waiting(state), tasks, transitions)
+        story = views.story(state, self._waiting(state), tasks, transitions)
+        return {**story, "progress": progress(ranks_seen(self._paths, state.job, tasks))}
 
     def why(self, name: str, what_if: str = "") -> Json:  # noqa: ARG002 - only a controller can try something else
         """The last verdict that was written down."""

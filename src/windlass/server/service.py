@@ -20,6 +20,7 @@ from windlass.server.facts import Facts
 from windlass.server.feed import Feed
 from windlass.server.listed import listed
 from windlass.server.planning import Planning
+from windlass.server.progress import progress
 from windlass.server.views import Json, Waiting
 from windlass.worlds.waiting import comes
 
@@ -69,7 +70,8 @@ class Service:
     async def jobs(self, filters: Filters) -> list[Json]:
         """Jobs that have not ended: those that hold nodes, then those that wait, next first, then the rest.
 
-        Filters: those of `listed`, and limit. Those that have ended come last, the latest first.
+        Filters: those of `listed`, limit, and progress: how far those are that hold nodes. Those that have ended come
+        last, the latest first.
         """
         wanted, limit = listed(filters), _number(filters, "limit", _LISTED)
         positions = self._positions()
@@ -79,7 +81,16 @@ class Service:
             known = {state.id for state in chosen}
             ended = await self._facts.ended(wanted, limit)
             chosen += [state for state in ended if state.id not in known]
-        return [views.line(state, self._waiting(state, positions)) for state in chosen[:limit]]
+        chosen = chosen[:limit]
+        lines = [views.line(state, self._waiting(state, positions)) for state in chosen]
+        if not filters.get("progress"):
+            return lines
+        return [{**line, "progress": await self._progress(state)} for line, state in zip(lines, chosen, strict=True)]
+
+    async def _progress(self, state: JobState) -> Json | None:
+        if state.status.phase not in HOLDING:
+            return None
+        return progress(self._facts.ranks_seen(state, await self._facts.tasks(state.id)))
 
     async def job(self, name: str) -> Json:
         """The whole story of a job; of an array, its members' lines."""
@@ -91,7 +102,8 @@ class Service:
         tasks, transitions = await self._facts.tasks(state.id), await self._facts.transitions(state.id)
         told = self._facts.surroundings(state.job, tasks)
         state = replace(state, job=self._facts.shown(state.job))
-        return views.story(state, self._waiting(state, positions), tasks, transitions, told)
+        seen = progress(self._facts.ranks_seen(state, tasks))
+        return {**views.story(state, self._waiting(state, positions), tasks, transitions, told), "progress": seen}
 
     async def why(self, name: str, what_if: str = "") -> Json:
         """Why it waits, in full; for a job that does not wait, its line and nothing more.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from windlass.controller import Controller
 from windlass.core.job import Job
@@ -132,6 +132,10 @@ class ClusterFacts:
             return []
         seen = [task for task, _ in members(self._world, state)]
         return merged(await self._kept(self._history.tasks(job_id, state.status.created_at), []), seen)
+
+    def ranks_seen(self, _state: JobState, _tasks: Sequence[PodTask]) -> list[dict[str, Any]]:
+        """Nothing: what agents in pods see of their ranks stays there."""
+        return []
 
     async def transitions(self, job_id: str) -> Sequence[Transition]:
         """Oldest first."""

@@ -53,6 +53,7 @@ def values_of(told: Told) -> dict[str, float]:
         "loss": told.loss,
         "step_ms": told.step_ms,
         "samples_per_second": told.samples_per_second,
+        **({"steps": told.steps} if told.steps else {}),
         **{f"{phase}_ms": spent for phase, spent in told.phases.items()},
         **{name: float(value) for name, value in known.items() if value is not None},
     }

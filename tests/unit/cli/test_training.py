@@ -1,0 +1,29 @@
+"""How far a job is, in words."""
+
+from windlass.cli.training import how_far
+from windlass.server.progress import progress
+
+VALUES = {"loss": 1.5, "steps": 100.0, "step_ms": 200.0, "samples_per_second": 64.0, "forward_ms": 120.0}
+
+
+def lines(ranks, phase="Running", recoveries=0):
+    job = {"phase": phase, "status": {"recoveries": recoveries}, "progress": progress(ranks)}
+    return list(how_far(job, now=12_500))
+
+
+def test_with_heartbeats():
+    beating = {"step": 41, "phase": "forward", "at": 12_100, "values": VALUES, "told_step": 40}
+    assert lines([{"rank": 3, "node": "n1", "pid": 7, "printed_at": 1, **beating}]) == [
+        "step 41/100, loss 1.5, 200 ms a step (forward 120), 64.0 samples/s, 11.8 s to go",
+        "last heartbeat 400 ms ago; furthest behind is rank 3: forward of step 41 for 400 ms",
+    ]
+
+
+def test_without_heartbeats_by_what_was_printed():
+    assert lines([{"rank": 0, "node": "n1", "pid": 7, "printed_at": 10_000}]) == [
+        "no heartbeats (1 rank); last output 2.5 s ago"
+    ]
+
+
+def test_after_the_end_it_says_what_was_overcome():
+    assert lines([], phase="Succeeded", recoveries=2) == ["recovered in place 2×"]

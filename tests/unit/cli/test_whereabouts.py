@@ -1,0 +1,17 @@
+"""Which node each rank is on."""
+
+from windlass.cli.whereabouts import nodes_of_ranks
+
+
+def story(launcher):
+    roles = [{"name": "ps", "procs": 1}, {"name": "worker", "procs": 2}]
+    tasks = [{"generation": 1, "rank": n, "role": role, "node": f"n{n}"} for n, role in enumerate(["ps", "worker"])]
+    return {"spec": {"launcher": launcher, "roles": roles}, "tasks": tasks}
+
+
+def test_a_task_is_a_rank():
+    assert nodes_of_ranks(story("plain")) == {(1, 0): "n0", (1, 1): "n1"}
+
+
+def test_an_agents_task_is_a_replica_and_the_agent_itself_has_a_number_below_zero():
+    assert nodes_of_ranks(story("agent")) == {(1, -1): "n0", (1, 0): "n0", (1, -2): "n1", (1, 1): "n1", (1, 2): "n1"}
