@@ -6,7 +6,7 @@ import functools
 
 import pytest
 from forked_ranks import ranks
-from windlass_loops import losses
+from windlass_loops import losses, unmoved, whole_gradients_between
 
 STEPS = 6
 CLOSE = 2e-6
@@ -54,11 +54,19 @@ def test_every_schedule_of_a_pipeline_does(schedule, alone):
         ("dp=2", {"micro_batch": 3}),
         ("fsdp=2", {"micro_batch": 2}),
         ("dp=3", {"micro_batch": 2}),
+        ("dp=2,fsdp=2", {"micro_batch": 2}),
+        ("dp=2,tp=2", {"micro_batch": 2}),
+        ("fsdp=2,tp=2", {"micro_batch": 3}),
     ],
 )
 def test_so_does_whatever_saves_memory(mesh, how, alone):
     for found in ranks(size(mesh), losses, mesh, how, STEPS):
         assert found == pytest.approx(alone, abs=CLOSE)
+
+
+@pytest.mark.parametrize("mesh", ["fsdp=2", "dp=2,fsdp=2"])
+def test_between_micro_batches_no_rank_keeps_whole_gradients(mesh):
+    assert ranks(size(mesh), whole_gradients_between, mesh) == [0] * size(mesh)
 
 
 @pytest.mark.parametrize("mesh", ["dp=2", "pp=2", "pp=2,fsdp=2"])
@@ -73,3 +81,9 @@ def test_low_precision_is_near(precision, mesh, alone):
     """fp16 leaves the first step out or two, until the scale of the loss is found."""
     found = ranks(size(mesh), losses, mesh, {"precision": precision}, STEPS)[0]
     assert found == pytest.approx(alone, abs=0.15)
+
+
+@pytest.mark.parametrize("mesh", ["dp=2", "fsdp=2", "pp=2"])
+@pytest.mark.parametrize("clip", [None, 1.0])
+def test_a_gradient_that_is_no_number_moves_nothing_though_the_loss_is_one(mesh, clip):
+    assert ranks(2, unmoved, mesh, clip) == [True, True]

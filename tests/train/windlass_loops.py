@@ -79,6 +79,58 @@ def learning(model: Any) -> list[dict[str, Any]]:
     return [{"params": [each for each in model.parameters() if each.requires_grad]}]
 
 
+def whole_gradients_between(mesh: str) -> int:
+    """How many gradients this rank has whole, not in shards, when the second micro-batch is computed."""
+    from small_models import Decoder, cross_entropy, tokens  # noqa: PLC0415
+    from torch.distributed.fsdp import FSDPModule  # noqa: PLC0415
+
+    from windlass import train  # noqa: PLC0415
+
+    found = []
+    with train.init(mesh, report_every=0) as run:
+        model, optimizer = run.parallelize(Decoder, lr=1e-2)
+        sharded = [each for each in model.module.modules() if isinstance(each, FSDPModule)]
+
+        def looking(logits: Any, targets: Any) -> Any:
+            parts = [
+                part
+                for each in sharded
+                for group in each._get_fsdp_state()._fsdp_param_groups
+                for part in group.fsdp_params
+            ]
+            wholes = [getattr(part, "_unsharded_param", None) for part in parts]
+            found.append(
+                sum(part.unsharded_accumulated_grad is not None for part in parts)
+                + sum(whole is not None and whole.grad is not None for whole in wholes)
+            )
+            return cross_entropy(logits, targets)
+
+        for batch in run.steps(run.data(tokens(100), global_batch=24, micro_batch=3), max_steps=1):
+            loss = run.backward(model, batch, looking)
+            run.step(optimizer, loss=loss)
+    return found[1]
+
+
+def unmoved(mesh: str, clip: float | None) -> bool:
+    """Whether parameters are what they were, after a step whose gradient is no number while its loss is one."""
+    import torch  # noqa: PLC0415
+    from small_models import Decoder, cross_entropy, tokens  # noqa: PLC0415
+
+    from windlass import train  # noqa: PLC0415
+
+    def steep(logits: Any, targets: Any) -> Any:
+        return cross_entropy(logits, targets) + (0 * logits.sum()).abs().sqrt()
+
+    with train.init(mesh, report_every=0, not_finite="skip") as run:
+        model, optimizer = run.parallelize(Decoder, train.Plan(pipeline=PIPELINE), lr=1e-2)
+        before = [each.detach().clone() for each in local_parts(model)]
+        for batch in run.steps(run.data(tokens(100), global_batch=24), max_steps=1):
+            loss = run.backward(model, batch, steep)
+            assert bool(torch.isfinite(loss))
+            run.step(optimizer, clip=clip, loss=loss)
+        return all(torch.equal(*pair) for pair in zip(before, local_parts(model), strict=True))
+
+
 def local_parts(model: Any) -> list[Any]:
     return [each.to_local() if hasattr(each, "to_local") else each for each in model.parameters()]
 

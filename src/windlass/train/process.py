@@ -7,14 +7,18 @@ is destroyed, it can abort at the very end of a process (torch 2.13).
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Any
 
 import torch
 import torch.distributed as dist
 import torch.distributed.nn
 from torch._C._distributed_c10d import HashStore
+
+from windlass.train.device import device_of, identity_of, shared
 
 _PATIENCE = timedelta(minutes=10)
 """How long a collective waits for a rank that is silent, when nobody else has noticed."""
@@ -39,7 +43,10 @@ class World:
 
 
 def join(environment: Mapping[str, str] | None = None) -> World:
-    """Meet the ranks that torchrun's variables name; without them be a world of one."""
+    """Meet the ranks that torchrun's variables name; without them be a world of one.
+
+    Raises TrainError for GPUs that do not come out even, before anything is sent.
+    """
     env = os.environ if environment is None else environment
     rank, size = int(env.get("RANK", "0")), int(env.get("WORLD_SIZE", "1"))
     local_rank, local_size = int(env.get("LOCAL_RANK", "0")), int(env.get("LOCAL_WORLD_SIZE", str(size)))
@@ -52,18 +59,20 @@ def join(environment: Mapping[str, str] | None = None) -> World:
             dist.init_process_group(backend, store=HashStore(), rank=0, world_size=1)
     control = dist.new_group(backend="gloo", timeout=_PATIENCE)
     assert isinstance(control, dist.ProcessGroup)  # noqa: S101 - this rank is in it
+    if device.type == "cuda":
+        _tell_of_sharing(device, control, is_first=rank == 0)
     return World(rank, size, local_rank, local_size, device, control)
+
+
+def _tell_of_sharing(device: torch.device, control: dist.ProcessGroup, *, is_first: bool) -> None:
+    """A GPU that ranks share may be meant so: it is said aloud. A collective."""
+    gpus: list[Any] = [""] * dist.get_world_size(control)
+    dist.all_gather_object(gpus, identity_of(device), group=control)
+    for remark in shared(gpus) if is_first else ():
+        sys.stderr.write(f"windlass: {remark}\n")
 
 
 def leave() -> None:
     """Give the process groups back. Nothing of other ranks is waited for."""
     if dist.is_initialized():
         dist.destroy_process_group()
-
-
-def device_of(local_rank: int, local_size: int) -> torch.device:
-    """A GPU of one's own where each rank of this machine has one; else the CPU."""
-    if torch.cuda.is_available() and torch.cuda.device_count() >= local_size:
-        torch.cuda.set_device(local_rank)
-        return torch.device("cuda", local_rank)
-    return torch.device("cpu")

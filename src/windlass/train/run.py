@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
 from dataclasses import dataclass, replace
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Any, Literal, NoReturn, Self
 
 import torch
 from torch import Tensor
@@ -19,7 +19,7 @@ from windlass.train import process
 from windlass.train.checkpoint.store.errors import CheckpointError, may_pass
 from windlass.train.checkpoints import Checkpoints
 from windlass.train.data.batch import Batch
-from windlass.train.data.loader import Data, Indexed
+from windlass.train.data.loader import Data, Indexed, is_indexed
 from windlass.train.data.order import Order
 from windlass.train.data.reading import Reading
 from windlass.train.data.slices import cut
@@ -37,7 +37,8 @@ from windlass.train.parallel.precision import Numbers, Precision, numbers
 from windlass.train.state import State, Stateful
 from windlass.train.step import scaling
 from windlass.train.step.backward import Backward, LossFunction, mean_loss
-from windlass.train.step.optimizer import Groups, measured, moved, optimizer_of
+from windlass.train.step.finite import Trouble
+from windlass.train.step.optimizer import Groups, measured, moved, optimizer_of, parameters_of
 from windlass.train.step.vote import Said, Vote
 from windlass.train.telemetry.heart import Heart
 from windlass.train.telemetry.line import line, values_of
@@ -74,10 +75,11 @@ def init(
         found = _degrees(mesh or os.environ.get(wire.MESH, ""))
         low = numbers(precision)
     except TrainError as error:
-        if os.environ.get("RANK", "0") == "0":  # all ranks read the same
-            sys.stderr.write(f"windlass: {error}\n")
-        sys.exit(wire.ExitCode.FATAL)
-    world = process.join()
+        _refuse_start(error, "RANK")  # all ranks read the same
+    try:
+        world = process.join()
+    except TrainError as error:
+        _refuse_start(error, "LOCAL_RANK")  # of this machine's GPUs
     asked = Asked(ac, seed, not_finite, report_every, flops)
     return Run(world, found, low, asked)
 
@@ -196,10 +198,10 @@ class Run:
                 f"micro-batches of one size; a global_batch that {degrees.data_ranks * cuts.micros} divides"
             )
         reading = Reading(self.world.device, workers, collate)
-        if isinstance(dataset, Indexed) and size is not None:
-            return Data(dataset, Order(size, self.seed, shuffles), cuts, self.mesh.data_rank, reading)
-        assert isinstance(dataset, Iterable)  # noqa: S101 - what is neither has been refused by torch
-        return Stream(dataset, cuts, self.mesh.data_rank, reading)
+        if is_indexed(dataset):
+            return Data(dataset, Order(len(dataset), self.seed, shuffles), cuts, self.mesh.data_rank, reading)
+        assert isinstance(dataset, Iterable)  # noqa: S101 - what is neither has been refused
+        return Stream(dataset, cuts, self.mesh.data_rank, reading, self.seed)
 
     def _micro(self, global_batch: int, asked: int | None) -> int | None:
         """In a pipeline twice as many micro-batches as stages, if nobody says and there are samples for that."""
@@ -246,17 +248,19 @@ class Run:
         """Agree with all ranks, clip the gradients' norm to `clip`, step, and forget the gradients."""
         # 1. say what this rank has to say, while gradients are completed
         left = self._requests.time_left()
-        bad = loss is not None and not bool(torch.isfinite(loss))
-        takes = int(self._save_takes() * 1000)
-        said = Said(stop=bool(self._requests.asked), save=self._wants_save(), not_finite=bad, save_takes=takes)
-        self._vote.begin(said if left is None else replace(said, time_left=left))
         measures = clip is not None or self._low.needs_scaling
+        trouble = Trouble(loss, () if measures else parameters_of(optimizer), self.world.device)
+        takes = int(self._save_takes() * 1000)
+        said = Said(bool(self._requests.asked), self._wants_save(), not_finite=trouble.known, save_takes=takes)
+        self._vote.begin(said if left is None else replace(said, time_left=left))
         with self._phases.during("optimizer"):
+            trouble.spread()
             norm = measured(optimizer, self.mesh.group("pp"), self._scale.factor) if measures else None
         # 2. hear what the others say
         with self._phases.during("agree"):
-            self._agreed = self._vote.end()
-        finite = not self._agreed.not_finite and (norm is None or bool(torch.isfinite(norm)))
+            heard = self._vote.end()
+        bad = heard.not_finite or trouble.known_late() or (norm is not None and not bool(torch.isfinite(norm)))
+        self._agreed, finite = replace(heard, not_finite=bad), not bad
         # 3. move, or not
         with self.during("save"):
             self._before_moving()
@@ -348,7 +352,7 @@ class Run:
     def _refuse(self, norm: Tensor | None) -> None:
         """A step without a number is left out: in fp16 that is how the scale is found. Raises TrainError."""
         self.skipped += 1
-        what = "the loss" if norm is None else f"the gradients' norm is {float(norm)}, or the loss"
+        what = "the loss or a gradient" if norm is None else f"the gradients' norm is {float(norm)}, or the loss"
         if self._low.needs_scaling and self.skipped <= _SKIPPED_IN_A_ROW:
             return
         if self._asked.not_finite == "skip" and self.skipped <= _SKIPPED_IN_A_ROW:
@@ -369,6 +373,13 @@ class Run:
         """Print a line, on the first rank alone."""
         if self.world.is_first:
             print(text, file=sys.stderr if stream == "stderr" else sys.stdout, flush=True)
+
+
+def _refuse_start(error: TrainError, teller: str) -> NoReturn:
+    """Before anything is sent: the rank that is the first by this variable says why."""
+    if os.environ.get(teller, "0") == "0":
+        sys.stderr.write(f"windlass: {error}\n")
+    sys.exit(wire.ExitCode.FATAL)
 
 
 def _degrees(mesh: str) -> Degrees | None:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import itertools
-import random
-from collections.abc import Iterator, Mapping
-from typing import Any, Protocol, runtime_checkable
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Protocol, TypeGuard, runtime_checkable
 
 import numpy as np
-import torch
-from torch.utils.data import DataLoader, Dataset, Sampler
+from torch.utils.data import DataLoader, Dataset, IterableDataset, Sampler
 
+from windlass.train.data import draws
 from windlass.train.data.batch import Batch
 from windlass.train.data.order import Order
 from windlass.train.data.reading import Reading
@@ -25,6 +24,16 @@ class Indexed(Protocol):
     def __getitem__(self, index: int, /) -> Any: ...
 
     def __len__(self) -> int: ...
+
+
+def is_indexed(dataset: Indexed | Iterable[Any]) -> TypeGuard[Indexed]:
+    """Whether it is read by index. Raises TrainError if it can be read in no way."""
+    # torch gives its iterable datasets a __getitem__ as well, which only raises.
+    if isinstance(dataset, Indexed) and not isinstance(dataset, IterableDataset):
+        return True
+    if not isinstance(dataset, Iterable):
+        raise TrainError(f"a {type(dataset).__name__} is no dataset: it has no __iter__, nor __getitem__ and __len__")
+    return False
 
 
 class Data:
@@ -85,8 +94,7 @@ class Data:
             batch_sampler=_Places(self.samples, self.global_batch, micros),
             collate_fn=self._reading.collate,
             **self._reading.options,
-            # It draws a seed for its workers: from a generator of its own, so that the rank's stays as it was.
-            generator=torch.Generator().manual_seed(self._order.seed),
+            generator=draws.generator(self._order.seed),
         )
 
 
@@ -112,20 +120,12 @@ class _Placed(Dataset[Any]):
 
     def __getitems__(self, places: list[int]) -> list[Any]:
         indices = self._order.indices(places[0], len(places)).tolist()
-        python, numpy = random.getstate(), np.random.get_state()  # noqa: NPY002 - what datasets draw from
-        with torch.random.fork_rng(devices=[]):
-            found = [self._sample(place, index) for place, index in zip(places, indices, strict=True)]
-        random.setstate(python)
-        np.random.set_state(numpy)  # noqa: NPY002
-        return found
+        with draws.apart():
+            return [self._sample(place, index) for place, index in zip(places, indices, strict=True)]
 
     def __getitem__(self, place: int) -> Any:
         return self.__getitems__([place])[0]
 
     def _sample(self, place: int, index: int) -> Any:
-        seed = hash((self._order.seed, place)) & 0x7FFFFFFF
-        # Without a GPU at work, torch.manual_seed keeps each call, with its stack, for the day that there is one.
-        torch.default_generator.manual_seed(seed)
-        random.seed(seed)
-        np.random.seed(seed)  # noqa: NPY002
+        draws.begin(self._order.seed, place)
         return self._dataset[index]

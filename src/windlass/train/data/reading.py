@@ -11,6 +11,7 @@ import torch
 
 from windlass.train.data.batch import MicroBatch, micro_batch
 from windlass.train.data.slices import Micro
+from windlass.train.errors import TrainError
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +33,15 @@ class Reading:
 
     def step(self, loaded: Iterator[Any], micros: Sequence[Micro]) -> tuple[MicroBatch, ...]:
         """The micro-batches of one step from a loader that gives one after the other."""
-        return tuple(micro_batch(next(loaded), micro.weight, self.device) for micro in micros)
+        return tuple(micro_batch(_next(loaded), micro.weight, self.device) for micro in micros)
+
+
+def _next(loaded: Iterator[Any]) -> Any:
+    """The next item. A TrainError of a worker comes with its traceback in its text: without that."""
+    try:
+        return next(loaded)
+    except TrainError as error:
+        raise TrainError(str(error).rstrip().rpartition("TrainError: ")[2]) from error
 
 
 def _leave_ending_to_the_rank(_worker: int) -> None:

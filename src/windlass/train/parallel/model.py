@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.distributed._composable.replicate_with_fsdp import ReplicateModule
 from torch.distributed.fsdp import FSDPModule
 from torch.nn.parallel import DistributedDataParallel
 
@@ -59,11 +60,16 @@ class ParallelModel:
 
     @contextlib.contextmanager
     def without_sync(self, *, skips: bool) -> Iterator[None]:
-        """Within it gradients are only added up on this rank, if `skips`: for all micro-batches but the last."""
+        """Within it replicas do not average their gradients, if `skips`: for all micro-batches but the last.
+
+        Shards are reduced each time all the same, as no rank may have room for whole gradients.
+        """
         with contextlib.ExitStack() as stack:
             for each in self.runs:
-                if isinstance(each, FSDPModule):
+                if isinstance(each, ReplicateModule):
                     each.set_requires_gradient_sync(not skips)
+                elif isinstance(each, FSDPModule):
+                    each.set_requires_all_reduce(not skips)
                 elif skips and isinstance(each, DistributedDataParallel):
                     stack.enter_context(each.no_sync())
             yield

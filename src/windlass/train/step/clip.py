@@ -63,7 +63,7 @@ def total_norm(parameters: Iterable[nn.Parameter], stages: dist.ProcessGroup | N
 def scale_gradients(parameters: Iterable[nn.Parameter], factor: Tensor) -> None:
     """Multiply every gradient, in place, without waiting for the factor."""
     for alike in by_layout(parameters):
-        local: list[Any] = [_local(each.grad) for each in alike if each.grad is not None]
+        local: list[Any] = [local_of(each.grad) for each in alike if each.grad is not None]
         if local:
             torch._foreach_mul_(local, factor.to(local[0].device))
 
@@ -92,7 +92,7 @@ def _as_whole(gradient: Tensor | None) -> DTensor:
 
 def _square(alike: list[Tensor]) -> Tensor:
     """The sum of squares over all ranks that have different parts of these, which are laid out alike."""
-    norm = nn.utils.get_total_norm([_local(each) for each in alike])
+    norm = nn.utils.get_total_norm([local_of(each) for each in alike])
     square = norm.float() ** 2
     first = alike[0]
     if isinstance(first, DTensor):
@@ -102,5 +102,6 @@ def _square(alike: list[Tensor]) -> Tensor:
     return square
 
 
-def _local(gradient: Tensor) -> Tensor:
+def local_of(gradient: Tensor) -> Tensor:
+    """What this rank has of it."""
     return gradient.to_local() if isinstance(gradient, DTensor) else gradient

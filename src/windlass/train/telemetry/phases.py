@@ -45,11 +45,15 @@ class Phases:
             self._current = around
             self._enter(around)
 
-    def take(self) -> dict[Phase, float]:
-        """Milliseconds of each phase since this was asked last; on a GPU of what has passed by now."""
+    def drain(self) -> None:
+        """Read the events that have passed by now: each step does, so that they stay few. Nothing is waited for."""
         while self._passing and self._passing[0][2].query():
             phase, begun, ended = self._passing.pop(0)
             self._spent[phase] += begun.elapsed_time(ended)
+
+    def take(self) -> dict[Phase, float]:
+        """Milliseconds of each phase since this was asked last; on a GPU of what has passed by now."""
+        self.drain()
         spent, self._spent = self._spent, dict.fromkeys(PHASES, 0.0)
         return {phase: each for phase, each in spent.items() if each}
 

@@ -40,6 +40,7 @@ class Reporter:
     def count(self) -> None:
         """One step more."""
         self._counted += 1
+        self._phases.drain()
 
     def told(self, share: Tensor, progress: Progress, degrees: Degrees) -> Told:
         """Of the steps since the last time. `share`: this rank's of the last loss. A collective."""

@@ -1,0 +1,161 @@
+"""Iterable datasets: a step has the same samples on any ranks, with a worker and without, and after a restart."""
+
+from __future__ import annotations
+
+import itertools
+import random
+
+import numpy as np
+import pytest
+import torch
+from torch.utils.data import IterableDataset
+
+from windlass.train.data.loader import is_indexed
+from windlass.train.data.reading import Reading
+from windlass.train.data.slices import cut
+from windlass.train.data.stream import Stream
+from windlass.train.errors import TrainError
+
+BATCH = 6
+
+
+class Counting(IterableDataset):
+    """(n, n) for each n, the second in a tensor, as targets are."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+
+    def __iter__(self):
+        return ((torch.tensor(n), torch.tensor(n)) for n in range(self.size))
+
+
+class Sized(Counting):
+    def __len__(self) -> int:
+        return self.size
+
+
+class Skipping(Sized):
+    """It knows how to begin in the middle, and counts what it had to make."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__(size)
+        self.made = 0
+        self.first = 0
+        self.epoch = 0
+
+    def set_epoch(self, epoch: int) -> None:
+        self.epoch = epoch
+
+    def skip(self, count: int):
+        return self._from(count)
+
+    def __iter__(self):
+        return self._from(0)
+
+    def _from(self, first: int):
+        for n in range(first, self.size):
+            self.made += 1
+            number = 100 * self.epoch + n
+            yield torch.tensor(number), torch.tensor(number)
+
+
+class Drawing(Counting):
+    """Draws from all three of the generators that datasets draw from."""
+
+    def __iter__(self):
+        for n in range(self.size):
+            yield torch.tensor(n), torch.rand(()) + random.random() + np.random.random()  # noqa: S311, NPY002
+
+
+def stream(dataset, ranks: int = 1, rank: int = 0, *, workers: int = 0, micro_batch: int | None = None, seed: int = 0):
+    return Stream(dataset, cut(BATCH, ranks, micro_batch, None), rank, Reading(torch.device("cpu"), workers), seed)
+
+
+def taken(data: Stream, steps: int) -> list[list[float]]:
+    """The targets of each step on one rank, over its micro-batches."""
+    found = []
+    for _, batch in zip(range(steps), data.batches(), strict=False):
+        found.append([float(each) for micro in batch.micros for each in micro.targets])
+        data.advance()
+    return found
+
+
+def together(dataset, ranks: int, steps: int, **how) -> list[list[float]]:
+    mine = [taken(stream(dataset, ranks, rank, **how), steps) for rank in range(ranks)]
+    return [list(itertools.chain(*parts)) for parts in zip(*mine, strict=True)]
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 3])
+@pytest.mark.parametrize("micro_batch", [None, 1])
+def test_any_number_of_ranks_reads_the_same_samples_and_begins_again_at_the_end(ranks, micro_batch):
+    assert together(Counting(10), ranks, 3, micro_batch=micro_batch) == [
+        [0, 1, 2, 3, 4, 5],
+        [6, 7, 8, 9, 0, 1],
+        [2, 3, 4, 5, 6, 7],
+    ]
+
+
+def test_a_worker_reads_the_same_samples():
+    assert together(Drawing(10), 2, 3, workers=1) == together(Drawing(10), 2, 3)
+
+
+def test_several_workers_would_each_have_an_order_of_their_own():
+    with pytest.raises(TrainError, match="workers=2: the order of an iterable dataset is one worker's; workers=1"):
+        stream(Counting(10), workers=2)
+
+
+@pytest.mark.parametrize("dataset", [Counting, Skipping, Drawing])
+@pytest.mark.parametrize("done", [1, 2, 5])
+def test_a_run_goes_on_in_the_middle_on_other_ranks_too(dataset, done):
+    whole = together(dataset(10), 1, 7)
+    before = [stream(dataset(10), 2, rank) for rank in range(2)]
+    for each in before:
+        taken(each, done)
+    after = [stream(dataset(10), 3, rank) for rank in range(3)]
+    for each in after:
+        each.load_state_dict(before[0].state_dict())
+    rest = [taken(each, 7 - done) for each in after]
+    assert [list(itertools.chain(*parts)) for parts in zip(*rest, strict=True)] == whole[done:]
+
+
+def test_a_dataset_that_can_skip_makes_only_what_is_still_needed_and_knows_its_epoch():
+    dataset = Skipping(10)
+    data = stream(dataset)
+    data.load_state_dict({"samples": 12, "global_batch": BATCH})
+    assert taken(data, 2) == [[102, 103, 104, 105, 106, 107], [108, 109, 200, 201, 202, 203]]
+    assert dataset.made == 8 + 4
+
+
+def test_what_is_drawn_depends_on_the_seed_and_the_place_alone_and_disturbs_no_rank():
+    torch.manual_seed(1)
+    before = torch.get_rng_state(), random.getstate()
+    drawn = together(Drawing(10), 2, 3)
+    assert torch.equal(torch.get_rng_state(), before[0])
+    assert random.getstate() == before[1]
+    assert len({each for step in drawn for each in step}) == 3 * BATCH
+    torch.manual_seed(2)
+    assert together(Drawing(10), 3, 3) == drawn
+    assert together(Drawing(10), 1, 3, seed=1) != drawn
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+@pytest.mark.parametrize(
+    ("size", "said"),
+    [
+        (0, "the dataset is empty: nothing came out of it"),
+        (5, "the dataset gave 5 samples, fewer than the 6 of one batch; global_batch=5 is the most"),
+    ],
+)
+def test_what_makes_no_batch_is_refused_on_every_rank_before_its_first_step(size, said, workers):
+    for rank in range(2):
+        with pytest.raises(TrainError) as refused:
+            taken(stream(Counting(size), 2, rank, workers=workers), 1)
+        assert str(refused.value) == said
+
+
+def test_an_iterable_that_knows_its_size_is_still_read_from_its_beginning():
+    """torch gives its iterable datasets a __getitem__, which only raises."""
+    assert not is_indexed(Sized(10))
+    assert is_indexed([1, 2])
+    with pytest.raises(TrainError, match="a int is no dataset: it has no __iter__, nor __getitem__ and __len__"):
+        is_indexed(3)

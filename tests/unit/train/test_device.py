@@ -1,0 +1,33 @@
+"""One GPU for each rank, in either of the ways in which it is handed out; else one clear word."""
+
+import pytest
+
+from windlass.train.device import gpu_of, shared
+from windlass.train.errors import TrainError
+
+
+@pytest.mark.parametrize(
+    ("visible", "local_rank", "local_size", "number"),
+    [
+        (0, 0, 1, None),  # no GPU at all: the CPU
+        (8, 3, 8, 3),  # torchrun: every rank sees all
+        (8, 1, 2, 1),
+        (1, 3, 4, 0),  # --virtual-local-rank, or CUDA_VISIBLE_DEVICES for each rank: its own is all that it sees
+        (1, 0, 1, 0),
+    ],
+)
+def test_a_rank_takes_the_gpu_that_is_its_own(visible, local_rank, local_size, number):
+    assert gpu_of(visible, local_rank, local_size) == number
+
+
+def test_fewer_gpus_than_ranks_are_no_reason_to_train_on_the_cpu_in_silence():
+    with pytest.raises(TrainError, match=r"4 ranks on this machine see 2 GPUs: start 2 ranks \(--nproc-per-node 2\)"):
+        gpu_of(2, 0, 4)
+
+
+def test_ranks_that_share_a_gpu_are_named():
+    assert shared(["a", "b"]) == []
+    assert shared(["a", "b", "a", "c", "b"]) == [
+        "ranks 0, 2 share GPU a; NCCL wants one for each rank of a machine",
+        "ranks 1, 4 share GPU b; NCCL wants one for each rank of a machine",
+    ]
