@@ -27,6 +27,8 @@ GRACE = "WINDLASS_GRACE"
 """Seconds between being asked to leave and being killed."""
 MESH = "WINDLASS_MESH"
 """Degrees of parallelism, where a script names none: `pp=2,dp=2,tp=2`, or `auto`."""
+REPORT_TO = "WINDLASS_REPORT_TO"
+"""Who else is told of a run, by commas, where a script names nobody: `tensorboard:/logs,mlflow:http://host:5000,wandb`."""
 INDEX = "JOB_COMPLETION_INDEX"
 """An array member's index; the name that Kubernetes' indexed Jobs use."""
 

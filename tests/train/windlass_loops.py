@@ -131,6 +131,22 @@ def unmoved(mesh: str, clip: float | None) -> bool:
         return all(torch.equal(*pair) for pair in zip(before, local_parts(model), strict=True))
 
 
+def reported(report_to: str, place: str, steps: int, env: dict[str, str]) -> None:
+    """A run with checkpoints whose numbers go there, every second step."""
+    import os  # noqa: PLC0415
+
+    from small_models import Decoder, cross_entropy, tokens  # noqa: PLC0415
+
+    from windlass import train  # noqa: PLC0415
+
+    os.environ |= {"WINDLASS_JOB_NAME": "digits-7", **env}
+    with train.init(report_every=2, report_to=report_to) as run:
+        model, optimizer = run.parallelize(Decoder, lr=1e-2)
+        checkpoints = run.checkpoint(place, run.state(model, optimizer, run.data(tokens(100), global_batch=8)))
+        for batch in checkpoints.resume().steps(steps):
+            run.step(optimizer, loss=run.backward(model, batch, cross_entropy))
+
+
 def local_parts(model: Any) -> list[Any]:
     return [each.to_local() if hasattr(each, "to_local") else each for each in model.parameters()]
 

@@ -6,7 +6,7 @@ import contextlib
 import itertools
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any, Literal, NoReturn, Self
@@ -42,10 +42,17 @@ from windlass.train.step.optimizer import Groups, measured, moved, optimizer_of,
 from windlass.train.step.vote import Said, Vote
 from windlass.train.telemetry.heart import Heart
 from windlass.train.telemetry.line import line, values_of
+from windlass.train.telemetry.own import Own
 from windlass.train.telemetry.phases import Phase, Phases
 from windlass.train.telemetry.report import Progress, Reporter
+from windlass.train.telemetry.trackers import Wanted, run_name, wanted
+from windlass.train.telemetry.tracking import Tracking
 
 NotFinite = Literal["stop", "skip"]
+_REPORT_EVERY = 10
+"""Steps."""
+_PATIENCE = 30.0
+"""Seconds for trackers at the end, and half of what is left where somebody is going to be killed."""
 _SKIPPED_IN_A_ROW = 20
 """Steps without a number after which nothing better is to be expected."""
 
@@ -57,8 +64,9 @@ def init(
     ac: Recompute = "none",
     seed: int = 0,
     not_finite: NotFinite = "stop",
-    report_every: int = 10,
+    report_every: int = _REPORT_EVERY,
     flops: float | None = None,
+    report_to: str | Sequence[str] | None = None,
 ) -> Run:
     """Join the other ranks, as torchrun's variables say; without them be alone.
 
@@ -68,19 +76,22 @@ def init(
     computed again in the backward pass instead of kept. `not_finite`: what becomes of a step whose gradients are no
     numbers. `report_every`: steps from one line on the console to the next, 0 for none. `flops`: of one sample, forward
     and backward, to tell how much of the devices is used; `flops.decoder` has them for a decoder's token.
+    `report_to`: "tensorboard", "mlflow", "wandb", several of them, each with its place after a colon if need be
+    ("tensorboard:/logs"), or "none"; nothing is what WINDLASS_REPORT_TO says. The first rank tells them, from a thread.
 
     If the degrees do not make up the ranks that there are, the first rank says so and all leave: SystemExit.
     """
     try:
         found = _degrees(mesh or os.environ.get(wire.MESH, ""))
         low = numbers(precision)
+        trackers = wanted(report_to)
     except TrainError as error:
         _refuse_start(error, "RANK")  # all ranks read the same
     try:
         world = process.join()
     except TrainError as error:
         _refuse_start(error, "LOCAL_RANK")  # of this machine's GPUs
-    asked = Asked(ac, seed, not_finite, report_every, flops)
+    asked = Asked(ac, seed, not_finite, report_every, flops, trackers)
     return Run(world, found, low, asked)
 
 
@@ -93,6 +104,12 @@ class Asked:
     not_finite: NotFinite
     report_every: int
     flops: float | None
+    trackers: tuple[Wanted, ...]
+
+    @property
+    def tells_every(self) -> int:
+        """Steps from one report to the next, 0 for none: trackers have them where the console has not, too."""
+        return self.report_every or (_REPORT_EVERY if self.trackers else 0)
 
 
 class Run:
@@ -115,6 +132,9 @@ class Run:
         self._phases = Phases(world.device, self._heart.beat)
         self._backward = Backward(self._phases)
         self._reporter = Reporter(world.control, self._phases, world.device)
+        self._own = Own(self._phases, world.device)
+        self._tracking = Tracking(asked.trackers if world.is_first else (), run_name())
+        self._told: dict[str, float] = {}
         self._planned = self._samples = 0
         self._vote = Vote(world.control)
         self._requests = Requests()
@@ -131,6 +151,9 @@ class Run:
         self, kind: type[BaseException] | None, error: BaseException | None, _trace: TracebackType | None
     ) -> None:
         self._requests.close()
+        left = self._requests.time_left()
+        self._tracking.close(_PATIENCE if left is None else min(_PATIENCE, left / 2000))
+        self._own.close()
         self._heart.close()
         if kind is None or isinstance(error, SystemExit):
             process.leave()
@@ -274,14 +297,7 @@ class Run:
         self._scale = self._scale.after(finite=finite) if self._low.needs_scaling else self._scale
         self.steps_done += 1
         # 4. tell
-        self._heart.step = self.steps_done
-        self._reporter.count()
-        every = self._asked.report_every
-        if loss is not None and every and self.steps_done % every == 0:
-            progress = Progress(self.steps_done, self._planned, self._samples, self._asked.flops)
-            told = self._reporter.told(loss, progress, self.mesh.degrees)
-            self._heart.measured(values_of(told))
-            self.say(line(told))
+        self._tell(loss)
 
     def evaluate(
         self, model: ParallelModel, dataset: Indexed, loss_fn: LossFunction, *, global_batch: int, batches: int = 0
@@ -348,6 +364,21 @@ class Run:
     def mean_loss(self, model: ParallelModel, share: Tensor) -> float:
         """The mean loss of the global batch from every rank's share. A collective: all ranks call it."""
         return float(mean_loss(share, model, self.world.control))
+
+    def _tell(self, loss: Tensor | None) -> None:
+        """The console and trackers when a line is due; the agent then, and once in a second of this rank alone."""
+        self._heart.step = self.steps_done
+        self._reporter.count()
+        is_new, every = self._own.count(), self._asked.tells_every
+        if loss is not None and every and self.steps_done % every == 0:
+            progress = Progress(self.steps_done, self._planned, self._samples, self._asked.flops)
+            told = self._reporter.told(loss, progress, self.mesh.degrees)
+            self._told, is_new = values_of(told), True
+            self._tracking.log(self._told | self._own.values, self.steps_done)
+            if self._asked.report_every:
+                self.say(line(told))
+        if is_new:
+            self._heart.measured(self._told | self._own.values)
 
     def _refuse(self, norm: Tensor | None) -> None:
         """A step without a number is left out: in fp16 that is how the scale is found. Raises TrainError."""

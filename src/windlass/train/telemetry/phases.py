@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Literal, get_args
 
 import torch
@@ -51,11 +51,15 @@ class Phases:
             phase, begun, ended = self._passing.pop(0)
             self._spent[phase] += begun.elapsed_time(ended)
 
-    def take(self) -> dict[Phase, float]:
-        """Milliseconds of each phase since this was asked last; on a GPU of what has passed by now."""
+    def totals(self) -> dict[Phase, float]:
+        """Milliseconds of each phase since the beginning; on a GPU of what has passed by now."""
         self.drain()
-        spent, self._spent = self._spent, dict.fromkeys(PHASES, 0.0)
-        return {phase: each for phase, each in spent.items() if each}
+        return dict(self._spent)
+
+
+def between(before: Mapping[Phase, float], now: Mapping[Phase, float]) -> dict[Phase, float]:
+    """What came to each phase; those to which nothing came are left out. Pure."""
+    return {phase: now[phase] - before[phase] for phase in now if now[phase] > before[phase]}
 
 
 def _event() -> torch.cuda.Event:

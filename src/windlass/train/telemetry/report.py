@@ -14,7 +14,7 @@ from windlass.train.health.slow import slow_ranks
 from windlass.train.mesh.degrees import Degrees
 from windlass.train.telemetry.flops import peak_of, utilisation
 from windlass.train.telemetry.line import Told
-from windlass.train.telemetry.phases import Phases
+from windlass.train.telemetry.phases import Phases, between
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +36,7 @@ class Reporter:
         self._group, self._phases, self._device = group, phases, device
         self._since = time.perf_counter()
         self._counted = 0
+        self._before = phases.totals()
 
     def count(self) -> None:
         """One step more."""
@@ -48,7 +49,9 @@ class Reporter:
         count = max(1, self._counted)
         step_ms = (now - self._since) * 1000 / count
         self._since, self._counted = now, 0
-        phases = {phase: spent / count for phase, spent in self._phases.take().items()}
+        totals = self._phases.totals()
+        phases = {phase: spent / count for phase, spent in between(self._before, totals).items()}
+        self._before = totals
         busy = step_ms - phases.get("agree", 0.0) - phases.get("data", 0.0)
         memory = torch.cuda.max_memory_allocated() if self._device.type == "cuda" else 0
         every = self._gathered([float(share), step_ms, busy, float(memory)])

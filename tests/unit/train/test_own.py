@@ -1,0 +1,40 @@
+"""What a rank tells of itself: once in a second at most, and with what its driver says, if anybody asks that."""
+
+from types import SimpleNamespace
+
+import torch
+
+from windlass.train.telemetry.nvml import Gauge, look
+from windlass.train.telemetry.own import Own
+from windlass.train.telemetry.phases import Phases
+
+CPU = torch.device("cpu")
+
+
+def test_a_rank_tells_its_steps_once_in_a_second_and_what_of_them_it_waited():
+    clock = [0.0]
+    phases = Phases(CPU, lambda _: None)
+    own = Own(phases, CPU, lambda: clock[0])
+    told = []
+    for _ in range(4):
+        clock[0] += 0.5
+        phases._spent["agree"] += 100.0
+        phases._spent["forward"] += 350.0
+        told.append(own.count())
+    assert told == [False, True, False, True]
+    assert (own.values["rank_step_ms"], own.values["rank_wait_ms"], own.values["rank_busy_ms"]) == (500, 100, 400)
+    assert own.values["rank_memory"] > 2**20
+
+
+def test_without_a_gpu_there_is_nothing_to_be_asked():
+    gauge = Gauge(CPU)
+    assert gauge.values() == {}
+    gauge.close()
+
+
+def test_the_drivers_numbers_come_as_a_share_and_bytes():
+    driver = SimpleNamespace(
+        nvmlDeviceGetUtilizationRates=lambda _: SimpleNamespace(gpu=97),
+        nvmlDeviceGetMemoryInfo=lambda _: SimpleNamespace(used=2**30),
+    )
+    assert look(driver, "a gpu") == {"gpu_utilisation": 0.97, "gpu_memory": 2**30}

@@ -1,0 +1,101 @@
+"""Who is told of a run: found out before anything is sent, and told without any step waiting."""
+
+import threading
+
+import pytest
+
+from windlass.train.errors import TrainError
+from windlass.train.telemetry import trackers
+from windlass.train.telemetry.trackers import Wanted, run_name, wanted
+from windlass.train.telemetry.tracking import Tracking
+
+HERE = "tensorboard"
+
+
+class Listening:
+    def __init__(self, _: Wanted, name: str) -> None:
+        self.heard, self.name, self.closed = [], name, False
+
+    def log(self, values, step):
+        self.heard.append((step, values))
+
+    def close(self):
+        self.closed = True
+
+
+@pytest.fixture(autouse=True)
+def _all_installed(monkeypatch):
+    monkeypatch.setattr(trackers, "find_spec", lambda _: object())
+
+
+@pytest.mark.parametrize(
+    ("said", "env", "found"),
+    [
+        (None, {}, []),
+        ("none", {"WINDLASS_REPORT_TO": "wandb"}, []),
+        (None, {"WINDLASS_REPORT_TO": "wandb"}, [Wanted("wandb")]),
+        ("tensorboard:/logs, mlflow:http://m:5000", {}, [Wanted(HERE, "/logs"), Wanted("mlflow", "http://m:5000")]),
+        (["tensorboard", "wandb:mine"], {}, [Wanted(HERE), Wanted("wandb", "mine")]),
+    ],
+)
+def test_a_script_says_who_is_told_or_else_the_job(said, env, found):
+    assert list(wanted(said, env)) == found
+
+
+def test_one_that_nobody_knows_is_refused_with_the_nearest():
+    with pytest.raises(TrainError, match="report_to: there is no 'tensorbord'; did you mean tensorboard"):
+        wanted("tensorbord", {})
+
+
+def test_one_that_is_not_installed_is_refused_with_its_package(monkeypatch):
+    monkeypatch.setattr(trackers, "find_spec", lambda _: None)
+    with pytest.raises(TrainError, match="report_to='mlflow' needs the package mlflow-skinny: pip install"):
+        wanted("mlflow", {})
+
+
+def test_a_run_has_the_name_of_its_job():
+    assert run_name({"WINDLASS_JOB_NAME": "digits-7"}) == "digits-7"
+
+
+def test_a_tracker_hears_everything_before_a_run_ends():
+    made = []
+    tracking = Tracking([Wanted(HERE)], "digits-7", lambda *given: made.append(Listening(*given)) or made[0])
+    for step in range(50):
+        tracking.log({"loss": step / 2}, step)
+    tracking.close(60)
+    assert made[0].heard == [(step, {"loss": step / 2}) for step in range(50)]
+    assert (made[0].name, made[0].closed) == ("digits-7", True)
+
+
+def test_a_tracker_that_hangs_holds_up_nobody_and_what_is_lost_is_said(capsys):
+    may_go_on = threading.Event()
+
+    class Hanging(Listening):
+        def log(self, *_):
+            may_go_on.wait()
+
+    tracking = Tracking([Wanted("wandb")], "a", Hanging)
+    for step in range(1500):
+        tracking.log({"loss": 1.0}, step)
+    tracking.close(0.01)
+    may_go_on.set()
+    assert "reports did not come through: wandb took too long" in capsys.readouterr().err
+
+
+def test_a_tracker_that_fails_is_told_of_once_and_others_go_on(capsys):
+    made = {}
+
+    class Failing(Listening):
+        def log(self, *_):
+            raise OSError("no route to host")
+
+    def opened(wanted, name):
+        made[wanted.name] = (Failing if wanted.name == "mlflow" else Listening)(wanted, name)
+        return made[wanted.name]
+
+    tracking = Tracking([Wanted("mlflow"), Wanted(HERE)], "a", opened)
+    for step in range(3):
+        tracking.log({"loss": 1.0}, step)
+    tracking.close(60)
+    assert len(made[HERE].heard) == 3
+    assert capsys.readouterr().err == "windlass: mlflow is told no more: OSError: no route to host\n"
