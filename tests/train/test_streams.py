@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import itertools
+import os
 import random
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -159,3 +163,17 @@ def test_an_iterable_that_knows_its_size_is_still_read_from_its_beginning():
     assert is_indexed([1, 2])
     with pytest.raises(TrainError, match="a int is no dataset: it has no __iter__, nor __getitem__ and __len__"):
         is_indexed(3)
+
+
+def test_a_rank_that_ends_in_the_middle_does_not_wait_for_its_workers():
+    """They hear no SIGTERM, and Python waits for processes that it has sent one."""
+    script = "\n".join(
+        [
+            "import sys, test_streams",
+            "sys.kept = test_streams.stream(test_streams.Counting(10), workers=1).batches()",
+            "print(next(sys.kept).step)",
+            "sys.exit(3)",
+        ]
+    )
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])}
+    assert subprocess.run([sys.executable, "-c", script], env=env, check=False, timeout=100).returncode == 3

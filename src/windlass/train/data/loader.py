@@ -61,11 +61,11 @@ class Data:
     def batches(self) -> Iterator[Batch]:
         """From where it stands, without end. `advance` says that one has been used."""
         micros = self._cut.of(self._rank)
-        loaded = iter(self._loader(micros))
-        for first in itertools.count(self.samples, self.global_batch):
-            found = self._reading.step(loaded, micros)
-            places = np.concatenate([self._order.indices(first + each.first, each.count) for each in micros])
-            yield Batch(first // self.global_batch, found, tuple(places.tolist()))
+        with self._reading.begun(self._loader(micros)) as loaded:
+            for first in itertools.count(self.samples, self.global_batch):
+                found = self._reading.step(loaded, micros)
+                places = np.concatenate([self._order.indices(first + each.first, each.count) for each in micros])
+                yield Batch(first // self.global_batch, found, tuple(places.tolist()))
 
     def advance(self) -> None:
         """One batch more has been used."""

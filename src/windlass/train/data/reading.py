@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import signal
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch.utils.data import DataLoader
 
 from windlass.train.data.batch import MicroBatch, micro_batch
 from windlass.train.data.slices import Micro
 from windlass.train.errors import TrainError
+
+_BEGUN: weakref.WeakSet[Any] = weakref.WeakSet()
+"""Loaders' iterators that have workers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +38,17 @@ class Reading:
             "worker_init_fn": _leave_ending_to_the_rank if self.workers else None,
         }
 
+    @contextlib.contextmanager
+    def begun(self, loader: DataLoader[Any]) -> Iterator[Iterator[Any]]:
+        """What a loader gives, one after the other. At the end of the block its workers are gone."""
+        loaded = iter(loader)
+        if self.workers:
+            _BEGUN.add(loaded)
+        try:
+            yield loaded
+        finally:
+            _end(loaded)
+
     def step(self, loaded: Iterator[Any], micros: Sequence[Micro]) -> tuple[MicroBatch, ...]:
         """The micro-batches of one step from a loader that gives one after the other."""
         return tuple(micro_batch(_next(loaded), micro.weight, self.device) for micro in micros)
@@ -42,6 +60,22 @@ def _next(loaded: Iterator[Any]) -> Any:
         return next(loaded)
     except TrainError as error:
         raise TrainError(str(error).rstrip().rpartition("TrainError: ")[2]) from error
+
+
+def _end(loaded: Any) -> None:
+    """Workers hear no SIGTERM, which is what Python ends them with when a rank ends, and then waits for them."""
+    workers = getattr(loaded, "_workers", ())
+    if workers:
+        loaded._shutdown_workers()  # noqa: SLF001 - torch does it when the last reference has gone, if that ever comes
+    for worker in workers:
+        worker.kill()
+
+
+@atexit.register
+def _end_all() -> None:
+    """Of batches that were left in the middle, as by an error."""
+    for loaded in list(_BEGUN):
+        _end(loaded)
 
 
 def _leave_ending_to_the_rank(_worker: int) -> None:

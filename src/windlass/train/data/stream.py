@@ -41,9 +41,9 @@ class Stream:
         Raises TrainError, on all ranks at the same step, if there are fewer samples than a batch has.
         """
         micros = self._cut.of(self._rank)
-        loaded = iter(self._loader(micros))
-        for first in itertools.count(self.samples, self.global_batch):
-            yield Batch(first // self.global_batch, self._reading.step(loaded, micros))
+        with self._reading.begun(self._loader(micros)) as loaded:
+            for first in itertools.count(self.samples, self.global_batch):
+                yield Batch(first // self.global_batch, self._reading.step(loaded, micros))
 
     def advance(self) -> None:
         """One batch more has been used."""
