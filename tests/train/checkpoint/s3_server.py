@@ -4,6 +4,7 @@ POST /-/faults with JSON sets what goes wrong from now on; nothing, at first:
 - errors: share of requests that are answered with 500 or 503 (of `seed`)
 - slow: seconds that each request takes longer
 - cut: how many uploads of parts lose their connection halfway, from the next one on
+- drop: the same of uploads of whole files
 - hide: listings do not show what has this in its name, as where they lag behind
 - deny: methods that are answered with 403
 """
@@ -39,6 +40,7 @@ class Faulty:
 
     def set(self, faults: dict[str, Any]) -> None:
         self.errors, self.slow, self.cut = faults.get("errors", 0.0), faults.get("slow", 0.0), faults.get("cut", 0)
+        self.drop = faults.get("drop", 0)
         self.hide, self.deny = faults.get("hide", ""), faults.get("deny", [])
         self.chance = random.Random(faults.get("seed", 0))  # noqa: S311 - a dice
 
@@ -55,12 +57,20 @@ class Faulty:
             if self.chance.random() < 0.5:
                 return refused(environ, start, "503 Slow Down", "SlowDown", "Please reduce your request rate.")
             return refused(environ, start, "500 Internal Server Error", "InternalError", "We had an internal error.")
-        if self.cut and "partNumber=" in environ["QUERY_STRING"] and environ["REQUEST_METHOD"] == "PUT":
-            self.cut -= 1
+        if environ["REQUEST_METHOD"] == "PUT" and self._is_cut_off(environ):
             environ["wsgi.input"].read(1000)
             environ["werkzeug.socket"].shutdown(socket.SHUT_RDWR)
             raise ConnectionResetError
         return self._answered(environ, start)
+
+    def _is_cut_off(self, environ: Environ) -> bool:
+        if self.cut and "partNumber=" in environ["QUERY_STRING"]:
+            self.cut -= 1
+            return True
+        if self.drop and not environ["QUERY_STRING"] and int(environ.get("CONTENT_LENGTH") or 0) > 1000:
+            self.drop -= 1
+            return True
+        return False
 
     def _answered(self, environ: Environ, start: Start) -> Iterable[bytes]:
         if not (self.hide and "list-type=2" in environ["QUERY_STRING"]):

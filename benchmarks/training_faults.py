@@ -1,0 +1,198 @@
+"""A hundred faults over a small GPT, drawn from seeds: whether its losses are the undisturbed run's; what each cost.
+
+Sixteen runs under `windlass agent`, with checkpoints on a small disk or in an S3 API. Faults come from outside:
+`tests/train/disturbing` has the machinery, and a test of it. An agent that ends is started again, in two of the runs on
+another mesh. What a flipped bit does to torch's DCP alone stands beside it. Arguments: the first seed, and which runs.
+"""
+
+import contextlib
+import json
+import math
+import random
+import statistics
+import sys
+import tempfile
+import time
+import warnings
+from pathlib import Path
+from typing import Any, NamedTuple
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests/train"))
+
+from disturbing.disturbed import Met, Told, disturbed, undisturbed
+from disturbing.places import Bucket, Disk, disk, store, torn_or_flipped
+from disturbing.schedule import Fault, Kind, dealt, drawn, steps_for
+
+from windlass.train.checkpoint.store.layout import folder_of
+from windlass.train.checkpoint.store.manifest import OBJECT, Manifest
+from windlass.train.checkpoint.store.places import place_of
+from windlass.train.checkpoint.store.verifying import manifest_of, verified
+
+
+class Case(NamedTuple):
+    """One run. `then`: the mesh on which an agent that has ended comes back."""
+
+    mesh: str
+    place: str = "disk"
+    then: str = ""
+
+
+RUNS = (
+    *(Case(mesh) for mesh in ("dp=2", "fsdp=2", "pp=2", "tp=2", "pp=2,dp=2", "fsdp=2,tp=2")),
+    *(Case(mesh, "s3") for mesh in ("dp=2", "fsdp=2", "pp=2", "tp=2")),
+    *(Case(mesh) for mesh in ("dp=2", "fsdp=2", "pp=2", "tp=2")),
+    Case("dp=2", then="pp=2"),
+    Case("fsdp=2", then="tp=2"),
+)
+BAG = {
+    Kind.KILL: 12,
+    Kind.KILL_WRITING: 10,
+    Kind.KILL_AGENT: 8,
+    Kind.STOP: 8,
+    Kind.TERM: 8,
+    Kind.TERM_AGENT: 6,
+    Kind.TORN: 12,
+    Kind.FLIP: 14,
+    Kind.FULL: 8,
+    Kind.S3_ERRORS: 4,
+    Kind.S3_SLOW: 3,
+    Kind.S3_CUT: 4,
+    Kind.S3_LAG: 3,
+}
+"""A hundred."""
+CLOSE = 1e-6
+"""On another mesh sums come in another order; on the same one all bits are the same."""
+FLIPS = 100
+
+
+def main(seed: int = 1, *runs: int) -> None:
+    hands = dealt(BAG, [case.place for case in RUNS], seed)
+    plans = [drawn(hand, seed + number) for number, hand in enumerate(hands)]
+    steps = max(map(steps_for, plans))
+    with tempfile.TemporaryDirectory() as name, store() as port:
+        calm: dict[str, dict[int, float]] = {}
+        ended = []
+        for number in runs or range(len(RUNS)):
+            case = RUNS[number]
+            if case.mesh not in calm:
+                calm[case.mesh] = undisturbed(case.mesh, f"{name}/{case.mesh}", steps)
+            ended.append(Ended(case, *carried_out(case, f"{name}/{number}", port, steps, plans[number])))
+            print(told_of(number, ended[-1], calm[case.mesh]), flush=True)
+        conclude(ended, calm)
+        compare_with_dcp(Path(name, next(iter(calm))), steps, seed)
+
+
+class Ended(NamedTuple):
+    """A run and how it went."""
+
+    case: Case
+    plan: list[Fault]
+    told: Told
+    seconds: float
+
+    def off(self, calm: dict[int, float]) -> float:
+        """The largest difference of a step's loss."""
+        return max(abs(loss - self.told.losses.get(step, math.inf)) for step, loss in calm.items())
+
+    def is_right(self, calm: dict[int, float]) -> bool:
+        """Whether it learnt what the undisturbed one did."""
+        return self.off(calm) <= (CLOSE if self.case.then else 0.0)
+
+
+def carried_out(case: Case, folder: str, port: int, steps: int, plan: list[Fault]) -> tuple[list[Fault], Told, float]:
+    begun = time.monotonic()
+    with contextlib.ExitStack() as stack:
+        if case.place == "s3":
+            keeping: Bucket | Disk = Bucket(f"s3://bucket/{Path(folder).name}", port)
+        else:
+            keeping = stack.enter_context(disk(Path(folder)))
+            if not keeping.fills:
+                print("    only root may mount a small disk: none was filled")
+                plan = [fault for fault in plan if fault.kind is not Kind.FULL]
+        try:
+            told = disturbed(case.mesh, keeping, steps, plan, then=case.then)
+        except (AssertionError, TimeoutError, OSError) as wrong:  # the others go on, and this one counts as failed
+            print(f"    it has not come to its end: {type(wrong).__name__}: {wrong}", file=sys.stderr)
+            told = Told()
+    return plan, told, time.monotonic() - begun
+
+
+def told_of(number: int, ended: Ended, calm: dict[int, float]) -> str:
+    told = ended.told
+    then = f" ⇄ {ended.case.then}" if ended.case.then else ""
+    trouble = [f"LOST: {what}" for what in told.lost] + [f"LOADED: {what}" for what in told.loaded]
+    return (
+        f"run {number:2} {ended.case.mesh + then:14} {ended.case.place:4} {len(told.met)}/{len(ended.plan)} faults, "
+        f"{len(told.ended)} more agents, {told.passed_over} damaged passed over, losses off by {ended.off(calm):.1e}, "
+        f"{ended.seconds:.0f} s {'; '.join(trouble)}"
+    )
+
+
+def conclude(ended: list[Ended], calm: dict[str, dict[int, float]]) -> None:
+    met = [each for run in ended for each in run.told.met]
+    print(*table(met), sep="\n")
+    right = sum(len(run.told.met) for run in ended if run.is_right(calm[run.case.mesh]))
+    what = "seeded faults after which every loss is the undisturbed run's"
+    print(json.dumps(claimed(what, right, "faults", sum(len(run.plan) for run in ended), "higher")))
+    wrong = sum(len(run.told.lost) + len(run.told.loaded) for run in ended)
+    print(json.dumps(claimed("checkpoints lost, or damaged and loaded all the same", wrong, "", 0, "lower")))
+    lost = [each.lost for each in met if not math.isnan(each.lost) and each.fault.kind not in (Kind.STOP, Kind.FULL)]
+    if lost:
+        what = "a fault that ends ranks or agents → further than before it"
+        print(json.dumps(claimed(what, statistics.median(lost), "s", 5.0, "lower")))
+
+
+def table(met: list[Met]) -> list[str]:
+    rows = [f"{'fault':36} count   seconds until further than before: median, worst"]
+    for kind in Kind:
+        seconds = [each.lost for each in met if each.fault.kind is kind]
+        cost = "" if not seconds else "nobody waits"
+        if seconds and not math.isnan(seconds[0]):
+            cost = f"{statistics.median(seconds):6.2f} {max(seconds):6.2f}"
+        rows.append(f"{kind:36} {len(seconds):5}   {cost}")
+    return rows
+
+
+def compare_with_dcp(place: Path, step: int, seed: int) -> None:
+    """Flip one bit of one file of DCP's, again and again, and count who notices: Windlass, or DCP as it loads."""
+    keeping, chance = Disk(str(place), fills=False), random.Random(seed)  # noqa: S311 - a dice
+    folder = place / folder_of(step)
+    manifest = manifest_of(place_of(str(place)), folder.name)
+    assert manifest is not None
+    names = [name for name in manifest.files if name.endswith((".distcp", ".metadata"))]
+    ours = theirs = 0
+    for _ in range(FLIPS):
+        before = {name: keeping.read(step, name) for name in names}
+        name = torn_or_flipped(keeping, step, torn=False, chance=chance, names=names)
+        ours += bool(verified(place_of(str(place)), folder.name, manifest, manifest.files))
+        theirs += not loads(folder, manifest)
+        keeping.replace(step, name, before[name])
+    print(f"{FLIPS} bits flipped, each in one file of DCP's: windlass finds {ours}, loading with torch's DCP {theirs}")
+    said = claimed("flipped bits that are found before anything is loaded", ours, "", FLIPS, "higher")
+    print(json.dumps({**said, "peer": "torch's DCP", "peer_measured": theirs}))
+
+
+def loads(folder: Path, manifest: Manifest) -> bool:
+    """Whether torch's DCP takes it for whole."""
+    import torch  # noqa: PLC0415 - not before the runs, whose cores it would take
+    from torch.distributed.checkpoint import FileSystemReader  # noqa: PLC0415
+    from torch.distributed.checkpoint.state_dict_loader import load  # noqa: PLC0415
+
+    state = {
+        name: None if fact.dtype == OBJECT else torch.empty(fact.shape, dtype=getattr(torch, fact.dtype))
+        for name, fact in manifest.tensors.items()
+    }
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            load(state, storage_reader=FileSystemReader(folder), no_dist=True)
+    except Exception:  # noqa: BLE001 - whatever it says, it has noticed
+        return False
+    return True
+
+
+def claimed(what: str, measured: float, unit: str, target: float, better: str) -> dict[str, Any]:
+    return {"claim": what, "measured": measured, "unit": unit, "target": target, "better": better}
+
+
+if __name__ == "__main__":
+    main(*map(int, sys.argv[1:]))
