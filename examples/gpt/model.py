@@ -23,6 +23,10 @@ class Shape:
     """Bytes that it looks back."""
     hidden: int = 352
     """Of a feed-forward layer: about 8/3 of the width, as Llama's."""
+    kv_heads: int = 0
+    """Fewer keys and values than heads, each shared by several (Ainslie et al. 2023). 0: as many."""
+    slowest: float = 10_000.0
+    """Sets how slowly the last pair of numbers turns with the place; Llama 3 has 500,000."""
 
 
 class Attention(nn.Module):
@@ -31,14 +35,18 @@ class Attention(nn.Module):
     def __init__(self, shape: Shape) -> None:
         super().__init__()
         self.head_width = shape.width // shape.heads
-        self.wq, self.wk, self.wv, self.wo = (nn.Linear(shape.width, shape.width, bias=False) for _ in range(4))
-        self.register_buffer("turns", rotations(shape.length, self.head_width), persistent=False)
+        kv_width = self.head_width * (shape.kv_heads or shape.heads)
+        self.is_shared = kv_width < shape.width
+        widths = (shape.width, kv_width, kv_width, shape.width)
+        self.wq, self.wk, self.wv, self.wo = (nn.Linear(shape.width, width, bias=False) for width in widths)
+        self.register_buffer("turns", rotations(shape.length, self.head_width, shape.slowest), persistent=False)
 
     def forward(self, x: Tensor) -> Tensor:
         batch, length, _ = x.shape
         q, k, v = (project(x).view(batch, length, -1, self.head_width) for project in (self.wq, self.wk, self.wv))
         q, k = turned(q, self.turns[:length]), turned(k, self.turns[:length])
-        attended = F.scaled_dot_product_attention(*(each.transpose(1, 2) for each in (q, k, v)), is_causal=True)
+        q, k, v = (each.transpose(1, 2) for each in (q, k, v))
+        attended = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=self.is_shared)
         return self.wo(attended.transpose(1, 2).reshape(batch, length, -1))
 
 
@@ -85,10 +93,13 @@ class Decoder(nn.Module):
         return self.head(self.norm(x))
 
 
-def rotations(length: int, width: int) -> Tensor:
-    """By what pairs of numbers are turned at each place (Su et al. 2021): cosine and sine, (length, 1, width/2, 2)."""
-    speeds = 10_000.0 ** (-torch.arange(0, width, 2) / width)
-    angles = torch.outer(torch.arange(length), speeds)
+def rotations(length: int, width: int, slowest: float) -> Tensor:
+    """By what pairs of numbers are turned at each place (Su et al. 2021): cosine and sine, (length, 1, width/2, 2).
+
+    In fp32 whatever the parameters are: far places would fall together in bf16.
+    """
+    speeds = slowest ** (-torch.arange(0, width, 2, dtype=torch.float32) / width)
+    angles = torch.outer(torch.arange(length, dtype=torch.float32), speeds)
     return torch.stack([angles.cos(), angles.sin()], dim=-1).unsqueeze(1)
 
 
