@@ -5,7 +5,7 @@
 PYTHON ?=
 BIN := .venv/bin
 SCHEDULER := openb muri philly small_traces topology_gang reclaim_cycle reasons_for_pending fault_schedules
-TRAIN := train_meshes train_overhead checkpoint_stall agent_start agent_recovery
+TRAIN := train_meshes train_resume train_overhead checkpoint_stall agent_start agent_recovery training_faults train_mfu
 PINS := requirements.lock pyproject.toml tools/install.sh
 
 .PHONY: help demo demo-kubernetes test soak lint format bench bench-scheduler bench-train docs lock clean
@@ -57,7 +57,7 @@ bench: .venv/.installed-demo
 bench-scheduler: .venv/.installed-demo
 	@$(BIN)/python benchmarks/run.py $(or $(ONLY),$(SCHEDULER))
 
-bench-train: .venv/.installed-demo
+bench-train: .venv/.installed-dev
 	@$(BIN)/python benchmarks/run.py $(or $(ONLY),$(TRAIN))
 
 docs: .venv/.installed-docs
