@@ -5,7 +5,7 @@
 PYTHON ?=
 BIN := .venv/bin
 SCHEDULER := openb muri philly small_traces topology_gang reclaim_cycle reasons_for_pending fault_schedules
-TRAIN := train_meshes train_resume train_overhead checkpoint_stall agent_start agent_recovery training_faults train_mfu
+TRAIN := train_meshes train_resume train_overhead checkpoint_stall peer_copies agent_start agent_recovery training_faults train_mfu
 PINS := requirements.lock pyproject.toml tools/install.sh
 
 .PHONY: help demo demo-kubernetes test soak lint format bench bench-scheduler bench-train docs lock clean

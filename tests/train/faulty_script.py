@@ -1,7 +1,8 @@
 """A script that keeps checkpoints, and on which something goes wrong where the test says: STEP:RANK:WHAT, by commas.
 
 A fault comes once: in the generation of its number, inside the loss function of that step, so within a phase; but
-"dawdle" is the script's own slowness between two steps, and in an evaluation. Prints the loss of each step.
+"dawdle" is the script's own slowness between two steps, and in an evaluation. Prints the loss of each step. With
+copies in memory, every so many steps, nothing is saved to the place before the end.
 """
 
 import os
@@ -18,7 +19,7 @@ SLOW = 5.0
 """Seconds: more than a phase may take in these tests, and than the agent takes to look."""
 
 
-def main(place: str, faults: str) -> None:
+def main(place: str, faults: str, copies: str = "", pause: str = "0") -> None:
     generation = int(os.environ.get("WINDLASS_GENERATION", "1"))
     planned = [tuple(fault.split(":")) for fault in faults.split(",") if fault]
     with train.init(report_every=0) as run:
@@ -29,7 +30,8 @@ def main(place: str, faults: str) -> None:
         ]
         model, optimizer = run.parallelize(lambda: Decoder(layers=2, dropout=0.1), lr=1e-2)
         data = run.data(tokens(100), global_batch=12)
-        checkpoints = run.checkpoint(place, run.state(model, optimizer, data), every="2 steps")
+        every = "1000 steps" if copies else "2 steps"
+        checkpoints = run.checkpoint(place, run.state(model, optimizer, data), every=every, copies=copies)
 
         def faulty(logits, targets):
             for step, what in mine:
@@ -45,6 +47,7 @@ def main(place: str, faults: str) -> None:
             run.step(optimizer, clip=1.0, loss=loss)
             heard = run.mean_loss(model, loss)
             run.say(f"step {batch.step}: {heard:.12f}")
+            time.sleep(float(pause))
 
 
 def slow(logits, targets):

@@ -22,7 +22,7 @@ def ranks(count: int, work: Callable[..., Any], *given: Any) -> list[Any]:
     """
     context = _forking()
     with tempfile.TemporaryDirectory() as folder:
-        port = _free_port()
+        port = free_port()
         pipes = [context.Pipe(duplex=False) for _ in range(count)]
         processes = [
             context.Process(target=_be, args=(work, given, rank, count, port, folder, sending))
@@ -87,7 +87,7 @@ def _be(
         sending.send((False, f"rank {rank}:\n{traceback.format_exc()}"))
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
         return int(listening.getsockname()[1])

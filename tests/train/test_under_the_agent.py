@@ -6,21 +6,23 @@ import os
 import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
+from forked_ranks import free_port
 
 HERE = Path(__file__).parent
 SCRIPT = HERE / "faulty_script.py"
+PATH = os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")])
+ENV = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": PATH}
 
 
-def trained(place: Path, faults: str = "", *options: str):
+def trained(place: Path, faults: str = "", *options: str, copies: str = ""):
     """What the run printed, and the loss of each step as it was computed last."""
     agent = [sys.executable, "-m", "windlass.agent", "--nproc-per-node", "2", "--max-restarts", "3", *options]
-    path = os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")])
-    env = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": path}
     ran = subprocess.run(
-        [*agent, SCRIPT, place, faults], env=env, capture_output=True, text=True, check=False, timeout=110
+        [*agent, SCRIPT, place, faults, copies], env=ENV, capture_output=True, text=True, check=False, timeout=110
     )
     losses = dict(re.findall(r"step (\d+): (\d+\.\d+)", ran.stdout))
     return ran, losses
@@ -32,6 +34,44 @@ def undisturbed(tmp_path_factory):
     assert ran.returncode == 0, ran.stderr
     assert len(losses) == 24
     return losses
+
+
+def test_killed_ranks_go_on_from_copies_in_memory(undisturbed, tmp_path):
+    ran, losses = trained(tmp_path, "9:1:kill,17:0:kill", copies="4 steps")
+    assert ran.returncode == 0, ran.stderr
+    assert losses == undisturbed
+    assert re.findall(r"resumed after step (\d+), from copies in memory", ran.stdout) == ["8", "16"]
+
+
+def test_a_lost_nodes_ranks_go_on_from_the_copies_of_their_partner(undisturbed, tmp_path):
+    """Two nodes of one rank each; one agent is killed with all it has, and another one comes in its place."""
+    place, port = tmp_path / "run", free_port()
+    first, second = (start(place, port, tmp_path / name) for name in ("first", "second"))
+    until(tmp_path / "first", tmp_path / "second", "step 9: ")
+    second.kill()
+    second.wait()
+    third = start(place, port, tmp_path / "third")
+    assert [each.wait(100) for each in (first, third)] == [0, 0]
+    said = (tmp_path / "first").read_text() + (tmp_path / "third").read_text()
+    assert re.search(r"resumed after step \d+, from copies in memory", said), said
+    told = "".join((tmp_path / name).read_text() for name in ("first", "second", "third"))
+    assert dict(re.findall(r"step (\d+): (\d+\.\d+)", told)) == undisturbed
+
+
+def start(place: Path, port: int, output: Path) -> subprocess.Popen[bytes]:
+    meeting = ["--rdzv-backend=c10d", f"--rdzv-endpoint=127.0.0.1:{port}", "--rdzv-id=run"]
+    command = [sys.executable, "-m", "windlass.agent", "--nnodes=2", "--nproc-per-node=1", "--max-restarts=3", *meeting]
+    with output.open("wb") as out:
+        return subprocess.Popen([*command, SCRIPT, place, "", "4 steps", "0.3"], env=ENV, stdout=out, stderr=out)
+
+
+def until(*where: object) -> None:
+    """One of these files has this text."""
+    *files, text = where
+    patience = time.monotonic() + 60
+    while not any(str(text) in Path(str(file)).read_text() for file in files):
+        assert time.monotonic() < patience, [Path(str(file)).read_text() for file in files]
+        time.sleep(0.05)
 
 
 @pytest.mark.parametrize("faults", ["9:1:kill", "5:0:kill,13:1:kill,20:0:kill"])

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Union
 
 from windlass import wire
-from windlass.agent import crew, story
+from windlass.agent import crew, memory, story
 from windlass.agent.alone import Alone
 from windlass.agent.controlled import TCP, Controlled, last_words
 from windlass.agent.fork_server import ROOT
@@ -42,7 +42,8 @@ def run(options: Options) -> int:
         folder.rmdir()
         folder = Path(tempfile.mkdtemp(prefix="windlass-agent-", dir="/tmp"))
     try:
-        return _Agent(options, folder, supervised).run()
+        with memory.folder() as copies:
+            return _Agent(options, folder, supervised, copies).run()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -60,13 +61,14 @@ def _folder() -> Path:
 
 
 class _Agent:
-    def __init__(self, options: Options, folder: Path, supervised: Supervised) -> None:
+    def __init__(self, options: Options, folder: Path, supervised: Supervised, copies: str) -> None:
         self._options = options
         self._supervised = supervised
         self._loop = Loop()
         self._output = Output(self._loop, options, story.console, folder, supervised)
         self._loop.on_signals(options.signals, self._signalled)
         self._local = Local(self._loop, options, self._output, folder, supervised, self._hear)
+        self._local.memory = copies
         self._ending: crew.Close | None = None
         self._asked = 0
         """The signal that this agent was asked to end by."""

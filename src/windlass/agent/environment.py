@@ -38,6 +38,7 @@ class Told(NamedTuple):
     socket: str
     dumps: str
     virtual_local_rank: bool = False
+    memory: str = ""
 
 
 def of_rank(
@@ -65,6 +66,7 @@ def of_rank(
         wire.GENERATION: str(membership.generation),
         wire.AGENT_SOCKET: told.socket,
         wire.DUMPS: told.dumps,
+        wire.MEMORY: told.memory,
         **_device(place, told, inherited),
     }
 

@@ -85,6 +85,8 @@ class Local:
         self._loop, self._options, self._output, self._report = loop, options, output, report
         self.supervised = supervised
         self._board = Board(loop, supervised.records)
+        self.memory = ""
+        """The folder for ranks' copies of their states; "" where there is none."""
         self._ids = itertools.count(1)
         self._ranks: dict[int, _Rank] = {}
         self._store = 0
@@ -246,6 +248,7 @@ class Local:
             socket=self._heart.path,
             dumps=str(self._dumps()),
             virtual_local_rank=self._options.virtual_local_rank,
+            memory=self.memory,
         )
         variables = environment.of_rank(place, membership, told, files.error_file, os.environ)
         number = next(self._ids)

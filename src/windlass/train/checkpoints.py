@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Self
+import time
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Self
 
 from windlass import wire
+from windlass.train.checkpoint.copies.memory import Memory, opened, steps_of
 from windlass.train.checkpoint.due import every_of
 from windlass.train.checkpoint.finding import Found, newest_good
 from windlass.train.checkpoint.history import begun
@@ -17,7 +19,8 @@ from windlass.train.checkpoint.saver import Saver
 from windlass.train.checkpoint.store.errors import CheckpointError
 from windlass.train.checkpoint.store.places import place_of
 from windlass.train.checkpoint.store.retention import Retention
-from windlass.train.checkpoint.together import all_ranks
+from windlass.train.checkpoint.store.survey import candidates
+from windlass.train.checkpoint.together import all_ranks, by_first
 from windlass.train.checkpoint.trying import Trying
 from windlass.train.data.batch import Batch
 from windlass.train.state import State
@@ -30,13 +33,15 @@ if TYPE_CHECKING:
 class Checkpoints:
     """Made by `Run.checkpoint`; used as `for batch in checkpoints.resume().steps(max_steps)`."""
 
-    def __init__(self, run: Run, place: str, state: State, every: str, keep: int) -> None:
+    def __init__(self, run: Run, place: str, state: State, every: str, keep: int, copies: str) -> None:
         self._run, self._state = run, state
         self._place = place_of(place)
         self._every = every_of(every)
         self._keep = Retention(keep)
+        self._copy_every = steps_of(copies)
         self._ranks = all_ranks()
         self._trying: Trying | None = None
+        self._memory: Memory | None = None
         self._leaves = False
         """This run is about to end in good order."""
         run.listen(self._hear, self._wants_save, self._save_takes, self._wait_until_staged)
@@ -46,14 +51,13 @@ class Checkpoints:
 
         A collective. Raises CheckpointError, on all ranks alike: for one of another model before anything is read.
         """
-        found = newest_good(self._place, self._ranks, tell=self._run.say)
-        if found is not None:
-            self._load(found)
-        after = None if found is None else found.manifest.step
+        run = self._run
+        if self._copy_every is not None:
+            self._memory = opened(self._place.text, str(run.mesh.degrees), run.say)
+        after, facts = self._from_memory() or self._from_place()
         saver = Saver(self._place, self._ranks, after=after, keep=self._keep, who=self._who)
-        history = begun({} if found is None else found.manifest.facts, int(os.environ.get(wire.GENERATION, "1")))
-        pace = Pace(self._every, history, self._run.say)
-        self._trying = Trying(saver, pace, self._ranks, self._warn, begun=after)
+        history = begun(facts, int(os.environ.get(wire.GENERATION, "1")))
+        self._trying = Trying(saver, Pace(self._every, history, run.say), self._ranks, self._warn, begun=after)
         return self
 
     def steps(self, max_steps: int) -> Iterator[Batch]:
@@ -98,11 +102,48 @@ class Checkpoints:
             run.steps_done,
             samples=self._state.data.samples,
             mesh=str(run.mesh.degrees),
-            facts={"seed": run.seed, **self._resumed.pace.facts(leaves=self._leaves)},
-            # The next forward pass may change them while the rest is copied.
-            at_once=[f"model.{name}" for name, _ in self._state.model.module.named_buffers()],
+            facts=self._facts(),
+            at_once=self._buffers(),
             blocking=blocking,
         )
+
+    def _copy(self) -> None:
+        """A copy in memory, where one is due."""
+        step = self._run.steps_done
+        if self._memory is not None and self._copy_every is not None and step % self._copy_every == 0:
+            self._memory.begin(self._state.tensors(), step, {"facts": self._facts()}, self._buffers())
+
+    def _facts(self) -> dict[str, Any]:
+        return {"seed": self._run.seed, **self._resumed.pace.facts(leaves=self._leaves)}
+
+    def _buffers(self) -> list[str]:
+        """The next forward pass may change them while the rest is copied."""
+        return [f"model.{name}" for name, _ in self._state.model.module.named_buffers()]
+
+    def _from_place(self) -> tuple[int | None, Mapping[str, Any]]:
+        """(the step of the newest checkpoint that is whole, its facts); it is loaded."""
+        found = newest_good(self._place, self._ranks, tell=self._run.say)
+        if found is not None:
+            self._load(found)
+        if self._memory is not None:
+            self._memory.only(None)
+        return (None, {}) if found is None else (found.manifest.step, found.manifest.facts)
+
+    def _from_memory(self) -> tuple[int | None, Mapping[str, Any]] | None:
+        """The same from copies in memory, where they are not older than what the place has; its newest step."""
+        if self._memory is None:
+            return None
+        began = time.monotonic()
+        newest = next(iter(by_first(self._ranks, lambda: candidates(self._place))), None)
+        taken = self._memory.take(self._state.tensors, least=newest or 1)
+        if taken is None:
+            return None
+        told, tensors = taken
+        self._state.take(tensors)
+        self._memory.only(self._run.steps_done)
+        took = time.monotonic() - began
+        self._run.say(f"resumed after step {self._run.steps_done}, from copies in memory in {took:.2f} s")
+        return newest, told["facts"]
 
     def _load(self, found: Found) -> None:
         tensors = self._state.tensors()
@@ -129,6 +170,8 @@ class Checkpoints:
     def _wait_until_staged(self) -> None:
         if self._trying is not None:
             self._trying.saver.wait_until_staged()
+        if self._memory is not None:
+            self._memory.wait_until_staged()
 
     def _hear(self, agreed: Said) -> None:
         if agreed.stop and not agreed.can_save:
@@ -139,6 +182,8 @@ class Checkpoints:
             self._save_and_leave(agreed.time_left / 1000)
         elif agreed.save:
             self.save()
+        if not agreed.stop:
+            self._copy()
 
     def _save_and_leave(self, seconds: float) -> None:
         """Raises CheckpointError where what was trained is lost: it is not to look like an end in good order."""
@@ -157,6 +202,8 @@ class Checkpoints:
         """What is still in flight when a loop is left early or by an error: that error is not to be hidden."""
         try:
             with self._run.during("save"):
+                if self._memory is not None:
+                    self._memory.close()
                 self._resumed.saver.close()
         except CheckpointError as error:
             self._warn(f"the last checkpoint was not saved: {error}")

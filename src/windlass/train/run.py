@@ -328,18 +328,20 @@ class Run:
         return State(model, optimizer, data, {"run": self, **more})
 
     def checkpoint(
-        self, place: str = "", state: State | None = None, *, every: str = "10m", keep: int = 3
+        self, place: str = "", state: State | None = None, *, every: str = "10m", keep: int = 3, copies: str = ""
     ) -> Checkpoints:
         """Checkpoints of a state at a place: a folder, or a bucket as s3://bucket/run.
 
         `place`: "" is what the job says, else the folder `checkpoints`. `every`: a time such as 10m, "500 steps", or
         "auto": by what saves are measured to cost, and how often something fails.
-        `keep`: how many of the newest stay. A collective. Raises CheckpointError.
+        `keep`: how many of the newest stay. `copies`: as "10 steps", how often each rank's state
+        is copied into the memory of its node and of another one, to go on from when ranks or a node are lost; under
+        windlass agent. A collective. Raises CheckpointError.
         """
         if state is None:
             raise TrainError("checkpoint(place, state): state=run.state(model, optimizer, data) is missing")
         where = place or os.environ.get(wire.CHECKPOINTS, "checkpoints")
-        return Checkpoints(self, where, state, every, keep)
+        return Checkpoints(self, where, state, every, keep, copies)
 
     def listen(
         self,

@@ -89,7 +89,7 @@ class Stage:
         if kept is None or not _alike(kept, value):
             self._kept[name] = kept = cast("State", self._maker.stage({name: value}))[name]
         else:
-            _local(kept).copy_(_local(value), non_blocking=self._device)
+            local_part(kept).copy_(local_part(value), non_blocking=self._device)
         return cast("torch.Tensor", kept)
 
 
@@ -113,10 +113,11 @@ def _alike(kept: torch.Tensor, value: torch.Tensor) -> bool:
     return True
 
 
-def _local(tensor: torch.Tensor) -> torch.Tensor:
+def local_part(tensor: torch.Tensor) -> torch.Tensor:
+    """What this rank has of a tensor; all of it if it is a plain one."""
     return tensor.to_local() if isinstance(tensor, DTensor) else tensor
 
 
 def _memory(tensor: torch.Tensor) -> int:
     with torch.no_grad():
-        return _local(tensor).nbytes
+        return local_part(tensor).nbytes

@@ -1,0 +1,143 @@
+"""Copies in memory: what one keeps training waiting, and how long it takes to go on from it against a folder.
+
+Two ranks of 192 MiB each, as two nodes. A copy is each rank's own and the other one's. Then a node's memory is gone,
+and its rank goes on from what the other one has kept; against a checkpoint of the same state in a folder of this
+machine's disk, which has just been written, verified and loaded: both from the start of looking to the end of loading.
+"""
+
+import json
+import os
+import pickle
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+RANKS, ROUNDS, LAYERS, WIDTH, SAMPLES = 2, 5, 48, 1024, 64
+MEMORY = "/dev/shm"  # noqa: S108 - the one folder that is always memory
+
+
+class Seen(NamedTuple):
+    """Of one rank, in seconds, a number for each round."""
+
+    stalls: list[float]
+    copies: list[float]
+    steps: list[float]
+    steps_meanwhile: list[float]
+    from_memory: list[float]
+    from_folder: list[float]
+
+
+def main() -> None:
+    os.environ["OMP_NUM_THREADS"] = "1"
+    with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory(dir=MEMORY) as memory:
+        ranks = [forked(Path(folder), Path(memory), rank) for rank in range(RANKS)]
+        codes = [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in ranks]
+        if any(codes):
+            sys.exit(f"ranks ended with {codes}")
+        seen = [pickle.loads(Path(folder, f"rank-{rank}").read_bytes()) for rank in range(RANKS)]  # noqa: S301
+    medians = {what: statistics.median(worst([getattr(each, what) for each in seen])) * 1000 for what in Seen._fields}
+    for what, milliseconds in medians.items():
+        print(f"{what.replace('_', ' '):<16} median {milliseconds:.1f} ms")
+    size = f"{RANKS} ranks of {LAYERS * WIDTH * WIDTH * 4 >> 20} MiB"
+    told(f"training waits for a copy in memory and at a partner, {size}", medians["stalls"], medians["copies"], "")
+    target = medians["from_folder"]
+    told(f"a lost node's state from its partner's memory, {size}", medians["from_memory"], target, "from a folder")
+
+
+def told(claim: str, measured: float, peer_measured: float, peer: str) -> None:
+    """One figure. The copy as a whole is what a copy at once would keep training waiting."""
+    figure = {"claim": claim, "measured": measured, "unit": "ms", "target": peer_measured * (1.0 if peer else 0.05)}
+    print(json.dumps({**figure, "peer": peer or "made at once", "peer_measured": peer_measured}))
+
+
+def worst(of_ranks: list[list[float]]) -> list[float]:
+    """Of each round, the rank that waited longest: the others wait for it."""
+    return [max(each) for each in zip(*of_ranks, strict=True)]
+
+
+def forked(folder: Path, memory: Path, rank: int) -> int:
+    if pid := os.fork():
+        return pid
+    code = 1
+    try:
+        Path(folder, f"rank-{rank}").write_bytes(pickle.dumps(measured(folder, memory, rank)))
+        code = 0
+    finally:
+        os._exit(code)
+
+
+def measured(folder: Path, memory: Path, rank: int) -> Seen:  # noqa: C901 - what is measured, in its order
+    import torch  # noqa: PLC0415 - each rank its own: what is forked must not have worked with threads
+    import torch.distributed as dist  # noqa: PLC0415
+
+    from windlass.train.checkpoint.copies import recovering, whose  # noqa: PLC0415
+    from windlass.train.checkpoint.copies.keeping import Copies  # noqa: PLC0415
+    from windlass.train.checkpoint.finding import newest_good  # noqa: PLC0415
+    from windlass.train.checkpoint.loading import load  # noqa: PLC0415
+    from windlass.train.checkpoint.saver import Saver  # noqa: PLC0415
+    from windlass.train.checkpoint.store.places import place_of  # noqa: PLC0415
+    from windlass.train.checkpoint.together import all_ranks  # noqa: PLC0415
+
+    dist.init_process_group("gloo", store=dist.FileStore(str(folder / "store"), RANKS), rank=rank, world_size=RANKS)
+    model = torch.nn.Sequential(*(torch.nn.Linear(WIDTH, WIDTH, bias=False) for _ in range(LAYERS)))
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
+    seen, everybody = Seen([], [], [], [], [], []), all_ranks()
+    state = {"model": {f"of.{rank}.{name}": tensor for name, tensor in model.state_dict().items()}}
+    mine = memory / f"node-{rank}"
+    mine.mkdir()
+    run, place = whose.run_of("benchmark", "dp=2", RANKS), place_of(str(folder / "run"))
+
+    def forward_and_backward() -> None:
+        model(torch.ones(SAMPLES, WIDTH)).square().mean().backward()
+
+    def step() -> None:
+        optimizer.step()
+        optimizer.zero_grad()
+        dist.barrier()
+
+    copies = Copies(mine, all_ranks(), ["a", "b"], run, print)
+    for number in range(1, ROUNDS + 2):
+        alone = time_of(forward_and_backward)
+        step()
+        copies.begin(state, number, {}, ())
+        meanwhile = time_of(forward_and_backward)
+        copies.wait_until_staged()
+        step()
+        while not copies.is_done:  # it is not due so soon again
+            time.sleep(0.005)
+        copies.settle()
+        if number > 1:  # the first round makes the memory
+            for values, value in zip(seen, (copies.cost.stall, copies.cost.duration, alone, meanwhile), strict=False):
+                values.append(value)
+    with Saver(place, everybody, after=None) as saver:
+        saver.save(state, 1, blocking=True)
+
+    def from_memory() -> None:
+        step, data = recovering.newest(mine, everybody, run, print, least=1)
+        assert step == ROUNDS + 1
+        recovering.restore(data, state, everybody)
+
+    for _ in range(ROUNDS):
+        if rank:
+            for copy in mine.iterdir():
+                copy.unlink()
+        dist.barrier()
+        seen.from_memory.append(time_of(from_memory))
+        dist.barrier()
+        seen.from_folder.append(time_of(lambda: load(newest_good(place, everybody), state, everybody)))
+    copies.close()
+    return seen
+
+
+def time_of(work: Callable[[], object]) -> float:
+    begin = time.monotonic()
+    work()
+    return time.monotonic() - begin
+
+
+if __name__ == "__main__":
+    main()

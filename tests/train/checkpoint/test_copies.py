@@ -1,0 +1,131 @@
+"""Copies in memory: what is damaged is not loaded, and whoever is killed, all ranks have one step in common."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import time
+
+import pytest
+import ranks
+import torch
+
+from windlass.train.checkpoint.copies import file, recovering, whose
+from windlass.train.checkpoint.copies.keeping import Copies
+from windlass.train.checkpoint.store.errors import DamagedError
+from windlass.train.checkpoint.together import all_ranks
+
+RUN, SIZE = whose.Run("0badcafe", "dp=2", 2), 50_000
+
+
+def state_of(rank, step):
+    """A function of both: whoever loads it knows whether it is whole."""
+    return {
+        "model": {"w": torch.full((SIZE,), step * 10.0 + rank), "b": torch.full((3,), step, dtype=torch.bfloat16)},
+        "empty": torch.zeros(0),
+        "step": step,
+    }
+
+
+def test_a_copy_is_what_was_copied(tmp_path):
+    state = {"w": torch.arange(7, dtype=torch.float64), "b": torch.ones(3, dtype=torch.bfloat16), "lr": 0.5}
+    file.write(tmp_path / "copy", state, {"step": 3})
+    told, back = file.unpacked(file.read_bytes(tmp_path / "copy"))
+    assert told == {"step": 3}
+    assert back["lr"] == 0.5
+    assert all(torch.equal(back[name], state[name]) for name in ("w", "b"))
+
+
+def test_a_flipped_bit_anywhere_is_seen(tmp_path):
+    file.write(tmp_path / "copy", {"w": torch.ones(9)}, {})
+    good, chance = (tmp_path / "copy").read_bytes(), random.Random(2)  # noqa: S311 - a dice
+    for bit in chance.sample(range(len(good) * 8), 200):
+        bad = bytearray(good)
+        bad[bit // 8] ^= 1 << bit % 8
+        (tmp_path / "bad").write_bytes(bad)
+        with pytest.raises(DamagedError):
+            file.read_bytes(tmp_path / "bad")
+
+
+def copying(rank, folder, steps):
+    """Copy after each step, as two nodes of one rank each."""
+    mine = folder / f"node-{rank}"
+    copies = Copies(mine, all_ranks(), ["a", "b"], RUN, print)
+    for step in range(1, steps + 1):
+        copies.begin(state_of(rank, step), step, {}, ())
+        copies.wait_until_staged()
+    copies.settle()
+    copies.close()
+    return sorted(path.name for path in mine.iterdir())
+
+
+def recovered(rank, folder):
+    """The step that all have, every number of it checked; and what was passed over."""
+    everybody, told = all_ranks(), []
+    found = recovering.newest(folder / f"node-{rank}", everybody, RUN, told.append, least=1)
+    if found is None:
+        return None, told
+    step, data = found
+    _, back = recovering.restore(data, state_of(rank, 0), everybody)
+    wanted = state_of(rank, step)
+    assert back["step"] == step
+    assert all(torch.equal(back["model"][name], wanted["model"][name]) for name in ("w", "b"))
+    return step, told
+
+
+@pytest.fixture
+def nodes(tmp_path):
+    for rank in (0, 1):
+        (tmp_path / f"node-{rank}").mkdir()
+    return tmp_path
+
+
+def test_each_node_has_its_own_and_the_others_and_older_ones_are_gone(nodes, tmp_path):
+    there = [whose.name_of(whose.Copy(RUN, 5, rank)) for rank in (0, 1)]
+    assert ranks.run(tmp_path / "ranks", 2, copying, nodes, 5) == [there, there]
+
+
+def test_a_lost_node_gets_its_part_from_the_other_one(nodes, tmp_path):
+    ranks.run(tmp_path / "ranks", 2, copying, nodes, 3)
+    for left in (nodes / "node-1").iterdir():
+        left.unlink()
+    assert ranks.run(tmp_path / "again", 2, recovered, nodes) == [(3, [])] * 2
+
+
+def test_what_is_damaged_is_passed_over(nodes, tmp_path):
+    ranks.run(tmp_path / "ranks", 2, copying, nodes, 3)
+    path = nodes / "node-0" / whose.name_of(whose.Copy(RUN, 3, 0))
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 8
+    path.write_bytes(data)
+    (step, told), (also, _) = ranks.run(tmp_path / "again", 2, recovered, nodes)
+    assert step is also is None
+    assert told == [
+        f"passing over the copies in memory of step 3: rank 0: {path.name} was changed after it was written"
+    ]
+
+
+@pytest.mark.timeout(300)
+def test_killed_at_any_instant_all_have_one_step_in_common(nodes, tmp_path):
+    chance = random.Random(11)  # noqa: S311 - a dice
+    for attempt in range(8):
+        started = ranks.start(tmp_path / f"ranks-{attempt}", 2, copying, nodes, 100_000)
+        _copied(nodes)
+        time.sleep(chance.uniform(0.0, 0.05))
+        for rank in chance.choice([started[:1], started[1:], started]):
+            os.kill(rank.pid, signal.SIGKILL)
+        ranks.ended(started)
+        ((step, told), (also, _)) = ranks.run(tmp_path / f"again-{attempt}", 2, recovered, nodes)
+        assert step == also is not None
+        assert told == []
+        for path in nodes.glob("node-*/*"):
+            path.unlink()
+
+
+def _copied(nodes):
+    """Wait until a first step is on both nodes."""
+    until = time.monotonic() + ranks.PATIENCE
+    while min(len([path for path in node.iterdir() if whose.copy_of(path.name)]) for node in nodes.glob("node-*")) < 2:
+        assert time.monotonic() < until
+        time.sleep(0.002)
