@@ -167,13 +167,9 @@ def test_an_iterable_that_knows_its_size_is_still_read_from_its_beginning():
 
 def test_a_rank_that_ends_in_the_middle_does_not_wait_for_its_workers():
     """They hear no SIGTERM, and Python waits for processes that it has sent one."""
-    script = "\n".join(
-        [
-            "import sys, test_streams",
-            "sys.kept = test_streams.stream(test_streams.Counting(10), workers=1).batches()",
-            "print(next(sys.kept).step)",
-            "sys.exit(3)",
-        ]
+    script = (
+        "import sys, test_streams as t; sys.kept = t.stream(t.Counting(10), workers=1).batches(); "
+        "next(sys.kept); sys.exit(3)"
     )
     env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])}
     assert subprocess.run([sys.executable, "-c", script], env=env, check=False, timeout=100).returncode == 3

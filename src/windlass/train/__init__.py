@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from windlass.train.errors import TrainError
     from windlass.train.parallel.model import ParallelModel
     from windlass.train.parallel.plan import Plan
+    from windlass.train.rates import scaled_lr
     from windlass.train.run import Run, init
 
 _HOMES = {
@@ -36,8 +37,9 @@ _HOMES = {
     "Run": "windlass.train.run",
     "TrainError": "windlass.train.errors",
     "init": "windlass.train.run",
+    "scaled_lr": "windlass.train.rates",
 }
-__all__ = ["CheckpointError", "ParallelModel", "Plan", "Run", "TrainError", "init"]
+__all__ = ["CheckpointError", "ParallelModel", "Plan", "Run", "TrainError", "init", "scaled_lr"]
 
 
 def __getattr__(name: str) -> Any:

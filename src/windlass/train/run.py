@@ -30,6 +30,7 @@ from windlass.train.health.signals import Requests
 from windlass.train.mesh.choose import AUTO, Machine, chosen
 from windlass.train.mesh.degrees import Degrees, degrees_of, refuse_what_is_not_there
 from windlass.train.mesh.device_mesh import Mesh, mesh_of
+from windlass.train.parallel import float8
 from windlass.train.parallel.model import Builder, ParallelModel
 from windlass.train.parallel.parallelize import parallelize
 from windlass.train.parallel.plan import Plan, Recompute
@@ -89,6 +90,8 @@ def init(
         _refuse_start(error, "RANK")  # all ranks read the same
     try:
         world = process.join()
+        if low.float8:
+            float8.refuse_where_there_is_none(world.device)
     except TrainError as error:
         _refuse_start(error, "LOCAL_RANK")  # of this machine's GPUs
     asked = Asked(ac, seed, not_finite, report_every, flops, trackers)

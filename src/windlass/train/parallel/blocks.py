@@ -20,7 +20,9 @@ _KEPT = frozenset(
         torch.ops.aten.bmm.default,
         torch.ops.aten._scaled_dot_product_flash_attention.default,  # noqa: SLF001 - names of operators
         torch.ops.aten._scaled_dot_product_efficient_attention.default,  # noqa: SLF001
+        torch.ops.aten._scaled_dot_product_cudnn_attention.default,  # noqa: SLF001
         torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default,  # noqa: SLF001
+        torch.ops.aten._scaled_mm.default,  # noqa: SLF001 - float8
     }
 )
 """What takes long to compute again: kept by `selective`, all else is cheap."""

@@ -8,6 +8,7 @@ from torch import nn
 from windlass.train.errors import TrainError
 from windlass.train.mesh.device_mesh import Mesh
 from windlass.train.parallel import blocks as by_block
+from windlass.train.parallel import float8
 from windlass.train.parallel import stages as in_stages
 from windlass.train.parallel.model import Builder, ParallelModel
 from windlass.train.parallel.paths import blocks_of, has
@@ -44,11 +45,13 @@ def parallelize(
     if not degrees.fsdp > 1 or styles:
         model.to(device)  # FSDP2 moves unit by unit, and keeps a part of each: the whole need not fit on one device
     # 4. tensors, then recomputation and compilation block by block, then shards and replicas
+    kept = [path for path in repeated if has(model, path)]
+    if numbers.float8 and kept:
+        float8.convert(model, kept)
     if styles:
         part = mesh.part("tp")
         assert part is not None  # noqa: S101 - tp > 1
         split(model, styles, plan, part)
-    kept = [path for path in repeated if has(model, path)]
     by_block.recompute(model, kept, ac)
     if plan.compiles:
         by_block.compiled(model, kept)

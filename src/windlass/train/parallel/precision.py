@@ -11,8 +11,9 @@ from torch.distributed.fsdp import MixedPrecisionPolicy
 
 from windlass.train.errors import TrainError
 
-Precision = Literal["fp32", "bf16", "fp16"]
-_TYPES: dict[str, torch.dtype] = {"bf16": torch.bfloat16, "fp16": torch.float16}
+Precision = Literal["fp32", "bf16", "fp16", "float8"]
+_TYPES: dict[str, torch.dtype] = {"bf16": torch.bfloat16, "fp16": torch.float16, "float8": torch.bfloat16}
+"""float8 is bf16 but for the matrix products of blocks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +21,8 @@ class Numbers:
     """The type of activations and of parameters in the forward pass; None: fp32 throughout."""
 
     low: torch.dtype | None
+    float8: bool = False
+    """Whether blocks multiply their matrices in float8."""
 
     @property
     def needs_scaling(self) -> bool:
@@ -45,4 +48,4 @@ def numbers(precision: str) -> Numbers:
         return Numbers(None)
     if precision not in _TYPES:
         raise TrainError(f"precision={precision!r}: there are fp32, {', '.join(_TYPES)}")
-    return Numbers(_TYPES[precision])
+    return Numbers(_TYPES[precision], float8=precision == "float8")

@@ -1,0 +1,70 @@
+"""What is done block by block: selective recomputation computes no matrix product twice; float8 takes what fits it."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+import torch
+from small_models import Decoder, cross_entropy, tokens
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.data import default_collate
+
+from windlass.train.errors import TrainError
+from windlass.train.parallel import float8
+from windlass.train.parallel.blocks import recompute
+from windlass.train.parallel.paths import blocks_of
+from windlass.train.parallel.precision import numbers
+
+
+class Counting(TorchDispatchMode):
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: Counter[str] = Counter()
+
+    def __torch_dispatch__(self, operator, types, args=(), kwargs=None):
+        self.seen[operator.overloadpacket.__name__] += 1
+        return operator(*args, **(kwargs or {}))
+
+
+def operators(how: str) -> Counter[str]:
+    """Of one step, forward and backward."""
+    torch.manual_seed(0)
+    model = Decoder(layers=2)
+    recompute(model, blocks_of(model, ()), how)
+    inputs, targets = default_collate(tokens(4))
+    with Counting() as counting:
+        cross_entropy(model(inputs), targets).backward()
+    return counting.seen
+
+
+def test_selective_keeps_products_and_attention_and_computes_all_else_again():
+    nothing, selective, everything = (operators(how) for how in ("none", "selective", "full"))
+    attention = next(name for name in nothing if name.startswith("_scaled_dot_product") and "backward" not in name)
+    for expensive in ("mm", attention):
+        assert selective[expensive] == nothing[expensive] < everything[expensive]
+    assert nothing["silu"] < selective["silu"] == everything["silu"]
+
+
+def test_float8_takes_the_layers_of_blocks_and_leaves_the_head():
+    pytest.importorskip("torchao")
+    torch.manual_seed(0)
+    model = Decoder(layers=2)
+    inputs, targets = default_collate(tokens(4))
+    before = model(inputs)
+    assert float8.convert(model, blocks_of(model, ()), emulates=True) == 2 * 7
+    assert type(model.head) is torch.nn.Linear
+    after = model(inputs)
+    assert 0 < float((after - before).abs().max()) < 0.3 * float(before.abs().max())
+    cross_entropy(after, targets).backward()
+    assert all(each.grad is not None and torch.isfinite(each.grad).all() for each in model.parameters())
+
+
+def test_float8_is_refused_without_its_package_and_without_a_gpu(monkeypatch):
+    assert numbers("float8").low is torch.bfloat16
+    monkeypatch.setattr(float8, "find_spec", lambda _: None)
+    with pytest.raises(TrainError, match="precision='float8' needs the package torchao: pip install torchao"):
+        float8.refuse_where_there_is_none(torch.device("cpu"))
+    monkeypatch.setattr(float8, "find_spec", lambda _: object())
+    with pytest.raises(TrainError, match=r"needs a GPU of compute capability 8\.9"):
+        float8.refuse_where_there_is_none(torch.device("cpu"))

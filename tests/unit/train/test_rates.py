@@ -1,0 +1,33 @@
+"""Another batch, another learning rate: only when asked, and said aloud."""
+
+import pytest
+
+from windlass import train
+
+
+@pytest.mark.parametrize(("rule", "found"), [("linear", 4e-3), ("sqrt", 2e-3)])
+def test_a_rate_is_scaled_as_asked_and_told(rule, found, capsys, monkeypatch):
+    monkeypatch.delenv("RANK", raising=False)
+    assert train.scaled_lr(1e-3, batch=1024, reference=256, rule=rule) == pytest.approx(found)
+    factor = f"{found / 1e-3:g}"
+    assert capsys.readouterr().out == (
+        f"learning rate 0.001 × {factor} = {found:g}: a batch of 1,024 samples instead of 256 ({rule})\n"
+    )
+
+
+def test_other_ranks_say_nothing(capsys, monkeypatch):
+    monkeypatch.setenv("RANK", "3")
+    train.scaled_lr(1e-3, batch=512, reference=256)
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"batch": 0, "reference": 8}, "batch=0 and reference=8 are samples, one at least"),
+        ({"batch": 8, "reference": 8, "rule": "cubic"}, "rule='cubic': there are linear and sqrt"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(given, said):
+    with pytest.raises(train.TrainError, match=said):
+        train.scaled_lr(1e-3, **given)
