@@ -1,5 +1,7 @@
-from windlass.core.events import Exit, GangGone, MemberExited, Started
-from windlass.core.job import Job, Role
+from dataclasses import replace
+
+from windlass.core.events import Exit, GangGone, MemberExited, Recovered, Started
+from windlass.core.job import Job, Launcher, Role
 from windlass.core.status import Placement
 from windlass.worlds.local.book import Gang, new_gang, remembered_gang, tasks_of
 from windlass.worlds.local.records import Task
@@ -73,3 +75,39 @@ def test_of_an_unknown_gang_only_the_end_can_be_told():
     unknown = Gang(KEY)
     assert unknown.end_rank(0, {"code": 1}) == (None, "")
     assert unknown.vanish() == JobEvent("job-1", GangGone(3))
+
+
+def failed(rank: int, code: int) -> dict[str, object]:
+    return {"say": "verdict", "generation": 1, "kind": "failed", "rank": rank, "code": code, "reason": "x"}
+
+
+def by_agents() -> Gang:
+    return new_gang(KEY, replace(JOB, launcher=Launcher.AGENT), Placement({"worker": ("n1", "n2")}))
+
+
+def test_a_recovery_is_told_when_all_agents_have_and_took_as_long_as_the_slowest():
+    gang = by_agents()
+    assert gang.hear_agent(1, failed(3, -9)) == []
+    assert gang.hear_agent(0, failed(0, 1)) == [], "it has lost its peer"
+    back = {"say": "recovered", "generation": 2, "reason": "x"}
+    assert gang.hear_agent(0, {**back, "seconds": 0.25}) == []
+    killed = Exit(signal=9, detail="rank 3 (worker/1) on n2 killed by SIGKILL")
+    assert gang.hear_agent(1, {**back, "seconds": 1.5}) == [JobEvent("job-1", Recovered(3, 2, killed, 1500))]
+
+
+def test_a_recovery_that_was_overtaken_by_the_next_failure_still_counts():
+    gang = by_agents()
+    gang.hear_agent(0, {"say": "recovered", "generation": 2, "seconds": 0.5, "reason": "the store has ended"})
+    lost = Exit(signal=9, detail="the store has ended")
+    told = gang.hear_agent(1, {"say": "recovered", "generation": 3, "seconds": 0.5, "reason": "x"})
+    assert told == [JobEvent("job-1", Recovered(3, 2, lost, 500))]
+
+
+def test_what_agents_could_not_put_right_is_told_as_it_was():
+    gang = by_agents()
+    gang.hear_agent(1, failed(2, 7))
+    event, words = gang.end_rank(0, {"code": 7})
+    assert words == "rank 2 (worker/1) on n2 exited with code 7"
+    assert event == exited(0, Exit(code=7, detail=words))
+    gang = by_agents()
+    assert gang.end_rank(1, {"signal": 9})[1] == "the agent (worker/1) on n2 killed by SIGKILL"

@@ -25,6 +25,15 @@ Key: TypeAlias = tuple[str, int]
 
 
 @dataclass(slots=True)
+class Back:
+    """Ranks run again: as which generation of their agents' count, after what, and in how many seconds by member."""
+
+    crew: int
+    exit: Exit
+    seconds: dict[int, float] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
 class Gang:
     """One generation of a job, whose `job` is as large as this generation.
 
@@ -49,7 +58,11 @@ class Gang:
     before: Status = field(default_factory=Status)
     """As it was when this generation was decided on: what of its limits was used up."""
     fault: Mapping[str, Any] | None = None
-    """What its agents say went wrong last, as `wire.Verdict`."""
+    """What its agents say went wrong, and nobody has put right yet, as `wire.Verdict`."""
+    back: Back | None = None
+    """A recovery that not all of its agents have told of yet."""
+    remembered: bool = False
+    """Launched by an earlier controller, which may have heard some of its agents already."""
 
     def who(self, rank: Rank) -> Who:
         """The rank as people know it."""
@@ -57,17 +70,31 @@ class Gang:
         number = None if by_agent else rank.number
         return Who(number, rank.role, rank.replica, self.nodes[rank.role][rank.replica])
 
-    def hear_agent(self, said: Mapping[str, Any]) -> JobEvent | None:
-        """What an agent says of its ranks: what went wrong, or that it has been put right."""
-        if said.get("say") == "verdict":
-            self.fault = said
+    def hear_agent(self, member: int, said: Mapping[str, Any]) -> list[JobEvent]:
+        """What an agent says of its ranks: what went wrong, or that they run again. All have to, for it to be told."""
+        if said.get("say") == "verdict":  # of several the first: others then lost their peer
+            known = self.fault is not None and self.fault["generation"] == said["generation"]
+            self.fault = self.fault if known else said
         if said.get("say") != "recovered":
-            return None
-        fault, self.fault = self.fault, None
-        lost = Exit(signal=signal.SIGKILL, detail=str(said["reason"]))
-        exit = self._exit_by(fault) if fault is not None else lost
-        took = round(float(said["seconds"]) * 1000)
-        return JobEvent(self.key[0], Recovered(self.key[1], int(said["generation"]), exit, took))
+            return []
+        crew, told = int(said["generation"]), []
+        if self.back is None or self.back.crew != crew:
+            told = self._come_back()
+            lost = Exit(signal=signal.SIGKILL, detail=str(said["reason"]))
+            self.back = Back(crew, lost if self.fault is None else self._exit_by(self.fault))
+            self.fault = None
+        self.back.seconds[member] = float(said["seconds"])
+        if self.remembered or set(self.left) <= set(self.back.seconds):
+            told += self._come_back()
+        return told
+
+    def _come_back(self) -> list[JobEvent]:
+        """Tell what is known of a recovery: as long as its slowest agent took."""
+        back, self.back = self.back, None
+        if back is None:
+            return []
+        took = round(max(back.seconds.values()) * 1000)
+        return [JobEvent(self.key[0], Recovered(self.key[1], back.crew, back.exit, took))]
 
     def _exit_by(self, fault: Mapping[str, Any]) -> Exit:
         code, rank = int(fault["code"]), int(fault["rank"])
@@ -143,6 +170,7 @@ def remembered_gang(key: Key, job: Job, tasks: Iterable[Task]) -> Gang:
         nodes.setdefault(task.role, {})[task.replica] = task.node
     placement = Placement({role: tuple(by[index] for index in sorted(by)) for role, by in nodes.items()})
     gang = new_gang(key, job, placement)
+    gang.remembered = True
     gang.devices = {(task.role, task.replica): task.devices for task in tasks}
     for task in tasks:
         if task.code is not None:

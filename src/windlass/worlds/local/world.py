@@ -339,7 +339,8 @@ class LocalWorld:
                 self._since.notes.ended.append((report.get("code"), report.get("signal"), detail, *key, report["rank"]))
                 self._tell(event)
             case "agent":
-                self._tell(gang.hear_agent(report["said"]))
+                for event in gang.hear_agent(report["rank"], report["said"]):
+                    self._tell(event)
             case "gone":
                 self._tell(gang.vanish())
             case "output lost":
