@@ -1,7 +1,8 @@
-"""A rank is killed, a node 0 is lost: seconds to the next step. `windlass agent` beside torchrun, as it is and tuned.
+"""A rank is killed, a node 0 is lost: seconds to the next step. `windlass agent` beside torchrun and torchft.
 
-Three nodes of one rank, all on this machine, 1 to 3 of them wanted: torchrun's elastic mode. torchrun with its defaults
-does not come back within a minute (pytorch#135712): the table then says 60. When its node 0 is lost the job is, too.
+Three nodes of one rank, all on this machine, 1 to 3 of them wanted: torchrun's elastic mode, as it is and tuned.
+torchrun with its defaults does not come back within a minute (pytorch#135712): the table then says 60. When its node 0
+is lost the job is, too. Of torchft (three replicas, lost when silent for 0.5 s) the survivors' next step is measured.
 """
 
 import json
@@ -16,6 +17,8 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+
+from peers import torchft
 
 ROUNDS, NODES, LIMIT = 2, 3, 60.0
 TUNED = {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
@@ -38,10 +41,17 @@ def main() -> None:
     tuned = [after_a_killed_rank(torchrun, TUNED, QUICK) for _ in range(ROUNDS)]
     default = [after_a_killed_rank(torchrun, {}, "")]
     lost = [after_a_lost_node(agent) for _ in range(ROUNDS)]
+    installed = torchft.folder()
+    survivors = [without_a_replica(installed) for _ in range(ROUNDS)] if installed else []
     print(f"rank killed: windlass agent {shown(ours)}; torchrun tuned {shown(tuned)}; torchrun {shown(default)}")
     print(f"node 0 lost: windlass agent {shown(lost)}; torchrun ends")
     claim("rank killed → next step with a respawned rank", ours, 3.0, ("torchrun, tuned", tuned))
     claim("the same, against torchrun as it is", ours, 3.0, ("torchrun", default))
+    if survivors:
+        print(f"rank killed: torchft {shown(survivors)} on survivors")
+        claim("the same, against torchft's survivors", ours, 3.0, ("torchft", survivors))
+    else:
+        print(f"not measured: torchft {torchft.VERSION} is not installed and could not be")
     claim("node 0 lost (agent and ranks) → next step", lost, 5.0)
 
 
@@ -62,6 +72,19 @@ def after_a_lost_node(module: str) -> float:
         for pid in (agents[0].pid, before[0]):
             os.kill(pid, signal.SIGKILL)
         return first_step(log, begin, set(before.values())) - begin
+
+
+def without_a_replica(installed: Path) -> float:
+    """Seconds from SIGKILL for torchft's second replica to the first step of the two others."""
+    with torchft.replicas(NODES, installed) as log:
+        before = running(log)
+        begin = time.monotonic()
+        os.kill(before[1], signal.SIGKILL)
+        while time.monotonic() < begin + LIMIT:
+            if new := [when for _, _, world, when in steps(log) if world == NODES - 1 and when > begin]:
+                return new[0] - begin
+            time.sleep(0.02)
+        return LIMIT
 
 
 @contextmanager

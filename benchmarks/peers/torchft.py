@@ -60,8 +60,8 @@ def folder() -> Path | None:
 
 
 @contextlib.contextmanager
-def replicas(count: int, installed: Path) -> Iterator[tuple[list[subprocess.Popen[str]], Path]]:
-    """So many of them, each a process, and the log of their steps: number, pid, how many take part, when."""
+def replicas(count: int, installed: Path) -> Iterator[Path]:
+    """So many of them, each a process; the log of their steps: number, pid, how many take part, when."""
     env = {**os.environ, "PYTHONPATH": str(installed), "OMP_NUM_THREADS": "1"}
     started: list[subprocess.Popen[str]] = []
 
@@ -79,7 +79,9 @@ def replicas(count: int, installed: Path) -> Iterator[tuple[list[subprocess.Pope
             lighthouse = start(LIGHTHOUSE)
             assert lighthouse.stdout is not None
             address = lighthouse.stdout.readline().strip()
-            yield [start(REPLICA, str(log), str(number), address) for number in range(count)], log
+            for number in range(count):
+                start(REPLICA, str(log), str(number), address)
+            yield log
         finally:
             for each in started:
                 each.kill()

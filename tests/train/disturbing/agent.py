@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 _SCRIPT = Path(__file__).with_name("gpt_script.py")
-_HANG = "factor=8,floor=2.5,first=30"
+_HANG = "factor=8,floor=2.5,first=15"
 _STEP = re.compile(r"step (\d+): (\S+)")
 _RANK = re.compile(r"rank (\d+) is (\d+)")
 
@@ -29,11 +29,11 @@ class Line(NamedTuple):
 class Agent:
     """One life of the agent: from its start to its end, whatever becomes of its ranks."""
 
-    def __init__(self, mesh: str, ranks: int, place: str, steps: int, *options: str) -> None:
+    def __init__(self, mesh: str, ranks: int, place: str, steps: int, leash: Path) -> None:
         command = [sys.executable, "-m", "windlass.agent", f"--nproc-per-node={ranks}", "--max-restarts=1000"]
         env = {**os.environ, "OMP_NUM_THREADS": "1"}
         self.process = subprocess.Popen(
-            [*command, f"--hang={_HANG}", *options, _SCRIPT, mesh, place, str(steps)],
+            [*command, f"--hang={_HANG}", _SCRIPT, mesh, place, str(steps), leash],
             env=env,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

@@ -10,10 +10,12 @@ import contextlib
 import random
 import re
 import signal
+import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import reduce
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from disturbing.agent import Agent, Line, losses, step_of
@@ -23,7 +25,7 @@ from disturbing.schedule import QUIET, Fault, Kind
 from windlass.train.checkpoint.store.layout import folder_of
 
 _PATIENCE = 120.0
-_RESUMED = re.compile(r"resumed after step (\d+)")
+_RESUMED = re.compile(r"resumed after step (\d+)(?!.*memory)")
 _PASSED = re.compile(r".*: passing over step-(\d+): ")
 _OF_STORES = {
     Kind.S3_ERRORS: {"errors": 0.1},
@@ -36,6 +38,8 @@ _NOTICED = {
     Kind.FULL: "No space left",
 }
 """What is said by whoever notices; nothing, where it is whoever starts agents."""
+_MORE = 3
+"""Steps that a run may go on while somebody waits for what it does."""
 _LIVES = 30
 """Of agents, before something else must be wrong."""
 
@@ -67,23 +71,28 @@ class Told:
 
 def undisturbed(mesh: str, place: str, steps: int) -> dict[int, float]:
     """The loss of each step where nothing happens. Raises AssertionError if the run does not end well."""
-    agent = Agent(mesh, size(mesh), place, steps)
-    try:
-        assert agent.end() == 0, agent.text
-    finally:
-        agent.close()
+    with tempfile.TemporaryDirectory() as folder:
+        leash = Path(folder, "leash")
+        leash.write_text(str(steps))
+        agent = Agent(mesh, size(mesh), place, steps, leash)
+        try:
+            assert agent.end() == 0, agent.text
+        finally:
+            agent.close()
     return losses(agent.lines)
 
 
 def disturbed(mesh: str, keeping: Keeping, steps: int, faults: list[Fault], *, then: str = "") -> Told:
     """The same run with faults. `then`: the mesh on which an agent that was killed comes back, if it is another one."""
-    run = _Disturbed(mesh, keeping, steps, then)
-    try:
-        for fault in faults:
-            run.meet(fault)
-        run.finish()
-    finally:
-        run.agent.close()
+    keeping.committed()  # a client of a store takes seconds to be loaded
+    with tempfile.TemporaryDirectory() as folder:
+        run = _Disturbed(mesh, keeping, steps, then, Path(folder, "leash"))
+        try:
+            for fault in faults:
+                run.meet(fault)
+            run.finish()
+        finally:
+            run.agent.close()
     return run.told
 
 
@@ -93,9 +102,10 @@ def size(mesh: str) -> int:
 
 
 class _Disturbed:
-    def __init__(self, mesh: str, keeping: Keeping, steps: int, then: str) -> None:
-        self.mesh, self.keeping, self.steps, self.then = mesh, keeping, steps, then
+    def __init__(self, mesh: str, keeping: Keeping, steps: int, then: str, leash: Path) -> None:
+        self.mesh, self.keeping, self.steps, self.then, self.leash = mesh, keeping, steps, then, leash
         self.told = Told()
+        self._let_go(0)
         self.agent = self._started()
         self.before: list[Line] = []
         """Of the agents before this one."""
@@ -117,6 +127,7 @@ class _Disturbed:
     def meet(self, fault: Fault) -> None:
         """Let it come, and wait until the run is further than it was."""
         # 1. the run is where the fault is due; what is good now must be there afterwards
+        self._let_go(fault.step + _MORE)
         self._until_step(fault.step)
         self.good = max((step for step in self.keeping.committed() if step not in self.hurt), default=0)
         # 2. the fault
@@ -125,6 +136,7 @@ class _Disturbed:
             self.told.met.append(Met(fault, float("nan")))
             return
         # 3. who notices, and the first step that is new
+        self._let_go(_furthest(self.lines) + _MORE)
         self.told.met.append(Met(fault, self._until_further(_NOTICED[fault.kind], begun) - begun))
         # 4. what was loaded meanwhile
         self._judge()
@@ -134,6 +146,7 @@ class _Disturbed:
 
     def finish(self) -> None:
         """To the end of the run; then read every byte that is kept."""
+        self._let_go(self.steps)
         while (code := self.agent.end()) != 0:
             self._start_again(f"after the last fault, with {code}")
         self._judge()
@@ -213,7 +226,7 @@ class _Disturbed:
         assert isinstance(self.keeping, Disk)
         begun, said, notice = time.monotonic(), len(self.agent.lines), _NOTICED[Kind.FULL]
         with self.keeping.full():
-            self.agent.wait_for(lambda lines: any(notice in each.text for each in lines[said:]), _PATIENCE)
+            self._until(lambda: any(notice in each.text for each in self.agent.lines[said:]))
         return begun
 
     def _trouble_store(self, fault: Fault) -> None:
@@ -232,7 +245,14 @@ class _Disturbed:
         while not true():
             assert time.monotonic() < until, self.agent.text
             assert self.agent.process.poll() is None, f"ended before the fault could come\n{self.agent.text}"
+            self._let_go(_furthest(self.agent.lines) + _MORE)
             time.sleep(0.002)
+
+    def _let_go(self, step: int) -> None:
+        """The run may go up to this step."""
+        beside = self.leash.with_name("next")
+        beside.write_text(str(step))
+        beside.replace(self.leash)
 
     def _until_step(self, step: int) -> None:
         """The agent's ranks train, and are that far."""
@@ -267,7 +287,7 @@ class _Disturbed:
         self.agent = self._started()
 
     def _started(self) -> Agent:
-        return Agent(self.mesh, size(self.mesh), self.keeping.text, self.steps)
+        return Agent(self.mesh, size(self.mesh), self.keeping.text, self.steps, self.leash)
 
 
 def _furthest(lines: list[Line]) -> int:

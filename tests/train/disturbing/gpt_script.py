@@ -1,6 +1,7 @@
 """A small GPT that keeps checkpoints and says what it does: who a rank is, and a line for each step.
 
-Arguments: the mesh, the place of checkpoints, how many steps. On it faults are worked from outside.
+Arguments: the mesh, the place of checkpoints, how many steps, and a file that has the step up to which it may go:
+faults are worked from outside, and are not to be late however slow the machine is.
 """
 
 import os
@@ -24,7 +25,7 @@ PACE = 0.03
 """Seconds that a step takes at least: faults come between steps and in the middle of saves."""
 
 
-def main(mesh: str, place: str, steps: str) -> None:
+def main(mesh: str, place: str, steps: str, leash: str) -> None:
     print(f"rank {os.environ['RANK']} is {os.getpid()}", flush=True)  # noqa: T201 - whoever works faults has to know
     text = torch.randint(64, (96, SHAPE.length + 1), generator=torch.Generator().manual_seed(1))
     with train.init(mesh, report_every=0) as run:
@@ -40,6 +41,8 @@ def main(mesh: str, place: str, steps: str) -> None:
             heard = run.mean_loss(model, loss)
             run.say(f"step {batch.step}: {heard.hex()}")
             time.sleep(max(0.0, until - time.monotonic()))
+            while batch.step >= int(Path(leash).read_text()):
+                time.sleep(0.01)
 
 
 def loss_of(scores: Tensor, text: Tensor) -> Tensor:

@@ -59,8 +59,8 @@ def drawn(kinds: Iterable[Kind], seed: int) -> list[Fault]:
 
 
 def steps_for(faults: Sequence[Fault]) -> int:
-    """How long a run has to be for them, with some steps behind the last."""
-    return faults[-1].step + 2 * _GAP
+    """How long a run has to be for them, though some come later than drawn, with some steps behind the last."""
+    return faults[-1].step + 2 * _GAP + 2 * len(faults)
 
 
 def _awkward(order: Sequence[Kind]) -> int:
