@@ -37,7 +37,8 @@ AGENT_SOCKET = "WINDLASS_AGENT_SOCKET"
 
 A rank that also wants to hear binds a socket of its own before it sends: what it is told goes to where it sent from."""
 LISTENER = "WINDLASS_LISTENER"
-"""Path of a datagram socket to which the first rank sends its `Telemetry` too, with an agent or without one."""
+"""Path of a datagram socket to which the first rank sends a `Telemetry` with each of its reports: what all ranks' steps
+since the last one were like on average. With an agent or without one."""
 DUMPS = "WINDLASS_DUMPS"
 """A folder for what a rank that hangs leaves behind: stacks, the flight recorder's dump."""
 MEMORY = "WINDLASS_MEMORY"

@@ -43,7 +43,7 @@ from windlass.cli.speedup.sizes import (
     the_role,
     threads_for,
 )
-from windlass.cli.speedup.telling import listing, notes
+from windlass.cli.speedup.telling import Machine, listing, notes
 from windlass.cli.words import several
 from windlass.jobs.options import RunOptions
 from windlass.jobs.submission import Submission
@@ -90,6 +90,7 @@ def scaling(
     role = the_role(submission.job)
     sizes = sizes_by_nodes(role, by_nodes) if by_nodes else sizes_by_ranks(role, counts("--ranks", ranks or "1,2,4"))
     wanted = wanted_of(local_nodes, local_gpus, cluster, policy)
+    cores, load = len(os.sched_getaffinity(0)), os.getloadavg()[0]
     try:
         runs = _measured(state_folder(state), wanted, submission, sizes, enough, Screen(no_color=no_color))
     except InterruptedRunError:
@@ -102,9 +103,8 @@ def scaling(
     show(listing(rows), rows, output, paint=paints(no_color=no_color))
     if output in (Format.TABLE, Format.WIDE):
         print(f"\n{bars(rows)}")
-    cores = len(os.sched_getaffinity(0))
-    sharing = [size.ranks for size in sizes if share_cores(role, size, cores)]
-    for note in notes(rows, runs, cores, sharing):
+    sharing = tuple(size.ranks for size in sizes if share_cores(role, size, cores))
+    for note in notes(rows, runs, Machine(cores, load, sharing)):
         print(note, file=sys.stderr)
     if plot is not None:
         _write(plot, rows, f"{submission.job.name}: {rows[0]['ranks']} to {rows[-1]['ranks']} ranks")

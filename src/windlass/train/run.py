@@ -379,6 +379,7 @@ class Run:
             progress = Progress(self.steps_done, self._planned, self._samples, self._asked.flops)
             told = self._reporter.told(loss, progress, self.mesh.degrees)
             self._told, is_new = values_of(told), True
+            self._heart.reported(self._told)
             self._tracking.log(self._told | self._own.values, self.steps_done)
             if self._asked.report_every:
                 self.say(line(told))

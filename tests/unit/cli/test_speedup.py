@@ -16,7 +16,7 @@ from windlass.cli.speedup.sizes import (
     sizes_by_ranks,
     threads_for,
 )
-from windlass.cli.speedup.telling import listing, notes
+from windlass.cli.speedup.telling import Machine, listing, notes
 from windlass.core.job import Job, RestartPolicy, Role
 
 
@@ -98,14 +98,15 @@ class TestFigures:
         rows = rows_of([run(1, seconds=12.0), run(2, reading(10, 9), reading(20, 9), seconds=8.0)], 0)
         assert [row["speedup"] for row in rows] == [1, 1.5]
         assert rows[1]["step_ms"] is None
-        assert "whole runs are compared" in next(notes(rows, [], 2, []))
+        assert "whole runs are compared" in next(notes(rows, [], Machine(2)))
 
     def test_a_batch_that_grows_and_shared_cores_are_told(self):
         runs = [run(1, reading(10, 9), reading(20, 9)), run(4, reading(10, 9), reading(20, 9, batch=256))]
         rows = rows_of(runs, 0)
-        assert list(notes(rows, runs, 2, [4])) == [
+        assert list(notes(rows, runs, Machine(2, load=3.0, sharing=(4,)))) == [
             "the batch grew with the ranks (samples in a step: 64 on 1, 256 on 4): this is weak scaling",
-            "2 cores here: 4 ranks share them, and cannot be faster than 2",
+            "2 cores here: 4 ranks share them, and can gain nothing over 2",
+            "the machine was busy before this began (load 3.0 on 2 cores): measure it alone",
         ]
         assert rows[1]["speedup"] == pytest.approx(4)
 

@@ -16,7 +16,7 @@ def test_the_first_rank_tells_a_listener_too(rank, hears, tmp_path):
         ear.setblocking(False)
         heart = Heart(rank, {wire.LISTENER: path})
         heart.step = 10
-        heart.measured({"step_ms": 4.0})
+        heart.reported({"step_ms": 4.0})
         if hears:
             assert wire.decode(ear.recv(65536)) == wire.Telemetry(0, 1, 10, {"step_ms": 4.0})
         else:
@@ -25,4 +25,4 @@ def test_the_first_rank_tells_a_listener_too(rank, hears, tmp_path):
 
 
 def test_a_listener_that_has_gone_is_no_error(tmp_path):
-    Heart(0, {wire.LISTENER: str(tmp_path / "nobody.sock")}).measured({"step_ms": 4.0})
+    Heart(0, {wire.LISTENER: str(tmp_path / "nobody.sock")}).reported({"step_ms": 4.0})

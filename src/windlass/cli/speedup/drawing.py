@@ -16,6 +16,8 @@ COLOURS = {
     "optimizer": "#41ab5d",
     "other": "#bdbdbd",
 }
+SEEN = 0.05
+"""ms: what takes less than that everywhere is not shown."""
 _LETTERS = {"other": "·"}
 _WIDTH = 40
 _BOX = 300
@@ -33,7 +35,7 @@ def bars(rows: Sequence[Row]) -> str:
     if not rows[0]["phases"]:
         return "\n".join(lines)
     longest = max(row["step_ms"] for row in rows)
-    names = dict.fromkeys(name for row in rows for name, spent in row["phases"].items() if spent)
+    names = dict.fromkeys(name for row in rows for name, spent in row["phases"].items() if spent >= SEEN)
     lines.append(f"a step ({', '.join(f'{_letter(name)} {name}' for name in names)})")
     for row in rows:
         parts = "".join(_letter(name) * count for name, count in _cells(row["phases"], longest))
@@ -116,7 +118,7 @@ def _steps(rows: Sequence[Row]) -> str:
             )
         drawn.append(_text(x + pitch * 0.3, _BOX + 18, str(row["ranks"])))
         drawn.append(_text(x + pitch * 0.3, y - 6, f"{row['step_ms']:.4g}"))
-    names = dict.fromkeys(name for row in rows for name, spent in row["phases"].items() if spent)
+    names = dict.fromkeys(name for row in rows for name, spent in row["phases"].items() if spent >= SEEN)
     for place, name in enumerate(names):
         drawn.append(
             f'<rect x="{_BOX + 8}" y="{place * 18}" width="12" height="12" fill="{COLOURS.get(name, "#636363")}"/>'

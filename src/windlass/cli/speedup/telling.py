@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from windlass.cli.output import Column, Listing
+from windlass.cli.speedup.drawing import SEEN
 from windlass.cli.speedup.figures import Measured
+from windlass.cli.words import several
 
 Row = dict[str, Any]
-_SEEN = 0.05
-"""ms: what takes less is 0.0 in the table."""
+_BUSY = 0.5
+"""Processes to a core, from which on a measurement says little."""
 
 
 def listing(rows: Sequence[Row]) -> Listing:
     """With a column for each phase that takes time."""
-    phases = dict.fromkeys(name for row in rows for name, spent in row["phases"].items() if spent >= _SEEN)
+    phases = dict.fromkeys(name for row in rows for name, spent in row["phases"].items() if spent >= SEEN)
     columns = [
         Column("RANKS", lambda row: str(row["ranks"]), right=True),
         Column("NODES×PROCS", lambda row: f"{row['nodes']}×{row['procs']}", wide=True),
@@ -37,8 +40,17 @@ def listing(rows: Sequence[Row]) -> Listing:
     return Listing(tuple(columns), key="job", empty="nothing was measured")
 
 
-def notes(rows: Sequence[Row], runs: Sequence[Measured], cores: int, sharing: Sequence[int]) -> Iterator[str]:
-    """What one has to know to read the table rightly. `sharing`: numbers of ranks with less than a core each."""
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """`load`: how many processes wanted its cores before it began. `sharing`: sizes with less than a core a rank."""
+
+    cores: int
+    load: float = 0.0
+    sharing: tuple[int, ...] = ()
+
+
+def notes(rows: Sequence[Row], runs: Sequence[Measured], machine: Machine) -> Iterator[str]:
+    """What one has to know to read the table rightly."""
     if not rows[0]["phases"]:
         yield (
             "no steps were told (that is what windlass.train does): whole runs are compared, "
@@ -50,9 +62,12 @@ def notes(rows: Sequence[Row], runs: Sequence[Measured], cores: int, sharing: Se
     if len(set(batches.values())) > 1:
         told = ", ".join(f"{batch} on {ranks}" for ranks, batch in batches.items())
         yield f"the batch grew with the ranks (samples in a step: {told}): this is weak scaling"
-    if sharing:
-        told = ", ".join(map(str, sharing))
-        yield f"{cores} core{'s' * (cores != 1)} here: {told} ranks share them, and cannot be faster than {cores}"
+    cores = several(machine.cores, "core")
+    if machine.sharing:
+        told = ", ".join(map(str, machine.sharing))
+        yield f"{cores} here: {told} ranks share them, and can gain nothing over {machine.cores}"
+    if machine.load > _BUSY * machine.cores:
+        yield f"the machine was busy before this began (load {machine.load:.1f} on {cores}): measure it alone"
 
 
 def _ms(value: float) -> str:

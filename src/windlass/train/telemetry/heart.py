@@ -46,9 +46,12 @@ class Heart:
 
     def measured(self, values: Mapping[str, float]) -> None:
         """What the steps since the last time were like."""
-        told = wire.Telemetry(self._rank, self._generation, self.step, values)
-        self._tell(told)
+        self._tell(wire.Telemetry(self._rank, self._generation, self.step, values))
+
+    def reported(self, values: Mapping[str, float]) -> None:
+        """What all ranks' steps since the last report were like: for whoever listens besides the agent."""
         if self._listener:
+            told = wire.Telemetry(self._rank, self._generation, self.step, values)
             with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sending:
                 sending.sendto(wire.encode(told), socket.MSG_DONTWAIT, self._listener)
 
