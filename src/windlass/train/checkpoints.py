@@ -23,11 +23,17 @@ from windlass.train.checkpoint.store.survey import candidates
 from windlass.train.checkpoint.together import all_ranks, by_first
 from windlass.train.checkpoint.trying import Trying
 from windlass.train.data.batch import Batch
+from windlass.train.errors import TrainError
+from windlass.train.health.spike import Recent
+from windlass.train.rollback import ROLLBACKS, Rollbacks
 from windlass.train.state import State
 from windlass.train.step.vote import Said
 
 if TYPE_CHECKING:
     from windlass.train.run import Run
+
+_LOSSES = "losses"
+"""In a manifest's facts: those of the last steps, with which the next is compared."""
 
 
 class Checkpoints:
@@ -42,6 +48,7 @@ class Checkpoints:
         self._ranks = all_ranks()
         self._trying: Trying | None = None
         self._memory: Memory | None = None
+        self._rollbacks = Rollbacks()
         self._leaves = False
         """This run is about to end in good order."""
         run.listen(self._hear, self._wants_save, self._save_takes, self._wait_until_staged)
@@ -56,6 +63,7 @@ class Checkpoints:
             self._memory = opened(self._place.text, str(run.mesh.degrees), run.say)
         after, facts = self._from_memory() or self._from_place()
         saver = Saver(self._place, self._ranks, after=after, keep=self._keep, who=self._who)
+        run.recent = Recent(facts.get(_LOSSES, ()))
         history = begun(facts, int(os.environ.get(wire.GENERATION, "1")))
         self._trying = Trying(saver, Pace(self._every, history, run.say), self._ranks, self._warn, begun=after)
         return self
@@ -114,7 +122,9 @@ class Checkpoints:
             self._memory.begin(self._state.tensors(), step, {"facts": self._facts()}, self._buffers())
 
     def _facts(self) -> dict[str, Any]:
-        return {"seed": self._run.seed, **self._resumed.pace.facts(leaves=self._leaves)}
+        losses = list(self._run.recent.losses)
+        told = {_LOSSES: losses} if losses else {}
+        return {"seed": self._run.seed, **told, **self._resumed.pace.facts(leaves=self._leaves)}
 
     def _buffers(self) -> list[str]:
         """The next forward pass may change them while the rest is copied."""
@@ -146,14 +156,18 @@ class Checkpoints:
         return newest, told["facts"]
 
     def _load(self, found: Found) -> None:
+        self._take(found)
+        mesh = found.manifest.mesh
+        again = "" if mesh == str(self._run.mesh.degrees) else f", saved on {mesh}"
+        self._run.say(f"resumed after step {found.manifest.step}{again}")
+
+    def _take(self, found: Found) -> None:
         tensors = self._state.tensors()
         load(found, tensors, self._ranks)
         self._state.take(tensors)
         same_mesh = found.manifest.mesh == str(self._run.mesh.degrees)
         who = self._who if same_mesh else "another mesh"
         restore_generators(found, self._ranks, who, seed=self._run.seed, alike=self._run.dropout_rank)
-        again = "" if same_mesh else f", saved on {found.manifest.mesh}"
-        self._run.say(f"resumed after step {found.manifest.step}{again}")
 
     # --- at each step --------------------------------------------------------------------------------
 
@@ -174,6 +188,11 @@ class Checkpoints:
             self._memory.wait_until_staged()
 
     def _hear(self, agreed: Said) -> None:
+        why, self._run.go_back = self._run.go_back, ""
+        if why and not agreed.stop:
+            with self._run.during("save"):
+                self._go_back(why)
+            return
         if agreed.stop and not agreed.can_save:
             takes, left = agreed.save_takes / 1000, agreed.time_left / 1000
             last = f"the newest good one is of step {self._resumed.good}"
@@ -184,6 +203,30 @@ class Checkpoints:
             self.save()
         if not agreed.stop:
             self._copy()
+
+    def _go_back(self, why: str) -> None:
+        """To the newest good checkpoint, and on behind the batch that went wrong. Raises TrainError if it is no use."""
+        run, trying, data = self._run, self._resumed, self._state.data
+        trying.settle()
+        step, used, newest = run.steps_done, data.samples, trying.good
+        found = newest_good(self._place, self._ranks, tell=run.say, before=self._rollbacks.before(newest))
+        if found is None:
+            raise TrainError(f"{why}; there is no checkpoint to go back to")
+        back = found.manifest.step
+        self._rollbacks = self._rollbacks.after(newest, back)
+        if self._rollbacks.count > ROLLBACKS:
+            raise TrainError(f"{why}; all went back {ROLLBACKS} times in a row, each time further, and it came again")
+        self._take(found)
+        skipped, data.samples = (used - data.samples) // data.global_batch, used
+        run.skipped, run.recent = 0, Recent(found.manifest.facts.get(_LOSSES, ()))
+        trying.went_back(back)
+        if self._memory is not None:
+            self._memory.only(None)
+        count = f"rollback {self._rollbacks.count} of at most {ROLLBACKS} in a row"
+        self._warn(
+            f"{why}\nall go back from step {step} to the checkpoint of step {back}, and on from sample {used:,}: "
+            f"{skipped} batches are left out ({count})"
+        )
 
     def _save_and_leave(self, seconds: float) -> None:
         """Raises CheckpointError where what was trained is lost: it is not to look like an end in good order."""

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass, replace
 from types import TracebackType
-from typing import Any, Literal, NoReturn, Self
+from typing import Any, Literal, NoReturn, Self, get_args
 
 import torch
 from torch import Tensor
@@ -27,6 +27,7 @@ from windlass.train.data.stream import Stream
 from windlass.train.errors import TrainError
 from windlass.train.health import last_words
 from windlass.train.health.signals import Requests
+from windlass.train.health.spike import Recent, Spike
 from windlass.train.mesh.choose import AUTO, Machine, chosen
 from windlass.train.mesh.degrees import Degrees, degrees_of, refuse_what_is_not_there
 from windlass.train.mesh.device_mesh import Mesh, mesh_of
@@ -49,7 +50,7 @@ from windlass.train.telemetry.report import Progress, Reporter
 from windlass.train.telemetry.trackers import Wanted, run_name, wanted
 from windlass.train.telemetry.tracking import Tracking
 
-NotFinite = Literal["stop", "skip"]
+OnTrouble = Literal["stop", "skip", "rollback"]
 _REPORT_EVERY = 10
 """Steps."""
 _PATIENCE = 30.0
@@ -58,13 +59,14 @@ _SKIPPED_IN_A_ROW = 20
 """Steps without a number after which nothing better is to be expected."""
 
 
-def init(
+def init(  # noqa: PLR0913 - by name, and each with a default
     mesh: str = "",
     *,
     precision: Precision = "fp32",
     ac: Recompute = "none",
     seed: int = 0,
-    not_finite: NotFinite = "stop",
+    not_finite: OnTrouble = "stop",
+    spike: OnTrouble | Literal[""] = "",
     report_every: int = _REPORT_EVERY,
     flops: float | None = None,
     report_to: str | Sequence[str] | None = None,
@@ -75,10 +77,12 @@ def init(
     is known; "" is what the job says, or else data parallelism on all ranks.
     `precision`: of the forward and backward pass; parameters and optimizer state stay fp32. `ac`: which activations are
     computed again in the backward pass instead of kept. `not_finite`: what becomes of a step whose gradients are no
-    numbers. `report_every`: steps from one line on the console to the next, 0 for none. `flops`: of one sample, forward
-    and backward, to tell how much of the devices is used; `flops.decoder` has them for a decoder's token.
-    `report_to`: "tensorboard", "mlflow", "wandb", several of them, each with its place after a colon if need be
-    ("tensorboard:/logs"), or "none"; nothing is what WINDLASS_REPORT_TO says. The first rank tells them, from a thread.
+    numbers: the run ends ("stop"), the step is left out ("skip"), or all go back to the newest good checkpoint, and on
+    behind that step's batch ("rollback"). `spike`: the same of a step whose loss is far above the last ones', as
+    `health.spike` has it; "" does not look. `report_every`: steps from one line on the console to the next, 0 for none.
+    `flops`: of one sample, forward and backward, to tell how much of the devices is used; `flops.decoder` has them for
+    a decoder's token. `report_to`: "tensorboard", "mlflow", "wandb", several of them, each with its place after a colon
+    if need be ("tensorboard:/logs"), or "none"; nothing is what WINDLASS_REPORT_TO says. The first rank tells them.
 
     If the degrees do not make up the ranks that there are, the first rank says so and all leave: SystemExit.
     """
@@ -86,6 +90,7 @@ def init(
         found = _degrees(mesh or os.environ.get(wire.MESH, ""))
         low = numbers(precision)
         trackers = wanted(report_to)
+        _refuse_unknown(not_finite, spike)
     except TrainError as error:
         _refuse_start(error, "RANK")  # all ranks read the same
     try:
@@ -94,7 +99,7 @@ def init(
             float8.refuse_where_there_is_none(world.device)
     except TrainError as error:
         _refuse_start(error, "LOCAL_RANK")  # of this machine's GPUs
-    asked = Asked(ac, seed, not_finite, report_every, flops, trackers)
+    asked = Asked(ac, seed, not_finite, spike, report_every, flops, trackers)
     return Run(world, found, low, asked)
 
 
@@ -104,7 +109,8 @@ class Asked:
 
     ac: Recompute
     seed: int
-    not_finite: NotFinite
+    not_finite: OnTrouble
+    spike: OnTrouble | Literal[""]
     report_every: int
     flops: float | None
     trackers: tuple[Wanted, ...]
@@ -139,7 +145,11 @@ class Run:
         self._tracking = Tracking(asked.trackers if world.is_first else (), run_name())
         self._told: dict[str, float] = {}
         self._planned = self._samples = 0
-        self._vote = Vote(world.control)
+        self._vote = Vote(world.control, hears_losses=bool(asked.spike))
+        self.recent = Recent()
+        """Losses that the next one is compared with, where spikes are looked for."""
+        self.go_back = ""
+        """Why all are to go back to a checkpoint after this step."""
         self._requests = Requests()
         self._agreed = Said()
         self._hearers: list[Callable[[Said], None]] = []
@@ -256,8 +266,13 @@ class Run:
             if self.steps_done == before:
                 raise TrainError("the loop took no step: call run.step(optimizer) once for each batch")
             data.advance()
+            used = data.samples
             for hear in self._hearers:
                 hear(self._agreed)
+            if self.go_back:
+                raise TrainError(f"{self.go_back}; to go back, keep checkpoints: run.checkpoint(…).resume().steps(…)")
+            if data.samples != used or before >= self.steps_done:  # what was read ahead is of another place
+                batches = data.batches()
             if self._agreed.stop:
                 self.say(f"asked to leave: all ranks leave after step {self.steps_done}", stream="stderr")
                 sys.exit(wire.ExitCode.PREEMPTED)
@@ -278,7 +293,8 @@ class Run:
         trouble = Trouble(loss, () if measures else parameters_of(optimizer), self.world.device)
         takes = int(self._save_takes() * 1000)
         said = Said(bool(self._requests.asked), self._wants_save(), not_finite=trouble.known, save_takes=takes)
-        self._vote.begin(said if left is None else replace(said, time_left=left))
+        share = float(loss) if loss is not None and self._asked.spike else 0.0
+        self._vote.begin(said if left is None else replace(said, time_left=left), share)
         with self._phases.during("optimizer"):
             trouble.spread()
             norm = measured(optimizer, self.mesh.group("pp"), self._scale.factor) if measures else None
@@ -287,15 +303,16 @@ class Run:
             heard = self._vote.end()
         bad = heard.not_finite or trouble.known_late() or (norm is not None and not bool(torch.isfinite(norm)))
         self._agreed, finite = replace(heard, not_finite=bad), not bad
+        spike = self._spike(loss) if finite else None
         # 3. move, or not
         with self.during("save"):
             self._before_moving()
         with self._phases.during("optimizer"):
-            if finite:
+            if finite and spike is None:
                 moved(optimizer, norm, clip, self._scale.factor)
                 self.skipped = 0
             else:
-                self._refuse(norm)
+                self._refuse(norm, spike)
             optimizer.zero_grad(set_to_none=True)
         self._scale = self._scale.after(finite=finite) if self._low.needs_scaling else self._scale
         self.steps_done += 1
@@ -386,18 +403,30 @@ class Run:
         if is_new:
             self._heart.measured(self._told | self._own.values)
 
-    def _refuse(self, norm: Tensor | None) -> None:
-        """A step without a number is left out: in fp16 that is how the scale is found. Raises TrainError."""
+    def _spike(self, loss: Tensor | None) -> Spike | None:
+        """Whether the mean loss of the batch is one: all ranks have heard of the same shares."""
+        if loss is None or not self._asked.spike:
+            return None
+        degrees = self.mesh.degrees
+        return self.recent.judged(sum(self._vote.shares) / (degrees.data_ranks * degrees.cp * degrees.tp))
+
+    def _refuse(self, norm: Tensor | None, spike: Spike | None) -> None:
+        """A step that is not taken: in fp16 that is how the scale is found. Raises TrainError."""
         self.skipped += 1
-        what = "the loss or a gradient" if norm is None else f"the gradients' norm is {float(norm)}, or the loss"
-        if self._low.needs_scaling and self.skipped <= _SKIPPED_IN_A_ROW:
+        norms = "its loss or a gradient" if norm is None else f"its gradients' norm is {float(norm)}, or its loss"
+        what = f"{norms} is no number" if spike is None else str(spike)
+        policy = self._asked.spike if spike else self._asked.not_finite
+        if spike is None and self._low.needs_scaling and self.skipped <= _SKIPPED_IN_A_ROW:
             return
-        if self._asked.not_finite == "skip" and self.skipped <= _SKIPPED_IN_A_ROW:
-            self.say(f"step {self.steps_done} is left out: {what} is no number", stream="stderr")
+        if policy == "skip" and self.skipped <= _SKIPPED_IN_A_ROW:
+            self.say(f"step {self.steps_done} is left out: {what}", stream="stderr")
+            return
+        if policy == "rollback":
+            self.go_back = f"step {self.steps_done}: {what}"
             return
         raise TrainError(
-            f"step {self.steps_done}: {what} is no number; a lower learning rate, clip=1.0, bf16 instead of fp16, "
-            'or not_finite="skip" for single bad batches'
+            f"step {self.steps_done}: {what}; a lower learning rate, clip=1.0, bf16 instead of fp16, "
+            f'or {"spike" if spike else "not_finite"}="skip" for single bad batches, or "rollback"'
         )
 
     # --- words ---------------------------------------------------------------------------------------
@@ -417,6 +446,12 @@ def _refuse_start(error: TrainError, teller: str) -> NoReturn:
     if os.environ.get(teller, "0") == "0":
         sys.stderr.write(f"windlass: {error}\n")
     sys.exit(wire.ExitCode.FATAL)
+
+
+def _refuse_unknown(not_finite: str, spike: str) -> None:
+    for name, said in (("not_finite", not_finite), ("spike", spike or "stop")):
+        if said not in get_args(OnTrouble):
+            raise TrainError(f"{name}={said!r}: one of {', '.join(get_args(OnTrouble))}")
 
 
 def _degrees(mesh: str) -> Degrees | None:

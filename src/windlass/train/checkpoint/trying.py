@@ -91,7 +91,8 @@ class Trying:
             self.pace.cost(step, self.saver.cost)
 
     def went_back(self, step: int) -> None:
-        """Training goes on from an older step."""
+        """Training goes on from an older step; newer checkpoints go when the next one is saved."""
+        self.saver.go_back_to(step)
         self._good = self._last = At(step, time.monotonic())
 
     @property

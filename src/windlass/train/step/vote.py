@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import struct
 from dataclasses import astuple, dataclass, fields, replace
 
 import torch
 import torch.distributed as dist
 
+_NOTHING = -(2**63)
+"""Less than the bits of any number that a loss is."""
 _FOREVER = 2**62
 """Milliseconds."""
 
@@ -35,14 +38,19 @@ class Said:
 class Vote:
     """Begun when a rank knows what it has to say, ended when the answer is needed: between them other work goes on."""
 
-    def __init__(self, group: dist.ProcessGroup) -> None:
+    def __init__(self, group: dist.ProcessGroup, *, hears_losses: bool = False) -> None:
+        """`hears_losses`: every rank's share of the loss goes along, in a word of its own that nobody else fills."""
         self._group = group
+        self._rank, self._ranks = dist.get_rank(group), dist.get_world_size(group) if hears_losses else 0
         self._words = torch.zeros(len(fields(Said)), dtype=torch.int64)
+        self.shares: list[float] = []
+        """Of the loss, by rank, as all have heard them."""
         self._under_way: dist.Work | None = None
 
-    def begin(self, mine: Said) -> None:
-        """A collective over the group, not waited for."""
+    def begin(self, mine: Said, share: float = 0.0) -> None:
+        """A collective over the group, not waited for. `share`: this rank's of the loss."""
         said = [int(each) for each in astuple(replace(mine, time_left=-mine.time_left))]
+        said += [_bits(share) if rank == self._rank else _NOTHING for rank in range(self._ranks)]
         self._words = torch.tensor(said, dtype=torch.int64)
         self._under_way = dist.all_reduce(self._words, dist.ReduceOp.MAX, group=self._group, async_op=True)
 
@@ -51,5 +59,16 @@ class Vote:
         assert self._under_way is not None, "begin comes first"  # noqa: S101
         self._under_way.wait()
         self._under_way = None
-        stop, save, not_finite, left, takes = self._words.tolist()
+        words = self._words.tolist()
+        stop, save, not_finite, left, takes = words[: len(fields(Said))]
+        self.shares = [_number(word) for word in words[len(fields(Said)) :]]
         return Said(bool(stop), bool(save), bool(not_finite), -left, takes)
+
+
+def _bits(number: float) -> int:
+    """As an integer, of which the greatest of one and nothing is itself."""
+    return int(struct.unpack("<q", struct.pack("<d", number or 0.0))[0])
+
+
+def _number(bits: int) -> float:
+    return float(struct.unpack("<d", struct.pack("<q", bits))[0])
