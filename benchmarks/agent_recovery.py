@@ -34,30 +34,51 @@ while True:
     time.sleep(0.02)
 """
 
+TRAINING = """
+import os, sys, time, torch
+from windlass import train
+log = os.open(sys.argv[1], os.O_WRONLY | os.O_APPEND)
+with train.init(report_every=0) as run:
+    model, optimizer = run.parallelize(lambda: torch.nn.Linear(64, 64), lr=1e-3)
+    data = run.data([(torch.ones(64), torch.ones(64))] * 120, global_batch=12)
+    for batch in run.steps(data, 10**9):
+        loss = run.backward(model, batch, torch.nn.functional.mse_loss)
+        run.step(optimizer, loss=loss)
+        if loss.isfinite():
+            line = f"{run.world.rank} {os.getpid()} {run.world.size} {time.monotonic()}\\n"
+            os.write(log, line.encode())
+        time.sleep(0.02)
+"""
+"""The same with `windlass.train`: ranks that are left go on as they are."""
+
 
 def main() -> None:
     agent, torchrun = "windlass.agent", "torch.distributed.run"
     ours = [after_a_killed_rank(agent, {}, "") for _ in range(ROUNDS)]
+    trained = [after_a_killed_rank(agent, {}, "", TRAINING) for _ in range(ROUNDS)]
+    left = [without_a_node(agent) for _ in range(ROUNDS)]
     tuned = [after_a_killed_rank(torchrun, TUNED, QUICK) for _ in range(ROUNDS)]
     default = [after_a_killed_rank(torchrun, {}, "")]
     lost = [after_a_lost_node(agent) for _ in range(ROUNDS)]
     installed = torchft.folder()
     survivors = [without_a_replica(installed) for _ in range(ROUNDS)] if installed else []
-    print(f"rank killed: windlass agent {shown(ours)}; torchrun tuned {shown(tuned)}; torchrun {shown(default)}")
+    print(f"rank killed: windlass agent {shown(ours)}, with windlass.train {shown(trained)}")
+    print(f"             torchrun tuned {shown(tuned)}; torchrun {shown(default)}")
     print(f"node 0 lost: windlass agent {shown(lost)}; torchrun ends")
     claim("rank killed → next step with a respawned rank", ours, 3.0, ("torchrun, tuned", tuned))
     claim("the same, against torchrun as it is", ours, 3.0, ("torchrun", default))
+    claim("the same, with windlass.train, others go on in place", trained, 3.0, ("torchrun, tuned", tuned))
     if survivors:
-        print(f"rank killed: torchft {shown(survivors)} on survivors")
-        claim("the same, against torchft's survivors", ours, 3.0, ("torchft", survivors))
+        claim("a node's rank killed → next step on survivors", left, 0.5, ("torchft", survivors))
     else:
+        claim("a node's rank killed → next step on survivors", left, 0.5)
         print(f"not measured: torchft {torchft.VERSION} is not installed and could not be")
     claim("node 0 lost (agent and ranks) → next step", lost, 5.0)
 
 
-def after_a_killed_rank(module: str, env: Mapping[str, str], conf: str) -> float:
-    """Seconds from SIGKILL for rank 1 to the first step that ranks of a new start make."""
-    with job(module, env, conf) as (_, log):
+def after_a_killed_rank(module: str, env: Mapping[str, str], conf: str, script: str = SCRIPT) -> float:
+    """Seconds from SIGKILL for rank 1 to the first step that a rank of a new start makes."""
+    with job(module, env, conf, script) as (_, log):
         before = running(log)
         begin = time.monotonic()
         os.kill(before[1], signal.SIGKILL)
@@ -74,24 +95,32 @@ def after_a_lost_node(module: str) -> float:
         return first_step(log, begin, set(before.values())) - begin
 
 
+def without_a_node(module: str) -> float:
+    """Seconds from SIGKILL for the last agent and its rank to the first step of the two ranks that are left."""
+    with job(module, {}, "", TRAINING) as (agents, log):
+        before = running(log)
+        begin = time.monotonic()
+        for pid in (agents[-1].pid, before[NODES - 1]):
+            os.kill(pid, signal.SIGKILL)
+        return step_of_fewer(log, begin) - begin
+
+
 def without_a_replica(installed: Path) -> float:
     """Seconds from SIGKILL for torchft's second replica to the first step of the two others."""
     with torchft.replicas(NODES, installed) as log:
         before = running(log)
         begin = time.monotonic()
         os.kill(before[1], signal.SIGKILL)
-        while time.monotonic() < begin + LIMIT:
-            if new := [when for _, _, world, when in steps(log) if world == NODES - 1 and when > begin]:
-                return new[0] - begin
-            time.sleep(0.02)
-        return LIMIT
+        return step_of_fewer(log, begin) - begin
 
 
 @contextmanager
-def job(module: str, env: Mapping[str, str], conf: str) -> Iterator[tuple[list[subprocess.Popen[bytes]], Path]]:
+def job(
+    module: str, env: Mapping[str, str], conf: str, text: str = SCRIPT
+) -> Iterator[tuple[list[subprocess.Popen[bytes]], Path]]:
     with tempfile.TemporaryDirectory() as folder:
         script, log = Path(folder, "train.py"), Path(folder, "steps")
-        script.write_text(SCRIPT)
+        script.write_text(text)
         log.touch()
         words = [
             f"--nnodes=1:{NODES}",
@@ -144,6 +173,15 @@ def first_step(log: Path, begin: float, before: set[int]) -> float:
     while time.monotonic() < begin + LIMIT:
         new = [when for _, pid, _, when in steps(log) if pid not in before and when > begin]
         if new:
+            return new[0]
+        time.sleep(0.02)
+    return begin + LIMIT
+
+
+def step_of_fewer(log: Path, begin: float) -> float:
+    """When those who are left have made a step among themselves."""
+    while time.monotonic() < begin + LIMIT:
+        if new := [when for _, _, world, when in steps(log) if world == NODES - 1 and when > begin]:
             return new[0]
         time.sleep(0.02)
     return begin + LIMIT
