@@ -30,7 +30,7 @@ class Leader(hub.Host):
     def welcome(self, hello, caller):
         clock = asyncio.get_running_loop().time
         if self.meeting is None:
-            ears = Ears(lambda _failed: self.forgiving, lambda *told: self.restarts.append(told), self._hangs)
+            ears = Ears(lambda _failed: self.forgiving, lambda *told: self.restarts.append(told), self._hangs, list)
             self.meeting = Meeting({"p0": 0, "p1": 1}, 1, ears, clock())
         name = hello["name"].partition("/")[2]
         self.callers[caller] = name

@@ -143,7 +143,12 @@ class Attendance:
         return known
 
     def _meeting(self, gang: Gang, run: Run) -> Meeting:
-        ears = Ears(partial(self._forgives, gang), partial(self._restarted, gang, run), partial(self._hangs, gang))
+        ears = Ears(
+            forgives=partial(self._forgives, gang),
+            restarted=partial(self._restarted, gang, run),
+            hangs=partial(self._hangs, gang),
+            closes=lambda: self._tell_of(self._attended[gang.home.uid]),  # before its pods tell that they have ended
+        )
         first = max(run.generation, gang.status.crew + 1)
         return Meeting(gang.pod_names(run), first, ears, asyncio.get_running_loop().time())
 

@@ -58,6 +58,8 @@ class Ears:
     """Ranks start again in their pods: the generation, why, and the failure if it was one."""
     hangs: Callable[[int, str], None]
     """The rank (-1: only silence speaks), and where it is."""
+    closes: Callable[[], None]
+    """The run is over: agents are about to be told so."""
 
 
 class Meeting:
@@ -170,6 +172,7 @@ class Meeting:
         elif isinstance(action, rules.Halt):
             self._say_to_all({"say": "halt", **action._asdict()})
         else:
+            self._ears.closes()
             self._say_to_all({"say": "close", "code": action.code, "why": action.why})
 
     def _publish(self, decided: rules.Publish) -> None:
