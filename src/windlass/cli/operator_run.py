@@ -56,7 +56,7 @@ _AgentImage: TypeAlias = Annotated[
     str,
     typer.Option(
         "--agent-image",
-        help="Brings the agent to pods that ask for it; its entry point is windlass.  [default: windlass:VERSION]",
+        help="Brings the agent to pods that ask for it; its entry point is windlass.  [default: the operator's own]",
     ),
 ]
 _AgentsAddress: TypeAlias = Annotated[
@@ -114,14 +114,14 @@ def run(
 
     Inside of a cluster it uses the account of its pod. It keeps nothing but what is in the cluster's objects.
     """
-    from windlass.jobs.kubernetes.settings import AGENT_IMAGE, Settings  # noqa: PLC0415 - verbs start light
+    from windlass.jobs.kubernetes.settings import Settings  # noqa: PLC0415 - verbs start light
     from windlass.worlds.kubernetes.settings import WorldSettings  # noqa: PLC0415
 
     kinds = Settings(
         cluster_domain=cluster_domain,
         waiter_image=waiter_image,
         kubectl_image=kubectl_image,
-        agent_image=agent_image or AGENT_IMAGE,
+        agent_image=agent_image,
         agents=_host_and_port(agents_address),
         pod_groups=pod_groups,
     )

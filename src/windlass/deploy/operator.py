@@ -102,7 +102,6 @@ def _container(setup: Setup) -> Manifest:
             "--namespace=$(NAMESPACE)",
             f"--lease={OPERATOR}",
             f"--metrics-port={PORT}",
-            f"--agent-image={setup.image}",
             f"--agents-address={_AGENTS}.$(NAMESPACE).svc:{AGENTS_PORT}",
             f"--agents-port={AGENTS_PORT}",
             f"--history=sqlite:///{_HISTORY}/history.sqlite",

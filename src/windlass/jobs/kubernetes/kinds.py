@@ -21,9 +21,11 @@ from windlass.jobs.kubernetes import (
     trainjob,
     xgboostjob,
 )
+from windlass.jobs.kubernetes.agents import asked_by_annotation
 from windlass.jobs.kubernetes.apart import Separated
 from windlass.jobs.kubernetes.judgement import Judgement, Rules
 from windlass.jobs.kubernetes.mpi_version import in_its_version
+from windlass.jobs.kubernetes.own_labels import AGENT
 from windlass.jobs.kubernetes.parsed import Member, Parsed, resized
 from windlass.jobs.kubernetes.pod_group import pod_group
 from windlass.jobs.kubernetes.reading import Fault, Manifest, Refused, Spot
@@ -91,9 +93,18 @@ def read(manifest: Any, settings: Settings = _DEFAULTS) -> Parsed | Fault:
     try:
         spot = Spot(in_its_version(manifest) if isinstance(manifest, dict) else manifest)
         parsed = _kind(spot["apiVersion"], spot["kind"]).read(spot, settings)
+        parsed = replace(parsed, warnings=(*parsed.warnings, *_without_agent(spot)))
     except Refused as refused:
         return refused.fault
     return replace(parsed, warnings=(*parsed.warnings, *_unheeded(parsed))) if _avoids(parsed) else parsed
+
+
+def _without_agent(manifest: Spot) -> list[str]:
+    """That an annotation asks for what pods of this kind cannot have. Raises Refused."""
+    if manifest["kind"].text() == "PyTorchJob" or not asked_by_annotation(manifest):
+        return []
+    instead = "write agent into the spec" if manifest["kind"].text() == trainingjob.KIND else "a PyTorchJob has it"
+    return [f"the annotation {AGENT} has no effect on this kind; {instead}"]
 
 
 def separated(parsed: Parsed) -> Separated:

@@ -15,6 +15,7 @@ from windlass.jobs.kubernetes.run_policy import US
 from windlass.server.operator.election import Election, LostError, Terms
 from windlass.server.operator.faces import Faces, listen
 from windlass.server.operator.metrics import Metrics
+from windlass.server.operator.own_image import with_own_image
 from windlass.server.operator.reasons import tell_reasons
 from windlass.worlds.kubernetes.agents import hub
 from windlass.worlds.kubernetes.client.access import Access
@@ -67,7 +68,8 @@ async def _term(rule: Rule, election: Election) -> None:
     """Follow until elected, then lead until deposed. Raises LostError, DeposedError."""
     fenced = Connection(rule.access, may_write=election.may_lead, tally=rule.metrics.tally)
     async with fenced as connection, asyncio.TaskGroup() as group:
-        world = KubernetesWorld(connection, now, rule.world, rule.say)
+        settings = await with_own_image(rule.world, connection, rule.terms.namespace)
+        world = KubernetesWorld(connection, now, settings, rule.say)
         # 1. know the cluster
         rule.faces.unready = UNREADY
         known = asyncio.Event()

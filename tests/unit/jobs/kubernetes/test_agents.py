@@ -131,3 +131,10 @@ def test_a_pytorchjob_that_cannot_have_an_agent_is_told_where(command, annotatio
     fault = read(pytorch(command, annotation), SETTINGS)
     assert isinstance(fault, Fault)
     assert yaml.safe_dump(str(fault))
+
+
+def test_a_kind_whose_pods_cannot_have_an_agent_says_so():
+    manifest = training(procs=1)
+    manifest["metadata"]["annotations"] = {"windlass.dev/agent": "inject"}
+    (warning,) = read(manifest, SETTINGS).warnings
+    assert warning.endswith("has no effect on this kind; write agent into the spec")

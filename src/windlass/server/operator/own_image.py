@@ -1,0 +1,30 @@
+"""The image that the operator itself runs from, which also brings the agent to pods that ask for it."""
+
+from __future__ import annotations
+
+import socket
+from dataclasses import replace
+
+from windlass.jobs.kubernetes.settings import AGENT_IMAGE
+from windlass.worlds.kubernetes.client.connection import Connection
+from windlass.worlds.kubernetes.client.resources import PODS
+from windlass.worlds.kubernetes.settings import WorldSettings
+from windlass.worlds.port import WorldError
+
+_CONTAINER = "operator"
+
+
+async def with_own_image(settings: WorldSettings, connection: Connection, namespace: str) -> WorldSettings:
+    """The settings with it, where none is named and this process is a pod's: however that was installed."""
+    if settings.kinds.agent_image:
+        return settings
+    image = await _own_image(connection, namespace) or AGENT_IMAGE
+    return replace(settings, kinds=replace(settings.kinds, agent_image=image))
+
+
+async def _own_image(connection: Connection, namespace: str) -> str:
+    try:
+        pod = await connection.get(PODS, namespace, socket.gethostname())
+    except WorldError:  # it is no pod
+        return ""
+    return next((str(each["image"]) for each in pod["spec"]["containers"] if each["name"] == _CONTAINER), "")
