@@ -40,6 +40,7 @@ def _training() -> Schema:
         generation=whole(0, about="Of its ranks: counts their starts, with the gang and in their pods."),
         lastHang=text("Which rank hung where, the last time."),
         step=long(0),
+        steps=long(0, "As many are planned."),
         loss=number(),
         stepMilliseconds=number("Of the slowest rank, on average."),
         samplesPerSecond=number(),

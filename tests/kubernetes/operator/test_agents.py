@@ -178,6 +178,13 @@ def test_what_ranks_measure_reaches_the_status(tell):
         assert (told["loss"], told["samplesPerSecond"], told["stepMilliseconds"]) == (1.92346, 78, 412.5)
         assert told["time"].endswith("Z")
 
+        # and whoever asks for the job
+        seen = (await place.get("/v1/jobs/digits"))["progress"]
+        assert (seen["step"], seen["loss"], seen["behind"]) == (120, 1.92345678, 0)
+        (rank,) = seen["ranks"]
+        node = (await place.api.get(f"{PODS}/digits-worker-0"))["spec"]["nodeName"]
+        assert (rank["rank"], rank["node"], rank["phase"]) == (0, node, "backward")
+
     tell(story)
 
 

@@ -133,9 +133,10 @@ class ClusterFacts:
         seen = [task for task, _ in members(self._world, state)]
         return merged(await self._kept(self._history.tasks(job_id, state.status.created_at), []), seen)
 
-    def ranks_seen(self, _state: JobState, _tasks: Sequence[PodTask]) -> list[dict[str, Any]]:
-        """Nothing: what agents in pods see of their ranks stays there."""
-        return []
+    def ranks_seen(self, state: JobState, _tasks: Sequence[PodTask]) -> list[dict[str, Any]]:
+        """What agents in its pods have told."""
+        gang = self._world.roster.get(state.id)
+        return self._world.agents.ranks_seen(gang) if gang is not None else []
 
     async def transitions(self, job_id: str) -> Sequence[Transition]:
         """Oldest first."""

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Any
 
 from windlass.agent import crew as rules
 from windlass.core.events import Declared, Exit, Recovered
@@ -15,7 +16,7 @@ from windlass.core.transitions import forgives
 from windlass.wire import ExitCode
 from windlass.worlds.kubernetes.agents.hub import Caller
 from windlass.worlds.kubernetes.agents.meeting import Ears, Meeting, Message
-from windlass.worlds.kubernetes.agents.progress import training
+from windlass.worlds.kubernetes.agents.progress import ranks_remembered, ranks_seen, training
 from windlass.worlds.kubernetes.agents.tokens import is_of
 from windlass.worlds.kubernetes.announcing import Announcer, News
 from windlass.worlds.kubernetes.client.objects import Pod
@@ -123,6 +124,12 @@ class Attendance:
                 self._tell_of(each)
             if self.now() - each.written >= _OFTEN:
                 self._write(each)
+
+    def ranks_seen(self, gang: Gang) -> list[dict[str, Any]]:
+        """What is known of its ranks right now, or was at last."""
+        each = self._attended.get(gang.home.uid)
+        seen = ranks_seen(each.meeting.attendees.values(), self.now()) if each is not None else []
+        return seen or ranks_remembered(gang.training)
 
     # --- whose it is --------------------------------------------------------------------------------------
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from windlass import wire
 from windlass.jobs.kubernetes.status_times import rfc3339
+from windlass.worlds.kubernetes.agents.meeting import Attendee
 
 FIELD = "training"
 """Below `status`."""
 _NAMES = {
+    "steps": "steps",
     "loss": "loss",
     "step_ms": "stepMilliseconds",
     "samples_per_second": "samplesPerSecond",
@@ -38,3 +40,29 @@ def _numbers(measured: wire.Telemetry) -> dict[str, Any]:
 
 def _short(value: float) -> float | int:
     return int(value) if value == int(value) else float(f"{value:.{_DIGITS}g}")
+
+
+def ranks_seen(attendees: Iterable[Attendee], now: int) -> list[dict[str, Any]]:
+    """What agents said last of the rank that is furthest behind in each pod, and of those that measure something.
+
+    As `server.facts` has ranks. `now` in ms.
+    """
+    ranks: dict[int, dict[str, Any]] = {}
+    for each in attendees:
+        behind, measured = each.behind, each.measured
+        if behind is not None and behind.rank >= 0:
+            began, printed = now - round(behind.waited * 1000), now - round(behind.silent * 1000)
+            told = {"step": behind.step, "phase": behind.phase, "at": began, "printed_at": printed}
+            ranks[behind.rank] = {"rank": behind.rank, "node": each.peer.node, **told}
+        if measured is not None:
+            here = ranks.setdefault(measured.rank, {"rank": measured.rank, "node": each.peer.node, "printed_at": None})
+            here.update(values=dict(measured.values), told_step=measured.step)
+    return [ranks[number] for number in sorted(ranks)]
+
+
+def ranks_remembered(training: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The same from `status.training`, once no agent speaks any more."""
+    values = {ours: training[name] for ours, name in _NAMES.items() if name in training}
+    if not values or "step" not in training:
+        return []
+    return [{"rank": 0, "printed_at": None, "told_step": training["step"], "values": values}]
