@@ -65,6 +65,8 @@ class Told:
     """Checkpoints that were good, and were not found again."""
     loaded: list[str] = field(default_factory=list)
     """Damaged ones that were loaded all the same."""
+    console: str = ""
+    """All that agents and ranks said."""
     damaged: list[int] = field(default_factory=list)
     """Those that are there at the end and not what was written, found by reading every byte."""
 
@@ -129,7 +131,9 @@ class _Disturbed:
         # 1. the run is where the fault is due; what is good now must be there afterwards
         self._let_go(fault.step + _MORE)
         self._until_step(fault.step)
-        self.good = max((step for step in self.keeping.committed() if step not in self.hurt), default=0)
+        good = max((step for step in self.keeping.committed() if step not in self.hurt), default=0)
+        self._judge()  # a slow machine may have been taken for one that hangs: that was before
+        self.good = good
         # 2. the fault
         begun = self._come(fault, random.Random(fault.draw))  # noqa: S311 - a dice
         if fault.kind in QUIET:
@@ -151,6 +155,7 @@ class _Disturbed:
             self._start_again(f"after the last fault, with {code}")
         self._judge()
         self.told.losses = losses(self.lines)
+        self.told.console = "\n".join(f"{line.at:.2f} {line.text}" for line in self.lines)
         self.told.damaged = self.keeping.damaged()
         if self.steps not in self.keeping.committed():
             self.told.lost.append(f"step {self.steps}, the last")

@@ -28,7 +28,7 @@ def test_on_a_disk(expected, tmp_path):
         faults = [fault for fault in ON_A_DISK if place.fills or fault.kind is not Kind.FULL]
         told = disturbed("dp=2", place, STEPS, faults)
     assert told.losses == expected
-    assert (told.lost, told.loaded) == ([], [])
+    assert (told.lost, told.loaded) == ([], []), told.console
     assert [met.fault for met in told.met] == faults
     assert told.passed_over >= 1
 
@@ -38,7 +38,7 @@ def test_on_s3(expected):
     with store() as port:
         told = disturbed("dp=2", Bucket("s3://bucket/run", port), STEPS, ON_S3)
     assert told.losses == expected
-    assert (told.lost, told.loaded) == ([], [])
+    assert (told.lost, told.loaded) == ([], []), told.console
     assert [met.fault for met in told.met] == ON_S3
 
 
