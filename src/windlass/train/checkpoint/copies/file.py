@@ -22,6 +22,7 @@ _MAGIC = b"WINDCOPY"
 _HEAD = struct.Struct("<8sQ")
 """What it is, and how long the pickled part is."""
 _TAIL = struct.Struct("<I8s")
+_ALIGNMENT = 64
 HALF = ".tmp"
 
 
@@ -34,8 +35,11 @@ def write(path: Path, state: State, told: dict[str, Any]) -> int:
 
     def fill(put: Callable[[Any], None]) -> None:
         put(_HEAD.pack(_MAGIC, len(head)) + head)
+        at = _HEAD.size + len(head)
         for tensor in tensors.values():
+            put(bytes(_gap(at)))
             put(_bytes_of(tensor))
+            at += _gap(at) + tensor.nbytes
 
     return _written(path, fill)
 
@@ -51,15 +55,12 @@ def write_bytes(path: Path, data: torch.Tensor) -> None:
         half.unlink(missing_ok=True)
 
 
-def read_bytes(path: Path) -> torch.Tensor:
-    """The whole file, shape (bytes,). Raises DamagedError, and OSError."""
-    data = torch.empty(path.stat().st_size, dtype=torch.uint8)
-    with path.open("rb") as file:
-        count = file.readinto(view_of(data))
-    if count != len(data):
-        raise DamagedError(f"{path.name} is shorter than it was")
-    checked(view_of(data), path.name)
-    return data
+def mapped(path: Path) -> torch.Tensor:
+    """The file as it lies in memory, shape (bytes,): not checked yet. Raises DamagedError, and OSError."""
+    size = path.stat().st_size
+    if size < _HEAD.size + _TAIL.size:
+        raise DamagedError(f"{path.name} is too short")
+    return torch.from_file(str(path), shared=False, size=size, dtype=torch.uint8)
 
 
 def unpacked(data: torch.Tensor) -> tuple[dict[str, Any], State]:
@@ -74,8 +75,8 @@ def unpacked(data: torch.Tensor) -> tuple[dict[str, Any], State]:
     for name, kind, shape in facts:
         dtype = getattr(torch, kind)
         count = dtype.itemsize * torch.Size(shape).numel()
-        # of another alignment than its numbers need, so it is copied
-        state[name] = data[at : at + count].clone().view(dtype).reshape(shape)
+        at += _gap(at)
+        state[name] = data[at : at + count].view(dtype).reshape(shape)
         at += count
     return told, state
 
@@ -105,6 +106,11 @@ def _written(path: Path, fill: Callable[[Callable[[Any], None]], None]) -> int:
     finally:
         half.unlink(missing_ok=True)
     return summed.size + _TAIL.size
+
+
+def _gap(at: int) -> int:
+    """Bytes to where a tensor may lie."""
+    return -at % _ALIGNMENT
 
 
 class _Summed:

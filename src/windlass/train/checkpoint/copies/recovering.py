@@ -84,13 +84,13 @@ def _brought(folder: Path, ranks: Ranks, run: whose.Run, whole: whose.Whole) -> 
     else:
         mine = torch.empty(sizes[whole.holders[me]][me], dtype=torch.uint8)
         exchange(ranks, {rank: data for rank, data in held.items() if rank != me}, {whole.holders[me]: mine})
-    together(ranks, lambda: file.checked(file.view_of(mine), f"the copy of rank {me}"))
+    together(ranks, lambda: file.checked(file.view_of(mine), whose.name_of(whose.Copy(run, whole.step, me))))
     return mine
 
 
 def _read(path: Path) -> Packed:
     try:
-        return file.read_bytes(path)
+        return file.mapped(path)
     except OSError as error:
         raise DamagedError(f"{path.name} cannot be read: {error.strerror}") from error
 
