@@ -1,0 +1,45 @@
+"""`windlass top`: what is shown of jobs that run, and of the ranks of one."""
+
+import time
+
+import pytest
+
+from windlass.cli import top
+from windlass.cli.failures import UsageError
+from windlass.cli.output import Format, show
+from windlass.server.progress import progress
+
+VALUES = {"loss": 1.5, "steps": 100.0, "step_ms": 200.0, "samples_per_second": 64.0, "rank_busy_ms": 150.0}
+RANK = {"rank": 0, "node": "n1", "pid": 7, "printed_at": None}
+BEATING = {**RANK, "step": 40, "phase": "forward", "at": time.time() * 1000 + 1e6, "values": VALUES, "told_step": 40}
+
+
+class Asked:
+    """Whoever answers."""
+
+    def jobs(self, **filters):
+        assert filters["progress"]
+        line = {"phase": "Running", "reason": "", "message": "", "ranks": 1, "nodes": ["n1"], "user": "ada"}
+        return [{**line, "id": "a-1", "progress": progress([BEATING])}, {**line, "id": "b-2", "progress": None}]
+
+    def job(self, name):
+        return {"members": [{"id": "a_0"}]} if name == "a" else {"progress": progress([BEATING])}
+
+
+def test_all_that_run(capsys):
+    show(top._JOBS, top._jobs(Asked()), Format.TABLE, paint=False)
+    head, first, second = capsys.readouterr().out.splitlines()
+    assert " ".join(head.split()) == "JOB STATE RANKS STEP LOSS A STEP SAMPLES/S TO GO HEARD SLOW RANKS"
+    assert first.split()[:9] == ["a-1", "Running", "1", "40/100", "1.5", "200", "ms", "64.0", "12.0"]
+    assert second.split()[:4] == ["b-2", "Running", "1", "-"]
+
+
+def test_the_ranks_of_one(capsys):
+    show(top._RANKS, top._ranks(Asked(), "b"), Format.WIDE, paint=False)
+    line = capsys.readouterr().out.splitlines()[1].split()
+    assert (line[:4], line[-2:]) == (["0", "n1", "40", "forward"], ["7", "-"])
+
+
+def test_an_array_is_no_job():
+    with pytest.raises(UsageError, match="a_0"):
+        top._ranks(Asked(), "a")
