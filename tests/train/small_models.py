@@ -61,6 +61,28 @@ class Decoder(nn.Module):
         return self.head(self.norm(x))
 
 
+class Placed(Decoder):
+    """It knows places: by a table of them, and by an embedding of their numbers."""
+
+    def __init__(self, layers: int = 4, knows: str = "table numbered") -> None:
+        super().__init__(layers)
+        self.knows = knows
+        if "table" in knows:
+            self.register_buffer("turns", torch.randn(32, WIDTH))
+        if "numbered" in knows:
+            self.places = nn.Embedding(32, WIDTH)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        x = self.embed(tokens)
+        if "table" in self.knows:
+            x = x + self.turns[: tokens.shape[1]]
+        if "numbered" in self.knows:
+            x = x + self.places(torch.arange(tokens.shape[1]))
+        for layer in self.layers:
+            x = layer(x)
+        return self.head(self.norm(x))
+
+
 def tokens(samples: int, length: int = 16) -> list[tuple[Tensor, Tensor]]:
     drawn = torch.randint(VOCABULARY, (samples, length + 1), generator=torch.Generator().manual_seed(5))
     return [(each[:-1], each[1:]) for each in drawn]

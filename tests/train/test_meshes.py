@@ -64,6 +64,31 @@ def test_so_does_whatever_saves_memory(mesh, how, alone):
         assert found == pytest.approx(alone, abs=CLOSE)
 
 
+@pytest.mark.parametrize(
+    ("mesh", "how"),
+    [
+        ("cp=2", {}),
+        ("cp=4", {}),
+        ("cp=2", {"micro_batch": 5, "evaluates": True}),
+        ("dp=2,cp=2", {"ac": "full"}),
+        ("fsdp=2,cp=2", {"ac": "selective", "micro_batch": 6}),
+        ("cp=2,tp=2", {}),
+        ("dp=2,fsdp=2,cp=2", {}),
+    ],
+)
+def test_so_does_one_whose_ranks_have_parts_of_each_sequence(mesh, how, alone):
+    for found in ranks(size(mesh), losses, mesh, how, STEPS):
+        assert found == pytest.approx(alone, abs=CLOSE)
+
+
+@pytest.mark.parametrize("ac", ["none", "full"])
+def test_parts_of_sequences_keep_their_places(ac):
+    how = {"places": True, "positions": ("turns", "places"), "ac": ac}
+    whole = ranks(1, losses, "", how, STEPS)[0]
+    for found in ranks(2, losses, "cp=2", how, STEPS):
+        assert found == pytest.approx(whole, abs=CLOSE)
+
+
 @pytest.mark.parametrize("mesh", ["fsdp=2", "dp=2,fsdp=2"])
 def test_between_micro_batches_no_rank_keeps_whole_gradients(mesh):
     assert ranks(size(mesh), whole_gradients_between, mesh) == [0] * size(mesh)

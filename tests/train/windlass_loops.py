@@ -9,16 +9,16 @@ PIPELINE = ("embed", "layers.*", "norm", "head")
 
 def losses(mesh: str, how: dict[str, Any], steps: int) -> list[float]:
     """The mean loss of each step of the small decoder."""
-    from small_models import Decoder, cross_entropy, tokens  # noqa: PLC0415 - the process that collects need not
+    from small_models import Decoder, Placed, cross_entropy, tokens  # noqa: PLC0415 - who collects need not
 
     from windlass import train  # noqa: PLC0415
 
     asked = {name: how[name] for name in ("precision", "ac") if name in how}
-    planned = {name: how[name] for name in ("schedule", "loss_parallel") if name in how}
+    planned = {name: how[name] for name in ("schedule", "loss_parallel", "positions") if name in how}
     found = []
     with train.init(mesh, **asked) as run:
         plan = train.Plan(pipeline=PIPELINE, **planned)
-        model, optimizer = run.parallelize(lambda: Decoder(layers=8), plan, lr=1e-2)
+        model, optimizer = run.parallelize(lambda: (Placed if how.get("places") else Decoder)(8), plan, lr=1e-2)
         data = run.data(tokens(100), global_batch=24, micro_batch=how.get("micro_batch"))
         for batch in run.steps(data, max_steps=steps):
             loss = run.backward(model, batch, cross_entropy)
@@ -66,8 +66,10 @@ def kept(mesh: str, place: str, steps: int, how: dict[str, Any]) -> dict[str, An
 
 def built(how: dict[str, Any]) -> Any:
     """The small decoder; `frozen`: all of it but its head."""
-    from small_models import Decoder  # noqa: PLC0415
+    from small_models import Decoder, Placed  # noqa: PLC0415
 
+    if "places" in how:
+        return Placed(how.get("layers", 4), how["places"])
     model = Decoder(how.get("layers", 4), how.get("dropout", 0.0))
     if how.get("frozen"):
         model.requires_grad_(requires_grad=False)
@@ -173,7 +175,8 @@ def _run_of(mesh: str, how: dict[str, Any]) -> None:
     with train.init(mesh, report_every=0) as run:
         plan = train.Plan(pipeline=how.get("pipeline", PIPELINE), tensor=how.get("tensor", {}))
         model, optimizer = run.parallelize(lambda: built(how), plan, lr=1e-2)
-        data = run.data(tokens(100), how.get("global_batch", 12), micro_batch=how.get("micro_batch"))
+        dataset = tokens(100, how.get("length", 16))
+        data = run.data(dataset, how.get("global_batch", 12), micro_batch=how.get("micro_batch"))
         checkpoints = run.checkpoint(how["place"], run.state(model, optimizer, data))
         for batch in checkpoints.resume().steps(2):
             for _ in range(how.get("steps_taken", 1)):

@@ -19,7 +19,7 @@ def scaled_lr(lr: float, *, batch: int, reference: int, rule: Rule = "linear") -
     """The learning rate for a batch of `batch` samples, of one that was found with `reference` samples.
 
     linear: in proportion, as is right for SGD (Goyal et al. 2017). sqrt: by the root of it, as is right for Adam
-    (Malladi et al. 2022). The first rank says in a line what was done. Raises TrainError for a rule that is not known, or
+    (Malladi et al. 2022). The first rank says in a line what was done. Raises TrainError for another rule, or for
     sizes below one.
     """
     if batch < 1 or reference < 1:
@@ -30,8 +30,6 @@ def scaled_lr(lr: float, *, batch: int, reference: int, rule: Rule = "linear") -
     factor = growth if rule == "linear" else math.sqrt(growth)
     found = lr * factor
     if os.environ.get("RANK", "0") == "0":
-        print(  # noqa: T201 - never silent
-            f"learning rate {lr:g} × {factor:.4g} = {found:.4g}: a batch of {batch:,} samples instead of {reference:,} ({rule})",
-            flush=True,
-        )
+        why = f"a batch of {batch:,} samples instead of {reference:,} ({rule})"
+        print(f"learning rate {lr:g} × {factor:.4g} = {found:.4g}: {why}", flush=True)  # noqa: T201 - never silent
     return found

@@ -183,7 +183,8 @@ class Run:
     @property
     def dropout_rank(self) -> int:
         """Which ranks draw alike: those that differ only in `tp` and hold copies of the same activations."""
-        return self.mesh.data_rank + self.mesh.degrees.data_ranks * self.mesh.here.pp
+        here, degrees = self.mesh.here, self.mesh.degrees
+        return self.mesh.data_rank + degrees.data_ranks * (here.cp + degrees.cp * here.pp)
 
     # --- what is trained -----------------------------------------------------------------------------
 

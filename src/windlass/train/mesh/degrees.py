@@ -24,7 +24,7 @@ class Degrees:
     fsdp: int = 1
     """Shards of parameters, gradients and optimizer state (FSDP2; with `dp` hybrid sharding)."""
     cp: int = 1
-    """Parts of each sequence (ring attention)."""
+    """Parts of each sequence."""
     tp: int = 1
     """Parts of each matrix, and of each sequence between them."""
 
@@ -32,6 +32,13 @@ class Degrees:
     def size(self) -> int:
         """Ranks in all."""
         return math.prod(count for _, count in self)
+
+    @property
+    def sharing(self) -> Degrees:
+        """Those by which parameters are shared out: for them parts of a sequence are what parts of a batch are."""
+        if self.fsdp > 1:
+            return replace(self, fsdp=self.fsdp * self.cp, cp=1)
+        return replace(self, dp=self.dp * self.cp, cp=1)
 
     @property
     def data_ranks(self) -> int:
@@ -80,8 +87,10 @@ def degrees_of(text: str, world: int) -> Degrees:
 
 def refuse_what_is_not_there(degrees: Degrees) -> None:
     """Raises TrainError for a split that this version does not make."""
-    if degrees.cp > 1:
-        raise TrainError(f"cp={degrees.cp}: context parallelism is not there yet; tp splits sequences between matrices")
+    if degrees.cp > 1 and degrees.pp > 1:
+        raise TrainError(
+            f"pp={degrees.pp},cp={degrees.cp}: parts of a sequence do not pass through stages; cp with fsdp"
+        )
 
 
 def coordinates_of(degrees: Degrees, rank: int) -> Coordinates:

@@ -13,11 +13,13 @@ from windlass.train.mesh.degrees import Coordinates, Degrees, coordinates_of, da
 
 @dataclass(frozen=True, slots=True)
 class Mesh:
-    """The ranks by their coordinates. A dimension of degree 1 is not in `devices`."""
+    """The ranks by their coordinates. `devices` has what is split, by `Degrees.sharing`: so never `cp`."""
 
     degrees: Degrees
     rank: int
     devices: DeviceMesh
+    sequence: dist.ProcessGroup | None = None
+    """The ranks that differ from this one in `cp` alone; None if it is not split."""
 
     @property
     def here(self) -> Coordinates:
@@ -31,7 +33,7 @@ class Mesh:
 
     def part(self, *names: str) -> DeviceMesh | None:
         """The mesh of those dimensions that are split, in this order; None if none of them is."""
-        wanted = tuple(name for name in names if getattr(self.degrees, name) > 1)
+        wanted = tuple(name for name in names if getattr(self.degrees.sharing, name) > 1)
         if not wanted:
             return None
         return self.devices[wanted[0] if len(wanted) == 1 else wanted]
@@ -44,6 +46,11 @@ class Mesh:
 
 def mesh_of(degrees: Degrees, rank: int, device: torch.device) -> Mesh:
     """A collective: every rank makes every group."""
+    sequence = _devices(degrees, device)["cp"].get_group() if degrees.cp > 1 else None
+    return Mesh(degrees, rank, _devices(degrees.sharing, device), sequence)
+
+
+def _devices(degrees: Degrees, device: torch.device) -> DeviceMesh:
     split = [(name, count) for name, count in degrees if count > 1] or [("dp", 1)]
     names, shape = zip(*split, strict=True)
-    return Mesh(degrees, rank, init_device_mesh(device.type, shape, mesh_dim_names=names))
+    return init_device_mesh(device.type, shape, mesh_dim_names=names)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -28,14 +29,20 @@ _KEPT = frozenset(
 """What takes long to compute again: kept by `selective`, all else is cheap."""
 
 
-def recompute(model: nn.Module, paths: Sequence[str], how: Recompute) -> None:
-    """Wrap each block, in place. Raises TrainError if there is none to wrap."""
+Context = Callable[[], contextlib.AbstractContextManager[Any]]
+
+
+def recompute(model: nn.Module, paths: Sequence[str], how: Recompute, again: Context = contextlib.nullcontext) -> None:
+    """Wrap each block, in place; `again` is around what is computed again.
+
+    Raises TrainError if there is none to wrap.
+    """
     if how == "none":
         return
     if not paths:
         raise TrainError(f"ac={how}: {type(model).__name__} has no repeated blocks; name them: Plan(blocks=(…,))")
     for path in paths:
-        _replace(model, path, checkpoint_wrapper(model.get_submodule(path), **_how(how)))
+        _replace(model, path, checkpoint_wrapper(model.get_submodule(path), **_how(how, again)))
 
 
 def compiled(model: nn.Module, paths: Sequence[str]) -> None:
@@ -44,10 +51,20 @@ def compiled(model: nn.Module, paths: Sequence[str]) -> None:
         model.get_submodule(path).compile()
 
 
-def _how(how: Recompute) -> dict[str, Any]:
-    if how == "full":
-        return {}
-    return {"context_fn": lambda: create_selective_checkpoint_contexts(_policy)}
+def _how(how: Recompute, again: Context) -> dict[str, Any]:
+    def contexts() -> tuple[Any, Any]:
+        if how == "full":
+            return contextlib.nullcontext(), again()
+        first, second = create_selective_checkpoint_contexts(_policy)
+        return first, _both(second, again())
+
+    return {"context_fn": contexts}
+
+
+@contextlib.contextmanager
+def _both(first: Any, second: Any) -> Iterator[None]:
+    with first, second:
+        yield
 
 
 def _policy(_context: Any, operator: Any, *_: Any, **__: Any) -> CheckpointPolicy:

@@ -23,7 +23,7 @@ def refuse_where_there_is_none(device: torch.device) -> None:
         raise TrainError("precision='float8' needs the package torchao: pip install torchao")
     if device.type != "cuda":
         raise TrainError(
-            "precision='float8' needs a GPU of compute capability 8.9 (L4, L40S, H100, …); here is none: bf16"
+            "precision='float8' needs a GPU of compute capability 8.9 (L4, H100, …), and there is none: bf16"
         )
     have = torch.cuda.get_device_capability(device)
     if have < _LEAST:
@@ -36,8 +36,8 @@ def refuse_where_there_is_none(device: torch.device) -> None:
 def convert(model: nn.Module, blocks: Sequence[str], *, emulates: bool = False) -> int:
     """Let the Linear layers of blocks multiply in float8, in place; how many. Scales are found anew for each tensor.
 
-    Embeddings and heads stay, and layers whose sides are no multiples of 16. `emulates`: in fp32 with float8's rounding,
-    on any device. Raises TrainError if there is no such layer.
+    Embeddings and heads stay, and layers whose sides are no multiples of 16. `emulates`: by float8's rounding, on any
+    device. Raises TrainError if there is no such layer.
     """
     float8 = import_module("torchao.float8")
     converted = []

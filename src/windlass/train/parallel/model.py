@@ -8,15 +8,17 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.distributed._composable.replicate_with_fsdp import ReplicateModule
 from torch.distributed.fsdp import FSDPModule
 from torch.nn.parallel import DistributedDataParallel
 
+from windlass.train.data.batch import MicroBatch
 from windlass.train.errors import TrainError
 from windlass.train.mesh.device_mesh import Mesh
 from windlass.train.parallel.plan import Plan
 from windlass.train.parallel.precision import Numbers
+from windlass.train.parallel.sequence import Sequences
 from windlass.train.parallel.stage import Stage
 
 
@@ -34,6 +36,8 @@ class ParallelModel:
     plan: Plan
     numbers: Numbers
     device: torch.device
+    sequences: Sequences | None = None
+    """Of `cp`: how they are cut."""
 
     def __call__(self, *inputs: Any, **named: Any) -> Any:
         """The forward pass. Raises TrainError for one in stages: no rank has all of it."""
@@ -57,6 +61,27 @@ class ParallelModel:
         if all(isinstance(each, FSDPModule) for each in self.runs):
             return contextlib.nullcontext()
         return self.numbers.autocast(self.device)
+
+    @contextlib.contextmanager
+    def part_of(self, micro: MicroBatch) -> Iterator[MicroBatch]:
+        """What this rank has of the sequences of a micro-batch: all of them, unless over `cp`.
+
+        Raises TrainError if targets are none, or if the model does not attend to the whole of them.
+        """
+        if self.sequences is None:
+            yield micro
+            return
+        if not isinstance(micro.targets, Tensor) or micro.targets.dim() < 2:
+            raise TrainError("cp: targets have no sequence; they need one along dimension 1, as inputs do")
+        length, attended = micro.targets.shape[1], self.sequences.attended
+        self.sequences.refuse_unnamed(self.module, self.plan.positions, length)
+        with self.sequences.cut(length, self.device) as cut:
+            yield MicroBatch(cut(micro.inputs), cut(micro.named), cut(micro.targets), micro.weight)
+        if self.sequences.attended == attended:
+            raise TrainError(
+                f"cp: {type(self.module).__name__} does not attend by torch's scaled_dot_product_attention: each "
+                "rank would see its part of a sequence alone"
+            )
 
     @contextlib.contextmanager
     def without_sync(self, *, skips: bool) -> Iterator[None]:

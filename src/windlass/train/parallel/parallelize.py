@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import torch
 from torch import nn
 
@@ -14,6 +16,7 @@ from windlass.train.parallel.model import Builder, ParallelModel
 from windlass.train.parallel.paths import blocks_of, has
 from windlass.train.parallel.plan import Plan, Recompute
 from windlass.train.parallel.precision import Numbers
+from windlass.train.parallel.sequence import Sequences
 from windlass.train.parallel.shares import shared
 from windlass.train.parallel.stage import Stage
 from windlass.train.parallel.tensor import split, styles_of
@@ -38,6 +41,8 @@ def parallelize(
     repeated = blocks_of(model, plan.blocks)
     styles = styles_of(model, plan, degrees.tp) if degrees.tp > 1 else {}
     stages = _stages(model, plan, degrees.pp) if degrees.pp > 1 else []
+    if numbers.float8:
+        float8.convert(model, repeated)
     # 3. this rank's stages of it, on its device
     mine = in_stages.placed(len(stages), degrees.pp, mesh.here.pp, plan.schedule)
     if stages:
@@ -45,20 +50,19 @@ def parallelize(
     if not degrees.fsdp > 1 or styles:
         model.to(device)  # FSDP2 moves unit by unit, and keeps a part of each: the whole need not fit on one device
     # 4. tensors, then recomputation and compilation block by block, then shards and replicas
-    kept = [path for path in repeated if has(model, path)]
-    if numbers.float8 and kept:
-        float8.convert(model, kept)
     if styles:
         part = mesh.part("tp")
         assert part is not None  # noqa: S101 - tp > 1
         split(model, styles, plan, part)
-    by_block.recompute(model, kept, ac)
+    kept = [path for path in repeated if has(model, path)]
+    sequences = _sequences(model, plan, mesh)
+    by_block.recompute(model, kept, ac, contextlib.nullcontext if sequences is None else sequences.attending)
     if plan.compiles:
         by_block.compiled(model, kept)
     if not stages:
         units = [model.get_submodule(path) for path in kept]
         run = shared(model, units, mesh, numbers, pipelined=False)
-        return ParallelModel(model, (run,), (), mesh, plan, numbers, device)
+        return ParallelModel(model, (run,), (), mesh, plan, numbers, device, sequences)
     chains = [in_stages.Chain([model.get_submodule(path) for path in stages[stage]]) for stage in mine]
     runs = tuple(
         shared(
@@ -69,6 +73,17 @@ def parallelize(
     group = mesh.group("pp")
     made = tuple(Stage(run, stage, len(stages), device, group=group) for run, stage in zip(runs, mine, strict=True))
     return ParallelModel(model, runs, made, mesh, plan, numbers, device)
+
+
+def _sequences(model: nn.Module, plan: Plan, mesh: Mesh) -> Sequences | None:
+    """How they are cut over `cp`; None if they are not."""
+    if mesh.sequence is None:
+        return None
+    if plan.compiles:
+        raise TrainError("cp: attention is not gathered within compiled blocks; compiles=False")
+    found = Sequences(mesh.sequence)
+    found.place(model, plan.positions)
+    return found
 
 
 def _stages(model: nn.Module, plan: Plan, ranks: int) -> list[list[str]]:

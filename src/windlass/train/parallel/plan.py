@@ -30,6 +30,8 @@ class Plan:
     schedule: Schedule = "1f1b"
     stages_per_rank: int = 1
     """Of the interleaved schedules; 2 if nothing is said."""
+    positions: tuple[str, ...] = ()
+    """Over `cp`: what knows the places of a sequence. Buffers with a row for each, and modules that look places up."""
     loss_parallel: bool = False
     """Cross entropy on logits that stay split over `tp`."""
     compiles: bool = False

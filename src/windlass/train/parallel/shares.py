@@ -25,12 +25,12 @@ def shared(
 
     `pipelined`: many micro-batches pass before the backward pass ends, so gathered parameters stay.
     """
-    if mesh.degrees.fsdp > 1:
+    if mesh.degrees.sharing.fsdp > 1:
         devices = mesh.part("dp", "fsdp")
         for each in (*blocks, module):
             fully_shard(each, mesh=devices, mp_policy=numbers.sharded(), reshard_after_forward=not pipelined)
         return module
-    if mesh.degrees.dp == 1:
+    if mesh.degrees.sharing.dp == 1:
         return module
     # DDP knows no DTensors, and under a pipeline its first step after a start rounds otherwise than its later ones.
     if pipelined or any(isinstance(parameter, DTensor) for parameter in module.parameters()):

@@ -121,8 +121,8 @@ class _Scheduled(NamedTuple):
 
 def _loss(model: ParallelModel, micro: MicroBatch, loss_fn: LossFunction) -> Tensor:
     """Of one micro-batch, counting for what it is of the batch."""
-    with model.casting():
-        return _Weighted(loss_fn, micro.weight)(model(*micro.inputs, **micro.named), micro.targets)
+    with model.casting(), model.part_of(micro) as part:
+        return _Weighted(loss_fn, part.weight)(model(*part.inputs, **part.named), part.targets)
 
 
 def _wide(outputs: Any) -> Any:
