@@ -1,6 +1,6 @@
 """Copies in memory: what one keeps training waiting, and how long it takes to go on from it against a folder.
 
-Two ranks of 192 MiB each, as two nodes. A copy is each rank's own and the other one's. Ranks go on from their own copies;
+Two ranks of 192 MiB each, as two nodes. A copy is each rank's own and the other one's. Ranks go on from their own;
 then a node's memory is gone, and its rank goes on from what the other one has kept. Beside it a checkpoint of the same
 state in a folder of this machine's disk, just written and so still in the system's cache: no shared place is as fast.
 All from the start of looking to the end of loading, checksums included.
