@@ -33,8 +33,8 @@ _OF_STORES = {
     Kind.S3_CUT: {"drop": 4},
 }
 _NOTICED = {
-    **dict.fromkeys((Kind.KILL, Kind.KILL_WRITING, Kind.STOP, Kind.TERM, Kind.TORN), "; generation "),
-    **dict.fromkeys((Kind.KILL_AGENT, Kind.TERM_AGENT), ""),
+    **dict.fromkeys((Kind.KILL, Kind.KILL_WRITING, Kind.STOP, Kind.TERM), "; generation "),
+    **dict.fromkeys((Kind.KILL_AGENT, Kind.TERM_AGENT, Kind.TORN), ""),
     Kind.FULL: "No space left",
 }
 """What is said by whoever notices; nothing, where it is whoever starts agents."""
@@ -193,13 +193,10 @@ class _Disturbed:
                 self._until(self.keeping.writing)
                 return self._signal_rank(rank, signal.SIGKILL)
             case Kind.KILL_AGENT | Kind.TERM_AGENT:
-                begun = time.monotonic()
-                self.agent.process.send_signal(signal.SIGKILL if fault.kind is Kind.KILL_AGENT else signal.SIGTERM)
-                self.agent.end()
-                return begun
+                return self._end_agent(signal.SIGTERM if fault.kind is Kind.TERM_AGENT else signal.SIGKILL)
             case Kind.TORN:
                 self._damage(chance, torn=True)
-                return self._signal_rank(rank, signal.SIGKILL)
+                return self._end_agent(signal.SIGKILL)
             case Kind.FLIP:
                 self._damage(chance, torn=False)
             case Kind.FULL:
@@ -211,6 +208,12 @@ class _Disturbed:
     def _signal_rank(self, rank: int, number: int) -> float:
         begun = time.monotonic()
         self.agent.kill_rank(rank, number)
+        return begun
+
+    def _end_agent(self, number: int) -> float:
+        begun = time.monotonic()
+        self.agent.process.send_signal(number)
+        self.agent.end()
         return begun
 
     def _damage(self, chance: random.Random, *, torn: bool) -> None:

@@ -17,7 +17,7 @@ class Kind(StrEnum):
     STOP = "a rank is stopped (SIGSTOP)"
     TERM = "a rank gets SIGTERM"
     TERM_AGENT = "the agent gets SIGTERM"
-    TORN = "a write is torn, and a rank killed"
+    TORN = "a write is torn, the agent killed"
     FLIP = "a bit is flipped"
     FULL = "the disk is full"
     S3_ERRORS = "S3: a tenth of requests fails"
@@ -30,7 +30,7 @@ QUIET = frozenset({Kind.FLIP, Kind.S3_ERRORS, Kind.S3_SLOW, Kind.S3_CUT, Kind.S3
 """Nobody has to recover from these; they matter to whoever saves or loads next, so another fault follows."""
 OF_S3 = frozenset({Kind.S3_ERRORS, Kind.S3_SLOW, Kind.S3_CUT, Kind.S3_LAG})
 OF_DISKS = frozenset({Kind.FULL})
-_NEW_AGENT = frozenset({Kind.KILL_AGENT, Kind.TERM_AGENT})
+_NEW_AGENT = frozenset({Kind.KILL_AGENT, Kind.TERM_AGENT, Kind.TORN})
 _DRAWS = 100
 _FIRST, _GAP = 9, 5
 """Steps before the first fault, so that there are two checkpoints, and between two of them."""
