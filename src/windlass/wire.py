@@ -71,6 +71,10 @@ LAST_WORDS = "WINDLASS_LAST_WORDS"
 """A file in which the agent leaves one line about why the run has failed: a kubelet reads it as the pod's own words."""
 
 
+SURVIVORS = "WINDLASS_SURVIVORS"
+"""1 for a rank that is started beside others which go on with this generation: they have the state, and give it."""
+
+
 class ExitCode(IntEnum):
     """Codes by which a training process says how its end is to be taken."""
 
@@ -83,7 +87,7 @@ class ExitCode(IntEnum):
 
 
 class Hello(NamedTuple):
-    """A rank to its agent, once, before its first heartbeat."""
+    """A rank to its agent before its first heartbeat, and again when it enters another generation or its loop."""
 
     rank: int
     generation: int
@@ -145,6 +149,8 @@ class Membership(NamedTuple):
     """The receiver's place among the members. -1: it finds itself by its node's name."""
     restarts: int = 0
     """How many of the restarts that the job is allowed are used up."""
+    rank: int = -1
+    """The receiver's number, where it is a rank that goes on."""
 
 
 class Dump(NamedTuple):

@@ -20,34 +20,32 @@ SLOW = 5.0
 
 
 def main(place: str, faults: str, copies: str = "", pause: str = "0") -> None:
-    generation = int(os.environ.get("WINDLASS_GENERATION", "1"))
     planned = [tuple(fault.split(":")) for fault in faults.split(",") if fault]
     with train.init(report_every=0) as run:
-        mine = [
-            (int(step), what)
-            for step, rank, what in planned[generation - 1 : generation]
-            if int(rank) == run.world.rank
-        ]
         model, optimizer = run.parallelize(lambda: Decoder(layers=2, dropout=0.1), lr=1e-2)
         data = run.data(tokens(100), global_batch=12)
         every = "1000 steps" if copies else "2 steps"
         checkpoints = run.checkpoint(place, run.state(model, optimizer, data), every=every, copies=copies)
 
         def faulty(logits, targets):
-            for step, what in mine:
-                if run.steps_done == step:
+            for step, rank, what in planned[generation() - 1 : generation()]:
+                if (int(step), int(rank)) == (run.steps_done, run.world.rank):
                     fail(what)
             return cross_entropy(logits, targets)
 
         for batch in checkpoints.resume().steps(STEPS):
             if "dawdle" in faults and batch.step == STEPS // 2:
-                time.sleep(SLOW if mine else 0.0)
-                run.evaluate(model, tokens(12), slow if mine else cross_entropy, global_batch=12)
+                time.sleep(run.world.rank * SLOW)
+                run.evaluate(model, tokens(12), slow if run.world.rank else cross_entropy, global_batch=12)
             loss = run.backward(model, batch, faulty)
             run.step(optimizer, clip=1.0, loss=loss)
             heard = run.mean_loss(model, loss)
             run.say(f"step {batch.step}: {heard:.12f}")
             time.sleep(float(pause))
+
+
+def generation() -> int:
+    return int(os.environ.get("WINDLASS_GENERATION", "1"))
 
 
 def slow(logits, targets):

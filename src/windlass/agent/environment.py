@@ -39,6 +39,8 @@ class Told(NamedTuple):
     dumps: str
     virtual_local_rank: bool = False
     memory: str = ""
+    survivors: bool = False
+    """Others go on with this generation, and have the state."""
 
 
 def of_rank(
@@ -67,6 +69,7 @@ def of_rank(
         wire.AGENT_SOCKET: told.socket,
         wire.DUMPS: told.dumps,
         wire.MEMORY: told.memory,
+        wire.SURVIVORS: str(int(told.survivors)),
         **_device(place, told, inherited),
     }
 

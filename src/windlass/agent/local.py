@@ -68,6 +68,8 @@ class _Rank:
         self.code: int | None = None
         self.able = False
         """It can take a new membership; it is in the one that is current, that is."""
+        self.stays = False
+        """It was there before this generation, and is to go on with it."""
 
 
 class Local:
@@ -98,6 +100,8 @@ class Local:
         self._torch: str | None = None
         self._deaths = 0
         self._past: story.Recovery | None = None
+        self._awaited: dict[int, story.Recovery] = {}
+        """Ranks of a new generation that go on or join those who do, until they are in a step."""
         self.pulses = hang.Pulses()
         self.recovered: wire.Recovered | None = None
         """When ranks ran again, the last time."""
@@ -133,22 +137,25 @@ class Local:
             self.start(membership, listener)
             return
         now = time.monotonic()
-        self._past = (self._past or story.Recovery(why, now, now, 0.0, 0.0))._replace(stopped=now)
+        self._past = past = (self._past or story.Recovery(why, now, now, 0.0, 0.0))._replace(stopped=now)
         self._membership, self.measured = membership, None
         self._board.begin(membership.generation, anew=False)
         self.pulses.forget()
         self._kill_store()
         self._host(listener)
         before, self._ranks = self._ranks, {}
+        stay = [rank for rank in before.values() if rank.code is None]
+        patience = _TO_REFORM if all(rank.able for rank in stay) else 0.0
         for place, (number, rank) in zip(environment.places(membership), before.items()):
             if rank.code is None:
-                self._heart.tell([rank.number], membership)
-                rank.number, rank.able = place.rank, False
+                self._heart.tell([rank.number], membership._replace(rank=place.rank))
+                rank.number, rank.able, rank.stays = place.rank, False, True
                 self._ranks[number] = rank
             else:
-                self._start_rank(membership, place)
+                self._start_rank(membership, place, survivors=bool(stay) or len(membership.members) > 1)
         self._heart.forget()
-        self._reforming = self._loop.after(_TO_REFORM, self._not_reformed)
+        self._awaited = {rank.number: past for rank in self._ranks.values()}
+        self._reforming = self._loop.after(patience, self._not_reformed)
 
     def halt(self, generation: int, why: str, *, planned: bool = False, number: int = signal.SIGTERM) -> None:
         """Stop the ranks of this generation. Reports Gone, at once if there are none. `planned`: with grace."""
@@ -217,7 +224,7 @@ class Local:
     def _start(self) -> None:
         assert self._waiting is not None  # noqa: S101 - asked by those who have looked
         (membership, listener), self._waiting = self._waiting, None
-        self._ranks, self._store, self.measured = {}, 0, None
+        self._ranks, self._store, self._awaited, self.measured = {}, 0, {}, None
         self._board.begin(membership.generation, anew=True)
         self.pulses.forget()
         self._heart.forget()
@@ -232,13 +239,13 @@ class Local:
                 self._nursery.store(self._store, listener)
             listener.close()  # without torch rank 0 listens there itself
 
-    def _start_rank(self, membership: wire.Membership, place: environment.Place) -> None:
+    def _start_rank(self, membership: wire.Membership, place: environment.Place, *, survivors: bool = False) -> None:
         try:
-            self._fork_rank(membership, place)
+            self._fork_rank(membership, place, survivors=survivors)
         except (OSError, ValueError) as wrong:
             self._soon(Broken(membership.generation, wire.ExitCode.FATAL, f"cannot start ranks: {wrong}"))
 
-    def _fork_rank(self, membership: wire.Membership, place: environment.Place) -> None:
+    def _fork_rank(self, membership: wire.Membership, place: environment.Place, *, survivors: bool) -> None:
         files = self._output.open(place.local, place.rank, membership.generation)
         told = environment.Told(
             run_id=self._options.run_id,
@@ -249,6 +256,7 @@ class Local:
             dumps=str(self._dumps()),
             virtual_local_rank=self._options.virtual_local_rank,
             memory=self.memory,
+            survivors=survivors,
         )
         variables = environment.of_rank(place, membership, told, files.error_file, os.environ)
         number = next(self._ids)
@@ -342,8 +350,12 @@ class Local:
         self._board.hear(message)
         if isinstance(message, wire.Heartbeat):
             self.pulses.hear(message, time.monotonic())
+            if message.phase not in wire.OPEN_PHASES:
+                self._in_a_step(message.rank)
         elif isinstance(message, wire.Goodbye):
             self.pulses.forget(message.rank)
+            for rank in self._ranks.values():
+                rank.able = rank.able and rank.number != message.rank
         elif isinstance(message, wire.Hello):
             self._greeted(message)
         elif isinstance(message, wire.Telemetry) and (self.measured is None or message.rank <= self.measured.rank):
@@ -353,10 +365,18 @@ class Local:
         for rank in self._ranks.values():
             if rank.number == hello.rank:
                 rank.able = hello.reforms
-        if all(rank.able for rank in self._ranks.values()):
+        if all(rank.able for rank in self._ranks.values() if rank.stays):
             self._reformed()
             self._look_whether_up()
+        if all(rank.able for rank in self._ranks.values()):
             self._soon(Ready(self.generation))
+
+    def _in_a_step(self, rank: int) -> None:
+        past = self._awaited.pop(rank, None)
+        if past is not None and not self._awaited:
+            stays = sum(each.stays for each in self._ranks.values())
+            past = past._replace(started=time.monotonic())
+            story.say(story.goes_on(self.generation, past, stays, len(self._ranks) - stays))
 
     def _reformed(self) -> None:
         if self._reforming is not None:
@@ -365,7 +385,7 @@ class Local:
 
     def _not_reformed(self) -> None:
         self._reforming = None
-        late = [str(rank.number) for rank in self._ranks.values() if not rank.able]
+        late = [str(rank.number) for rank in self._ranks.values() if rank.stays and not rank.able]
         why = f"ranks {', '.join(late)} are not in generation {self.generation} after {_TO_REFORM:.0f} s"
         self._soon(Broken(self.generation, wire.ExitCode.RETRY, why))
 

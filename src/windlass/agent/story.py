@@ -51,6 +51,14 @@ def recovered(generation: int, past: Recovery) -> str:
     )
 
 
+def goes_on(generation: int, past: Recovery, survivors: int, fresh: int) -> str:
+    """All ranks of this node are in a step again, of whom some were never stopped."""
+    return (
+        f"generation {generation} trains again after {past.started - past.happened:.2f} s: "
+        f"{survivors} ranks went on, {fresh} started anew"
+    )
+
+
 def exit_code(code: int) -> int:
     """A rank's code as a process may exit with it: a signal's as a shell says it."""
     return code if code >= 0 else _SPARE - code

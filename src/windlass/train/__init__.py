@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from windlass.train.parallel.model import ParallelModel
     from windlass.train.parallel.plan import Plan
     from windlass.train.rates import scaled_lr
-    from windlass.train.run import Run, init
+    from windlass.train.run import Run
+    from windlass.train.start import init
 
 _HOMES = {
     "CheckpointError": "windlass.train.checkpoint.store.errors",
@@ -36,7 +37,7 @@ _HOMES = {
     "Plan": "windlass.train.parallel.plan",
     "Run": "windlass.train.run",
     "TrainError": "windlass.train.errors",
-    "init": "windlass.train.run",
+    "init": "windlass.train.start",
     "scaled_lr": "windlass.train.rates",
 }
 __all__ = ["CheckpointError", "ParallelModel", "Plan", "Run", "TrainError", "init", "scaled_lr"]

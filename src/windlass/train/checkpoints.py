@@ -19,7 +19,7 @@ from windlass.train.checkpoint.saver import Saver
 from windlass.train.checkpoint.store.errors import CheckpointError
 from windlass.train.checkpoint.store.places import place_of
 from windlass.train.checkpoint.store.retention import Retention
-from windlass.train.checkpoint.store.survey import candidates
+from windlass.train.checkpoint.store.survey import candidates, newest_whole
 from windlass.train.checkpoint.together import all_ranks, by_first
 from windlass.train.checkpoint.trying import Trying
 from windlass.train.data.batch import Batch
@@ -45,28 +45,37 @@ class Checkpoints:
         self._every = every_of(every)
         self._keep = Retention(keep)
         self._copy_every = steps_of(copies)
-        self._ranks = all_ranks()
+        self.join()
         self._trying: Trying | None = None
         self._memory: Memory | None = None
         self._rollbacks = Rollbacks()
         self._leaves = False
         """This run is about to end in good order."""
+        run.accompany(self)
         run.listen(self._hear, self._wants_save, self._save_takes, self._wait_until_staged)
 
     def resume(self) -> Self:
         """Go on from the newest checkpoint that is whole; begin at the beginning if there is none.
 
         A collective. Raises CheckpointError, on all ranks alike: for one of another model before anything is read.
+        A rank that joins others which go on has their state instead, when the loop begins.
         """
-        run = self._run
-        if self._copy_every is not None:
-            self._memory = opened(self._place.text, str(run.mesh.degrees), run.say)
-        after, facts = self._from_memory() or self._from_place()
-        saver = Saver(self._place, self._ranks, after=after, keep=self._keep, who=self._who)
-        run.recent = Recent(facts.get(_LOSSES, ()))
-        history = begun(facts, int(os.environ.get(wire.GENERATION, "1")))
-        self._trying = Trying(saver, Pace(self._every, history, run.say), self._ranks, self._warn, begun=after)
+        if not self._run.joins:
+            self._open_memory()
+            after, facts = self._from_memory() or self._from_place()
+            self._run.recent = Recent(facts.get(_LOSSES, ()))
+            self._go_on_from(after, facts)
         return self
+
+    def _open_memory(self) -> None:
+        if self._copy_every is not None:
+            with self._run.connecting():
+                self._memory = opened(self._place.text, str(self._run.mesh.degrees), self._run.say)
+
+    def _go_on_from(self, after: int | None, facts: Mapping[str, Any]) -> None:
+        saver = Saver(self._place, self._ranks, after=after, keep=self._keep, who=self._who)
+        history = begun(facts, int(os.environ.get(wire.GENERATION, "1")))
+        self._trying = Trying(saver, Pace(self._every, history, self._run.say), self._ranks, self._warn, begun=after)
 
     def steps(self, max_steps: int) -> Iterator[Batch]:
         """Batches until so many steps are done since the first start.
@@ -169,6 +178,29 @@ class Checkpoints:
         who = self._who if same_mesh else "another mesh"
         restore_generators(found, self._ranks, who, seed=self._run.seed, alike=self._run.dropout_rank)
 
+    # --- when ranks are lost (reform.companion) ------------------------------------------------------
+
+    def let_go(self) -> None:
+        """What is in flight will never be good."""
+        if self._trying is not None:
+            self._trying.saver.abandon()
+            self._trying = None
+        if self._memory is not None:
+            with contextlib.suppress(CheckpointError):
+                self._memory.close()
+            self._memory = None
+
+    def join(self) -> None:
+        """A group of all ranks for saves. A collective."""
+        with self._run.connecting():
+            self._ranks = all_ranks()
+
+    def met(self) -> None:
+        """Save on after the newest checkpoint that is there. A collective."""
+        self._rollbacks = Rollbacks()  # the same on all ranks, of which some have seen none
+        self._open_memory()
+        self._go_on_from(*by_first(self._ranks, lambda: newest_whole(self._place, self._run.steps_done)))
+
     # --- at each step --------------------------------------------------------------------------------
 
     def _wants_save(self) -> bool:
@@ -243,6 +275,8 @@ class Checkpoints:
 
     def _close(self) -> None:
         """What is still in flight when a loop is left early or by an error: that error is not to be hidden."""
+        if self._trying is None:
+            return
         try:
             with self._run.during("save"):
                 if self._memory is not None:

@@ -18,6 +18,7 @@ import torch.distributed as dist
 import torch.distributed.nn
 from torch._C._distributed_c10d import HashStore
 
+from windlass import wire
 from windlass.train.device import device_of, identity_of, shared
 
 _PATIENCE = timedelta(minutes=10)
@@ -70,6 +71,11 @@ def _tell_of_sharing(device: torch.device, control: dist.ProcessGroup, *, is_fir
     dist.all_gather_object(gpus, identity_of(device), group=control)
     for remark in shared(gpus) if is_first else ():
         sys.stderr.write(f"windlass: {remark}\n")
+
+
+def has_agent_store() -> bool:
+    """Whether the store is an agent's: then it is there, and anew for each generation, whatever rank is lost."""
+    return os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True" and wire.AGENT_SOCKET in os.environ
 
 
 def leave() -> None:

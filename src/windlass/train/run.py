@@ -1,41 +1,48 @@
-"""`init` and `Run`: the one object of a training script."""
+"""`Run`: the one object of a training script."""
 
 from __future__ import annotations
 
 import contextlib
 import itertools
+import math
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
+from dataclasses import replace
 from types import TracebackType
-from typing import Any, Literal, NoReturn, Self, get_args
+from typing import Any, Literal, Self
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
 
 from windlass import wire
 from windlass.train import process
-from windlass.train.checkpoint.store.errors import CheckpointError, may_pass
+from windlass.train.asked import Asked
+from windlass.train.checkpoint import rng
 from windlass.train.checkpoints import Checkpoints
 from windlass.train.data.batch import Batch
 from windlass.train.data.loader import Data, Indexed, is_indexed
 from windlass.train.data.order import Order
 from windlass.train.data.reading import Reading
-from windlass.train.data.slices import cut
+from windlass.train.data.slices import Cut, cut
 from windlass.train.data.stream import Stream
+from windlass.train.ending import fail, in_good_order
 from windlass.train.errors import TrainError
-from windlass.train.health import last_words
 from windlass.train.health.signals import Requests
 from windlass.train.health.spike import Recent, Spike
-from windlass.train.mesh.choose import AUTO, Machine, chosen
-from windlass.train.mesh.degrees import Degrees, degrees_of, refuse_what_is_not_there
+from windlass.train.mesh.choose import chosen
+from windlass.train.mesh.degrees import Degrees
 from windlass.train.mesh.device_mesh import Mesh, mesh_of
-from windlass.train.parallel import float8
+from windlass.train.mesh.machine import count_parameters, degrees_asked, machine_of
 from windlass.train.parallel.model import Builder, ParallelModel
 from windlass.train.parallel.parallelize import parallelize
-from windlass.train.parallel.plan import Plan, Recompute
-from windlass.train.parallel.precision import Numbers, Precision, numbers
+from windlass.train.parallel.plan import Plan
+from windlass.train.parallel.precision import Numbers
+from windlass.train.reform.companion import Companion
+from windlass.train.reform.connections import Connections
+from windlass.train.reform.gang import Gang
+from windlass.train.reform.survival import Survival
 from windlass.train.state import State, Stateful
 from windlass.train.step import scaling
 from windlass.train.step.backward import Backward, LossFunction, mean_loss
@@ -47,78 +54,13 @@ from windlass.train.telemetry.line import line, values_of
 from windlass.train.telemetry.own import Own
 from windlass.train.telemetry.phases import Phase, Phases
 from windlass.train.telemetry.report import Progress, Reporter
-from windlass.train.telemetry.trackers import Wanted, run_name, wanted
+from windlass.train.telemetry.trackers import run_name
 from windlass.train.telemetry.tracking import Tracking
 
-OnTrouble = Literal["stop", "skip", "rollback"]
-_REPORT_EVERY = 10
-"""Steps."""
 _PATIENCE = 30.0
 """Seconds for trackers at the end, and half of what is left where somebody is going to be killed."""
 _SKIPPED_IN_A_ROW = 20
 """Steps without a number after which nothing better is to be expected."""
-
-
-def init(  # noqa: PLR0913 - by name, and each with a default
-    mesh: str = "",
-    *,
-    precision: Precision = "fp32",
-    ac: Recompute = "none",
-    seed: int = 0,
-    not_finite: OnTrouble = "stop",
-    spike: OnTrouble | Literal[""] = "",
-    report_every: int = _REPORT_EVERY,
-    flops: float | None = None,
-    report_to: str | Sequence[str] | None = None,
-) -> Run:
-    """Join the other ranks, as torchrun's variables say; without them be alone.
-
-    `mesh`: degrees of parallelism, as "pp=2,dp=2,tp=2"; "auto" for the simplest in which the model fits, chosen when it
-    is known; "" is what the job says, or else data parallelism on all ranks.
-    `precision`: of the forward and backward pass; parameters and optimizer state stay fp32. `ac`: which activations are
-    computed again in the backward pass instead of kept. `not_finite`: what becomes of a step whose gradients are no
-    numbers: the run ends ("stop"), the step is left out ("skip"), or all go back to the newest good checkpoint, and on
-    behind that step's batch ("rollback"). `spike`: the same of a step whose loss is far above the last ones', as
-    `health.spike` has it; "" does not look. `report_every`: steps from one line on the console to the next, 0 for none.
-    `flops`: of one sample, forward and backward, to tell how much of the devices is used; `flops.decoder` has them for
-    a decoder's token. `report_to`: "tensorboard", "mlflow", "wandb", several of them, each with its place after a colon
-    if need be ("tensorboard:/logs"), or "none"; nothing is what WINDLASS_REPORT_TO says. The first rank tells them.
-
-    If the degrees do not make up the ranks that there are, the first rank says so and all leave: SystemExit.
-    """
-    try:
-        found = _degrees(mesh or os.environ.get(wire.MESH, ""))
-        low = numbers(precision)
-        trackers = wanted(report_to)
-        _refuse_unknown(not_finite, spike)
-    except TrainError as error:
-        _refuse_start(error, "RANK")  # all ranks read the same
-    try:
-        world = process.join()
-        if low.float8:
-            float8.refuse_where_there_is_none(world.device)
-    except TrainError as error:
-        _refuse_start(error, "LOCAL_RANK")  # of this machine's GPUs
-    asked = Asked(ac, seed, not_finite, spike, report_every, flops, trackers)
-    return Run(world, found, low, asked)
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """What `init` was told that is not the mesh."""
-
-    ac: Recompute
-    seed: int
-    not_finite: OnTrouble
-    spike: OnTrouble | Literal[""]
-    report_every: int
-    flops: float | None
-    trackers: tuple[Wanted, ...]
-
-    @property
-    def tells_every(self) -> int:
-        """Steps from one report to the next, 0 for none: trackers have them where the console has not, too."""
-        return self.report_every or (_REPORT_EVERY if self.trackers else 0)
 
 
 class Run:
@@ -127,10 +69,11 @@ class Run:
     An error inside ends all ranks, and is told once. The exit code says whether starting again would help.
     """
 
-    def __init__(self, world: process.World, degrees: Degrees | None, low: Numbers, asked: Asked) -> None:
-        """`degrees`: None until the model is known."""
-        self.world = world
-        self._mesh = None if degrees is None else mesh_of(degrees, world.rank, world.device)
+    def __init__(
+        self, world: process.World, connections: Connections, degrees: Degrees | None, low: Numbers, asked: Asked
+    ) -> None:
+        """`connections`: of the process groups. `degrees`: None until the model is known. A collective."""
+        self.world, self._connections = world, connections
         self.seed = asked.seed
         self.steps_done = 0
         self.skipped = 0
@@ -138,19 +81,23 @@ class Run:
         self._low, self._asked = low, asked
         self._scale = scaling.Scale() if low.needs_scaling else scaling.NONE
         self._heart = Heart(world.rank)
+        self._heart.when_told(connections.cut)
+        self._requests = Requests()
+        self._survival = Survival(self._heart, self._requests)
+        self._gang = Gang(self, self._heart, self._survival, connections)
         self._phases = Phases(world.device, self._heart.beat)
         self._backward = Backward(self._phases)
-        self._reporter = Reporter(world.control, self._phases, world.device)
+        self._mesh: Mesh | None = None
+        self._be_on(degrees)
+        self._micro_batches: WeakKeyDictionary[Data | Stream, int | None] = WeakKeyDictionary()
         self._own = Own(self._phases, world.device)
         self._tracking = Tracking(asked.trackers if world.is_first else (), run_name())
         self._told: dict[str, float] = {}
         self._planned = self._samples = 0
-        self._vote = Vote(world.control, hears_losses=bool(asked.spike))
         self.recent = Recent()
         """Losses that the next one is compared with, where spikes are looked for."""
         self.go_back = ""
         """Why all are to go back to a checkpoint after this step."""
-        self._requests = Requests()
         self._agreed = Said()
         self._hearers: list[Callable[[Said], None]] = []
         self._wants_save: Callable[[], bool] = bool
@@ -168,10 +115,13 @@ class Run:
         self._tracking.close(_PATIENCE if left is None else min(_PATIENCE, left / 2000))
         self._own.close()
         self._heart.close()
-        if kind is None or isinstance(error, SystemExit):
+        try:
+            if isinstance(error, Exception):
+                fail(error, self.world.rank)
+        finally:
+            if error is not None and not in_good_order(error):
+                self._connections.cut()  # what waits for others would hold up the end of this process
             process.leave()
-        elif isinstance(error, Exception):
-            _fail(error, self.world.rank)
 
     @property
     def mesh(self) -> Mesh:
@@ -203,13 +153,17 @@ class Run:
         Raises TrainError if the model cannot be split so.
         """
         if self._mesh is None:
-            choice = chosen(_parameters(build), _machine(self.world))
-            self._mesh = mesh_of(choice.degrees, self.world.rank, self.world.device)
+            choice = chosen(count_parameters(build), machine_of(self.world))
+            with self.connecting():
+                self._mesh = mesh_of(choice.degrees, self.world.rank, self.world.device)
             self.say(f"mesh {choice.degrees}: {choice.why}")
         model = parallelize(build, plan or Plan(), self.mesh, self._low, self._asked.ac, self.seed, self.world.device)
         # From here on each data rank draws its own dropout, and each stage too.
         torch.manual_seed(self.seed + 1 + self.dropout_rank)
-        return model, optimizer_of(optimizer, model.module, groups, options)
+        made = optimizer_of(optimizer, model.module, groups, options)
+        self._gang.models.append(model)
+        self._gang.optimizers.append(made)
+        return model, made
 
     def data(
         self,
@@ -228,7 +182,7 @@ class Run:
         """
         degrees = self.mesh.degrees
         size = len(dataset) if isinstance(dataset, Sized) else None
-        cuts = cut(global_batch, degrees.data_ranks, self._micro(global_batch, micro_batch), size)
+        cuts = self._cut(global_batch, micro_batch, size)
         if degrees.pp > 1 and global_batch % (degrees.data_ranks * cuts.micros):
             raise TrainError(
                 f"pp: a batch of {global_batch} on {degrees.data_ranks} data ranks does not make {cuts.micros} "
@@ -236,9 +190,16 @@ class Run:
             )
         reading = Reading(self.world.device, workers, collate)
         if is_indexed(dataset):
-            return Data(dataset, Order(len(dataset), self.seed, shuffles), cuts, self.mesh.data_rank, reading)
-        assert isinstance(dataset, Iterable)  # noqa: S101 - what is neither has been refused
-        return Stream(dataset, cuts, self.mesh.data_rank, reading, self.seed)
+            order = Order(len(dataset), self.seed, shuffles)
+            made: Data | Stream = Data(dataset, order, cuts, self.mesh.data_rank, reading)
+        else:
+            assert isinstance(dataset, Iterable)  # noqa: S101 - what is neither has been refused
+            made = Stream(dataset, cuts, self.mesh.data_rank, reading, self.seed)
+        self._micro_batches[made] = micro_batch
+        return made
+
+    def _cut(self, global_batch: int, micro_batch: int | None, size: int | None) -> Cut:
+        return cut(global_batch, self.mesh.degrees.data_ranks, self._micro(global_batch, micro_batch), size)
 
     def _micro(self, global_batch: int, asked: int | None) -> int | None:
         """In a pipeline twice as many micro-batches as stages, if nobody says and there are samples for that."""
@@ -256,38 +217,67 @@ class Run:
         """Batches until so many steps are done. When somebody is asked to leave, all leave together after a step.
 
         Leaving is by SystemExit with the code of a job that was preempted, which is started again at no cost.
+        A step during which ranks were lost, and that no rank has finished, comes again on those that are there then.
         """
-        batches = data.batches()
         self._planned, self._samples = max_steps, data.global_batch
-        while self.steps_done < max_steps:
-            before = self.steps_done
-            with self._phases.during("data"):
-                batch = next(batches)
-            yield batch
-            if self.steps_done == before:
-                raise TrainError("the loop took no step: call run.step(optimizer) once for each batch")
+        self._gang.begin(data)
+        batches = data.batches()
+        try:
+            while self.steps_done < max_steps:
+                before = self.steps_done
+                with self._phases.during("data"):
+                    batch = next(batches)
+                # What is drawn in a step depends on its place, not on what this process has drawn before.
+                rng.seed_anew(self.seed, self.dropout_rank, before)
+                self._gang.keep()
+                yield batch
+                done = self.steps_done != before
+                goes_straight_on = self._finish(data, before)
+                if self._survival.is_void:
+                    self._gang.go_on(data, again=not done)
+                if not goes_straight_on:  # what was read ahead is of another place
+                    batches = data.batches()
+                elif self._agreed.stop:
+                    self.say(f"asked to leave: all ranks leave after step {self.steps_done}", stream="stderr")
+                    sys.exit(wire.ExitCode.PREEMPTED)
+        finally:
+            self._survival.end()
+
+    def _finish(self, data: Data | Stream, before: int) -> bool:
+        """What there is to do when a step is done. Returns whether the next batch is the one behind it."""
+        if self.steps_done != before:
             data.advance()
-            used = data.samples
+        elif not self._survival.is_void:
+            raise TrainError("the loop took no step: call run.step(optimizer) once for each batch")
+        if self._survival.is_void:
+            return False
+        used = data.samples
+        # Half of a checkpoint that all go back to is nothing to go on with.
+        with contextlib.nullcontext() if self.go_back else self._survival.survived():
             for hear in self._hearers:
                 hear(self._agreed)
-            if self.go_back:
-                raise TrainError(f"{self.go_back}; to go back, keep checkpoints: run.checkpoint(…).resume().steps(…)")
-            if data.samples != used or before >= self.steps_done:  # what was read ahead is of another place
-                batches = data.batches()
-            if self._agreed.stop:
-                self.say(f"asked to leave: all ranks leave after step {self.steps_done}", stream="stderr")
-                sys.exit(wire.ExitCode.PREEMPTED)
+        if self.go_back:
+            raise TrainError(f"{self.go_back}; to go back, keep checkpoints: run.checkpoint(…).resume().steps(…)")
+        return not self._survival.is_void and data.samples == used and before < self.steps_done
 
     def backward(self, model: ParallelModel, batch: Batch, loss_fn: LossFunction) -> Tensor:
         """Add up the gradients of a batch. Returns this rank's share of its mean loss, a scalar on the device.
 
         `loss_fn`: (outputs, targets) → the mean loss of those samples. The same call in a pipeline, where each rank
-        runs its stages.
+        runs its stages. Where ranks are lost meanwhile the share is NaN, and the step comes again.
         """
-        return self._backward(model, batch, loss_fn, self._scale.factor)
+        if not self._survival.is_void:
+            with self._survival.survived():
+                return self._backward(model, batch, loss_fn, self._scale.factor)
+        return torch.full((), torch.nan, device=model.device)
 
     def step(self, optimizer: torch.optim.Optimizer, *, clip: float | None = None, loss: Tensor | None = None) -> None:
         """Agree with all ranks, clip the gradients' norm to `clip`, step, and forget the gradients."""
+        if not self._survival.is_void:
+            with self._survival.survived():
+                self._step(optimizer, clip, loss)
+
+    def _step(self, optimizer: torch.optim.Optimizer, clip: float | None, loss: Tensor | None) -> None:
         # 1. say what this rank has to say, while gradients are completed
         left = self._requests.time_left()
         measures = clip is not None or self._low.needs_scaling
@@ -326,19 +316,23 @@ class Run:
         """The mean loss over a dataset in its own order, without dropout and gradients. A collective.
 
         `batches`: how many at most; 0: as many whole ones as there are. Raises TrainError if there is not one.
+        NaN where ranks are lost meanwhile.
         """
         data = self.data(dataset, global_batch, shuffles=False)
         count = min(batches or len(dataset), len(dataset) // global_batch)
         model.train(mode=False)
         try:
             with self.during("evaluate"):
-                found = [
-                    self.mean_loss(model, self._backward.evaluate(model, batch, loss_fn))
-                    for batch in itertools.islice(data.batches(), count)
-                ]
+                found = [self._evaluated(model, batch, loss_fn) for batch in itertools.islice(data.batches(), count)]
         finally:
             model.train()
         return sum(found) / len(found)
+
+    def _evaluated(self, model: ParallelModel, batch: Batch, loss_fn: LossFunction) -> float:
+        if not self._survival.is_void:
+            with self._survival.survived():
+                return self.mean_loss(model, self._backward.evaluate(model, batch, loss_fn))
+        return math.nan
 
     # --- what is kept --------------------------------------------------------------------------------
 
@@ -346,6 +340,7 @@ class Run:
         self, model: ParallelModel, optimizer: torch.optim.Optimizer, data: Data | Stream, **more: Stateful
     ) -> State:
         """All that a checkpoint has: these, this run's own, and what else has `state_dict` and `load_state_dict`."""
+        self._gang.more = more
         return State(model, optimizer, data, {"run": self, **more})
 
     def checkpoint(
@@ -385,8 +380,14 @@ class Run:
         self._scale = scaling.Scale(float(state["scale"]), int(state["scale_steps"]))
 
     def mean_loss(self, model: ParallelModel, share: Tensor) -> float:
-        """The mean loss of the global batch from every rank's share. A collective: all ranks call it."""
-        return float(mean_loss(share, model, self.world.control))
+        """The mean loss of the global batch from every rank's share. A collective: all ranks call it.
+
+        NaN where a rank was lost with its share.
+        """
+        if not self._survival.is_void:
+            with self._survival.survived():
+                return float(mean_loss(share, model, self.world.control))
+        return math.nan
 
     def _tell(self, loss: Tensor | None) -> None:
         """The console and trackers when a line is due; the agent then, and once in a second of this rank alone."""
@@ -430,6 +431,40 @@ class Run:
             f'or {"spike" if spike else "not_finite"}="skip" for single bad batches, or "rollback"'
         )
 
+    # --- when ranks are lost -------------------------------------------------------------------------
+
+    @property
+    def joins(self) -> bool:
+        """Whether this rank has been started beside others that go on, and has not got their state yet."""
+        return self._survival.joins
+
+    def connecting(self) -> contextlib.AbstractContextManager[None]:
+        """Process groups of all ranks are made within it, so that they can be cut when ranks are lost."""
+        return self._connections.noted()
+
+    def accompany(self, companion: Companion) -> None:
+        """Have this brought along when this rank goes on with others."""
+        self._gang.companions.append(companion)
+
+    def join(self) -> None:
+        """Be one of the ranks that the variables name now, each with all of the model. A collective."""
+        was_first = self.world.is_first
+        with self.connecting():
+            self.world = process.join()
+        if self.world.is_first and not was_first:
+            self._tracking = Tracking(self._asked.trackers, run_name())
+        self._be_on(degrees_asked(self._asked.mesh) or Degrees(dp=self.world.size))
+
+    def _be_on(self, degrees: Degrees | None) -> None:
+        with self.connecting():
+            self._mesh = None if degrees is None else mesh_of(degrees, self.world.rank, self.world.device)
+        self._vote = Vote(self.world.control, hears_losses=bool(self._asked.spike))
+        self._reporter = Reporter(self.world.control, self._phases, self.world.device)
+
+    def cut_anew(self, data: Data | Stream) -> None:
+        """Let it read what is this rank's on the mesh as it is now."""
+        data.read(self._cut(data.global_batch, self._micro_batches[data], None), self.mesh.data_rank)
+
     # --- words ---------------------------------------------------------------------------------------
 
     def during(self, phase: Phase) -> contextlib.AbstractContextManager[None]:
@@ -440,57 +475,6 @@ class Run:
         """Print a line, on the first rank alone."""
         if self.world.is_first:
             print(text, file=sys.stderr if stream == "stderr" else sys.stdout, flush=True)
-
-
-def _refuse_start(error: TrainError, teller: str) -> NoReturn:
-    """Before anything is sent: the rank that is the first by this variable says why."""
-    if os.environ.get(teller, "0") == "0":
-        sys.stderr.write(f"windlass: {error}\n")
-    sys.exit(wire.ExitCode.FATAL)
-
-
-def _refuse_unknown(not_finite: str, spike: str) -> None:
-    for name, said in (("not_finite", not_finite), ("spike", spike or "stop")):
-        if said not in get_args(OnTrouble):
-            raise TrainError(f"{name}={said!r}: one of {', '.join(get_args(OnTrouble))}")
-
-
-def _degrees(mesh: str) -> Degrees | None:
-    """What a text means for the ranks that there are; None for what the model is to choose. Raises TrainError."""
-    if mesh == AUTO:
-        return None
-    found = degrees_of(mesh, int(os.environ.get("WORLD_SIZE", "1")))
-    refuse_what_is_not_there(found)
-    return found
-
-
-def _parameters(build: Builder) -> int:
-    """Of the whole model, counted without any memory for them."""
-    with torch.device("meta"):
-        return sum(each.numel() for each in build().parameters())
-
-
-def _machine(world: process.World) -> Machine:
-    """On CPUs the ranks of a node share its memory."""
-    if world.device.type == "cuda":
-        memory = torch.cuda.get_device_properties(world.device).total_memory
-    else:
-        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // world.local_size
-    return Machine(world.size, world.local_size, memory)
-
-
-def _fail(error: Exception, rank: int) -> None:
-    """End this rank, as all others will. What is not ours is told by Python, unless it is another rank's failure."""
-    if last_words.is_of_others(error) and (other := last_words.heard()):
-        raise SystemExit(other.code) from None
-    ours = isinstance(error, TrainError | CheckpointError)
-    passes = isinstance(error, CheckpointError) and may_pass(error)
-    code = (wire.ExitCode.RETRY if passes else wire.ExitCode.FATAL) if ours else 1
-    speaks = last_words.told(last_words.Words(rank, code, str(error)))
-    if ours:
-        if speaks:
-            sys.stderr.write(f"windlass: rank {rank}: {error}\n" if rank else f"windlass: {error}\n")
-        raise SystemExit(code) from None
 
 
 def _nothing() -> None:

@@ -39,7 +39,10 @@ def seed_anew(seed: int, rank: int, step: int) -> None:
     """Seed all generators from where this rank is: the same on each start, and no two ranks or steps alike."""
     drawn = int.from_bytes(hashlib.blake2b(f"{seed}/{rank}/{step}".encode(), digest_size=8).digest())
     random.seed(drawn)
-    torch.manual_seed(drawn % (1 << 63))  # seeds GPUs, too
+    # Without a GPU at work, torch.manual_seed keeps each call, with its stack, for the day that there is one.
+    torch.default_generator.manual_seed(drawn % (1 << 63))
+    if torch.cuda.is_available() and torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+        torch.cuda.manual_seed(drawn % (1 << 63))
     if "numpy" in sys.modules:
         sys.modules["numpy"].random.seed(drawn % (1 << 32))
 

@@ -30,6 +30,8 @@ from windlass.train.checkpoint.together import Ranks, by_first, together
 from windlass.train.checkpoint.writing import tensors_in, write_file, write_state
 
 _PROBE = ".windlass"
+_TO_ABANDON = 0.3
+"""Seconds for a thread that writes to notice that nobody waits for it; one that does not goes on to its own failure."""
 
 
 class Cost(NamedTuple):
@@ -148,6 +150,13 @@ class Saver:
         """Training goes on from an older checkpoint: newer ones go as soon as the next one is saved."""
         self.wait()
         self._last = step
+
+    def abandon(self) -> None:
+        """Ranks are gone, and with them what is in flight: its thread hears of that at its next collective."""
+        if self._flight is not None:
+            wait([self._flight[1]], timeout=_TO_ABANDON)
+        self._pool.shutdown(wait=False)
+        self._stage.abandon()
 
     def close(self) -> None:
         """Wait for what is in flight, and give the host memory back. Raises as `wait`."""

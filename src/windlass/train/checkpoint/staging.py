@@ -67,6 +67,10 @@ class Stage:
         now = {name: value for name, value in rest.items() if name in at_once or _memory(value) <= _AT_ONCE}
         return self._copier.submit(self._finish, {**plain, **self._copy(now)}, rest)
 
+    def abandon(self) -> None:
+        """The memory goes when whoever still copies into it has ended."""
+        self._copier.shutdown(wait=False)
+
     def close(self) -> None:
         """Give the memory back."""
         self._copier.shutdown()

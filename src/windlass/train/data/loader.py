@@ -67,6 +67,15 @@ class Data:
                 places = np.concatenate([self._order.indices(first + each.first, each.count) for each in micros])
                 yield Batch(first // self.global_batch, found, tuple(places.tolist()))
 
+    @property
+    def micro_batch(self) -> int:
+        """Samples that go through the model at once, at most."""
+        return self._cut.micro_batch
+
+    def read(self, cut: Cut, rank: int) -> None:
+        """From now on the slices of another rank, of another number; batches asked for before are void."""
+        self._cut, self._rank = cut, rank
+
     def advance(self) -> None:
         """One batch more has been used."""
         self.samples += self.global_batch

@@ -45,6 +45,10 @@ class Stream:
             for first in itertools.count(self.samples, self.global_batch):
                 yield Batch(first // self.global_batch, self._reading.step(loaded, micros))
 
+    def read(self, cut: Cut, rank: int) -> None:
+        """From now on the slices of another rank, of another number; batches asked for before are void."""
+        self._cut, self._rank = cut, rank
+
     def advance(self) -> None:
         """One batch more has been used."""
         self.samples += self.global_batch

@@ -19,12 +19,16 @@ from windlass.train.mesh.device_mesh import Mesh
 from windlass.train.parallel.plan import Plan
 from windlass.train.parallel.precision import Numbers
 from windlass.train.parallel.sequence import Sequences
+from windlass.train.parallel.shares import shared
 from windlass.train.parallel.stage import Stage
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(eq=False, slots=True)
 class ParallelModel:
-    """What `Run.parallelize` gives. Calling it runs the forward pass, unless it is in stages."""
+    """What `Run.parallelize` gives. Calling it runs the forward pass, unless it is in stages.
+
+    It stays the same object where a run goes on with other ranks: then `runs` and `mesh` are others.
+    """
 
     module: nn.Module
     """The parameters of this rank, by the names that the whole model has."""
@@ -98,6 +102,18 @@ class ParallelModel:
                 elif skips and isinstance(each, DistributedDataParallel):
                     stack.enter_context(each.no_sync())
             yield
+
+    def let_go(self) -> None:
+        """The ranks that it was replicated on are gone."""
+        for each in self.runs:
+            if isinstance(each, DistributedDataParallel):
+                each._remove_autograd_hooks()  # type: ignore[no-untyped-call]  # noqa: SLF001 - else they go on calling
+        self.runs = (self.module,)
+
+    def join(self, mesh: Mesh) -> None:
+        """Be replicated on these ranks, which have the same values."""
+        self.mesh = mesh
+        self.runs = (shared(self.module, (), mesh, self.numbers, pipelined=False),)
 
     def train(self, mode: bool = True) -> None:  # noqa: FBT001, FBT002 - as nn.Module's
         """Dropout and the like on; with False off."""

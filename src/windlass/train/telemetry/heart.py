@@ -1,7 +1,7 @@
 """Telling this rank's agent which phase of which step it is in, without ever waiting for it.
 
-Without an agent there is nobody to tell, and nothing happens. A thread hears what the agent asks for: the flight
-recorder's dump of a rank that hangs, which its main thread cannot write.
+Without an agent there is nobody to tell, and nothing happens. A thread hears what the agent has to say: that it wants
+the flight recorder's dump of a rank that hangs, which its main thread cannot write; or who is a member from now on.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import os
 import socket
 import tempfile
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from torch._C import _distributed_c10d
@@ -34,6 +34,9 @@ class Heart:
         self._listener = environment.get(wire.LISTENER, "") if rank == 0 else ""
         self._folder: tempfile.TemporaryDirectory[str] | None = None
         self._socket: socket.socket | None = None
+        self._membership: wire.Membership | None = None
+        self._has_membership = threading.Event()
+        self._when_told: Callable[[], None] = _nothing
         self.step = 0
         """The step that this rank is in, from 0."""
         if self._agent:
@@ -54,6 +57,27 @@ class Heart:
             told = wire.Telemetry(self._rank, self._generation, self.step, values)
             with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sending:
                 sending.sendto(wire.encode(told), socket.MSG_DONTWAIT, self._listener)
+
+    def when_told(self, call: Callable[[], None]) -> None:
+        """Have it called, in the thread that hears the agent, when there is a new membership."""
+        self._when_told = call
+
+    def says_it_reforms(self, *, able: bool) -> None:
+        """Whether this rank can take a new membership from here on."""
+        self._tell(wire.Hello(self._rank, self._generation, os.getpid(), reforms=able))
+
+    def next_membership(self, seconds: float = 0.0) -> wire.Membership | None:
+        """One that this rank has not entered yet; waits for it so long."""
+        self._has_membership.wait(seconds)
+        return self._membership
+
+    def enter(self, membership: wire.Membership) -> None:
+        """This rank is of that generation from now on, and can take the next one."""
+        if self._membership is membership:
+            self._membership = None
+            self._has_membership.clear()
+        self._rank, self._generation, self._beats = membership.rank, membership.generation, 0
+        self.says_it_reforms(able=True)
 
     def close(self) -> None:
         """Nothing more is told: what follows the loop is the script's own."""
@@ -90,6 +114,14 @@ class Heart:
                 message = wire.decode(data)
                 if isinstance(message, wire.Dump):
                     _dump(Path(message.folder), self._rank)
+                elif isinstance(message, wire.Membership) and message.generation > self._generation:
+                    self._membership = message
+                    self._has_membership.set()
+                    self._when_told()
+
+
+def _nothing() -> None:
+    """Nobody wants to know."""
 
 
 def _dump(folder: Path, rank: int) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
 from windlass.train.checkpoint.store.errors import ManifestError
 from windlass.train.checkpoint.store.layout import LATEST, MANIFEST, folder_of, step_of, steps_in, torn_in
@@ -34,6 +36,15 @@ class Seen:
 def candidates(place: Place) -> list[int]:
     """Steps that may have a checkpoint, newest first, what only `LATEST` knows of included."""
     return steps_in({*place.names(), (place.read(LATEST) or b"").decode(errors="replace").strip()})
+
+
+def newest_whole(place: Place, most: int) -> tuple[int | None, Mapping[str, Any]]:
+    """The newest checkpoint of a step that is not after `most`, by its manifest, and the facts in that."""
+    for step in candidates(place):
+        manifest = look(place, step).manifest if step <= most else None
+        if manifest is not None:
+            return step, manifest.facts
+    return None, {}
 
 
 def survey(place: Place) -> list[Seen]:

@@ -1,0 +1,38 @@
+"""How a rank ends by an error: told once, with an exit code that says whether starting again would help."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import NoReturn
+
+from windlass import wire
+from windlass.train.checkpoint.store.errors import CheckpointError, may_pass
+from windlass.train.errors import TrainError
+from windlass.train.health import last_words
+
+
+def fail(error: Exception, rank: int) -> None:
+    """End this rank, as all others will. What is not ours is told by Python, unless it is another rank's failure."""
+    if last_words.is_of_others(error) and (other := last_words.heard()):
+        raise SystemExit(other.code) from None
+    ours = isinstance(error, TrainError | CheckpointError)
+    passes = isinstance(error, CheckpointError) and may_pass(error)
+    code = (wire.ExitCode.RETRY if passes else wire.ExitCode.FATAL) if ours else 1
+    speaks = last_words.told(last_words.Words(rank, code, str(error)))
+    if ours:
+        if speaks:
+            sys.stderr.write(f"windlass: rank {rank}: {error}\n" if rank else f"windlass: {error}\n")
+        raise SystemExit(code) from None
+
+
+def refuse_start(error: TrainError, teller: str) -> NoReturn:
+    """Before anything is sent: the rank that is the first by this variable says why."""
+    if os.environ.get(teller, "0") == "0":
+        sys.stderr.write(f"windlass: {error}\n")
+    sys.exit(wire.ExitCode.FATAL)
+
+
+def in_good_order(error: BaseException) -> bool:
+    """Whether all ranks leave together."""
+    return isinstance(error, SystemExit) and error.code in (None, 0, wire.ExitCode.PREEMPTED)

@@ -1,0 +1,55 @@
+"""The connections of process groups, which can be cut: gloo hears of a killed peer at once, of a silent one never.
+
+`abort` of gloo's groups does not wake up who waits in a collective (torch 2.13); an end of its connections does.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+_OPEN = Path("/proc/self/fd")
+
+
+class Connections:
+    """Those that were made while `noted` was on. Without /proc there are none, and nothing is cut."""
+
+    def __init__(self) -> None:
+        self._made: set[tuple[int, int]] = set()
+
+    @contextlib.contextmanager
+    def noted(self) -> Iterator[None]:
+        """What is opened inside belongs to process groups."""
+        before = _sockets()
+        try:
+            yield
+        finally:
+            self._made |= _sockets() - before
+
+    def cut(self) -> None:
+        """End them all, from whatever thread: whoever waits in a collective gets an error."""
+        made, self._made = self._made, set()
+        for descriptor, _ in made & _sockets():
+            with contextlib.suppress(OSError), socket.socket(fileno=os.dup(descriptor)) as link:
+                if not link.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):  # a listener's end would be gloo's
+                    link.shutdown(socket.SHUT_RDWR)
+
+
+def _sockets() -> set[tuple[int, int]]:
+    """TCP's, by descriptor and inode: descriptors are used again."""
+    found = set()
+    for entry in _OPEN.iterdir() if _OPEN.is_dir() else ():
+        with contextlib.suppress(OSError):  # one that was open to list them
+            of = os.fstat(int(entry.name))
+            if stat.S_ISSOCK(of.st_mode) and _is_tcp(int(entry.name)):
+                found.add((int(entry.name), of.st_ino))
+    return found
+
+
+def _is_tcp(descriptor: int) -> bool:
+    with socket.socket(fileno=os.dup(descriptor)) as link:
+        return link.family in (socket.AF_INET, socket.AF_INET6) and link.type == socket.SOCK_STREAM

@@ -1,0 +1,132 @@
+"""What a run does when ranks are lost: it goes on as one of those that are there, from the step that nobody finished.
+
+    a collective breaks ──▶ the step is void ──▶ a membership ──▶ let go ──▶ join ──▶ have the state ──▶ again
+
+Ranks that are started in the place of lost ones come along the same way: they make the same groups in the same order,
+and have the state from those that go on instead of from a checkpoint.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import torch
+
+from windlass import wire
+from windlass.train import process
+from windlass.train.checkpoint.store.errors import RankGoneError
+from windlass.train.data.loader import Data
+from windlass.train.data.stream import Stream
+from windlass.train.health.spike import Recent
+from windlass.train.parallel.model import ParallelModel
+from windlass.train.reform.companion import Companion
+from windlass.train.reform.connections import Connections
+from windlass.train.reform.instant import Instant
+from windlass.train.reform.sharing import giver, share, shared
+from windlass.train.reform.survival import Survival
+from windlass.train.reform.variables import variables_of
+from windlass.train.state import Stateful
+from windlass.train.telemetry.heart import Heart
+
+if TYPE_CHECKING:
+    from windlass.train.run import Run
+
+
+class Gang:
+    """This rank among others, who may change. `models` to `companions` are what a run has."""
+
+    def __init__(self, run: Run, heart: Heart, survival: Survival, connections: Connections) -> None:
+        self._run, self._heart, self._survival, self._connections = run, heart, survival, connections
+        self.models: list[ParallelModel] = []
+        self.optimizers: list[torch.optim.Optimizer] = []
+        self.more: Mapping[str, Stateful] = {}
+        self.companions: list[Companion] = []
+        self._instant = Instant((), (), {})
+
+    def begin(self, data: Data | Stream) -> None:
+        """The loop begins: have the state of those that go on, if there are any; and be one of those from now on."""
+        self._instant = Instant(self.models, self.optimizers, self.more)
+        if self._survival.joins:
+            self._meet(data)
+        self._survival.begin(able=self._can_go_on)
+
+    def keep(self) -> None:
+        """A step begins."""
+        if self._survival.is_able:
+            self._instant.keep()
+
+    def go_on(self, data: Data | Stream, *, again: bool) -> None:
+        """Be a rank of the next generation; and of the one after that, if more are lost meanwhile.
+
+        `again`: the step that was begun is to be repeated, as far as this rank knows.
+        """
+        if again:
+            self._instant.restore()
+        while self._survival.is_void:
+            membership = self._heart.next_membership()
+            assert membership is not None  # noqa: S101 - a step is void because there is one
+            with self._survival.survived():
+                self._enter(membership, data)
+
+    @property
+    def _can_go_on(self) -> bool:
+        """Each rank has all of the state, and what a step changes early is small. Errors of NCCL are not survived."""
+        mesh, world = self._run.mesh, self._run.world
+        replicates = mesh.degrees.size == mesh.degrees.dp and world.device.type == "cpu"
+        return replicates and bool(self.models) and process.has_agent_store() and self._instant.is_small
+
+    def _enter(self, membership: wire.Membership, data: Data | Stream) -> None:
+        began = time.perf_counter()
+        self._heart.enter(membership)
+        self._connections.cut()
+        for model in self.models:
+            model.let_go()
+        for companion in self.companions:
+            companion.let_go()
+        process.leave()
+        let_go = time.perf_counter()
+        os.environ.update(variables_of(membership))
+        self._run.join()
+        for model in self.models:
+            model.join(self._run.mesh)
+        for companion in self.companions:
+            companion.join()
+        joined = time.perf_counter()
+        gives = self._meet(data)
+        self._run.cut_anew(data)
+        self._survival.begin(able=True)
+        if gives:
+            state = time.perf_counter() - joined
+            sys.stderr.write(
+                f"windlass: {self._run.world.size} ranks go on after step {self._run.steps_done}, as generation "
+                f"{membership.generation}: let go {let_go - began:.2f} s, joined {joined - let_go:.2f} s, "
+                f"state {state:.2f} s\n"
+            )
+
+    def _meet(self, data: Data | Stream) -> bool:
+        """Have the state of the rank that has done most. Returns whether that is this one. A collective.
+
+        Raises RankGoneError if none has any.
+        """
+        run = self._run
+        run.go_back = ""
+        control, behind = run.world.control, self._survival.joins
+        found = giver(control, None if behind else run.steps_done)
+        if found is None:
+            raise RankGoneError("all ranks that had the state are gone")
+        if found.is_needed:
+            share(control, found.rank, [model.module for model in self.models], self.optimizers)
+            parts: dict[str, Stateful] = {"run": run, "data": data, **self.more}
+            states = {name: each.state_dict() for name, each in parts.items()}
+            told, losses = shared(control, found.rank, (states, list(run.recent.losses)))
+            run.recent = Recent(losses)
+            behind = behind or told["run"]["steps_done"] != run.steps_done
+            for name, each in parts.items() if behind else ():
+                each.load_state_dict(told[name])
+        for companion in self.companions:
+            companion.met()
+        return found.rank == run.world.rank

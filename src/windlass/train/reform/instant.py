@@ -1,0 +1,77 @@
+"""What a step that turns out void has changed already: as it was when the step began.
+
+Parameters and the optimizer's averages change at the very end of a step and need no copy. Buffers change in the forward
+pass, schedules of learning rates whenever a script steps them.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from windlass.train.parallel.model import ParallelModel
+
+_MOST = 64 << 20
+"""Bytes of buffers and of what else is in the state: more would be felt at each step."""
+
+
+class Instant:
+    """Of models, their optimizers and what else a checkpoint has (not the run, which counts only what is done)."""
+
+    def __init__(
+        self,
+        models: Sequence[ParallelModel],
+        optimizers: Sequence[torch.optim.Optimizer],
+        more: Mapping[str, Any],
+    ) -> None:
+        self._models, self._optimizers, self._more = models, optimizers, more
+        self._buffers: dict[int, tuple[int, Tensor]] = {}
+        self._groups: list[list[dict[str, Any]]] = []
+        self._states: dict[str, Any] = {}
+
+    @property
+    def is_small(self) -> bool:
+        """Whether it can be kept at each step."""
+        tensors = [*self._all_buffers(), *_tensors_in([each.state_dict() for each in self._more.values()])]
+        return sum(each.nbytes for each in tensors) <= _MOST
+
+    def keep(self) -> None:
+        """This is how it is when a step begins."""
+        self._groups = [
+            [{name: _copied(value) for name, value in group.items() if name != "params"} for group in each.param_groups]
+            for each in self._optimizers
+        ]
+        self._states = {name: copy.deepcopy(each.state_dict()) for name, each in self._more.items()}
+        for buffer in self._all_buffers():
+            before = self._buffers.get(id(buffer))
+            if before is None or before[0] != buffer._version:  # noqa: SLF001 - torch's own count of changes
+                self._buffers[id(buffer)] = buffer._version, buffer.detach().clone()  # noqa: SLF001
+
+    def restore(self) -> None:
+        """Be as it was. Gradients are forgotten."""
+        for optimizer, groups in zip(self._optimizers, self._groups, strict=True):
+            optimizer.zero_grad(set_to_none=True)
+            for group, kept in zip(optimizer.param_groups, groups, strict=True):
+                group.update(kept)
+        for name, state in self._states.items():
+            self._more[name].load_state_dict(state)
+        for buffer in self._all_buffers():
+            buffer.detach().copy_(self._buffers[id(buffer)][1])
+
+    def _all_buffers(self) -> list[Tensor]:
+        return [buffer for model in self._models for buffer in model.module.buffers()]
+
+
+def _copied(value: Any) -> Any:
+    return value.detach().clone() if isinstance(value, Tensor) else value
+
+
+def _tensors_in(value: Any) -> list[Tensor]:
+    if isinstance(value, Tensor):
+        return [value]
+    parts = value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else ()
+    return [tensor for part in parts for tensor in _tensors_in(part)]
