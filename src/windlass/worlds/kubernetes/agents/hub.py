@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import socket
 from collections.abc import Callable
 from typing import Protocol
+
+import orjson
 
 from windlass.worlds.kubernetes.agents.meeting import Message
 
@@ -29,7 +30,7 @@ class Caller:
     def say(self, message: Message) -> None:
         """Now, or as soon as the other side takes it."""
         if not self._writer.is_closing():
-            self._writer.write(json.dumps(message).encode() + b"\n")
+            self._writer.write(orjson.dumps(message, option=orjson.OPT_APPEND_NEWLINE))
             if self._writer.transport.get_write_buffer_size() > _MOST:
                 self._writer.transport.abort()
 
@@ -96,7 +97,7 @@ async def _talk(host: Host, reader: asyncio.StreamReader, writer: asyncio.Stream
 async def _message(reader: asyncio.StreamReader, patience: float) -> Message:
     async with asyncio.timeout(patience):
         line = await reader.readline()
-    said = json.loads(line) if line.endswith(b"\n") else None
+    said = orjson.loads(line) if line.endswith(b"\n") else None
     if not isinstance(said, dict) or not isinstance(said.get("say"), str):
         raise ValueError(line[:80])  # noqa: TRY004 - whatever it is, it is no message
     return said

@@ -71,7 +71,7 @@ class Meeting:
         self.crew = rules.Crew(bounds, now, arrived=now, seen=first - 1)
         self.attendees: dict[str, Attendee] = {}
         self._begun = False
-        self._published: wire.Membership | None = None
+        self._published: dict[str, Any] | None = None
         """As it was told last; None if somebody who led before told it."""
         self._failure: rules.Failed | None = None
         self._accused = 0
@@ -176,9 +176,9 @@ class Meeting:
             self._say_to_all({"say": "close", "code": action.code, "why": action.why})
 
     def _publish(self, decided: rules.Publish) -> None:
-        self._published = membership = self._membership(decided.members)
+        self._published = json.loads(wire.encode(self._membership(decided.members)))  # once: it names all of them
         for place, peer in enumerate(decided.members):
-            self._start(peer.id, membership._replace(me=place), decided.why, keep=decided.keep)
+            self._start(peer.id, place, decided.why, keep=decided.keep)
         failure, self._failure = self._failure, None
         if self._begun:
             why = failure.why if failure is not None else "an agent has come anew"
@@ -192,9 +192,10 @@ class Meeting:
             self.crew.generation, told, first.port, address=first.address, restarts=self.crew.restarts
         )
 
-    def _start(self, name: str, membership: wire.Membership, why: str, *, keep: bool) -> None:
-        spoken = {"membership": json.loads(wire.encode(membership)), "keep": keep, "why": why}
-        self._say(name, {"say": "start", **spoken})
+    def _start(self, name: str, place: int, why: str, *, keep: bool) -> None:
+        self._say(
+            name, {"say": "start", "membership": {**(self._published or {}), "me": place}, "keep": keep, "why": why}
+        )
 
     # --- who is here --------------------------------------------------------------------------------------
 
@@ -234,7 +235,7 @@ class Meeting:
             self._say(name, {"say": "close", "code": crew.verdict.code, "why": crew.verdict.why})
         elif crew.phase is rules.Phase.RUNNING and hello["seen"] < crew.generation and self._published is not None:
             place = [peer.id for peer in crew.present].index(name)
-            self._start(name, self._published._replace(me=place), "it was away", keep=False)
+            self._start(name, place, "it was away", keep=False)
         elif crew.phase is rules.Phase.STOPPING and generation:
             self._say(name, _halt(generation, "its gang is being stopped"))
         elif crew.phase is rules.Phase.STOPPING:
