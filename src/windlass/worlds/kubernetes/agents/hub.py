@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import socket
 from collections.abc import Callable
 from typing import Protocol
@@ -97,7 +98,7 @@ async def _talk(host: Host, reader: asyncio.StreamReader, writer: asyncio.Stream
 async def _message(reader: asyncio.StreamReader, patience: float) -> Message:
     async with asyncio.timeout(patience):
         line = await reader.readline()
-    said = orjson.loads(line) if line.endswith(b"\n") else None
+    said = json.loads(line) if line.endswith(b"\n") else None
     if not isinstance(said, dict) or not isinstance(said.get("say"), str):
         raise ValueError(line[:80])  # noqa: TRY004 - whatever it is, it is no message
     return said
