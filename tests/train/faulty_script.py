@@ -58,6 +58,8 @@ def fail(what: str) -> None:
         return
     if what == "hang":
         time.sleep(1000)
+    if what == "retry":
+        sys.exit(84)
     if what == "raise":
         raise train.TrainError("this rank has a bad sample")
     os.kill(os.getpid(), {"kill": signal.SIGKILL, "term": signal.SIGTERM, "stop": signal.SIGSTOP}[what])

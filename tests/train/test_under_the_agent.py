@@ -36,8 +36,8 @@ def undisturbed(tmp_path_factory):
     return losses
 
 
-def test_killed_ranks_go_on_from_copies_in_memory(undisturbed, tmp_path):
-    ran, losses = trained(tmp_path, "9:1:kill,17:0:kill", copies="4 steps")
+def test_ranks_that_start_anew_go_on_from_copies_in_memory(undisturbed, tmp_path):
+    ran, losses = trained(tmp_path, "9:1:retry,17:0:retry", copies="4 steps")
     assert ran.returncode == 0, ran.stderr
     assert losses == undisturbed
     assert re.findall(r"resumed after step (\d+), from copies in memory", ran.stdout) == ["8", "16"]

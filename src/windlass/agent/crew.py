@@ -129,6 +129,8 @@ class Failed(NamedTuple):
     why: str
     whose: str = ""
     """ "machine": it counts as the machine's; "final": whatever is left, the run ends."""
+    hangs: bool = False
+    """It is still there, and can take no new membership: all are stopped."""
 
 
 class Stopped(NamedTuple):
@@ -246,7 +248,7 @@ def _failed(crew: Crew, event: Failed, now: float) -> Decision:
     crew = _counted(crew, event)
     if crew.verdict is not None:
         return _halt(crew, event.why, now)
-    if _can_reform(crew, crew.members):
+    if not event.hangs and _can_reform(crew, crew.members):
         return _publish(crew, now, keep=True, why=event.why)
     return _halt(crew, event.why, now)
 

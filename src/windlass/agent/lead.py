@@ -117,7 +117,7 @@ class Lead:
             self._others.tell_all({"say": "interrogate", "rank": rank})
             interrogate(self._loop, self._local, rank)
             self._local.supervised.say(wire.Verdict(self._crew.generation, "hang", rank, 1, f"hang: {why}"))
-            failed = rules.Failed(self._me.id, self._crew.generation, 1, f"hang: {why}")
+            failed = rules.Failed(self._me.id, self._crew.generation, 1, f"hang: {why}", hangs=True)
             self._loop.after(_TO_WRITE, lambda: self.feed(failed))
 
 

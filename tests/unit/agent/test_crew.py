@@ -235,6 +235,11 @@ def test_one_rank_that_cannot_is_enough_for_all_to_start_anew():
     assert actions == [Halt(1, "x")]
 
 
+def test_a_rank_that_hangs_can_take_no_membership_so_all_start_anew():
+    _, actions = told(able(running()), (Failed("b", 1, 1, "hang: rank 3", hangs=True), 20.0))
+    assert actions == [Halt(1, "hang: rank 3")]
+
+
 def test_ranks_that_have_not_re_formed_in_time_are_started_anew():
     state, _ = told(able(running()), (Failed("b", 1, -9, "killed"), 20.0))
     _, actions = told(state, (Failed("c", 2, 84, "rank 5 is not in generation 2"), 25.0))

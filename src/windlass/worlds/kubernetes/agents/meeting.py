@@ -268,7 +268,7 @@ class Meeting:
             self._say_to_all({"say": "interrogate", "rank": rank})
             self._ears.hangs(rank, why)
             culprit = self.owner(rank) or next(iter(self._places))
-            self._verdict = now + TO_WRITE, rules.Failed(culprit, crew.generation, 1, f"hang: {why}")
+            self._verdict = now + TO_WRITE, rules.Failed(culprit, crew.generation, 1, f"hang: {why}", hangs=True)
 
     def owner(self, rank: int) -> str:
         """The pod whose rank it is; "" if none's."""
