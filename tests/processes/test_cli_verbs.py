@@ -296,7 +296,8 @@ def test_bash_completes_verbs_options_and_jobs(crowded: Path):
         assert ran.returncode == 0, ran.stderr
         return set(ran.stdout.split())
 
-    assert {"suspend", "submit", "status", "share", "simulate", "snapshot", "schema"} == offered("windlass s")
+    verbs = {"scaling", "suspend", "submit", "status", "share", "simulate", "snapshot", "schema"}
+    assert offered("windlass s") == verbs
     assert "two-2" in offered("windlass cancel tw")
     assert "--local-nodes" in offered("windlass up --lo")
 
