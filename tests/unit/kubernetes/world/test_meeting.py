@@ -110,6 +110,18 @@ def test_a_connection_that_ends_stops_nobody_and_its_agent_is_told_what_it_misse
     assert again.closed
 
 
+def test_an_agent_that_missed_a_generation_others_keep_is_told_that_its_ranks_go_on() -> None:
+    room = Room()
+    first, second = room.both()
+    for name in PLACES:
+        room.meeting.hear(name, {"say": "able", "id": "", "generation": 1}, 40.0)
+    room.meeting.left("w-1", second)
+    room.fails("w-0", 1)
+    assert (first.generation, first.told[-1]["keep"]) == (2, True)
+    again = room.call("w-1", generation=1, seen=1)
+    assert (again.generation, again.told[-1]["keep"]) == (2, True)
+
+
 def test_another_agent_in_the_same_pod_has_lost_its_ranks() -> None:
     room = Room()
     first, _ = room.both()

@@ -73,6 +73,8 @@ class Meeting:
         self._begun = False
         self._published: dict[str, Any] | None = None
         """As it was told last; None if somebody who led before told it."""
+        self._kept = False
+        """Whether ranks that ran went on with it."""
         self._failure: rules.Failed | None = None
         self._accused = 0
         self._verdict: tuple[float, rules.Failed] | None = None
@@ -177,6 +179,7 @@ class Meeting:
 
     def _publish(self, decided: rules.Publish) -> None:
         self._published = json.loads(wire.encode(self._membership(decided.members)))  # once: it names all of them
+        self._kept = decided.keep
         for place, peer in enumerate(decided.members):
             self._start(peer.id, place, decided.why, keep=decided.keep)
         failure, self._failure = self._failure, None
@@ -235,7 +238,7 @@ class Meeting:
             self._say(name, {"say": "close", "code": crew.verdict.code, "why": crew.verdict.why})
         elif crew.phase is rules.Phase.RUNNING and hello["seen"] < crew.generation and self._published is not None:
             place = [peer.id for peer in crew.present].index(name)
-            self._start(name, place, "it was away", keep=False)
+            self._start(name, place, "it was away", keep=self._kept)
         elif crew.phase is rules.Phase.STOPPING and generation:
             self._say(name, _halt(generation, "its gang is being stopped"))
         elif crew.phase is rules.Phase.STOPPING:
