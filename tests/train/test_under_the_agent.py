@@ -80,7 +80,7 @@ def test_killed_ranks_cost_nothing(faults, undisturbed, tmp_path):
     assert ran.returncode == 0, ran.stderr
     assert losses == undisturbed
     assert ran.stderr.count("killed by SIGKILL; generation") == len(faults.split(","))
-    assert ran.stderr.count("1 ranks went on, 1 started anew") == len(faults.split(","))
+    assert ran.stderr.count("1 rank went on, 1 started anew") == len(faults.split(","))
 
 
 def test_a_rank_that_is_asked_to_leave_saves_with_all_and_nothing_is_computed_twice(undisturbed, tmp_path):

@@ -30,16 +30,27 @@ class Board:
         self._ranks: dict[int, dict[str, Any]] = {}
         self._timer: Timer | None = None
 
-    def begin(self, generation: int, *, anew: bool) -> None:
-        """Another generation. `anew`: of other processes; else those that go on keep what they measured."""
-        self._generation = generation
-        if anew:
-            self._ranks.clear()
+    def begin(self, generation: int) -> None:
+        """Another generation, of other processes."""
+        self.go_on(generation, {})
+
+    def go_on(self, generation: int, stay: Mapping[int, Mapping[str, str]]) -> None:
+        """Another generation, in which the ranks that had these numbers go on, with what they are told anew.
+
+        They keep what they measured; nobody else is here any more.
+        """
+        before, self._generation = self._ranks, generation
+        self._ranks = {}
+        for number, variables in stay.items():
+            rank = int(variables["RANK"])
+            was = before.get(number, {})
+            self._ranks[rank] = {**was, "rank": rank, "env": {**was.get("env", {}), **variables}}
         self._soon()
 
     def start(self, rank: int, variables: Mapping[str, str]) -> None:
         """A rank is being started, and told this: no other process can read it from one that was forked."""
-        self._of(rank)["env"] = dict(variables)
+        self._ranks[rank] = {"rank": rank, "env": dict(variables)}
+        self._soon()
 
     def started(self, rank: int, pid: int) -> None:
         """A rank runs."""

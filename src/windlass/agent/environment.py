@@ -43,29 +43,36 @@ class Told(NamedTuple):
     """Others go on with this generation, and have the state."""
 
 
-def of_rank(
-    place: Place, membership: wire.Membership, told: Told, error_file: str, inherited: Mapping[str, str]
-) -> dict[str, str]:
-    """To be laid over the environment that the agent has itself."""
+def of_place(place: Place, membership: wire.Membership) -> dict[str, str]:
+    """What changes from one generation to the next, for a rank that goes on, too."""
     return {
         "RANK": str(place.rank),
         "WORLD_SIZE": str(place.world),
         "LOCAL_WORLD_SIZE": str(place.local_world),
         "GROUP_RANK": str(place.group),
         "GROUP_WORLD_SIZE": str(place.groups),
-        "ROLE_NAME": told.role,
         "ROLE_RANK": str(place.rank),
         "ROLE_WORLD_SIZE": str(place.world),
         "MASTER_ADDR": membership.address or membership.members[0].address,
         "MASTER_PORT": str(membership.port),
         "TORCHELASTIC_RESTART_COUNT": str(membership.generation - 1),
+        wire.GENERATION: str(membership.generation),
+    }
+
+
+def of_rank(
+    place: Place, membership: wire.Membership, told: Told, error_file: str, inherited: Mapping[str, str]
+) -> dict[str, str]:
+    """To be laid over the environment that the agent has itself."""
+    return {
+        **of_place(place, membership),
+        "ROLE_NAME": told.role,
         "TORCHELASTIC_MAX_RESTARTS": str(told.max_restarts),
         "TORCHELASTIC_RUN_ID": told.run_id,
         # torch compares with "True": anything else makes rank 0 host the store
         "TORCHELASTIC_USE_AGENT_STORE": str(told.agent_store),
         "TORCHELASTIC_ERROR_FILE": error_file,
         _NCCL: inherited.get(_NCCL, "1"),
-        wire.GENERATION: str(membership.generation),
         wire.AGENT_SOCKET: told.socket,
         wire.DUMPS: told.dumps,
         wire.MEMORY: told.memory,

@@ -17,6 +17,9 @@ _KEPT = 512
 _ENOUGH = 8
 """Times that a rank must have been through a phase before that is judged by its length: the first ones of a process
 compile, open files and allocate, also after a restart."""
+_STEP = ("data", "forward", "backward", "optimizer")
+_TO_ANSWER = (5.0, 60.0)
+"""Seconds: at least and at most."""
 
 
 class Limits(NamedTuple):
@@ -90,6 +93,13 @@ def patience(pulses: Pulses, rank: int, phase: str, limits: Limits) -> float:
     usual = limits.factor * seen[math.ceil(0.99 * len(seen)) - 1] if seen else 0.0
     is_known = phase not in OPEN_PHASES and pulses.passed.get(rank, Counter())[phase] >= _ENOUGH
     return max(limits.floor if is_known else limits.first, usual)
+
+
+def to_answer(pulses: Pulses) -> float:
+    """Seconds for ranks that run to take a new membership: they may be at the beginning of the longest of steps."""
+    longest = sum(max(pulses.spans.get(phase, ()), default=0.0) for phase in _STEP)
+    least, most = _TO_ANSWER
+    return min(most, max(least, 1.5 * longest))
 
 
 def furthest_behind(pulses: Pulses, limits: Limits, now: float, silent: float = 0.0) -> Behind:

@@ -23,8 +23,6 @@ from windlass.agent.supervised import Supervised
 
 _AFTER_A_FAILURE = 1.0
 """Seconds from SIGTERM to SIGKILL for ranks whose gang is broken: they can do nothing that takes longer."""
-_TO_REFORM = 5.0
-"""Seconds for ranks that run to take a new membership."""
 _DEATHS = 3
 """So often the process that ranks are forked from may be lost."""
 
@@ -92,7 +90,7 @@ class Local:
         self._ids = itertools.count(1)
         self._ranks: dict[int, _Rank] = {}
         self._store = 0
-        self._waiting: tuple[wire.Membership, socket.socket | None] | None = None
+        self._waiting: tuple[wire.Membership, socket.socket | None, bool] | None = None
         self._membership: wire.Membership | None = None
         self._stopping = False
         self._kill: Timer | None = None
@@ -124,29 +122,34 @@ class Local:
 
     # --- orders --------------------------------------------------------------------------------------
 
-    def start(self, membership: wire.Membership, listener: socket.socket | None) -> None:
-        """Start this node's ranks; where `listener` is given, also the store, on it."""
+    def start(self, membership: wire.Membership, listener: socket.socket | None, *, survivors: bool = False) -> None:
+        """Start this node's ranks; where `listener` is given, also the store, on it. `survivors`: others go on."""
         self._membership, self._stopping = membership, False
-        self._waiting = (membership, listener)
+        self._waiting = (membership, listener, survivors)
         if self._torch is not None:
             self._start()
 
     def reform(self, membership: wire.Membership, listener: socket.socket | None, why: str) -> None:
         """Ranks that run take the new membership; those that are lost are started anew."""
+        self._reformed()
         if not self._ranks:
-            self.start(membership, listener)
+            self.start(membership, listener, survivors=True)
             return
         now = time.monotonic()
         self._past = past = (self._past or story.Recovery(why, now, now, 0.0, 0.0))._replace(stopped=now)
         self._membership, self.measured = membership, None
-        self._board.begin(membership.generation, anew=False)
         self.pulses.forget()
         self._kill_store()
         self._host(listener)
         before, self._ranks = self._ranks, {}
         stay = [rank for rank in before.values() if rank.code is None]
-        patience = _TO_REFORM if all(rank.able for rank in stay) else 0.0
-        for place, (number, rank) in zip(environment.places(membership), before.items()):
+        patience = hang.to_answer(self.pulses) if all(rank.able for rank in stay) else 0.0
+        places = list(zip(environment.places(membership), before.items()))
+        self._board.go_on(
+            membership.generation,
+            {rank.number: environment.of_place(place, membership) for place, (_, rank) in places if rank.code is None},
+        )
+        for place, (number, rank) in places:
             if rank.code is None:
                 self._heart.tell([rank.number], membership._replace(rank=place.rank))
                 rank.number, rank.able, rank.stays = place.rank, False, True
@@ -155,7 +158,8 @@ class Local:
                 self._start_rank(membership, place, survivors=bool(stay) or len(membership.members) > 1)
         self._heart.forget()
         self._awaited = {rank.number: past for rank in self._ranks.values()}
-        self._reforming = self._loop.after(patience, self._not_reformed)
+        if stay:
+            self._reforming = self._loop.after(patience, lambda: self._not_reformed(patience))
 
     def halt(self, generation: int, why: str, *, planned: bool = False, number: int = signal.SIGTERM) -> None:
         """Stop the ranks of this generation. Reports Gone, at once if there are none. `planned`: with grace."""
@@ -223,14 +227,14 @@ class Local:
 
     def _start(self) -> None:
         assert self._waiting is not None  # noqa: S101 - asked by those who have looked
-        (membership, listener), self._waiting = self._waiting, None
+        (membership, listener, survivors), self._waiting = self._waiting, None
         self._ranks, self._store, self._awaited, self.measured = {}, 0, {}, None
-        self._board.begin(membership.generation, anew=True)
+        self._board.begin(membership.generation)
         self.pulses.forget()
         self._heart.forget()
         self._host(listener)
         for place in environment.places(membership):
-            self._start_rank(membership, place)
+            self._start_rank(membership, place, survivors=survivors)
 
     def _host(self, listener: socket.socket | None) -> None:
         if listener is not None:
@@ -239,7 +243,7 @@ class Local:
                 self._nursery.store(self._store, listener)
             listener.close()  # without torch rank 0 listens there itself
 
-    def _start_rank(self, membership: wire.Membership, place: environment.Place, *, survivors: bool = False) -> None:
+    def _start_rank(self, membership: wire.Membership, place: environment.Place, *, survivors: bool) -> None:
         try:
             self._fork_rank(membership, place, survivors=survivors)
         except (OSError, ValueError) as wrong:
@@ -322,11 +326,16 @@ class Local:
             if self._past is None or self._past.stopped:
                 self._past = story.Recovery(why, at, time.monotonic(), 0.0, 0.0)
             self.supervised.say(wire.Verdict(self.generation, "failed", rank.number, code, why))
-            forgives = self.supervised.forgives
-            self._soon(Broken(self.generation, code, why, forgives.whose(code) if forgives else ""))
+            self._soon(self._broken(rank, code, why))
         elif not self._alive():
             self._output.drain()
             self._soon(Ended(self.generation))
+
+    def _broken(self, rank: _Rank, code: int, why: str) -> Broken:
+        if code < 0 and rank.stays and not rank.able:  # lost with the one that began this generation: counted already
+            return Broken(self.generation, wire.ExitCode.RETRY, why)
+        forgives = self.supervised.forgives
+        return Broken(self.generation, code, why, forgives.whose(code) if forgives else "")
 
     def _nursery_is_gone(self) -> None:
         """Its ranks have died with it."""
@@ -383,10 +392,10 @@ class Local:
             self._reforming.cancel()
             self._reforming = None
 
-    def _not_reformed(self) -> None:
+    def _not_reformed(self, waited: float) -> None:
         self._reforming = None
-        late = [str(rank.number) for rank in self._ranks.values() if rank.stays and not rank.able]
-        why = f"ranks {', '.join(late)} are not in generation {self.generation} after {_TO_REFORM:.0f} s"
+        late = [rank.number for rank in self._ranks.values() if rank.stays and not rank.able]
+        why = story.not_reformed(late, self.generation, waited)
         self._soon(Broken(self.generation, wire.ExitCode.RETRY, why))
 
     # --- stopping --------------------------------------------------------------------------------------

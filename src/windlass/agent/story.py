@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from windlass.agent.console import Console
@@ -55,8 +56,18 @@ def goes_on(generation: int, past: Recovery, survivors: int, fresh: int) -> str:
     """All ranks of this node are in a step again, of whom some were never stopped."""
     return (
         f"generation {generation} trains again after {past.started - past.happened:.2f} s: "
-        f"{survivors} ranks went on, {fresh} started anew"
+        f"{_ranks(survivors)} went on, {fresh} started anew"
     )
+
+
+def not_reformed(late: Sequence[int], generation: int, waited: float) -> str:
+    """Ranks that were to go on have not said in time that they do."""
+    names = f"rank {late[0]} is" if len(late) == 1 else f"ranks {', '.join(map(str, late))} are"
+    return f"{names} not in generation {generation} after {waited:.0f} s"
+
+
+def _ranks(count: int) -> str:
+    return "1 rank" if count == 1 else f"{count} ranks"
 
 
 def exit_code(code: int) -> int:

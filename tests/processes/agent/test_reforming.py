@@ -42,7 +42,7 @@ def test_a_killed_rank_is_replaced_beside_those_that_go_on(bare, tmp_path):
 
 
 def test_survivors_of_a_lost_node_go_on_without_it(bare, port, tmp_path):
-    conf = "--rdzv-conf=last_call_timeout=1,keep_alive_interval=0.2,keep_alive_max_attempt=10"
+    conf = "--rdzv-conf=last_call_timeout=30,keep_alive_interval=0.2,keep_alive_max_attempt=10"
     words = ["--nnodes=1:2", "--nproc-per-node=2", "--rdzv-backend=c10d", f"--rdzv-endpoint=127.0.0.1:{port}", conf]
     agents = [bare(*words, "SCRIPT", SOURCE, script=REFORMS) for _ in range(2)]
     for agent in agents:
@@ -60,6 +60,20 @@ def test_survivors_that_do_not_answer_in_time_are_started_anew_with_all(bare, tm
     pids = [agent.pid_of(rank) for rank in range(2)]
     os.kill(pids[1], signal.SIGKILL)
     agent.until("rank 0 generation 3 pid")
-    assert "ranks 0 are not in generation 2 after 5 s; generation 3 after" in agent.until("rank 1 generation 3 pid")
+    assert "rank 0 is not in generation 2 after 5 s; generation 3 after" in agent.until("rank 1 generation 3 pid")
+    (tmp_path / "enough").touch()
+    assert agent.ends() == 0
+
+
+def test_two_that_are_killed_before_one_could_answer_use_up_one_restart(bare, tmp_path):
+    agent = bare("--nproc-per-node=3", "--max-restarts=1", "SCRIPT", SOURCE, script=REFORMS)
+    pids = [agent.pid_of(rank) for rank in range(3)]
+    os.kill(pids[2], signal.SIGSTOP)
+    os.kill(pids[1], signal.SIGKILL)
+    agent.until("rank 1 generation 2 pid")
+    os.kill(pids[2], signal.SIGKILL)
+    agent.until(f"rank 2 (pid {pids[2]}) killed by SIGKILL; generation 3 after")
+    for rank in range(3):
+        agent.pid_of(rank, generation=3)
     (tmp_path / "enough").touch()
     assert agent.ends() == 0

@@ -71,7 +71,7 @@ def test_a_final_code_ends_the_run_whatever_is_left():
 
 def test_the_board_has_what_ranks_say_of_themselves(tmp_path):
     board = Board(Loop(), str(tmp_path))
-    board.begin(3, anew=True)
+    board.begin(3)
     board.started(0, 77)
     board.hear(wire.Heartbeat(0, 3, 12, "forward", 40))
     board.hear(wire.Telemetry(0, 3, 12, {"loss": 1.5}))

@@ -1,0 +1,254 @@
+"""One node's ranks from one generation to the next, told as stories: no process, no clock."""
+
+import json
+from collections import deque
+
+import pytest
+
+from windlass import wire
+from windlass.agent import local as room
+from windlass.agent.local import Broken, Local, Ready
+from windlass.agent.loop import Timer
+from windlass.agent.options import Options
+from windlass.agent.output import Files
+from windlass.agent.supervised import Forgives, Supervised
+
+
+class Clock:
+    """A loop in which time passes when it is told to."""
+
+    def __init__(self):
+        self.now, self.calls = 0.0, []
+
+    def after(self, seconds, call):
+        self.calls.append((self.now + seconds, timer := Timer(call)))
+        return timer
+
+    def passes(self, seconds=0.0):
+        until = self.now + seconds
+        while due := [each for each in self.calls if each[0] <= until]:
+            self.calls.remove(first := min(due, key=lambda each: each[0]))
+            self.now, timer = first
+            if timer.call is not None:
+                timer.call()
+        self.now = until
+
+
+class Forks:
+    """Starts nothing, and remembers what of."""
+
+    def __init__(self, _loop, _python, _environment, tell):
+        self.tell, self.started = tell, {}
+
+    def run(self, number, _argv, _how, env, _files):
+        self.started[number] = env
+
+    def signal(self, *_whom, group):
+        pass
+
+
+class Ears:
+    """Hears what a test says, and has nobody to tell."""
+
+    def __init__(self, _loop, _folder, hear):
+        self.path, self.hear = "", hear
+
+    def tell(self, _ranks, _message):
+        pass
+
+    def forget(self):
+        pass
+
+
+class Paper:
+    """Output that nobody reads."""
+
+    def __init__(self, folder):
+        self.folder = folder
+
+    def attempt(self, generation):
+        return self.folder / str(generation)
+
+    def open(self, *_where):
+        return Nothing(-1, -1, -1, "")
+
+    def drain(self):
+        pass
+
+
+class Nothing(Files):
+    def close(self):
+        pass
+
+
+class Node:
+    """An agent's node, whose other nodes have one rank each."""
+
+    def __init__(self, folder, forgives=None):
+        self.clock, self.said = Clock(), []
+        supervised = Supervised(records=str(folder), forgives=forgives)
+        options = Options(("train.py",), "script", "1")
+        self.local = Local(self.clock, options, Paper(folder), folder, supervised, self.said.append)
+        self.forks, self.ears, self.folder = self.local._nursery, self.local._heart, folder
+        self.forks.tell({"tell": "ready", "torch": "", "why": ""})
+
+    def starts(self, generation, ranks, *, nodes=1, me=0, keep=False):
+        members = tuple(wire.Member(f"n{at}", "10.0.0.1", ranks if at == me else 1) for at in range(nodes))
+        membership = wire.Membership(generation, members, 4000, me=me)
+        if keep:
+            self.local.reform(membership, None, "rank 9 killed")
+        else:
+            self.local.start(membership, None)
+        self.clock.passes()
+
+    def greets(self, *ranks):
+        for rank in ranks:
+            self.ears.hear(wire.Hello(rank, self.local.generation, 1, reforms=True))
+        self.clock.passes()
+
+    def loses(self, rank, code=-9):
+        number = max(number for number, env in self.forks.started.items() if env["RANK"] == str(rank))
+        self.forks.tell({"tell": "exit", "id": number, "code": code, "at": 0.0})
+
+    def broken(self):
+        return [each for each in self.said if isinstance(each, Broken)]
+
+    def survivors(self):
+        """What each rank that was started was told of others that go on."""
+        return {int(env["RANK"]): env[wire.SURVIVORS] for env in self.forks.started.values()}
+
+    def board(self):
+        self.clock.passes(1.0)
+        return {each["rank"]: each for each in json.loads((self.folder / "board.json").read_text())["ranks"]}
+
+
+@pytest.fixture
+def node(monkeypatch, tmp_path):
+    monkeypatch.setattr(room, "ForkServer", Forks)
+    monkeypatch.setattr(room, "Heart", Ears)
+    return lambda **more: Node(tmp_path, **more)
+
+
+def test_a_spare_that_is_taken_into_a_kept_generation_knows_that_others_have_the_state(node):
+    spare = node()
+    spare.starts(7, 2, nodes=3, me=2, keep=True)
+    assert spare.survivors() == {2: "1", 3: "1"}
+
+
+def test_all_of_a_new_generation_know_that_nobody_has_the_state(node):
+    here = node()
+    here.starts(1, 2, nodes=2)
+    assert here.survivors() == {0: "0", 1: "0"}
+
+
+def test_a_node_without_survivors_takes_its_time_to_start_them_anew(node):
+    here = node()
+    here.starts(1, 1, nodes=2)
+    here.greets(0)
+    here.loses(0)
+    here.starts(2, 1, nodes=2, keep=True)
+    here.said.clear()
+    here.clock.passes(100.0)
+    assert not here.said
+    here.greets(0)
+    assert here.said == [Ready(2)]
+
+
+def test_survivors_that_do_not_answer_are_named(node):
+    here = node()
+    here.starts(1, 3)
+    here.greets(0, 1, 2)
+    here.loses(1)
+    here.starts(2, 3, keep=True)
+    here.greets(2)
+    here.said.clear()
+    here.clock.passes(4.9)
+    assert not here.said
+    here.clock.passes(0.2)
+    assert here.said == [Broken(2, wire.ExitCode.RETRY, "rank 0 is not in generation 2 after 5 s")]
+
+
+def test_survivors_in_long_steps_have_the_time_for_one(node):
+    here = node()
+    here.starts(1, 2)
+    here.greets(0, 1)
+    here.local.pulses.spans = {"forward": deque([2.0, 8.0, 3.0]), "backward": deque([12.0]), "save": deque([500.0])}
+    here.loses(1)
+    here.starts(2, 2, keep=True)
+    here.said.clear()
+    here.clock.passes(29.0)
+    assert not here.said
+    here.clock.passes(2.0)
+    assert [each.why for each in here.said] == ["rank 0 is not in generation 2 after 30 s"]
+
+
+def test_nobody_waits_for_an_earlier_membership_any_more(node):
+    here = node()
+    here.starts(1, 2)
+    here.greets(0, 1)
+    here.loses(1)
+    here.starts(2, 2, keep=True)
+    here.clock.passes(3.0)
+    here.starts(3, 2, keep=True)  # they have not even taken that one: this is said once, and at once
+    assert [each.generation for each in here.broken()] == [1, 3]
+    here.greets(0, 1)
+    here.clock.passes(60.0)
+    assert [each.generation for each in here.broken()] == [1, 3]
+
+
+def test_ranks_that_are_lost_together_are_one_failure(node):
+    here = node(forgives=Forgives(9, frozenset(), frozenset({84}), 0))
+    here.starts(1, 3)
+    here.greets(0, 1, 2)
+    here.loses(0)
+    here.clock.passes()
+    here.starts(2, 3, keep=True)
+    here.loses(1)
+    here.clock.passes()
+    here.greets(0)
+    assert [(each.generation, each.code, each.whose) for each in here.broken()] == [(1, -9, "machine"), (2, 84, "")]
+
+
+@pytest.mark.parametrize(("answered", "code"), [(True, -9), (False, 1)])
+def test_a_rank_that_is_lost_later_or_gives_up_itself_is_another_failure(node, answered, code):
+    here = node()
+    here.starts(1, 2)
+    here.greets(0, 1)
+    here.loses(0)
+    here.starts(2, 2, keep=True)
+    if answered:
+        here.greets(1)
+    here.loses(1, code=code)
+    here.clock.passes()
+    assert [each.code for each in here.broken()] == [-9, code]
+
+
+def test_the_board_shows_the_rank_that_was_started_and_not_how_the_last_one_ended(node):
+    here = node()
+    here.starts(1, 2)
+    here.greets(0, 1)
+    here.loses(1)
+    assert here.board()[1]["code"] == -9
+    here.starts(2, 2, keep=True)
+    assert "code" not in here.board()[1]
+    assert here.board()[1]["env"][wire.GENERATION] == "2"
+
+
+def test_the_board_follows_ranks_that_are_numbered_anew(node):
+    here = node()
+    here.starts(1, 2, nodes=2, me=1)
+    here.greets(1, 2)
+    for number, rank in ((1, 1), (2, 2)):
+        here.forks.tell({"tell": "started", "id": number, "pid": 70 + rank})
+        here.ears.hear(wire.Telemetry(rank, 1, 5, {"loss": float(rank)}))
+    here.starts(2, 2, keep=True)
+    board = here.board()
+    assert {rank: (said["pid"], said["values"]["loss"]) for rank, said in board.items()} == {0: (71, 1.0), 1: (72, 2.0)}
+    told = board[0]["env"]
+    assert (told["RANK"], told["WORLD_SIZE"], told["LOCAL_RANK"], told[wire.GENERATION]) == ("0", "2", "0", "2")
+
+
+@pytest.mark.parametrize(("survivors", "said"), [(1, "1 rank went on, 2 started anew"), (2, "2 ranks went on, 1")])
+def test_one_rank_goes_on_and_two_ranks_do(survivors, said):
+    past = room.story.Recovery("", 0.0, 0.0, 0.0, 1.0)
+    assert said in room.story.goes_on(2, past, survivors, 3 - survivors)
