@@ -162,7 +162,10 @@ class Local:
             self._reforming = self._loop.after(patience, lambda: self._not_reformed(patience))
 
     def halt(self, generation: int, why: str, *, planned: bool = False, number: int = signal.SIGTERM) -> None:
-        """Stop the ranks of this generation. Reports Gone, at once if there are none. `planned`: with grace."""
+        """Stop the ranks of this generation. Reports Gone, at once if there are none. `planned`: with grace.
+
+        What ranks have started in their groups is asked with them then, as it is by torchrun.
+        """
         if generation != self.generation or not self._ranks:
             self._never_mind()
             self._soon(Gone(generation, None))
@@ -173,7 +176,7 @@ class Local:
             now = time.monotonic()
             if self._past is None or self._past.stopped:
                 self._past = story.Recovery(why, now, now, 0.0, 0.0)
-            self._nursery.signal(self._alive(), number, group=False)
+            self._nursery.signal(self._alive(), number, group=planned)
             grace = self._options.shutdown_timeout if planned else _AFTER_A_FAILURE
             self._kill = self._loop.after(grace, self._kill_all)
             self._look_whether_gone()

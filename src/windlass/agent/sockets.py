@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import ipaddress
 import socket
 from typing import Callable
 
@@ -20,6 +21,19 @@ def listen(host: str = "", port: int = 0) -> socket.socket:
     if socket.has_dualstack_ipv6():
         return socket.create_server(("", port), family=socket.AF_INET6, dualstack_ipv6=True)
     return socket.create_server(("", port))
+
+
+def near(host: str) -> str:
+    """Where to listen for those who meet at this host: only there if no other machine reaches it, else everywhere.
+
+    A name other than localhost counts as one that others know.
+    """
+    if host == "localhost":
+        return host
+    try:
+        return host if ipaddress.ip_address(host).is_loopback else ""
+    except ValueError:
+        return ""
 
 
 def listen_if_ours(host: str, port: int) -> socket.socket | None:

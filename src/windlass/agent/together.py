@@ -53,7 +53,8 @@ class Together:
         self._call: sockets.Call | None = None
         self._closing: crew.Close | None = None
         self._wants: Callable[[], None] | None = None
-        self._server = sockets.listen()
+        self._near = "" if options.local_addr else sockets.near(meeting.host)
+        self._server = sockets.listen(self._near)
         self._me = me._replace(port=self._server.getsockname()[1])
         loop.watch(self._server, lambda: self._welcome(self._server))
         loop.after(meeting.interval, self._beat)
@@ -110,7 +111,7 @@ class Together:
             return
         if self._meeting.is_host:
             with contextlib.suppress(OSError):
-                self._at_endpoint = sockets.listen("", self._meeting.port)
+                self._at_endpoint = sockets.listen(self._near, self._meeting.port)
         else:
             self._at_endpoint = sockets.listen_if_ours(self._meeting.host, self._meeting.port)
         if self._at_endpoint is not None:

@@ -39,8 +39,11 @@ def entry_of(command: Sequence[str]) -> Entry | None:
 
 
 def agent_words(command: Sequence[str]) -> tuple[str, ...]:
-    """What comes after `windlass agent`, besides its options. What is no Python entry point is executed as it is."""
+    """What comes after `windlass agent`, besides its options. What is no Python entry point is executed as it is.
+
+    `--` comes before it: else the first `--` among its own arguments would be taken for the agent's.
+    """
     entry = entry_of(command)
     if entry is None:
-        return ("--no-python", *command)
-    return ("--module", *entry.words) if entry.module else entry.words
+        return ("--no-python", "--", *command)
+    return ("--module", "--", *entry.words) if entry.module else ("--", *entry.words)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -18,12 +19,15 @@ _OF_RANK = "rank_"
 def progress(ranks: Sequence[Mapping[str, Any]]) -> Json | None:
     """Of ranks as `Facts.ranks_seen` has them; None if there are none. Times in ms, moments since the epoch.
 
-    `heartbeat_at`, `printed_at`: of the last rank that did. `behind`: the rank that is furthest behind.
+    `heartbeat_at`, `printed_at`: of the last rank that did. `behind`: the rank that is furthest behind. Measurements
+    that are no finite numbers are left out: JSON has no word for them.
     """
     if not ranks:
         return None
+    first = next((at for at, rank in enumerate(ranks) if "loss" in rank.get("values", {})), None)
+    ranks = [_finite(rank) for rank in ranks]
     beating = [rank for rank in ranks if "at" in rank]
-    told = next((rank for rank in ranks if "loss" in rank.get("values", {})), {})
+    told = ranks[first] if first is not None else {}
     values: Mapping[str, float] = told.get("values", {})
     step = max((rank["step"] for rank in beating), default=None)
     step = max(step or 0, told["told_step"]) if told else step
@@ -45,6 +49,12 @@ def progress(ranks: Sequence[Mapping[str, Any]]) -> Json | None:
         "slow": slow(ranks),
         "ranks": [_line(rank) for rank in ranks],
     }
+
+
+def _finite(rank: Mapping[str, Any]) -> Mapping[str, Any]:
+    values = rank.get("values", {})
+    told = {name: value for name, value in values.items() if isinstance(value, int | float) and math.isfinite(value)}
+    return {**rank, "values": told} if len(told) < len(values) else rank
 
 
 def slow(ranks: Sequence[Mapping[str, Any]]) -> list[int]:

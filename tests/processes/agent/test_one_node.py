@@ -11,6 +11,7 @@ import pytest
 
 from windlass import wire
 from windlass.agent import pack
+from windlass.launch.agent import agent_words
 
 WAITS = """
 import os, sys, time
@@ -104,6 +105,23 @@ def test_deaf_ranks_are_killed_when_their_time_is_over(bare):
     assert agent.ends() == 128 + signal.SIGKILL
 
 
+def test_what_ranks_have_started_is_asked_to_end_with_them(bare):
+    child = (
+        "import signal, sys, time; signal.signal(signal.SIGTERM, lambda *_: (print('the child may leave'), sys.exit()))"
+    )
+    script = f"""
+import os, signal, subprocess, sys, time
+child = subprocess.Popen([sys.executable, "-uc", {child + "; print('it is there'); time.sleep(1000)"!r}])
+signal.signal(signal.SIGTERM, lambda *_: (print("asked"), child.wait(), sys.exit(83)))
+time.sleep(1000)
+"""
+    agent = bare("SCRIPT", script=script)
+    agent.until("it is there")
+    agent.process.terminate()
+    assert agent.ends() == wire.ExitCode.PREEMPTED
+    assert (agent.said.count("the child may leave"), agent.said.count("asked")) == (1, 1)
+
+
 # --- what ranks see and say ------------------------------------------------------------------------------
 
 
@@ -117,6 +135,14 @@ def test_modules_programs_and_arguments(bare, tmp_path):
     assert program.ends() == 0
     assert "rank 1 of 2" in program.said
     assert bare("--no-python", "no-such-program").ends() == 1
+
+
+@pytest.mark.parametrize("command", ["python script.py", "python -m script", f"{sys.executable} -S script.py"])
+def test_a_command_as_an_agents_keeps_every_word(bare, command):
+    words = ["a", "--", "--nnodes", "7", "--"]
+    agent = bare(*agent_words([*command.split(), *words]), script="import sys\nprint(sys.argv[1:])")
+    assert agent.ends() == 0
+    assert f"{words}\n" in agent.said
 
 
 def test_streams_go_to_files_in_torchruns_layout(bare, tmp_path):

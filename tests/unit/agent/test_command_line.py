@@ -2,7 +2,7 @@
 
 import pytest
 
-from windlass.agent import options
+from windlass.agent import options, sockets
 from windlass.agent.streams import Streams
 
 
@@ -119,3 +119,13 @@ def test_what_makes_no_sense_is_refused_with_what_to_do(line, said):
 )
 def test_ranks_get_the_grace_that_the_agent_has(environment, seconds):
     assert read("train.py", **environment).shutdown_timeout == seconds
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.0.1.1", "::1", "localhost"])
+def test_agents_of_one_machine_are_not_called_from_others(host):
+    assert sockets.near(host) == host
+
+
+@pytest.mark.parametrize("host", ["10.0.0.1", "node-0.example", ""])
+def test_agents_of_several_listen_on_all_addresses(host):
+    assert sockets.near(host) == ""

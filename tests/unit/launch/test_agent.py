@@ -8,13 +8,14 @@ from windlass.launch.agent import agent_words, entry_of
 @pytest.mark.parametrize(
     ("command", "words"),
     [
-        ("python train.py --lr 0.1", "train.py --lr 0.1"),
-        ("/opt/venv/bin/python3.12 -u train.py", "train.py"),
-        ("python3 -m pkg.train -m x", "--module pkg.train -m x"),
-        ("python -O train.py", "--no-python python -O train.py"),
-        ("python -c pass", "--no-python python -c pass"),
-        ("python", "--no-python python"),
-        ("./train.sh 1", "--no-python ./train.sh 1"),
+        ("python train.py --lr 0.1", "-- train.py --lr 0.1"),
+        ("/opt/venv/bin/python3.12 -u train.py", "-- train.py"),
+        ("python3 -m pkg.train -m x", "--module -- pkg.train -m x"),
+        ("python -O train.py", "--no-python -- python -O train.py"),
+        ("python -c pass", "--no-python -- python -c pass"),
+        ("python", "--no-python -- python"),
+        ("python train.py -- --foo", "-- train.py -- --foo"),
+        ("./train.sh 1", "--no-python -- ./train.sh 1"),
     ],
 )
 def test_python_runs_its_script_in_ranks_and_anything_else_is_executed(command, words):

@@ -1,5 +1,7 @@
 """How far a job is, from what is seen of its ranks."""
 
+import json
+
 from windlass.server.progress import progress
 
 QUIET = {"rank": 0, "node": "n1", "pid": 7, "printed_at": 9_000}
@@ -31,3 +33,11 @@ def test_a_rank_with_much_more_work_is_named():
 def test_of_a_script_without_heartbeats_only_its_output_is_known():
     seen = progress([QUIET, {**QUIET, "rank": 1, "printed_at": None}])
     assert (seen["step"], seen["heartbeat_at"], seen["behind"], seen["printed_at"]) == (None, None, None, 9_000)
+
+
+def test_a_loss_that_is_no_number_takes_nothing_else_with_it():
+    nan, inf = float("nan"), float("inf")
+    seen = progress([rank(0, loss=nan, steps=inf, step_ms=nan, forward_ms=120.0), rank(1, busy=nan), rank(2)])
+    assert (seen["step"], seen["loss"], seen["steps"], seen["eta"]) == (41, None, None, None)
+    assert (seen["phases"], seen["slow"]) == ({"forward": 120.0}, [])
+    json.dumps(seen, allow_nan=False)

@@ -156,11 +156,10 @@ class _Nursery:
 
     def _signal(self, number: int, what: int, *, group: bool) -> None:
         pid = self._pids.get(number)
-        if pid is not None:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, what)
-            if group:
-                _kill_group(pid, what)
+        if pid is None or (group and _kill_group(pid, what)):  # never both: a rank is to be asked once
+            return
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, what)
 
     def _tell(self, message: dict[str, Any]) -> None:
         try:
@@ -176,6 +175,10 @@ class _Nursery:
         os._exit(1)
 
 
-def _kill_group(pid: int, what: int = signal.SIGKILL) -> None:
-    with contextlib.suppress(ProcessLookupError, PermissionError):
+def _kill_group(pid: int, what: int = signal.SIGKILL) -> bool:
+    """Whether there is such a group: a child makes its own first of all, and may not have come to that."""
+    try:
         os.killpg(pid, what)
+    except (ProcessLookupError, PermissionError):
+        return False
+    return True

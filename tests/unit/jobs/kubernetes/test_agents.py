@@ -45,9 +45,9 @@ def told(pod):
 @pytest.mark.parametrize(
     ("words", "becomes"),
     [
-        ("python train.py --lr 1", f"python {FILE} train.py --lr 1"),
-        ("/opt/bin/python3.11 -u train.py", f"/opt/bin/python3.11 {FILE} train.py"),
-        ("python -m pkg.train --lr 1", f"python {FILE} --module pkg.train --lr 1"),
+        ("python train.py --lr 1", f"python {FILE} -- train.py --lr 1"),
+        ("/opt/bin/python3.11 -u train.py", f"/opt/bin/python3.11 {FILE} -- train.py"),
+        ("python -m pkg.train --lr 1", f"python {FILE} --module -- pkg.train --lr 1"),
         ("torchrun --nproc-per-node 4 train.py", f"python3 {FILE} --nproc-per-node 4 train.py"),
         ("python3 -m torch.distributed.run --standalone a.py", f"python3 {FILE} --standalone a.py"),
         ("windlass agent --max-restarts 3 train.py", f"python3 {FILE} --max-restarts 3 train.py"),
@@ -75,7 +75,7 @@ def test_an_init_container_brings_the_agent_into_a_volume_of_the_pod():
     assert {"name": "TMPDIR", "value": FOLDER} in packer["env"]  # the only place where it may write
     assert packer["volumeMounts"] == main_of(pod)["volumeMounts"] == [{"name": "windlass-agent", "mountPath": FOLDER}]
     assert pod["spec"]["volumes"] == [{"name": "windlass-agent", "emptyDir": {}}]
-    assert main_of(pod)["command"] == ["python", FILE, "train.py", "--lr", "1"]
+    assert main_of(pod)["command"] == ["python", FILE, "--", "train.py", "--lr", "1"]
 
 
 def test_each_pod_is_told_who_it_is_to_the_operator_and_keeps_torchruns_variables():
@@ -97,7 +97,7 @@ def test_without_an_operator_that_listens_agents_agree_among_themselves():
 def test_an_image_that_has_windlass_needs_no_init_container():
     by_agent, by_launcher = pods(training(agent="image"))[0], pods(training(launcher="agent"))[0]
     for pod in (by_agent, by_launcher):
-        assert main_of(pod)["command"] == ["python", "-m", "windlass.agent", "train.py", "--lr", "1"]
+        assert main_of(pod)["command"] == ["python", "-m", "windlass.agent", "--", "train.py", "--lr", "1"]
         assert "initContainers" not in pod["spec"]
         assert "WINDLASS_MEMBERSHIP" in told(pod)
 
@@ -123,7 +123,7 @@ def test_a_pytorchjob_asks_by_an_annotation():
 
 def test_a_pytorchjobs_plain_script_stays_one_process_a_pod():
     pod = pods(pytorch({"command": ["python", "train.py"]}))[0]
-    assert main_of(pod)["command"] == ["python", FILE, "--nproc-per-node=1", "train.py"]
+    assert main_of(pod)["command"] == ["python", FILE, "--nproc-per-node=1", "--", "train.py"]
 
 
 @pytest.mark.parametrize(("command", "annotation"), [({}, "inject"), ({"command": ["python", "a.py"]}, "please")])
