@@ -56,7 +56,8 @@ second, and for each of its generations what ranks that hang left behind."""
 FORGIVES = "WINDLASS_FORGIVES"
 """JSON, where a controller counts failures and decides what comes after the agent's end: {machine: failures of
 machines that are forgiven, retryable: exit codes that count so, final: exit codes that end the agent, crew: the last
-generation that agents of this job had}. `--max-restarts` then is for failures of the program alone."""
+generation that agents of this job had, backoff: seconds before the second restart in a row, at most, and of a start
+that ends the row}. `--max-restarts` then is for failures of the program alone."""
 MEMBERSHIP = "WINDLASS_MEMBERSHIP"
 """Where a controller publishes who is a member: a file's path, `unix:` and a socket's, or `tcp:HOST:PORT`.
 

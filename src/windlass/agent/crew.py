@@ -15,9 +15,7 @@ from typing import NamedTuple, Union
 
 from windlass.wire import ExitCode
 
-_QUICK = 10.0
-"""A generation that lived for fewer seconds ended quickly; after two of those in a row the next one waits."""
-_LONGEST_WAIT = 30.0
+_DOUBLINGS = 30
 
 
 class Peer(NamedTuple):
@@ -49,6 +47,11 @@ class Rules(NamedTuple):
     """For agents that are known to be there and not yet here: those of a leader that is lost."""
     gather: float = 0.5
     """From a newcomer to the restart for its sake: others may be right behind it."""
+    backoff: float | None = None
+    """Before the second restart in a row, doubled with each that follows. None: 2 before the third one."""
+    backoff_most: float = 30.0
+    healthy: float = 10.0
+    """A generation that lived so long ends the row."""
 
 
 class Phase(Enum):
@@ -268,12 +271,24 @@ def _can_reform(crew: Crew, members: frozenset[str]) -> bool:
 
 def _halt(crew: Crew, why: str, now: float, *, planned: bool = False) -> Decision:
     here = frozenset(peer.id for peer in crew.present) & crew.members
-    quick = crew.quick + 1 if now - crew.since < _QUICK else 0
-    wait = min(_LONGEST_WAIT, 2.0 ** (quick - 2)) if quick > 2 else 0.0
+    quick = 0 if planned else _in_a_row(crew, now)
+    wait = _wait(crew.rules, quick)
     stopping = crew._replace(phase=Phase.STOPPING, since=now, unstopped=here, quick=quick, not_before=now + wait)
     if not here:
         return _all_stopped(stopping, now)
     return stopping, (Halt(crew.generation, why, planned),)
+
+
+def _in_a_row(crew: Crew, now: float) -> int:
+    """The how many-th end this is. With a job's backoff it counts as the core does: a long life's end is the first."""
+    if now - crew.since < crew.rules.healthy:
+        return crew.quick + 1
+    return 0 if crew.rules.backoff is None else 1
+
+
+def _wait(rules: Rules, quick: int) -> float:
+    base, free = (1.0, 2) if rules.backoff is None else (rules.backoff, 1)
+    return min(rules.backoff_most, base * 2.0 ** min(quick - 2, _DOUBLINGS)) if quick > free else 0.0
 
 
 def _stopped(crew: Crew, event: Stopped, now: float) -> Decision:
@@ -300,7 +315,7 @@ def _close(crew: Crew, verdict: Close, now: float) -> Decision:
 def _look_around(crew: Crew, now: float) -> Decision:
     """Whether those who are here are enough, and whether newcomers are worth a restart."""
     if crew.phase is Phase.RUNNING and _wants_newcomers(crew) and now >= crew.arrived + crew.rules.gather:
-        return _halt(crew._replace(quick=0), "more nodes have come", now, planned=True)
+        return _halt(crew, "more nodes have come", now, planned=True)
     if crew.phase is not Phase.GATHERING:
         return crew, ()
     if len(crew.present) < crew.rules.least:

@@ -84,11 +84,14 @@ class Lead:
         elif isinstance(action, rules.Halt):
             self._others.tell_all({"say": "halt", **action._asdict()})
             self._local.halt(action.generation, action.why, planned=action.planned)
+            wait = self._crew.not_before - time.monotonic()
+            if wait > 0 and self._crew.verdict is None:
+                story.say(f"{self._crew.quick} starts in a row have ended badly: the next one waits {wait:.1f} s")
         else:
             self._close(action)
 
     def _publish(self, decided: rules.Publish) -> None:
-        listener = sockets.listen()
+        listener = sockets.listen(sockets.near(self._me.address))
         membership = wire.Membership(
             decided.generation,
             tuple(wire.Member(peer.node, peer.address, peer.ranks) for peer in decided.members),

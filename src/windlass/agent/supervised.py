@@ -35,6 +35,8 @@ class Forgives(NamedTuple):
     """Exit codes after which the controller decides."""
     crew: int
     """The last generation that agents of this job had."""
+    backoff: tuple[float, float, float] | None = None
+    """Seconds before the second restart in a row, at most, and after which a generation ends the row."""
 
     def whose(self, code: int) -> str:
         """Whose fault an end is: "final" (nobody here decides), "machine", or "" for the program's."""
@@ -87,7 +89,9 @@ def _made(folder: str) -> str:
 
 
 def _forgives(said: dict[str, Any]) -> Forgives:
-    return Forgives(said["machine"], _codes(said["retryable"]), _codes(said["final"]), said["crew"])
+    first, most, healthy = said["backoff"]
+    backoff = float(first), float(most), float(healthy)
+    return Forgives(said["machine"], _codes(said["retryable"]), _codes(said["final"]), said["crew"], backoff)
 
 
 def _codes(said: Sequence[int]) -> frozenset[int]:

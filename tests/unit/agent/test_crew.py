@@ -130,6 +130,26 @@ def test_generations_that_end_quickly_wait_longer_each_time():
     assert waits == [0.0, 0.0, 2.0, 4.0, 8.0]
 
 
+def test_a_jobs_backoff_is_waited_for_from_the_second_restart_in_a_row_on():
+    rules = crew.Rules(max_restarts=9, backoff=1.0, backoff_most=3.0, healthy=600.0)
+    state, now, waits = running(names="a", rules=rules), 1.0, []
+    for generation, lived in enumerate([700.0, 400.0, 400.0, 400.0, 600.0, 1.0], 1):
+        ended = now + lived
+        state, _ = told(state, (Failed("a", generation, 1, "again"), ended), (Stopped("a", generation), ended))
+        at = crew.deadline(state)
+        waits.append(0.0 if state.phase is Phase.RUNNING else at - ended)
+        state, _ = told(state, (Passed(), at or ended))
+        now = state.since
+    assert waits == [0.0, 1.0, 2.0, 3.0, 0.0, 1.0]
+
+
+def test_survivors_that_re_form_wait_for_nothing():
+    rules = crew.Rules(max_restarts=9, backoff=100.0, backoff_most=300.0, healthy=600.0)
+    state = running(names="a", rules=rules)._replace(quick=5)
+    _, [start] = told(state, (Able("a", 1), 2.0), (Failed("a", 1, 1, "again"), 3.0))
+    assert start.keep
+
+
 # --- nodes that come and go -----------------------------------------------------------------------------
 
 

@@ -11,7 +11,7 @@ from windlass.agent import crew, supervised
 from windlass.agent.board import Board
 from windlass.agent.loop import Loop
 
-FORGIVES = supervised.Forgives(2, frozenset({3}), frozenset({83, 84, 9}), 5)
+FORGIVES = supervised.Forgives(2, frozenset({3}), frozenset({83, 84, 9}), 5, (1.0, 300.0, 600.0))
 
 
 @pytest.mark.parametrize(
@@ -23,7 +23,7 @@ def test_whose_fault_an_end_is(code, whose):
 
 
 def test_it_is_taken_out_of_the_environment_that_ranks_inherit(tmp_path):
-    told = {"machine": 2, "retryable": [3], "final": [83, 84, 9], "crew": 5}
+    told = {"machine": 2, "retryable": [3], "final": [83, 84, 9], "crew": 5, "backoff": [1, 300, 600]}
     given = {
         wire.STREAMS: json.dumps([{"out": 4, "err": 5, "log": "/x/0"}]),
         wire.RECORDS: str(tmp_path / "node-0"),

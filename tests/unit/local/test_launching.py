@@ -1,7 +1,10 @@
+import json
+
 import pytest
 
+from windlass import wire
 from windlass.core.cluster import Node
-from windlass.core.job import Job, Role
+from windlass.core.job import Job, Launcher, RestartPolicy, Role
 from windlass.core.status import Placement
 from windlass.worlds.local.book import new_gang
 from windlass.worlds.local.launching import choose_port, cpu_share, spawn_message
@@ -44,6 +47,15 @@ def test_no_port_at_all_is_an_error():
 def test_a_replicas_share_of_the_cpu(gpus, share):
     node = Node("n1", {"cpu": 16_000, "gpu": 8})
     assert cpu_share({"worker": ("n1", "n1", "n2")}, Role(resources=gpus), node) == share
+
+
+def test_agents_are_told_the_waits_of_their_job(tmp_path):
+    policy = RestartPolicy(backoff_base=2_500, backoff_max=60_000, healthy_after=30_000)
+    job = Job("job", (Role(command=("train",)),), launcher=Launcher.AGENT, restart=policy)
+    gang = new_gang(("job-1", 1), job, Placement({"worker": ("n1",)}))
+    message = spawn_message(gang, nodes={}, logs=tmp_path, inherited={}, state_id="abc")
+    [agent] = message["ranks"]
+    assert json.loads(agent["env"][wire.FORGIVES])["backoff"] == [2.5, 60, 30]
 
 
 def test_the_warden_is_told_commands_environments_and_where_the_output_goes(tmp_path):

@@ -95,6 +95,7 @@ def _of_agent(gang: Gang, role: Role) -> dict[str, str]:
         "retryable": policy.retryable_exit_codes,
         "final": [*policy.fatal_exit_codes, *(set(wire.ExitCode) - set(policy.retryable_exit_codes))],
         "crew": max(before.crew, gang.key[1] - 1),
+        "backoff": [ms / 1000 for ms in (policy.backoff_base, policy.backoff_max, policy.healthy_after)],
     }
     return {
         **({_PYTHON_OF_RANKS: entry.python} if entry else {}),
