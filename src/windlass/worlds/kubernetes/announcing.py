@@ -23,7 +23,7 @@ _BEHIND = 0.5
 _LONGEST = 1_024
 """Bytes of a note, by the API."""
 RECOVERED = "Recovered"
-_BAD = ("Failed", "Restarting", "Refused", "Hang", "RanksRestarted", RECOVERED)
+_BAD = ("Failed", "Restarting", "Refused", "Hang", "RanksRestarted", "AgentsGivenUp", RECOVERED)
 REPORTER = "windlass.dev/operator"
 
 

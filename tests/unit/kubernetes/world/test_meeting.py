@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
 
+from windlass.agent import crew as rules
 from windlass.worlds.kubernetes.agents.meeting import Ears, Meeting
 
 PLACES = {"w-0": 0, "w-1": 1}
@@ -199,7 +201,75 @@ def test_an_old_beat_accuses_nobody() -> None:
     assert not room.hangs
 
 
-@pytest.mark.parametrize("wrong", [{"port": 0}, {"ranks": 0}, {"address": ""}, {"port": "x"}])
+@pytest.mark.parametrize(
+    "wrong", [{"port": 0}, {"ranks": 0}, {"address": ""}, {"port": "x"}, {"seen": 1 << 60}, {"generation": 1 << 60}]
+)
 def test_whoever_makes_no_sense_is_no_agent(wrong: dict[str, Any]) -> None:
+    room = Room()
     with pytest.raises(ValueError, match=r".*"):
-        Room().call("w-0", **wrong)
+        room.call("w-0", **wrong)
+    assert not room.meeting.attendees
+
+
+WELL = [0, 7, "forward", 21, 1.0, 10.0, 0.0, [7, 21, 0, "forward"]]
+
+
+@pytest.mark.parametrize(
+    ("place", "wrong"),
+    [
+        (0, "0"),
+        (1, True),
+        (1, 1 << 60),
+        (2, None),
+        (2, "\ud800"),
+        (4, math.nan),
+        (4, math.inf),
+        (4, "1"),
+        (5, math.nan),
+        (7, [7, 21, 0]),
+        (7, [7, "21", 0, "forward"]),
+    ],
+)
+def test_what_would_stop_whoever_judges_all_is_not_taken_from_one(place: int, wrong: Any) -> None:
+    room = Room()
+    room.both()
+    room.beat("w-1", 3, beat=20, waited=1.0)
+    behind = [*WELL[:place], wrong, *WELL[place + 1 :]]
+    with pytest.raises((ValueError, TypeError)):
+        room.meeting.hear("w-0", {"say": "beat", "generation": 1, "behind": behind, "silence": 0}, 60.0)
+    room.meeting.look(61.0)
+    assert not room.hangs
+
+
+def test_patience_may_be_without_end() -> None:
+    room = Room()
+    room.both()
+    for name in PLACES:
+        behind = [*WELL[:4], 99.0, math.inf, *WELL[6:]]
+        room.meeting.hear(name, {"say": "beat", "generation": 1, "behind": behind, "silence": 0}, 60.0)
+    room.meeting.look(61.0)
+    assert not room.hangs
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"code": "1"}, {"code": 1 << 70}, {"generation": 1.0}, {"why": None}, {"whose": 1}, {"hangs": 1}, {"more": 1}],
+)
+def test_an_end_that_makes_no_sense_is_none(wrong: dict[str, Any]) -> None:
+    room = Room()
+    room.both()
+    failed = {"say": "failed", "id": "", "generation": 1, "code": 1, "why": "rank 1 exited with 1", **wrong}
+    with pytest.raises((ValueError, TypeError, KeyError)):
+        room.meeting.hear("w-0", failed, 50.0)
+    assert room.meeting.crew.phase is rules.Phase.RUNNING
+
+
+def test_a_member_that_has_left_well_while_nobody_led_is_missed_until_its_end_is_known() -> None:
+    room = Room()
+    first = room.call("w-0", generation=5, seen=5)
+    assert room.meeting.missing() == ["w-1"]
+    room.meeting.hear("w-0", {"say": "done", "id": "", "generation": 5}, 2.0)
+    assert room.meeting.missing() == ["w-1"]
+    room.meeting.feed(rules.Done("w-1", 5), 3.0)
+    assert (first.words(), room.closed) == (["welcome", "close"], 1)
+    assert room.meeting.missing() == []

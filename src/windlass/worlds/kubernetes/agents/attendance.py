@@ -15,7 +15,8 @@ from windlass.core.status import JobState
 from windlass.core.transitions import forgives
 from windlass.wire import ExitCode
 from windlass.worlds.kubernetes.agents.hub import Caller
-from windlass.worlds.kubernetes.agents.meeting import Ears, Meeting, Message
+from windlass.worlds.kubernetes.agents.meeting import Ears, Meeting
+from windlass.worlds.kubernetes.agents.messages import Message
 from windlass.worlds.kubernetes.agents.progress import ranks_remembered, ranks_seen, training
 from windlass.worlds.kubernetes.agents.tokens import is_of
 from windlass.worlds.kubernetes.announcing import Announcer, News
@@ -26,7 +27,7 @@ from windlass.worlds.kubernetes.runs import Run
 from windlass.worlds.kubernetes.seating import generation_of
 from windlass.worlds.port import JobEvent, WorldEvent
 
-HANG, RESTARTED = "Hang", "RanksRestarted"
+HANG, RESTARTED, GIVEN_UP = "Hang", "RanksRestarted", "AgentsGivenUp"
 """Reasons of events."""
 _OFTEN = 10_000
 """Milliseconds between two writes of what only goes on."""
@@ -65,6 +66,8 @@ class _Attended:
     owed: _Owed | None = None
     ahead: JobState | None = None
     """With failures that the controller was told of, and has not committed yet."""
+    given_up: bool = False
+    """Leading its agents has failed in a way that nobody has thought of."""
 
     @property
     def state(self) -> JobState:
@@ -114,16 +117,24 @@ class Attendance:
         """See `hub.Host`."""
         clock = asyncio.get_running_loop().time()
         for uid, each in list(self._attended.items()):
-            if each.gang.run is not each.run or each.run.stopping:
-                self._tell_of(each)
-                each.meeting.close()
-                del self._attended[uid]
-                continue
-            each.meeting.look(clock)
-            if each.owed is not None and self._is_settled(each, each.owed):
-                self._tell_of(each)
-            if self.now() - each.written >= _OFTEN:
-                self._write(each)
+            try:
+                self._look_at(uid, each, clock)
+            except Exception as fault:  # noqa: BLE001 - one gang's: the agents of others are led on
+                self._give_up(each, fault)
+
+    def _look_at(self, uid: str, each: _Attended, clock: float) -> None:
+        if each.gang.run is not each.run or each.run.stopping:
+            del self._attended[uid]
+            self._end(each)
+            return
+        if each.given_up:
+            return
+        self._hear_of_pods(each, clock)
+        each.meeting.look(clock)
+        if each.owed is not None and self._is_settled(each, each.owed):
+            self._tell_of(each)
+        if self.now() - each.written >= _OFTEN:
+            self._write(each)
 
     def ranks_seen(self, gang: Gang) -> list[dict[str, Any]]:
         """What is known of its ranks right now, or was at last."""
@@ -145,9 +156,31 @@ class Attendance:
         known = self._attended.get(gang.home.uid)
         if known is None or known.run is not run:
             if known is not None:
-                known.meeting.close()
+                self._end(known)
             known = self._attended[gang.home.uid] = _Attended(gang, run, self._meeting(gang, run))
-        return known
+        return None if known.given_up else known
+
+    def _hear_of_pods(self, each: _Attended, clock: float) -> None:
+        for name in each.meeting.missing():
+            if self._has_left(each, name):
+                each.meeting.feed(rules.Done(name, each.meeting.crew.generation), clock)
+
+    def _has_left(self, each: _Attended, name: str) -> bool:
+        """Whether its ranks have ended well while nobody led: its agent has not waited to be told to leave."""
+        pod = self.pods.get(each.gang.home.namespace, name)
+        return pod is not None and pod.status.phase == "Succeeded" and generation_of(pod) == each.run.generation
+
+    def _end(self, each: _Attended) -> None:
+        """Somebody else's run has begun, or its pods are to go."""
+        self._tell_of(each)
+        each.meeting.close()
+
+    def _give_up(self, each: _Attended, fault: Exception) -> None:
+        """Its agents are led no more in this run: ranks go on, and what fails fails with its pod."""
+        each.given_up = True
+        each.meeting.close()
+        note = f"its agents are led no more in this run, and ranks that fail end their pods: {fault!r}"
+        self._announce(each.gang, GIVEN_UP, "Lead", note)
 
     def _meeting(self, gang: Gang, run: Run) -> Meeting:
         ears = Ears(
@@ -162,7 +195,10 @@ class Attendance:
     # --- what comes of it ---------------------------------------------------------------------------------
 
     def _forgives(self, gang: Gang, failed: rules.Failed) -> bool:
-        return forgives(self._attended[gang.home.uid].state, _exit(failed), self.now())
+        each = self._attended[gang.home.uid]
+        if any(self._has_left(each, name) for name in gang.pod_names(each.run)):  # it would be waited for for ever
+            return False
+        return forgives(each.state, _exit(failed), self.now())
 
     def _restarted(self, gang: Gang, run: Run, generation: int, why: str, failed: rules.Failed | None) -> None:
         each = self._attended[gang.home.uid]

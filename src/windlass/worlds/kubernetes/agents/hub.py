@@ -11,15 +11,23 @@ from typing import Protocol
 
 import orjson
 
-from windlass.worlds.kubernetes.agents.meeting import Message
+from windlass.worlds.kubernetes.agents.messages import Message
 
 _MOST = 1 << 20
 """Bytes of one message, or of messages that wait to be sent: whoever is beyond that is no agent, or is gone."""
+_FIRST = 1 << 16
+"""Bytes of the message by which a caller says who it is."""
+_STRANGERS = 256
+"""Connections that have not said yet who they are; beyond these the oldest is hung up on, and may call again."""
 _PATIENCE = 10.0
 """Seconds for a caller to say who it is."""
 _SILENT = 30.0
 """Seconds without a word after which a connection is taken for dead; an agent speaks every two."""
+_PARTING = 1.0
+"""Seconds for a connection that was hung up on to take what was said last."""
 _LOOK = 1.0
+_NONSENSE = (ValueError, KeyError, TypeError, ArithmeticError, AttributeError, RecursionError)
+"""What comes of messages that are none."""
 
 
 class Caller:
@@ -36,12 +44,16 @@ class Caller:
                 self._writer.transport.abort()
 
     def close(self) -> None:
-        """Hang up."""
+        """Hang up, once what was said is taken."""
         self._writer.close()
+
+    def hang_up(self) -> None:
+        """At once."""
+        self._writer.transport.abort()
 
 
 class Host(Protocol):
-    """Whom agents talk to. What makes no sense raises ValueError, KeyError or TypeError."""
+    """Whom agents talk to. What makes no sense raises one of `_NONSENSE`."""
 
     def welcome(self, hello: Message, caller: Caller) -> Callable[[Message], None] | None:
         """Who hears what this caller says from now on; None: it is to call again later, or never."""
@@ -56,16 +68,19 @@ class Host(Protocol):
 async def serve(listener: socket.socket, host: Host) -> None:
     """Answer agents until cancelled; then hang up on all of them."""
     talking: set[asyncio.Task[None]] = set()
+    strangers: dict[Caller, None] = {}
 
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None  # noqa: S101 - a server's callback is one
         talking.add(task)
-        with contextlib.suppress(asyncio.CancelledError):  # as it is when nobody answers any more
-            await _talk(host, reader, writer)
-        talking.discard(task)
+        try:
+            with contextlib.suppress(asyncio.CancelledError):  # as it is when nobody answers any more
+                await _talk(host, reader, writer, strangers)
+        finally:
+            talking.discard(task)
 
-    server = await asyncio.start_server(talk, sock=listener, limit=_MOST)
+    server = await asyncio.start_server(talk, sock=listener, limit=_FIRST)
     try:
         while True:
             await asyncio.sleep(_LOOK)
@@ -77,28 +92,58 @@ async def serve(listener: socket.socket, host: Host) -> None:
         await asyncio.gather(*talking, return_exceptions=True)
 
 
-async def _talk(host: Host, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def _talk(
+    host: Host, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, strangers: dict[Caller, None]
+) -> None:
     caller = Caller(writer)
+    if len(strangers) >= _STRANGERS:
+        oldest = next(iter(strangers))
+        del strangers[oldest]
+        oldest.hang_up()
+    strangers[caller] = None
     try:
-        hear = host.welcome(await _message(reader, _PATIENCE), caller)
+        hear = host.welcome(await _message(reader, _PATIENCE, _FIRST), caller)
+        strangers.pop(caller, None)
         while hear is not None:
-            said = await _message(reader, _SILENT)
+            said = await _message(reader, _SILENT, _MOST)
             hear(said)
             if said["say"] == "beat":
                 caller.say({"say": "beat"})
-    except (OSError, TimeoutError, ValueError, KeyError, TypeError):  # gone, or no agent
+    except (OSError, EOFError, *_NONSENSE):  # gone, or no agent
         pass
     finally:
+        strangers.pop(caller, None)
         host.left(caller)
-        writer.close()
-        with contextlib.suppress(OSError):
+        await _part(writer)
+
+
+async def _part(writer: asyncio.StreamWriter) -> None:
+    """Hang up, even on somebody who does not read."""
+    writer.close()
+    try:
+        async with asyncio.timeout(_PARTING):
             await writer.wait_closed()
+    except OSError:  # TimeoutError is one
+        pass
+    finally:
+        writer.transport.abort()
 
 
-async def _message(reader: asyncio.StreamReader, patience: float) -> Message:
+async def _message(reader: asyncio.StreamReader, patience: float, most: int) -> Message:
     async with asyncio.timeout(patience):
-        line = await reader.readline()
-    said = json.loads(line) if line.endswith(b"\n") else None
+        line = await _line(reader, most)
+    said = json.loads(line)
     if not isinstance(said, dict) or not isinstance(said.get("say"), str):
         raise ValueError(line[:80])  # noqa: TRY004 - whatever it is, it is no message
     return said
+
+
+async def _line(reader: asyncio.StreamReader, most: int) -> bytes:
+    """The next one, however it compares to the reader's own limit. Raises ValueError beyond `most` bytes, EOFError."""
+    line = b""
+    while len(line) <= most:
+        try:
+            return line + await reader.readuntil()
+        except asyncio.LimitOverrunError as overrun:
+            line += await reader.readexactly(overrun.consumed)
+    raise ValueError(line[:80])

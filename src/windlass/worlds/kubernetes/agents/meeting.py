@@ -15,12 +15,12 @@ from typing import Any, Protocol
 from windlass import wire
 from windlass.agent import crew as rules
 from windlass.agent import hang
+from windlass.worlds.kubernetes.agents import messages
+from windlass.worlds.kubernetes.agents.messages import Message
 
-Message = Mapping[str, Any]
 TO_WRITE = 0.5
 """Seconds for ranks that hang to write down where they are."""
 _NEVER = 1 << 60
-_EVENTS = {"done": rules.Done, "able": rules.Able, "failed": rules.Failed, "stopped": rules.Stopped}
 
 
 class Line(Protocol):
@@ -90,7 +90,7 @@ class Meeting:
 
     def join(self, name: str, node: str, hello: Message, line: Line, now: float) -> None:
         """An agent calls, for the first time or again. Raises ValueError, KeyError, TypeError if it is none."""
-        peer = _peer(name, node, self._places[name], hello)
+        peer, generation = messages.peer(name, node, self._places[name], hello), messages.integer(hello["generation"])
         before = self.attendees.get(name)
         if before is not None and before.line is not None:
             before.line.close()
@@ -99,10 +99,10 @@ class Meeting:
         if before is not None and before.instance == here.instance:
             here.measured = before.measured
             self._came_back(name, hello, now)
-        elif hello["generation"] and self._takes_up(name, int(hello["generation"]), now):
+        elif generation and self._takes_up(name, generation, now):
             pass
-        elif hello["generation"]:
-            line.say(_halt(hello["generation"], "its gang has gone on without it"))
+        elif generation:
+            line.say(_halt(generation, "its gang has gone on without it"))
         else:
             self._gather_anew(now)
             self.feed(rules.Joined(peer), now)
@@ -113,16 +113,15 @@ class Meeting:
         """An agent speaks. Raises ValueError, KeyError, TypeError if it makes no sense."""
         here = self.attendees[name]
         if said["say"] == "beat":
-            here.silence, behind = float(said["silence"]), hang.Behind(*said["behind"])
+            here.silence, behind = messages.seconds(said["silence"]), messages.behind(said["behind"])
             here.behind = behind if said["generation"] == self.crew.generation else None  # an old one accuses nobody
-            here.measured = _measured(said.get("measured"))
-            here.recovered = _recovered(said.get("recovered"))
+            here.measured = messages.measured(said.get("measured"))
+            here.recovered = messages.recovered(said.get("recovered"))
         elif said["say"] == "port":
-            here.peer = here.peer._replace(port=int(said["port"]))
+            here.peer = here.peer._replace(port=messages.port(said["port"]))
             self._know(here.peer)
         else:
-            told = {key: value for key, value in said.items() if key != "say"}
-            event = _EVENTS[said["say"]](**{**told, "id": name})
+            event = messages.event(name, said)
             if isinstance(event, rules.Stopped) and name not in self._present():
                 self.feed(rules.Joined(here.peer), now)
             else:
@@ -150,6 +149,13 @@ class Meeting:
             if each.line is not None:
                 each.line.close()
         self.attendees.clear()
+
+    def missing(self) -> list[str]:
+        """Members of a crew that runs who have not said that they are done, and cannot say it just now."""
+        if self.crew.phase is not rules.Phase.RUNNING:
+            return []
+        here = {name for name, each in self.attendees.items() if each.line is not None}
+        return [name for name in self._places if name in self.crew.members - self.crew.done - here]
 
     # --- deciding -----------------------------------------------------------------------------------------
 
@@ -285,21 +291,3 @@ class Meeting:
 
 def _halt(generation: int, why: str) -> Message:
     return {"say": "halt", **rules.Halt(generation, why)._asdict()}
-
-
-def _peer(name: str, node: str, place: int, hello: Message) -> rules.Peer:
-    address, port, ranks = str(hello["address"]), int(hello["port"]), int(hello["ranks"])
-    if not (0 < port < 65536 and 0 < ranks <= 4096 and 0 < len(address) < 256):
-        raise ValueError(f"{name}: {address[:40]}:{port} with {ranks} ranks")
-    return rules.Peer(name, node, address, port, ranks, place, int(hello["seen"]))
-
-
-def _measured(said: Any) -> wire.Telemetry | None:
-    if not isinstance(said, dict):
-        return None
-    values = {str(name): float(value) for name, value in said["values"].items()}
-    return wire.Telemetry(int(said["rank"]), int(said["generation"]), int(said["step"]), values)
-
-
-def _recovered(said: Any) -> wire.Recovered | None:
-    return wire.Recovered(int(said["generation"]), float(said["seconds"])) if isinstance(said, dict) else None

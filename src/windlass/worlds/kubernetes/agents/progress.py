@@ -21,6 +21,8 @@ _NAMES = {
 }
 """What `windlass.train` measures, and what the API calls it."""
 _DIGITS = 6
+_WHOLE = 1e15
+"""Whole numbers below are written as such; JSON of 64 bits holds them."""
 
 
 def training(
@@ -39,7 +41,7 @@ def _numbers(measured: wire.Telemetry) -> dict[str, Any]:
 
 
 def _short(value: float) -> float | int:
-    return int(value) if value == int(value) else float(f"{value:.{_DIGITS}g}")
+    return int(value) if abs(value) < _WHOLE and value == int(value) else float(f"{value:.{_DIGITS}g}")
 
 
 def ranks_seen(attendees: Iterable[Attendee], now: int) -> list[dict[str, Any]]:

@@ -1,0 +1,118 @@
+"""What agents say, as what it means: any pod's agent may say anything, and nothing is taken that was not looked at.
+
+All of it raises ValueError, KeyError or TypeError of what makes no sense.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from windlass import wire
+from windlass.agent import crew as rules
+from windlass.agent import hang
+
+Message = Mapping[str, Any]
+_EXACT = 1 << 53
+"""Numbers below are exact in everybody's JSON."""
+_LONGEST = 1_000
+"""Characters of a text that are kept: it comes to stand in the gang's object."""
+_EVENTS: Mapping[str, type[rules.Done | rules.Able | rules.Failed | rules.Stopped]] = {
+    "done": rules.Done,
+    "able": rules.Able,
+    "failed": rules.Failed,
+    "stopped": rules.Stopped,
+}
+
+
+def integer(said: Any) -> int:
+    """A whole number, not a truth value."""
+    if type(said) is not int or abs(said) >= _EXACT:
+        raise ValueError(f"no whole number: {str(said)[:40]}")
+    return said
+
+
+def peer(name: str, node: str, place: int, hello: Message) -> rules.Peer:
+    """Whoever says hello."""
+    address, ranks = _text(hello["address"]), integer(hello["ranks"])
+    if not (0 < ranks <= 4096 and 0 < len(address) < 256):
+        raise ValueError(f"{name}: {address[:40]} with {ranks} ranks")
+    return rules.Peer(name, node, address, port(hello["port"]), ranks, place, integer(hello["seen"]))
+
+
+def port(said: Any) -> int:
+    """Where somebody listens."""
+    if not 0 < integer(said) < 65536:
+        raise ValueError(f"no port: {said}")
+    return integer(said)
+
+
+def behind(said: Any) -> hang.Behind:
+    """A node's rank that is furthest behind."""
+    rank, step, phase, beat, waited, patience, silent, (far, its_beat, who, where) = said
+    return hang.Behind(
+        integer(rank),
+        integer(step),
+        _text(phase),
+        integer(beat),
+        _number(waited),
+        seconds(patience),
+        _number(silent),
+        (integer(far), integer(its_beat), integer(who), _text(where)),
+    )
+
+
+def seconds(said: Any) -> float:
+    """Of patience: infinity is for ever."""
+    return math.inf if said == math.inf else _number(said)
+
+
+def measured(said: Any) -> wire.Telemetry | None:
+    """What a rank has measured. A loss may be no number."""
+    if said is None:
+        return None
+    values = {_text(name): _value(value) for name, value in said["values"].items()}
+    return wire.Telemetry(integer(said["rank"]), integer(said["generation"]), integer(said["step"]), values)
+
+
+def recovered(said: Any) -> wire.Recovered | None:
+    """When ranks ran again, the last time."""
+    return None if said is None else wire.Recovered(integer(said["generation"]), _number(said["seconds"]))
+
+
+def event(name: str, said: Message) -> rules.Done | rules.Able | rules.Failed | rules.Stopped:
+    """How the ranks of this agent do; it speaks of nobody else."""
+    kind = _EVENTS[said["say"]]
+    told: dict[str, Any] = {key: _PARTS[key](value) for key, value in said.items() if key not in ("say", "id")}
+    return kind(id=name, **told)
+
+
+def _text(said: Any) -> str:
+    if not isinstance(said, str):
+        raise TypeError(f"no text: {str(said)[:40]}")
+    said.encode()  # half a character could not be told to anybody
+    return said[:_LONGEST]
+
+
+def _number(said: Any) -> float:
+    value = _value(said)
+    if not abs(value) < _EXACT:
+        raise ValueError(f"no number to reckon with: {value}")
+    return value
+
+
+def _value(said: Any) -> float:
+    if type(said) not in (int, float):
+        raise TypeError(f"no number: {str(said)[:40]}")
+    return float(said)
+
+
+def _flag(said: Any) -> bool:
+    if not isinstance(said, bool):
+        raise TypeError(f"neither true nor false: {str(said)[:40]}")
+    return said
+
+
+_PARTS = {"generation": integer, "code": integer, "why": _text, "whose": _text, "hangs": _flag}
+"""Of events."""
