@@ -23,7 +23,9 @@ FILE = f"{FOLDER}/agent.pyz"
 _NAME = "windlass-agent"
 """Of the container and of the volume."""
 _NOBODY = 65_532
-_ASKS = {"requests": {"cpu": "50m", "memory": "64Mi"}, "limits": {"cpu": "1", "memory": "256Mi"}}
+_LITTLE = {"cpu": "250m", "memory": "256Mi"}
+_ASKS = {"requests": _LITTLE, "limits": _LITTLE}
+"""The same twice: a pod whose other containers are guaranteed what they ask for stays so."""
 _TERMINATION_LOG = "/dev/termination-log"
 
 
@@ -69,7 +71,8 @@ def with_membership(spec: Manifest, parsed: Parsed, container: str, pod: str) ->
 def _started(container: Mapping[str, Any], way: str, procs: str) -> Manifest:
     words = [*(container.get("command") or ()), *(container.get("args") or ())]
     agent = under_agent(words, (FILE,) if way == INJECT else ("-m", "windlass.agent"), procs)
-    made = {name: value for name, value in container.items() if name != "args"} | {"command": list(agent)}
+    place = "command" if container.get("command") else "args"  # arguments alone are for the image's own entry point
+    made = {name: value for name, value in container.items() if name not in ("command", "args")} | {place: list(agent)}
     return extended(made, volumeMounts=[{"name": _NAME, "mountPath": FOLDER}]) if way == INJECT else made
 
 

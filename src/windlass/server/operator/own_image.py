@@ -7,15 +7,18 @@ from dataclasses import replace
 
 from windlass.jobs.kubernetes.settings import AGENT_IMAGE
 from windlass.worlds.kubernetes.client.connection import Connection
+from windlass.worlds.kubernetes.client.refusals import ApiError
 from windlass.worlds.kubernetes.client.resources import PODS
 from windlass.worlds.kubernetes.settings import WorldSettings
-from windlass.worlds.port import WorldError
 
 _CONTAINER = "operator"
 
 
 async def with_own_image(settings: WorldSettings, connection: Connection, namespace: str) -> WorldSettings:
-    """The settings with it, where none is named and this process is a pod's: however that was installed."""
+    """The settings with it, where none is named and this process is a pod's: however that was installed.
+
+    Raises WorldError of a cluster that cannot be asked.
+    """
     if settings.kinds.agent_image:
         return settings
     image = await _own_image(connection, namespace) or AGENT_IMAGE
@@ -25,6 +28,8 @@ async def with_own_image(settings: WorldSettings, connection: Connection, namesp
 async def _own_image(connection: Connection, namespace: str) -> str:
     try:
         pod = await connection.get(PODS, namespace, socket.gethostname())
-    except WorldError:  # it is no pod
-        return ""
+    except ApiError as error:
+        if error.is_missing:  # it is no pod
+            return ""
+        raise
     return next((str(each["image"]) for each in pod["spec"]["containers"] if each["name"] == _CONTAINER), "")

@@ -49,6 +49,9 @@ def told(pod):
         ("/opt/bin/python3.11 -u train.py", f"/opt/bin/python3.11 {FILE} -- train.py"),
         ("python -m pkg.train --lr 1", f"python {FILE} --module -- pkg.train --lr 1"),
         ("torchrun --nproc-per-node 4 train.py", f"python3 {FILE} --nproc-per-node 4 train.py"),
+        ("/opt/conda/bin/torchrun train.py", f"/opt/conda/bin/python3 {FILE} train.py"),
+        ("/opt/venv/bin/windlass agent train.py", f"/opt/venv/bin/python3 {FILE} train.py"),
+        ("/usr/local/bin/torchrun train.py", f"python3 {FILE} train.py"),  # Debian's python3 is in /usr/bin
         ("python3 -m torch.distributed.run --standalone a.py", f"python3 {FILE} --standalone a.py"),
         ("windlass agent --max-restarts 3 train.py", f"python3 {FILE} --max-restarts 3 train.py"),
     ],
@@ -110,7 +113,12 @@ def test_the_agent_takes_the_launchers_place_and_another_one_is_refused():
 
 def test_what_the_init_container_asks_for_is_asked_of_the_node():
     job = read(training(agent="inject", cpus=0, gpus=1), SETTINGS).job
-    assert (job.roles[0].resources["cpu"], job.roles[0].resources["memory"]) == (50, 64 << 20)
+    assert (job.roles[0].resources["cpu"], job.roles[0].resources["memory"]) == (250, 256 << 20)
+
+
+def test_a_pod_that_is_guaranteed_what_it_asks_for_stays_so():
+    (packer,) = pods(training(agent="inject"))[0]["spec"]["initContainers"]
+    assert packer["resources"]["requests"] == packer["resources"]["limits"]
 
 
 def test_a_pytorchjob_asks_by_an_annotation():
@@ -119,6 +127,12 @@ def test_a_pytorchjob_asks_by_an_annotation():
     assert "args" not in main_of(pod)
     assert pod["spec"]["initContainers"][0]["name"] == "windlass-agent"
     assert (told(pod)["WINDLASS_AGENT_NAME"], told(pod)["PET_NPROC_PER_NODE"]) == ("team/digits-worker-1", "2")
+
+
+def test_arguments_alone_stay_arguments_of_the_images_entry_point():
+    pod = pods(pytorch({"args": ["torchrun", "train.py"]}))[0]
+    assert main_of(pod)["args"] == ["python3", FILE, "train.py"]
+    assert "command" not in main_of(pod)
 
 
 def test_a_pytorchjobs_plain_script_stays_one_process_a_pod():

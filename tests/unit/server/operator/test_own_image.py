@@ -1,0 +1,44 @@
+"""Where the operator learns which image it runs from."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from windlass.jobs.kubernetes.settings import AGENT_IMAGE, Settings
+from windlass.server.operator.own_image import with_own_image
+from windlass.worlds.kubernetes.client.refusals import ApiError, Unreachable
+from windlass.worlds.kubernetes.settings import WorldSettings
+
+
+class Api:
+    """Answers every question in the same way."""
+
+    def __init__(self, answer: Any) -> None:
+        self.answer = answer
+
+    async def get(self, *_: Any) -> Any:
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer
+
+
+def image(answer: Any) -> str:
+    api: Any = Api(answer)
+    return asyncio.run(
+        with_own_image(WorldSettings(Settings(agent_image="")), api, "windlass-system")
+    ).kinds.agent_image
+
+
+def test_a_pod_brings_its_own_image_and_whoever_is_none_the_released_one() -> None:
+    containers = [{"name": "proxy", "image": "proxy:1"}, {"name": "operator", "image": "windlass:7"}]
+    assert image({"spec": {"containers": containers}}) == "windlass:7"
+    assert image(ApiError(404, "NotFound")) == AGENT_IMAGE
+
+
+@pytest.mark.parametrize("trouble", [Unreachable("no connection"), ApiError(503), ApiError(403)], ids=str)
+def test_a_cluster_that_cannot_be_asked_does_not_make_it_another_image(trouble: Exception) -> None:
+    with pytest.raises(type(trouble)):
+        image(trouble)
