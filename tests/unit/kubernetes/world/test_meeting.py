@@ -241,6 +241,17 @@ def test_what_would_stop_whoever_judges_all_is_not_taken_from_one(place: int, wr
     assert not room.hangs
 
 
+def test_of_what_a_script_reports_numbers_are_kept() -> None:
+    room = Room()
+    room.call("w-0", generation=5, seen=5)
+    values = {"loss": math.nan, "steps": 7, "warm": True, "note": "x", "more": None, "all": [1.0]}
+    measured = {"rank": 0, "generation": 5, "step": 7, "values": values}
+    room.meeting.hear("w-0", {"say": "beat", "generation": 5, "behind": WELL, "silence": 0, "measured": measured}, 6.0)
+    heard = room.meeting.measured
+    assert heard is not None
+    assert list(heard.values) == ["loss", "steps", "warm"]
+
+
 def test_patience_may_be_without_end() -> None:
     room = Room()
     room.both()

@@ -69,10 +69,10 @@ def seconds(said: Any) -> float:
 
 
 def measured(said: Any) -> wire.Telemetry | None:
-    """What a rank has measured. A loss may be no number."""
+    """What a rank has measured: a loss may be infinite or NaN. What a script reports besides numbers is left out."""
     if said is None:
         return None
-    values = {_text(name): _value(value) for name, value in said["values"].items()}
+    values = {_text(name): float(value) for name, value in said["values"].items() if isinstance(value, int | float)}
     return wire.Telemetry(integer(said["rank"]), integer(said["generation"]), integer(said["step"]), values)
 
 
