@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from windlass.core.job import ArrayMember, Job
 
@@ -27,7 +27,7 @@ class Submission:
     """Members that may run at a time; 0: all that fit."""
     source: str = ""
     """Where it was written: a file, or the command line."""
-    launcher_said: bool = False
+    launcher_said: bool = field(default=False, compare=False)
     """Whether a person has said which launcher; else a world may choose a better one than plain."""
 
 
