@@ -180,6 +180,24 @@ def test_ranks_outlive_a_controller_that_is_killed_and_recover_without_it(
     asyncio.run(story())
 
 
+def test_a_failure_is_the_programs_also_for_the_controller_after_the_one_that_heard_of_it(
+    state: Path, tmp_path: Path, bare: dict[str, str]
+) -> None:
+    async def story() -> None:
+        fails_twice = "import os, sys\nsys.exit(7 if int(os.environ['WINDLASS_GENERATION']) < 3 else 0)"
+        policy = RestartPolicy(user_limit=2, backoff_base=1_500)
+        async with at_home(state, environment=bare, end=False) as home:
+            job_id = await home.submit(agents(tmp_path, fails_twice, replicas=1, restart=policy))
+            said = home.world.paths.generation_logs(job_id, 1) / "node-0.err"
+            await soon(lambda: said.exists() and "the next one waits 1.5 s" in said.read_text(), "it waits for nothing")
+            await home.submit(job(sys.executable, "-c", ""))  # what was heard until now is written down with this
+        async with at_home(state, environment=bare) as home:
+            status = (await home.end(job_id)).status
+            assert (status.phase, status.user_failures, status.infrastructure_failures) == (Phase.SUCCEEDED, 2, 0)
+
+    asyncio.run(story())
+
+
 def test_what_ranks_say_of_themselves_is_told_of_the_job(state: Path, tmp_path: Path, bare: dict[str, str]) -> None:
     async def story() -> None:
         async with at_home(state, environment=bare) as home:

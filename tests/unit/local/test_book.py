@@ -1,9 +1,11 @@
 from dataclasses import replace
 
+import msgspec
+
 from windlass.core.events import Exit, GangGone, MemberExited, Recovered, Started
 from windlass.core.job import Job, Launcher, Role
 from windlass.core.status import Placement
-from windlass.worlds.local.book import Gang, new_gang, remembered_gang, tasks_of
+from windlass.worlds.local.book import Gang, Told, new_gang, remembered_gang, tasks_of
 from windlass.worlds.local.records import Task
 from windlass.worlds.port import JobEvent
 
@@ -111,3 +113,24 @@ def test_what_agents_could_not_put_right_is_told_as_it_was():
     assert event == exited(0, Exit(code=7, detail=words))
     gang = by_agents()
     assert gang.end_rank(1, {"signal": 9})[1] == "the agent (worker/1) on n2 killed by SIGKILL"
+
+
+def test_a_new_controller_knows_what_went_wrong_and_who_is_back():
+    before = by_agents()
+    before.hear_agent(1, failed(3, 7))
+    before.hear_agent(0, {"say": "recovered", "generation": 2, "seconds": 0.25, "reason": "x"})
+    kept = msgspec.json.decode(msgspec.json.encode(before.told), type=Told)
+    after = remembered_gang(KEY, before.job, tasks_of(before), kept)
+    told = after.hear_agent(1, {"say": "recovered", "generation": 2, "seconds": 0.1, "reason": "x"})
+    by_itself = Exit(code=7, detail="rank 3 (worker/1) on n2 exited with code 7")
+    assert told == [JobEvent("job-1", Recovered(3, 2, by_itself, 250))]
+    assert after.told == Told()
+
+
+def test_a_recovery_counts_even_if_the_gang_ends_before_all_agents_have_told():
+    gang = by_agents()
+    gang.hear_agent(1, failed(3, 7))
+    gang.hear_agent(0, {"say": "recovered", "generation": 2, "seconds": 0.25, "reason": "x"})
+    [event] = gang.come_back()
+    assert isinstance(event.event, Recovered)
+    assert gang.come_back() == []

@@ -34,6 +34,16 @@ class Back:
 
 
 @dataclass(slots=True)
+class Told:
+    """What the agents of a gang have said, and its controller has made nothing of yet. It outlives controllers."""
+
+    fault: dict[str, Any] | None = None
+    """What went wrong, and nobody has put right yet, as `wire.Verdict`."""
+    back: Back | None = None
+    """A recovery that not all of them have told of."""
+
+
+@dataclass(slots=True)
 class Gang:
     """One generation of a job, whose `job` is as large as this generation.
 
@@ -57,12 +67,7 @@ class Gang:
 
     before: Status = field(default_factory=Status)
     """As it was when this generation was decided on: what of its limits was used up."""
-    fault: Mapping[str, Any] | None = None
-    """What its agents say went wrong, and nobody has put right yet, as `wire.Verdict`."""
-    back: Back | None = None
-    """A recovery that not all of its agents have told of yet."""
-    remembered: bool = False
-    """Launched by an earlier controller, which may have heard some of its agents already."""
+    told: Told = field(default_factory=Told)
 
     def who(self, rank: Rank) -> Who:
         """The rank as people know it."""
@@ -73,24 +78,24 @@ class Gang:
     def hear_agent(self, member: int, said: Mapping[str, Any]) -> list[JobEvent]:
         """What an agent says of its ranks: what went wrong, or that they run again. All have to, for it to be told."""
         if said.get("say") == "verdict":  # of several the first: others then lost their peer
-            known = self.fault is not None and self.fault["generation"] == said["generation"]
-            self.fault = self.fault if known else said
+            fault = self.told.fault
+            known = fault is not None and fault["generation"] == said["generation"]
+            self.told.fault = fault if known else dict(said)
         if said.get("say") != "recovered":
             return []
-        crew, told = int(said["generation"]), []
-        if self.back is None or self.back.crew != crew:
-            told = self._come_back()
+        crew, events = int(said["generation"]), []
+        back = self.told.back
+        if back is None or back.crew != crew:
+            events = self.come_back()
             lost = Exit(signal=signal.SIGKILL, detail=str(said["reason"]))
-            self.back = Back(crew, lost if self.fault is None else self._exit_by(self.fault))
-            self.fault = None
-        self.back.seconds[member] = float(said["seconds"])
-        if self.remembered or set(self.left) <= set(self.back.seconds):
-            told += self._come_back()
-        return told
+            back = Back(crew, lost if self.told.fault is None else self._exit_by(self.told.fault))
+            self.told = Told(back=back)
+        back.seconds[member] = float(said["seconds"])
+        return [*events, *self.come_back()] if set(self.left) <= set(back.seconds) else events
 
-    def _come_back(self) -> list[JobEvent]:
-        """Tell what is known of a recovery: as long as its slowest agent took."""
-        back, self.back = self.back, None
+    def come_back(self) -> list[JobEvent]:
+        """Tell what is known of a recovery, as long as its slowest agent took: all have told, or no more will."""
+        back, self.told.back = self.told.back, None
         if back is None:
             return []
         took = round(max(back.seconds.values()) * 1000)
@@ -133,8 +138,8 @@ class Gang:
         rank = self.ranks[number]
         tried = Tried(role_named(self.job, rank.role).command, self.job.workdir)
         exit = exit_of(self.who(rank), report, tried)
-        if self.fault is not None and "code" in report and not exit.ok:  # of its own ranks, or of another agent's
-            exit = self._exit_by(self.fault)
+        if self.told.fault is not None and "code" in report and not exit.ok:  # of its own ranks, or another agent's
+            exit = self._exit_by(self.told.fault)
         waiting = self.left.get(rank.member)
         if waiting is None:
             return None, exit.detail
@@ -162,7 +167,7 @@ def new_gang(key: Key, job: Job, placement: Placement) -> Gang:
     return Gang(key, job, dict(placement.nodes), ranks=ranks, left=left)
 
 
-def remembered_gang(key: Key, job: Job, tasks: Iterable[Task]) -> Gang:
+def remembered_gang(key: Key, job: Job, tasks: Iterable[Task], told: Told | None = None) -> Gang:
     """A gang as an earlier controller has written it down."""
     tasks = list(tasks)
     nodes: dict[str, dict[int, str]] = {}
@@ -170,7 +175,6 @@ def remembered_gang(key: Key, job: Job, tasks: Iterable[Task]) -> Gang:
         nodes.setdefault(task.role, {})[task.replica] = task.node
     placement = Placement({role: tuple(by[index] for index in sorted(by)) for role, by in nodes.items()})
     gang = new_gang(key, job, placement)
-    gang.remembered = True
     gang.devices = {(task.role, task.replica): task.devices for task in tasks}
     for task in tasks:
         if task.code is not None:
@@ -178,6 +182,7 @@ def remembered_gang(key: Key, job: Job, tasks: Iterable[Task]) -> Gang:
         elif task.signal is not None:
             gang.end_rank(task.rank, {"signal": task.signal})
     gang.started = any(task.pid is not None for task in tasks)
+    gang.told = told or Told()
     return gang
 
 

@@ -25,7 +25,7 @@ from windlass.core.snapshot import PastUse
 from windlass.core.status import TERMINAL, JobState, Phase, Status
 from windlass.worlds import inbox
 from windlass.worlds.local import devices, lock, reserved
-from windlass.worlds.local.book import Gang, Key, new_gang, remembered_gang, tasks_of
+from windlass.worlds.local.book import Gang, Key, Told, new_gang, remembered_gang, tasks_of
 from windlass.worlds.local.clock import SYSTEM, Clock, Kept, Sources, offset
 from windlass.worlds.local.keeper import Heard, Keeper
 from windlass.worlds.local.launching import choose_port, is_free, spawn_message
@@ -38,6 +38,7 @@ from windlass.worlds.local.warden_start import Link, start_warden
 from windlass.worlds.port import Changes, JobArrived, JobEvent, Recovery, WorldError, WorldEvent
 
 _PAST = "past use"
+_TOLD = "told by agents"
 _EARLIER = 0
 """The line of gangs that an earlier controller launched; lines of this one count from 1."""
 _RUN_LINGER = 2.0
@@ -106,6 +107,8 @@ class LocalWorld:
         self._owners = Owners(self._owner_gone)
         self._origins: dict[str, Origin] = {}
         self._since = _Since()
+        self._agents_spoke = False
+        """Since the last commit."""
         self._attempt: _Attempt | None = None
         self._next_number = int(self.store.meta("next_number") or 1)
         hello = {"linger": None if kind == "up" else _RUN_LINGER, "offset": self._clock.offset}
@@ -126,13 +129,13 @@ class LocalWorld:
 
     def recover(self) -> Recovery:
         """Every job on record that still matters, and the gangs that should be alive."""
-        states = self.store.recoverable()
+        states, told = self.store.recoverable(), self._told_before()
         warden, _, number = (self.store.meta("heard") or "").rpartition(" ")
         self._keeper.remember(Heard(warden, int(number or 0)))
         for state in states:
             if state.status.phase not in TERMINAL:
                 self._jobs[state.id] = state.job
-                self._remember_gang(state)
+                self._remember_gang(state, told)
         for job_id, owner in self.store.owners().items():
             self._owners.add(job_id, owner)
         self._remove_logs(self.store.unremoved())
@@ -250,6 +253,10 @@ class LocalWorld:
         if changes.states:
             notes.meta["next_number"] = str(self._next_number)
         heard = self._keeper.heard
+        if self._agents_spoke:  # what is acknowledged is not told again
+            told = {_name(gang.key): gang.told for gang in self._book.values() if not gang.gone and gang.told != Told()}
+            notes.meta[_TOLD] = msgspec.json.encode(told).decode()
+            self._agents_spoke = False
         if changes.past:
             notes.meta[_PAST] = msgspec.json.encode(changes.past).decode()
         if heard.number:
@@ -335,13 +342,16 @@ class LocalWorld:
                 self._since.notes.started += [(pid, ticks, *key, rank) for rank, (pid, ticks) in rows if pid]
                 self._tell(gang.start())
             case "exit":
+                self._come_back(gang)
                 event, detail = gang.end_rank(report["rank"], report)
                 self._since.notes.ended.append((report.get("code"), report.get("signal"), detail, *key, report["rank"]))
                 self._tell(event)
             case "agent":
+                self._agents_spoke = True
                 for event in gang.hear_agent(report["rank"], report["said"]):
                     self._tell(event)
             case "gone":
+                self._come_back(gang)
                 self._tell(gang.vanish())
             case "output lost":
                 self._on_trouble(f"{key[0]}: output of rank {report['rank']} is being lost: {report['why']}")
@@ -353,16 +363,22 @@ class LocalWorld:
         """A warden is there, with these gangs. Those launched on an earlier line and not among them have vanished."""
         for key, gang in self._book.items():
             if _EARLIER <= gang.line < line and key not in gangs:
+                self._come_back(gang)
                 self._tell(gang.vanish())
         for job_id, generation in gangs - self._book.keys():
             self._keeper.send({"do": "stop", "job": job_id, "generation": generation, "grace": 0})
 
-    def _remember_gang(self, state: JobState) -> None:
+    def _told_before(self) -> dict[str, Told]:
+        """What agents said to the controller before this one, by `_name` of their gangs."""
+        kept = self.store.meta(_TOLD)
+        return msgspec.json.decode(kept, type=dict[str, Told]) if kept else {}
+
+    def _remember_gang(self, state: JobState, told: Mapping[str, Told]) -> None:
         status = state.status
         if status.gone or not status.generation:
             return
         key = (state.id, status.generation)
-        gang = remembered_gang(key, state.job, self.store.tasks(*key))
+        gang = remembered_gang(key, state.job, self.store.tasks(*key), told.get(_name(key)))
         gang.before = status
         told_again = status.phase is Phase.ADMITTED and status.target is None
         gang.line = -1 if told_again else _EARLIER
@@ -371,9 +387,19 @@ class LocalWorld:
     def _owner_gone(self, job_id: str) -> None:
         self._tell(JobEvent(job_id, Cancel(by="the end of its terminal")))
 
+    def _come_back(self, gang: Gang) -> None:
+        """A recovery that its last agents will not tell of any more counts as well."""
+        for event in gang.come_back():
+            self._agents_spoke = True
+            self._tell(event)
+
     def _tell(self, event: JobEvent | None) -> None:
         if event is not None:
             self._inbox.put(event)
+
+
+def _name(key: Key) -> str:
+    return f"{key[0]} {key[1]}"
 
 
 def _keep_clock(store: Store, sources: Sources) -> Clock:
