@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from windlass.agent import crew as rules
+from windlass.core.job import RestartPolicy
 from windlass.worlds.kubernetes.agents.attendance import GIVEN_UP, Attendance
 from windlass.worlds.kubernetes.runs import Run
 from windlass.worlds.kubernetes.seating import GENERATION, pod_of
@@ -28,7 +29,14 @@ def gang(name: str) -> Any:
     run = Run(1, ())
     status = SimpleNamespace(crew=0)
     return SimpleNamespace(
-        id=name, home=home, run=run, status=status, training={}, news=False, pod_names=lambda _run: names
+        id=name,
+        home=home,
+        job=SimpleNamespace(restart=RestartPolicy()),
+        run=run,
+        status=status,
+        training={},
+        news=False,
+        pod_names=lambda _run: names,
     )
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from windlass.agent import crew as rules
+from windlass.core.job import RestartPolicy
 from windlass.worlds.kubernetes.agents.meeting import Ears, Meeting
 
 PLACES = {"w-0": 0, "w-1": 1}
@@ -45,7 +46,7 @@ class Room:
         self.hangs: list[tuple[int, str]] = []
         self.closed = 0
         ears = Ears(lambda _: forgiving, self._restarted, lambda *told: self.hangs.append(told), self._closes)
-        self.meeting = Meeting(PLACES, 1, ears, 0.0)
+        self.meeting = Meeting(PLACES, 1, ears, 0.0, RestartPolicy(backoff_base=2_000))
         self.lines: dict[str, Line] = {}
 
     def call(self, name: str, at: float = 1.0, **hello: Any) -> Line:
@@ -98,6 +99,18 @@ def test_the_next_generation_meets_at_another_port() -> None:
     assert second.told[-1]["membership"]["port"] == 4711
     assert [first.generation, second.generation] == [2, 2]
     assert room.restarts == [(2, "rank 1 exited with 1")]
+
+
+def test_the_second_restart_in_a_row_waits_as_the_job_says() -> None:
+    room = Room()
+    first, _ = room.both()
+    for generation, at in ((1, 50.0), (2, 60.0)):
+        room.fails("w-1", generation, at=at)
+        for name in PLACES:
+            room.stop(name, generation, at)
+    assert first.words()[-1] == "halt"
+    room.meeting.look(62.0)
+    assert first.generation == 3
 
 
 def test_a_connection_that_ends_stops_nobody_and_its_agent_is_told_what_it_missed() -> None:

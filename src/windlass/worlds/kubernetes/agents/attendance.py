@@ -190,7 +190,7 @@ class Attendance:
             closes=lambda: self._tell_of(self._attended[gang.home.uid]),  # before its pods tell that they have ended
         )
         first = max(run.generation, gang.status.crew + 1)
-        return Meeting(gang.pod_names(run), first, ears, asyncio.get_running_loop().time())
+        return Meeting(gang.pod_names(run), first, ears, asyncio.get_running_loop().time(), gang.job.restart)
 
     # --- what comes of it ---------------------------------------------------------------------------------
 

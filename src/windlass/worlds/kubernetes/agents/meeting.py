@@ -15,6 +15,7 @@ from typing import Any, Protocol
 from windlass import wire
 from windlass.agent import crew as rules
 from windlass.agent import hang
+from windlass.core.job import RestartPolicy
 from windlass.worlds.kubernetes.agents import messages
 from windlass.worlds.kubernetes.agents.messages import Message
 
@@ -65,9 +66,11 @@ class Ears:
 class Meeting:
     """`places`: the pods by name, and where their ranks stand. `first`: the number of the first membership."""
 
-    def __init__(self, places: Mapping[str, int], first: int, ears: Ears, now: float) -> None:
+    def __init__(self, places: Mapping[str, int], first: int, ears: Ears, now: float, restart: RestartPolicy) -> None:
         self._places, self._ears = places, ears
         bounds = rules.Rules(len(places), len(places), max_restarts=_NEVER, join_timeout=math.inf)
+        waits = restart.backoff_base / 1000, restart.backoff_max / 1000, restart.healthy_after / 1000
+        bounds = bounds._replace(backoff=waits[0], backoff_most=waits[1], healthy=waits[2])
         self.crew = rules.Crew(bounds, now, arrived=now, seen=first - 1)
         self.attendees: dict[str, Attendee] = {}
         self._begun = False
