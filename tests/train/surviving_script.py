@@ -26,6 +26,8 @@ def main(folder: str, steps: str, pause: str, dropout: str = "0.1") -> None:
             run.step(optimizer, clip=1.0, loss=loss)
             schedule.step()
             run.mean_loss(model, loss)
+            if run.steps_done % 5 == 0:
+                checkpoints.save()
         evaluated = run.evaluate(model, tokens(24), cross_entropy, global_batch=12)
         run.say(f"in the end {evaluated:.12f}")
 

@@ -33,6 +33,13 @@ def test_on_the_same_mesh_to_the_bit_dropout_included(mesh, tmp_path: Path):
         assert after["sum"] == before["sum"]
 
 
+def test_what_a_script_saves_by_itself_within_its_loop_has_used_the_batch_of_that_step(tmp_path: Path):
+    undisturbed = ranks(1, kept, "", str(tmp_path / "a"), STEPS, {})[0]["losses"]
+    ranks(1, kept, "", str(tmp_path / "b"), STEPS, {"saves_and_ends_after": CUT})
+    resumed = ranks(1, kept, "", str(tmp_path / "b"), STEPS, {})[0]["losses"]
+    assert resumed == {step: undisturbed[step] for step in range(CUT, STEPS)}
+
+
 @pytest.mark.parametrize(("first", "count", "then", "others"), [
     ("dp=2", 2, "dp=3", 3),
     ("dp=3", 3, "", 1),

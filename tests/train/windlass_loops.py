@@ -58,6 +58,9 @@ def kept(mesh: str, place: str, steps: int, how: dict[str, Any]) -> dict[str, An
                 schedule.step()
                 told["losses"][batch.step] = run.mean_loss(model, loss)
                 told["samples"][batch.step] = batch.indices
+                if how.get("saves_and_ends_after") == run.steps_done:
+                    checkpoints.save(blocking=True)
+                    break
             told["sum"] = [float(each.detach().double().sum()) for each in local_parts(model)]
     except SystemExit as left:
         told["code"] = int(left.code)

@@ -19,7 +19,7 @@ from windlass.train.checkpoint.saver import Saver
 from windlass.train.checkpoint.store.errors import CheckpointError
 from windlass.train.checkpoint.store.places import place_of
 from windlass.train.checkpoint.store.retention import Retention
-from windlass.train.checkpoint.store.survey import candidates, newest_whole
+from windlass.train.checkpoint.store.survey import newest_whole
 from windlass.train.checkpoint.together import all_ranks, by_first
 from windlass.train.checkpoint.trying import Trying
 from windlass.train.data.batch import Batch
@@ -88,12 +88,18 @@ class Checkpoints:
         try:
             yield from self._run.steps(self._state.data, max_steps)
             self._leaves = True
-            self.save(blocking=True)
+            self._save(blocking=True)
         finally:
             self._close()
 
     def save(self, *, blocking: bool = False) -> None:
-        """Save now. A collective. Unless `blocking`, it goes on behind the next steps."""
+        """Save now. A collective. Unless `blocking`, it goes on behind the next steps.
+
+        Nothing is saved where ranks are lost meanwhile: the step comes again.
+        """
+        self._run.unless_void(lambda: self._save(blocking=blocking))
+
+    def _save(self, *, blocking: bool = False) -> None:
         trying = self._resumed
         with self._run.during("save") if blocking or trying.is_busy else contextlib.nullcontext():
             if blocking:
@@ -153,7 +159,7 @@ class Checkpoints:
         if self._memory is None:
             return None
         began = time.monotonic()
-        newest = next(iter(by_first(self._ranks, lambda: candidates(self._place))), None)
+        newest, _ = by_first(self._ranks, lambda: newest_whole(self._place))
         taken = self._memory.take(self._state.tensors, least=newest or 1)
         if taken is None:
             return None
@@ -232,7 +238,7 @@ class Checkpoints:
         elif agreed.stop:
             self._save_and_leave(agreed.time_left / 1000)
         elif agreed.save:
-            self.save()
+            self._save()
         if not agreed.stop:
             self._copy()
 

@@ -92,6 +92,8 @@ class Run:
         self._micro_batches: WeakKeyDictionary[Data | Stream, int | None] = WeakKeyDictionary()
         self._own = Own(self._phases, world.device)
         self._tracking = Tracking(asked.trackers if world.is_first else (), run_name())
+        self._used_by_step: Data | Stream | None = None
+        """Whose batch the next step uses up."""
         self._told: dict[str, float] = {}
         self._planned = self._samples = 0
         self.recent = Recent()
@@ -230,6 +232,7 @@ class Run:
                 # What is drawn in a step depends on its place, not on what this process has drawn before.
                 rng.seed_anew(self.seed, self.dropout_rank, before)
                 self._gang.keep()
+                self._used_by_step = data
                 yield batch
                 done = self.steps_done != before
                 goes_straight_on = self._finish(data, before)
@@ -245,9 +248,7 @@ class Run:
 
     def _finish(self, data: Data | Stream, before: int) -> bool:
         """What there is to do when a step is done. Returns whether the next batch is the one behind it."""
-        if self.steps_done != before:
-            data.advance()
-        elif not self._survival.is_void:
+        if self.steps_done == before and not self._survival.is_void:
             raise TrainError("the loop took no step: call run.step(optimizer) once for each batch")
         if self._survival.is_void:
             return False
@@ -307,6 +308,9 @@ class Run:
             optimizer.zero_grad(set_to_none=True)
         self._scale = self._scale.after(finite=finite) if self._low.needs_scaling else self._scale
         self.steps_done += 1
+        if self._used_by_step is not None:  # now, as a script may save before its batch ends
+            self._used_by_step.advance()
+            self._used_by_step = None
         # 4. tell
         self._tell(loss)
 
@@ -437,6 +441,12 @@ class Run:
     def joins(self) -> bool:
         """Whether this rank has been started beside others that go on, and has not got their state yet."""
         return self._survival.joins
+
+    def unless_void(self, work: Callable[[], None]) -> None:
+        """Do it with all ranks, unless some are lost: then, and where they are lost meanwhile, the step comes again."""
+        if not self._survival.is_void:
+            with self._survival.survived():
+                work()
 
     def connecting(self) -> contextlib.AbstractContextManager[None]:
         """Process groups of all ranks are made within it, so that they can be cut when ranks are lost."""

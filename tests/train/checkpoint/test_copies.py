@@ -129,3 +129,15 @@ def _copied(nodes):
     while min(len([path for path in node.iterdir() if whose.copy_of(path.name)]) for node in nodes.glob("node-*")) < 2:
         assert time.monotonic() < until
         time.sleep(0.002)
+
+
+def test_copies_of_the_same_run_on_more_ranks_go_and_those_of_other_runs_stay(tmp_path):
+    former, other = RUN._replace(world=3), RUN._replace(place="0badbeef")
+    for run in (former, other):
+        (tmp_path / whose.name_of(whose.Copy(run, 4, 0))).write_bytes(b"")
+    alone = RUN._replace(world=1)
+    copies = Copies(tmp_path, all_ranks(), ["a"], alone, print)
+    copies.begin(state_of(0, 5), 5, {}, ())
+    copies.close()
+    left = {whose.copy_of(path.name) for path in tmp_path.iterdir()}
+    assert left == {whose.Copy(alone, 5, 0), whose.Copy(other, 4, 0)}

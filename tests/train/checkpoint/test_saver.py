@@ -13,9 +13,10 @@ from windlass.train.checkpoint.finding import newest_good
 from windlass.train.checkpoint.loading import load
 from windlass.train.checkpoint.saver import Saver
 from windlass.train.checkpoint.store.errors import CheckpointError
+from windlass.train.checkpoint.store.layout import folder_of
 from windlass.train.checkpoint.store.places import place_of
 from windlass.train.checkpoint.store.retention import Retention
-from windlass.train.checkpoint.store.survey import State, survey
+from windlass.train.checkpoint.store.survey import State, newest_whole, survey
 from windlass.train.checkpoint.together import all_ranks
 
 LARGE, SMALL = 1_000_000, 100
@@ -165,3 +166,21 @@ def test_older_ones_are_found_when_asked_for(saver, place):
         saver.save(state(), step, blocking=True)
     assert newest_good(place, all_ranks(), before=29).manifest.step == 20
     assert newest_good(place, all_ranks(), before=9) is None
+
+
+def test_what_is_committed_is_good_whatever_becomes_of_older_ones(saver, place, monkeypatch):
+    def fails(*_):
+        raise ValueError("a name that nobody understands")
+
+    monkeypatch.setattr(saver, "_tidied", fails)
+    saver.save(state(), 1, blocking=True)
+    assert saver.cost.untidy == "ValueError: a name that nobody understands"
+    saver.save(state(), 2, blocking=True)
+    assert steps(place) == [2, 1]
+
+
+def test_a_torn_folder_is_not_the_newest_that_is_whole(saver, place, tmp_path):
+    saver.save(state(), 1, blocking=True)
+    (tmp_path / "run" / folder_of(9)).mkdir()
+    assert newest_whole(place)[0] == 1
+    assert newest_whole(place, 0) == (None, {})

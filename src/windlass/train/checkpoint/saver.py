@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, Self
 from windlass.train.checkpoint import rng
 from windlass.train.checkpoint.loading import rng_file
 from windlass.train.checkpoint.staging import Stage, State, flattened, on_this_device
-from windlass.train.checkpoint.store.errors import CheckpointError, OptionError, PlaceError, UnusableError
+from windlass.train.checkpoint.store.errors import CheckpointError, OptionError, UnusableError
 from windlass.train.checkpoint.store.layout import LATEST, folder_of
 from windlass.train.checkpoint.store.manifest import FileFact, Manifest, to_json
 from windlass.train.checkpoint.store.places import Place
@@ -194,7 +194,7 @@ class Saver:
         untidy = ""
         try:
             by_first(self._ranks, lambda: self._tidied(folder))
-        except PlaceError as error:
+        except Exception as error:  # noqa: BLE001 - it is committed, and good whatever becomes of older ones
             untidy = str(error)
         return Cost(0.0, time.monotonic() - draft.begun, manifest.size, untidy)
 

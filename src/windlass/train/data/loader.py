@@ -53,11 +53,6 @@ class Data:
         """Samples in a step, over all ranks."""
         return self._cut.global_batch
 
-    @property
-    def epoch(self) -> int:
-        """How often the dataset has been gone through, rounded down."""
-        return self.samples // self._order.size
-
     def batches(self) -> Iterator[Batch]:
         """From where it stands, without end. `advance` says that one has been used."""
         micros = self._cut.of(self._rank)
@@ -66,11 +61,6 @@ class Data:
                 found = self._reading.step(loaded, micros)
                 places = np.concatenate([self._order.indices(first + each.first, each.count) for each in micros])
                 yield Batch(first // self.global_batch, found, tuple(places.tolist()))
-
-    @property
-    def micro_batch(self) -> int:
-        """Samples that go through the model at once, at most."""
-        return self._cut.micro_batch
 
     def read(self, cut: Cut, rank: int) -> None:
         """From now on the slices of another rank, of another number; batches asked for before are void."""

@@ -95,11 +95,6 @@ class Copies:
             self._failures = 0
             self.cost = cost._replace(stall=self._stall + time.monotonic() - begun)
 
-    @property
-    def is_done(self) -> bool:
-        """Whether nothing is in flight on this rank any more; others may not be as far."""
-        return self._flight is None or self._flight.done()
-
     def only(self, step: int | None) -> None:
         """Training goes on from there: what else is here belongs to a past that was given up. A collective."""
         self.settle()
@@ -127,7 +122,8 @@ class Copies:
         sizes = together(self._ranks, lambda: self._said(lambda: file.write(path, staged.result(), told)))
         received = self._exchanged(path, sizes)
         together(self._ranks, lambda: self._said(lambda: self._take(received, step)))
-        removed(self._folder, lambda copy: copy.run == self._run and copy.step < step)
+        # Of this run on other ranks too: fewer have gone on in place, and nobody will want what more of them had.
+        removed(self._folder, lambda copy: copy.run.place == self._run.place and copy.step < step)
         return CopyCost(0.0, time.monotonic() - begun, sizes[self._ranks.rank])
 
     def _exchanged(self, path: Path, sizes: Sequence[int]) -> dict[int, torch.Tensor]:

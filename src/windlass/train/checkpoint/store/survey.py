@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -38,7 +39,7 @@ def candidates(place: Place) -> list[int]:
     return steps_in({*place.names(), (place.read(LATEST) or b"").decode(errors="replace").strip()})
 
 
-def newest_whole(place: Place, most: int) -> tuple[int | None, Mapping[str, Any]]:
+def newest_whole(place: Place, most: float = math.inf) -> tuple[int | None, Mapping[str, Any]]:
     """The newest checkpoint of a step that is not after `most`, by its manifest, and the facts in that."""
     for step in candidates(place):
         manifest = look(place, step).manifest if step <= most else None
