@@ -15,7 +15,7 @@ from windlass_loops import refused
         ("tp=4", {}, "mesh 'tp=4' makes 4 ranks (tp 4), and there are 2; with tp=2 it comes out even"),
         ("cp=2", {"length": 18}, "cp=2: sequences of 18 do not make 4 equal chunks; a length that 4 divides"),
         ("cp=2", {"places": "table"}, "tell: Plan(positions=('turns',))"),
-        ("cp=2", {"places": "numbered"}, "cp: the model numbers places by torch.arange, from 0 on each rank"),
+        ("cp=2", {"places": "numbered"}, "cp: the model numbers places by torch.arange, one after"),
         ("pp=2", {"pipeline": ()}, "which modules Decoder runs one after the other cannot be seen from it"),
         ("tp=2", {"tensor": {"layers.*.attention.wq": "colwise", "embed": "embedding"}}, "nothing says how to split"),
         ("dp=2", {"global_batch": 1}, "a batch of 1 samples is too small for 2 data ranks"),

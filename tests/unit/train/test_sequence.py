@@ -1,9 +1,12 @@
 """How sequences are cut over `cp`: everything once, and as much causal work for each rank."""
 
+from types import SimpleNamespace
+
 import pytest
+import torch
 
 from windlass.train.errors import TrainError
-from windlass.train.parallel.sequence import chunks_of
+from windlass.train.parallel.sequence import Sequences, chunks_of
 
 
 @pytest.mark.parametrize("ranks", [1, 2, 3, 8])
@@ -17,3 +20,41 @@ def test_each_token_is_of_one_rank_and_each_rank_looks_back_as_far(ranks):
 def test_a_length_that_does_not_divide_is_refused_with_what_would():
     with pytest.raises(TrainError, match="cp=4: sequences of 100 do not make 8 equal chunks; a length that 8 divides"):
         chunks_of(100, 4, 0)
+
+
+@pytest.fixture
+def half():
+    """Of a sequence of 16, on the first of two ranks."""
+    sequences = Sequences(SimpleNamespace(size=lambda: 2, rank=lambda: 0))
+    with sequences.cut(16, torch.device("cpu")):
+        yield sequences
+
+
+COUNTS = [
+    ((8,), {}),
+    ((0, 8), {}),
+    ((), {"end": 8}),
+    ((8,), {"dtype": torch.float32, "device": "cpu"}),
+    ((100, 108), {}),
+    ((100,), {"start": 92}),
+    ((0, 8, 1), {}),
+]
+OTHERS = [((7,), {}), ((16,), {}), ((0, 16, 2), {}), ((0, 8, 2), {}), ((4, 8), {}), ((), {"end": 8, "step": 2})]
+
+
+@pytest.mark.parametrize(("args", "named"), COUNTS)
+def test_a_model_that_counts_the_places_of_its_part_is_refused(half, args, named):
+    with pytest.raises(TrainError, match=r"numbers places by torch\.arange"):
+        half.refuse_numbering(args, named)
+    half.numbers_places = True
+    half.refuse_numbering(args, named)
+
+
+@pytest.mark.parametrize(("args", "named"), OTHERS)
+def test_other_counts_are_the_models_own(half, args, named):
+    half.refuse_numbering(args, named)
+
+
+def test_numbering_is_seen_where_a_model_runs(half):
+    with pytest.raises(TrainError, match="name the module that looks them up"):
+        torch.arange(0, 8, device="cpu")

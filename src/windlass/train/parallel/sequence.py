@@ -130,12 +130,16 @@ class Sequences:
     def _looked_up(self, _module: nn.Module, given: tuple[Any, ...]) -> tuple[Any, ...]:
         return (self._here[given[0]], *given[1:]) if self._depth else given
 
-    def refuse_numbering(self, args: Sequence[Any]) -> None:
-        """A model that counts the places of its part from 0 has them wrong. Raises TrainError."""
-        if not self.numbers_places and args == (len(self._here),):
+    def refuse_numbering(self, args: Sequence[Any], named: Mapping[str, Any]) -> None:
+        """A model that counts the places of its part one by one has them wrong. Raises TrainError."""
+        names = ("end",) if len(args) == 1 else ("start", "end", "step")
+        given = {"start": 0, "step": 1, **dict(zip(names, args, strict=False)), **named}
+        if self.numbers_places or "end" not in given or given["step"] != 1:
+            return
+        if given["end"] - given["start"] == len(self._here):
             raise TrainError(
-                "cp: the model numbers places by torch.arange, from 0 on each rank; name the module that looks them "
-                'up: Plan(positions=("embed_positions",)), or keep a table of them as a buffer'
+                "cp: the model numbers places by torch.arange, one after the other on each rank; name the module that "
+                'looks them up: Plan(positions=("embed_positions",)), or keep a table of them as a buffer'
             )
 
     def attend(self, query: Tensor, key: Tensor, value: Tensor, how: Mapping[str, Any]) -> Tensor:
@@ -168,7 +172,7 @@ class _Attending(TorchFunctionMode):
 
     def __torch_function__(self, function: Any, _types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if function is torch.arange:
-            self._sequences.refuse_numbering(tuple(args))
+            self._sequences.refuse_numbering(args, kwargs or {})
         if function is not functional.scaled_dot_product_attention:
             return function(*args, **(kwargs or {}))
         names = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal")

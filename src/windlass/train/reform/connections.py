@@ -20,18 +20,22 @@ class Connections:
 
     def __init__(self) -> None:
         self._made: set[tuple[int, int]] = set()
+        self._cuts = 0
 
     @contextlib.contextmanager
     def noted(self) -> Iterator[None]:
-        """What is opened inside belongs to process groups."""
-        before = _sockets()
+        """What is opened inside belongs to process groups; a cut that comes meanwhile is a cut of that too."""
+        before, cuts = _sockets(), self._cuts
         try:
             yield
         finally:
             self._made |= _sockets() - before
+            if self._cuts != cuts:
+                self.cut()
 
     def cut(self) -> None:
         """End them all, from whatever thread: whoever waits in a collective gets an error."""
+        self._cuts += 1
         made, self._made = self._made, set()
         for descriptor, _ in made & _sockets():
             with contextlib.suppress(OSError), socket.socket(fileno=os.dup(descriptor)) as link:

@@ -26,7 +26,7 @@ from windlass.train.parallel.model import ParallelModel
 from windlass.train.reform.companion import Companion
 from windlass.train.reform.connections import Connections
 from windlass.train.reform.instant import Instant
-from windlass.train.reform.sharing import giver, share, shared
+from windlass.train.reform.sharing import giver, sent, share, share_small
 from windlass.train.reform.survival import Survival
 from windlass.train.reform.variables import variables_of
 from windlass.train.state import Stateful
@@ -51,6 +51,7 @@ class Gang:
         """The loop begins: have the state of those that go on, if there are any; and be one of those from now on."""
         self._instant = Instant(self.models, self.optimizers, self.more)
         if self._survival.joins:
+            self._heart.count_anew()
             self._meet(data)
         self._survival.begin(able=self._can_go_on)
 
@@ -114,19 +115,16 @@ class Gang:
         """
         run = self._run
         run.go_back = ""
-        control, behind = run.world.control, self._survival.joins
-        found = giver(control, None if behind else run.steps_done)
+        control = run.world.control
+        found = giver(control, None if self._survival.joins else run.steps_done)
         if found is None:
             raise RankGoneError("all ranks that had the state are gone")
         if found.is_needed:
             share(control, found.rank, [model.module for model in self.models], self.optimizers)
-            parts: dict[str, Stateful] = {"run": run, "data": data, **self.more}
-            states = {name: each.state_dict() for name, each in parts.items()}
-            told, losses = shared(control, found.rank, (states, list(run.recent.losses)))
-            run.recent = Recent(losses)
-            behind = behind or told["run"]["steps_done"] != run.steps_done
-            for name, each in parts.items() if behind else ():
-                each.load_state_dict(told[name])
+        # Also where all have done as many steps: a script may have stepped a schedule on a loss that one has missed.
+        share_small(control, found.rank, {"run": run, "data": data, **self.more}, self.optimizers)
+        losses, run.skipped = sent(control, found.rank, (list(run.recent.losses), run.skipped))
+        run.recent = Recent(losses)
         for companion in self.companions:
             companion.met()
         return found.rank == run.world.rank

@@ -8,15 +8,24 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from windlass.train.parallel.model import ParallelModel
 
 _MOST = 64 << 20
 """Bytes of buffers and of what else is in the state: more would be felt at each step."""
+
+
+class _Kept(NamedTuple):
+    """A buffer, which a script may change in place or replace; None for one that is registered and not there."""
+
+    buffer: Tensor | None
+    version: int
+    """torch's own count of its changes."""
+    was: Tensor | None
 
 
 class Instant:
@@ -29,14 +38,15 @@ class Instant:
         more: Mapping[str, Any],
     ) -> None:
         self._models, self._optimizers, self._more = models, optimizers, more
-        self._buffers: dict[int, tuple[int, Tensor]] = {}
+        self._buffers: dict[tuple[nn.Module, str], _Kept] = {}
         self._groups: list[list[dict[str, Any]]] = []
         self._states: dict[str, Any] = {}
 
     @property
     def is_small(self) -> bool:
         """Whether it can be kept at each step."""
-        tensors = [*self._all_buffers(), *_tensors_in([each.state_dict() for each in self._more.values()])]
+        buffers = [buffer for model in self._models for buffer in model.module.buffers()]
+        tensors = [*buffers, *_tensors_in([each.state_dict() for each in self._more.values()])]
         return sum(each.nbytes for each in tensors) <= _MOST
 
     def keep(self) -> None:
@@ -46,10 +56,7 @@ class Instant:
             for each in self._optimizers
         ]
         self._states = {name: copy.deepcopy(each.state_dict()) for name, each in self._more.items()}
-        for buffer in self._all_buffers():
-            before = self._buffers.get(id(buffer))
-            if before is None or before[0] != buffer._version:  # noqa: SLF001 - torch's own count of changes
-                self._buffers[id(buffer)] = buffer._version, buffer.detach().clone()  # noqa: SLF001
+        self._buffers = {place: _kept(buffer, self._buffers.get(place)) for place, buffer in self._all_buffers()}
 
     def restore(self) -> None:
         """Be as it was. Gradients are forgotten."""
@@ -59,11 +66,23 @@ class Instant:
                 group.update(kept)
         for name, state in self._states.items():
             self._more[name].load_state_dict(state)
-        for buffer in self._all_buffers():
-            buffer.detach().copy_(self._buffers[id(buffer)][1])
+        for (owner, name), (buffer, _, was) in self._buffers.items():
+            if buffer is not None and was is not None:
+                buffer.detach().copy_(was)
+            owner._buffers[name] = buffer  # noqa: SLF001 - there is no public door
 
-    def _all_buffers(self) -> list[Tensor]:
-        return [buffer for model in self._models for buffer in model.module.buffers()]
+    def _all_buffers(self) -> list[tuple[tuple[nn.Module, str], Tensor | None]]:
+        owners = [owner for model in self._models for owner in model.module.modules()]
+        return [((owner, name), buffer) for owner in owners for name, buffer in owner._buffers.items()]  # noqa: SLF001
+
+
+def _kept(buffer: Tensor | None, before: _Kept | None) -> _Kept:
+    """Copied only if it has changed since the last time."""
+    if buffer is None:
+        return _Kept(None, 0, None)
+    if before is not None and before.buffer is buffer and before.version == buffer._version:  # noqa: SLF001
+        return before
+    return _Kept(buffer, buffer._version, buffer.detach().clone())  # noqa: SLF001
 
 
 def _copied(value: Any) -> Any:

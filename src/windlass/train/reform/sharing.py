@@ -6,13 +6,14 @@ step apart.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
+from windlass.train.state import Stateful
 from windlass.train.step.optimizer import parameters_of
 
 _AT_ONCE = 32 << 20
@@ -43,22 +44,43 @@ def giver(group: dist.ProcessGroup, steps: int | None) -> Giver | None:
 def share(
     group: dist.ProcessGroup, source: int, modules: Sequence[nn.Module], optimizers: Sequence[torch.optim.Optimizer]
 ) -> None:
-    """Parameters, buffers and optimizers' state of rank `source` to all. A collective."""
+    """Parameters, buffers and what optimizers know of each parameter, of rank `source`, to all. A collective."""
     takes = dist.get_rank(group) != source
-    layouts = _sent(group, source, [_layout(each) for each in optimizers])
+    layouts = sent(group, source, [_layout(each) for each in optimizers])
     if takes:
         for optimizer, layout in zip(optimizers, layouts, strict=True):
             _make_room(optimizer, layout)
     tensors = [each.detach() for module in modules for each in (*module.parameters(), *module.buffers())]
     for optimizer, layout in zip(optimizers, layouts, strict=True):
         parameters = parameters_of(optimizer)
-        tensors += [optimizer.state[parameters[entry.place]][entry.name] for entry in layout.entries if entry.shape]
+        tensors += [optimizer.state[parameters[entry.place]][entry.name] for entry in layout if entry.shape]
     dist._broadcast_coalesced(group, _filled(tensors), _AT_ONCE, source)  # type: ignore[attr-defined]  # noqa: SLF001
 
 
-def shared(group: dist.ProcessGroup, source: int, told: Any) -> Any:
+def share_small(
+    group: dist.ProcessGroup,
+    source: int,
+    parts: Mapping[str, Stateful],
+    optimizers: Sequence[torch.optim.Optimizer],
+) -> None:
+    """What `parts` are like on rank `source`, and optimizers' rates, to all. A collective."""
+    states = {name: each.state_dict() for name, each in parts.items()}
+    rates = [[_without_parameters(each) for each in optimizer.param_groups] for optimizer in optimizers]
+    states, rates = sent(group, source, (states, rates))
+    if dist.get_rank(group) == source:
+        return
+    for name, part in parts.items():
+        part.load_state_dict(states[name])
+    for optimizer, told in zip(optimizers, rates, strict=True):
+        for mine, theirs in zip(optimizer.param_groups, told, strict=True):
+            mine.update(theirs)
+
+
+def sent(group: dist.ProcessGroup, source: int, told: Any) -> Any:
     """What rank `source` tells, which can be pickled. A collective."""
-    return _sent(group, source, told)
+    box = [told if dist.get_rank(group) == source else None]
+    dist.broadcast_object_list(box, src=source, group=group)
+    return box[0]
 
 
 class _Entry(NamedTuple):
@@ -71,19 +93,16 @@ class _Entry(NamedTuple):
     value: Any
 
 
-class _Layout(NamedTuple):
-    groups: list[dict[str, Any]]
-    entries: list[_Entry]
+def _without_parameters(options: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in options.items() if name != "params"}
 
 
-def _layout(optimizer: torch.optim.Optimizer) -> _Layout:
-    groups = [{name: value for name, value in each.items() if name != "params"} for each in optimizer.param_groups]
-    entries = [
+def _layout(optimizer: torch.optim.Optimizer) -> list[_Entry]:
+    return [
         _entry(place, name, value)
         for place, parameter in enumerate(parameters_of(optimizer))
         for name, value in optimizer.state.get(parameter, {}).items()
     ]
-    return _Layout(groups, entries)
 
 
 def _entry(place: int, name: str, value: Any) -> _Entry:
@@ -92,12 +111,10 @@ def _entry(place: int, name: str, value: Any) -> _Entry:
     return _Entry(place, name, (), None, value)
 
 
-def _make_room(optimizer: torch.optim.Optimizer, layout: _Layout) -> None:
+def _make_room(optimizer: torch.optim.Optimizer, layout: list[_Entry]) -> None:
     """Small things are as told; for tensors there is memory."""
-    for group, told in zip(optimizer.param_groups, layout.groups, strict=True):
-        group.update(told)
     parameters = parameters_of(optimizer)
-    for entry in layout.entries:
+    for entry in layout:
         parameter = parameters[entry.place]
         state = optimizer.state[parameter]
         if not entry.shape:
@@ -108,9 +125,3 @@ def _make_room(optimizer: torch.optim.Optimizer, layout: _Layout) -> None:
 
 def _filled(tensors: list[Tensor]) -> list[Tensor]:
     return [each for each in tensors if each.numel()]
-
-
-def _sent(group: dist.ProcessGroup, source: int, told: Any) -> Any:
-    box = [told if dist.get_rank(group) == source else None]
-    dist.broadcast_object_list(box, src=source, group=group)
-    return box[0]

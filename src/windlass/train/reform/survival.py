@@ -26,9 +26,10 @@ class Survival:
     def __init__(self, heart: Heart, requests: Requests) -> None:
         self._heart, self._requests = heart, requests
         self.is_able = False
-        self.is_void = os.environ.get(wire.SURVIVORS) == "1"
+        self.is_void = os.environ.pop(wire.SURVIVORS, "") == "1"
         """Nothing is computed and nobody is asked until this rank is where the others are: the step is to be repeated,
-        or this rank has just been started and they have the state."""
+        or this rank has just been started and they have the state. That is read once: it is not so of a later run in
+        this process, nor of its children."""
 
     @property
     def joins(self) -> bool:

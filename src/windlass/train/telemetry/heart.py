@@ -36,6 +36,8 @@ class Heart:
         self._socket: socket.socket | None = None
         self._membership: wire.Membership | None = None
         self._has_membership = threading.Event()
+        self._changing = threading.Lock()
+        """The membership, whether there is one, and this rank's generation: one thread hears, another enters."""
         self._when_told: Callable[[], None] = _nothing
         self.step = 0
         """The step that this rank is in, from 0."""
@@ -46,6 +48,10 @@ class Heart:
         """This rank enters a phase of its step."""
         self._beats += 1
         self._tell(wire.Heartbeat(self._rank, self._generation, self.step, phase, self._beats))
+
+    def count_anew(self) -> None:
+        """All ranks begin with the same: whoever is behind is told by how many phases each has entered since."""
+        self._beats = 0
 
     def measured(self, values: Mapping[str, float]) -> None:
         """What the steps since the last time were like."""
@@ -73,10 +79,12 @@ class Heart:
 
     def enter(self, membership: wire.Membership) -> None:
         """This rank is of that generation from now on, and can take the next one."""
-        if self._membership is membership:
-            self._membership = None
-            self._has_membership.clear()
-        self._rank, self._generation, self._beats = membership.rank, membership.generation, 0
+        with self._changing:
+            if self._membership is not None and self._membership.generation <= membership.generation:
+                self._membership = None
+                self._has_membership.clear()
+            self._rank, self._generation = membership.rank, membership.generation
+        self.count_anew()
         self.says_it_reforms(able=True)
 
     def close(self) -> None:
@@ -114,10 +122,17 @@ class Heart:
                 message = wire.decode(data)
                 if isinstance(message, wire.Dump):
                     _dump(Path(message.folder), self._rank)
-                elif isinstance(message, wire.Membership) and message.generation > self._generation:
-                    self._membership = message
-                    self._has_membership.set()
+                elif isinstance(message, wire.Membership) and self._is_news(message):
                     self._when_told()
+
+    def _is_news(self, membership: wire.Membership) -> bool:
+        """Whether it is of a generation to come; then it is the one to enter next."""
+        with self._changing:
+            if membership.generation <= self._generation:
+                return False
+            self._membership = membership
+            self._has_membership.set()
+            return True
 
 
 def _nothing() -> None:

@@ -1,0 +1,70 @@
+"""What a void step has changed is as it was, whether a buffer was changed in place or replaced."""
+
+from types import SimpleNamespace
+
+import pytest
+import torch
+from torch import nn
+
+from windlass.train.reform.instant import Instant
+
+
+class Averaged(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("ema", torch.zeros(3))
+        self.register_buffer("seen", None)
+        self.inner = nn.BatchNorm1d(3)
+
+
+@pytest.fixture
+def model():
+    return Averaged()
+
+
+@pytest.fixture
+def instant(model):
+    return Instant([SimpleNamespace(module=model)], [], {})
+
+
+def assign(model):
+    model.ema = model.ema * 0.9 + 0.1
+
+
+def change(model):
+    model.ema.mul_(0.9).add_(0.1)
+
+
+def change_and_assign(model):
+    change(model)
+    assign(model)
+
+
+@pytest.mark.parametrize("step", [assign, change, change_and_assign])
+def test_buffers_are_as_they_were_when_the_step_began(model, instant, step):
+    for _ in range(3):  # steps that are done
+        instant.keep()
+        step(model)
+    instant.keep()
+    before, same = model.ema.clone(), model.ema
+    step(model)
+    assert not torch.equal(model.ema, before)
+    instant.restore()
+    assert torch.equal(model.ema, before)
+    assert model.ema is same
+
+
+def test_a_buffer_that_was_not_there_is_not_there_again(model, instant):
+    instant.keep()
+    model.seen = torch.ones(2)
+    instant.restore()
+    assert model.seen is None
+
+
+def test_what_has_not_changed_is_not_copied_again(model, instant):
+    instant.keep()
+    copies = {place: kept.was for place, kept in instant._buffers.items()}
+    change(model)
+    instant.keep()
+    again = [name for (owner, name), kept in instant._buffers.items() if kept.was is not copies[owner, name]]
+    assert again == ["ema"]

@@ -1,0 +1,91 @@
+"""Memberships come in one thread and are entered in another; connections are cut whenever they are made."""
+
+import contextlib
+import os
+import socket
+from pathlib import Path
+
+import pytest
+
+from windlass import wire
+from windlass.train.reform.connections import Connections
+from windlass.train.reform.survival import Survival
+from windlass.train.telemetry.heart import Heart
+
+
+def of(generation):
+    return wire.Membership(generation=generation, members=(), me=0, rank=3, address="", port=1)
+
+
+def test_what_has_been_entered_is_not_entered_again_and_what_is_newer_stays():
+    heart = Heart(0, {})
+    assert heart._is_news(of(2))
+    entering = heart.next_membership()
+    assert heart._is_news(of(2))  # told once more
+    heart.enter(entering)
+    assert heart.next_membership() is None
+    assert not heart._is_news(of(2))
+    assert heart._is_news(of(3))
+    assert heart._is_news(of(4))
+    heart.enter(of(3))
+    assert heart.next_membership() == of(4)
+
+
+def test_beats_are_counted_anew_where_ranks_join(tmp_path):
+    path = str(tmp_path / "agent.sock")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as agent:
+        agent.bind(path)
+        heart = Heart(1, {wire.AGENT_SOCKET: path})
+        heart.beat("evaluate")
+        heart.beat("outside")
+        heart.count_anew()
+        heart.beat("data")
+        heart.close()
+        heard = [wire.decode(agent.recv(65536)) for _ in range(5)]
+    assert [each.beat for each in heard if isinstance(each, wire.Heartbeat)] == [1, 2, 1]
+
+
+def test_that_there_are_survivors_is_heard_once(monkeypatch):
+    monkeypatch.setenv(wire.SURVIVORS, "1")
+    assert Survival(Heart(0, {}), None).joins
+    assert wire.SURVIVORS not in os.environ
+    assert not Survival(Heart(0, {}), None).joins
+
+
+@pytest.fixture
+def pair():
+    """A way to make both ends of a connection over TCP."""
+    with contextlib.ExitStack() as stack:
+        listener = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+
+        def make():
+            one = stack.enter_context(socket.create_connection(listener.getsockname()))
+            other = stack.enter_context(listener.accept()[0])
+            other.settimeout(5.0)
+            return one, other
+
+        yield make
+
+
+def is_cut(link):
+    link.setblocking(False)
+    try:
+        return link.recv(1) == b""
+    except BlockingIOError:
+        return False
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="connections are known from /proc")
+def test_a_cut_while_connections_are_made_cuts_those_that_come_after_it(pair):
+    connections = Connections()
+    outside, _ = pair()
+    with connections.noted():
+        before, _ = pair()
+        connections.cut()
+        after, _ = pair()
+    assert (is_cut(outside), is_cut(before), is_cut(after)) == (False, True, True)
+    with connections.noted():
+        later, _ = pair()
+    assert not is_cut(later)
+    connections.cut()
+    assert is_cut(later)
