@@ -98,10 +98,8 @@ class _Agent:
         rules, forgives = _rules(self._options), self._supervised.forgives
         if forgives is not None:
             me = me._replace(generation=forgives.crew)
-            rules = rules._replace(machine=forgives.machine)
-            if forgives.backoff is not None:
-                first, most, healthy = forgives.backoff
-                rules = rules._replace(backoff=first, backoff_most=most, healthy=healthy)
+            first, most, healthy = forgives.backoff
+            rules = rules._replace(machine=forgives.machine, backoff=first, backoff_most=most, healthy=healthy)
         meeting = self._options.meeting
         if meeting is None:
             me = me._replace(address=me.address or "127.0.0.1")

@@ -6,7 +6,7 @@ import contextlib
 import json
 import os
 import signal
-from collections.abc import MutableMapping, Sequence
+from collections.abc import MutableMapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -35,7 +35,7 @@ class Forgives(NamedTuple):
     """Exit codes after which the controller decides."""
     crew: int
     """The last generation that agents of this job had."""
-    backoff: tuple[float, float, float] | None = None
+    backoff: tuple[float, float, float]
     """Seconds before the second restart in a row, at most, and after which a generation ends the row."""
 
     def whose(self, code: int) -> str:
@@ -91,8 +91,4 @@ def _made(folder: str) -> str:
 def _forgives(said: dict[str, Any]) -> Forgives:
     first, most, healthy = said["backoff"]
     backoff = float(first), float(most), float(healthy)
-    return Forgives(said["machine"], _codes(said["retryable"]), _codes(said["final"]), said["crew"], backoff)
-
-
-def _codes(said: Sequence[int]) -> frozenset[int]:
-    return frozenset(said)
+    return Forgives(said["machine"], frozenset(said["retryable"]), frozenset(said["final"]), said["crew"], backoff)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import http.client
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +11,7 @@ from pathlib import Path
 import pytest
 import ranks
 import training
+from disturbing.places import CREDENTIALS
 
 from windlass.train.checkpoint.store.errors import PlaceError
 from windlass.train.checkpoint.store.layout import folder_of
@@ -38,12 +38,7 @@ def store(port, monkeypatch, tmp_path):
     """A bucket; calling it sets what goes wrong."""
     for name, value in {
         "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}",
-        "AWS_ACCESS_KEY_ID": "test",
-        "AWS_SECRET_ACCESS_KEY": "test",
-        "AWS_DEFAULT_REGION": "us-east-1",
-        "AWS_EC2_METADATA_DISABLED": "true",
-        "AWS_CONFIG_FILE": os.devnull,
-        "NO_PROXY": "127.0.0.1",
+        **CREDENTIALS,
         "WINDLASS_SCRATCH": str(tmp_path / "scratch"),
     }.items():
         monkeypatch.setenv(name, value)

@@ -22,7 +22,7 @@ from windlass.train.checkpoint.store.verifying import verified
 
 _SERVER = Path(__file__).resolve().parents[1] / "checkpoint/s3_server.py"
 _BLOCK = bytes(4096)
-_CREDENTIALS = {
+CREDENTIALS = {
     "AWS_ACCESS_KEY_ID": "test",
     "AWS_SECRET_ACCESS_KEY": "test",
     "AWS_DEFAULT_REGION": "us-east-1",
@@ -159,7 +159,7 @@ def store() -> Iterator[int]:
         assert server.stdin is not None
         assert server.stdout is not None
         port = int(server.stdout.readline())
-        os.environ |= {"AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}", **_CREDENTIALS}
+        os.environ |= {"AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}", **CREDENTIALS}
         try:
             _ask(port, "PUT", "/bucket")
             yield port

@@ -197,7 +197,7 @@ def test_nobody_waits_for_an_earlier_membership_any_more(node):
 
 
 def test_ranks_that_are_lost_together_are_one_failure(node):
-    here = node(forgives=Forgives(9, frozenset(), frozenset({84}), 0))
+    here = node(forgives=Forgives(9, frozenset(), frozenset({84}), 0, (1.0, 300.0, 600.0)))
     here.starts(1, 3)
     here.greets(0, 1, 2)
     here.loses(0)

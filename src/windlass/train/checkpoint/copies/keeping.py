@@ -95,6 +95,11 @@ class Copies:
             self._failures = 0
             self.cost = cost._replace(stall=self._stall + time.monotonic() - begun)
 
+    @property
+    def is_done(self) -> bool:
+        """Whether nothing is in flight on this rank any more; others may not be as far."""
+        return self._flight is None or self._flight.done()
+
     def only(self, step: int | None) -> None:
         """Training goes on from there: what else is here belongs to a past that was given up. A collective."""
         self.settle()
