@@ -175,7 +175,7 @@ def compare_with_dcp(place: Path, step: int, seed: int) -> None:
 def loads(folder: Path, manifest: Manifest) -> bool:
     """Whether torch's DCP takes it for whole."""
     import torch  # noqa: PLC0415 - not before the runs, whose cores it would take
-    from torch.distributed.checkpoint import FileSystemReader  # noqa: PLC0415
+    from torch.distributed.checkpoint import CheckpointException, FileSystemReader  # noqa: PLC0415
     from torch.distributed.checkpoint.state_dict_loader import load  # noqa: PLC0415
 
     state = {
@@ -185,7 +185,7 @@ def loads(folder: Path, manifest: Manifest) -> bool:
     try:
         with warnings.catch_warnings(action="ignore"):
             load(state, storage_reader=FileSystemReader(folder), no_dist=True)
-    except Exception:  # noqa: BLE001 - whatever it says, it has noticed
+    except (Exception, CheckpointException):  # noqa: BLE001 - whatever it says, it has noticed
         return False
     return True
 

@@ -8,6 +8,8 @@ file, runs in other people's images.
 from __future__ import annotations
 
 import json
+import mmap
+import struct
 from collections.abc import Mapping
 from enum import IntEnum
 from typing import Any, NamedTuple, Union
@@ -98,7 +100,7 @@ class Hello(NamedTuple):
 
 
 class Heartbeat(NamedTuple):
-    """A rank to its agent whenever it enters a phase of a step."""
+    """A rank to its agent whenever it enters a phase of a step: noted in its track, or told where it has none."""
 
     rank: int
     generation: int
@@ -216,3 +218,37 @@ def _only(kind: Any, fields: Mapping[str, Any]) -> Any:
         if not isinstance(value, _PLAIN.get(getattr(annotation, "__forward_arg__", ""), object)):
             raise TypeError(name)
     return kind(**known)
+
+
+_COUNT = struct.Struct("<q")
+_NOTE = struct.Struct("<qqqqd16s")
+_NOTES = 4096
+TRACK = _COUNT.size + _NOTES * _NOTE.size
+"""Bytes of a track: memory that a rank shares with its agent, sent as a descriptor with `Hello`. A step enters a dozen
+phases, and a datagram for each would wake the agent up as often; the kernel drops them where ten are waiting."""
+Memory = Union[mmap.mmap, bytearray]
+
+
+def note(track: Memory, heartbeat: Heartbeat, at: float) -> None:
+    """Leave it for whoever looks. `at`: seconds of the machine's monotonic clock. `phase`: at most 16 bytes."""
+    (count,) = _COUNT.unpack_from(track)
+    rank, generation, step, phase, beat = heartbeat
+    place = _COUNT.size + count % _NOTES * _NOTE.size
+    _NOTE.pack_into(track, place, rank, generation, step, beat, at, phase.encode())
+    _COUNT.pack_into(track, 0, count + 1)
+
+
+def noted(track: Memory, since: int) -> tuple[int, list[tuple[Heartbeat, float]]]:
+    """How many there have been by now, and those after the first `since` with their times.
+
+    Of a rank that was much faster than who looks only the newest: what is nearly as old as the track is long is being
+    written over.
+    """
+    (count,) = _COUNT.unpack_from(track)
+    found = []
+    for number in range(max(since, count - _NOTES // 2), count):
+        place = _COUNT.size + number % _NOTES * _NOTE.size
+        rank, generation, step, beat, at, phase = _NOTE.unpack_from(track, place)
+        name = phase.rstrip(b"\0").decode(errors="replace")
+        found.append((Heartbeat(rank, generation, step, name, beat), at))
+    return count, found

@@ -60,10 +60,11 @@ class Board:
         """A rank does not run any more."""
         self._of(rank)["code"] = code
 
-    def hear(self, message: wire.Message) -> None:
-        """What a rank says of itself."""
+    def hear(self, message: wire.Message, at: float) -> None:
+        """What a rank says of itself. `at`: when, by the monotonic clock."""
         if isinstance(message, wire.Heartbeat):
-            self._of(message.rank).update(step=message.step, phase=message.phase, at=_now())
+            past = int((time.monotonic() - at) * 1000)
+            self._of(message.rank).update(step=message.step, phase=message.phase, at=_now() - past)
         elif isinstance(message, wire.Telemetry):
             self._of(message.rank).update(values=dict(message.values), told_step=message.step, told_at=_now())
 

@@ -1,31 +1,50 @@
-"""The socket on which ranks are heard, and answered: datagrams of `windlass.wire`, never waited for by anybody."""
+"""Where ranks are heard and answered: datagrams of `windlass.wire`, and tracks, in which ranks note their heartbeats.
+
+Nobody ever waits for anybody here: a track is memory, looked at now and then.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import mmap
+import os
 import socket
+import time
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Callable
 
 from windlass import wire
-from windlass.agent.loop import Loop
+from windlass.agent.loop import Loop, Timer
 
 _LARGEST = 65536
+_LOOK = 0.5
 
 
 class Heart:
-    """`hear` is called with whatever ranks say; what is no message is dropped."""
+    """`hear` is called with whatever ranks say and when they did; what is no message is dropped."""
 
-    def __init__(self, loop: Loop, folder: Path, hear: Callable[[wire.Message], None]) -> None:
+    def __init__(self, loop: Loop, folder: Path, hear: Callable[[wire.Message, float], None]) -> None:
         self.path = str(folder / "agent.sock")
         self._hear = hear
         self._addresses: dict[int, str] = {}
+        self._tracks: dict[int, _Track] = {}
+        """By process."""
+        self._timer: Timer | None = None
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self._socket.bind(self.path)
         self._socket.setblocking(False)
         self._loop = loop
         loop.watch(self._socket, self._receive)
+
+    def look(self) -> None:
+        """Hear what ranks have noted since the last time."""
+        for pid, track in list(self._tracks.items()):
+            track.seen, found = wire.noted(track.memory, track.seen)
+            for heartbeat, at in found:
+                self._hear(heartbeat, at)
+            if not found and not _runs(pid):
+                self._tracks.pop(pid).memory.close()
 
     def tell(self, ranks: Iterable[int], message: wire.Message) -> None:
         """To those of them that have said something, from a socket with a name; a full one is not waited for."""
@@ -40,13 +59,52 @@ class Heart:
 
     def close(self) -> None:
         """Nobody is heard any more."""
+        if self._timer is not None:
+            self._timer.cancel()
+        for track in self._tracks.values():
+            track.memory.close()
+        self._tracks.clear()
         self._loop.forget(self._socket)
         self._socket.close()
 
     def _receive(self) -> None:
         with contextlib.suppress(BlockingIOError, ValueError):
-            data, sender = self._socket.recvfrom(_LARGEST)
-            message = wire.decode(data)
+            data, files, _, sender = socket.recv_fds(self._socket, _LARGEST, 1)
+            try:
+                message = wire.decode(data)
+                if isinstance(message, wire.Hello) and files and message.pid not in self._tracks:
+                    self._tracks[message.pid] = _Track(files[0])
+                    self._look_from_now_on()
+            finally:
+                for file in files:
+                    os.close(file)
             if isinstance(message, (wire.Hello, wire.Heartbeat)):
                 self._addresses[message.rank] = sender
-            self._hear(message)
+            self._hear(message, time.monotonic())
+
+    def _look_from_now_on(self) -> None:
+        if self._timer is None:
+            self._timer = self._loop.after(_LOOK, self._look_again)
+
+    def _look_again(self) -> None:
+        self.look()
+        self._timer = None
+        if self._tracks:
+            self._look_from_now_on()
+
+
+class _Track:
+    def __init__(self, file: int) -> None:
+        """Raises ValueError if that is none."""
+        self.memory = mmap.mmap(file, wire.TRACK, prot=mmap.PROT_READ)
+        self.seen = 0
+
+
+def _runs(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True

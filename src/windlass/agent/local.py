@@ -135,6 +135,7 @@ class Local:
         if not self._ranks:
             self.start(membership, listener, survivors=True)
             return
+        self._heart.look()
         now = time.monotonic()
         self._past = past = (self._past or story.Recovery(why, now, now, 0.0, 0.0))._replace(stopped=now)
         self._membership, self.measured = membership, None
@@ -189,6 +190,7 @@ class Local:
         """Which rank of this node is furthest behind."""
         if self._stopping or not self._alive():
             return hang.Behind(patience=math.inf)
+        self._heart.look()
         return hang.furthest_behind(self.pulses, self._options.limits, now, self._output.silent())
 
     def interrogate(self) -> None:
@@ -321,6 +323,7 @@ class Local:
     def _rank_exited(self, rank: _Rank, code: int, at: float) -> None:
         rank.code = code
         self._board.ended(rank.number, code)
+        self._heart.look()  # it notes nothing any more
         self.pulses.forget(rank.number)
         if self._stopping:
             self._look_whether_gone()
@@ -356,15 +359,16 @@ class Local:
         if code == wire.ExitCode.RETRY:
             self._nursery = self._new_nursery()
 
-    def _heard(self, message: wire.Message) -> None:
+    def _heard(self, message: wire.Message, at: float) -> None:
         if getattr(message, "generation", 0) != self.generation or self._stopping:
             return
-        self._board.hear(message)
+        self._board.hear(message, at)
         if isinstance(message, wire.Heartbeat):
-            self.pulses.hear(message, time.monotonic())
+            self.pulses.hear(message, at)
             if message.phase not in wire.OPEN_PHASES:
-                self._in_a_step(message.rank)
+                self._in_a_step(message.rank, at)
         elif isinstance(message, wire.Goodbye):
+            self._heart.look()
             self.pulses.forget(message.rank)
             for rank in self._ranks.values():
                 rank.able = rank.able and rank.number != message.rank
@@ -383,11 +387,14 @@ class Local:
         if all(rank.able for rank in self._ranks.values()):
             self._soon(Ready(self.generation))
 
-    def _in_a_step(self, rank: int) -> None:
+    def _in_a_step(self, rank: int, at: float) -> None:
         past = self._awaited.pop(rank, None)
-        if past is not None and not self._awaited:
+        if past is None:
+            return
+        past = past._replace(started=max(past.started, at))
+        self._awaited = dict.fromkeys(self._awaited, past)
+        if not self._awaited:
             stays = sum(each.stays for each in self._ranks.values())
-            past = past._replace(started=time.monotonic())
             story.say(story.goes_on(self.generation, past, stays, len(self._ranks) - stays))
 
     def _reformed(self) -> None:

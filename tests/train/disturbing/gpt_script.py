@@ -4,6 +4,7 @@ Arguments: the mesh, the place of checkpoints, how many steps, and a file that h
 faults are worked from outside, and are not to be late however slow the machine is.
 """
 
+import math
 import os
 import sys
 import time
@@ -37,9 +38,10 @@ def main(mesh: str, place: str, steps: str, leash: str) -> None:
         for batch in checkpoints.resume().steps(int(steps)):
             until = time.monotonic() + PACE
             loss = run.backward(model, batch, loss_of)
-            run.step(optimizer, clip=1.0, loss=loss)
             heard = run.mean_loss(model, loss)
-            run.say(f"step {batch.step}: {heard.hex()}")
+            run.step(optimizer, clip=1.0, loss=loss)
+            if not math.isnan(heard):
+                print(f"step {batch.step}: {heard.hex()}", flush=True)  # noqa: T201 - also if rank 0 dies just now
             time.sleep(max(0.0, until - time.monotonic()))
             while batch.step >= int(Path(leash).read_text()):
                 time.sleep(0.01)

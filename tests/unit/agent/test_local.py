@@ -1,6 +1,7 @@
 """One node's ranks from one generation to the next, told as stories: no process, no clock."""
 
 import json
+import time
 from collections import deque
 
 import pytest
@@ -51,7 +52,10 @@ class Ears:
     """Hears what a test says, and has nobody to tell."""
 
     def __init__(self, _loop, _folder, hear):
-        self.path, self.hear = "", hear
+        self.path, self.hear = "", lambda message: hear(message, time.monotonic())
+
+    def look(self):
+        pass
 
     def tell(self, _ranks, _message):
         pass

@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import time
 
 import pytest
 
@@ -73,8 +74,8 @@ def test_the_board_has_what_ranks_say_of_themselves(tmp_path):
     board = Board(Loop(), str(tmp_path))
     board.begin(3)
     board.started(0, 77)
-    board.hear(wire.Heartbeat(0, 3, 12, "forward", 40))
-    board.hear(wire.Telemetry(0, 3, 12, {"loss": 1.5}))
+    board.hear(wire.Heartbeat(0, 3, 12, "forward", 40), time.monotonic())
+    board.hear(wire.Telemetry(0, 3, 12, {"loss": 1.5}), time.monotonic())
     board.close()
     said = json.loads((tmp_path / "board.json").read_text())
     [rank] = said["ranks"]

@@ -69,3 +69,31 @@ def test_with_virtual_local_ranks_each_sees_its_own_gpu_as_the_first():
     assert [(each["LOCAL_RANK"], each["CUDA_VISIBLE_DEVICES"]) for each in seen] == [("0", "4"), ("0", "6")]
     with pytest.raises(ValueError, match="has no GPU of its own"):
         environment.of_rank(places[1], membership, told(virtual_local_rank=True), "", {"CUDA_VISIBLE_DEVICES": "4"})
+
+
+def beats(first, end):
+    return [(wire.Heartbeat(3, 1, number // 12, "backward", number), number / 8) for number in range(first, end)]
+
+
+def noted_in_turn(track, each):
+    for heartbeat, at in each:
+        wire.note(track, heartbeat, at)
+
+
+def test_what_is_noted_in_a_track_is_read_once_and_in_order():
+    track = bytearray(wire.TRACK)
+    assert wire.noted(track, 0) == (0, [])
+    noted_in_turn(track, beats(0, 5))
+    assert wire.noted(track, 0) == (5, beats(0, 5))
+    noted_in_turn(track, beats(5, 7))
+    assert wire.noted(track, 5) == (7, beats(5, 7))
+    assert wire.noted(track, 7) == (7, [])
+
+
+def test_who_looks_too_seldom_has_the_newest_of_a_track():
+    track = bytearray(wire.TRACK)
+    noted_in_turn(track, beats(0, 20_000))
+    count, found = wire.noted(track, 3)
+    assert count == 20_000
+    assert len(found) > 1000
+    assert found == beats(20_000 - len(found), 20_000)

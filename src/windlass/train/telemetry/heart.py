@@ -1,4 +1,4 @@
-"""Telling this rank's agent which phase of which step it is in, without ever waiting for it.
+"""Telling this rank's agent which phase of which step it is in, without ever waiting for it, nor waking it up.
 
 Without an agent there is nobody to tell, and nothing happens. A thread hears what the agent has to say: that it wants
 the flight recorder's dump of a rank that hangs, which its main thread cannot write; or who is a member from now on.
@@ -6,11 +6,14 @@ the flight recorder's dump of a rank that hangs, which its main thread cannot wr
 
 from __future__ import annotations
 
+import array
 import contextlib
+import mmap
 import os
 import socket
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -21,6 +24,9 @@ from windlass import wire
 _LARGEST = 65536
 _ALONE = 1
 """torchrun's generations begin with 0 restarts, ours with 1."""
+_PATIENCE = 1.0
+"""Seconds for the agent to have room for what it must hear. Of the steps nothing is that."""
+_LOOK = 0.01
 
 
 class Heart:
@@ -34,6 +40,9 @@ class Heart:
         self._listener = environment.get(wire.LISTENER, "") if rank == 0 else ""
         self._folder: tempfile.TemporaryDirectory[str] | None = None
         self._socket: socket.socket | None = None
+        self._shared = -1
+        """The descriptor of the track's memory."""
+        self._track: mmap.mmap | None = None
         self._membership: wire.Membership | None = None
         self._has_membership = threading.Event()
         self._changing = threading.Lock()
@@ -47,7 +56,11 @@ class Heart:
     def beat(self, phase: str) -> None:
         """This rank enters a phase of its step."""
         self._beats += 1
-        self._tell(wire.Heartbeat(self._rank, self._generation, self.step, phase, self._beats))
+        heartbeat = wire.Heartbeat(self._rank, self._generation, self.step, phase, self._beats)
+        if self._track is not None:
+            wire.note(self._track, heartbeat, time.monotonic())
+        else:
+            self._tell(heartbeat)
 
     def count_anew(self) -> None:
         """All ranks begin with the same: whoever is behind is told by how many phases each has entered since."""
@@ -70,7 +83,7 @@ class Heart:
 
     def says_it_reforms(self, *, able: bool) -> None:
         """Whether this rank can take a new membership from here on."""
-        self._tell(wire.Hello(self._rank, self._generation, os.getpid(), reforms=able))
+        self._say(wire.Hello(self._rank, self._generation, os.getpid(), reforms=able))
 
     def next_membership(self, seconds: float = 0.0) -> wire.Membership | None:
         """One that this rank has not entered yet; waits for it so long."""
@@ -89,19 +102,27 @@ class Heart:
 
     def close(self) -> None:
         """Nothing more is told: what follows the loop is the script's own."""
-        self._tell(wire.Goodbye(self._rank, self._generation))
+        self._say(wire.Goodbye(self._rank, self._generation))
         if self._socket is not None and self._folder is not None:
             with contextlib.suppress(OSError):
                 self._socket.shutdown(socket.SHUT_RDWR)
             self._socket.close()
             self._socket = None
             self._folder.cleanup()
+        if self._track is not None:
+            self._track.close()
+            os.close(self._shared)
+            self._track = None
 
     def _open(self) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="windlass-rank-")
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self._socket.bind(f"{self._folder.name}/rank.sock")
-        self._tell(wire.Hello(self._rank, self._generation, os.getpid()))
+        if hasattr(os, "memfd_create"):  # Linux
+            self._shared = os.memfd_create("windlass-track")
+            os.ftruncate(self._shared, wire.TRACK)
+            self._track = mmap.mmap(self._shared, wire.TRACK)
+        self._say(wire.Hello(self._rank, self._generation, os.getpid()))
         threading.Thread(target=self._hear, args=(self._socket,), name="agent", daemon=True).start()
 
     def _tell(self, message: wire.Message) -> None:
@@ -109,6 +130,21 @@ class Heart:
         if self._socket is not None:
             with contextlib.suppress(OSError):
                 self._socket.sendto(wire.encode(message), socket.MSG_DONTWAIT, self._agent)
+
+    def _say(self, message: wire.Message) -> None:
+        """What the agent must hear, with the track; while it is busy this rank waits a little."""
+        until = time.monotonic() + _PATIENCE
+        rights = array.array("i", [] if self._track is None else [self._shared])
+        beside = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)] if rights else []
+        while self._socket is not None and time.monotonic() < until:
+            try:  # socket.send_fds of Python 3.11 knows no address
+                self._socket.sendmsg([wire.encode(message)], beside, socket.MSG_DONTWAIT, self._agent)
+            except BlockingIOError:
+                time.sleep(_LOOK)
+            except OSError:
+                return
+            else:
+                return
 
     def _hear(self, listening: socket.socket) -> None:
         while True:
