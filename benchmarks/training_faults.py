@@ -7,6 +7,7 @@ another mesh. What a flipped bit does to torch's DCP alone stands beside it. Arg
 
 import contextlib
 import json
+import logging
 import math
 import random
 import statistics
@@ -159,6 +160,7 @@ def compare_with_dcp(place: Path, step: int, seed: int) -> None:
     folder = place / folder_of(step)
     manifest = manifest_of(place_of(str(place)), folder.name)
     assert manifest is not None
+    logging.disable()  # torch's, about each of them
     names = [name for name in manifest.files if name.endswith((".distcp", ".metadata"))]
     ours = theirs = 0
     for _ in range(FLIPS):
