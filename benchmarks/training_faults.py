@@ -169,6 +169,7 @@ def compare_with_dcp(place: Path, step: int, seed: int) -> None:
         ours += bool(verified(place_of(str(place)), folder.name, manifest, manifest.files))
         theirs += not loads(folder, manifest)
         keeping.replace(step, name, before[name])
+    logging.disable(logging.NOTSET)
     print(f"{FLIPS} bits flipped, each in one file of DCP's: windlass finds {ours}, loading with torch's DCP {theirs}")
     said = claimed("flipped bits that are found before anything is loaded", ours, "", FLIPS, "higher")
     print(json.dumps({**said, "peer": "torch's DCP", "peer_measured": theirs}))

@@ -35,6 +35,8 @@ INDEX = "JOB_COMPLETION_INDEX"
 """An array member's index; the name that Kubernetes' indexed Jobs use."""
 
 AGENT_SOCKET = "WINDLASS_AGENT_SOCKET"
+TRACKS = "WINDLASS_TRACKS"
+"""Which `TRACKS_LAYOUT` the agent reads; absent: it is older than tracks, and is told each heartbeat."""
 """Path of the datagram socket on which a rank's agent hears it. Absent: no agent, and nobody to tell.
 
 A rank that also wants to hear binds a socket of its own before it sends: what it is told goes to where it sent from."""
@@ -220,6 +222,8 @@ def _only(kind: Any, fields: Mapping[str, Any]) -> Any:
     return kind(**known)
 
 
+TRACKS_LAYOUT = "1"
+"""To be counted up whenever what is below is laid out in another way: agent and library may be of two versions."""
 _COUNT = struct.Struct("<q")
 _NOTE = struct.Struct("<qqqqd16s")
 _NOTES = 4096
@@ -230,7 +234,10 @@ Memory = Union[mmap.mmap, bytearray]
 
 
 def note(track: Memory, heartbeat: Heartbeat, at: float) -> None:
-    """Leave it for whoever looks. `at`: seconds of the machine's monotonic clock. `phase`: at most 16 bytes."""
+    """Leave it for whoever looks. `at`: seconds of the machine's monotonic clock. `phase`: at most 16 bytes.
+
+    One thread notes.
+    """
     (count,) = _COUNT.unpack_from(track)
     rank, generation, step, phase, beat = heartbeat
     place = _COUNT.size + count % _NOTES * _NOTE.size
@@ -245,6 +252,8 @@ def noted(track: Memory, since: int) -> tuple[int, list[tuple[Heartbeat, float]]
     written over.
     """
     (count,) = _COUNT.unpack_from(track)
+    if count < since:  # it is being written just now: struct clears the bytes first
+        return since, []
     found = []
     for number in range(max(since, count - _NOTES // 2), count):
         place = _COUNT.size + number % _NOTES * _NOTE.size

@@ -74,6 +74,7 @@ def of_rank(
         "TORCHELASTIC_ERROR_FILE": error_file,
         _NCCL: inherited.get(_NCCL, "1"),
         wire.AGENT_SOCKET: told.socket,
+        wire.TRACKS: wire.TRACKS_LAYOUT,
         wire.DUMPS: told.dumps,
         wire.MEMORY: told.memory,
         wire.SURVIVORS: str(int(told.survivors)),

@@ -1,6 +1,6 @@
 """Where ranks are heard and answered: datagrams of `windlass.wire`, and tracks, in which ranks note their heartbeats.
 
-Nobody ever waits for anybody here: a track is memory, looked at now and then.
+No step waits for the agent: a track is memory, looked at now and then.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Heart:
         self._hear = hear
         self._addresses: dict[int, str] = {}
         self._tracks: dict[int, _Track] = {}
-        """By process."""
+        """By the number that the kernel gives the memory: a process may train twice, and its pid be another's here."""
         self._timer: Timer | None = None
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self._socket.bind(self.path)
@@ -39,12 +39,10 @@ class Heart:
 
     def look(self) -> None:
         """Hear what ranks have noted since the last time."""
-        for pid, track in list(self._tracks.items()):
+        for track in list(self._tracks.values()):
             track.seen, found = wire.noted(track.memory, track.seen)
             for heartbeat, at in found:
                 self._hear(heartbeat, at)
-            if not found and not _runs(pid):
-                self._tracks.pop(pid).memory.close()
 
     def tell(self, ranks: Iterable[int], message: wire.Message) -> None:
         """To those of them that have said something, from a socket with a name; a full one is not waited for."""
@@ -54,16 +52,17 @@ class Heart:
                     self._socket.sendto(wire.encode(message), self._addresses[rank])
 
     def forget(self) -> None:
-        """A generation is over."""
+        """A generation is over. Ranks that go on to another say so, and send their tracks with it."""
         self._addresses.clear()
+        for track in self._tracks.values():
+            track.memory.close()
+        self._tracks.clear()
 
     def close(self) -> None:
         """Nobody is heard any more."""
         if self._timer is not None:
             self._timer.cancel()
-        for track in self._tracks.values():
-            track.memory.close()
-        self._tracks.clear()
+        self.forget()
         self._loop.forget(self._socket)
         self._socket.close()
 
@@ -72,15 +71,22 @@ class Heart:
             data, files, _, sender = socket.recv_fds(self._socket, _LARGEST, 1)
             try:
                 message = wire.decode(data)
-                if isinstance(message, wire.Hello) and files and message.pid not in self._tracks:
-                    self._tracks[message.pid] = _Track(files[0])
-                    self._look_from_now_on()
+                if isinstance(message, wire.Hello) and files:
+                    self._follow(files[0])
             finally:
                 for file in files:
                     os.close(file)
             if isinstance(message, (wire.Hello, wire.Heartbeat)):
                 self._addresses[message.rank] = sender
             self._hear(message, time.monotonic())
+
+    def _follow(self, file: int) -> None:
+        """Look at a rank's track from now on. What is no memory of that size is nobody's."""
+        number = os.fstat(file).st_ino
+        if number not in self._tracks:
+            with contextlib.suppress(OSError, ValueError):
+                self._tracks[number] = _Track(mmap.mmap(file, wire.TRACK, prot=mmap.PROT_READ))
+                self._look_from_now_on()
 
     def _look_from_now_on(self) -> None:
         if self._timer is None:
@@ -94,17 +100,6 @@ class Heart:
 
 
 class _Track:
-    def __init__(self, file: int) -> None:
-        """Raises ValueError if that is none."""
-        self.memory = mmap.mmap(file, wire.TRACK, prot=mmap.PROT_READ)
+    def __init__(self, memory: mmap.mmap) -> None:
+        self.memory = memory
         self.seen = 0
-
-
-def _runs(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:
-        return True
-    return True

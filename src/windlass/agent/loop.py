@@ -1,4 +1,4 @@
-"""Waiting for many things in one thread: descriptors, signals and times. Nothing here is asked twice a second."""
+"""Waiting for many things in one thread: descriptors, signals and times."""
 
 from __future__ import annotations
 

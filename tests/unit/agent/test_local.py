@@ -52,10 +52,11 @@ class Ears:
     """Hears what a test says, and has nobody to tell."""
 
     def __init__(self, _loop, _folder, hear):
-        self.path, self.hear = "", lambda message: hear(message, time.monotonic())
+        self.path, self.hear, self.notes = "", lambda message: hear(message, time.monotonic()), []
 
     def look(self):
-        pass
+        while self.notes:
+            self.hear(self.notes.pop(0))
 
     def tell(self, _ranks, _message):
         pass
@@ -78,6 +79,9 @@ class Paper:
 
     def drain(self):
         pass
+
+    def silent(self):
+        return 0.0
 
 
 class Nothing(Files):
@@ -198,6 +202,21 @@ def test_nobody_waits_for_an_earlier_membership_any_more(node):
     here.greets(0, 1)
     here.clock.passes(60.0)
     assert [each.generation for each in here.broken()] == [1, 3]
+
+
+def test_notes_of_ranks_are_read_before_they_are_judged(node):
+    here = node()
+    here.starts(1, 2)
+    here.ears.notes = [wire.Heartbeat(rank, 1, 5, "forward", 9 - rank) for rank in (0, 1)]
+    assert here.local.behind(0.0).rank == 1
+
+
+def test_what_a_lost_rank_noted_last_does_not_bring_it_back(node):
+    here = node()
+    here.starts(1, 2)
+    here.ears.notes = [wire.Heartbeat(rank, 1, 5, "forward", 9 - rank) for rank in (0, 1)]
+    here.loses(1)
+    assert here.local.behind(0.0).rank == 0
 
 
 def test_ranks_that_are_lost_together_are_one_failure(node):

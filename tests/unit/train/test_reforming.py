@@ -36,7 +36,7 @@ def test_beats_are_counted_anew_where_ranks_join(tmp_path):
     path = str(tmp_path / "agent.sock")
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as agent:
         agent.bind(path)
-        heart = Heart(1, {wire.AGENT_SOCKET: path})
+        heart = Heart(1, {wire.AGENT_SOCKET: path, wire.TRACKS: wire.TRACKS_LAYOUT})
         heart.beat("evaluate")
         heart.beat("outside")
         heart.count_anew()

@@ -1,8 +1,8 @@
 """What all ranks agree on at each step: the worst that any of them has to say.
 
 It is a maximum over a few words, and it is only its latency that costs. gloo's all-reduce goes round a ring, 2 (n - 1)
-messages one after the other; here each rank has heard all of them after log2 n, as in a dissemination barrier (Hensgen,
-Finkel, Manber 1988): to be told the same thing twice changes no maximum.
+messages one after the other; here each rank has heard all of them after log2 n, rounded up, as in a dissemination
+barrier (Hensgen, Finkel, Manber 1988): to be told the same thing twice changes no maximum.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Said:
 
 
 class Vote:
-    """Begun when a rank knows what it has to say, ended when the answer is needed: between them other work goes on."""
+    """Begun when a rank knows what it has to say, ended when the answer is needed; the first message goes meanwhile."""
 
     def __init__(self, group: dist.ProcessGroup, *, hears_losses: bool = False) -> None:
         """`hears_losses`: every rank's share of the loss goes along, in a word of its own that nobody else fills."""
@@ -55,25 +55,30 @@ class Vote:
         self._words = torch.zeros(len(fields(Said)), dtype=torch.int64)
         self.shares: list[float] = []
         """Of the loss, by rank, as all have heard them."""
-        self._under_way: _Exchange | None = None
+        self._exchanges: list[_Exchange] = []
+        self._begun = False
 
     def begin(self, mine: Said, share: float = 0.0) -> None:
         """A collective over the group, not waited for. `share`: this rank's of the loss."""
         said = [int(each) for each in astuple(replace(mine, time_left=-mine.time_left))]
         said += [_bits(share) if rank == self._rank else _NOTHING for rank in range(self._ranks)]
         self._words = torch.tensor(said, dtype=torch.int64)
-        self._under_way = self._exchange(1) if self._size > 1 else None
+        self._exchanges, self._begun = [self._exchange(1)] if self._size > 1 else [], True
 
     def end(self) -> Said:
         """What the ranks say together. Raises RuntimeError if one of them is gone."""
+        assert self._begun, "begin comes first"  # noqa: S101
+        self._begun = False
         distance = 1
-        while self._under_way is not None:
-            exchange, self._under_way = self._under_way, None
-            exchange.received.wait()
-            exchange.sent.wait()
-            self._words = torch.maximum(self._words, exchange.theirs)
+        while distance < self._size:
+            heard = self._exchanges[-1]
+            heard.received.wait()
+            self._words = torch.maximum(self._words, heard.theirs)
             distance *= 2
-            self._under_way = self._exchange(distance) if distance < self._size else None
+            if distance < self._size:
+                self._exchanges.append(self._exchange(distance))
+        for exchange in self._exchanges:
+            exchange.sent.wait()
         words = self._words.tolist()
         stop, save, not_finite, left, takes = words[: len(fields(Said))]
         self.shares = [_number(word) for word in words[len(fields(Said)) :]]

@@ -1,4 +1,4 @@
-"""Telling this rank's agent which phase of which step it is in, without ever waiting for it, nor waking it up.
+"""Telling this rank's agent which phase of which step it is in; no step waits for it, or wakes it up for a phase.
 
 Without an agent there is nobody to tell, and nothing happens. A thread hears what the agent has to say: that it wants
 the flight recorder's dump of a rank that hangs, which its main thread cannot write; or who is a member from now on.
@@ -25,7 +25,7 @@ _LARGEST = 65536
 _ALONE = 1
 """torchrun's generations begin with 0 restarts, ours with 1."""
 _PATIENCE = 1.0
-"""Seconds for the agent to have room for what it must hear. Of the steps nothing is that."""
+"""Seconds for the agent to have room for what it must hear: where a generation or the loop begins and ends."""
 _LOOK = 0.01
 
 
@@ -51,7 +51,7 @@ class Heart:
         self.step = 0
         """The step that this rank is in, from 0."""
         if self._agent:
-            self._open()
+            self._open(reads_tracks=environment.get(wire.TRACKS) == wire.TRACKS_LAYOUT)
 
     def beat(self, phase: str) -> None:
         """This rank enters a phase of its step."""
@@ -109,20 +109,22 @@ class Heart:
             self._socket.close()
             self._socket = None
             self._folder.cleanup()
-        if self._track is not None:
-            self._track.close()
+        self._track = None
+        if self._shared >= 0:
             os.close(self._shared)
-            self._track = None
+            self._shared = -1
 
-    def _open(self) -> None:
+    def _open(self, *, reads_tracks: bool) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="windlass-rank-")
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self._socket.bind(f"{self._folder.name}/rank.sock")
-        if hasattr(os, "memfd_create"):  # Linux
-            self._shared = os.memfd_create("windlass-track")
-            os.ftruncate(self._shared, wire.TRACK)
-            self._track = mmap.mmap(self._shared, wire.TRACK)
-        self._say(wire.Hello(self._rank, self._generation, os.getpid()))
+        if reads_tracks and hasattr(os, "memfd_create"):  # Linux
+            with contextlib.suppress(OSError):  # a sandbox may refuse it
+                self._shared = os.memfd_create("windlass-track")
+                os.ftruncate(self._shared, wire.TRACK)
+                self._track = mmap.mmap(self._shared, wire.TRACK)
+        if not self._say(wire.Hello(self._rank, self._generation, os.getpid())):
+            self._track = None  # nobody looks at it
         threading.Thread(target=self._hear, args=(self._socket,), name="agent", daemon=True).start()
 
     def _tell(self, message: wire.Message) -> None:
@@ -131,20 +133,23 @@ class Heart:
             with contextlib.suppress(OSError):
                 self._socket.sendto(wire.encode(message), socket.MSG_DONTWAIT, self._agent)
 
-    def _say(self, message: wire.Message) -> None:
-        """What the agent must hear, with the track; while it is busy this rank waits a little."""
+    def _say(self, message: wire.Message) -> bool:
+        """What the agent must hear, with the track; while it is busy this rank waits a little. Whether it was sent."""
         until = time.monotonic() + _PATIENCE
         rights = array.array("i", [] if self._track is None else [self._shared])
         beside = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)] if rights else []
-        while self._socket is not None and time.monotonic() < until:
+        while self._socket is not None:
             try:  # socket.send_fds of Python 3.11 knows no address
                 self._socket.sendmsg([wire.encode(message)], beside, socket.MSG_DONTWAIT, self._agent)
             except BlockingIOError:
+                if time.monotonic() > until:
+                    return False
                 time.sleep(_LOOK)
             except OSError:
-                return
+                return False
             else:
-                return
+                return True
+        return False
 
     def _hear(self, listening: socket.socket) -> None:
         while True:

@@ -1,0 +1,29 @@
+"""What one of many ranks says at a step is what all of them hear."""
+
+import pytest
+import torch.distributed as dist
+from forked_ranks import ranks
+
+from windlass.train.step.vote import Said, Vote
+
+
+def voted():
+    """Each rank in its turn has something to say; what this one heard each time."""
+    dist.init_process_group("gloo")
+    rank, count = dist.get_rank(), dist.get_world_size()
+    vote, heard = Vote(dist.group.WORLD, hears_losses=True), []
+    for speaker in range(count):
+        mine = Said(stop=True, time_left=100 + rank, save_takes=7) if rank == speaker else Said()
+        vote.begin(mine, share=speaker - rank / 4)
+        heard.append((vote.end(), vote.shares))
+    dist.destroy_process_group()
+    return heard
+
+
+@pytest.mark.parametrize("count", [2, 3, 5])
+def test_all_hear_each_of_them(count):
+    expected = [
+        (Said(stop=True, time_left=100 + speaker, save_takes=7), [speaker - rank / 4 for rank in range(count)])
+        for speaker in range(count)
+    ]
+    assert ranks(count, voted) == [expected] * count
