@@ -6,6 +6,7 @@ even power of two, and cycle walking back into the domain. Eight rounds mix well
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 
 import numpy as np
@@ -32,27 +33,39 @@ class Order:
 
         `first` counts over all epochs, so a batch may reach from one into the next.
         """
-        places = np.arange(first, first + count, dtype=np.int64)
-        epochs, within = np.divmod(places, self.size)
-        if not self.shuffles:
-            return within
-        found = np.empty_like(within)
-        for epoch in np.unique(epochs):
-            here = epochs == epoch
-            found[here] = _permuted(within[here], self.size, self.seed, int(epoch))
-        return found
+        return _indices(self, first, count).copy()
+
+
+@functools.lru_cache(maxsize=16)
+def _indices(order: Order, first: int, count: int) -> Indices:
+    """Who reads samples and who says which they are ask one after the other."""
+    places = np.arange(first, first + count, dtype=np.int64)
+    epochs, within = np.divmod(places, order.size)
+    if not order.shuffles:
+        return within
+    found = np.empty_like(within)
+    for epoch in np.unique(epochs):
+        here = epochs == epoch
+        found[here] = _permuted(within[here], order.size, order.seed, int(epoch))
+    return found
 
 
 def _permuted(places: Indices, size: int, seed: int, epoch: int) -> Indices:
     """Where each place of one epoch leads. What falls outside of the dataset walks on until it is inside."""
     half = np.uint64(max(1, ((size - 1).bit_length() + 1) // 2))
-    keys = _mixed(np.arange(1, _ROUNDS + 1, dtype=np.uint64) * _ODD + _mixed(_word(seed)) + _mixed(~_word(epoch)))
+    keys = _keys(seed, epoch)
     found = places.astype(np.uint64)
     outside = np.ones(len(found), dtype=bool)
     while outside.any():
         found[outside] = _feistel(found[outside], half, keys)
         outside = found >= np.uint64(size)
     return found.astype(np.int64)
+
+
+@functools.lru_cache(maxsize=4)
+def _keys(seed: int, epoch: int) -> _Words:
+    """Of each round."""
+    return _mixed(np.arange(1, _ROUNDS + 1, dtype=np.uint64) * _ODD + _mixed(_word(seed)) + _mixed(~_word(epoch)))
 
 
 def _feistel(words: _Words, half: np.uint64, keys: _Words) -> _Words:
