@@ -11,6 +11,8 @@ from typing import Any
 from windlass.controller import Controller
 from windlass.core.commands import Stop
 from windlass.core.events import Cancel
+from windlass.core.job import Job
+from windlass.core.resources import CPU
 from windlass.core.status import TERMINAL
 from windlass.server import views
 from windlass.server.arrivals import Handed, arrivals, earlier
@@ -54,7 +56,7 @@ class LocalOrders:
         batch = arrivals(handed, self._world.reserve(len(handed.submissions)), partial(meant, self._world.store))
         for job in {id(arrival.job): arrival.job for arrival in batch.jobs}.values():
             if no := self._controller.refusal(job):
-                raise ApiError(Code.REFUSED, f"{job.name} can never run here: {no.message}")
+                raise ApiError(Code.REFUSED, f"{job.name} can never run here: {no.message}", _way_out(job))
         origin = Origin(handed.environment, handed.owner)
         promises = [self._world.inject(arrival, origin) for arrival in batch.jobs]
         await self._durable(promises, undo=[arrival.job_id for arrival in batch.jobs])
@@ -156,3 +158,10 @@ class LocalOrders:
             for job_id in undo:
                 self._world.inject(JobEvent(job_id, Cancel(by="the daemon: it could not be written down")))
             raise
+
+
+def _way_out(job: Job) -> str:
+    """Of a job that asks for nothing but cores, which it may do without being told to: one for each process."""
+    if any(set(role.resources) != {CPU} for role in job.roles):
+        return ""
+    return "let its processes share the cores that there are: --cpus 0, in a job file cpus: 0"

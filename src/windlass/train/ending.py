@@ -14,8 +14,7 @@ from windlass.train.health import last_words
 
 def fail(error: Exception, rank: int) -> None:
     """End this rank, as all others will. What is not ours is told by Python, unless it is another rank's failure."""
-    if last_words.is_of_others(error) and (other := last_words.heard()):
-        raise SystemExit(other.code) from None
+    leave_with_others(error)
     ours = isinstance(error, TrainError | CheckpointError)
     passes = isinstance(error, CheckpointError) and may_pass(error)
     code = (wire.ExitCode.RETRY if passes else wire.ExitCode.FATAL) if ours else 1
@@ -24,6 +23,12 @@ def fail(error: Exception, rank: int) -> None:
         if speaks:
             sys.stderr.write(f"windlass: rank {rank}: {error}\n" if rank else f"windlass: {error}\n")
         raise SystemExit(code) from None
+
+
+def leave_with_others(error: Exception) -> None:
+    """Without a word, if this is what another rank's failure looks like from here and that rank has told it."""
+    if last_words.is_of_others(error) and (other := last_words.heard()):
+        raise SystemExit(other.code) from None
 
 
 def refuse_start(error: TrainError, teller: str) -> NoReturn:

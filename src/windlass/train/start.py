@@ -9,7 +9,7 @@ from typing import Literal
 from windlass import wire
 from windlass.train import process
 from windlass.train.asked import REPORT_EVERY, Asked, OnTrouble, refuse_unknown
-from windlass.train.ending import refuse_start
+from windlass.train.ending import leave_with_others, refuse_start
 from windlass.train.errors import TrainError
 from windlass.train.mesh.machine import degrees_asked
 from windlass.train.parallel import float8
@@ -62,5 +62,8 @@ def init(  # noqa: PLR0913 - by name, and each with a default
             float8.refuse_where_there_is_none(world.device)
     except TrainError as error:
         refuse_start(error, "LOCAL_RANK")  # of this machine's GPUs
+    except RuntimeError as error:  # who was quicker may have been refused already, by what follows
+        leave_with_others(error)
+        raise
     asked = Asked(mesh or os.environ.get(wire.MESH, ""), ac, seed, not_finite, spike, report_every, flops, trackers)
     return Run(world, connections, found, low, asked)

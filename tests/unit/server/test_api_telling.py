@@ -7,6 +7,7 @@ import pytest
 from windlass.core.commands import Launch, Stop
 from windlass.core.events import Exit, GangGone, Started
 from windlass.core.job import Condition, Dependency, Job, Role
+from windlass.core.resources import CPU
 from windlass.jobs.submission import Submission
 
 FULL = "windlass.db: the disk is full; nothing was changed, free some space"
@@ -32,6 +33,13 @@ def test_several_are_numbered_in_their_order_and_an_array_has_one_id(daemon, job
     assert ids == ["prep-1", "sweep-2", "report-3"]
     assert on_record(daemon) == ["prep-1", "sweep-2_0", "sweep-2_2", "report-3"]
     assert daemon.submit(job("next")) == ["next-4"]
+
+
+def test_who_wants_more_cores_than_there_are_is_told_that_they_can_be_shared(daemon):
+    plain = Job("plain", (Role(replicas=1, resources={CPU: 8_000_000}, command=("true",)),), user="ada")
+    told = daemon.hand_in(plain)
+    assert told.error[:2] == (422, "refused")
+    assert "--cpus 0" in told.json["error"]["fix"]
 
 
 def test_one_that_could_never_run_keeps_all_of_them_out(daemon, job):

@@ -26,6 +26,7 @@ def test_every_sample_is_somebodys_once_and_weights_make_up_the_mean(batch, rank
 @pytest.mark.parametrize(
     ("given_", "said"),
     [
+        ((16, 4, None, 0), "the dataset is empty"),
         ((16, 4, None, 10), "the dataset has 10 samples, fewer than the 16 of one batch; global_batch=10 is the most"),
         ((3, 4, None, None), "a batch of 3 samples is too small for 4 data ranks"),
         ((8, 2, 0, None), "micro_batch=0: one sample at least"),

@@ -48,6 +48,8 @@ def cut(global_batch: int, ranks: int, micro_batch: int | None, samples: int | N
 
     Raises TrainError.
     """
+    if samples == 0:
+        raise TrainError("the dataset is empty")
     if samples is not None and samples < global_batch:
         raise TrainError(
             f"the dataset has {samples} samples, fewer than the {global_batch} of one batch; "

@@ -1,0 +1,35 @@
+"""A rank that is still joining when another one has been refused."""
+
+import pytest
+
+from windlass import train
+from windlass.train import process
+from windlass.train.health import last_words
+
+_GONE = RuntimeError("Gloo connectFullMesh failed with [...] Connection closed by peer [127.0.0.1]:4711")
+
+
+def joining(monkeypatch, error, words):
+    def join():
+        raise error
+
+    monkeypatch.setattr(process, "join", join)
+    monkeypatch.setattr(last_words, "heard", lambda: words)
+
+
+def test_leaves_with_its_code_and_without_a_word(monkeypatch, capsys):
+    joining(monkeypatch, _GONE, last_words.Words(0, 85, "the dataset is empty"))
+    with pytest.raises(SystemExit) as left:
+        train.init()
+    assert left.value.code == 85
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    ("error", "words"), [(_GONE, None), (RuntimeError("out of luck"), last_words.Words(0, 85, "the dataset is empty"))]
+)
+def test_tells_what_nobody_else_has_told(monkeypatch, error, words):
+    joining(monkeypatch, error, words)
+    with pytest.raises(RuntimeError) as raised:
+        train.init()
+    assert raised.value is error
