@@ -97,7 +97,7 @@ def _overall(facts: Json) -> Iterator[str]:
     if not facts["kind"]:
         yield "no daemon runs; start one with: windlass up -d"
         if facts["waiting"]:
-            yield f"{several(facts['waiting'], 'job')} on record that have not ended"
+            yield f"on record, not ended: {several(facts['waiting'], 'job')}"
         return
     who = _WHO[facts["kind"]]
     yield f"{who} (pid {facts['pid']}, version {facts['version']}) for {span(facts['now'] - facts['since'])}"
