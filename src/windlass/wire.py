@@ -35,11 +35,11 @@ INDEX = "JOB_COMPLETION_INDEX"
 """An array member's index; the name that Kubernetes' indexed Jobs use."""
 
 AGENT_SOCKET = "WINDLASS_AGENT_SOCKET"
-TRACKS = "WINDLASS_TRACKS"
-"""Which `TRACKS_LAYOUT` the agent reads; absent: it is older than tracks, and is told each heartbeat."""
 """Path of the datagram socket on which a rank's agent hears it. Absent: no agent, and nobody to tell.
 
 A rank that also wants to hear binds a socket of its own before it sends: what it is told goes to where it sent from."""
+TRACKS = "WINDLASS_TRACKS"
+"""Which `TRACKS_LAYOUT` the agent reads; absent: it is older than tracks, and is told each heartbeat."""
 LISTENER = "WINDLASS_LISTENER"
 """Path of a datagram socket to which the first rank sends a `Telemetry` with each of its reports: what all ranks' steps
 since the last one were like on average. With an agent or without one."""

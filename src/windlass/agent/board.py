@@ -62,11 +62,11 @@ class Board:
 
     def hear(self, message: wire.Message, at: float) -> None:
         """What a rank says of itself. `at`: when, by the monotonic clock."""
+        when = _now() - int((time.monotonic() - at) * 1000)
         if isinstance(message, wire.Heartbeat):
-            past = int((time.monotonic() - at) * 1000)
-            self._of(message.rank).update(step=message.step, phase=message.phase, at=_now() - past)
+            self._of(message.rank).update(step=message.step, phase=message.phase, at=when)
         elif isinstance(message, wire.Telemetry):
-            self._of(message.rank).update(values=dict(message.values), told_step=message.step, told_at=_now())
+            self._of(message.rank).update(values=dict(message.values), told_step=message.step, told_at=when)
 
     def close(self) -> None:
         """Leave it as it is now."""

@@ -11,6 +11,7 @@ import os
 import socket
 import time
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Callable
 
@@ -39,7 +40,7 @@ class Heart:
 
     def look(self) -> None:
         """Hear what ranks have noted since the last time."""
-        for track in list(self._tracks.values()):
+        for track in self._tracks.values():
             track.seen, found = wire.noted(track.memory, track.seen)
             for heartbeat, at in found:
                 self._hear(heartbeat, at)
@@ -78,6 +79,7 @@ class Heart:
                     os.close(file)
             if isinstance(message, (wire.Hello, wire.Heartbeat)):
                 self._addresses[message.rank] = sender
+            self.look()  # what a rank has noted came before what it says
             self._hear(message, time.monotonic())
 
     def _follow(self, file: int) -> None:
@@ -99,7 +101,7 @@ class Heart:
             self._look_from_now_on()
 
 
+@dataclass
 class _Track:
-    def __init__(self, memory: mmap.mmap) -> None:
-        self.memory = memory
-        self.seen = 0
+    memory: mmap.mmap
+    seen: int = 0

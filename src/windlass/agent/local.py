@@ -368,7 +368,6 @@ class Local:
             if message.phase not in wire.OPEN_PHASES:
                 self._in_a_step(message.rank, at)
         elif isinstance(message, wire.Goodbye):
-            self._heart.look()
             self.pulses.forget(message.rank)
             for rank in self._ranks.values():
                 rank.able = rank.able and rank.number != message.rank

@@ -1,5 +1,6 @@
 """A rank's heartbeats reach its agent through memory that they share, whatever became of the rank."""
 
+import array
 import os
 import socket
 
@@ -101,6 +102,6 @@ def test_an_agent_that_knows_no_tracks_is_told_each_heartbeat(agent):
 def test_a_descriptor_of_anything_else_does_no_harm(agent, size, tmp_path):
     (tmp_path / "small").write_bytes(bytes(size))
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as rank, (tmp_path / "small").open() as file:
-        rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, file.fileno().to_bytes(4, os.sys.byteorder))]
+        rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [file.fileno()]))]
         rank.sendmsg([wire.encode(wire.Hello(0, 1, 1))], rights, 0, agent.ears.path)
     assert agent.listens() == [wire.Hello(0, 1, 1)]

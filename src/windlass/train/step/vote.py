@@ -55,29 +55,28 @@ class Vote:
         self._words = torch.zeros(len(fields(Said)), dtype=torch.int64)
         self.shares: list[float] = []
         """Of the loss, by rank, as all have heard them."""
-        self._exchanges: list[_Exchange] = []
-        self._begun = False
+        self._under_way: list[_Exchange] | None = None
 
     def begin(self, mine: Said, share: float = 0.0) -> None:
         """A collective over the group, not waited for. `share`: this rank's of the loss."""
         said = [int(each) for each in astuple(replace(mine, time_left=-mine.time_left))]
         said += [_bits(share) if rank == self._rank else _NOTHING for rank in range(self._ranks)]
         self._words = torch.tensor(said, dtype=torch.int64)
-        self._exchanges, self._begun = [self._exchange(1)] if self._size > 1 else [], True
+        self._under_way = [self._exchange(1)] if self._size > 1 else []
 
     def end(self) -> Said:
         """What the ranks say together. Raises RuntimeError if one of them is gone."""
-        assert self._begun, "begin comes first"  # noqa: S101
-        self._begun = False
+        assert self._under_way is not None, "begin comes first"  # noqa: S101
+        exchanges, self._under_way = self._under_way, None
         distance = 1
         while distance < self._size:
-            heard = self._exchanges[-1]
+            heard = exchanges[-1]
             heard.received.wait()
             self._words = torch.maximum(self._words, heard.theirs)
             distance *= 2
             if distance < self._size:
-                self._exchanges.append(self._exchange(distance))
-        for exchange in self._exchanges:
+                exchanges.append(self._exchange(distance))
+        for exchange in exchanges:
             exchange.sent.wait()
         words = self._words.tolist()
         stop, save, not_finite, left, takes = words[: len(fields(Said))]

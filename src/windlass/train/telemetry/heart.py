@@ -14,7 +14,7 @@ import socket
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from torch._C import _distributed_c10d
@@ -83,7 +83,7 @@ class Heart:
 
     def says_it_reforms(self, *, able: bool) -> None:
         """Whether this rank can take a new membership from here on."""
-        self._say(wire.Hello(self._rank, self._generation, os.getpid(), reforms=able))
+        self._greet(able=able)
 
     def next_membership(self, seconds: float = 0.0) -> wire.Membership | None:
         """One that this rank has not entered yet; waits for it so long."""
@@ -102,7 +102,7 @@ class Heart:
 
     def close(self) -> None:
         """Nothing more is told: what follows the loop is the script's own."""
-        self._say(wire.Goodbye(self._rank, self._generation))
+        self._tell(wire.Goodbye(self._rank, self._generation), _PATIENCE)
         if self._socket is not None and self._folder is not None:
             with contextlib.suppress(OSError):
                 self._socket.shutdown(socket.SHUT_RDWR)
@@ -123,26 +123,27 @@ class Heart:
                 self._shared = os.memfd_create("windlass-track")
                 os.ftruncate(self._shared, wire.TRACK)
                 self._track = mmap.mmap(self._shared, wire.TRACK)
-        if not self._say(wire.Hello(self._rank, self._generation, os.getpid())):
+        if not self._greet(able=False):
             self._track = None  # nobody looks at it
         threading.Thread(target=self._hear, args=(self._socket,), name="agent", daemon=True).start()
 
-    def _tell(self, message: wire.Message) -> None:
-        """A full or lost socket is the agent's trouble: training goes on."""
-        if self._socket is not None:
-            with contextlib.suppress(OSError):
-                self._socket.sendto(wire.encode(message), socket.MSG_DONTWAIT, self._agent)
+    def _greet(self, *, able: bool) -> bool:
+        """With the track, if there is one. Whether it was sent."""
+        rights = (
+            [] if self._track is None else [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [self._shared]))]
+        )
+        return self._tell(wire.Hello(self._rank, self._generation, os.getpid(), reforms=able), _PATIENCE, rights)
 
-    def _say(self, message: wire.Message) -> bool:
-        """What the agent must hear, with the track; while it is busy this rank waits a little. Whether it was sent."""
-        until = time.monotonic() + _PATIENCE
-        rights = array.array("i", [] if self._track is None else [self._shared])
-        beside = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)] if rights else []
+    def _tell(
+        self, message: wire.Message, patience: float = 0.0, beside: Sequence[tuple[int, int, array.array[int]]] = ()
+    ) -> bool:
+        """Whether it was sent: a full or lost socket is the agent's trouble, and waited for so many seconds at most."""
+        until = time.monotonic() + patience
         while self._socket is not None:
             try:  # socket.send_fds of Python 3.11 knows no address
                 self._socket.sendmsg([wire.encode(message)], beside, socket.MSG_DONTWAIT, self._agent)
             except BlockingIOError:
-                if time.monotonic() > until:
+                if time.monotonic() >= until:
                     return False
                 time.sleep(_LOOK)
             except OSError:
