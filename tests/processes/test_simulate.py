@@ -67,7 +67,7 @@ def test_interrupted_it_ends_with_all_its_runs_and_writes_nothing(tmp_path: Path
 def test_a_terminal_shows_how_far_a_long_one_is(state: Path, tmp_path: Path):
     words = ("simulate", *ENDLESS, "--report", str(tmp_path / "out"))
     with terminal(state, *words) as shown:
-        shown.expect(r"simulating .*\d+%.*0 of 3")
+        shown.expect(r"simulating .*\d+%.*[0-2] of 3")
         shown.ctrl_c()
         assert shown.wait() == 130
         assert "interrupted; nothing was written" in shown.seen

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import multiprocessing
 import os
 import socket
@@ -32,7 +33,7 @@ def ranks(count: int, work: Callable[..., Any], *given: Any) -> list[Any]:
             process.start()
             sending.close()
         try:
-            return _gathered([receiving for receiving, _ in pipes])
+            return _gathered(processes, [receiving for receiving, _ in pipes])
         finally:
             for process in processes:
                 process.kill()
@@ -45,7 +46,7 @@ def _forking() -> Any:
     return context
 
 
-def _gathered(pipes: list[Connection]) -> list[Any]:
+def _gathered(processes: list[Any], pipes: list[Connection]) -> list[Any]:
     answers: dict[int, Any] = {}
     waiting = dict(zip(map(id, pipes), range(len(pipes)), strict=True))
     left = list(pipes)
@@ -58,7 +59,8 @@ def _gathered(pipes: list[Connection]) -> list[Any]:
             try:
                 ended_well, answer = pipe.recv()
             except EOFError:
-                ended_well, answer = False, f"rank {rank} has gone"
+                processes[rank].join()
+                ended_well, answer = False, f"rank {rank} has gone with {processes[rank].exitcode}"
             assert ended_well, answer
             answers[rank] = answer
             left.remove(pipe)
@@ -80,6 +82,7 @@ def _be(
     }
     import torch  # noqa: PLC0415 - the process that collects tests need not
 
+    faulthandler.enable()
     torch.set_num_threads(1)
     try:
         sending.send((True, work(*given)))

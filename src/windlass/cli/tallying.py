@@ -37,16 +37,17 @@ class Tally:
         if not self._in_place:
             self._line(ended, parts)
             return
+        told = {"completed": share, "ended": f"{ended} of {parts}"}
         if self._bar is None:
-            self._draw()
-        self._bar.update(self._task, completed=share, ended=f"{ended} of {parts}")
+            self._draw(told)
+        self._bar.update(self._task, **told)
 
     def _line(self, ended: int, parts: int) -> None:
         if ended > self._said:
             self._said = ended
             print(f"{self._what}: {ended} of {parts} done", file=sys.stderr, flush=True)
 
-    def _draw(self) -> None:
+    def _draw(self, told: dict[str, Any]) -> None:
         from rich.console import Console  # noqa: PLC0415 - costs more than a short simulation
         from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn  # noqa: PLC0415
 
@@ -57,5 +58,5 @@ class Tally:
             console=Console(stderr=True, no_color=self._no_color or None),
             transient=True,
         )
-        self._task = self._bar.add_task("", total=1.0, ended="")
+        self._task = self._bar.add_task("", total=1.0, **told)
         self._bar.start()
