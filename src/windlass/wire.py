@@ -7,11 +7,16 @@ file, runs in other people's images.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import mmap
+import os
 import struct
+import time
+import traceback
 from collections.abc import Mapping
 from enum import IntEnum
+from pathlib import Path
 from typing import Any, NamedTuple, Union
 
 JOB_ID = "WINDLASS_JOB_ID"
@@ -72,6 +77,8 @@ AGENT_NAME = "WINDLASS_AGENT_NAME"
 """What the controller calls this agent, where memberships come over TCP: NAMESPACE/POD."""
 AGENT_TOKEN = "WINDLASS_AGENT_TOKEN"  # noqa: S105 - a variable's name
 """By what it proves to be that one."""
+ERROR_FILE = "TORCHELASTIC_ERROR_FILE"
+"""Where a rank says what went wrong, as torch's `record` does: `leave_words`."""
 LAST_WORDS = "WINDLASS_LAST_WORDS"
 """A file in which the agent leaves one line about why the run has failed: a kubelet reads it as the pod's own words."""
 
@@ -174,6 +181,8 @@ class Verdict(NamedTuple):
     code: int = 0
     """The exit code, negative for a signal."""
     reason: str = ""
+    words: str = ""
+    """What the rank itself has said of it."""
 
 
 class Recovered(NamedTuple):
@@ -220,6 +229,21 @@ def _only(kind: Any, fields: Mapping[str, Any]) -> Any:
         if not isinstance(value, _PLAIN.get(getattr(annotation, "__forward_arg__", ""), object)):
             raise TypeError(name)
     return kind(**known)
+
+
+def leave_words(said: str, error: BaseException) -> None:
+    """Have whoever started this rank hear why it ends, if nothing is left for them yet.
+
+    {"message": {"message": said, "extraInfo": {"py_callstack": …, "timestamp": …}}}
+    """
+    path = Path(os.environ.get(ERROR_FILE, "."))
+    if not path.exists():
+        more = {
+            "py_callstack": "".join(traceback.format_exception(type(error), error, error.__traceback__)),
+            "timestamp": str(int(time.time())),
+        }
+        with contextlib.suppress(OSError), path.open("w", encoding="utf-8") as file:
+            json.dump({"message": {"message": said, "extraInfo": more}}, file)
 
 
 TRACKS_LAYOUT = "1"

@@ -130,6 +130,16 @@ def test_a_failing_program_uses_up_its_restarts_and_is_told_as_it_was(
     asyncio.run(story())
 
 
+def test_what_a_rank_said_of_its_error_is_in_the_status(state: Path, tmp_path: Path, bare: dict[str, str]) -> None:
+    async def story() -> None:
+        async with at_home(state, environment=bare) as home:
+            script = "import os\nif os.environ['RANK'] == '2':\n    raise FileNotFoundError('no shard 2')"
+            ended = await home.end(await home.submit(agents(tmp_path, script, restart=RestartPolicy(user_limit=0))))
+            assert "exited with code 1: FileNotFoundError: no shard 2" in ended.status.message
+
+    asyncio.run(story())
+
+
 @pytest.mark.parametrize(
     ("code", "reason"), [(83, "Preempted"), (84, "AskedForRetry"), (85, "AskedForNoRetry"), (5, "RetryableExitCode")]
 )

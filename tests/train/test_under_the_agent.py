@@ -18,11 +18,16 @@ PATH = os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")])
 ENV = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": PATH}
 
 
-def trained(place: Path, faults: str = "", *options: str, copies: str = ""):
+def trained(place: Path, faults: str = "", *options: str, copies: str = "", mesh: str = ""):
     """What the run printed, and the loss of each step as it was computed last."""
     agent = [sys.executable, "-m", "windlass.agent", "--nproc-per-node", "2", "--max-restarts", "3", *options]
     ran = subprocess.run(
-        [*agent, SCRIPT, place, faults, copies], env=ENV, capture_output=True, text=True, check=False, timeout=110
+        [*agent, SCRIPT, place, faults, copies],
+        env=ENV | {"WINDLASS_MESH": mesh},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=110,
     )
     losses = dict(re.findall(r"step (\d+): (\d+\.\d+)", ran.stdout))
     return ran, losses
@@ -72,6 +77,14 @@ def until(*where: object) -> None:
     while not any(str(text) in Path(str(file)).read_text() for file in files):
         assert time.monotonic() < patience, [Path(str(file)).read_text() for file in files]
         time.sleep(0.05)
+
+
+def test_where_ranks_cannot_go_on_without_each_other_a_lost_one_is_told_in_a_line_each(tmp_path):
+    ran, losses = trained(tmp_path, "9:1:kill", mesh="tp=2")
+    assert ran.returncode == 0, ran.stderr
+    assert len(losses) == 24
+    assert "killed by SIGKILL; generation 2 after" in ran.stderr
+    assert "Traceback" not in ran.stderr
 
 
 @pytest.mark.parametrize("faults", ["9:1:kill", "5:0:kill,13:1:kill,20:0:kill"])

@@ -71,7 +71,7 @@ def of_rank(
         "TORCHELASTIC_RUN_ID": told.run_id,
         # torch compares with "True": anything else makes rank 0 host the store
         "TORCHELASTIC_USE_AGENT_STORE": str(told.agent_store),
-        "TORCHELASTIC_ERROR_FILE": error_file,
+        wire.ERROR_FILE: error_file,
         _NCCL: inherited.get(_NCCL, "1"),
         wire.AGENT_SOCKET: told.socket,
         wire.TRACKS: wire.TRACKS_LAYOUT,

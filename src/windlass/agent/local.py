@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Callable, NamedTuple, Union
 
 from windlass import wire
-from windlass.agent import environment, hang, stacks, story
+from windlass.agent import environment, hang, last_words, stacks, story
 from windlass.agent.board import Board
 from windlass.agent.fork_server import ForkServer
 from windlass.agent.heart import Heart
@@ -60,8 +60,9 @@ Report = Union[Ended, Ready, Broken, Gone]
 
 
 class _Rank:
-    def __init__(self, number: int) -> None:
+    def __init__(self, number: int, error_file: str) -> None:
         self.number = number
+        self.error_file = error_file
         self.pid = 0
         self.code: int | None = None
         self.able = False
@@ -269,7 +270,7 @@ class Local:
         )
         variables = environment.of_rank(place, membership, told, files.error_file, os.environ)
         number = next(self._ids)
-        self._ranks[number] = _Rank(place.rank)
+        self._ranks[number] = _Rank(place.rank, files.error_file)
         self._board.start(place.rank, variables)
         words = [word.replace("${local_rank}", str(place.local)) for word in self._options.argv]
         self._nursery.run(number, words, self._options.how, variables, files[:3])
@@ -328,10 +329,11 @@ class Local:
         if self._stopping:
             self._look_whether_gone()
         elif code != 0:
-            why = story.ended(rank.number, rank.pid, code)
+            said = last_words.of(rank.error_file)
+            why = story.ended(rank.number, rank.pid, code, said)
             if self._past is None or self._past.stopped:
                 self._past = story.Recovery(why, at, time.monotonic(), 0.0, 0.0)
-            self.supervised.say(wire.Verdict(self.generation, "failed", rank.number, code, why))
+            self.supervised.say(wire.Verdict(self.generation, "failed", rank.number, code, why, said))
             self._soon(self._broken(rank, code, why))
         elif not self._alive():
             self._output.drain()

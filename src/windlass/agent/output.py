@@ -62,8 +62,10 @@ class Output:
         folder = self.attempt(generation) / str(local)
         folder.mkdir(parents=True, exist_ok=True)
         out, err = (self._stream(which, local, rank, folder) for which in (OUT, ERR))
+        error_file = folder / "error.json"
+        error_file.unlink(missing_ok=True)  # of a rank that was here under an earlier controller
         stacks = os.open(folder / "stacks.txt", os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-        return Files(out, err, stacks, str(folder / "error.json"))
+        return Files(out, err, stacks, str(error_file))
 
     def attempt(self, generation: int) -> Path:
         """The folder of one generation, named as torchrun names it."""

@@ -32,10 +32,10 @@ def say(text: str) -> None:
     console.write(_STDERR, f"windlass agent: {text}\n".encode(errors="backslashreplace"))
 
 
-def ended(rank: int, pid: int, code: int) -> str:
-    """How a rank ended."""
+def ended(rank: int, pid: int, code: int, said: str = "") -> str:
+    """How a rank ended. `said`: what it has written down of that."""
     if code >= 0:
-        return f"rank {rank} (pid {pid}) exited with {code}"
+        return f"rank {rank} (pid {pid}) exited with {code}" + (f": {said}" if said else "")
     try:
         name = signal.Signals(-code).name
     except ValueError:

@@ -7,6 +7,7 @@ import sys
 from typing import NoReturn
 
 from windlass import wire
+from windlass.train import process
 from windlass.train.checkpoint.store.errors import CheckpointError, may_pass
 from windlass.train.errors import TrainError
 from windlass.train.health import last_words
@@ -18,7 +19,11 @@ def fail(error: Exception, rank: int) -> None:
     ours = isinstance(error, TrainError | CheckpointError)
     passes = isinstance(error, CheckpointError) and may_pass(error)
     code = (wire.ExitCode.RETRY if passes else wire.ExitCode.FATAL) if ours else 1
-    speaks = last_words.told(last_words.Words(rank, code, str(error)))
+    why = str(error) if ours else f"{type(error).__name__}: {error}"
+    wire.leave_words(why, error)
+    speaks = last_words.told(last_words.Words(rank, code, why))
+    if last_words.is_of_others(error) and process.has_agent_store():
+        _say_that_one_is_gone(error, rank)
     if ours:
         if speaks:
             sys.stderr.write(f"windlass: rank {rank}: {error}\n" if rank else f"windlass: {error}\n")
@@ -28,14 +33,23 @@ def fail(error: Exception, rank: int) -> None:
 def leave_with_others(error: Exception) -> None:
     """Without a word, if this is what another rank's failure looks like from here and that rank has told it."""
     if last_words.is_of_others(error) and (other := last_words.heard()):
+        wire.leave_words(f"rank {other.rank}: {other.why}", error)
         raise SystemExit(other.code) from None
 
 
 def refuse_start(error: TrainError, teller: str) -> NoReturn:
     """Before anything is sent: the rank that is the first by this variable says why."""
+    wire.leave_words(str(error), error)
     if os.environ.get(teller, "0") == "0":
         sys.stderr.write(f"windlass: {error}\n")
     sys.exit(wire.ExitCode.FATAL)
+
+
+def _say_that_one_is_gone(error: Exception, rank: int) -> NoReturn:
+    """In one line: the agent says who, and where this rank was then is of no help to anybody."""
+    said = str(error).strip().splitlines() or [type(error).__name__]
+    sys.stderr.write(f"windlass: rank {rank}: another rank is gone ({said[0]})\n")
+    raise SystemExit(1) from None
 
 
 def in_good_order(error: BaseException) -> bool:

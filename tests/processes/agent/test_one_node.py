@@ -1,6 +1,7 @@
 """One agent and its ranks: started, watched, started again, ended. Most of these need no torch and so take no time."""
 
 import os
+import re
 import signal
 import socket
 import sys
@@ -42,7 +43,13 @@ def test_a_script_that_fails_shows_its_own_traceback_and_the_run_fails(bare):
     trace = agent.said[agent.said.index("Traceback") :]
     assert trace.count("File ") == 2
     assert "ValueError: no such thing" in trace
-    assert "the run has failed: rank 0" in agent.said
+    assert re.search(r"the run has failed: rank 0 \(pid \d+\) exited with 1: ValueError: no such thing\n", agent.said)
+
+
+def test_what_a_script_says_when_it_leaves_is_said_with_how_it_ended(bare):
+    agent = bare("SCRIPT", script="import sys\nsys.exit('no data in /data')\n")
+    assert agent.ends() == 1
+    assert re.search(r"rank 0 \(pid \d+\) exited with 1: no data in /data\n", agent.said)
 
 
 def test_a_script_that_cannot_be_read_at_all(bare):

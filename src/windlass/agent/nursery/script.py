@@ -10,6 +10,8 @@ import sys
 import types
 from collections.abc import Sequence
 
+from windlass.agent import last_words
+
 
 def run(words: Sequence[str], *, module: bool) -> None:
     """Run what `words` name, with the rest of them as its arguments. An error ends as it does under `python`.
@@ -29,10 +31,12 @@ def run(words: Sequence[str], *, module: bool) -> None:
             _run_file(words[0], main)
         else:
             runpy.run_path(words[0], run_name="__main__")
-    except SystemExit:
+    except SystemExit as left:
+        last_words.leave(left)
         raise
     except BaseException as error:  # noqa: BLE001 - whatever it is, it is told as Python tells it
         error.__traceback__ = _own_part(error.__traceback__)
+        last_words.leave(error)
         sys.excepthook(type(error), error, error.__traceback__)
         sys.exit(130 if isinstance(error, KeyboardInterrupt) else 1)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from windlass.core.elastic import sized
@@ -108,7 +108,9 @@ class Gang:
             return Exit(code=code, detail=str(fault["reason"]))
         who = self.who(member)._replace(rank=rank)
         tried = Tried((), self.job.workdir)
-        return exit_of(who, {"signal": -code} if code < 0 else {"code": code}, tried)
+        found = exit_of(who, {"signal": -code} if code < 0 else {"code": code}, tried)
+        words = fault.get("words", "")
+        return replace(found, detail=f"{found.detail}: {words}") if words else found
 
     def _has(self, member: Rank, rank: int) -> bool:
         assert self.job is not None  # noqa: S101 - it has members
