@@ -9,16 +9,18 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import time
 from collections.abc import Iterator
-from datetime import timedelta
 from typing import NamedTuple
 
 import torch.distributed as dist
+from torch._C._distributed_c10d import Store
 from torch.distributed.distributed_c10d import _get_default_store
 
 _KEY = "windlass/last words"
-_FOR_THE_FIRST = timedelta(seconds=0.5)
-"""An error of all ranks comes to all of them at once."""
+_FOR_THE_FIRST = 0.5
+"""Seconds: an error of all ranks comes to all of them at once."""
+_LOOK = 0.01
 _OF_COLLECTIVES = ("gloo", "NCCL", "Connection closed by peer", "Connection reset by peer", "process group", "Socket")
 """How torch speaks of a peer that is gone: most of it comes as plain RuntimeError."""
 
@@ -38,15 +40,23 @@ def told(mine: Words) -> bool:
     store, by_rank = _get_default_store(), [f"{_KEY}/{rank}" for rank in range(dist.get_world_size())]
     speaks = True
     with contextlib.suppress(RuntimeError):
-        if mine.rank:
-            with contextlib.suppress(RuntimeError):  # an error that is not its own
-                store.wait(by_rank[:1], _FOR_THE_FIRST)
-                speaks = store.get(by_rank[0]).decode() != mine.why
+        if mine.rank and _waited_for(store, by_rank[:1]):  # else the error is not the first's as well
+            speaks = store.get(by_rank[0]).decode() != mine.why
         store.set(_KEY, json.dumps(mine))
         store.set(by_rank[mine.rank], mine.why)
         if not mine.rank and os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True":
-            store.wait(by_rank, _FOR_THE_FIRST)  # with this process the store goes
+            _waited_for(store, by_rank)  # with this process the store goes
     return speaks
+
+
+def _waited_for(store: Store, keys: list[str]) -> bool:
+    """Whether all of them come in time. The store's own `wait` prints two warnings of torch's where they do not."""
+    until = time.monotonic() + _FOR_THE_FIRST
+    while not store.check(keys):
+        if time.monotonic() > until:
+            return False
+        time.sleep(_LOOK)
+    return True
 
 
 def heard() -> Words | None:
