@@ -146,8 +146,8 @@ def test_what_is_drawn_depends_on_the_seed_and_the_place_alone_and_disturbs_no_r
 @pytest.mark.parametrize(
     ("size", "said"),
     [
-        (0, "the dataset is empty: nothing came out of it"),
-        (5, "the dataset gave 5 samples, fewer than the 6 of one batch; global_batch=5 is the most"),
+        (0, "the dataset is empty"),
+        (5, "the dataset has 5 samples, fewer than the 6 of one batch; global_batch=5 is the most"),
     ],
 )
 def test_what_makes_no_batch_is_refused_on_every_rank_before_its_first_step(size, said, workers):

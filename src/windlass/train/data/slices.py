@@ -48,13 +48,8 @@ def cut(global_batch: int, ranks: int, micro_batch: int | None, samples: int | N
 
     Raises TrainError.
     """
-    if samples == 0:
-        raise TrainError("the dataset is empty")
     if samples is not None and samples < global_batch:
-        raise TrainError(
-            f"the dataset has {samples} samples, fewer than the {global_batch} of one batch; "
-            f"global_batch={samples} is the most"
-        )
+        raise too_few(samples, global_batch)
     if global_batch < ranks:
         raise TrainError(
             f"a batch of {global_batch} samples is too small for {ranks} data ranks, one sample each at least; "
@@ -70,6 +65,16 @@ def cut(global_batch: int, ranks: int, micro_batch: int | None, samples: int | N
             f"{made.micros} micro-batches of {made.micro_batch} that others need; a global_batch that {ranks} divides"
         )
     return made
+
+
+def too_few(samples: int, global_batch: int) -> TrainError:
+    """A dataset without a single batch."""
+    if not samples:
+        return TrainError("the dataset is empty")
+    return TrainError(
+        f"the dataset has {samples} samples, fewer than the {global_batch} of one batch; "
+        f"global_batch={samples} is the most"
+    )
 
 
 def parts(count: int, into: int) -> Sequence[tuple[int, int]]:

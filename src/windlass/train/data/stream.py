@@ -11,7 +11,7 @@ from torch.utils.data import DataLoader, IterableDataset, default_collate
 from windlass.train.data import draws
 from windlass.train.data.batch import Batch
 from windlass.train.data.reading import Reading
-from windlass.train.data.slices import Cut, Micro
+from windlass.train.data.slices import Cut, Micro, too_few
 from windlass.train.errors import TrainError
 
 
@@ -106,7 +106,7 @@ def _endless(dataset: Iterable[Any], used: int, batch: int, seed: int) -> Iterat
             if place > used:
                 yield sample
         if place - first < batch:
-            raise TrainError(_too_few(place - first, batch))
+            raise too_few(place - first, batch)
         rest = 0
 
 
@@ -126,9 +126,3 @@ def _drawn(source: Iterable[Any], seed: int, first: int, skipped: int) -> Iterat
 def _pass(samples: Iterator[Any], count: int) -> None:
     for _ in itertools.islice(samples, count):
         pass
-
-
-def _too_few(count: int, batch: int) -> str:
-    if not count:
-        return "the dataset is empty: nothing came out of it"
-    return f"the dataset gave {count} samples, fewer than the {batch} of one batch; global_batch={count} is the most"

@@ -103,8 +103,8 @@ class Gang:
         if gives:
             state = time.perf_counter() - joined
             sys.stderr.write(
-                f"windlass: {self._run.world.size} ranks go on after step {self._run.steps_done}, as generation "
-                f"{membership.generation}: let go {let_go - began:.2f} s, joined {joined - let_go:.2f} s, "
+                f"windlass: generation {membership.generation} ({_ranks(self._run.world.size)}) goes on after step "
+                f"{self._run.steps_done}: let go {let_go - began:.2f} s, joined {joined - let_go:.2f} s, "
                 f"state {state:.2f} s\n"
             )
 
@@ -128,3 +128,7 @@ class Gang:
         for companion in self.companions:
             companion.met()
         return found.rank == run.world.rank
+
+
+def _ranks(count: int) -> str:
+    return "1 rank" if count == 1 else f"{count} ranks"
