@@ -13,11 +13,12 @@ from windlass.cli.exit_codes import ExitCode
 from windlass.cli.failures import UsageError
 from windlass.cli.output import Column, Format, FormatOption, Listing, show
 from windlass.cli.place import NoColorOption, paints
+from windlass.cli.saved import place_meant
 from windlass.cli.tallying import Tally
 from windlass.cli.words import moment, several
 from windlass.train.checkpoint.store.layout import MANIFEST, folder_of
 from windlass.train.checkpoint.store.manifest import OBJECT, Manifest
-from windlass.train.checkpoint.store.places import Place, place_of
+from windlass.train.checkpoint.store.places import Place
 from windlass.train.checkpoint.store.pruning import prunable
 from windlass.train.checkpoint.store.retention import Retention
 from windlass.train.checkpoint.store.survey import Seen, State, survey
@@ -69,7 +70,7 @@ _CHECKED = Listing(
 @checkpoint.command("ls", short_help="List checkpoints, newest first, and what was never finished")
 def ls(place: PlaceArgument, output: FormatOption = Format.TABLE, no_color: NoColorOption = False) -> int:
     """List the checkpoints of a place by their manifests, newest first. Files are not read; `verify` reads them."""
-    seen = survey(place_of(place))
+    seen = survey(place_meant(place))
     costs = _costs(seen)
     rows = [{**_row(each), "cost": costs.get(each.step)} for each in seen]
     show(_SEEN, rows, output, paint=paints(no_color=no_color))
@@ -84,7 +85,7 @@ def verify(
     no_color: NoColorOption = False,
 ) -> int:
     """Read every file of a checkpoint, or of all of them, and say which was changed. Exits with 1 if one was."""
-    there = place_of(place)
+    there = place_meant(place)
     seen = _asked(there, step)
     total = sum(each.manifest.size for each in seen if each.manifest)
     rows: list[Row] = []
@@ -106,7 +107,7 @@ def prune(
     no_color: NoColorOption = False,
 ) -> int:
     """Remove old checkpoints, oldest first. What a save has left unfinished stays: it may still be going on."""
-    there = place_of(place)
+    there = place_meant(place)
     steps = prunable(there, Retention(keep, every))
     with Tally("removing", no_color=no_color) as tally:
         for number, step in enumerate(steps):
@@ -134,9 +135,9 @@ def export(
     It is verified first. A .pt file is what `torch.load` reads, with what is no tensor, too. All of it has to fit into
     memory. Values that are no tensors are unpickled: export only checkpoints that you trust.
     """
+    there = place_meant(place)
     from windlass.train.checkpoint import export as exporting  # noqa: PLC0415 - loads torch
 
-    there = place_of(place)
     seen, manifest = _newest(there, step)
     facts, left_out = exporting.wanted(manifest, only, to.suffix)
     with Tally("exporting", no_color=no_color) as tally:

@@ -103,13 +103,25 @@ def test_a_listing_sees_what_lacks_or_has_another_size(windlass, run):
 
 
 @pytest.mark.parametrize("how", ["table", "json"])
-def test_nothing_is_there(windlass, tmp_path, how):
-    ran = windlass("checkpoint", "ls", str(tmp_path / "nowhere"), "-o", how)
+def test_nothing_is_there_yet(windlass, tmp_path, how):
+    ran = windlass("checkpoint", "ls", str(tmp_path), "-o", how)
     assert ran.code == 0
     assert (ran.err if how == "table" else ran.out).strip() == {
         "table": "there are no checkpoints here",
         "json": "[]",
     }[how]
+
+
+@pytest.mark.parametrize("words", ["ls", "verify", "prune --keep 1", "export --to out.pt"])
+def test_a_folder_that_is_not_there_is_one_error(windlass, tmp_path, words):
+    verb, *options = words.split()
+    ran = windlass("checkpoint", verb, str(tmp_path / "nowhere"), *options)
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err == (
+        f"windlass: there is no folder {tmp_path}/nowhere\n"
+        "name the folder or the address in which the run keeps them; its log tells: "
+        "windlass logs JOB --grep 'checkpoints in'\n"
+    )
 
 
 def test_all_are_verified_and_good(windlass, run):
