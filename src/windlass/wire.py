@@ -42,7 +42,8 @@ INDEX = "JOB_COMPLETION_INDEX"
 AGENT_SOCKET = "WINDLASS_AGENT_SOCKET"
 """Path of the datagram socket on which a rank's agent hears it. Absent: no agent, and nobody to tell.
 
-A rank that also wants to hear binds a socket of its own before it sends: what it is told goes to where it sent from."""
+A rank that also wants to hear binds a socket of its own before it sends: what it is told goes to where it sent from.
+The agent removes the folder of its socket at its end, with whatever was bound there."""
 TRACKS = "WINDLASS_TRACKS"
 """Which `TRACKS_LAYOUT` the agent reads; absent: it is older than tracks, and is told each heartbeat."""
 LISTENER = "WINDLASS_LISTENER"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from forked_ranks import ranks
-from windlass_loops import kept
+from windlass_loops import kept, printed
 
 STEPS, CUT = 6, 3
 
@@ -31,6 +31,17 @@ def test_on_the_same_mesh_to_the_bit_dropout_included(mesh, tmp_path: Path):
         assert list(after["losses"]) == [3, 4, 5]
         assert {**before["losses"], **after["losses"]} == before["losses"]
         assert after["sum"] == before["sum"]
+
+
+def test_where_checkpoints_are_is_said_once_and_by_the_first_rank(tmp_path: Path):
+    place = str(tmp_path / "run")
+    first, other = ranks(2, printed, "dp=2", place, CUT, {"every": "2 steps"})
+    assert (first, other) == (f"checkpoints in {place}, every 2 steps, the newest 3 kept\n", "")
+    (again,) = ranks(1, printed, "", place, STEPS, {"every": "auto"})
+    assert again.splitlines()[:2] == [
+        f"checkpoints in {place}, as often as costs least, the newest 3 kept",
+        "resumed after step 3, saved on dp=2",
+    ]
 
 
 def test_what_a_script_saves_by_itself_within_its_loop_has_used_the_batch_of_that_step(tmp_path: Path):

@@ -88,12 +88,15 @@ def test_where_ranks_cannot_go_on_without_each_other_a_lost_one_is_told_in_a_lin
 
 
 @pytest.mark.parametrize("faults", ["9:1:kill", "5:0:kill,13:1:kill,20:0:kill"])
-def test_killed_ranks_cost_nothing(faults, undisturbed, tmp_path):
-    ran, losses = trained(tmp_path, faults)
+def test_killed_ranks_cost_nothing_and_leave_nothing_behind(faults, undisturbed, tmp_path, monkeypatch):
+    (temporary := tmp_path / "tmp").mkdir()
+    monkeypatch.setitem(ENV, "TMPDIR", str(temporary))
+    ran, losses = trained(tmp_path / "run", faults)
     assert ran.returncode == 0, ran.stderr
     assert losses == undisturbed
     assert ran.stderr.count("killed by SIGKILL; generation") == len(faults.split(","))
     assert ran.stderr.count("1 rank went on, 1 started anew") == len(faults.split(","))
+    assert not list(temporary.glob("windlass-*"))
 
 
 def test_a_rank_that_is_asked_to_leave_saves_with_all_and_nothing_is_computed_twice(undisturbed, tmp_path):

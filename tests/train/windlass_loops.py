@@ -67,6 +67,16 @@ def kept(mesh: str, place: str, steps: int, how: dict[str, Any]) -> dict[str, An
     return told
 
 
+def printed(mesh: str, place: str, steps: int, how: dict[str, Any]) -> str:
+    """What this rank of `kept` says on stdout."""
+    import contextlib  # noqa: PLC0415
+    import io  # noqa: PLC0415
+
+    with contextlib.redirect_stdout(io.StringIO()) as out:
+        kept(mesh, place, steps, how)
+    return out.getvalue()
+
+
 def built(how: dict[str, Any]) -> Any:
     """The small decoder; `frozen`: all of it but its head."""
     from small_models import Decoder, Placed  # noqa: PLC0415

@@ -12,12 +12,13 @@ import typer
 from windlass.cli.exit_codes import ExitCode
 from windlass.cli.failures import UsageError
 from windlass.cli.output import Column, Format, FormatOption, Listing, show
-from windlass.cli.place import NoColorOption, paints
+from windlass.cli.place import NoColorOption, StateOption, paints
+from windlass.cli.saved import place_meant
 from windlass.cli.tallying import Tally
 from windlass.cli.words import moment, several
 from windlass.train.checkpoint.store.layout import MANIFEST, folder_of
 from windlass.train.checkpoint.store.manifest import OBJECT, Manifest
-from windlass.train.checkpoint.store.places import Place, place_of
+from windlass.train.checkpoint.store.places import Place
 from windlass.train.checkpoint.store.pruning import prunable
 from windlass.train.checkpoint.store.retention import Retention
 from windlass.train.checkpoint.store.survey import Seen, State, survey
@@ -31,7 +32,12 @@ checkpoint = typer.Typer(
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-PlaceArgument = Annotated[str, typer.Argument(metavar="PLACE", help="A folder, s3://bucket/run, gs://… or abfs://…")]
+PlaceArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="PLACE|JOB", help="A folder, s3://bucket/run, gs://… or abfs://…; or a job of this machine."
+    ),
+]
 StepArgument = Annotated[int | None, typer.Argument(metavar="[STEP]", help="One step's checkpoint.")]
 
 _STYLES = {"complete": "green", "good": "green", "unfinished": "yellow", "damaged": "red"}
@@ -67,9 +73,14 @@ _CHECKED = Listing(
 
 
 @checkpoint.command("ls", short_help="List checkpoints, newest first, and what was never finished")
-def ls(place: PlaceArgument, output: FormatOption = Format.TABLE, no_color: NoColorOption = False) -> int:
+def ls(
+    place: PlaceArgument,
+    output: FormatOption = Format.TABLE,
+    state: StateOption = None,
+    no_color: NoColorOption = False,
+) -> int:
     """List the checkpoints of a place by their manifests, newest first. Files are not read; `verify` reads them."""
-    seen = survey(place_of(place))
+    seen = survey(place_meant(place, state))
     costs = _costs(seen)
     rows = [{**_row(each), "cost": costs.get(each.step)} for each in seen]
     show(_SEEN, rows, output, paint=paints(no_color=no_color))
@@ -81,10 +92,11 @@ def verify(
     place: PlaceArgument,
     step: StepArgument = None,
     output: FormatOption = Format.TABLE,
+    state: StateOption = None,
     no_color: NoColorOption = False,
 ) -> int:
     """Read every file of a checkpoint, or of all of them, and say which was changed. Exits with 1 if one was."""
-    there = place_of(place)
+    there = place_meant(place, state)
     seen = _asked(there, step)
     total = sum(each.manifest.size for each in seen if each.manifest)
     rows: list[Row] = []
@@ -103,10 +115,11 @@ def prune(
         int | None, typer.Option("--keep-every", min=1, metavar="STEPS", help="Of so many steps, one stays for good.")
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would go.")] = False,
+    state: StateOption = None,
     no_color: NoColorOption = False,
 ) -> int:
     """Remove old checkpoints, oldest first. What a save has left unfinished stays: it may still be going on."""
-    there = place_of(place)
+    there = place_meant(place, state)
     steps = prunable(there, Retention(keep, every))
     with Tally("removing", no_color=no_color) as tally:
         for number, step in enumerate(steps):
@@ -127,6 +140,7 @@ def export(
     only: Annotated[
         str, typer.Option("--only", metavar="NAME", help="What is beneath this name (model), without it.")
     ] = "",
+    state: StateOption = None,
     no_color: NoColorOption = False,
 ) -> int:
     """Put the tensors of a checkpoint, the newest unless a step is named, into one file, whole, whatever the mesh was.
@@ -134,9 +148,9 @@ def export(
     It is verified first. A .pt file is what `torch.load` reads, with what is no tensor, too. All of it has to fit into
     memory. Values that are no tensors are unpickled: export only checkpoints that you trust.
     """
+    there = place_meant(place, state)
     from windlass.train.checkpoint import export as exporting  # noqa: PLC0415 - loads torch
 
-    there = place_of(place)
     seen, manifest = _newest(there, step)
     facts, left_out = exporting.wanted(manifest, only, to.suffix)
     with Tally("exporting", no_color=no_color) as tally:
@@ -145,9 +159,9 @@ def export(
                 f"{place}: {seen.folder}: {damaged[0]}\nexport another step: windlass checkpoint ls {place}"
             )
         tally(1 / 3, 1, 3)
-        state = exporting.read(there, manifest, facts)
+        found = exporting.read(there, manifest, facts)
         tally(2 / 3, 2, 3)
-        made = exporting.write(state, manifest, to, only, left_out)
+        made = exporting.write(found, manifest, to, only, left_out)
     others = f", {several(made.others, 'other value')}" if made.others else ""
     lacks = f"; {several(made.left_out, 'value')} that are no tensors are only in a .pt file" if made.left_out else ""
     print(f"{to}: step {manifest.step}, {several(made.tensors, 'tensor')}{others}, {_bytes(made.size)}{lacks}")

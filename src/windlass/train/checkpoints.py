@@ -44,6 +44,8 @@ class Checkpoints:
         self._place = place_of(place)
         self._every = every_of(every)
         self._keep = Retention(keep)
+        often = "as often as costs least" if self._every.by_cost else f"every {every.strip()}"
+        self._ways = f"checkpoints in {self._place.text}, {often}, the newest {keep} kept"
         self._copy_every = steps_of(copies)
         self.join()
         self._trying: Trying | None = None
@@ -61,6 +63,7 @@ class Checkpoints:
         A rank that joins others which go on has their state instead, when the loop begins.
         """
         if not self._run.joins:
+            self._run.say(self._ways)
             self._open_memory()
             after, facts = self._from_memory() or self._from_place()
             self._run.recent = Recent(facts.get(_LOSSES, ()))

@@ -3,6 +3,8 @@
 import array
 import os
 import socket
+import tempfile
+from pathlib import Path
 
 import pytest
 
@@ -66,6 +68,41 @@ def test_what_a_killed_rank_did_last_is_known(agent):
         os.kill(os.getpid(), 9)
     os.waitpid(pid, 0)
     assert agent.hears() == ["backward"]
+
+
+def test_what_a_killed_rank_leaves_behind_is_where_its_agent_clears_up(agent, tmp_path, monkeypatch):
+    (elsewhere := tmp_path / "elsewhere").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(elsewhere))
+    if (pid := os.fork()) == 0:
+        Heart(3, agent.variables)
+        os.kill(os.getpid(), 9)
+    os.waitpid(pid, 0)
+    assert not list(elsewhere.iterdir())
+    left = set(Path(agent.ears.path).parent.glob("*")) - {Path(agent.ears.path), elsewhere}
+    assert [file.is_socket() for file in left] == [True]
+
+
+def test_one_that_ends_leaves_nothing_even_there(agent):
+    Heart(3, agent.variables).close()
+    assert [file.name for file in Path(agent.ears.path).parent.iterdir()] == ["agent.sock"]
+
+
+def test_where_the_agents_name_fits_into_an_address_a_rank_can_be_told(tmp_path):
+    folder = tmp_path / ("long" * 30)[: 107 - len(f"{tmp_path}//agent.sock")]
+    folder.mkdir()
+    agent = Agent(folder)
+    rank = Heart(0, agent.variables)
+    agent.listens()
+    agent.ears.tell([0], wire.Membership(2, (), 0, rank=0))
+    assert rank.next_membership(5.0) is not None
+    rank.close()
+    agent.ears.close()
+
+
+def test_an_agent_that_has_gone_with_its_folder_is_not_missed(tmp_path):
+    rank = Heart(0, {wire.AGENT_SOCKET: str(tmp_path / "gone/agent.sock"), wire.TRACKS: wire.TRACKS_LAYOUT})
+    rank.beat("data")
+    rank.close()
 
 
 def test_a_process_that_trains_twice_is_heard_twice(agent):

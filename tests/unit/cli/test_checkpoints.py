@@ -6,13 +6,20 @@ import json
 import subprocess
 import sys
 import zlib
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from windlass import wire
 from windlass.cli.words import moment
 from windlass.train.checkpoint.store.layout import LATEST, folder_of
 from windlass.train.checkpoint.store.manifest import OBJECT, FileFact, Manifest, TensorFact, to_json
 from windlass.train.checkpoint.store.places import place_of
+from windlass.worlds.local.paths import prepare
+from windlass.worlds.local.store import Notes, open_store
+from windlass.worlds.port import Changes
 
 
 @pytest.fixture(autouse=True)
@@ -103,13 +110,73 @@ def test_a_listing_sees_what_lacks_or_has_another_size(windlass, run):
 
 
 @pytest.mark.parametrize("how", ["table", "json"])
-def test_nothing_is_there(windlass, tmp_path, how):
-    ran = windlass("checkpoint", "ls", str(tmp_path / "nowhere"), "-o", how)
+def test_nothing_is_there_yet(windlass, tmp_path, how):
+    ran = windlass("checkpoint", "ls", str(tmp_path), "-o", how)
     assert ran.code == 0
     assert (ran.err if how == "table" else ran.out).strip() == {
         "table": "there are no checkpoints here",
         "json": "[]",
     }[how]
+
+
+@pytest.mark.parametrize("words", ["ls", "verify", "prune --keep 1", "export --to out.pt"])
+def test_a_folder_that_is_not_there_is_one_error(windlass, tmp_path, words):
+    verb, *options = words.split()
+    ran = windlass("checkpoint", verb, str(tmp_path / "nowhere"), *options)
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err == (
+        f"windlass: there is no folder {tmp_path}/nowhere\n"
+        "name the folder or the address in which the run keeps them; its log tells: "
+        "windlass logs JOB --grep 'checkpoints in'\n"
+    )
+
+
+@pytest.fixture
+def job(tmp_path, monkeypatch, made):
+    """One whose ranks keep checkpoints in tmp_path/run, on record; the current folder is an empty one."""
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    state = made.running()
+    roles = (replace(state.job.roles[0], env={wire.CHECKPOINTS: str(tmp_path / "run")}),)
+    with closing(open_store(prepare(tmp_path / "state"))) as store:
+        store.commit(Changes(states=(replace(state, job=replace(state.job, roles=roles)),)), Notes())
+    return "digits"
+
+
+def test_a_job_means_the_place_of_its_checkpoints_which_is_said(windlass, run, job):
+    ran = windlass("checkpoint", "ls", job, "-o", "name")
+    assert (ran.code, ran.err) == (0, f"checkpoints of job digits-1, in {run}\n")
+    assert ran.out == windlass("checkpoint", "ls", str(run), "-o", "name").out
+
+
+@pytest.mark.parametrize("words", ["verify", "prune --keep 9"])
+def test_so_it_does_for_other_verbs(windlass, run, job, words):
+    verb, *options = words.split()
+    ran = windlass("checkpoint", verb, f"{job}-1", *options)
+    assert (ran.code, ran.err) == (0, f"checkpoints of job digits-1, in {run}\n")
+
+
+def test_a_folder_of_the_same_name_is_what_is_meant(windlass, run, job):
+    Path(job).mkdir()
+    assert windlass("checkpoint", "ls", job).err == "there are no checkpoints here\n"
+    assert windlass("checkpoint", "ls", f"./{job}-1").code == 2
+
+
+def test_a_job_that_has_saved_nothing_there(windlass, job, tmp_path):
+    ran = windlass("checkpoint", "ls", job)
+    assert ran.code == 2
+    assert ran.err == (
+        f"windlass: job digits-1 has no checkpoints in {tmp_path}/run\n"
+        "it has saved none yet, or its script names another place: "
+        "windlass logs digits-1 --grep 'checkpoints in'\n"
+    )
+
+
+def test_neither_a_folder_nor_a_job(windlass, job, tmp_path):
+    ran = windlass("checkpoint", "ls", "digitz")
+    assert ran.code == 2
+    said = f"windlass: there is no folder {tmp_path}/here/digitz, and no job is called 'digitz'; did you mean digits"
+    assert ran.err.startswith(said)
 
 
 def test_all_are_verified_and_good(windlass, run):

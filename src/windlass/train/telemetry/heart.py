@@ -11,7 +11,6 @@ import contextlib
 import mmap
 import os
 import socket
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -38,7 +37,7 @@ class Heart:
         self._beats = 0
         self._agent = environment.get(wire.AGENT_SOCKET, "")
         self._listener = environment.get(wire.LISTENER, "") if rank == 0 else ""
-        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._path: Path | None = None
         self._socket: socket.socket | None = None
         self._shared = -1
         """The descriptor of the track's memory."""
@@ -103,21 +102,25 @@ class Heart:
     def close(self) -> None:
         """Nothing more is told: what follows the loop is the script's own."""
         self._tell(wire.Goodbye(self._rank, self._generation), _PATIENCE)
-        if self._socket is not None and self._folder is not None:
+        if self._socket is not None and self._path is not None:
             with contextlib.suppress(OSError):
                 self._socket.shutdown(socket.SHUT_RDWR)
             self._socket.close()
             self._socket = None
-            self._folder.cleanup()
+            with contextlib.suppress(OSError):  # the agent may have gone first, with its folder
+                self._path.unlink()
         self._track = None
         if self._shared >= 0:
             os.close(self._shared)
             self._shared = -1
 
     def _open(self, *, reads_tracks: bool) -> None:
-        self._folder = tempfile.TemporaryDirectory(prefix="windlass-rank-")
+        # In the agent's folder, which goes with it, whoever was killed. No longer than the agent's own name, so it fits
+        # into an address, too; and drawn, as ranks may each have a pid 1.
+        self._path = Path(self._agent).with_name(os.urandom(5).hex())
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-        self._socket.bind(f"{self._folder.name}/rank.sock")
+        with contextlib.suppress(OSError):  # who is not heard of there can tell all the same
+            self._socket.bind(str(self._path))
         if reads_tracks and hasattr(os, "memfd_create"):  # Linux
             with contextlib.suppress(OSError):  # a sandbox may refuse it
                 self._shared = os.memfd_create("windlass-track")

@@ -24,6 +24,7 @@ Public names, by module; design in docs/design/local-world.md:
   `latest(name)`, `members(array_id)`, `resolve(text) -> id`, `jobs(phases=…, failed_for=…, name=…, user=…,
   queue=…, first_come=False, limit=…)`, `alive()`, `history(…)`, `transitions(id)`,
   `tasks(id, generation=None) -> [Task]`, `verdict(id)`, `count()`. Raise `UnknownJobError`, `CorruptError`
+- `checkpoints`: `of_jobs(paths, name) -> [Kept(job_id, place)]`. Raises `UnknownJobError`
 - `owners`: `describe(pid) -> str`: the `owner` of an `Origin`
 - `logs`: `generations(paths, job_id) -> [int]` · `log_files(paths, job_id, generation, ranks=None, streams=("out",
   "err")) -> [LogFile]` · `read(files, since=None) -> Iterator[Line]` (merged by time) · `Cursor(file, since=None)` with

@@ -20,6 +20,7 @@ from windlass.launch.agent import agent_words, entry_of
 from windlass.launch.ranks import Rank, first_rank, role_named
 from windlass.launch.torchrun import Rendezvous, environment
 from windlass.worlds.local.book import Gang
+from windlass.worlds.local.checkpoints import unless_told
 from windlass.worlds.local.logs import agent_name
 
 _LOOPBACK = "127.0.0.1"
@@ -47,8 +48,8 @@ def spawn_message(
         "generation": generation,
         "logs": str(logs),
         "cwd": gang.job.workdir or str(Path.home()),
-        # Below the job's own variables. Numbers of jobs are a state folder's, so its checkpoints are, too.
-        "env": {wire.CHECKPOINTS: f"checkpoints/{state_id}/{job_id}", **inherited, wire.STATE_ID: state_id},
+        # Below the job's own variables.
+        "env": {wire.CHECKPOINTS: unless_told(state_id, job_id), **inherited, wire.STATE_ID: state_id},
         "owner": [int(part) for part in owner.split(":")[:2]] if owner else None,
         "ranks": [_rank(gang, rank, nodes, inherited) for rank in gang.ranks],
     }

@@ -1,0 +1,81 @@
+"""Where the checkpoints of a job are, as its record tells."""
+
+from dataclasses import replace
+
+import pytest
+
+from windlass import wire
+from windlass.core.job import ArrayMember, Job, Role
+from windlass.core.status import Placement
+from windlass.core.transitions import created
+from windlass.worlds.local.book import new_gang
+from windlass.worlds.local.checkpoints import Kept, of_jobs
+from windlass.worlds.local.launching import spawn_message
+from windlass.worlds.local.paths import StatePaths, prepare, state_id
+from windlass.worlds.local.records import UnknownJobError
+from windlass.worlds.local.store import Notes, Origin, open_store
+from windlass.worlds.port import Changes
+
+JOB = Job("digits", (Role(command=("train",)),), workdir="/w")
+
+
+@pytest.fixture
+def submit(tmp_path):
+    """Put a job on record, its first role with variables, from where others are."""
+    store = open_store(prepare(tmp_path))
+
+    def put(number=1, env=None, inherited=None, **fields):
+        job = replace(JOB, roles=(replace(JOB.roles[0], env=env or {}),), **fields)
+        state = created(f"digits-{number}", number, job, now=0)
+        store.commit(Changes(states=(state,)), Notes(origins={state.id: Origin(inherited)}))
+
+    yield put
+    store.close()
+
+
+@pytest.mark.parametrize(
+    ("env", "inherited", "place"),
+    [
+        ({}, {"PATH": "/bin"}, "/w/checkpoints/ID/digits-1"),
+        ({}, None, "/w/checkpoints/ID/digits-1"),
+        ({}, {wire.CHECKPOINTS: "of-mine"}, "/w/of-mine"),
+        ({wire.CHECKPOINTS: "/shared/run"}, {wire.CHECKPOINTS: "of-mine"}, "/shared/run"),
+        ({wire.CHECKPOINTS: "s3://bucket/run"}, {}, "s3://bucket/run"),
+    ],
+)
+def test_what_its_ranks_are_told_is_known_afterwards(submit, tmp_path, env, inherited, place):
+    submit(env=env, inherited=inherited)
+    paths = StatePaths(tmp_path)
+    expected = place.replace("ID", state_id(paths))
+    assert of_jobs(paths, "digits") == of_jobs(paths, "digits-1") == [Kept("digits-1", expected)]
+
+
+def test_it_is_what_the_warden_tells_them(submit, tmp_path):
+    submit()
+    paths = StatePaths(tmp_path)
+    gang = new_gang(("digits-1", 1), JOB, Placement({"worker": ("n1",)}))
+    message = spawn_message(gang, nodes={}, logs=tmp_path, inherited={}, state_id=state_id(paths))
+    assert of_jobs(paths, "digits")[0].place == f"{message['cwd']}/{message['env'][wire.CHECKPOINTS]}"
+
+
+def test_a_name_means_the_latest_job_of_it(submit, tmp_path):
+    submit(1)
+    submit(2)
+    assert [kept.job_id for kept in of_jobs(StatePaths(tmp_path), "digits")] == ["digits-2"]
+
+
+def test_each_job_of_an_array_has_a_place(submit, tmp_path):
+    for index in (0, 1):
+        submit(f"7_{index}", array=ArrayMember("digits-7", index, 2))
+    assert [kept.job_id for kept in of_jobs(StatePaths(tmp_path), "digits-7")] == ["digits-7_0", "digits-7_1"]
+
+
+def test_an_unknown_job_is_told_with_the_nearest(submit, tmp_path):
+    submit()
+    with pytest.raises(UnknownJobError, match="did you mean digits"):
+        of_jobs(StatePaths(tmp_path), "digitz")
+
+
+def test_where_nothing_is_on_record_no_job_is_known(tmp_path):
+    with pytest.raises(UnknownJobError, match="no job is called 'digits'; there is none on record in"):
+        of_jobs(StatePaths(tmp_path / "nowhere"), "digits")
