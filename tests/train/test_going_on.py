@@ -59,6 +59,11 @@ class Training:
         assert [agent.wait(PATIENCE) for agent in self.agents] == list(codes), self.said
         return float(self.said.rpartition("in the end ")[2].split()[0])
 
+    @property
+    def forgotten(self) -> int:
+        """How many survivors waited for a message that gloo had forgotten, and were started anew."""
+        return self.said.count(": started anew")
+
     def samples(self) -> list[list[int]]:
         """Of each step, over all ranks, in the last generation that tried it."""
         found: dict[int, dict[int, list[int]]] = {}
@@ -103,11 +108,25 @@ def test_ranks_killed_at_any_moment_cost_nothing(training, undisturbed):
         time.sleep(chance.uniform(0.0, 0.3))
         alive = sorted(pid for pid in run.ranks() if Path(f"/proc/{pid}").exists())
         os.kill(chance.choice(alive), signal.SIGKILL)
-        run.until(lambda count=round_: run.said.count("2 ranks went on, 1 started anew") == count)
+        run.until(lambda count=round_: run.said.count(" trains again after ") == count)
     assert run.ends(0) == pytest.approx(loss, abs=1e-6)
     assert run.samples() == samples
-    assert len(run.ranks()) == RANKS + 2
+    assert len(run.ranks()) == RANKS + 2 + run.forgotten
     assert max(run.steps_of(pid) for pid in run.ranks()) >= STEPS
+
+
+def test_a_survivor_that_does_not_come_is_started_anew_beside_one_that_does(training, undisturbed):
+    dropout, loss, samples = undisturbed
+    run = training(ALONE, dropout=dropout)
+    run.until(lambda: sum(run.steps_of(pid) > 2 for pid in run.ranks()) == RANKS)
+    late, lost, stays = run.ranks()
+    os.kill(late, signal.SIGSTOP)
+    os.kill(lost, signal.SIGKILL)
+    run.until(lambda: "1 rank went on, 2 started anew" in run.said)
+    assert run.forgotten == 1
+    assert run.ends(0) == pytest.approx(loss, abs=1e-6)
+    assert run.samples() == samples
+    assert run.steps_of(stays) >= STEPS
 
 
 def test_nodes_that_are_lost_are_left_behind_one_after_the_other(training, undisturbed):
@@ -130,7 +149,7 @@ def test_nodes_that_are_lost_are_left_behind_one_after_the_other(training, undis
     run.agents[1].kill()
     assert run.ends(0, -signal.SIGKILL, -signal.SIGKILL) == pytest.approx(loss, abs=1e-6)
     assert run.samples() == samples
-    assert len(run.ranks()) == RANKS, run.said
+    assert len(run.ranks()) == RANKS + run.forgotten
     assert "(1 rank) goes on" in run.said
 
 

@@ -96,6 +96,8 @@ class Local:
         self._stopping = False
         self._kill: Timer | None = None
         self._reforming: Timer | None = None
+        self._replaced: set[int] = set()
+        """Ranks that have been killed as they did not take the membership: the ids by which the nursery knows them."""
         self._torch: str | None = None
         self._deaths = 0
         self._past: story.Recovery | None = None
@@ -126,6 +128,7 @@ class Local:
     def start(self, membership: wire.Membership, listener: socket.socket | None, *, survivors: bool = False) -> None:
         """Start this node's ranks; where `listener` is given, also the store, on it. `survivors`: others go on."""
         self._membership, self._stopping = membership, False
+        self._replaced.clear()
         self._waiting = (membership, listener, survivors)
         if self._torch is not None:
             self._start()
@@ -133,6 +136,7 @@ class Local:
     def reform(self, membership: wire.Membership, listener: socket.socket | None, why: str) -> None:
         """Ranks that run take the new membership; those that are lost are started anew."""
         self._reformed()
+        self._replaced.clear()
         if not self._ranks:
             self.start(membership, listener, survivors=True)
             return
@@ -318,6 +322,8 @@ class Local:
             self._store = 0
             if not self._stopping:
                 self._soon(Broken(self.generation, wire.ExitCode.RETRY, "the store has ended"))
+        elif number in self._replaced and not self._stopping:
+            self._start_instead(number)
         elif number in self._ranks:
             self._rank_exited(self._ranks[number], code, at)
 
@@ -404,10 +410,28 @@ class Local:
             self._reforming = None
 
     def _not_reformed(self, waited: float) -> None:
+        """Who stays and is not here cannot come any more: it is started anew, if there are others with the state."""
+        assert self._membership is not None  # noqa: S101 - it is what they have not taken
         self._reforming = None
-        late = [rank.number for rank in self._ranks.values() if rank.stays and not rank.able]
-        why = story.not_reformed(late, self.generation, waited)
-        self._soon(Broken(self.generation, wire.ExitCode.RETRY, why))
+        stay = {number: rank for number, rank in self._ranks.items() if rank.stays}
+        late = {number: rank for number, rank in stay.items() if not rank.able}
+        why = story.not_reformed([rank.number for rank in late.values()], self.generation, waited)
+        if len(late) == len(stay) and len(self._membership.members) == 1:
+            self._soon(Broken(self.generation, wire.ExitCode.RETRY, why))
+            return
+        story.say(f"{why}: started anew")
+        self._replaced = set(late)
+        self._nursery.signal(list(late), signal.SIGKILL, group=True)
+
+    def _start_instead(self, number: int) -> None:
+        """At the place of a rank that has been killed, in the generation that it did not come into."""
+        assert self._membership is not None  # noqa: S101 - as above
+        rank = self._ranks.pop(number)
+        self._replaced.discard(number)
+        self._heart.look()
+        self.pulses.forget(rank.number)
+        place = next(each for each in environment.places(self._membership) if each.rank == rank.number)
+        self._start_rank(self._membership, place, survivors=True)
 
     # --- stopping --------------------------------------------------------------------------------------
 

@@ -1,6 +1,7 @@
 """One node's ranks from one generation to the next, told as stories: no process, no clock."""
 
 import json
+import signal
 import time
 from collections import deque
 
@@ -8,7 +9,7 @@ import pytest
 
 from windlass import wire
 from windlass.agent import local as room
-from windlass.agent.local import Broken, Local, Ready
+from windlass.agent.local import Broken, Gone, Local, Ready
 from windlass.agent.loop import Timer
 from windlass.agent.options import Options
 from windlass.agent.output import Files
@@ -39,13 +40,14 @@ class Forks:
     """Starts nothing, and remembers what of."""
 
     def __init__(self, _loop, _python, _environment, tell):
-        self.tell, self.started = tell, {}
+        self.tell, self.started, self.killed = tell, {}, []
 
     def run(self, number, _argv, _how, env, _files):
         self.started[number] = env
 
-    def signal(self, *_whom, group):
-        pass
+    def signal(self, numbers, what, *, group):
+        if what == signal.SIGKILL and group:
+            self.killed = [int(self.started[number]["RANK"]) for number in numbers]
 
 
 class Ears:
@@ -162,7 +164,7 @@ def test_a_node_without_survivors_takes_its_time_to_start_them_anew(node):
     assert here.said == [Ready(2)]
 
 
-def test_survivors_that_do_not_answer_are_named(node):
+def test_a_survivor_that_does_not_answer_is_started_anew_beside_those_that_do(node, capsys):
     here = node()
     here.starts(1, 3)
     here.greets(0, 1, 2)
@@ -171,9 +173,57 @@ def test_survivors_that_do_not_answer_are_named(node):
     here.greets(2)
     here.said.clear()
     here.clock.passes(4.9)
-    assert not here.said
+    assert not here.forks.killed
     here.clock.passes(0.2)
+    assert here.forks.killed == [0]
+    here.loses(0)
+    assert not here.said
+    assert sorted(env["RANK"] for env in here.forks.started.values()) == ["0", "0", "1", "1", "2"]
+    newest = here.forks.started[max(here.forks.started)]
+    assert (newest["RANK"], newest["WINDLASS_GENERATION"], newest[wire.SURVIVORS]) == ("0", "2", "1")
+    here.greets(0, 1)
+    assert here.said == [Ready(2)]
+
+
+def test_where_no_other_can_have_the_state_a_survivor_that_does_not_answer_is_named(node):
+    here = node()
+    here.starts(1, 2)
+    here.greets(0, 1)
+    here.loses(1)
+    here.starts(2, 2, keep=True)
+    here.said.clear()
+    here.clock.passes(5.1)
+    assert not here.forks.killed
     assert here.said == [Broken(2, wire.ExitCode.RETRY, "rank 0 is not in generation 2 after 5 s")]
+
+
+def test_other_nodes_may_have_the_state(node):
+    here = node()
+    here.starts(1, 1, nodes=3)
+    here.greets(0)
+    here.starts(2, 1, nodes=2, keep=True)
+    here.said.clear()
+    here.clock.passes(5.1)
+    assert here.forks.killed == [0]
+    here.loses(0)
+    assert not here.said
+
+
+def test_a_rank_that_is_killed_for_being_late_ends_with_all_where_they_are_stopped_meanwhile(node):
+    here = node()
+    here.starts(1, 3)
+    here.greets(0, 1, 2)
+    here.loses(1)
+    here.starts(2, 3, keep=True)
+    here.greets(2)
+    here.clock.passes(5.1)
+    here.local.halt(2, "node n2 is lost")
+    here.said.clear()
+    here.loses(0)
+    here.loses(1)
+    here.loses(2)
+    here.clock.passes()
+    assert [type(each) for each in here.said] == [Gone]
 
 
 def test_survivors_in_long_steps_have_the_time_for_one(node):

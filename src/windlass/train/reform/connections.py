@@ -1,16 +1,23 @@
 """The connections of process groups, which can be cut: gloo hears of a killed peer at once, of a silent one never.
 
-`abort` of gloo's groups does not wake up who waits in a collective (torch 2.13); an end of its connections does.
+`abort` of gloo's groups does not wake up who waits in a collective (torch 2.13); an end of its connections does, but in
+one case. A message that could not be written at once, as its receiver has gone or is slow, is forgotten when the
+connection ends (`signalException` of gloo's pairs over TCP passes it by), and a thread of gloo's waits for it until a
+timeout. So groups whose connections are cut are never freed, as that waits for their threads; and a rank that does not
+come out of a collective is started anew by its agent.
 """
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import socket
 import stat
 from collections.abc import Iterator
 from pathlib import Path
+
+from torch.distributed import distributed_c10d
 
 _OPEN = Path("/proc/self/fd")
 
@@ -36,11 +43,18 @@ class Connections:
     def cut(self) -> None:
         """End them all, from whatever thread: whoever waits in a collective gets an error."""
         self._cuts += 1
+        _keep_groups()
         made, self._made = self._made, set()
         for descriptor, _ in made & _sockets():
             with contextlib.suppress(OSError), socket.socket(fileno=os.dup(descriptor)) as link:
                 if not link.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):  # a listener's end would be gloo's
                     link.shutdown(socket.SHUT_RDWR)
+
+
+def _keep_groups() -> None:
+    """Have the groups that there are outlive Python: their destructors would hold it up."""
+    for group in list(distributed_c10d._world.pg_map):  # noqa: SLF001 - who is left of them is nobody else's business
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(group))
 
 
 def _sockets() -> set[tuple[int, int]]:
