@@ -233,18 +233,29 @@ def _only(kind: Any, fields: Mapping[str, Any]) -> Any:
 
 
 def leave_words(said: str, error: BaseException) -> None:
-    """Have whoever started this rank hear why it ends, if nothing is left for them yet.
+    """Have whoever started this rank hear why it ends: what is said last counts.
 
     {"message": {"message": said, "extraInfo": {"py_callstack": …, "timestamp": …}}}
     """
-    path = Path(os.environ.get(ERROR_FILE, "."))
-    if not path.exists():
-        more = {
-            "py_callstack": "".join(traceback.format_exception(type(error), error, error.__traceback__)),
-            "timestamp": str(int(time.time())),
-        }
-        with contextlib.suppress(OSError), path.open("w", encoding="utf-8") as file:
-            json.dump({"message": {"message": said, "extraInfo": more}}, file)
+    more = {
+        "py_callstack": "".join(traceback.format_exception(type(error), error, error.__traceback__)),
+        "timestamp": str(int(time.time())),
+    }
+    path = Path(os.environ.get(ERROR_FILE, ""))
+    with contextlib.suppress(OSError), path.open("w", encoding="utf-8") as file:
+        json.dump({"message": {"message": said, "extraInfo": more}}, file)
+
+
+def take_back_words() -> None:
+    """What was said of an error that a script has caught is not why it ends."""
+    with contextlib.suppress(OSError):
+        Path(os.environ.get(ERROR_FILE, "")).unlink()
+
+
+def in_words(error: BaseException) -> str:
+    """As the last line of a traceback has it."""
+    text, kind = str(error), type(error).__name__
+    return f"{kind}: {text}" if text else kind
 
 
 TRACKS_LAYOUT = "1"

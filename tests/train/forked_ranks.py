@@ -76,8 +76,9 @@ def _gathered(processes: list[Any], pipes: list[Connection]) -> list[Any]:
                 ended_well, answer = pipe.recv()
             except EOFError:
                 processes[rank].join()
-                kind = CrashedError if processes[rank].exitcode == -signal.SIGSEGV else AssertionError
-                raise kind(f"rank {rank} has gone with {processes[rank].exitcode}") from None
+                ended_well, answer = False, f"rank {rank} has gone with {processes[rank].exitcode}"
+            if crashed := [rank for rank, each in enumerate(processes) if each.exitcode == -signal.SIGSEGV]:
+                raise CrashedError(f"rank {crashed[0]} has ended by SIGSEGV")
             assert ended_well, answer
             answers[rank] = answer
             left.remove(pipe)

@@ -16,18 +16,18 @@ _MOST = 300
 
 
 def leave(error: BaseException) -> None:
-    """Write down an error that ends a script, if nobody inside of it has; of SystemExit what it prints."""
-    said = f"{type(error).__name__}: {error}"
-    if isinstance(error, SystemExit):
-        said = error.code if isinstance(error.code, str) else ""
-    if said:
-        wire.leave_words(said, error)
+    """Write down an error that ends a script; of SystemExit what it prints, if it does."""
+    with contextlib.suppress(Exception):  # an error that cannot even be printed is Python's to tell
+        if not isinstance(error, SystemExit):
+            wire.leave_words(wire.in_words(error), error)
+        elif isinstance(error.code, str):
+            wire.leave_words(error.code, error)
 
 
 def of(path: str) -> str:
-    """The first line of what was written down; "" if nothing was."""
+    """The first line of what was written down, fit to be printed and sent; "" if nothing was."""
     with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
         said = json.loads(Path(path).read_text(encoding="utf-8"))["message"]
         lines = str(said["message"] if isinstance(said, dict) else said).strip().splitlines()
-        return lines[0][:_MOST] if lines else ""
+        return "".join(each if each.isprintable() else " " for each in lines[0][:_MOST]) if lines else ""
     return ""

@@ -136,7 +136,7 @@ class Local:
     def reform(self, membership: wire.Membership, listener: socket.socket | None, why: str) -> None:
         """Ranks that run take the new membership; those that are lost are started anew."""
         self._reformed()
-        self._replaced.clear()
+        doomed, self._replaced = self._replaced, set()
         if not self._ranks:
             self.start(membership, listener, survivors=True)
             return
@@ -148,15 +148,15 @@ class Local:
         self._kill_store()
         self._host(listener)
         before, self._ranks = self._ranks, {}
-        stay = [rank for rank in before.values() if rank.code is None]
+        stay = [rank for number, rank in before.items() if rank.code is None and number not in doomed]
         patience = hang.to_answer(self.pulses) if all(rank.able for rank in stay) else 0.0
         places = list(zip(environment.places(membership), before.items()))
         self._board.go_on(
             membership.generation,
-            {rank.number: environment.of_place(place, membership) for place, (_, rank) in places if rank.code is None},
+            {rank.number: environment.of_place(place, membership) for place, (_, rank) in places if rank in stay},
         )
         for place, (number, rank) in places:
-            if rank.code is None:
+            if rank in stay:
                 self._heart.tell([rank.number], membership._replace(rank=place.rank))
                 rank.number, rank.able, rank.stays = place.rank, False, True
                 self._ranks[number] = rank
@@ -322,7 +322,7 @@ class Local:
             self._store = 0
             if not self._stopping:
                 self._soon(Broken(self.generation, wire.ExitCode.RETRY, "the store has ended"))
-        elif number in self._replaced and not self._stopping:
+        elif number in self._replaced and code and not self._stopping:
             self._start_instead(number)
         elif number in self._ranks:
             self._rank_exited(self._ranks[number], code, at)
@@ -335,7 +335,7 @@ class Local:
         if self._stopping:
             self._look_whether_gone()
         elif code != 0:
-            said = last_words.of(rank.error_file)
+            said = last_words.of(rank.error_file) if code > 0 else ""
             why = story.ended(rank.number, rank.pid, code, said)
             if self._past is None or self._past.stopped:
                 self._past = story.Recovery(why, at, time.monotonic(), 0.0, 0.0)
@@ -385,8 +385,8 @@ class Local:
             self.measured = message
 
     def _greeted(self, hello: wire.Hello) -> None:
-        for rank in self._ranks.values():
-            if rank.number == hello.rank:
+        for number, rank in self._ranks.items():
+            if rank.number == hello.rank and number not in self._replaced:
                 rank.able = hello.reforms
         if all(rank.able for rank in self._ranks.values() if rank.stays):
             self._reformed()
@@ -410,13 +410,13 @@ class Local:
             self._reforming = None
 
     def _not_reformed(self, waited: float) -> None:
-        """Who stays and is not here cannot come any more: it is started anew, if there are others with the state."""
+        """Who stays and is not here cannot come any more: it is started anew, if others may have the state."""
         assert self._membership is not None  # noqa: S101 - it is what they have not taken
         self._reforming = None
         stay = {number: rank for number, rank in self._ranks.items() if rank.stays}
         late = {number: rank for number, rank in stay.items() if not rank.able}
         why = story.not_reformed([rank.number for rank in late.values()], self.generation, waited)
-        if len(late) == len(stay) and len(self._membership.members) == 1:
+        if not waited or (len(late) == len(stay) and len(self._membership.members) == 1):
             self._soon(Broken(self.generation, wire.ExitCode.RETRY, why))
             return
         story.say(f"{why}: started anew")
@@ -432,6 +432,7 @@ class Local:
         self.pulses.forget(rank.number)
         place = next(each for each in environment.places(self._membership) if each.rank == rank.number)
         self._start_rank(self._membership, place, survivors=True)
+        self._ranks = dict(sorted(self._ranks.items(), key=lambda each: each[1].number))  # the order is that of places
 
     # --- stopping --------------------------------------------------------------------------------------
 

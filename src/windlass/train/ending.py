@@ -19,10 +19,10 @@ def fail(error: Exception, rank: int) -> None:
     ours = isinstance(error, TrainError | CheckpointError)
     passes = isinstance(error, CheckpointError) and may_pass(error)
     code = (wire.ExitCode.RETRY if passes else wire.ExitCode.FATAL) if ours else 1
-    why = str(error) if ours else f"{type(error).__name__}: {error}"
+    why = str(error) if ours else wire.in_words(error)
     wire.leave_words(why, error)
     speaks = last_words.told(last_words.Words(rank, code, why))
-    if last_words.is_of_others(error) and process.has_agent_store():
+    if not ours and last_words.is_end_of_another(error) and process.has_agent_store():
         _say_that_one_is_gone(error, rank)
     if ours:
         if speaks:

@@ -197,6 +197,65 @@ def test_where_no_other_can_have_the_state_a_survivor_that_does_not_answer_is_na
     assert here.said == [Broken(2, wire.ExitCode.RETRY, "rank 0 is not in generation 2 after 5 s")]
 
 
+def test_who_was_started_instead_keeps_its_place_when_ranks_are_lost_again(node):
+    here = node()
+    here.starts(1, 3)
+    here.greets(0, 1, 2)
+    here.loses(1)
+    here.starts(2, 3, keep=True)
+    here.greets(2)
+    here.clock.passes(5.1)
+    here.loses(0)
+    here.greets(0, 1)
+    here.loses(2)
+    here.starts(3, 3, keep=True)
+    newest = here.forks.started[max(here.forks.started)]
+    assert (newest["RANK"], newest["LOCAL_RANK"]) == ("2", "2")
+
+
+def test_a_late_word_of_a_rank_that_is_being_killed_is_not_heard(node):
+    here = node()
+    here.starts(1, 3)
+    here.greets(0, 1, 2)
+    here.loses(1)
+    here.starts(2, 3, keep=True)
+    here.greets(1, 2)
+    here.said.clear()
+    here.clock.passes(5.1)
+    here.greets(0)
+    assert not here.said
+    here.loses(0)
+    here.greets(0)
+    assert here.said == [Ready(2)]
+
+
+def test_a_rank_that_is_being_killed_is_lost_to_a_membership_that_comes_meanwhile(node):
+    here = node()
+    here.starts(1, 3)
+    here.greets(0, 1, 2)
+    here.loses(1)
+    here.starts(2, 3, keep=True)
+    here.greets(1, 2)
+    here.clock.passes(5.1)
+    here.starts(3, 3, keep=True)
+    newest = here.forks.started[max(here.forks.started)]
+    assert (newest["RANK"], newest["WINDLASS_GENERATION"]) == ("0", "3")
+    here.said.clear()
+    here.greets(0, 1, 2)
+    assert here.said == [Ready(3)]
+
+
+def test_ranks_past_their_loop_are_asked_to_end_and_not_killed(node):
+    here = node()
+    here.starts(1, 2, nodes=2)
+    here.greets(0, 1)
+    here.ears.hear(wire.Goodbye(0, 1))
+    here.starts(2, 2, nodes=2, keep=True)
+    here.clock.passes(0.1)
+    assert not here.forks.killed
+    assert [each.code for each in here.broken()] == [wire.ExitCode.RETRY]
+
+
 def test_other_nodes_may_have_the_state(node):
     here = node()
     here.starts(1, 1, nodes=3)

@@ -24,6 +24,8 @@ _LOOK = 0.01
 _OF_COLLECTIVES = ("gloo", "NCCL", "Connection closed by peer", "Connection reset by peer", "process group", "Socket")
 """How torch speaks of a peer that is gone: most of it comes as plain RuntimeError."""
 
+_OF_ENDS = ("Connection closed by peer", "Connection reset by peer", "Broken pipe", "Socket closed")
+
 
 class Words(NamedTuple):
     """Who failed, the exit code that says whether starting again would help, and why."""
@@ -75,6 +77,11 @@ def is_of_others(error: BaseException) -> bool:
         or (isinstance(each, RuntimeError) and any(word in str(each) for word in _OF_COLLECTIVES))
         for each in _causes(error)
     )
+
+
+def is_end_of_another(error: BaseException) -> bool:
+    """Whether it says no more than that a connection to another rank has ended."""
+    return any(word in str(error) for word in _OF_ENDS)
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:

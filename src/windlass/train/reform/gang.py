@@ -35,6 +35,10 @@ from windlass.train.telemetry.heart import Heart
 if TYPE_CHECKING:
     from windlass.train.run import Run
 
+_MOST = 50
+"""Generations that one process enters: each leaves nine descriptors and six threads of groups that are never freed. The
+next loss starts all anew, which frees them."""
+
 
 class Gang:
     """This rank among others, who may change. `models` to `companions` are what a run has."""
@@ -46,6 +50,7 @@ class Gang:
         self.more: Mapping[str, Stateful] = {}
         self.companions: list[Companion] = []
         self._instant = Instant((), (), {})
+        self._entered = 0
 
     def begin(self, data: Data | Stream) -> None:
         """The loop begins: have the state of those that go on, if there are any; and be one of those from now on."""
@@ -100,6 +105,9 @@ class Gang:
         gives = self._meet(data)
         self._run.cut_anew(data)
         self._survival.begin(able=True)
+        self._entered += 1
+        if self._entered == _MOST:
+            self._survival.end()
         if gives:
             state = time.perf_counter() - joined
             sys.stderr.write(

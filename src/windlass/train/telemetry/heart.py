@@ -102,11 +102,12 @@ class Heart:
     def close(self) -> None:
         """Nothing more is told: what follows the loop is the script's own."""
         self._tell(wire.Goodbye(self._rank, self._generation), _PATIENCE)
-        if self._socket is not None and self._path is not None:
+        if self._socket is not None:
             with contextlib.suppress(OSError):
                 self._socket.shutdown(socket.SHUT_RDWR)
             self._socket.close()
             self._socket = None
+        if self._path is not None:
             with contextlib.suppress(OSError):  # the agent may have gone first, with its folder
                 self._path.unlink()
         self._track = None
@@ -119,8 +120,10 @@ class Heart:
         # into an address, too; and drawn, as ranks may each have a pid 1.
         self._path = Path(self._agent).with_name(os.urandom(5).hex())
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-        with contextlib.suppress(OSError):  # who is not heard of there can tell all the same
+        try:
             self._socket.bind(str(self._path))
+        except OSError:  # it can tell all the same
+            self._path = None
         if reads_tracks and hasattr(os, "memfd_create"):  # Linux
             with contextlib.suppress(OSError):  # a sandbox may refuse it
                 self._shared = os.memfd_create("windlass-track")
@@ -135,7 +138,8 @@ class Heart:
         rights = (
             [] if self._track is None else [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [self._shared]))]
         )
-        return self._tell(wire.Hello(self._rank, self._generation, os.getpid(), reforms=able), _PATIENCE, rights)
+        hears = able and self._path is not None
+        return self._tell(wire.Hello(self._rank, self._generation, os.getpid(), reforms=hears), _PATIENCE, rights)
 
     def _tell(
         self, message: wire.Message, patience: float = 0.0, beside: Sequence[tuple[int, int, array.array[int]]] = ()
