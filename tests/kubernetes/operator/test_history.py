@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from postgres_server import PostgresServer, programs
 import strays
 from windlass.core.job import Job, Role
 from windlass.core.status import JobState, Phase, Status
-from windlass.server.operator import databases, history
+from windlass.server.operator import databases, history, tables
 from windlass.server.operator.databases import HistoryError
 from windlass.server.operator.entries import Entry, LastLines, Member, Told
 from windlass.server.operator.history import History, Keeping
@@ -200,6 +201,30 @@ def test_what_is_too_old_goes_and_what_still_runs_does_not(url):
 
     run(url, before)
     run(url, later)
+
+
+def test_tables_are_prepared_beside_somebody_who_forgets_jobs(postgres):
+    writer, other = databases.connect(postgres.url), databases.connect(postgres.url)
+    tables.prepare(writer)
+    waits = (
+        "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND starts_with(query, 'CREATE INDEX')"
+    )
+
+    def forgotten() -> Iterator[databases.Write]:
+        yield "DELETE FROM windlass_transitions WHERE job_id = ?", [("gone",)]
+        until = time.monotonic() + strays.PATIENCE
+        while not looks.rows(waits)[0][0]:  # for the table of which something has been deleted
+            assert time.monotonic() < until
+            time.sleep(0.005)
+        yield "DELETE FROM windlass_jobs WHERE id = ?", [("gone",)]
+
+    looks = databases.connect(postgres.url)
+    with ThreadPoolExecutor() as pool:
+        forgets = pool.submit(writer.write, forgotten())
+        prepares = pool.submit(tables.prepare, other)
+        assert [forgets.result(), prepares.result()] == [None, None]
+    for each in (writer, other, looks):
+        each.close()
 
 
 async def cleaned(kept: History) -> None:

@@ -159,11 +159,14 @@ class PostgreSQL:
             raise self._trouble(error) from error
 
     def prepare(self, statements: Iterable[str]) -> None:
-        """Behind a lock that only this uses: IF NOT EXISTS alone lets two makers of a table collide."""
+        """Behind a lock that only this uses: IF NOT EXISTS alone lets two makers of a table collide.
+
+        One transaction each: an index locks its table though it is there already, and whoever writes holds others.
+        """
         try:
-            with self._connection.transaction():
-                self._connection.execute("SELECT pg_advisory_xact_lock(hashtext('windlass history'))")
-                for statement in statements:
+            for statement in statements:
+                with self._connection.transaction():
+                    self._connection.execute("SELECT pg_advisory_xact_lock(hashtext('windlass history'))")
                     self._connection.execute(statement.encode())
         except self._error as error:
             raise self._trouble(error) from error
