@@ -22,8 +22,8 @@ def fail(error: Exception, rank: int) -> None:
     why = str(error) if ours else wire.in_words(error)
     wire.leave_words(why, error)
     speaks = last_words.told(last_words.Words(rank, code, why))
-    if not ours and last_words.is_end_of_another(error) and process.has_agent_store():
-        _say_that_one_is_gone(error, rank)
+    if not ours and (end := last_words.end_of_another(error)) and process.has_agent_store():
+        _say_that_one_is_gone(end, rank)
     if ours:
         if speaks:
             sys.stderr.write(f"windlass: rank {rank}: {error}\n" if rank else f"windlass: {error}\n")
@@ -45,10 +45,9 @@ def refuse_start(error: TrainError, teller: str) -> NoReturn:
     sys.exit(wire.ExitCode.FATAL)
 
 
-def _say_that_one_is_gone(error: Exception, rank: int) -> NoReturn:
+def _say_that_one_is_gone(end: str, rank: int) -> NoReturn:
     """In one line: the agent says who, and where this rank was then is of no help to anybody."""
-    said = str(error).strip().splitlines() or [type(error).__name__]
-    sys.stderr.write(f"windlass: rank {rank}: another rank is gone ({said[0]})\n")
+    sys.stderr.write(f"windlass: rank {rank}: another rank is gone ({end})\n")
     raise SystemExit(1) from None
 
 

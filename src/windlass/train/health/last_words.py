@@ -79,9 +79,10 @@ def is_of_others(error: BaseException) -> bool:
     )
 
 
-def is_end_of_another(error: BaseException) -> bool:
-    """Whether it says no more than that a connection to another rank has ended."""
-    return any(word in str(error) for word in _OF_ENDS)
+def end_of_another(error: BaseException) -> str:
+    """What it says where it comes of no more than that a connection to another rank has ended; else ""."""
+    said = (str(each).strip() for each in _causes(error))
+    return next((text.splitlines()[0] for text in said if any(word in text for word in _OF_ENDS)), "")
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:
