@@ -1,6 +1,6 @@
 """What a rank says went wrong, as it was left in the file for that.
 
-torch's `record` writes it, `windlass.train` too, and whoever runs a script does where neither has.
+torch's `record` writes it, `windlass.train` too, and whoever runs a script: the last of them counts.
 """
 
 from __future__ import annotations

@@ -69,6 +69,8 @@ class _Rank:
         """It can take a new membership; it is in the one that is current, that is."""
         self.stays = False
         """It was there before this generation, and is to go on with it."""
+        self.replaced = False
+        """It has been killed, as it did not take the membership."""
 
 
 class Local:
@@ -96,8 +98,6 @@ class Local:
         self._stopping = False
         self._kill: Timer | None = None
         self._reforming: Timer | None = None
-        self._replaced: set[int] = set()
-        """Ranks that have been killed as they did not take the membership: the ids by which the nursery knows them."""
         self._torch: str | None = None
         self._deaths = 0
         self._past: story.Recovery | None = None
@@ -128,7 +128,6 @@ class Local:
     def start(self, membership: wire.Membership, listener: socket.socket | None, *, survivors: bool = False) -> None:
         """Start this node's ranks; where `listener` is given, also the store, on it. `survivors`: others go on."""
         self._membership, self._stopping = membership, False
-        self._replaced.clear()
         self._waiting = (membership, listener, survivors)
         if self._torch is not None:
             self._start()
@@ -136,7 +135,6 @@ class Local:
     def reform(self, membership: wire.Membership, listener: socket.socket | None, why: str) -> None:
         """Ranks that run take the new membership; those that are lost are started anew."""
         self._reformed()
-        doomed, self._replaced = self._replaced, set()
         if not self._ranks:
             self.start(membership, listener, survivors=True)
             return
@@ -148,7 +146,7 @@ class Local:
         self._kill_store()
         self._host(listener)
         before, self._ranks = self._ranks, {}
-        stay = [rank for number, rank in before.items() if rank.code is None and number not in doomed]
+        stay = [rank for rank in before.values() if rank.code is None and not rank.replaced]
         patience = hang.to_answer(self.pulses) if all(rank.able for rank in stay) else 0.0
         places = list(zip(environment.places(membership), before.items()))
         self._board.go_on(
@@ -322,10 +320,11 @@ class Local:
             self._store = 0
             if not self._stopping:
                 self._soon(Broken(self.generation, wire.ExitCode.RETRY, "the store has ended"))
-        elif number in self._replaced and code and not self._stopping:
-            self._start_instead(number)
-        elif number in self._ranks:
-            self._rank_exited(self._ranks[number], code, at)
+        elif (rank := self._ranks.get(number)) is not None:
+            if rank.replaced and code and not self._stopping:
+                self._start_instead(number)
+            else:
+                self._rank_exited(rank, code, at)
 
     def _rank_exited(self, rank: _Rank, code: int, at: float) -> None:
         rank.code = code
@@ -385,8 +384,8 @@ class Local:
             self.measured = message
 
     def _greeted(self, hello: wire.Hello) -> None:
-        for number, rank in self._ranks.items():
-            if rank.number == hello.rank and number not in self._replaced:
+        for rank in self._ranks.values():
+            if rank.number == hello.rank and not rank.replaced:
                 rank.able = hello.reforms
         if all(rank.able for rank in self._ranks.values() if rank.stays):
             self._reformed()
@@ -413,21 +412,21 @@ class Local:
         """Who stays and is not here cannot come any more: it is started anew, if others may have the state."""
         assert self._membership is not None  # noqa: S101 - it is what they have not taken
         self._reforming = None
-        stay = {number: rank for number, rank in self._ranks.items() if rank.stays}
-        late = {number: rank for number, rank in stay.items() if not rank.able}
+        late = {number: rank for number, rank in self._ranks.items() if rank.stays and not rank.able}
         why = story.not_reformed([rank.number for rank in late.values()], self.generation, waited)
-        if not waited or (len(late) == len(stay) and len(self._membership.members) == 1):
+        others = len(self._membership.members) > 1 or any(rank.stays and rank.able for rank in self._ranks.values())
+        if not waited or not others:
             self._soon(Broken(self.generation, wire.ExitCode.RETRY, why))
             return
         story.say(f"{why}: started anew")
-        self._replaced = set(late)
+        for rank in late.values():
+            rank.replaced = True
         self._nursery.signal(list(late), signal.SIGKILL, group=True)
 
     def _start_instead(self, number: int) -> None:
         """At the place of a rank that has been killed, in the generation that it did not come into."""
         assert self._membership is not None  # noqa: S101 - as above
         rank = self._ranks.pop(number)
-        self._replaced.discard(number)
         self._heart.look()
         self.pulses.forget(rank.number)
         place = next(each for each in environment.places(self._membership) if each.rank == rank.number)

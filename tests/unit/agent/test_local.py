@@ -120,6 +120,13 @@ class Node:
         number = max(number for number, env in self.forks.started.items() if env["RANK"] == str(rank))
         self.forks.tell({"tell": "exit", "id": number, "code": code, "at": 0.0})
 
+    def goes_on_without_rank_1(self):
+        """Of three: generation 2 has another one, and 0 and 2 are to come into it."""
+        self.starts(1, 3)
+        self.greets(0, 1, 2)
+        self.loses(1)
+        self.starts(2, 3, keep=True)
+
     def broken(self):
         return [each for each in self.said if isinstance(each, Broken)]
 
@@ -166,10 +173,7 @@ def test_a_node_without_survivors_takes_its_time_to_start_them_anew(node):
 
 def test_a_survivor_that_does_not_answer_is_started_anew_beside_those_that_do(node, capsys):
     here = node()
-    here.starts(1, 3)
-    here.greets(0, 1, 2)
-    here.loses(1)
-    here.starts(2, 3, keep=True)
+    here.goes_on_without_rank_1()
     here.greets(2)
     here.said.clear()
     here.clock.passes(4.9)
@@ -199,10 +203,7 @@ def test_where_no_other_can_have_the_state_a_survivor_that_does_not_answer_is_na
 
 def test_who_was_started_instead_keeps_its_place_when_ranks_are_lost_again(node):
     here = node()
-    here.starts(1, 3)
-    here.greets(0, 1, 2)
-    here.loses(1)
-    here.starts(2, 3, keep=True)
+    here.goes_on_without_rank_1()
     here.greets(2)
     here.clock.passes(5.1)
     here.loses(0)
@@ -215,10 +216,7 @@ def test_who_was_started_instead_keeps_its_place_when_ranks_are_lost_again(node)
 
 def test_a_late_word_of_a_rank_that_is_being_killed_is_not_heard(node):
     here = node()
-    here.starts(1, 3)
-    here.greets(0, 1, 2)
-    here.loses(1)
-    here.starts(2, 3, keep=True)
+    here.goes_on_without_rank_1()
     here.greets(1, 2)
     here.said.clear()
     here.clock.passes(5.1)
@@ -231,10 +229,7 @@ def test_a_late_word_of_a_rank_that_is_being_killed_is_not_heard(node):
 
 def test_a_rank_that_is_being_killed_is_lost_to_a_membership_that_comes_meanwhile(node):
     here = node()
-    here.starts(1, 3)
-    here.greets(0, 1, 2)
-    here.loses(1)
-    here.starts(2, 3, keep=True)
+    here.goes_on_without_rank_1()
     here.greets(1, 2)
     here.clock.passes(5.1)
     here.starts(3, 3, keep=True)
@@ -270,10 +265,7 @@ def test_other_nodes_may_have_the_state(node):
 
 def test_a_rank_that_is_killed_for_being_late_ends_with_all_where_they_are_stopped_meanwhile(node):
     here = node()
-    here.starts(1, 3)
-    here.greets(0, 1, 2)
-    here.loses(1)
-    here.starts(2, 3, keep=True)
+    here.goes_on_without_rank_1()
     here.greets(2)
     here.clock.passes(5.1)
     here.local.halt(2, "node n2 is lost")
