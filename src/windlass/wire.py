@@ -11,10 +11,11 @@ import contextlib
 import json
 import mmap
 import os
+import signal
 import struct
 import time
 import traceback
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from enum import IntEnum
 from pathlib import Path
 from typing import Any, NamedTuple, Union
@@ -97,6 +98,86 @@ class ExitCode(IntEnum):
     """The machine or the network is at fault: start it again."""
     FATAL = 85
     """Starting it again would fail in the same way."""
+
+
+INFRASTRUCTURE, PREEMPTION, USER = "infrastructure", "preemption", "user"
+"""Kinds of failures, by whose fault they are. Each kind has a limit of its own."""
+
+
+class EndClass(NamedTuple):
+    """One row of the table of failures: a class of ends, and what follows from it."""
+
+    reason: str
+    """One CamelCase word, shown in status and events."""
+    kind: str
+    """`INFRASTRUCTURE`, `PREEMPTION` or `USER`."""
+    fatal: bool = False
+    """Ends the job, whatever its limits."""
+    codes: frozenset[int] = frozenset()
+    """Exit codes of this class."""
+    signals: frozenset[int] = frozenset()
+    """Signals of this class, also where a shell reports one as exit code 128 + signal."""
+    phrase: str = ""
+    """Follows the name of the process in messages; empty where the code or the signal says enough."""
+
+
+FATAL_EXIT_CODE = EndClass("FatalExitCode", USER, fatal=True)
+"""An exit code that the job itself lists as fatal."""
+RETRYABLE_EXIT_CODE = EndClass("RetryableExitCode", INFRASTRUCTURE)
+"""An exit code that the job itself lists as retryable."""
+LOST = EndClass("Lost", INFRASTRUCTURE)
+"""An end that was not observed: the node or the process supervisor went away."""
+ASKED_FOR_RETRY = EndClass(
+    "AskedForRetry", INFRASTRUCTURE, codes=frozenset({ExitCode.RETRY}), phrase="asked to be started again"
+)
+END_CLASSES = (
+    EndClass(
+        "Preempted",
+        PREEMPTION,
+        codes=frozenset({ExitCode.PREEMPTED}),
+        phrase="saved and left because it was asked to",
+    ),
+    ASKED_FOR_RETRY,
+    EndClass(
+        "AskedForNoRetry",
+        USER,
+        fatal=True,
+        codes=frozenset({ExitCode.FATAL}),
+        phrase="asked not to be started again",
+    ),
+    # Signals that a program rarely sends itself: the kernel's OOM killer, an operator, a machine that shuts down.
+    EndClass(
+        "Signal",
+        INFRASTRUCTURE,
+        signals=frozenset({signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT}),
+    ),
+    EndClass("Signal", USER, signals=frozenset(range(1, 65))),
+    EndClass("ExitCode", USER, codes=frozenset(range(1, 256))),
+)
+"""Classes of observed ends: the first row with the code or the signal applies."""
+_SHELL = 128
+"""A shell reports the end of a command by a signal as this number plus the signal's."""
+
+
+def classify_end(
+    code: int | None,
+    by_signal: int | None,
+    *,
+    retryable: Collection[int] = (),
+    fatal: Collection[int] = (),
+) -> EndClass:
+    """Class of an unsuccessful end by exit code or by signal; neither means that the end was not observed.
+
+    `fatal` and `retryable` are exit codes from the job's restart policy. They take precedence, in this order.
+    """
+    if code is not None and code in fatal:
+        return FATAL_EXIT_CODE
+    if code is not None and code in retryable:
+        return RETRYABLE_EXIT_CODE
+    if code is None and by_signal is None:
+        return LOST
+    number = by_signal if code is None else code - _SHELL if _SHELL < code <= _SHELL + 64 else None
+    return next((row for row in END_CLASSES if code in row.codes or number in row.signals), END_CLASSES[-1])
 
 
 class Hello(NamedTuple):

@@ -5,16 +5,11 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import signal
 from collections.abc import MutableMapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from windlass import wire
-
-_FROM_OUTSIDE = frozenset({signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT})
-"""Signals that a program rarely sends itself, as the controller counts them."""
-_SHELL = 128
 
 
 class Stream(NamedTuple):
@@ -42,8 +37,8 @@ class Forgives(NamedTuple):
         """Whose fault an end is: "final" (nobody here decides), "machine", or "" for the program's."""
         if code in self.final:
             return "final"
-        number = -code if code < 0 else code - _SHELL if _SHELL < code <= 2 * _SHELL - 64 else 0
-        return "machine" if code in self.retryable or number in _FROM_OUTSIDE else ""
+        end = (None, -code) if code < 0 else (code, None)
+        return "machine" if wire.classify_end(*end, retryable=self.retryable).kind == wire.INFRASTRUCTURE else ""
 
 
 class Supervised(NamedTuple):

@@ -1,5 +1,7 @@
 """Messages between ranks, agents and controllers survive the way, and nothing else is taken for one."""
 
+import signal
+
 import pytest
 
 from windlass import wire
@@ -97,3 +99,32 @@ def test_who_looks_too_seldom_has_the_newest_of_a_track():
     assert count == 20_000
     assert len(found) > 1000
     assert found == beats(20_000 - len(found), 20_000)
+
+
+@pytest.mark.parametrize(
+    ("code", "by_signal", "kind", "reason", "fatal"),
+    [
+        (83, None, wire.PREEMPTION, "Preempted", False),
+        (84, None, wire.INFRASTRUCTURE, "AskedForRetry", False),
+        (85, None, wire.USER, "AskedForNoRetry", True),
+        (None, signal.SIGKILL, wire.INFRASTRUCTURE, "Signal", False),
+        (128 + signal.SIGTERM, None, wire.INFRASTRUCTURE, "Signal", False),
+        (None, signal.SIGSEGV, wire.USER, "Signal", False),
+        (128 + signal.SIGABRT, None, wire.USER, "Signal", False),
+        (1, None, wire.USER, "ExitCode", False),
+        (128, None, wire.USER, "ExitCode", False),
+        (200, None, wire.USER, "ExitCode", False),
+        (None, None, wire.INFRASTRUCTURE, "Lost", False),
+        (3, None, wire.INFRASTRUCTURE, "RetryableExitCode", False),
+        (4, None, wire.USER, "FatalExitCode", True),
+        (5, None, wire.USER, "FatalExitCode", True),
+    ],
+)
+def test_an_end_is_classified_by_its_code_or_signal(code, by_signal, kind, reason, fatal):
+    found = wire.classify_end(code, by_signal, retryable=(3, 5), fatal=(4, 5))
+    assert (found.kind, found.reason, found.fatal) == (kind, reason, fatal)
+
+
+def test_the_exit_codes_that_a_job_lists_precede_what_the_program_asks_for():
+    assert wire.classify_end(85, None, retryable=(85,)) == wire.RETRYABLE_EXIT_CODE
+    assert wire.classify_end(83, None, fatal=(83,)) == wire.FATAL_EXIT_CODE
