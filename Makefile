@@ -15,7 +15,7 @@ help:
 	@echo 'make demo-kubernetes   the same on a cluster: two real nodes, a PyTorchJob, a killed pod, an MPIJob (Linux, root)'
 	@echo 'make test    install what the tests need, run every test'
 	@echo 'make soak    10,000 fault schedules through the controller in simulated time'
-	@echo 'make lint    style, types, sizes, and the walls between the rooms'
+	@echo 'make lint    style, types, sizes, words, import contracts'
 	@echo 'make format  let the formatter and the linter mend what they can'
 	@echo 'make bench   run every benchmark and print one table'
 	@echo 'make bench-scheduler   the scheduler against published results on public traces, one table'
@@ -46,6 +46,7 @@ lint: .venv/.installed-dev
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python tools/check_sizes.py
+	$(BIN)/python tools/check_words.py
 
 format: .venv/.installed-dev
 	$(BIN)/ruff check --fix

@@ -1,4 +1,4 @@
-"""Checks what no linter does: sizes of functions and files, file names that say nothing, unfinished work.
+"""Checks sizes of functions and files, file names without meaning, and unfinished work: no linter does.
 
 Looks at every Python file that git knows or would add. Prints one line per finding; exits 1 if there is one.
 """
@@ -39,7 +39,7 @@ def python_files(root: Path) -> list[Path]:
 def check(path: Path, name: Path) -> Iterator[str]:
     text = path.read_text(encoding="utf-8")
     if name.stem in EMPTY_NAMES:
-        yield f"{name}: a name that says nothing of what is inside"
+        yield f"{name}: a name that does not tell what is inside"
     if (lines := text.count("\n")) > MAX_FILE_LINES:
         yield f"{name}: {lines} lines, at most {MAX_FILE_LINES}"
     yield from long_functions(text, name)
@@ -56,8 +56,8 @@ def long_functions(text: str, name: Path) -> Iterator[str]:
 
 def unfinished(text: str, name: Path) -> Iterator[str]:
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
-        said = token.type == tokenize.COMMENT and UNFINISHED.search(token.string)
-        if said or (token.type == tokenize.NAME and token.string == "NotImplementedError"):
+        marked = token.type == tokenize.COMMENT and UNFINISHED.search(token.string)
+        if marked or (token.type == tokenize.NAME and token.string == "NotImplementedError"):
             yield f"{name}:{token.start[0]}: unfinished: {token.line.strip()[:80]}"
 
 

@@ -1,10 +1,10 @@
-"""A Kubernetes control plane to work with by hand: the one that the tests use.
+"""Starts the Kubernetes control plane of the tests for use by hand.
 
-    tools/control_plane.py up                        etcd and an API server; Ctrl-C ends all and leaves nothing
-    tools/control_plane.py up --nodes 1000           and fake nodes, on which bound pods run
+    tools/control_plane.py up                        etcd and an API server; Ctrl-C stops them and removes their files
+    tools/control_plane.py up --nodes 1000           and 1000 fake nodes, on which bound pods run
     tools/control_plane.py up --controllers          and a controller-manager
-    tools/control_plane.py up --real --image a/b:1  and two nodes that really run containers, which know this image
-    tools/control_plane.py build kubectl kubelet     only build programs; without a name all of them
+    tools/control_plane.py up --real --image a/b:1  and two nodes that run containers and have this image
+    tools/control_plane.py build kubectl kubelet     only build programs; without a name, all programs
 
 Prints the administrator's kubeconfig: `kubectl --kubeconfig FILE get nodes`; kubectl itself is one of the programs.
 """
@@ -27,9 +27,9 @@ from controlplane.programs import PROGRAMS
 
 
 def main() -> int:
-    asked = parser().parse_args()
+    options = parser().parse_args()
     try:
-        return asked.verb(asked)
+        return options.verb(options)
     except (BuildError, RuntimeError) as failed:
         print(failed, file=sys.stderr)
         return 1
@@ -44,57 +44,57 @@ def parser() -> argparse.ArgumentParser:
     up = verbs.add_parser("up", help="start a control plane, until Ctrl-C")
     up.add_argument("--controllers", action="store_true", help="with a controller-manager")
     up.add_argument("--real", action="store_true", help="with a controller-manager and two real nodes (root only)")
-    up.add_argument("--image", action="append", default=[], help="a name that the real nodes' image has as well")
-    up.add_argument("--fsync", action="store_true", help="etcd waits for the disk, as in earnest")
-    up.add_argument("--nodes", type=int, default=0, help="so many fake nodes")
-    up.add_argument("--gpus", type=int, default=8, help="of each node (default 8)")
-    up.add_argument("--start", type=float, default=0.0, help="seconds from bound to Running (default 0)")
-    up.add_argument("--heartbeat", type=float, default=10.0, help="seconds between renewals of a lease; 0 is never")
-    up.add_argument("--kubeconfig", type=Path, help="also write the kubeconfig to this file, as soon as all is ready")
+    up.add_argument("--image", action="append", default=[], help="another name of the real nodes' image")
+    up.add_argument("--fsync", action="store_true", help="etcd waits for the disk, as in production")
+    up.add_argument("--nodes", type=int, default=0, help="number of fake nodes (default 0)")
+    up.add_argument("--gpus", type=int, default=8, help="GPUs of each node (default 8)")
+    up.add_argument("--start", type=float, default=0.0, help="seconds from a pod's binding to Running (default 0)")
+    up.add_argument("--heartbeat", type=float, default=10.0, help="seconds between renewals of a lease; 0: never")
+    up.add_argument("--kubeconfig", type=Path, help="also write the kubeconfig to this file when all is ready")
     up.set_defaults(verb=bring_up)
     return top
 
 
-def build_programs(asked: argparse.Namespace) -> int:
-    if unknown := set(asked.programs) - PROGRAMS.keys():
-        print(f"no such program: {', '.join(sorted(unknown))}; there are {', '.join(PROGRAMS)}", file=sys.stderr)
+def build_programs(options: argparse.Namespace) -> int:
+    if unknown := set(options.programs) - PROGRAMS.keys():
+        print(f"no such program: {', '.join(sorted(unknown))}; known programs: {', '.join(PROGRAMS)}", file=sys.stderr)
         return 2
-    find_all(asked.programs or list(PROGRAMS))
+    find_all(options.programs or list(PROGRAMS))
     return 0
 
 
-def bring_up(asked: argparse.Namespace) -> int:
+def bring_up(options: argparse.Namespace) -> int:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    settings = cluster.Settings(controllers=asked.controllers, fsync=asked.fsync)
+    settings = cluster.Settings(controllers=options.controllers, fsync=options.fsync)
     with tempfile.TemporaryDirectory(prefix="windlass-") as folder, contextlib.suppress(KeyboardInterrupt):
         place = Path(folder) / "plane"
-        if not asked.real:
+        if not options.real:
             with contextlib.closing(cluster.start(place, settings)) as plane:
-                asyncio.run(serve(plane, asked))
+                asyncio.run(serve(plane, options))
         elif lacking := real_nodes.why_not():
             raise RuntimeError(lacking)
         else:
-            with contextlib.closing(real_nodes.start(place, gpus=asked.gpus, settings=settings)) as real:
-                real.know_images(*asked.image)
-                asyncio.run(serve(real.plane, asked))
+            with contextlib.closing(real_nodes.start(place, gpus=options.gpus, settings=settings)) as real:
+                real.know_images(*options.image)
+                asyncio.run(serve(real.plane, options))
     return 0
 
 
-async def serve(plane: cluster.ControlPlane, asked: argparse.Namespace) -> None:
+async def serve(plane: cluster.ControlPlane, options: argparse.Namespace) -> None:
     enough = asyncio.Event()
     for each in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(each, enough.set)
     for name, seconds in plane.took.items():
         print(f"{name} ready in {seconds:.1f} s")
-    kubelets = FakeKubelets(plane.admin, start=asked.start, heartbeat=asked.heartbeat)
+    kubelets = FakeKubelets(plane.admin, start=options.start, heartbeat=options.heartbeat)
     async with kubelets as fake:
-        if asked.nodes:
+        if options.nodes:
             began = time.monotonic()
-            await fake.add_nodes(names(asked.nodes), gpus=asked.gpus)
-            print(f"{asked.nodes} fake nodes in {time.monotonic() - began:.1f} s")
-        if asked.kubeconfig:
-            asked.kubeconfig.write_bytes(plane.kubeconfig.read_bytes())
+            await fake.add_nodes(names(options.nodes), gpus=options.gpus)
+            print(f"{options.nodes} fake nodes in {time.monotonic() - began:.1f} s")
+        if options.kubeconfig:
+            options.kubeconfig.write_bytes(plane.kubeconfig.read_bytes())
         print(f"{find('kubectl')} --kubeconfig {plane.kubeconfig}", flush=True)
         await enough.wait()
 

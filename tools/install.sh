@@ -1,6 +1,6 @@
 #!/bin/sh
 # Installs Windlass with the extras named in $1 ("train,dev") into .venv, at the versions of requirements.lock.
-# Runs again in about a second when nothing is missing. $PYTHON chooses the interpreter for a new .venv.
+# Takes about a second when nothing is missing. $PYTHON chooses the interpreter for a new .venv.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -34,7 +34,7 @@ make_venv() {
     "$python" -m venv --clear .venv
 }
 
-# A virtual environment keeps the path it was made at: one that was moved or half made is made anew.
+# A virtual environment works only at the path where it was made: make a moved or incomplete one again.
 if ! .venv/bin/python -m pip --version >/dev/null 2>&1; then
     make_venv
 fi
@@ -42,7 +42,7 @@ if ! .venv/bin/uv --version >/dev/null 2>&1; then
     .venv/bin/python -m pip install --quiet --disable-pip-version-check --constraint requirements.lock uv
 fi
 
-# Where a proxy signs the traffic, only the system knows its certificate.
+# A proxy that signs the traffic has its certificate in the system's store only.
 if [ -e /etc/ssl/certs/ca-certificates.crt ]; then
     export UV_SYSTEM_CERTS="${UV_SYSTEM_CERTS:-1}"
 fi
@@ -52,6 +52,6 @@ case "$1" in
 *) size="" ;;
 esac
 echo "Installing windlass[$1] at the versions of requirements.lock$size"
-# The lock as constraints: at its versions, but only what these extras need. Bytecode now, so that no rank compiles it.
+# The lock serves as constraints: its versions, but only the packages of these extras. Compile bytecode now, not in a rank.
 .venv/bin/uv pip install --quiet --python .venv/bin/python --compile-bytecode \
     --constraint requirements.lock --build-constraints requirements.lock --editable ".[$1]"

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Sees to a browser for the tests of pages (tests/browser). Root gets Debian's chromium, which takes half a minute, once.
-# Anybody else is told what is missing, and those tests are skipped: a system's packages are for whoever runs it.
+# Installs a browser for the tests of pages (tests/browser): as root Debian's chromium, once, in half a minute.
+# Any other user gets a message and those tests are skipped, because system packages are the administrator's to install.
 set -eu
 for program in chromium chromium-browser google-chrome; do
     if command -v "$program" >/dev/null; then

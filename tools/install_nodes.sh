@@ -1,7 +1,7 @@
 #!/bin/sh
-# Sees to what real nodes need beside the programs that are built (tests/kubernetes): runc, network plugins, and for the
-# MPI jobs mpirun and sshd, which the pods borrow from this machine. Root gets Debian's, which takes a minute, once.
-# Anybody else is told what is missing, and those tests are skipped: a system's packages are for whoever runs it.
+# Installs what real nodes need beside the programs that are built (tests/kubernetes): runc, network plugins, and for MPI
+# jobs mpirun and sshd, which the pods mount from this machine. As root: Debian's packages, once, in a minute.
+# Any other user gets a message and those tests are skipped, because system packages are the administrator's to install.
 set -eu
 missing() {
     for program in runc ip mpirun sshd; do
@@ -15,7 +15,7 @@ fi
 if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
     echo "Installing Debian's runc, containernetworking-plugins, openmpi-bin and openssh-server, for real nodes"
     export DEBIAN_FRONTEND=noninteractive
-    # The packages would start an sshd on this machine: only their files are wanted.
+    # The packages would start an sshd on this machine. Only their files are needed.
     if [ ! -e /usr/sbin/policy-rc.d ]; then
         printf '#!/bin/sh\nexit 101\n' >/usr/sbin/policy-rc.d
         chmod +x /usr/sbin/policy-rc.d
@@ -26,5 +26,5 @@ if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
         exit 0
     fi
 fi
-echo "Real nodes need more than is here, and what is tested on them will be skipped:" \
+echo "Programs for real nodes are missing, so the tests on real nodes will be skipped:" \
     "apt-get install runc containernetworking-plugins iproute2 openmpi-bin openssh-server openssh-client"

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Sees to a PostgreSQL server for the tests of history (tests/kubernetes/operator). Root gets Debian's, once, and without
-# the database that it would start at each boot. Anybody else is told what is missing, and those tests are skipped.
+# Installs a PostgreSQL server for the tests of history (tests/kubernetes/operator): as root Debian's, once, without the
+# database that it would start at each boot. Any other user gets a message and those tests are skipped.
 set -eu
 if command -v initdb >/dev/null || ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1; then
     exit 0

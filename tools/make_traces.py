@@ -1,4 +1,4 @@
-"""Writes the traces under examples/traces: drawn from the laws below, the same bytes each time."""
+"""Writes the traces of examples/traces from the distributions below. Every run writes the same bytes."""
 
 import gzip
 import sys
@@ -24,7 +24,7 @@ DAILY = Law(MINUTE, (*SIZES, Size(64, 0.2, 6 * HOUR, 0.8)), WORKING_DAY, (("visi
 
 
 def files() -> Mapping[str, bytes]:
-    """Every file by its name."""
+    """Content of every file by its name."""
     small = written(synthesize(SMALL.at_load(32, 0.95), 200, seed=1).jobs)
     daily = written(synthesize(DAILY.at_load(128, 1.0), 1500, seed=2).jobs)
     return {"small.jsonl": small.encode(), "daily.jsonl.gz": gzip.compress(daily.encode(), mtime=0)}

@@ -1,12 +1,12 @@
-"""Seeded fault schedules through the real controller, the invariants checked after every event.
+"""Runs seeded fault schedules through the real controller and checks the invariants after every event.
 
     make soak                      10,000 schedules over every core
-    make soak SOAK='--seed 4711'   one of them again, with its story
+    make soak SOAK='--seed 4711'   one of them again, with its violations
 
-A schedule is a small cluster, some jobs of every kind, a policy, and whatever befalls them: nodes that die, GPUs that
-fail, ranks that are killed, gangs that vanish, slow and reclaimed nodes, a full disk, people who cancel, suspend and
-resume, and a controller that is killed at any point of its turn. When the faults are over every job must end, and
-nothing may be left held.
+A schedule is a small cluster, some jobs of every kind, a policy, and faults: nodes that die, GPUs that fail, ranks that
+are killed, gangs that vanish, slow and reclaimed nodes, a full disk, users who cancel, suspend and resume, and a
+controller that is killed at any point of its turn. After the last fault every job must end, and no node may stay
+allocated.
 """
 
 from __future__ import annotations
@@ -40,17 +40,17 @@ from windlass.worlds.sim.universe import Universe
 from windlass.worlds.sim.world import Over, SimWorld
 
 HORIZON = 600_000
-"""Faults begin before this, in ms; afterwards people resume what they suspended, and everything must end."""
-MOST_TURNS = 20_000
+"""Faults begin before this time, in ms. Suspended jobs are resumed at this time, and then every job must end."""
+MAX_TURNS = 20_000
 SCHEDULES = 10_000
 _BATCH = 20
 _PLANS = 5
-"""Every so many turns the plan is looked at, too."""
+"""Turns from one check of a plan to the next."""
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What one schedule came to."""
+    """Result of one schedule."""
 
     seed: int
     wrongs: tuple[str, ...]
@@ -59,14 +59,14 @@ class Report:
 
 
 def soak(seed: int) -> Report:
-    """One schedule, whole. Equal seeds give equal schedules."""
+    """Runs one schedule to its end. Equal seeds give equal schedules."""
     rng = Random(seed)  # noqa: S311 - not for secrets
     universe = _universe(rng)
     watch = _Watch(universe)
     deaths = 0
     while True:
         # 1. a controller takes over …
-        world = _MortalWorld(universe, rng, watch.look)
+        world = _MortalBackend(universe, rng, watch.look)
         watch.controller = Controller(world.recover(), world.finished)
         running = run(watch.controller, world, on_trouble=lambda _: None)
         try:
@@ -77,11 +77,11 @@ def soak(seed: int) -> Report:
             break
         finally:
             running.close()
-    # 3. nobody may be left behind
-    return Report(seed, (*watch.wrongs, *universe.wrongs, *_left_behind(universe, watch)), watch.turns, deaths)
+    # 3. every job has ended, and every node is free
+    return Report(seed, (*watch.wrongs, *universe.wrongs, *_unfinished(universe, watch)), watch.turns, deaths)
 
 
-def _left_behind(universe: Universe, watch: _Watch) -> Iterator[str]:
+def _unfinished(universe: Universe, watch: _Watch) -> Iterator[str]:
     if watch.wrongs:
         return
     for state in universe.states.values():
@@ -90,22 +90,22 @@ def _left_behind(universe: Universe, watch: _Watch) -> Iterator[str]:
     yield from (f"{job_id} is still alive" for job_id in universe.gangs)
     snapshot = watch.controller.snapshot()
     if (snapshot.free != snapshot.table.capacity).any():
-        yield "nodes are still held"
+        yield "nodes are still allocated"
 
 
-# --- whoever watches, and whoever kills ---------------------------------------------------------------
+# --- the checks, and the controller that is killed -----------------------------------------------------
 
 
 class _Wrong(Exception):  # noqa: N818 - ends a schedule
-    """Something is wrong: the rest of the schedule would say the same again."""
+    """A violation was found: the rest of the schedule would only repeat it."""
 
 
 class _Killed(Exception):  # noqa: N818 - ends a controller
-    """SIGKILL."""
+    """The controller is killed, as by SIGKILL."""
 
 
 class _Watch:
-    """Looks at everything between two events."""
+    """Checks the invariants between two events."""
 
     def __init__(self, universe: Universe) -> None:
         self.controller: Controller
@@ -119,30 +119,30 @@ class _Watch:
         self.wrongs += violations(snapshot, self.controller.states)
         if self.turns % _PLANS == 0:
             self.wrongs += plan_violations(snapshot, schedule(snapshot, self._universe.now))
-        if self.turns > MOST_TURNS:
-            self.wrongs.append(f"still busy after {MOST_TURNS} turns, at {self._universe.now} ms")
+        if self.turns > MAX_TURNS:
+            self.wrongs.append(f"still busy after {MAX_TURNS} turns, at {self._universe.now} ms")
         if self.wrongs or self._universe.wrongs:
             raise _Wrong
 
 
-class _MortalWorld(SimWorld):
-    """Its controller may die before it has committed, before it has performed, or between; and its disk may be full."""
+class _MortalBackend(SimWorld):
+    """A simulated backend whose controller may die before, between and after its writes, and whose disk may be full."""
 
     def __init__(self, universe: Universe, rng: Random, watch: Callable[[], None]) -> None:
         super().__init__(universe, watch, lambda: self._busy() and rng.random() < 0.02)
         self._rng = rng
 
     async def commit(self, changes: Changes) -> None:
-        self._perhaps_die()
+        self._die_at_random()
         await super().commit(changes)
-        self._perhaps_die()
+        self._die_at_random()
 
     def perform(self, commands: Sequence[Command]) -> None:
         for command in commands:
             super().perform([command])
-            self._perhaps_die()
+            self._die_at_random()
 
-    def _perhaps_die(self) -> None:
+    def _die_at_random(self) -> None:
         if self._busy() and self._rng.random() < 0.01:
             raise _Killed
 
@@ -150,7 +150,7 @@ class _MortalWorld(SimWorld):
         return self.universe.now < HORIZON
 
 
-# --- what there is ------------------------------------------------------------------------------------
+# --- a random cluster, its jobs and its faults --------------------------------------------------------
 
 
 def _universe(rng: Random) -> Universe:
@@ -169,9 +169,9 @@ def _universe(rng: Random) -> Universe:
     rates = {kind: Rate(rng.randrange(100_000, 2_000_000), 60_000) for kind in FaultKind if rng.random() < 0.5}
     seed, notice = rng.getrandbits(32), rng.choice((0, 30_000))
     universe.befall(draw_faults([node.name for node in cluster.nodes], rates, HORIZON, seed, notice=notice))
-    for at, event in _people(rng, [arrival.job_id for arrival in jobs]):
+    for at, event in _user_events(rng, [arrival.job_id for arrival in jobs]):
         universe.arrive(at, event)
-    for at, changed in _declarations(rng, cluster):
+    for at, changed in _cluster_changes(rng, cluster):
         universe.later(at, partial(universe.declare, changed))
     return universe
 
@@ -207,7 +207,7 @@ def _cluster(rng: Random) -> ClusterChanged:
 
 
 def _window(rng: Random, node: str) -> Reservation:
-    """Maintenance, or nodes kept for a queue."""
+    """A reservation of one node: for maintenance, or for a queue."""
     start = rng.randrange(HORIZON)
     queues = rng.choice(((), ("red",)))
     return Reservation(f"window-{node}", (node,), start, start + rng.randrange(1, 100_000), queues)
@@ -267,7 +267,7 @@ def _script(rng: Random) -> Script:
     )
 
 
-def _people(rng: Random, jobs: Sequence[str]) -> Iterator[tuple[int, WorldEvent]]:
+def _user_events(rng: Random, jobs: Sequence[str]) -> Iterator[tuple[int, WorldEvent]]:
     for job_id in jobs:
         for event in (e.Cancel("ann"), e.Suspend("ann"), e.Resume("ann"), e.Preempt("by hand")):
             if rng.random() < 0.08:
@@ -278,8 +278,8 @@ def _people(rng: Random, jobs: Sequence[str]) -> Iterator[tuple[int, WorldEvent]
         yield HORIZON, JobEvent(job_id, e.Resume())
 
 
-def _declarations(rng: Random, cluster: ClusterChanged) -> Iterator[tuple[int, ClusterChanged]]:
-    """Somebody takes a node out and puts it back, or changes the policy."""
+def _cluster_changes(rng: Random, cluster: ClusterChanged) -> Iterator[tuple[int, ClusterChanged]]:
+    """Changes of the declared cluster: a node is taken out and put back, or the policy's order changes."""
     if rng.random() < 0.3:
         yield rng.randrange(HORIZON // 2), replace(cluster, nodes=cluster.nodes[1:])
         yield rng.randrange(HORIZON // 2, HORIZON), cluster
@@ -287,24 +287,24 @@ def _declarations(rng: Random, cluster: ClusterChanged) -> Iterator[tuple[int, C
         yield HORIZON - 1, replace(cluster, policy=replace(cluster.policy, order=rng.choice(sorted(ORDERS))))
 
 
-# --- many of them -------------------------------------------------------------------------------------
+# --- many schedules -----------------------------------------------------------------------------------
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="Seeded fault schedules, invariants after every event.")
-    parser.add_argument("--schedules", type=int, default=SCHEDULES, help=f"how many (default {SCHEDULES})")
+    parser.add_argument("--schedules", type=int, default=SCHEDULES, help=f"number of schedules (default {SCHEDULES})")
     parser.add_argument("--from", dest="first", type=int, default=0, help="the first seed (default 0)")
-    parser.add_argument("--seed", type=int, help="this one only, and say what went wrong")
-    parser.add_argument("--processes", type=int, default=os.cpu_count(), help="side by side (default: all cores)")
-    asked = parser.parse_args()
-    if asked.seed is not None:
-        report = soak(asked.seed)
+    parser.add_argument("--seed", type=int, help="run only this seed and print its violations")
+    parser.add_argument("--processes", type=int, default=os.cpu_count(), help="processes (default: all cores)")
+    options = parser.parse_args()
+    if options.seed is not None:
+        report = soak(options.seed)
         print(f"seed {report.seed}: {report.turns} turns, {report.deaths} controllers killed", *report.wrongs, sep="\n")
         return 1 if report.wrongs else 0
-    return _many(range(asked.first, asked.first + asked.schedules), asked.processes)
+    return _soak_many(range(options.first, options.first + options.schedules), options.processes)
 
 
-def _many(seeds: range, processes: int | None) -> int:
+def _soak_many(seeds: range, processes: int | None) -> int:
     begun, done, turns, deaths = time.monotonic(), 0, 0, 0
     failed: list[Report] = []
     with ProcessPoolExecutor(processes) as pool:
@@ -317,7 +317,7 @@ def _many(seeds: range, processes: int | None) -> int:
                 _show(done, len(seeds), len(failed), time.monotonic() - begun)
     print(f"\n{done:,} schedules, {turns:,} turns, {deaths:,} controllers killed: {len(failed)} with violations")
     for report in failed[:10]:
-        print(f"again with: make soak SOAK='--seed {report.seed}'")
+        print(f"to repeat: make soak SOAK='--seed {report.seed}'")
     return 1 if failed else 0
 
 

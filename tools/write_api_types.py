@@ -1,8 +1,8 @@
-"""Writes which fields Kubernetes has: a file of Windlass, from what the API server of the tests says of itself.
+"""Writes the fields of Kubernetes' own types to a file of the package, from the OpenAPI of the tests' API server.
 
     tools/write_api_types.py
 
-Run it when the tests' control plane has become a newer one; a test holds the file to what that API server says.
+Run it after an upgrade of the tests' control plane. A test compares the file with that API server's OpenAPI.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ from controlplane.api import Api
 FILE = Path(__file__).resolve().parent.parent / "src/windlass/jobs/kubernetes/known_fields/api_types.json"
 GROUPS = ("api/v1", "apis/batch/v1", "apis/autoscaling/v2")
 KINDS = ("ConfigMap", "Secret", "Service", "ServiceAccount", "PersistentVolumeClaim", "Pod", "Job", "CronJob")
-"""Kinds that may stand in a file beside jobs."""
+"""Kinds that a manifest file may contain beside jobs."""
 PARTS = ("PodTemplateSpec", "MetricSpec")
-"""Of which kinds of jobs are made."""
-UNSEEN = ("status", "managedFields")
-"""What servers fill in."""
+"""Types that the schemas of jobs contain."""
+SERVER_FIELDS = ("status", "managedFields")
+"""Fields that the API server fills in: their own fields are not written."""
 
 
-async def asked(api: Api) -> str:
-    """The file's text, as an API server would have it."""
+async def fetch_types(api: Api) -> str:
+    """The file's text, from the OpenAPI of an API server."""
     version = await api.get("/version")
     documents = [await api.get(f"/openapi/v3/{group}") for group in GROUPS]
-    return written(f"{version['major']}.{version['minor']}", types_of(documents))
+    return render(f"{version['major']}.{version['minor']}", types_of(documents))
 
 
 def types_of(documents: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, str]]:
-    """The types that `KINDS` and `PARTS` are made of. See `windlass.jobs.kubernetes.known_fields.types`."""
+    """Types that `KINDS` and `PARTS` contain. The format is that of `windlass.jobs.kubernetes.known_fields.types`."""
     schemas = {name: schema for each in documents for name, schema in each["components"]["schemas"].items()}
     names = {_short(full): full for full, schema in schemas.items() if "properties" in schema}
     found: dict[str, dict[str, str]] = {}
@@ -50,14 +50,14 @@ def types_of(documents: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, str]
             continue
         properties = schemas[names[name]]["properties"]
         found[name] = {
-            field: "" if field in UNSEEN else _shape(schema, schemas) for field, schema in properties.items()
+            field: "" if field in SERVER_FIELDS else _shape(schema, schemas) for field, schema in properties.items()
         }
         wanted += [inner for shape in found[name].values() if (inner := shape.strip("[]{}"))]
     return found
 
 
 def _shape(schema: Mapping[str, Any], schemas: Mapping[str, Any]) -> str:
-    """What is told of a field: the type that it holds, or a list or a mapping of such; else nothing."""
+    """Name of the field's type, in brackets for a list of it, in braces for a mapping to it; empty without one."""
     match schema:
         case {"allOf": [inner]}:
             return _shape(inner, schemas)
@@ -79,15 +79,15 @@ def _short(full: str) -> str:
     return full.rpartition(".")[2]
 
 
-def written(version: str, types: Mapping[str, Mapping[str, str]]) -> str:
-    """A type a line, so that a change of it is seen."""
+def render(version: str, types: Mapping[str, Mapping[str, str]]) -> str:
+    """The file's text, one type on a line, so that a diff shows which type has changed."""
     lines = [f"    {json.dumps(name)}: {json.dumps(fields, sort_keys=True)}" for name, fields in sorted(types.items())]
     return f'{{\n  "kubernetes": "{version}",\n  "types": {{\n' + ",\n".join(lines) + "\n  }\n}\n"
 
 
-async def _ask(plane: cluster.ControlPlane) -> str:
+async def _fetch(plane: cluster.ControlPlane) -> str:
     async with plane.api() as api:
-        return await asked(api)
+        return await fetch_types(api)
 
 
 def main() -> None:
@@ -95,7 +95,7 @@ def main() -> None:
         tempfile.TemporaryDirectory(prefix="windlass-") as folder,
         contextlib.closing(cluster.start(Path(folder) / "plane", cluster.Settings())) as plane,
     ):
-        FILE.write_text(asyncio.run(_ask(plane)))
+        FILE.write_text(asyncio.run(_fetch(plane)))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Writes the files of `deploy/` that are made from `src/windlass/deploy`, and removes those that are made no more."""
+"""Writes the files of `deploy/` from `src/windlass/deploy`, and removes files that it no longer generates."""
 
 from __future__ import annotations
 
