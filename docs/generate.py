@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from windlass.cli.verbs import FAMILIES
+from windlass.cli.verb_table import VERBS
 
 PAGE = Path(__file__).parent / "reference/cli.md"
 HEAD = """# The command line
@@ -15,7 +15,7 @@ Every verb as `windlass VERB --help` prints it. [Exit codes](exit-codes.md) have
 
 
 def main() -> None:
-    sections = [f"## {verb}\n\n```text\n{help_of(verb)}\n```" for verb in FAMILIES]
+    sections = [f"## {verb}\n\n```text\n{help_of(verb)}\n```" for verb in VERBS]
     PAGE.write_text("\n\n".join([HEAD, f"```text\n{help_of()}\n```", *sections]) + "\n", encoding="utf-8")
 
 

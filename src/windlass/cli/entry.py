@@ -16,7 +16,7 @@ from typer.core import TyperGroup
 
 import windlass
 from windlass.cli.exit_codes import ExitCode
-from windlass.cli.verbs import FAMILIES
+from windlass.cli.verb_table import VERBS
 
 _READER_LEFT = 128 + signal.SIGPIPE
 _OPTIONS_ARE_OURS = {"help_option_names": ["-h", "--help"]}
@@ -26,32 +26,32 @@ class _Verbs(TyperGroup):
     """The group of all verbs; each is loaded when it is asked for."""
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - the base class's signature
-        return list(FAMILIES)
+        return list(VERBS)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002
-        if cmd_name not in FAMILIES:
+        if cmd_name not in VERBS:
             return None
         return _load(cmd_name)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """The verb that was typed. Raises UsageError with the one that was probably meant."""
-        if args[0] not in FAMILIES and not args[0].startswith("-") and not ctx.resilient_parsing:
-            from windlass.cli.failures import UsageError  # noqa: PLC0415 - only when something is wrong
+        if args[0] not in VERBS and not args[0].startswith("-") and not ctx.resilient_parsing:
+            from windlass.cli.errors import UsageError  # noqa: PLC0415 - only when something is wrong
             from windlass.jobs.names import did_you_mean  # noqa: PLC0415
 
-            hint = did_you_mean(args[0], FAMILIES)
+            hint = did_you_mean(args[0], VERBS)
             raise UsageError(f"there is no verb {args[0][:40]!r}{hint}\nwindlass --help lists them")
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002
         with formatter.section("Verbs"):
-            formatter.write_dl([(verb, text) for verb, (_, text) in FAMILIES.items()])
+            formatter.write_dl([(verb, text) for verb, (_, text) in VERBS.items()])
 
 
 def _load(verb: str) -> Any:
-    family, text = FAMILIES[verb]
+    family, text = VERBS[verb]
     app = typer.Typer(add_completion=False, rich_markup_mode=None, context_settings=_OPTIONS_ARE_OURS)
-    found: Callable[..., Any] | typer.Typer = getattr(import_module(f"windlass.cli.{family}"), verb)
+    found: Callable[..., Any] | typer.Typer = getattr(import_module(f"windlass.cli.verbs.{family}"), verb)
     if isinstance(found, typer.Typer):
         return typer.main.get_group(found)
     if hasattr(found, "get_help"):
@@ -106,8 +106,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         code = ExitCode.CANCELLED
     except Exception as trouble:  # noqa: BLE001 - the last net: no traceback reaches a person
         code = _tell(trouble)
-    if clusters := sys.modules.get("windlass.cli.cluster.reach"):
-        clusters.leave()
+    if clusters := sys.modules.get("windlass.cli.kubernetes.api_session"):
+        clusters.close_sessions()
     code = _flushed(code if isinstance(code, int) else ExitCode.OK)
     if arguments is None:
         os._exit(code)
@@ -143,8 +143,8 @@ def _send_to_nobody(stream: TextIO) -> None:
 
 def _tell(trouble: Exception) -> int:
     """One error, its fix, and the exit code."""
-    from windlass.cli.failures import explain  # noqa: PLC0415 - only when something is wrong
+    from windlass.cli.errors import describe_error  # noqa: PLC0415 - only when something is wrong
 
-    text, code = explain(trouble)
+    text, code = describe_error(trouble)
     print(text if text.startswith("Usage:") else f"windlass: {text}", file=sys.stderr)
     return code

@@ -11,7 +11,7 @@ from typing import Annotated, Any, TypeAlias, get_type_hints
 
 import typer
 
-from windlass.cli.failures import UsageError
+from windlass.cli.errors import UsageError
 from windlass.jobs.kubernetes.known_fields.validate import Validate
 from windlass.jobs.options import RunOptions, flags_of, help_of
 from windlass.server.wanted import Wanted
@@ -20,7 +20,7 @@ Verb: TypeAlias = Callable[..., int]
 _HINTS = get_type_hints(RunOptions)
 _MANY = {name for name, hint in _HINTS.items() if hint == tuple[str, ...]}
 
-Words = Annotated[
+CommandArgument = Annotated[
     list[str] | None,
     typer.Argument(metavar="[--] COMMAND… | JOB.yaml", help="What every rank runs, or a job file.", show_default=False),
 ]
@@ -39,7 +39,7 @@ PolicyOption = Annotated[
     ),
 ]
 
-SHIP_ELSEWHERE = "--ship is for Kubernetes: on this machine a job runs in its own folder\nadd --on kubernetes"
+SHIP_NEEDS_KUBERNETES = "--ship is for Kubernetes: on this machine a job runs in its own folder\nadd --on kubernetes"
 ShipOption = Annotated[
     str,
     typer.Option(
@@ -65,7 +65,7 @@ def refuse_validate(validate: Validate | None, option: str) -> None:
         raise UsageError(f"--validate is for manifests, which go to Kubernetes\nadd {option}")
 
 
-def wanted_of(nodes: int | None, gpus: int | None, cluster: Path | None, policy: str) -> Wanted:
+def requested_cluster(nodes: int | None, gpus: int | None, cluster: Path | None, policy: str) -> Wanted:
     """The cluster that a command line asks for. Raises JobError if there is no such policy."""
     if policy:
         from windlass.server.clusters import policy_named  # noqa: PLC0415 - loads the world
@@ -74,7 +74,7 @@ def wanted_of(nodes: int | None, gpus: int | None, cluster: Path | None, policy:
     return Wanted(nodes, gpus, cluster, policy)
 
 
-def refuse_nodes_of_ours(nodes: int | None, gpus: int | None, cluster: Path | None, policy: str) -> None:
+def refuse_local_cluster_options(nodes: int | None, gpus: int | None, cluster: Path | None, policy: str) -> None:
     """A cluster has its nodes, queues and policy already. Raises UsageError if a command line says others."""
     given = {"--local-nodes": nodes, "--local-gpus": gpus, "--cluster": cluster, "--policy": policy or None}
     if said := [name for name, value in given.items() if value is not None]:

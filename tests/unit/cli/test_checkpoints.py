@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from windlass import wire
-from windlass.cli.words import moment
+from windlass.cli.terminal.formatting import format_time
 from windlass.train.checkpoint.store.layout import LATEST, folder_of
 from windlass.train.checkpoint.store.manifest import OBJECT, FileFact, Manifest, TensorFact, to_json
 from windlass.train.checkpoint.store.places import place_of
@@ -27,7 +27,7 @@ def _no_torch(monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
 
 
-AT = moment(1_700_000_000_000).split()
+AT = format_time(1_700_000_000_000).split()
 
 
 def save(folder, step, data=b"some weights", facts=None):

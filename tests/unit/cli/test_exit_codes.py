@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from windlass.cli import failures
+from windlass.cli import errors
 from windlass.cli.exit_codes import MEANING, OF_ERROR, ExitCode, reference
 from windlass.jobs.errors import job_error
 from windlass.server.errors import ApiError, Code
@@ -86,7 +86,7 @@ HELD = HeldError(StatePaths(Path("/state")), Holder(7, 8, "up"))
 @pytest.mark.parametrize(
     ("trouble", "text", "code"),
     [
-        (failures.UsageError("nothing to run"), "nothing to run", 2),
+        (errors.UsageError("nothing to run"), "nothing to run", 2),
         (job_error("job.yaml", "no command"), "job.yaml: no command", 2),
         (UnknownJobError("no job is called 'x'"), "no job is called 'x'", 4),
         (HELD, "`windlass up` (pid 7) already controls /state", 75),
@@ -97,7 +97,7 @@ HELD = HeldError(StatePaths(Path("/state")), Holder(7, 8, "up"))
     ],
 )
 def test_every_error_is_a_line_and_a_code(trouble, text, code):
-    told, given = failures.explain(trouble)
+    told, given = errors.describe_error(trouble)
     assert told.startswith(text)
     assert given == code
 
@@ -120,7 +120,7 @@ def test_an_error_of_ours_on_a_machine_without_room_for_its_details(monkeypatch)
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("tempfile.NamedTemporaryFile", full)
-    text, code = failures.explain(ZeroDivisionError("by nothing"))
+    text, code = errors.describe_error(ZeroDivisionError("by nothing"))
     assert text.startswith("internal error: ZeroDivisionError: by nothing")
     assert text.endswith(": No space left on device")
     assert code == 70

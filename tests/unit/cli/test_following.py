@@ -8,9 +8,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from windlass.cli import narrate, words
-from windlass.cli.attend import Attendance, ThisMachine
-from windlass.cli.screen import Screen
+from windlass.cli import job_messages
+from windlass.cli.job_follower import JobFollower, LocalTarget
+from windlass.cli.terminal import formatting
+from windlass.cli.terminal.screen import Screen
 from windlass.core.job import Job, Role
 from windlass.jobs.submission import Submission
 from windlass.server.errors import ApiError, Code
@@ -77,8 +78,8 @@ def attend(tmp_path, capsys, monkeypatch):
 
     def follow(*connections, interrupts=None):
         reached = iter(connections)
-        monkeypatch.setattr("windlass.cli.attend.find_or_become", lambda *_words, **_more: next(reached))
-        attendance = Attendance(ThisMachine(tmp_path, Wanted()), Screen(no_color=True))
+        monkeypatch.setattr("windlass.cli.job_follower.find_or_become", lambda *_words, **_more: next(reached))
+        attendance = JobFollower(LocalTarget(tmp_path, Wanted()), Screen(no_color=True))
         with closing(attendance):
             code = attendance.run(HANDED, interrupts or SimpleNamespace(count=0, names=[]))
         return code, capsys.readouterr().err
@@ -159,9 +160,12 @@ def test_whoever_controls_next_is_followed_from_where_the_last_one_stopped(atten
 
 
 def test_nodes_are_named_once_they_are_known():
-    assert narrate.admitted("a-1", 1, 40, ["n1", "n2", "n1"]) == "job a-1 admitted in 40 ms on n1,n2 (generation 1)"
-    assert narrate.admitted("a-1", 1, 40, ["", ""]) == "job a-1 admitted in 40 ms (generation 1)"
-    assert narrate.admitted("a-1", 2, 0, []) == "job a-1 starts again (generation 2)"
+    assert (
+        job_messages.admission_line("a-1", 1, 40, ["n1", "n2", "n1"])
+        == "job a-1 admitted in 40 ms on n1,n2 (generation 1)"
+    )
+    assert job_messages.admission_line("a-1", 1, 40, ["", ""]) == "job a-1 admitted in 40 ms (generation 1)"
+    assert job_messages.admission_line("a-1", 2, 0, []) == "job a-1 starts again (generation 2)"
 
 
 def test_a_start_whose_pods_are_yet_to_be_bound_is_told_with_the_nodes_of_the_job(attend, made):
@@ -173,17 +177,17 @@ def test_a_start_whose_pods_are_yet_to_be_bound_is_told_with_the_nodes_of_the_jo
 
 def test_the_code_of_a_run_is_that_of_the_first_job_that_did_not_succeed(made):
     good, bad, killed = made.line(made.succeeded()), made.line(made.failed(code=7)), made.line(made.failed(code=9))
-    assert narrate.result([good]) == narrate.result([]) == 0
-    assert narrate.result([good, bad, killed]) == 7
-    assert narrate.result([made.line(made.failed(code=None, reason="NodeLost"))]) == 1
-    assert narrate.result([made.line(made.failed(reason="Misconfigured"))]) == 3
-    assert narrate.result([made.line(made.failed(reason="Cancelled"))]) == 130
+    assert job_messages.exit_code_of([good]) == job_messages.exit_code_of([]) == 0
+    assert job_messages.exit_code_of([good, bad, killed]) == 7
+    assert job_messages.exit_code_of([made.line(made.failed(code=None, reason="NodeLost"))]) == 1
+    assert job_messages.exit_code_of([made.line(made.failed(reason="Misconfigured"))]) == 3
+    assert job_messages.exit_code_of([made.line(made.failed(reason="Cancelled"))]) == 130
 
 
 def test_the_end_of_one_that_never_ran(made):
     never = made.line(made.queued(), phase="Failed", reason="Cancelled", finished_at=NOW + 2_000, attempts=0)
-    assert narrate.summary(never, "/logs") == ["job digits-1 cancelled: waited 2.0 s, never ran, 0 attempts"]
-    assert narrate.summary(made.line(made.succeeded()), "/logs")[1] == "logs: /logs  (windlass logs digits-1)"
+    assert job_messages.end_lines(never, "/logs") == ["job digits-1 cancelled: waited 2.0 s, never ran, 0 attempts"]
+    assert job_messages.end_lines(made.line(made.succeeded()), "/logs")[1] == "logs: /logs  (windlass logs digits-1)"
 
 
 @pytest.mark.parametrize(
@@ -202,14 +206,19 @@ def test_the_end_of_one_that_never_ran(made):
     ],
 )
 def test_durations(milliseconds, text):
-    assert words.span(milliseconds) == text
+    assert formatting.format_duration(milliseconds) == text
 
 
 def test_amounts():
-    assert words.amounts({"cpu": 1_500, "memory": 3 << 29, "gpu": 2, "nic": 0}) == "1500m cpu, 1.5Gi memory, 2 gpu"
-    assert words.amount("memory", 1_023) == "1023"
-    assert words.several(1, "reply", "replies") + words.several(2, "reply", "replies") == "1 reply2 replies"
-    assert words.shortened(["a", "b", "c"], 2) == "a,b and 1 more"
+    assert (
+        formatting.format_resources({"cpu": 1_500, "memory": 3 << 29, "gpu": 2, "nic": 0})
+        == "1500m cpu, 1.5Gi memory, 2 gpu"
+    )
+    assert formatting.format_amount("memory", 1_023) == "1023"
+    assert (
+        formatting.pluralize(1, "reply", "replies") + formatting.pluralize(2, "reply", "replies") == "1 reply2 replies"
+    )
+    assert formatting.shorten(["a", "b", "c"], 2) == "a,b and 1 more"
 
 
 # --- the screen ---------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from dataclasses import fields
 import pytest
 
 from windlass.cli import entry
-from windlass.cli.verbs import FAMILIES
+from windlass.cli.verb_table import VERBS
 from windlass.jobs.options import RunOptions, flags_of, help_of
 from windlass.server.errors import ApiError, Code
 from windlass.worlds.port import WorldError
@@ -23,14 +23,14 @@ def options(verb: str):
     return {each.name: each for each in entry._load(verb).params}
 
 
-@pytest.mark.parametrize("verb", FAMILIES)
+@pytest.mark.parametrize("verb", VERBS)
 def test_a_verb_and_everything_it_takes_says_what_it_is(windlass, verb):
     ran = windlass(verb, "--help")
     assert (ran.code, ran.err) == (0, "")
     assert ran.out.startswith(f"Usage: windlass {verb} ")
     command = entry._load(verb)
     assert command.help
-    assert FAMILIES[verb][1][0].isupper()
+    assert VERBS[verb][1][0].isupper()
     for parameter in command.params:
         assert parameter.help, f"{verb} {parameter.name}"
         assert parameter.help[-1] in ".…" or parameter.name == "help", f"{verb} {parameter.name}"
@@ -43,7 +43,7 @@ def test_a_verb_and_everything_it_takes_says_what_it_is(windlass, verb):
 
 def test_the_overview_has_every_verb_with_its_line(windlass):
     overview = windlass("--help").out
-    for verb, (_, text) in FAMILIES.items():
+    for verb, (_, text) in VERBS.items():
         assert re.search(rf"^  {verb} +{re.escape(text)}$", overview, re.MULTILINE)
 
 

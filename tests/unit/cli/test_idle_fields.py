@@ -1,11 +1,11 @@
 """Fields that only matter on Kubernetes are told to have no effect on this machine."""
 
-from windlass.cli.handing import tell_idle
+from windlass.cli.job_submission import warn_unused_fields
 from windlass.jobs.job_file import loads
 
 
 def test_what_has_no_effect_here_is_said(capsys):
-    tell_idle(loads("command: python a.py\nimage: a:1\npod: {spec: {serviceAccountName: b}}"))
+    warn_unused_fields(loads("command: python a.py\nimage: a:1\npod: {spec: {serviceAccountName: b}}"))
     assert capsys.readouterr().err == "windlass: a: image and pod have no effect here\n"
-    tell_idle(loads("command: python a.py"))
+    warn_unused_fields(loads("command: python a.py"))
     assert capsys.readouterr().err == ""

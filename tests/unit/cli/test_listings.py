@@ -8,7 +8,7 @@ import re
 import pytest
 import yaml
 
-from windlass.cli.output import Column, Format, Listing, show
+from windlass.cli.terminal.output import Column, Format, Listing, show
 from windlass.worlds.sim.traces.jsonl import job_of
 
 NOW = 1_700_000_000_000

@@ -5,8 +5,8 @@ import sys
 import pytest
 import yaml
 
-from windlass.cli import operator
-from windlass.cli.failures import UsageError
+from windlass.cli.errors import UsageError
+from windlass.cli.verbs import operator
 
 
 def rendered(windlass, *words):

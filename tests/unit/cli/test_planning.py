@@ -10,8 +10,8 @@ import pytest
 import yaml
 from gangs import ledger_of, nodes
 
-from windlass.cli import given
-from windlass.cli.failures import UsageError
+from windlass.cli import option_values
+from windlass.cli.errors import UsageError
 from windlass.core.choice import candidates
 from windlass.core.cluster import Node
 from windlass.core.gang import Demand, pending_of
@@ -118,17 +118,21 @@ def test_a_reservation_without_an_end_is_refused(daemon, windlass, words, said):
 
 def test_moments_are_relative_of_the_clock_or_dates(monkeypatch):
     monkeypatch.setenv("TZ", "UTC")
-    given.time.tzset()
+    option_values.time.tzset()
     ten = NOW - NOW % 86_400_000 + 10 * HOUR  # a day's ten o'clock
-    assert given.moment("--from", "now", ten) == ten
-    assert given.moment("--from", "+90m", ten) == given.moment("--from", "1h30m", ten) == ten + 5_400_000
-    assert given.moment("--from", "10:30", ten) == ten + 1_800_000
-    assert given.moment("--from", "9:30", ten) == ten + 24 * HOUR - 1_800_000
-    assert given.moment("--from", "2023-11-14T22:13:20Z", ten) == NOW
+    assert option_values.parse_time_option("--from", "now", ten) == ten
+    assert (
+        option_values.parse_time_option("--from", "+90m", ten)
+        == option_values.parse_time_option("--from", "1h30m", ten)
+        == ten + 5_400_000
+    )
+    assert option_values.parse_time_option("--from", "10:30", ten) == ten + 1_800_000
+    assert option_values.parse_time_option("--from", "9:30", ten) == ten + 24 * HOUR - 1_800_000
+    assert option_values.parse_time_option("--from", "2023-11-14T22:13:20Z", ten) == NOW
     with pytest.raises(UsageError, match="not '25:00'"):
-        given.moment("--from", "25:00", ten)
+        option_values.parse_time_option("--from", "25:00", ten)
     monkeypatch.undo()
-    given.time.tzset()
+    option_values.time.tzset()
 
 
 # --- snapshots ----------------------------------------------------------------------------------------

@@ -4,19 +4,19 @@ import xml.etree.ElementTree as ET
 
 import pytest
 
-from windlass.cli.failures import UsageError
-from windlass.cli.speedup.drawing import bars, page, svg
-from windlass.cli.speedup.figures import Measured, Reading, counted, pace_of, rows_of
+from windlass.cli.errors import UsageError
+from windlass.cli.speedup.charts import html_page, svg, text_bars
+from windlass.cli.speedup.report import MachineLoad, comparison_notes, comparison_table
 from windlass.cli.speedup.sizes import (
     Size,
-    counts,
-    share_cores,
-    sized,
+    parse_counts,
+    resize_job,
+    shares_cores,
     sizes_by_nodes,
     sizes_by_ranks,
     threads_for,
 )
-from windlass.cli.speedup.telling import Machine, listing, notes
+from windlass.cli.speedup.throughput import MeasuredRun, Reading, compare_runs, counted_readings, pace_of
 from windlass.core.job import Job, RestartPolicy, Role
 
 
@@ -26,7 +26,7 @@ def reading(step, step_ms, batch=64, **phases):
 
 
 def run(ranks, *readings, seconds=1.0, whole=True):
-    return Measured(Size(1, ranks), f"train-{ranks}", readings, seconds, whole)
+    return MeasuredRun(Size(1, ranks), f"train-{ranks}", readings, seconds, whole)
 
 
 class TestSizes:
@@ -46,39 +46,39 @@ class TestSizes:
 
     def test_gpus_go_with_their_ranks_and_nothing_is_forgiven(self):
         job = Job("a", (Role(procs=4, resources={"gpu": 4, "cpu": 16_000}),), restart=RestartPolicy(user_limit=3))
-        found = sized(job, Size(1, 2), {"A": "1"})
+        found = resize_job(job, Size(1, 2), {"A": "1"})
         assert found.roles[0].resources == {"gpu": 2, "cpu": 8_000}
         assert (found.roles[0].procs, found.roles[0].env, found.restart.user_limit) == (2, {"A": "1"}, 0)
 
     def test_a_gpu_cannot_be_cut_by_two_ranks(self):
         job = Job("a", (Role(procs=4, resources={"gpu": 2}),))
         with pytest.raises(UsageError, match=r"1 of 4 ranks would have 0\.5 of a node's 2 gpu"):
-            sized(job, Size(1, 1), {})
+            resize_job(job, Size(1, 1), {})
 
     def test_ranks_without_devices_share_cores_with_as_many_threads_at_every_size(self):
         role = Role(resources={"cpu": 1000})
-        assert sized(Job("a", (role,)), Size(1, 4), {}).roles[0].resources == {}
+        assert resize_job(Job("a", (role,)), Size(1, 4), {}).roles[0].resources == {}
         assert threads_for(role, 4, 8, {}) == {"OMP_NUM_THREADS": "2"}
         assert threads_for(role, 4, 2, {}) == {"OMP_NUM_THREADS": "1"}
         assert threads_for(role, 4, 8, {"OMP_NUM_THREADS": "3"}) == {}
-        assert share_cores(role, Size(1, 4), 2)
-        assert not share_cores(role, Size(1, 2), 2)
-        assert not share_cores(Role(resources={"gpu": 1}), Size(1, 4), 2)
+        assert shares_cores(role, Size(1, 4), 2)
+        assert not shares_cores(role, Size(1, 2), 2)
+        assert not shares_cores(Role(resources={"gpu": 1}), Size(1, 4), 2)
 
     @pytest.mark.parametrize("text", ["1", "2,2", "0,1", "1,x", ""])
     def test_several_numbers_have_to_be_said(self, text):
         with pytest.raises(UsageError, match="--ranks"):
-            counts("--ranks", text)
+            parse_counts("--ranks", text)
 
     def test_they_are_sorted(self):
-        assert counts("--ranks", "4, 1,2") == (1, 2, 4)
+        assert parse_counts("--ranks", "4, 1,2") == (1, 2, 4)
 
 
 class TestFigures:
     def test_the_first_line_and_the_warm_up_do_not_count(self):
         readings = [reading(10, 99), reading(20, 50), reading(30, 10), reading(50, 10)]
-        assert [count for count, _ in counted(readings, 10)] == [10, 10, 20]
-        assert [each.step for _, each in counted(readings, 20)] == [30, 50]
+        assert [count for count, _ in counted_readings(readings, 10)] == [10, 10, 20]
+        assert [each.step for _, each in counted_readings(readings, 20)] == [30, 50]
 
     def test_means_are_over_steps_and_what_is_left_is_other(self):
         pace = pace_of([reading(10, 99), reading(20, 20, forward=8), reading(50, 12, forward=4)], 0)
@@ -90,20 +90,20 @@ class TestFigures:
 
     def test_speed_up_and_efficiency_are_against_the_smallest(self):
         one, four = run(1, reading(10, 9), reading(20, 40)), run(4, reading(10, 9), reading(20, 16))
-        first, last = rows_of([four, one], 10)
+        first, last = compare_runs([four, one], 10)
         assert (first["ranks"], first["speedup"], first["efficiency"]) == (1, 1, 1)
         assert (last["ranks"], last["speedup"], last["efficiency"]) == pytest.approx((4, 2.5, 0.625))
 
     def test_runs_that_tell_nothing_are_compared_as_a_whole(self):
-        rows = rows_of([run(1, seconds=12.0), run(2, reading(10, 9), reading(20, 9), seconds=8.0)], 0)
+        rows = compare_runs([run(1, seconds=12.0), run(2, reading(10, 9), reading(20, 9), seconds=8.0)], 0)
         assert [row["speedup"] for row in rows] == [1, 1.5]
         assert rows[1]["step_ms"] is None
-        assert "whole runs are compared" in next(notes(rows, [], Machine(2)))
+        assert "whole runs are compared" in next(comparison_notes(rows, [], MachineLoad(2)))
 
     def test_a_batch_that_grows_and_shared_cores_are_told(self):
         runs = [run(1, reading(10, 9), reading(20, 9)), run(4, reading(10, 9), reading(20, 9, batch=256))]
-        rows = rows_of(runs, 0)
-        assert list(notes(rows, runs, Machine(2, load=3.0, sharing=(4,)))) == [
+        rows = compare_runs(runs, 0)
+        assert list(comparison_notes(rows, runs, MachineLoad(2, load=3.0, sharing=(4,)))) == [
             "the batch grew with the ranks (samples in a step: 64 on 1, 256 on 4): this is weak scaling",
             "2 cores here: 4 ranks share them, and can gain nothing over 2",
             "the machine was busy before this began (load 3.0 on 2 cores): measure it alone",
@@ -112,7 +112,7 @@ class TestFigures:
 
 
 class TestPictures:
-    ROWS = rows_of(
+    ROWS = compare_runs(
         [
             run(1, reading(10, 9), reading(20, 40, forward=10, backward=30)),
             run(2, reading(10, 9), reading(20, 20, forward=5, backward=10, agree=5)),
@@ -121,7 +121,7 @@ class TestPictures:
     )
 
     def test_bars_are_as_long_as_what_they_stand_for(self):
-        assert bars(self.ROWS).splitlines() == [
+        assert text_bars(self.ROWS).splitlines() == [
             "speed-up (░ ideal)",
             f"    1  {'█' * 20}  1.00 of 1",
             f"    2  {'█' * 40}  2.00 of 2",
@@ -134,9 +134,9 @@ class TestPictures:
         drawn = ET.fromstring(svg(self.ROWS, "a <b>"))  # noqa: S314 - our own
         words = [each.text for each in drawn.iter("{http://www.w3.org/2000/svg}text")]
         assert {"a <b>", "speed-up", "2.00", "ms of a step", "agree"} <= set(words)
-        assert "href" not in page(self.ROWS, "a")
+        assert "href" not in html_page(self.ROWS, "a")
 
     def test_the_table_has_a_column_for_each_phase_that_takes_time(self):
-        titles = [column.title for column in listing(self.ROWS).columns if not column.wide]
+        titles = [column.title for column in comparison_table(self.ROWS).columns if not column.wide]
         steps = ["SAMPLES/S", "MS A STEP", "FORWARD", "BACKWARD", "AGREE"]
         assert titles == ["RANKS", "SPEED-UP", "EFFICIENCY", *steps]

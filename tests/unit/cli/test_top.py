@@ -4,9 +4,9 @@ import time
 
 import pytest
 
-from windlass.cli import top
-from windlass.cli.failures import UsageError
-from windlass.cli.output import Format, show
+from windlass.cli.errors import UsageError
+from windlass.cli.terminal.output import Format, show
+from windlass.cli.verbs import top
 from windlass.server.progress import progress
 
 VALUES = {"loss": 1.5, "steps": 100.0, "step_ms": 200.0, "samples_per_second": 64.0, "rank_busy_ms": 150.0}

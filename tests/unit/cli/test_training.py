@@ -1,6 +1,6 @@
 """How far a job is, in words."""
 
-from windlass.cli.training import how_far
+from windlass.cli.training_progress import progress_lines
 from windlass.server.progress import progress
 
 VALUES = {"loss": 1.5, "steps": 100.0, "step_ms": 200.0, "samples_per_second": 64.0, "forward_ms": 120.0}
@@ -8,7 +8,7 @@ VALUES = {"loss": 1.5, "steps": 100.0, "step_ms": 200.0, "samples_per_second": 6
 
 def lines(ranks, phase="Running", recoveries=0):
     job = {"phase": phase, "status": {"recoveries": recoveries}, "progress": progress(ranks)}
-    return list(how_far(job, now=12_500))
+    return list(progress_lines(job, now=12_500))
 
 
 def test_with_heartbeats():

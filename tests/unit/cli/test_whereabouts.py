@@ -1,6 +1,6 @@
 """Which node each rank is on."""
 
-from windlass.cli.whereabouts import nodes_of_ranks
+from windlass.cli.rank_placement import nodes_of_ranks
 
 
 def story(launcher):

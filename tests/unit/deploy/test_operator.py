@@ -1,6 +1,6 @@
 from typer.main import get_command
 
-from windlass.cli.operator import operator
+from windlass.cli.verbs.operator import operator
 from windlass.deploy.installation import IMAGE, installation
 from windlass.deploy.operator import Setup
 

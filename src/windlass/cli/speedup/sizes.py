@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from windlass.cli.failures import UsageError
+from windlass.cli.errors import UsageError
 from windlass.core.job import Job, Role
 from windlass.core.resources import CPU, is_device
 from windlass.launch.threads import VARIABLE
@@ -25,7 +25,7 @@ class Size:
         return self.nodes * self.procs
 
 
-def counts(option: str, text: str) -> tuple[int, ...]:
+def parse_counts(option: str, text: str) -> tuple[int, ...]:
     """Numbers of "1,2,4", smallest first. Raises UsageError."""
     if not re.fullmatch(r"[1-9][0-9]{0,4}(,[1-9][0-9]{0,4})+", text.replace(" ", "")):
         raise UsageError(f"{option} expects several numbers to compare, such as 1,2,4, not {text[:40]!r}")
@@ -56,7 +56,7 @@ def sizes_by_nodes(role: Role, nodes: Sequence[int]) -> list[Size]:
     return [Size(count, role.procs) for count in nodes]
 
 
-def the_role(job: Job) -> Role:
+def single_role(job: Job) -> Role:
     """Of a job whose size can be changed. Raises UsageError for one of several roles."""
     if len(job.roles) > 1:
         names = ", ".join(role.name for role in job.roles)
@@ -64,9 +64,9 @@ def the_role(job: Job) -> Role:
     return job.roles[0]
 
 
-def sized(job: Job, size: Size, env: Mapping[str, str]) -> Job:
+def resize_job(job: Job, size: Size, env: Mapping[str, str]) -> Job:
     """The same job on another number of ranks, `env` over its own. A failure ends it. Raises UsageError."""
-    role = the_role(job)
+    role = single_role(job)
     changed = replace(
         role,
         replicas=size.nodes,
@@ -89,7 +89,7 @@ def threads_for(role: Role, most: int, cores: int, inherited: Mapping[str, str])
     return {VARIABLE: str(max(1, cores // most))}
 
 
-def share_cores(role: Role, size: Size, cores: int) -> bool:
+def shares_cores(role: Role, size: Size, cores: int) -> bool:
     """Whether ranks of this size have less than a core each."""
     return not _has_devices(role) and _shares_cores(role) and size.ranks > cores
 

@@ -1,0 +1,141 @@
+"""Handing jobs in: from the command line's words to what the API takes."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from windlass.cli.errors import UsageError
+from windlass.core.job import Launcher
+from windlass.jobs.options import RunOptions, from_options
+from windlass.jobs.submission import Submission
+from windlass.launch.agent import entry_of
+
+_JOB_FILES = (".yaml", ".yml")
+ON_KUBERNETES = "--on kubernetes"
+
+
+def current_user() -> str:
+    """Whose jobs these are."""
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        return str(os.getuid())
+
+
+def read_submissions(
+    options: RunOptions,
+    words: Sequence[str],
+    file: str | None,
+    *,
+    elsewhere: bool = False,
+    for_manifests: str = ON_KUBERNETES,
+) -> list[Submission]:
+    """The jobs of a command line: a file's (`-f`, or named by its first word), or one from a command.
+
+    `elsewhere`: the command runs in an image, where nothing of this machine is. `for_manifests`: the option with which
+    the verb takes manifests.
+    """
+    file, words = split_job_file(words, file)
+    _refuse_folder(words)
+    command = image_command(words) if elsewhere else local_command(words)
+    if file is not None:
+        from windlass.jobs.job_file import load  # noqa: PLC0415 - loads the YAML parser
+
+        return load(file, options, command, cwd=current_folder(), user=current_user(), for_manifests=for_manifests)
+    if not command:
+        raise UsageError("nothing to run\nwrite a command (windlass run -N 2 -- python train.py) or a file (job.yaml)")
+    return [from_options(options, command, cwd=current_folder(), user=current_user())]
+
+
+def use_agents(handed: Sequence[Submission]) -> list[Submission]:
+    """The same for this machine: ranks that import torch are started by agents, unless somebody has said otherwise."""
+    return [_by_agents(each) for each in handed]
+
+
+def _by_agents(submission: Submission) -> Submission:
+    job = submission.job
+    if submission.launcher_said or job.launcher is not Launcher.PLAIN:
+        return submission
+    if not any(entry_of(role.command) for role in job.roles):
+        return submission
+    from windlass.worlds.local.entry_points import launcher_here  # noqa: PLC0415 - loads Python's parser
+
+    path = job.roles[0].env.get("PATH") or os.environ.get("PATH", os.defpath)
+    return replace(submission, job=replace(job, launcher=launcher_here(job, path)))
+
+
+def warn_unused_fields(handed: Sequence[Submission]) -> None:
+    """Say which fields have no effect on this machine, a line for each job that has some."""
+    for submission in handed:
+        roles = submission.job.roles
+        idle = [name for name in ("image", "pod") if any(getattr(role, name) for role in roles)]
+        if idle:
+            verb = "has" if len(idle) == 1 else "have"
+            print(f"windlass: {submission.job.name}: {' and '.join(idle)} {verb} no effect here", file=sys.stderr)
+
+
+def split_job_file(words: Sequence[str], file: str | None) -> tuple[str | None, Sequence[str]]:
+    """The job file, which the first word may name, and the words that are left."""
+    if file is None and words and (words[0].endswith(_JOB_FILES) or words[0] == "-"):
+        return words[0], words[1:]
+    return file, words
+
+
+def _refuse_folder(words: Sequence[str]) -> None:
+    folder = Path(words[0]) if words else None
+    if folder is not None and "/" in words[0] and folder.is_dir():
+        inside = folder / "job.yaml"
+        hint = f"did you mean {inside}?" if inside.is_file() else "write a command or a file (job.yaml)"
+        raise UsageError(f"{folder} is a folder\n{hint}")
+
+
+def local_command(words: Sequence[str]) -> tuple[str, ...]:
+    """The command; a Python script alone gets its interpreter: the one on PATH, which is the user's."""
+    if words and words[0].endswith(".py") and not os.access(words[0], os.X_OK):
+        return (shutil.which("python") or shutil.which("python3") or sys.executable, *words)
+    return tuple(words)
+
+
+def image_command(words: Sequence[str]) -> tuple[str, ...]:
+    """The same with the image's own interpreter."""
+    return ("python", *words) if words and words[0].endswith(".py") else tuple(words)
+
+
+def current_folder() -> str:
+    """The current folder. Raises UsageError if it is gone."""
+    try:
+        return str(Path.cwd())
+    except FileNotFoundError:
+        raise UsageError("the current folder does not exist any more\nchange to one that does") from None
+
+
+def submission_context() -> dict[str, Any]:
+    """What goes with a submission: the environment its ranks inherit, and its own key."""
+    return {"environment": _environment(), "key": os.urandom(16).hex()}
+
+
+def _environment() -> dict[str, str]:
+    """This process's environment, as far as it is text."""
+    return {name: value for name, value in os.environ.items() if name.isprintable() and _is_text(value)}
+
+
+def _is_text(value: str) -> bool:
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def owner_process() -> str:
+    """This process, as the owner of a job that must not outlive it."""
+    from windlass.worlds.local.owners import describe  # noqa: PLC0415 - loads asyncio, which a daemon's client spares
+
+    return describe(os.getpid())

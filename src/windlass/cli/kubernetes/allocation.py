@@ -1,0 +1,72 @@
+"""`windlass alloc` on a cluster: pods that do nothing are held while a command runs inside of the first of them."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from windlass.cli import job_messages
+from windlass.cli.kubernetes.client import ClusterClient
+from windlass.cli.kubernetes.pod_exec import execute_in_pod
+from windlass.cli.kubernetes.run import prepare_objects
+from windlass.cli.kubernetes.submission import SubmitRequest
+from windlass.cli.terminal.interrupts import Interrupts
+from windlass.cli.terminal.screen import Screen
+from windlass.jobs.options import RunOptions
+from windlass.server.errors import ApiError, Code
+
+Json = dict[str, Any]
+_LOOK = 0.2
+
+
+def allocate_pods(
+    where: tuple[str, str],
+    options: RunOptions,
+    holder: Sequence[str],
+    command: Sequence[str],
+    ship: str,
+    screen: Screen,
+) -> int:
+    """Get the pods, run the command, give them back. `where`: context and namespace. Returns its exit code."""
+    cluster = ClusterClient.at(*where)
+    held = replace(options, restarts=0)
+    job_id = cluster.submit(prepare_objects(cluster, SubmitRequest(held, holder, None, ship)).manifests)[0]
+    try:
+        with Interrupts() as interrupts:
+            line = _wait(cluster, job_id, interrupts, screen)
+        if line["phase"] != "Running":
+            screen.say(job_messages.end_lines(line, "")[0])
+            return job_messages.exit_code_of([line])
+        waited = line["admitted_at"] - line["created_at"]
+        screen.say(f"{job_messages.admission_line(job_id, 1, waited, line['nodes'])}; exit gives them back")
+        return execute_in_pod(cluster.reach, cluster.running(job_id, 0), command or ["sh"])
+    finally:
+        with contextlib.suppress(ApiError):  # it has ended by itself
+            cluster.act("cancel", job_id, by="windlass alloc", now=True)
+
+
+def _wait(cluster: ClusterClient, job_id: str, interrupts: Interrupts, screen: Screen) -> Json:
+    """Until it runs, or never will; then its line. Ctrl-C gives up."""
+    heeded = 0
+    with contextlib.closing(cluster.follow(job_id)) as stream:
+        while True:
+            for event in stream.poll(_LOOK):
+                if event["type"] == "verdict":
+                    screen.state(job_messages.waiting_line(event["job"]))
+                elif event["type"] == "end":
+                    return dict(event["job"])
+                elif event.get("after") == "Running":
+                    return cluster.job(job_id)
+            if interrupts.count > heeded:
+                heeded = interrupts.count
+                _give_up(cluster, job_id, interrupts.names[-1])
+
+
+def _give_up(cluster: ClusterClient, job_id: str, by: str) -> None:
+    try:
+        cluster.act("cancel", job_id, by=by)
+    except ApiError as error:
+        if error.code is not Code.WRONG_STATE:
+            raise

@@ -1,0 +1,178 @@
+"""Finding the objects that names mean, and what belongs to them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from windlass.cli.kubernetes.api_session import ApiSession
+from windlass.cli.kubernetes.job_names import OWN_KIND, RESOURCES, JobName, parse_job_name, resources_of
+from windlass.cli.kubernetes.job_objects import JobObject
+from windlass.core.status import HOLDING, JobState, Phase
+from windlass.jobs.kubernetes import own_labels
+from windlass.jobs.kubernetes.pods import JOB_NAME
+from windlass.jobs.names import nearest
+from windlass.server.errors import ApiError, Code
+from windlass.worlds.kubernetes.client.refusals import ApiError as Refusal
+from windlass.worlds.kubernetes.client.resources import PODS, Resource
+from windlass.worlds.kubernetes.homes import job_id
+
+_OWN = resources_of(OWN_KIND)[0]
+
+
+class JobFinder:
+    """Looks in one namespace, unless a name says another."""
+
+    def __init__(self, reach: ApiSession, namespace: str) -> None:
+        self._reach = reach
+        self.namespace = namespace
+
+    def find(self, text: str) -> list[JobObject]:
+        """The job that a name or an id means, an array's members by index; [] if there is none. Raises ApiError."""
+        for each in parse_job_name(text, self.namespace):
+            if found := self._reach.do(self._find(each)):
+                return found
+        return []
+
+    def the(self, text: str) -> list[JobObject]:
+        """As `find`. Raises ApiError NO_SUCH_JOB."""
+        found = self.find(text)
+        if not found:
+            raise self.unknown(text)
+        return found
+
+    def unknown(self, text: str) -> ApiError:
+        """What to say of a name that means nothing."""
+        likely = parse_job_name(text, self.namespace)
+        if not likely:
+            return ApiError(
+                Code.NO_SUCH_JOB, f"{text[:80]!r} cannot be the name of a job", "NAME, NAMESPACE/NAME or so"
+            )
+        try:
+            known = self.all(None)
+        except ApiError:  # whoever may see none is told of none
+            known = []
+        return unknown_job_error(text, likely[0], known)
+
+    def id_of(self, text: str) -> str:
+        """What the operator would call a job whose object is gone. Raises ApiError NO_SUCH_JOB."""
+        likely = parse_job_name(text, self.namespace)
+        if not likely:
+            raise self.unknown(text)
+        return job_id(likely[0].kind or _OWN.kind, likely[0].namespace, likely[0].name)
+
+    def all(self, namespace: str | None) -> list[JobObject]:
+        """Every job of a namespace, or of all of them (of the user's own, if more may not be seen)."""
+        try:
+            return self._reach.do(self._all(namespace))
+        except ApiError as error:
+            if error.code is not Code.NOT_ALLOWED or namespace is not None:
+                raise
+        return self._reach.do(self._all(self.namespace))
+
+    def pods(self, found: JobObject) -> list[dict[str, Any]]:
+        """The pods that there are of a job, of any generation."""
+        return self._reach.do(list_pods(self._reach, found))
+
+    async def _find(self, wanted: JobName) -> list[JobObject]:
+        candidates = resources_of(wanted.kind)
+        there = await asyncio.gather(*(self._get(kind, wanted) for kind in candidates))
+        if found := next(filter(None, there), None):
+            return [found]
+        return await self._by_job_name(wanted) if _OWN in candidates else []
+
+    async def _get(self, resource: Resource, wanted: JobName) -> JobObject | None:
+        try:
+            manifest = await self._reach.connection.get(resource, wanted.namespace, wanted.name)
+        except Refusal as error:
+            if error.is_missing or (error.is_forbidden and resource != _OWN) or error.is_invalid:
+                return None
+            raise
+        return JobObject(resource, manifest)
+
+    async def _by_job_name(self, wanted: JobName) -> list[JobObject]:
+        """Objects are named anew for each job: of a job's own name the latest is meant; of an array's, its members."""
+        here = await self._list(_OWN, wanted.namespace)
+        if members := [each for each in here if each.array == wanted.name]:
+            return sorted(members, key=_index)
+        return sorted((each for each in here if each.called == wanted.name), key=lambda each: each.made)[-1:]
+
+    async def _all(self, namespace: str | None) -> list[JobObject]:
+        listed = await asyncio.gather(*(self._list(kind, namespace) for kind in RESOURCES))
+        return _each_once(found for some in listed for found in some)
+
+    async def _list(self, resource: Resource, namespace: str | None) -> list[JobObject]:
+        """Those of one kind; none where the cluster does not have the kind."""
+        try:
+            listed = await self._reach.connection.list(resource, namespace)
+        except Refusal as error:
+            if error.is_missing:
+                return []
+            raise
+        return [JobObject(resource, manifest) for manifest in listed]
+
+
+async def list_pods(reach: ApiSession, found: JobObject) -> list[dict[str, Any]]:
+    """See `Finder.pods`."""
+    pods = await reach.connection.list(PODS, found.namespace, selector=pod_selector(found))
+    return [pod for pod in pods if belongs_to_job(pod, found)]
+
+
+def pod_selector(found: JobObject) -> str:
+    """The label of its pods."""
+    label = own_labels.JOB_NAME if found.resource == _OWN else JOB_NAME
+    return f"{label}={found.name}"
+
+
+def belongs_to_job(pod: dict[str, Any], found: JobObject) -> bool:
+    """Whether a pod of that label is this job's, and none of a namesake before it. A launcher's Job owns its pods."""
+    owners = pod["metadata"].get("ownerReferences") or []
+    return any(each["uid"] == found.manifest["metadata"]["uid"] or each["kind"] == "Job" for each in owners)
+
+
+def listing_order(state: JobState) -> tuple[int, int, str]:
+    """Of a listing: those that hold nodes, those that wait, others; the latest end last."""
+    status = state.status
+    if status.phase in HOLDING:
+        return 0, status.admitted_at or 0, state.id
+    if status.phase is Phase.QUEUED:
+        return 1, status.queued_at or 0, state.id
+    return 2, -(status.finished_at or 0), state.id
+
+
+def _each_once(found: Iterable[JobObject]) -> list[JobObject]:
+    """One kind may be served in two versions."""
+    return list({each.id: each for each in found}.values())
+
+
+def _index(found: JobObject) -> tuple[int, str]:
+    text = str((found.manifest["metadata"].get("labels") or {}).get(own_labels.ARRAY_INDEX, ""))
+    return (int(text) if text.isdecimal() else 0, found.name)
+
+
+_SHOWN = 3
+_USUAL = "windlass queue lists jobs, windlass history those that ended; -n NAMESPACE looks in another namespace"
+
+
+def unknown_job_error(text: str, wanted: JobName, known: Sequence[JobObject]) -> ApiError:
+    """`text`: what was typed, of which `wanted` is the likeliest meaning; `known`: jobs that the user may see."""
+    no = f"no job {text[:80]!r} in namespace {wanted.namespace}"
+    if there := [each for each in known if wanted.name in _names(each)]:
+        ids = ", ".join(sorted({_id(each, wanted.name) for each in there})[:_SHOWN])
+        namespaces = sorted({each.namespace for each in there})
+        return ApiError(Code.NO_SUCH_JOB, f"{no}; there is {ids}", f"name it so, or say -n {namespaces[0]}")
+    here = {name: _id(each, name) for each in known if each.namespace == wanted.namespace for name in _names(each)}
+    near = nearest(wanted.name, here)
+    hint = f"; did you mean {here[near]}?" if near else ""
+    return ApiError(Code.NO_SUCH_JOB, f"{no}{hint}", _USUAL)
+
+
+def _names(job: JobObject) -> tuple[str, ...]:
+    """All that it may be called, without its namespace."""
+    return tuple(filter(None, (job.called, job.array, job.name)))
+
+
+def _id(job: JobObject, name: str) -> str:
+    """What certainly means it: the job's id; its array's unless one of the array was named."""
+    return f"{job.namespace}/{job.array}" if job.array and name != job.name else job.id

@@ -1,0 +1,89 @@
+"""Times and amounts as people read them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from windlass.core.resources import MEMORY, PODS, format_quantity
+
+_BYTES = (MEMORY, "ephemeral-storage")
+_LEVELS = ((86_400_000, "d", 3_600_000, "h"), (3_600_000, "h", 60_000, "m"), (60_000, "m", 1_000, "s"))
+
+
+def format_duration(milliseconds: int | None) -> str:
+    """A duration in its two largest units: "40 ms", "1.2 s", "3m04s", "2h10m", "5d03h"."""
+    if milliseconds is None:
+        return "-"
+    if milliseconds < 1_000:
+        return f"{max(0, milliseconds)} ms"
+    if milliseconds < 60_000:
+        return f"{milliseconds // 100 / 10:.1f} s"
+    for size, name, small, small_name in _LEVELS:
+        if milliseconds >= size:
+            return f"{milliseconds // size}{name}{milliseconds % size // small:02}{small_name}"
+    return ""
+
+
+def format_time(at: int | None, now: int | None = None) -> str:
+    """A time on this machine's clock: "14:20:05" today, "11-21 14:20" on another day."""
+    if at is None:
+        return "-"
+    then, today = time.localtime(at / 1000), time.localtime((now if now is not None else time.time() * 1000) / 1000)
+    return time.strftime("%H:%M:%S" if then[:3] == today[:3] else "%m-%d %H:%M", then)
+
+
+def format_start(at: int | None, sure: str, now: int | None = None) -> str:
+    """A start to come: "by 14:20:05" if that is a bound, "~ 14:20:05" if it is only expected."""
+    if at is None:
+        return "-"
+    return f"{'by' if sure == 'bound' else '~'} {format_time(at, now)}"
+
+
+def format_resources(resources: Mapping[str, int]) -> str:
+    """ "4 cpu, 16Gi memory, 2 gpu". How many pods a cluster takes is no amount that people ask for."""
+    told = {name: value for name, value in resources.items() if value and name != PODS}
+    return ", ".join(f"{format_amount(name, value)} {name}" for name, value in told.items())
+
+
+def format_amount(resource: str, value: int) -> str:
+    """One amount; bytes rounded to what can be read at a glance."""
+    if resource not in _BYTES:
+        return format_quantity(resource, value)
+    for power, unit in ((40, "Ti"), (30, "Gi"), (20, "Mi"), (10, "Ki")):
+        if value >= 1 << power:
+            return f"{value / (1 << power):.4g}{unit}"
+    return str(value)
+
+
+def state_name(job: Mapping[str, Any]) -> str:
+    """Its state, as people call it: a job that failed because somebody cancelled it is cancelled."""
+    return "Cancelled" if _was_cancelled(job) else str(job["phase"])
+
+
+def _was_cancelled(job: Mapping[str, Any]) -> bool:
+    return bool(job["phase"] == "Failed" and job["reason"] == "Cancelled")
+
+
+def reason_text(job: Mapping[str, Any], *, token: bool = True) -> str:
+    """Why a job is in its state. Of one that waits a sentence says it, and the `token`, for programs, stands behind."""
+    reason, message = str(job["reason"]), str(job["message"])
+    if not message:
+        return reason
+    if _was_cancelled(job):
+        return message
+    if job["phase"] != "Queued":
+        return f"{reason}: {message}"
+    return f"{message} ({reason})" if token else message
+
+
+def pluralize(count: int, one: str, many: str = "") -> str:
+    """ "1 job", "3 jobs"."""
+    return f"{count} {one if count == 1 else many or one + 's'}"
+
+
+def shorten(names: Sequence[str], most: int = 4) -> str:
+    """ "n1,n2,n3,n4 and 12 more"."""
+    head = ",".join(names[:most])
+    return f"{head} and {len(names) - most} more" if len(names) > most else head

@@ -1,0 +1,303 @@
+"""`windlass checkpoint`: what a run has saved, whether it is whole, fewer of it, one file of it."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from windlass.cli.errors import UsageError
+from windlass.cli.exit_codes import ExitCode
+from windlass.cli.target import NoColorOption, StateOption, state_folder, uses_color
+from windlass.cli.terminal.formatting import format_time, pluralize
+from windlass.cli.terminal.output import Column, Format, FormatOption, Listing, show
+from windlass.cli.terminal.progress import ProgressBar
+from windlass.train.checkpoint.store.layout import MANIFEST, folder_of
+from windlass.train.checkpoint.store.manifest import OBJECT, Manifest
+from windlass.train.checkpoint.store.places import Place, place_of
+from windlass.train.checkpoint.store.posix import Folder
+from windlass.train.checkpoint.store.pruning import prunable
+from windlass.train.checkpoint.store.retention import Retention
+from windlass.train.checkpoint.store.survey import Seen, State, survey
+from windlass.train.checkpoint.store.verifying import Trouble, verified
+
+Row = dict[str, Any]
+checkpoint = typer.Typer(
+    help="What a run has saved: list it, check every byte, remove old ones, write one as a single file.",
+    add_completion=False,
+    rich_markup_mode=None,
+    no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+PlaceArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="PLACE|JOB", help="A folder, s3://bucket/run, gs://… or abfs://…; or a job of this machine."
+    ),
+]
+StepArgument = Annotated[int | None, typer.Argument(metavar="[STEP]", help="One step's checkpoint.")]
+
+_STYLES = {"complete": "green", "good": "green", "unfinished": "yellow", "damaged": "red"}
+_SEEN = Listing(
+    (
+        Column("STEP", lambda row: _count(row["step"]), right=True),
+        Column("STATE", lambda row: row["state"], style=lambda row: _STYLES[row["state"]]),
+        Column("SIZE", lambda row: _bytes(row["size"]), right=True),
+        Column("SAVED", lambda row: format_time(row["saved_at"])),
+        Column("SAMPLES", lambda row: _count(row["samples"]), right=True),
+        Column("RANKS", lambda row: _count(row["ranks"]), right=True),
+        Column("MESH", lambda row: row["mesh"]),
+        Column("FILES", lambda row: _count(row["files"]), right=True, wide=True),
+        Column("TENSORS", lambda row: _count(row["tensors"]), right=True, wide=True),
+        Column("STALL", lambda row: _seconds(row["cost"], "stall"), right=True, wide=True),
+        Column("TOOK", lambda row: _seconds(row["cost"], "duration"), right=True, wide=True),
+        Column("FOLDER", lambda row: row["folder"], wide=True),
+        Column("WHY", lambda row: row["why"]),
+    ),
+    key="folder",
+    empty="there are no checkpoints here",
+)
+_CHECKED = Listing(
+    (
+        Column("STEP", lambda row: _count(row["step"]), right=True),
+        Column("VERDICT", lambda row: row["verdict"], style=lambda row: _STYLES[row["verdict"]]),
+        Column("FILE", lambda row: row["file"]),
+        Column("WHY", lambda row: row["why"]),
+    ),
+    key="folder",
+    empty="there are no checkpoints here",
+)
+
+
+@checkpoint.command("ls", short_help="List checkpoints, newest first, and what was never finished")
+def ls(
+    place: PlaceArgument,
+    output: FormatOption = Format.TABLE,
+    state: StateOption = None,
+    no_color: NoColorOption = False,
+) -> int:
+    """List the checkpoints of a place by their manifests, newest first. Files are not read; `verify` reads them."""
+    seen = survey(resolve_place(place, state))
+    costs = _costs(seen)
+    rows = [{**_row(each), "cost": costs.get(each.step)} for each in seen]
+    show(_SEEN, rows, output, paint=uses_color(no_color=no_color))
+    return ExitCode.OK
+
+
+@checkpoint.command("verify", short_help="Read every byte, and compare it with what was written")
+def verify(
+    place: PlaceArgument,
+    step: StepArgument = None,
+    output: FormatOption = Format.TABLE,
+    state: StateOption = None,
+    no_color: NoColorOption = False,
+) -> int:
+    """Read every file of a checkpoint, or of all of them, and say which was changed. Exits with 1 if one was."""
+    there = resolve_place(place, state)
+    seen = _asked(there, step)
+    total = sum(each.manifest.size for each in seen if each.manifest)
+    rows: list[Row] = []
+    with ProgressBar("verifying", no_color=no_color) as tally:
+        for number, each in enumerate(seen):
+            rows += _checked(there, each, _counting(tally, total, number, len(seen)))
+    show(_CHECKED, rows, output, paint=uses_color(no_color=no_color))
+    return ExitCode.FAILED if any(row["verdict"] == "damaged" for row in rows) or not rows else ExitCode.OK
+
+
+@checkpoint.command("prune", short_help="Remove all but the newest")
+def prune(
+    place: PlaceArgument,
+    keep: Annotated[int, typer.Option("--keep", min=1, help="How many of the newest stay.")],
+    every: Annotated[
+        int | None, typer.Option("--keep-every", min=1, metavar="STEPS", help="Of so many steps, one stays for good.")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would go.")] = False,
+    state: StateOption = None,
+    no_color: NoColorOption = False,
+) -> int:
+    """Remove old checkpoints, oldest first. What a save has left unfinished stays: it may still be going on."""
+    there = resolve_place(place, state)
+    steps = prunable(there, Retention(keep, every))
+    with ProgressBar("removing", no_color=no_color) as tally:
+        for number, step in enumerate(steps):
+            if not dry_run:
+                there.remove(folder_of(step))
+            tally(number / len(steps), number + 1, len(steps))
+            print(f"{'would remove' if dry_run else 'removed'} step {step}")
+    if not steps:
+        print("nothing is to be removed")
+    return ExitCode.OK
+
+
+@checkpoint.command("export", short_help="Make one file of a checkpoint, for other programs")
+def export(
+    place: PlaceArgument,
+    to: Annotated[Path, typer.Option("--to", metavar="FILE", help="FILE.safetensors, FILE.pt or FILE.pth")],
+    step: StepArgument = None,
+    only: Annotated[
+        str, typer.Option("--only", metavar="NAME", help="What is beneath this name (model), without it.")
+    ] = "",
+    state: StateOption = None,
+    no_color: NoColorOption = False,
+) -> int:
+    """Put the tensors of a checkpoint, the newest unless a step is named, into one file, whole, whatever the mesh was.
+
+    It is verified first. A .pt file is what `torch.load` reads, with what is no tensor, too. All of it has to fit into
+    memory. Values that are no tensors are unpickled: export only checkpoints that you trust.
+    """
+    there = resolve_place(place, state)
+    from windlass.train.checkpoint import export as exporting  # noqa: PLC0415 - loads torch
+
+    seen, manifest = _newest(there, step)
+    facts, left_out = exporting.wanted(manifest, only, to.suffix)
+    with ProgressBar("exporting", no_color=no_color) as tally:
+        if damaged := _trouble(there, seen, _counting(tally, manifest.size, 0, 3)):
+            raise UsageError(
+                f"{place}: {seen.folder}: {damaged[0]}\nexport another step: windlass checkpoint ls {place}"
+            )
+        tally(1 / 3, 1, 3)
+        found = exporting.read(there, manifest, facts)
+        tally(2 / 3, 2, 3)
+        made = exporting.write(found, manifest, to, only, left_out)
+    others = f", {pluralize(made.others, 'other value')}" if made.others else ""
+    lacks = f"; {pluralize(made.left_out, 'value')} that are no tensors are only in a .pt file" if made.left_out else ""
+    print(f"{to}: step {manifest.step}, {pluralize(made.tensors, 'tensor')}{others}, {_bytes(made.size)}{lacks}")
+    return ExitCode.OK
+
+
+def _asked(place: Place, step: int | None) -> list[Seen]:
+    """The checkpoints that are meant. Raises UsageError if there is none of that step."""
+    seen = [each for each in survey(place) if each.state is not State.UNFINISHED]
+    chosen = [each for each in seen if step in (None, each.step)]
+    if not chosen and step is not None:
+        steps = ", ".join(str(each.step) for each in seen[:8]) or "none"
+        raise UsageError(f"{place.text} has no checkpoint of step {step}; it has {steps}")
+    return chosen
+
+
+def _newest(place: Place, step: int | None) -> tuple[Seen, Manifest]:
+    for seen in _asked(place, step):
+        if seen.manifest is not None and seen.state is State.COMPLETE:
+            return seen, seen.manifest
+    which = "whole checkpoint" if step is None else f"whole checkpoint of step {step}"
+    raise UsageError(f"{place.text} has no {which}\nsee: windlass checkpoint verify {place.text}")
+
+
+def _checked(place: Place, seen: Seen, tell: Callable[[int], None]) -> list[Row]:
+    about = {"step": seen.step, "folder": seen.folder}
+    if trouble := _trouble(place, seen, tell):
+        return [{**about, "verdict": "damaged", "file": each.file, "why": each.why} for each in trouble]
+    return [{**about, "verdict": "good", "file": "", "why": ""}]
+
+
+def _trouble(place: Place, seen: Seen, tell: Callable[[int], None]) -> list[Trouble]:
+    of_manifest = [each for each in seen.trouble if each.file == MANIFEST]
+    if seen.manifest is None or of_manifest:
+        return of_manifest
+    return verified(place, seen.folder, seen.manifest, sorted(seen.manifest.files), tell)
+
+
+def _counting(tally: ProgressBar, total: int, ended: int, parts: int) -> Callable[[int], None]:
+    """Tells the tally of bytes, as they are read by several threads."""
+    lock, read = threading.Lock(), 0
+
+    def tell(count: int) -> None:
+        nonlocal read
+        with lock:
+            read += count
+            tally(min(1.0, ended / parts + read / max(1, total) / parts), ended, parts)
+
+    return tell
+
+
+def _row(seen: Seen) -> Row:
+    manifest = seen.manifest
+    return {
+        "step": seen.step,
+        "state": str(seen.state),
+        "folder": seen.folder,
+        "size": manifest and manifest.size,
+        "saved_at": manifest and manifest.saved_at,
+        "samples": manifest and manifest.samples,
+        "ranks": manifest and manifest.world,
+        "mesh": manifest.mesh if manifest else "",
+        "files": manifest and len(manifest.files),
+        "tensors": manifest and sum(fact.dtype != OBJECT for fact in manifest.tensors.values()),
+        "facts": dict(manifest.facts) if manifest else {},
+        "why": "; ".join(map(str, seen.trouble)),
+    }
+
+
+def _costs(seen: list[Seen]) -> dict[int | None, Row]:
+    """By step: what each save cost is written in the one after it."""
+    facts = [each.manifest.facts.get("cost") for each in seen if each.manifest]
+    return {cost["step"]: dict(cost) for cost in facts if isinstance(cost, dict) and "step" in cost}
+
+
+def _seconds(cost: Row | None, what: str) -> str:
+    """As "5.1 ms" or "2.4 s"."""
+    seconds = cost.get(what) if cost else None
+    if not isinstance(seconds, int | float):
+        return "-"
+    return f"{seconds * 1000:.3g} ms" if seconds < 1 else f"{seconds:.3g} s"
+
+
+def _count(value: int | None) -> str:
+    return "-" if value is None else str(value)
+
+
+def _bytes(value: int | None) -> str:
+    if value is None:
+        return "-"
+    for power, unit in ((40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB")):
+        if value >= 1 << power:
+            return f"{value / (1 << power):.3g} {unit}"
+    return f"{value} B"
+
+
+_ASK = "windlass logs {} --grep 'checkpoints in'"
+
+
+def resolve_place(text: str, state: Path | None) -> Place:
+    """An address, or a folder that there is; else where the job of that name keeps its checkpoints.
+
+    Raises UsageError where it is neither, and PlaceError for an address that is none.
+    """
+    place, no_job = place_of(text), ""
+    if not isinstance(place, Folder) or place.path.is_dir():
+        return place
+    if text == place.path.name:
+        from windlass.worlds.local.records import UnknownJobError  # noqa: PLC0415 - loads the database's half
+
+        try:
+            return _place_of_job(text, state)
+        except UnknownJobError as error:
+            no_job = f", and {error}"
+    if place.path.exists():  # what it is instead is said when it is listed
+        return place
+    raise UsageError(
+        f"there is no folder {place.text}{no_job}\n"
+        f"name the folder or the address in which the run keeps them; its log tells: {_ASK.format('JOB')}"
+    )
+
+
+def _place_of_job(name: str, state: Path | None) -> Place:
+    """Raises UnknownJobError; UsageError for a job that has none."""
+    from windlass.worlds.local.checkpoints import of_jobs  # noqa: PLC0415 - loads the database's half
+    from windlass.worlds.local.paths import StatePaths  # noqa: PLC0415 - as above
+
+    kept, *others = of_jobs(StatePaths(state_folder(state)), name)
+    if others:
+        raise UsageError(f"{name} is an array of {len(others) + 1} jobs\nname one of them, such as {kept.job_id}")
+    place = place_of(kept.place)
+    if isinstance(place, Folder) and not place.path.exists():
+        raise UsageError(
+            f"job {kept.job_id} has no checkpoints in {place.text}\n"
+            f"it has saved none yet, or its script names another place: {_ASK.format(kept.job_id)}"
+        )
+    print(f"checkpoints of job {kept.job_id}, in {place.text}", file=sys.stderr)
+    return place

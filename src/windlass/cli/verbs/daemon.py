@@ -1,0 +1,101 @@
+"""`windlass up` and `windlass down`."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from windlass.cli.exit_codes import ExitCode
+from windlass.cli.options import requested_cluster
+from windlass.cli.target import StateOption, state_folder
+from windlass.cli.terminal.formatting import pluralize
+from windlass.server.attach import daemon_of
+from windlass.server.errors import ApiError, Code
+
+_STOP_PATIENCE = 30.0
+
+
+def up(
+    background: Annotated[bool, typer.Option("-d", "--detach", help="Return as soon as it answers.")] = False,
+    local_nodes: Annotated[int | None, typer.Option("--local-nodes", min=1, help="So many nodes.")] = None,
+    local_gpus: Annotated[int | None, typer.Option("--local-gpus", min=0, help="GPUs (or slots) of each node.")] = None,
+    cluster: Annotated[Path | None, typer.Option("--cluster", help="Nodes, queues and policy from a file.")] = None,
+    policy: Annotated[
+        str,
+        typer.Option(
+            "--policy",
+            metavar="POLICY",
+            help="How nodes are given away: fifo, easy, fair, windlass:min-runtime=1m, …",
+        ),
+    ] = "",
+    state: StateOption = None,
+) -> int:
+    """Start the daemon: it keeps the queue, and its jobs outlive their terminals, and even itself.
+
+    Without options its nodes are those of this machine, or, after a crash, those that it had.
+    """
+    from windlass.jobs.cluster_file import load_cluster  # noqa: PLC0415 - loads the YAML parser
+    from windlass.jobs.queues import warnings_of  # noqa: PLC0415
+    from windlass.server import daemon  # noqa: PLC0415
+
+    folder, wanted = state_folder(state), requested_cluster(local_nodes, local_gpus, cluster, policy)
+    if wanted.file is not None:
+        # here, where a mistake can be shown in full: a daemon in the background has a log only
+        for warning in warnings_of(load_cluster(str(wanted.file)).queues):
+            print(f"{wanted.file}: {warning}", file=sys.stderr)
+    if background:
+        facts = daemon.start(folder, wanted)
+        print(f"windlass is up (pid {facts['pid']}) with {facts['cluster']}; state in {facts['state']}")
+        return ExitCode.OK
+    daemon.serve(folder, wanted, say=_say)
+    return ExitCode.OK
+
+
+def down(
+    yes: Annotated[bool, typer.Option("-y", "--yes", help="Cancel what runs, without asking.")] = False,
+    keep_jobs: Annotated[
+        bool, typer.Option("--keep-jobs", help="Let what runs go on, for the next `windlass up`.")
+    ] = False,
+    state: StateOption = None,
+) -> int:
+    """End the daemon. Its jobs are cancelled first, after asking; or they go on without it."""
+    client = daemon_of(state_folder(state))
+    facts = client.ping()
+    living = facts["waiting"] + facts["holding"]
+    if living and not keep_jobs and not (yes or _agrees(living)):
+        print("windlass: nothing was done", file=sys.stderr)
+        return ExitCode.FAILED
+    left = client.down(keep_jobs=keep_jobs)["jobs"]
+    _wait_for_end(state_folder(state))
+    goes = "go" if len(left) > 1 else "goes"
+    fate = f"{goes} on" if keep_jobs else "cancelled"
+    print(f"windlass is down (pid {facts['pid']})" + (f"; {pluralize(len(left), 'job')} {fate}" if left else ""))
+    return ExitCode.OK
+
+
+def _say(text: str) -> None:
+    print(f"{time.strftime('%H:%M:%S')} {text}", file=sys.stderr, flush=True)
+
+
+def _agrees(living: int) -> bool:
+    if not sys.stdin.isatty():
+        raise ApiError(
+            Code.WRONG_STATE,
+            f"{pluralize(living, 'job')} would be cancelled",
+            "say --yes, or --keep-jobs to let them go on",
+        )
+    return typer.confirm(f"Cancel {pluralize(living, 'job')} and end the daemon?", err=True)
+
+
+def _wait_for_end(folder: Path) -> None:
+    """Until the folder is free for the next one."""
+    from windlass.worlds.local import lock  # noqa: PLC0415
+    from windlass.worlds.local.paths import StatePaths  # noqa: PLC0415
+
+    until = time.monotonic() + _STOP_PATIENCE
+    while lock.holder(StatePaths(folder)) is not None and time.monotonic() < until:
+        time.sleep(0.02)

@@ -1,0 +1,144 @@
+"""Verbs about job files: `explain`, `render`, `schema`. None needs a daemon."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from windlass.jobs.kubernetes.known_fields.validate import Validate
+from windlass.jobs.options import RunOptions
+
+if TYPE_CHECKING:
+    from windlass.jobs.kubernetes.manifest_file import Objects
+    from windlass.jobs.submission import Submission
+import sys
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from windlass.cli.errors import UsageError
+from windlass.cli.exit_codes import ExitCode
+from windlass.cli.job_submission import read_submissions
+from windlass.cli.options import (
+    CommandArgument,
+    FileOption,
+    ShipOption,
+    ValidateOption,
+    refuse_validate,
+    takes_job_options,
+)
+from windlass.cli.terminal.output import as_json
+
+if TYPE_CHECKING:
+    from windlass.jobs.kubernetes.manifest_file import Objects
+
+_FOR_KUBERNETES = "--for kubernetes"
+
+
+class _Form(StrEnum):
+    YAML = "yaml"
+    JSON = "json"
+
+
+class _Target(StrEnum):
+    KUBERNETES = "kubernetes"
+    TRAININGJOB = "trainingjob"
+
+
+def explain(
+    field: Annotated[str, typer.Argument(metavar="[FIELD]", help="Such as job.restart.user, or queue.quota.")] = "job",
+) -> int:
+    """What a field of a job file, or of a kind of ours on Kubernetes, means, takes and defaults to."""
+    from windlass.jobs import explain as pages  # noqa: PLC0415
+
+    print(pages.explain(field).rstrip())
+    return ExitCode.OK
+
+
+@takes_job_options
+def render(
+    options: RunOptions,
+    words: CommandArgument = None,
+    file: FileOption = None,
+    target: Annotated[
+        _Target | None,
+        typer.Option(
+            "--for",
+            help="kubernetes: as the objects that it becomes there, manifests too; trainingjob: as one resource.",
+        ),
+    ] = None,
+    ship: ShipOption = "",
+    validate: ValidateOption = None,
+    output: Annotated[_Form, typer.Option("-o", "--output", help="How to print it.")] = _Form.YAML,
+) -> int:
+    """Print a job as Windlass understands it, every default filled in. What it prints is a job file."""
+    from windlass.jobs.render import as_fields  # noqa: PLC0415
+    from windlass.jobs.render import render as rendered  # noqa: PLC0415
+
+    if target is _Target.KUBERNETES:
+        return _print_objects(kubernetes_objects(options, words or [], file, ship, validate), output)
+    if ship:
+        raise UsageError(f"--ship goes with {_FOR_KUBERNETES}")
+    refuse_validate(validate, _FOR_KUBERNETES)
+    handed = read_submissions(options, words or [], file, for_manifests=_FOR_KUBERNETES)
+    if target is _Target.TRAININGJOB:
+        return _print_objects(training_job_resources(handed), output)
+    if output is _Form.JSON:
+        fields = [as_fields(submission) for submission in handed]
+        print(as_json(fields if len(fields) != 1 else fields[0]))
+    else:
+        print("---\n".join(rendered(submission) for submission in handed), end="")
+    return ExitCode.OK
+
+
+def _print_objects(found: Objects, form: _Form) -> int:
+    from windlass.jobs.kubernetes.manifest_file import as_list, as_yaml  # noqa: PLC0415
+
+    for warning in found.warnings:
+        print(f"windlass: {warning}", file=sys.stderr)
+    print(as_json(as_list(found.objects)) if form is _Form.JSON else as_yaml(found.objects).rstrip())
+    return ExitCode.OK
+
+
+def schema() -> int:
+    """Print the JSON Schema of job files, for editors."""
+    from windlass.jobs import schema as written  # noqa: PLC0415
+
+    print(as_json(written.schema()))
+    return ExitCode.OK
+
+
+def kubernetes_objects(
+    options: RunOptions, words: Sequence[str], file: str | None, ship: str = "", validate: Validate | None = None
+) -> Objects:
+    """Every object of a file's manifests, or of a short job: its code, if that goes along, and its pods.
+
+    Raises JobError, UsageError.
+    """
+    from windlass.cli.kubernetes.submission import (  # noqa: PLC0415 - loads the YAML parser
+        SubmitRequest,
+        jobs_with_code,
+        pod_template_warnings,
+        refuse_extra_options,
+    )
+    from windlass.jobs.kubernetes.manifest_file import Objects, holds_manifests, objects_of  # noqa: PLC0415
+    from windlass.jobs.kubernetes.own_pods import objects_of_jobs  # noqa: PLC0415
+    from windlass.jobs.kubernetes.shipping import config_map  # noqa: PLC0415
+
+    given = SubmitRequest(options, words, file, ship, validate)
+    text = given.text()
+    if text is not None and holds_manifests(text):
+        refuse_extra_options(given, text)
+        return objects_of(text, given.validation)
+    jobs, code = jobs_with_code(given, text)
+    told, found = pod_template_warnings(given, text), objects_of_jobs(jobs)
+    beside = [] if code is None else [config_map(code)]
+    return Objects([*beside, *found.objects], [*told, *found.warnings])
+
+
+def training_job_resources(handed: Sequence[Submission]) -> Objects:
+    """The resource that each short job is on a cluster. Raises JobError."""
+    from windlass.jobs.kubernetes.own_pods import resources_of_jobs  # noqa: PLC0415
+
+    return resources_of_jobs(handed)

@@ -1,0 +1,242 @@
+"""Listings: `queue`, `nodes`, `history`."""
+
+from __future__ import annotations
+
+import functools
+import time
+from typing import Annotated, Any
+
+import typer
+
+from windlass.cli.errors import UsageError
+from windlass.cli.exit_codes import ExitCode
+from windlass.cli.option_values import parse_duration_option
+from windlass.cli.target import (
+    NamespaceOption,
+    NoColorOption,
+    OnOption,
+    StateOption,
+    controller_client,
+    record_source,
+    uses_color,
+    warn_if_offline,
+)
+from windlass.cli.terminal.formatting import (
+    format_amount,
+    format_duration,
+    format_resources,
+    format_start,
+    format_time,
+    reason_text,
+    shorten,
+    state_name,
+)
+from windlass.cli.terminal.output import Column, Format, FormatOption, Listing, WatchOption, listed
+
+Row = dict[str, Any]
+_COLOURS = {
+    "Running": "green",
+    "Admitted": "cyan",
+    "Restarting": "yellow",
+    "Suspended": "magenta",
+    "Failed": "red",
+    "Cancelled": "yellow",
+    "Succeeded": "green",
+}
+
+_STATES = ("Created", "Queued", *_COLOURS)
+
+NameOption = Annotated[str, typer.Option("--name", help="Only jobs of this name.")]
+UserOption = Annotated[str, typer.Option("-u", "--user", help="Only jobs of this user.")]
+LimitOption = Annotated[int, typer.Option("--limit", min=1, help="At most so many.")]
+
+
+def _colour(row: Row) -> str:
+    return _COLOURS.get(state_name(row), "")
+
+
+def _since(row: Row) -> str:
+    """How long it has been in its present state: running, or waiting (again, if others had its nodes meanwhile)."""
+    waits = max(row["queued_at"] or row["created_at"], row["stopped_at"] or 0)
+    return format_duration(int(time.time() * 1000) - (row["running_since"] or waits))
+
+
+def _gang(row: Row) -> str:
+    """Replicas × ranks of each: "4×2"; of an elastic job what it may have, and what it has: "1–4×2, now 3"."""
+    ranks = row["ranks"] // max(1, row["replicas"])
+    if not row["elastic"]:
+        return f"{row['replicas']}×{ranks}"
+    least, most = row["elastic"]
+    return f"{least}–{most}×{ranks}" + (f", now {row['replicas']}" if row["nodes"] else "")
+
+
+def _where(row: Row) -> str:
+    return shorten(row["nodes"]) or reason_text(row, token=False)
+
+
+_QUEUE = Listing(
+    (
+        Column("JOB", lambda row: row["id"]),
+        Column("USER", lambda row: row["user"], wide=True),
+        Column("QUEUE", lambda row: row["queue"]),
+        Column("PRIO", lambda row: str(row["priority"]), right=True),
+        Column("STATE", state_name, style=_colour),
+        Column("FOR", _since, right=True),
+        Column("GANG", _gang),
+        Column("ASKS FOR", lambda row: format_resources(row["request"]), wide=True),
+        Column("TRY", lambda row: str(row["attempts"]), right=True),
+        Column("POS", lambda row: str(row["position"] or "-"), right=True),
+        Column("STARTS", lambda row: format_start(row["eta"], row["sure"]), wide=True),
+        Column("REASON", lambda row: row["reason"], wide=True),
+        Column("NODES (WHY)", _where),
+    ),
+    key="id",
+    empty="no job waits or runs",
+)
+
+_HISTORY = Listing(
+    (
+        Column("JOB", lambda row: row["id"]),
+        Column("USER", lambda row: row["user"], wide=True),
+        Column("QUEUE", lambda row: row["queue"], wide=True),
+        Column("STATE", state_name, style=_colour),
+        Column("EXIT", lambda row: "-" if row["exit_code"] is None else str(row["exit_code"]), right=True),
+        Column("SUBMITTED", lambda row: format_time(row["created_at"])),
+        Column("ENDED", lambda row: format_time(row["finished_at"])),
+        Column(
+            "WAITED", lambda row: format_duration(row["finished_at"] - row["created_at"] - row["served"]), right=True
+        ),
+        Column("RAN", lambda row: format_duration(row["served"] if row["attempts"] else None), right=True),
+        Column("TRIES", lambda row: str(row["attempts"]), right=True),
+        Column("ASKED FOR", lambda row: format_resources(row["request"]), wide=True),
+        Column("REASON", lambda row: row["reason"]),
+        Column("MESSAGE", lambda row: row["message"], wide=True),
+    ),
+    key="id",
+    empty="no job has ended yet",
+)
+
+
+def _gpus(row: Row) -> str:
+    """Whole ones, and of nodes that share theirs parts too: "1.7/2"; of MIG instances how many of which profile."""
+    capacity, used = row["capacity"], row["used"]
+    if "gpu-milli" in capacity:
+        return f"{used['gpu-milli'] / 1000:g}/{capacity['gpu']}"
+    parts = [
+        f"{count}×{name.removeprefix('mig-')}" for name, count in used.items() if name.startswith("mig-") and count
+    ]
+    return " ".join([_use(row, "gpu"), *parts])
+
+
+def _use(row: Row, resource: str) -> str:
+    capacity = row["capacity"].get(resource, 0)
+    return (
+        f"{format_amount(resource, row['used'].get(resource, 0))}/{format_amount(resource, capacity)}"
+        if capacity
+        else "-"
+    )
+
+
+def _reserved(row: Row) -> str:
+    """For whom it is reserved now, and until when: "maintenance until 18:00:00 (repair)"."""
+    if row["state"] not in ("reserved", "maintenance"):
+        return ""
+    first = row["reservations"][0]
+    return f"{row['state']} until {format_time(first['end'])} ({first['name']})"
+
+
+def _to_come(row: Row) -> str:
+    later = row["reservations"][_reserved(row) != "" :]
+    return ", ".join(f"{each['name']} {format_time(each['start'])} to {format_time(each['end'])}" for each in later)
+
+
+_NODES = Listing(
+    (
+        Column("NODE", lambda row: row["name"]),
+        Column(
+            "STATE",
+            lambda row: row["cordoned"] or _reserved(row) or row["state"],
+            style=lambda row: {"ready": "", "reserved": "cyan", "maintenance": "yellow"}.get(row["state"], "red"),
+        ),
+        Column("GPU", _gpus, right=True),
+        Column("CPU", lambda row: _use(row, "cpu"), right=True),
+        Column("MEMORY", lambda row: _use(row, "memory"), right=True),
+        Column("JOBS", lambda row: shorten([job["id"] for job in row["jobs"]])),
+        Column("RESERVED", _to_come, wide=True),
+        Column("LABELS", lambda row: ",".join(f"{name}={value}" for name, value in row["labels"].items()), wide=True),
+        Column(
+            "TAINTS", lambda row: ",".join(f"{t['key']}={t['value']}:{t['effect']}" for t in row["taints"]), wide=True
+        ),
+    ),
+    key="name",
+    empty="there are no nodes",
+)
+
+
+def queue(
+    every: Annotated[bool, typer.Option("-a", "--all", help="Those that have ended, too.")] = False,
+    phase: Annotated[
+        str, typer.Option("--phase", help="Only these states: Queued,Running,…; ended ones need no -a.")
+    ] = "",
+    name: NameOption = "",
+    user: UserOption = "",
+    in_queue: Annotated[str, typer.Option("--queue", help="Only jobs of this queue.")] = "",
+    limit: LimitOption = 1_000,
+    output: FormatOption = Format.TABLE,
+    watch: WatchOption = False,
+    on: OnOption = "",
+    namespace: NamespaceOption = "",
+    state: StateOption = None,
+    no_color: NoColorOption = False,
+) -> int:
+    """List jobs that wait or run: those that hold nodes first, then the line in its order."""
+    _check(phase)
+    asked = record_source(on, namespace, state)
+    warn_if_offline(asked)
+    filters = {"all": every or "", "phase": phase, "name": name, "user": user, "queue": in_queue, "limit": limit}
+    look = functools.partial(asked.jobs, **filters)
+    listed(_QUEUE, look, output, again=watch, paint=uses_color(no_color=no_color), limit=limit)
+    return ExitCode.OK
+
+
+def _check(phases: str) -> None:
+    """Refuse a state that there is not: it would list nothing, and say nothing. Raises UsageError."""
+    from windlass.jobs.names import did_you_mean  # noqa: PLC0415 - few filter
+
+    for phase in phases.split(",") if phases else ():
+        if phase not in _STATES:
+            raise UsageError(f"--phase: there is no state {phase[:40]!r}{did_you_mean(phase, _STATES)}")
+
+
+def nodes(
+    output: FormatOption = Format.TABLE,
+    watch: WatchOption = False,
+    on: OnOption = "",
+    namespace: NamespaceOption = "",
+    state: StateOption = None,
+    no_color: NoColorOption = False,
+) -> int:
+    """List nodes, what they have and who holds it."""
+    client = controller_client(on, namespace, state)
+    listed(_NODES, client.nodes, output, again=watch, paint=uses_color(no_color=no_color))
+    return ExitCode.OK
+
+
+def history(
+    name: NameOption = "",
+    user: UserOption = "",
+    since: Annotated[str, typer.Option("--since", metavar="DURATION", help="Ended within the last 2h, 7d, …")] = "",
+    limit: LimitOption = 100,
+    output: FormatOption = Format.TABLE,
+    watch: WatchOption = False,
+    on: OnOption = "",
+    namespace: NamespaceOption = "",
+    state: StateOption = None,
+    no_color: NoColorOption = False,
+) -> int:
+    """List jobs that have ended, the last first. Needs no daemon."""
+    ago = int(time.time() * 1000) - parse_duration_option("--since", since) if since else 0
+    asked = record_source(on, namespace, state)
+    look = functools.partial(asked.history, name=name, user=user, since=ago, limit=limit)
+    listed(_HISTORY, look, output, again=watch, paint=uses_color(no_color=no_color), limit=limit)
+    return ExitCode.OK

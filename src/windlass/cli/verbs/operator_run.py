@@ -1,0 +1,173 @@
+"""`windlass operator run`: be one replica of the operator."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, TypeAlias
+
+import typer
+
+from windlass.cli.errors import UsageError
+from windlass.cli.exit_codes import ExitCode
+from windlass.cli.option_values import parse_duration_option
+
+if TYPE_CHECKING:
+    from windlass.worlds.kubernetes.client.access import Access
+
+ContextOption: TypeAlias = Annotated[
+    str | None,
+    typer.Option("--on", "--context", metavar="CONTEXT", help="A context of the kubeconfig; else the current one."),
+]
+KubeconfigOption: TypeAlias = Annotated[
+    str | None, typer.Option("--kubeconfig", metavar="FILE", help="Else $KUBECONFIG, else ~/.kube/config.")
+]
+NamespaceOption: TypeAlias = Annotated[
+    str, typer.Option("-n", "--namespace", help="Where the operator itself lives. Jobs live anywhere.")
+]
+NAMESPACE = "windlass-system"
+_Lease: TypeAlias = Annotated[
+    str, typer.Option("--lease", metavar="NAME", help="The Lease in that namespace that makes a replica the leader.")
+]
+_LeaseSeconds: TypeAlias = Annotated[
+    float, typer.Option("--lease-seconds", min=2, help="After so long without its leader, another one leads.")
+]
+_Address: TypeAlias = Annotated[
+    str, typer.Option("--address", metavar="URL", help="Where others reach this replica; it stands in the Lease.")
+]
+_AtOnce: TypeAlias = Annotated[
+    int, typer.Option("--at-once", min=1, max=512, help="Pods that are made, bound or deleted at the same time.")
+]
+_Patience: TypeAlias = Annotated[
+    str, typer.Option("--image-patience", metavar="DURATION", help="How long an image may fail to be pulled.")
+]
+_Domain: TypeAlias = Annotated[
+    str, typer.Option("--cluster-domain", help="Ends the names of services in what pods are told: cluster.local.")
+]
+_Waiter: TypeAlias = Annotated[
+    str, typer.Option("--waiter-image", help="With which a PyTorchJob's workers wait for their master.")
+]
+_Kubectl: TypeAlias = Annotated[
+    str, typer.Option("--kubectl-image", help="Brings a kubectl to the launcher of an MPIJob v1.")
+]
+_AgentImage: TypeAlias = Annotated[
+    str,
+    typer.Option(
+        "--agent-image",
+        help="Brings the agent to pods that ask for it; its entry point is windlass.  [default: the operator's own]",
+    ),
+]
+_AgentsAddress: TypeAlias = Annotated[
+    str,
+    typer.Option(
+        "--agents-address",
+        metavar="HOST:PORT",
+        help="Where agents in pods reach the operator; without it they agree among themselves.",
+    ),
+]
+_AgentsPort: TypeAlias = Annotated[
+    int, typer.Option("--agents-port", help="Where the leader answers them; 0 is any that is free.")
+]
+_PodGroups: TypeAlias = Annotated[
+    bool, typer.Option("--pod-groups", help="Make a PodGroup beside each job, for tools that look at those.")
+]
+_Port: TypeAlias = Annotated[
+    int, typer.Option("--metrics-port", help="For probes, metrics and questions; 0 is any that is free.")
+]
+_Host: TypeAlias = Annotated[str, typer.Option("--metrics-host", help="The address to listen on.")]
+_History: TypeAlias = Annotated[
+    str,
+    typer.Option(
+        "--history",
+        metavar="URL",
+        help="Where what has ended is kept: sqlite:///FILE or postgresql://HOST/DATABASE.  [default: a file of yours]",
+    ),
+]
+_Keep: TypeAlias = Annotated[str, typer.Option("--keep", metavar="DURATION", help="How long it is kept.")]
+_EVERYWHERE = "0.0.0.0"  # noqa: S104 - probes and Prometheus come from outside of the pod
+
+
+def run(
+    namespace: NamespaceOption = NAMESPACE,
+    lease: _Lease = "windlass-operator",
+    lease_seconds: _LeaseSeconds = 15,
+    address: _Address = "",
+    at_once: _AtOnce = 64,
+    image_patience: _Patience = "5m",
+    cluster_domain: _Domain = "",
+    waiter_image: _Waiter = "alpine:3.10",
+    kubectl_image: _Kubectl = "mpioperator/kubectl-delivery:latest",
+    agent_image: _AgentImage = "",
+    agents_address: _AgentsAddress = "",
+    agents_port: _AgentsPort = 8081,
+    pod_groups: _PodGroups = False,
+    metrics_port: _Port = 8080,
+    metrics_host: _Host = _EVERYWHERE,
+    history: _History = "",
+    keep: _Keep = "14d",
+    context: ContextOption = None,
+    kubeconfig: KubeconfigOption = None,
+) -> int:
+    """Follow until elected, then decide and carry out, until SIGTERM or Ctrl-C.
+
+    Inside of a cluster it uses the account of its pod. It keeps nothing but what is in the cluster's objects.
+    """
+    from windlass.jobs.kubernetes.settings import Settings  # noqa: PLC0415 - verbs start light
+    from windlass.worlds.kubernetes.settings import WorldSettings  # noqa: PLC0415
+
+    kinds = Settings(
+        cluster_domain=cluster_domain,
+        waiter_image=waiter_image,
+        kubectl_image=kubectl_image,
+        agent_image=agent_image,
+        agents=_host_and_port(agents_address),
+        pod_groups=pod_groups,
+    )
+    world = WorldSettings(
+        kinds, image_patience=parse_duration_option("--image-patience", image_patience), at_once=at_once
+    )
+    access = access_to(context, kubeconfig)
+    from windlass.server.operator.history import Keeping  # noqa: PLC0415
+    from windlass.server.operator.running import Replica, serve  # noqa: PLC0415 - after a missing extra was told
+
+    replica = Replica(
+        access,
+        history or _history_here(),
+        namespace=namespace,
+        lease_name=lease,
+        lease=lease_seconds,
+        address=address,
+        host=metrics_host,
+        port=metrics_port,
+        agents_port=agents_port,
+        keeping=Keeping(keep=parse_duration_option("--keep", keep)),
+        world=world,
+    )
+    asyncio.run(serve(replica, lambda text: print(text, flush=True)))
+    return ExitCode.OK
+
+
+def _host_and_port(text: str) -> str:
+    host, _, port = text.rpartition(":")
+    if text and not (host and port.isdecimal() and int(port) < 65536):
+        raise UsageError(f"--agents-address expects HOST:PORT, not {text!r}")
+    return text
+
+
+def _history_here() -> str:
+    """A file of the user's own."""
+    state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local/state"
+    return f"sqlite:///{state}/windlass/operator-history.sqlite"
+
+
+def access_to(context: str | None, kubeconfig: str | None) -> Access:
+    """The cluster that is meant. Raises UsageError if its libraries are missing, and AccessError."""
+    try:
+        import_module("windlass.worlds.kubernetes.client.connection")
+    except ModuleNotFoundError as missing:
+        raise UsageError(f"{missing.name} is not installed\npip install 'windlass[kubernetes]'") from None
+    from windlass.worlds.kubernetes.client.access import find, from_kubeconfig  # noqa: PLC0415 - verbs start light
+
+    return from_kubeconfig(kubeconfig, context) if kubeconfig else find(context)

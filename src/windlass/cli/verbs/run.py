@@ -1,0 +1,92 @@
+"""`windlass run`: hand a job in and follow it to its end."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING, Annotated, cast
+
+import typer
+
+from windlass.cli.errors import UsageError
+from windlass.cli.exit_codes import ExitCode
+from windlass.cli.job_follower import JobFollower, LocalTarget
+from windlass.cli.job_submission import (
+    ON_KUBERNETES,
+    read_submissions,
+    submission_context,
+    use_agents,
+    warn_unused_fields,
+)
+from windlass.cli.options import (
+    SHIP_NEEDS_KUBERNETES,
+    ClusterOption,
+    CommandArgument,
+    FileOption,
+    GpusOption,
+    NodesOption,
+    PolicyOption,
+    ShipOption,
+    ValidateOption,
+    refuse_local_cluster_options,
+    refuse_validate,
+    requested_cluster,
+    takes_job_options,
+)
+from windlass.cli.target import NamespaceOption, NoColorOption, OnOption, StateOption, resolve_context, state_folder
+from windlass.cli.terminal.interrupts import Interrupts
+from windlass.cli.terminal.screen import Screen
+from windlass.jobs.options import RunOptions
+from windlass.server.attach import daemon_of, differs
+
+if TYPE_CHECKING:
+    from windlass.server.attach import Connection
+
+
+@takes_job_options
+def run(
+    options: RunOptions,
+    words: CommandArgument = None,
+    file: FileOption = None,
+    detach: Annotated[bool, typer.Option("--detach", help="Do not wait for the end (needs a daemon).")] = False,
+    local_nodes: NodesOption = None,
+    local_gpus: GpusOption = None,
+    cluster: ClusterOption = None,
+    policy: PolicyOption = "",
+    ship: ShipOption = "",
+    validate: ValidateOption = None,
+    on: OnOption = "",
+    namespace: NamespaceOption = "",
+    state: StateOption = None,
+    no_color: NoColorOption = False,
+) -> int:
+    """Run a job and follow it to its end; exits as the job does.
+
+    Uses the daemon if one runs, and needs none. Ctrl-C leaves the job to the daemon; without one it cancels the job.
+    On Kubernetes the job is an object of its own, and the current folder goes along unless an image is named.
+    Options go before --, the command after it: windlass run -N 2 -G 2 -- python train.py --lr 0.1
+    """
+    context = resolve_context(on, namespace)
+    if context is not None:
+        refuse_local_cluster_options(local_nodes, local_gpus, cluster, policy)
+        from windlass.cli.kubernetes.run import run_on_cluster  # noqa: PLC0415
+        from windlass.cli.kubernetes.submission import SubmitRequest  # noqa: PLC0415 - loads a cluster's libraries
+
+        given = SubmitRequest(options, words or [], file, ship, validate)
+        return run_on_cluster(context, namespace, given, detach=detach, no_color=no_color)
+    if ship:
+        raise UsageError(SHIP_NEEDS_KUBERNETES)
+    refuse_validate(validate, ON_KUBERNETES)
+    folder = state_folder(state)
+    handed = use_agents(read_submissions(options, words or [], file))
+    warn_unused_fields(handed)
+    if detach:
+        print(*daemon_of(folder).submit(handed, **submission_context()), sep="\n")
+        return ExitCode.OK
+    screen = Screen(no_color=no_color)
+    wanted = requested_cluster(local_nodes, local_gpus, cluster, policy)
+    with Interrupts() as interrupts, contextlib.closing(screen):
+        attendance = JobFollower(LocalTarget(folder, wanted), screen)
+        with contextlib.closing(attendance):
+            if ignored := differs(cast("Connection", attendance.connection), wanted):
+                screen.say(ignored)
+            return attendance.run(handed, interrupts)

@@ -1,0 +1,192 @@
+"""`windlass status`: the whole story of a job, or how everything stands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Any, cast
+
+import typer
+
+from windlass.cli.completion import complete_job_names
+from windlass.cli.exit_codes import ExitCode
+from windlass.cli.target import (
+    ControllerClient,
+    NamespaceOption,
+    NoColorOption,
+    OnOption,
+    RecordSource,
+    StateOption,
+    record_source,
+    uses_color,
+    warn_if_offline,
+)
+from windlass.cli.terminal.formatting import (
+    format_duration,
+    format_resources,
+    format_time,
+    pluralize,
+    reason_text,
+    shorten,
+    state_name,
+)
+from windlass.cli.terminal.output import Column, Format, FormatOption, Listing, WatchOption, paged, show, structured
+from windlass.cli.training_progress import progress_lines
+from windlass.core.resources import is_shared_out
+
+Json = dict[str, Any]
+
+
+def status(
+    job: Annotated[
+        str, typer.Argument(metavar="[JOB]", help="A name or an id.", autocompletion=complete_job_names)
+    ] = "",
+    output: FormatOption = Format.TABLE,
+    watch: WatchOption = False,
+    on: OnOption = "",
+    namespace: NamespaceOption = "",
+    state: StateOption = None,
+    no_color: NoColorOption = False,
+) -> int:
+    """The whole story of a job, every attempt with its cause; without a job, how everything stands."""
+    asked = record_source(on, namespace, state)
+    paint = uses_color(no_color=no_color)
+
+    def tell(facts: Json) -> None:
+        if structured(facts, output, facts.get("id", "")):
+            return
+        if not job:
+            _print(_overall(facts))
+        elif "members" in facts:
+            show(_MEMBERS, facts["members"], output, paint=paint)
+        else:
+            _print(_life(facts, wide=output is Format.WIDE))
+
+    def look() -> Json:
+        if job:
+            story = asked.job(job)
+            if story.get("phase") not in ("Succeeded", "Failed"):
+                warn_if_offline(asked)
+            return story
+        return _everything(asked)
+
+    paged(look, tell, again=watch)
+    return ExitCode.OK
+
+
+def _everything(asked: RecordSource) -> Json:
+    """How everything stands, as far as is known without anybody who decides."""
+    if not asked.kind:
+        return {"kind": "", "waiting": len(asked.jobs()), "holding": 0}
+    return cast("ControllerClient", asked).ping()
+
+
+_MEMBERS = Listing(
+    (
+        Column("JOB", lambda row: row["id"]),
+        Column("STATE", state_name),
+        Column("TRIES", lambda row: str(row["attempts"]), right=True),
+        Column("NODES (WHY)", lambda row: shorten(row["nodes"]) or reason_text(row, token=False)),
+    ),
+    key="id",
+    empty="the array has no members",
+)
+
+
+def _print(lines: Iterator[str]) -> None:
+    for line in lines:
+        print(line)
+
+
+# --- status ---------------------------------------------------------------------------------------------
+
+
+_WHO = {"up": "windlass up", "run": "a `windlass run`", "operator": "the operator"}
+
+
+def _overall(facts: Json) -> Iterator[str]:
+    if not facts["kind"]:
+        yield "no daemon runs; start one with: windlass up -d"
+        if facts["waiting"]:
+            yield f"on record, not ended: {pluralize(facts['waiting'], 'job')}"
+        return
+    who = _WHO[facts["kind"]]
+    yield f"{who} (pid {facts['pid']}, version {facts['version']}) for {format_duration(facts['now'] - facts['since'])}"
+    yield f"cluster: {facts['cluster']}: {format_resources(facts['capacity'])} in all"
+    holding, waiting = facts["holding"], facts["waiting"]
+    yield f"jobs: {holding} hold{'s' * (holding == 1)} nodes, {waiting} wait{'s' * (waiting == 1)}"
+    yield f"state: {facts['state']}"
+    if facts["trouble"]:
+        yield f"trouble: {facts['trouble']}"
+
+
+def _life(job: Json, *, wide: bool) -> Iterator[str]:
+    """Who it is, how it stands, then every attempt, then (wide) every line of its history."""
+    yield headline(job)
+    spec = job["spec"]
+    for role in spec["roles"]:
+        asks = (
+            format_resources({name: amount for name, amount in role["resources"].items() if is_shared_out(name)})
+            or "nothing"
+        )
+        ranks = f"{_size(role)}×{pluralize(role['procs'], 'rank')}"
+        runs = f": {' '.join(role['command'])}" if role["command"] else ""  # of manifests, their images know it
+        yield f"  {role['name']}: {ranks}, {asks} each{runs}"
+    where = f", in {spec['workdir']}" if spec["workdir"] else ""
+    yield f"  queue {job['queue']}, priority {job['priority']}, user {job['user'] or 'nobody'}{where}"
+    times = (format_time(job[f"{name}_at"]) for name in ("created", "started", "finished"))
+    yield "  submitted {}, started {}, ended {}".format(*times)
+    for line in job["surroundings"]:
+        yield f"  {line}"
+    for line in progress_lines(job):
+        yield f"  {line}"
+    yield from _attempts(job, every_rank=wide)
+    if wide:
+        for step in job["transitions"]:
+            way = f"{step['before'] or 'new'} → {step['after']}"
+            yield f"  {format_time(step['at'])} {step['event']}: {way}  {step['message']}".rstrip()
+
+
+def _size(role: Json) -> str:
+    """How many replicas it asks for: "4", or "2–8" if it is elastic."""
+    asked, fewest, most = role["replicas"], role["min_replicas"], role["max_replicas"]
+    return str(asked) if fewest is most is None else f"{fewest or asked}–{max(asked, most or 0)}"
+
+
+def headline(job: Json) -> str:
+    """Who it is, how it stands, and why."""
+    place = f", position {job['position']}" if job["position"] else ""
+    nodes = f" on {shorten(job['nodes'])}" if job["nodes"] else ""
+    told = "" if _says_it(job) else f": {reason_text(job)}"
+    return f"{job['id']} {state_name(job)}{place}{nodes}{told}"
+
+
+def _says_it(job: Json) -> bool:
+    return job["reason"] == state_name(job) and not job["message"]
+
+
+def _attempts(job: Json, *, every_rank: bool) -> Iterator[str]:
+    """Every start of the gang: when, where, and why it ended; and how each rank did that did not end well."""
+    numbers = sorted({task["generation"] for task in job["tasks"]})
+    causes = _causes(job["transitions"])
+    for number in numbers:
+        tasks = [task for task in job["tasks"] if task["generation"] == number]
+        nodes = shorten(list(dict.fromkeys(task["node"] for task in tasks)))
+        began, ended, cause = causes.get(number, (None, None, ""))
+        ran = f", ran {format_duration(ended - began)}" if began is not None and ended is not None else ""
+        yield f"  attempt {number} on {nodes}{ran}: {cause or 'runs'}"
+        for task in tasks if every_rank else ():
+            if task["detail"] and (task["code"] or task["signal"]):
+                yield f"    {task['detail']}"
+
+
+def _causes(transitions: Sequence[Json]) -> dict[int, tuple[int | None, int | None, str]]:
+    """By generation: when it was started, when its end began, and why."""
+    found: dict[int, tuple[int | None, int | None, str]] = {}
+    number, began = 0, None
+    for step in transitions:
+        if step["after"] == "Admitted" and step["before"] != "Admitted":
+            number, began = number + 1, step["at"]
+            found[number] = (began, None, "")
+        elif number and step["after"] in ("Restarting", "Succeeded", "Failed", "Suspended") and not found[number][2]:
+            found[number] = (began, step["at"], step["message"])
+    return found

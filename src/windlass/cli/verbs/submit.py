@@ -1,0 +1,67 @@
+"""`windlass submit`: hand jobs in and print their ids."""
+
+from __future__ import annotations
+
+from windlass.cli.errors import UsageError
+from windlass.cli.exit_codes import ExitCode
+from windlass.cli.job_submission import (
+    ON_KUBERNETES,
+    read_submissions,
+    submission_context,
+    use_agents,
+    warn_unused_fields,
+)
+from windlass.cli.options import (
+    SHIP_NEEDS_KUBERNETES,
+    CommandArgument,
+    FileOption,
+    ShipOption,
+    ValidateOption,
+    refuse_validate,
+    takes_job_options,
+)
+from windlass.cli.target import NamespaceOption, OnOption, StateOption, resolve_context, state_folder
+from windlass.cli.terminal.output import Format, FormatOption, as_json, as_line, as_yaml
+from windlass.jobs.options import RunOptions
+from windlass.server.attach import daemon_of
+
+
+@takes_job_options
+def submit(
+    options: RunOptions,
+    words: CommandArgument = None,
+    file: FileOption = None,
+    output: FormatOption = Format.TABLE,
+    ship: ShipOption = "",
+    validate: ValidateOption = None,
+    on: OnOption = "",
+    namespace: NamespaceOption = "",
+    state: StateOption = None,
+) -> int:
+    """Hand in a job, an array or a file of jobs, all or none, and print their ids. Needs a daemon, or a cluster."""
+    context = resolve_context(on, namespace)
+    if context is not None:
+        from windlass.cli.kubernetes.run import submit_to_cluster  # noqa: PLC0415
+        from windlass.cli.kubernetes.submission import SubmitRequest  # noqa: PLC0415 - loads a cluster's libraries
+
+        ids, code = submit_to_cluster(context, namespace, SubmitRequest(options, words or [], file, ship, validate))
+        _show(ids, output)
+        return code
+    if ship:
+        raise UsageError(SHIP_NEEDS_KUBERNETES)
+    refuse_validate(validate, ON_KUBERNETES)
+    handed = use_agents(read_submissions(options, words or [], file))
+    warn_unused_fields(handed)
+    _show(daemon_of(state_folder(state)).submit(handed, **submission_context()), output)
+    return ExitCode.OK
+
+
+def _show(ids: list[str], output: Format) -> None:
+    if output is Format.JSON:
+        print(as_json(ids))
+    elif output is Format.JSONL:
+        print(*map(as_line, ids), sep="\n")
+    elif output is Format.YAML:
+        print(as_yaml(ids), end="")
+    else:
+        print(*ids, sep="\n")

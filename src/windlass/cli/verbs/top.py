@@ -1,0 +1,145 @@
+"""`windlass top`: how far jobs that run are, and of one job how each rank does."""
+
+from __future__ import annotations
+
+import functools
+import sys
+import time
+from typing import Annotated, Any
+
+import typer
+
+from windlass.cli.completion import complete_job_names
+from windlass.cli.errors import UsageError
+from windlass.cli.exit_codes import ExitCode
+from windlass.cli.target import (
+    NamespaceOption,
+    NoColorOption,
+    OnOption,
+    RecordSource,
+    StateOption,
+    record_source,
+    uses_color,
+    warn_if_offline,
+)
+from windlass.cli.terminal.formatting import format_amount, format_duration, shorten, state_name
+from windlass.cli.terminal.output import Column, Format, FormatOption, Listing, listed
+from windlass.cli.training_progress import format_loss, format_pace, format_rate, format_steps
+
+Row = dict[str, Any]
+_RUNS = "Admitted,Running,Restarting"
+
+
+def _ago(at: int | None) -> str:
+    return "-" if at is None else format_duration(int(time.time() * 1000) - at)
+
+
+def _of(row: Row) -> Row:
+    nothing = dict.fromkeys(("step", "steps", "loss", "step_ms", "samples_per_second", "eta", "memory", "heartbeat_at"))
+    return row["progress"] or {**nothing, "printed_at": None, "slow": []}
+
+
+def _bytes(value: float | None) -> str:
+    return format_amount("memory", int(value)) if value else "-"
+
+
+def _heard(row: Row) -> str:
+    """Since a heartbeat or, of those that send none, since a line of output: "0.3 s", "12.0 s (log)"."""
+    seen = _of(row)
+    if seen["heartbeat_at"] is not None:
+        return _ago(seen["heartbeat_at"])
+    return f"{_ago(seen['printed_at'])} (log)" if seen["printed_at"] is not None else "-"
+
+
+_JOBS = Listing(
+    (
+        Column("JOB", lambda row: row["id"]),
+        Column("USER", lambda row: row["user"], wide=True),
+        Column("STATE", state_name),
+        Column("RANKS", lambda row: str(row["ranks"]), right=True),
+        Column("STEP", lambda row: format_steps(_of(row)), right=True),
+        Column("LOSS", lambda row: format_loss(_of(row)), right=True),
+        Column("A STEP", lambda row: format_pace(_of(row)), right=True),
+        Column("SAMPLES/S", lambda row: format_rate(_of(row)), right=True),
+        Column("MEMORY", lambda row: _bytes(_of(row)["memory"]), right=True, wide=True),
+        Column("TO GO", lambda row: format_duration(_of(row)["eta"]), right=True),
+        Column("HEARD", _heard, right=True),
+        Column("SLOW RANKS", lambda row: ",".join(map(str, _of(row)["slow"]))),
+        Column("NODES", lambda row: shorten(row["nodes"]), wide=True),
+    ),
+    key="id",
+    empty="no job runs",
+)
+
+
+def _value(name: str, row: Row) -> float | None:
+    found: float | None = row["values"].get(name)
+    return found
+
+
+def _milliseconds(name: str) -> Any:
+    return lambda row: "-" if (spent := _value(name, row)) is None else f"{spent:.0f} ms"
+
+
+def _style(row: Row) -> str:
+    return "yellow" if row["slow"] else ""
+
+
+_RANKS = Listing(
+    (
+        Column("RANK", lambda row: str(row["rank"]), right=True, style=_style),
+        Column("NODE", lambda row: row["node"]),
+        Column("STEP", lambda row: "" if row["step"] is None else str(row["step"]), right=True),
+        Column("PHASE", lambda row: row["phase"] or ""),
+        Column("SINCE", lambda row: _ago(row["at"]), right=True),
+        Column("A STEP", _milliseconds("step_ms"), right=True),
+        Column("WORKS", _milliseconds("busy_ms"), right=True),
+        Column("WAITS", _milliseconds("wait_ms"), right=True),
+        Column("MEMORY", lambda row: _bytes(_value("memory", row)), right=True),
+        Column("OUTPUT", lambda row: _ago(row["printed_at"]), right=True),
+        Column("PID", lambda row: str(row["pid"] or ""), right=True, wide=True),
+        Column("", lambda row: "others wait for it" if row["slow"] else ""),
+    ),
+    key="rank",
+    empty="none of its ranks runs",
+)
+
+
+def top(
+    job: Annotated[
+        str, typer.Argument(metavar="[JOB]", help="A name or an id.", autocompletion=complete_job_names)
+    ] = "",
+    once: Annotated[bool, typer.Option("--once", help="Print it once, also on a terminal.")] = False,
+    output: FormatOption = Format.TABLE,
+    on: OnOption = "",
+    namespace: NamespaceOption = "",
+    state: StateOption = None,
+    no_color: NoColorOption = False,
+) -> int:
+    """How far jobs that run are: step, loss, pace; on a terminal live, until Ctrl-C. Of one job, rank by rank.
+
+    HEARD is the time since the last heartbeat of `windlass.train`, or since the last output of a script without it.
+    """
+    asked = record_source(on, namespace, state)
+    warn_if_offline(asked)
+    live = sys.stdout.isatty() and not once and output in (Format.TABLE, Format.WIDE)
+    rows = functools.partial(_ranks, asked, job) if job else functools.partial(_jobs, asked)
+
+    def look() -> list[Row]:
+        second = {"now": int(time.time())} if live else {}  # ages grow also where nothing else changes
+        return [row | second for row in rows()]
+
+    listed(_RANKS if job else _JOBS, look, output, again=live, paint=uses_color(no_color=no_color))
+    return ExitCode.OK
+
+
+def _jobs(asked: RecordSource) -> list[Row]:
+    return [{**row, "progress": row.get("progress")} for row in asked.jobs(phase=_RUNS, progress="1")]
+
+
+def _ranks(asked: RecordSource, job: str) -> list[Row]:
+    story = asked.job(job)
+    if "members" in story:
+        raise UsageError(f"{job} is an array\nname one of its jobs: {story['members'][0]['id']}")
+    seen = story.get("progress") or {"ranks": [], "slow": []}
+    return [{**rank, "slow": rank["rank"] in seen["slow"]} for rank in seen["ranks"]]

@@ -1,0 +1,187 @@
+"""What names mean on a cluster, which objects jobs become, which files go along, and what happens to jobs."""
+
+import itertools
+import os
+
+import pytest
+
+from windlass.cli.config_file import Config, configured
+from windlass.cli.errors import UsageError
+from windlass.cli.kubernetes.code_folder import pack_folder
+from windlass.cli.kubernetes.job_events import ReportedState, new_events
+from windlass.cli.kubernetes.job_names import JobName, parse_job_name
+from windlass.cli.kubernetes.operator_client import LEASE, PORT
+from windlass.cli.kubernetes.pod_exec import read_exit_code
+from windlass.cli.kubernetes.training_jobs import build_training_jobs
+from windlass.core.job import Dependency, Job, Role
+from windlass.core.status import JobState, Phase, Status
+from windlass.jobs.errors import JobError
+from windlass.jobs.submission import Submission
+from windlass.server.operator import running
+
+
+@pytest.mark.parametrize(
+    ("text", "first"),
+    [
+        ("digits", JobName("digits", "team")),
+        ("pytorchjob/mnist", JobName("mnist", "team", "pytorchjob")),
+        ("other/digits", JobName("digits", "other")),
+        ("other/pytorchjob/mnist", JobName("mnist", "other", "pytorchjob")),
+    ],
+)
+def test_a_name_says_as_much_as_it_must(text, first):
+    assert parse_job_name(text, "team")[0] == first
+
+
+def test_four_parts_are_no_name():
+    assert parse_job_name("a/b/c/d", "team") == ()
+
+
+def submission(name, **more):
+    return Submission(Job(name, (Role(command=("true",), image="example.com/x:1"),), workdir="", **more), source="f")
+
+
+def drawn(*submissions, known=None):
+    numbers = itertools.count(1)
+    return build_training_jobs(submissions, "team", lambda: f"x{next(numbers)}", known or {}.__getitem__)
+
+
+def test_a_job_that_waits_for_one_of_the_same_file_waits_for_its_object():
+    made = drawn(submission("prepare"), submission("train", after=(Dependency("prepare"),)))
+
+    assert made.names == ["prepare-x1", "train-x2"]
+    assert made.manifests[1]["spec"]["after"] == ["prepare-x1"]
+
+
+def test_a_job_that_waits_for_an_array_waits_for_each_of_it():
+    made = drawn(submission("train", after=(Dependency("sweep"),)), known=lambda _name: ["sweep-a-0", "sweep-a-1"])
+
+    assert made.manifests[0]["spec"]["after"] == ["sweep-a-0", "sweep-a-1"]
+
+
+def test_what_no_pod_can_be_is_told_as_a_mistake_of_the_job():
+    with pytest.raises(JobError, match="f: a pod starts one process"):
+        drawn(Submission(Job("train", (Role(procs=2, command=("true",), image="x"),), workdir=""), source="f"))
+
+
+# --- code -----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def folder(tmp_path):
+    for name in ("train.py", "src/net.py", "src/.gitignore", "data/big.npy", ".git/HEAD", "__pycache__/a.pyc"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("*.log\n")
+    (tmp_path / "src/run.log").write_text("")
+    (tmp_path / "env").mkdir()
+    (tmp_path / "env/pyvenv.cfg").write_text("")
+    return tmp_path
+
+
+def test_what_git_would_not_keep_stays_here(folder):
+    (folder / ".gitignore").write_text("data/\n")
+
+    assert set(pack_folder(folder).sizes) == {".gitignore", "train.py", "src/net.py", "src/.gitignore"}
+
+
+def test_an_ignore_file_of_our_own_takes_the_place_of_gits(folder):
+    (folder / ".gitignore").write_text("train.py\n")
+    (folder / ".windlassignore").write_text("*.npy\n.gitignore\n")
+
+    assert set(pack_folder(folder).sizes) == {"train.py", "src/net.py", "src/run.log"}
+
+
+def test_programs_stay_programs(folder):
+    (folder / "train.py").chmod(0o755)
+
+    assert pack_folder(folder).archive != pack_folder(folder / "src").archive
+
+
+def test_a_folder_that_is_too_large_names_its_largest_files_and_the_fixes(folder):
+    (folder / "data/big.npy").write_bytes(os.urandom(2 << 20))
+
+    with pytest.raises(UsageError, match=r"the code is 2\.\d+ MiB packed, and 1 MiB is the most; largest: data/big"):
+        pack_folder(folder)
+
+
+def test_a_folder_that_is_not_there_is_told(tmp_path):
+    with pytest.raises(UsageError, match="there is no such folder"):
+        pack_folder(tmp_path / "nowhere")
+
+
+# --- following --------------------------------------------------------------------------------------------
+
+
+def steps(*statuses):
+    """The transitions that are told as an object goes through these states."""
+    seen, job = ReportedState(), Job("digits", (Role(command=("true",)),))
+    events = [event for status in statuses for event in new_events(seen, JobState("team/digits", 1, job, status))]
+    return [event["after"] for event in events]
+
+
+def test_every_step_that_is_seen_is_told():
+    lives = [Status(phase, generation=int(phase is not Phase.QUEUED)) for phase in (Phase.QUEUED, Phase.ADMITTED)]
+
+    assert steps(*lives, Status(Phase.RUNNING, generation=1)) == ["Queued", "Admitted", "Running"]
+
+
+def test_a_start_that_was_not_seen_is_told_all_the_same():
+    assert steps(Status(Phase.SUCCEEDED, generation=1)) == ["Admitted", "Succeeded"]
+
+
+def test_a_restart_between_two_looks_is_told():
+    lives = Status(Phase.RUNNING, generation=1), Status(Phase.RUNNING, generation=2)
+
+    assert steps(*lives) == ["Admitted", "Running", "Restarting", "Admitted", "Running"]
+
+
+# --- commands in pods ---------------------------------------------------------------------------------------
+
+
+def test_a_commands_exit_code_is_in_the_last_message():
+    failed = {"status": "Failure", "details": {"causes": [{"reason": "ExitCode", "message": "3"}]}}
+
+    assert read_exit_code({"status": "Success"}) == 0
+    assert read_exit_code(failed) == 3
+    assert read_exit_code({"status": "Failure", "message": "no such program"}) == 1
+
+
+# --- where the operator is, and what is configured ------------------------------------------------------------
+
+
+def test_the_operator_is_looked_for_where_it_is():
+    assert f"windlass-system/{running.LEASE}" == LEASE
+    assert running.PORT == PORT
+
+
+@pytest.fixture
+def config(monkeypatch, tmp_path):
+    file = tmp_path / "config.yaml"
+    monkeypatch.setenv("WINDLASS_CONFIG", str(file))
+    return file
+
+
+def test_the_config_file_says_what_need_not_be_said(config):
+    config.write_text("on: lab\nnamespace: team\nimage: example.com/base:1\n")
+
+    assert configured() == Config(on="lab", namespace="team", image="example.com/base:1")
+
+
+def test_without_a_file_nothing_is_configured(config):
+    assert configured() == Config()
+
+
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        ("imagee: x\n", r"config.yaml:1:1: unknown field 'imagee'; did you mean 'image'"),
+        ("on: lab\nimage: [a]\n", r"config.yaml:2:8: image expects a text"),
+        ("- on\n", r"config.yaml:1:1: expects fields: on, namespace"),
+        ("on: [\n", r"config.yaml:"),
+    ],
+)
+def test_a_mistake_in_the_config_file_is_told_with_its_line(config, written, said):
+    config.write_text(written)
+
+    with pytest.raises(JobError, match=said):
+        configured()

@@ -1,0 +1,44 @@
+"""What an object tells of its job while no controller holds it."""
+
+from __future__ import annotations
+
+import pytest
+
+from windlass.cli.errors import UsageError
+from windlass.cli.kubernetes.job_objects import JobObject
+from windlass.cli.kubernetes.run import prepare_objects
+from windlass.cli.kubernetes.submission import SubmitObjects, SubmitRequest
+from windlass.jobs.options import RunOptions
+from windlass.worlds.kubernetes.client.resources import named
+
+TRAINING = named("windlass.dev/v1alpha1", "trainingjobs", "TrainingJob")
+
+
+def found(*conditions: dict[str, str]) -> JobObject:
+    metadata = {"name": "digits", "namespace": "ml", "creationTimestamp": "2026-01-01T00:00:00Z"}
+    spec = {"image": "x", "command": "python train.py"}
+    status = {"conditions": list(conditions)}
+    kind = {"apiVersion": TRAINING.api_version, "kind": TRAINING.kind}
+    return JobObject(TRAINING, {**kind, "metadata": metadata, "spec": spec, "status": status})
+
+
+def test_a_job_that_must_wait_for_something_says_for_what() -> None:
+    why = "there is no PersistentVolumeClaim data in namespace ml; create it"
+    told = found({"type": "Accepted", "status": "False", "reason": "Waiting", "message": why}).state().status
+    assert (told.reason, told.message) == ("Waiting", why)
+
+
+def test_a_job_of_which_nothing_is_said_was_not_seen() -> None:
+    assert found().state().status.reason == "NotSeen"
+    assert found({"type": "Accepted", "status": "True"}).state().status.reason == "NotSeen"
+
+
+def test_a_namespace_on_the_command_line_does_not_move_a_manifest(monkeypatch: pytest.MonkeyPatch) -> None:
+    manifest = {"kind": "TrainingJob", "metadata": {"name": "digits", "namespace": "ml"}}
+    monkeypatch.setattr("windlass.cli.kubernetes.run.build_objects", lambda *_: SubmitObjects([manifest], [], []))
+    with pytest.raises(UsageError, match="is in namespace ml by its manifest, and the command line says team-b"):
+        prepare_objects(_Nowhere(), SubmitRequest(RunOptions(), (), None), "team-b")  # type: ignore[arg-type]
+
+
+class _Nowhere:
+    finder = None
