@@ -5,44 +5,46 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import socket
 import tempfile
 import uuid
 from pathlib import Path
 from typing import Union
 
 from windlass import wire
-from windlass.agent import crew, memory, story
-from windlass.agent.alone import Alone
-from windlass.agent.controlled import TCP, Controlled, last_words
-from windlass.agent.fork_server import ROOT
-from windlass.agent.local import Gone, Local, Report
-from windlass.agent.loop import Loop
-from windlass.agent.options import Meeting, Options, Refused
-from windlass.agent.output import Output
-from windlass.agent.published import Published, node_name
-from windlass.agent.supervised import Supervised, taken
-from windlass.agent.together import Together
+from windlass.agent import messages, replica_memory
+from windlass.agent.event_loop import EventLoop
+from windlass.agent.fork_server.client import ROOT
+from windlass.agent.launcher_settings import LauncherSettings, take_settings
+from windlass.agent.options import OptionError, Options, RendezvousOptions
+from windlass.agent.rank_events import RankEvent, RanksStopped
+from windlass.agent.ranks.node_ranks import NodeRanks
+from windlass.agent.ranks.output import RankOutput
+from windlass.agent.rendezvous import state_machine
+from windlass.agent.rendezvous.controller_client import ControllerClient, write_termination_message
+from windlass.agent.rendezvous.multi_node import MultiNode
+from windlass.agent.rendezvous.single_node import SingleNode
 
 _SOCKET_PATHS = 80
 """The kernel takes 107 bytes for a socket's path; this much may be the folder's."""
-Source = Union[Alone, Together, Published, Controlled]
+Source = Union[SingleNode, MultiNode, ControllerClient]
 """Who says when this node's ranks start and stop."""
 
 
 def run(options: Options) -> int:
     """Until the run is over. Returns the exit code. Raises Refused."""
     for note in options.notes:
-        story.say(note)
+        messages.print_message(note)
     try:
-        supervised = taken(os.environ)
+        supervised = take_settings(os.environ)
     except ValueError as wrong:
-        raise Refused(str(wrong)) from None
+        raise OptionError(str(wrong)) from None
     folder = _folder()
     if len(str(folder)) > _SOCKET_PATHS:
         folder.rmdir()
         folder = Path(tempfile.mkdtemp(prefix="windlass-agent-", dir="/tmp"))
     try:
-        with memory.folder() as copies:
+        with replica_memory.create_folder() as copies:
             return _Agent(options, folder, supervised, copies).run()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
@@ -61,17 +63,18 @@ def _folder() -> Path:
 
 
 class _Agent:
-    def __init__(self, options: Options, folder: Path, supervised: Supervised, copies: str) -> None:
+    def __init__(self, options: Options, folder: Path, supervised: LauncherSettings, copies: str) -> None:
         self._options = options
         self._supervised = supervised
-        self._loop = Loop()
-        self._output = Output(self._loop, options, story.console, folder, supervised)
+        self._loop = EventLoop()
+        self._output = RankOutput(self._loop, options, messages.console, folder, supervised)
         self._loop.on_signals(options.signals, self._signalled)
-        self._local = Local(self._loop, options, self._output, folder, supervised, self._hear)
+        self._local = NodeRanks(self._loop, options, self._output, folder, supervised, self._hear)
         self._local.memory = copies
-        self._ending: crew.Close | None = None
+        self._ending: state_machine.EndRun | None = None
         self._asked = 0
         """The signal that this agent was asked to end by."""
+        self._had_ranks = False
 
     def run(self) -> int:
         try:
@@ -86,15 +89,15 @@ class _Agent:
 
     def _new_source(self) -> Source:
         where = os.environ.get(wire.MEMBERSHIP)
-        if where and not where.startswith(TCP):
-            return Published(self._loop, where, node_name(), self._local, self._close)
         try:
             ranks = self._local.count(self._options.procs)
         except ValueError as wrong:
-            raise Refused(str(wrong)) from None
+            raise OptionError(str(wrong)) from None
         if where:
-            return Controlled(self._loop, self._options, where, ranks, self._local, self._close)
-        me = crew.Peer(uuid.uuid4().hex, node_name(), self._options.local_addr, 0, ranks, self._options.node_rank)
+            return ControllerClient(self._loop, self._options, where, ranks, self._local, self._close)
+        me = state_machine.Peer(
+            uuid.uuid4().hex, _node_name(), self._options.local_addr, 0, ranks, self._options.node_rank
+        )
         rules, forgives = _rules(self._options), self._supervised.forgives
         if forgives is not None:
             me = me._replace(generation=forgives.crew)
@@ -103,16 +106,16 @@ class _Agent:
         meeting = self._options.meeting
         if meeting is None:
             me = me._replace(address=me.address or "127.0.0.1")
-            return Alone(self._loop, rules, self._options.limits, me, self._local, self._close)
-        return Together(self._loop, self._options, meeting, rules, me, self._local, self._close)
+            return SingleNode(self._loop, rules, self._options.limits, me, self._local, self._close)
+        return MultiNode(self._loop, self._options, meeting, rules, me, self._local, self._close)
 
-    def _hear(self, report: Report) -> None:
+    def _hear(self, event: RankEvent) -> None:
         if self._asked:
-            self._leave(report)
+            self._leave(event)
         elif self._ending is None:
-            self._source.hear(report)
+            self._source.hear(event)
 
-    def _close(self, verdict: crew.Close) -> None:
+    def _close(self, verdict: state_machine.EndRun) -> None:
         if self._ending is None:
             self._ending = verdict
             self._loop.end()
@@ -125,34 +128,34 @@ class _Agent:
         elif self._asked:  # again: somebody is in a hurry
             self._local.signal(signal.SIGKILL)
         else:
-            self._asked = number
+            self._asked, self._had_ranks = number, self._local.has_ranks
             name = signal.Signals(number).name
             grace = self._options.shutdown_timeout
-            story.say(f"{name}: passed on to the ranks, which have {grace:.0f} s")
+            messages.print_message(f"{name}: passed on to the ranks, which have {grace:.0f} s")
             self._local.halt(self._local.generation, name, planned=True, number=number)
 
-    def _leave(self, report: Report) -> None:
-        if isinstance(report, Gone):
-            code = -self._asked if report.code is None else report.code
-            self._close(crew.Close(code, signal.Signals(self._asked).name))
+    def _leave(self, event: RankEvent) -> None:
+        if isinstance(event, RanksStopped):
+            code = event.code if self._had_ranks else -self._asked
+            self._close(state_machine.EndRun(code, signal.Signals(self._asked).name))
 
-    def _code(self, verdict: crew.Close) -> int:
+    def _code(self, verdict: state_machine.EndRun) -> int:
         """Torchrun says 1 for whatever went wrong; here wire's codes, and a signal's that ended us, are passed on."""
         if verdict.code and not self._asked:
-            story.say(f"the run has failed: {verdict.why}")
-            last_words(verdict.why)
+            messages.print_message(f"the run has failed: {verdict.why}")
+            write_termination_message(verdict.why)
         if verdict.code in set(wire.ExitCode):
             return int(verdict.code)
-        if self._asked or isinstance(self._source, Controlled):  # which judges whose fault it was
-            return story.exit_code(verdict.code)
+        if self._asked or isinstance(self._source, ControllerClient):  # which judges whose fault it was
+            return messages.shell_exit_code(verdict.code)
         if self._supervised.forgives is not None:  # whoever counts wants to know how it was
-            return story.exit_code(verdict.code)
+            return messages.shell_exit_code(verdict.code)
         return 1 if verdict.code else 0
 
 
-def _rules(options: Options) -> crew.Rules:
-    meeting = options.meeting or Meeting("", 0, "")
-    return crew.Rules(
+def _rules(options: Options) -> state_machine.Rules:
+    meeting = options.meeting or RendezvousOptions("", 0, "")
+    return state_machine.Rules(
         least=options.nodes[0] if options.meeting else 1,
         most=options.nodes[1] if options.meeting else 1,
         max_restarts=options.max_restarts,
@@ -160,3 +163,8 @@ def _rules(options: Options) -> crew.Rules:
         join_timeout=meeting.join_timeout,
         settle=meeting.interval * meeting.attempts,
     )
+
+
+def _node_name() -> str:
+    """Name of this node: from the launcher, else the host name."""
+    return os.environ.get(wire.NODE) or socket.gethostname()

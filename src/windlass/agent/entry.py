@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-from windlass.agent import agent, options, pack, story
+from windlass.agent import agent, messages, options, pack
 
 _USAGE = 2
 
@@ -15,26 +15,26 @@ def main(arguments: Sequence[str]) -> int:
     try:
         return _main(arguments)
     finally:
-        story.console.close()
+        messages.console.close()
 
 
 def _main(arguments: Sequence[str]) -> int:
     try:
         if list(arguments[:1]) == ["pack"]:
             return _pack(arguments[1:])
-        return agent.run(options.read(arguments, os.environ))
-    except options.Refused as refusal:
-        story.say(str(refusal))
+        return agent.run(options.parse_options(arguments, os.environ))
+    except options.OptionError as refusal:
+        messages.print_message(str(refusal))
         return _USAGE
     except OSError as wrong:
-        story.say(str(wrong))
+        messages.print_message(str(wrong))
         return 1
 
 
 def _pack(arguments: Sequence[str]) -> int:
     if len(arguments) != 2 or arguments[0] != "--to":
-        story.say("usage: windlass agent pack --to FILE")
+        messages.print_message("usage: windlass agent pack --to FILE")
         return _USAGE
     pack.pack(arguments[1])
-    story.say(f"written; run it with `python {arguments[1]} …` wherever Python is 3.9 or newer")
+    messages.print_message(f"written; run it with `python {arguments[1]} …` wherever Python is 3.9 or newer")
     return 0

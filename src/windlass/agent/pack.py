@@ -8,7 +8,7 @@ import tempfile
 import zipapp
 from pathlib import Path
 
-from windlass.agent.fork_server import ROOT
+from windlass.agent.fork_server.client import ROOT
 
 _MAIN = "import sys\n\nfrom windlass.agent.entry import main\n\nsys.exit(main(sys.argv[1:]))\n"
 _PARTS = ("__init__.py", "wire.py", "agent")

@@ -3,7 +3,6 @@
 import os
 import re
 import signal
-import socket
 import sys
 import zipfile
 from pathlib import Path
@@ -248,50 +247,6 @@ def test_packed_into_one_file_it_needs_nothing_but_python(bare, tmp_path):
     again = bare("pack", "--to", "copy.pyz", program=program)
     assert again.ends() == 0
     assert (tmp_path / "copy.pyz").read_bytes() == (tmp_path / "agent.pyz").read_bytes()
-
-
-# --- a controller ---------------------------------------------------------------------------------------
-
-
-def membership(generation, port, ranks=2):
-    members = (wire.Member("n1", "127.0.0.1", ranks),)
-    return wire.encode(wire.Membership(generation, members, port))
-
-
-def publish(path, content):
-    path.with_suffix(".new").write_bytes(content)
-    path.with_suffix(".new").replace(path)
-
-
-def test_memberships_come_from_a_file_leave_ranks_time_to_save_and_the_exit_code_says_the_rest(bare, tmp_path, port):
-    file = tmp_path / "membership.json"
-    publish(file, membership(1, port, ranks=1))
-    saves = "import signal, time\nsignal.signal(signal.SIGTERM, lambda *_: (time.sleep(1.5), print('saved'), exit(83)))"
-    agent = bare("SCRIPT", script=saves + WAITS, WINDLASS_MEMBERSHIP=str(file), WINDLASS_NODE="n1")
-    agent.pid_of(0)
-    publish(file, membership(4, port, ranks=3))
-    assert agent.ends() == 0
-    assert agent.said.count("generation 4 pid") == 3
-    assert agent.said.count("saved") == 1
-
-
-def test_over_a_socket_the_agent_says_how_ranks_end_and_stays_for_the_next(bare, tmp_path, port):
-    with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(str(tmp_path / "c"))
-        listener.listen()
-        agent = bare("SCRIPT", script=WAITS, WINDLASS_MEMBERSHIP=f"unix:{tmp_path}/c", WINDLASS_NODE="n1")
-        listener.settimeout(30)
-        controller = listener.accept()[0].makefile("rwb")
-    controller.write(membership(1, port) + b"\n")
-    controller.flush()
-    os.kill(agent.pid_of(0), signal.SIGKILL)
-    heard = [wire.decode(controller.readline()) for _ in range(2)]
-    assert [(each.kind, each.generation, each.code) for each in heard] == [("failed", 1, -9), ("stopped", 1, 0)]
-    controller.write(membership(2, port) + b"\n")
-    controller.flush()
-    assert wire.decode(controller.readline()) == wire.Verdict(2, "done")
-    controller.close()
-    assert agent.ends() == 0
 
 
 @pytest.mark.parametrize("line", [["--nnodes", "0", "x.py"], ["--nproc-per-node", "many", "x.py"]])

@@ -2,16 +2,17 @@
 
 import pytest
 
-from windlass.agent import options, sockets
-from windlass.agent.streams import Streams
+from windlass.agent import options
+from windlass.agent.options import Streams
+from windlass.agent.rendezvous import sockets
 
 
 def read(line, **environment):
-    return options.read(line.split(), environment)
+    return options.parse_options(line.split(), environment)
 
 
 def refusal(line, **environment):
-    with pytest.raises(options.Refused) as refused:
+    with pytest.raises(options.OptionError) as refused:
         read(line, **environment)
     return str(refused.value)
 
@@ -123,9 +124,9 @@ def test_ranks_get_the_grace_that_the_agent_has(environment, seconds):
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.0.1.1", "::1", "localhost"])
 def test_agents_of_one_machine_are_not_called_from_others(host):
-    assert sockets.near(host) == host
+    assert sockets.choose_interface(host) == host
 
 
 @pytest.mark.parametrize("host", ["10.0.0.1", "node-0.example", ""])
 def test_agents_of_several_listen_on_all_addresses(host):
-    assert sockets.near(host) == ""
+    assert sockets.choose_interface(host) == ""

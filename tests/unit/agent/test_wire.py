@@ -5,7 +5,7 @@ import signal
 import pytest
 
 from windlass import wire
-from windlass.agent import environment
+from windlass.agent.ranks import environment
 
 MEMBERS = (wire.Member("n1", "10.0.0.1", 2), wire.Member("n2", "10.0.0.2", 3))
 
@@ -43,19 +43,19 @@ def test_anything_else_is_no_message(data):
 
 
 def test_ranks_are_numbered_after_those_of_the_members_before():
-    places = environment.places(wire.Membership(1, MEMBERS, 1, me=1))
+    places = environment.rank_positions(wire.Membership(1, MEMBERS, 1, me=1))
     assert [(place.rank, place.local, place.world, place.group) for place in places] == [
         (2, 0, 5, 1), (3, 1, 5, 1), (4, 2, 5, 1),
     ]  # fmt: skip
 
 
 def told(**more):
-    return environment.Told("r1", "default", 3, agent_store=True, socket="/s", dumps="/d", **more)
+    return environment.RankSettings("r1", "default", 3, agent_store=True, socket="/s", dumps="/d", **more)
 
 
 def test_a_rank_is_told_what_torchrun_tells_it():
     membership = wire.Membership(3, MEMBERS, 29500, me=1)
-    said = environment.of_rank(environment.places(membership)[0], membership, told(), "/e.json", {})
+    said = environment.rank_variables(environment.rank_positions(membership)[0], membership, told(), "/e.json", {})
     assert (said["RANK"], said["LOCAL_RANK"], said["WORLD_SIZE"], said["GROUP_RANK"]) == ("2", "0", "5", "1")
     assert (said["MASTER_ADDR"], said["MASTER_PORT"]) == ("10.0.0.1", "29500")
     assert (said["TORCHELASTIC_RESTART_COUNT"], said["TORCHELASTIC_USE_AGENT_STORE"]) == ("2", "True")
@@ -63,14 +63,16 @@ def test_a_rank_is_told_what_torchrun_tells_it():
 
 def test_with_virtual_local_ranks_each_sees_its_own_gpu_as_the_first():
     membership = wire.Membership(1, MEMBERS, 1, me=0)
-    places = environment.places(membership)
+    places = environment.rank_positions(membership)
     seen = [
-        environment.of_rank(p, membership, told(virtual_local_rank=True), "", {"CUDA_VISIBLE_DEVICES": "4, 6"})
+        environment.rank_variables(p, membership, told(virtual_local_rank=True), "", {"CUDA_VISIBLE_DEVICES": "4, 6"})
         for p in places
     ]
     assert [(each["LOCAL_RANK"], each["CUDA_VISIBLE_DEVICES"]) for each in seen] == [("0", "4"), ("0", "6")]
     with pytest.raises(ValueError, match="has no GPU of its own"):
-        environment.of_rank(places[1], membership, told(virtual_local_rank=True), "", {"CUDA_VISIBLE_DEVICES": "4"})
+        environment.rank_variables(
+            places[1], membership, told(virtual_local_rank=True), "", {"CUDA_VISIBLE_DEVICES": "4"}
+        )
 
 
 def beats(first, end):

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from windlass.agent import crew as rules
+from windlass.agent.rendezvous import state_machine as rules
 from windlass.core.job import RestartPolicy
 from windlass.worlds.kubernetes.agents.attendance import GIVEN_UP, Attendance
 from windlass.worlds.kubernetes.runs import Run
@@ -90,7 +90,7 @@ def test_a_job_ends_though_an_agent_left_well_while_nobody_led() -> None:
     async def story() -> None:
         operator = Operator()
         line, hear = operator.call("a-0", generation=3)
-        hear({"say": "done", "id": "", "generation": 3})
+        hear({"say": "succeeded", "id": "", "generation": 3})
         operator.attendance.look()
         assert line.told == ["welcome"], "the other one may be on its way"
         operator.pods["a-1"] = pod("a-1", "Succeeded")
@@ -124,7 +124,7 @@ def test_a_fault_in_leading_one_gang_is_told_once_and_others_are_led_on(monkeypa
         assert "ZeroDivisionError" in operator.news[0].note
         assert line.closed
         assert operator.call("a-0", generation=3)[1] is None, "it goes on by itself"
-        hear({"say": "done", "id": "", "generation": 3})
+        hear({"say": "succeeded", "id": "", "generation": 3})
         operator.pods["b-1"] = pod("b-1", "Succeeded")
         operator.attendance.look()
         assert other.told == ["welcome", "close"]

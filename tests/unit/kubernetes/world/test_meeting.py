@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from windlass.agent import crew as rules
+from windlass.agent import rank_events
+from windlass.agent.rendezvous import state_machine as rules
 from windlass.core.job import RestartPolicy
 from windlass.worlds.kubernetes.agents.meeting import Ears, Meeting
 
@@ -129,7 +130,7 @@ def test_an_agent_that_missed_a_generation_others_keep_is_told_that_its_ranks_go
     room = Room()
     first, second = room.both()
     for name in PLACES:
-        room.meeting.hear(name, {"say": "able", "id": "", "generation": 1}, 40.0)
+        room.meeting.hear(name, {"say": "ready", "id": "", "generation": 1}, 40.0)
     room.meeting.left("w-1", second)
     room.fails("w-0", 1)
     assert (first.generation, first.told[-1]["keep"]) == (2, True)
@@ -292,8 +293,8 @@ def test_a_member_that_has_left_well_while_nobody_led_is_missed_until_its_end_is
     room = Room()
     first = room.call("w-0", generation=5, seen=5)
     assert room.meeting.missing() == ["w-1"]
-    room.meeting.hear("w-0", {"say": "done", "id": "", "generation": 5}, 2.0)
+    room.meeting.hear("w-0", {"say": "succeeded", "id": "", "generation": 5}, 2.0)
     assert room.meeting.missing() == ["w-1"]
-    room.meeting.feed(rules.Done("w-1", 5), 3.0)
+    room.meeting.feed(rank_events.RanksSucceeded("w-1", 5), 3.0)
     assert (first.words(), room.closed) == (["welcome", "close"], 1)
     assert room.meeting.missing() == []

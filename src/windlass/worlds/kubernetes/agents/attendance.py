@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from windlass.agent import crew as rules
+from windlass.agent.rank_events import RankFailed, RanksSucceeded
 from windlass.core.events import Declared, Exit, Recovered
 from windlass.core.lifecycle import step
 from windlass.core.status import JobState
@@ -46,7 +46,7 @@ class _Owed:
 
     generation: int
     """Of the agents, that follows."""
-    failed: rules.Failed
+    failed: RankFailed
     at: int
 
     def event(self, run: Run, took: int) -> Recovered:
@@ -163,7 +163,7 @@ class Attendance:
     def _hear_of_pods(self, each: _Attended, clock: float) -> None:
         for name in each.meeting.missing():
             if self._has_left(each, name):
-                each.meeting.feed(rules.Done(name, each.meeting.crew.generation), clock)
+                each.meeting.feed(RanksSucceeded(name, each.meeting.crew.generation), clock)
 
     def _has_left(self, each: _Attended, name: str) -> bool:
         """Whether its ranks have ended well while nobody led: its agent has not waited to be told to leave."""
@@ -194,13 +194,13 @@ class Attendance:
 
     # --- what comes of it ---------------------------------------------------------------------------------
 
-    def _forgives(self, gang: Gang, failed: rules.Failed) -> bool:
+    def _forgives(self, gang: Gang, failed: RankFailed) -> bool:
         each = self._attended[gang.home.uid]
         if any(self._has_left(each, name) for name in gang.pod_names(each.run)):  # it would be waited for for ever
             return False
         return forgives(each.state, _exit(failed), self.now())
 
-    def _restarted(self, gang: Gang, run: Run, generation: int, why: str, failed: rules.Failed | None) -> None:
+    def _restarted(self, gang: Gang, run: Run, generation: int, why: str, failed: RankFailed | None) -> None:
         each = self._attended[gang.home.uid]
         if failed is None:
             note = f"{why}: ranks start again in their pods (generation {generation})"
@@ -250,7 +250,7 @@ def _failures(state: JobState) -> int:
     return state.status.user_failures + state.status.infrastructure_failures
 
 
-def _exit(failed: rules.Failed) -> Exit:
+def _exit(failed: RankFailed) -> Exit:
     """How a rank ended, as the core takes the end of a member."""
     if failed.code < 0:
         return Exit(signal=-failed.code, detail=failed.why)

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from windlass import wire
-from windlass.agent import crew as rules
-from windlass.agent import hang
+from windlass.agent.hang_detection import HangLimits, SlowestRank, detect_hang
+from windlass.agent.rank_events import RankFailed, RanksStopped
+from windlass.agent.rendezvous import state_machine as rules
 from windlass.core.job import RestartPolicy
 from windlass.worlds.kubernetes.agents import messages
 from windlass.worlds.kubernetes.agents.messages import Message
@@ -41,7 +42,7 @@ class Attendee:
     peer: rules.Peer
     instance: str
     line: Line | None = None
-    behind: hang.Behind | None = None
+    behind: SlowestRank | None = None
     """Of its ranks, as it said last on this connection."""
     silence: float = 0.0
     measured: wire.Telemetry | None = None
@@ -53,9 +54,9 @@ class Attendee:
 class Ears:
     """Who hears what comes of it, and who is asked."""
 
-    forgives: Callable[[rules.Failed], bool]
+    forgives: Callable[[RankFailed], bool]
     """Whether ranks may start again after this."""
-    restarted: Callable[[int, str, rules.Failed | None], None]
+    restarted: Callable[[int, str, RankFailed | None], None]
     """Ranks start again in their pods: the generation, why, and the failure if it was one."""
     hangs: Callable[[int, str], None]
     """The rank (-1: only silence speaks), and where it is."""
@@ -71,16 +72,16 @@ class Meeting:
         bounds = rules.Rules(len(places), len(places), max_restarts=_NEVER, join_timeout=math.inf)
         waits = restart.backoff_base / 1000, restart.backoff_max / 1000, restart.healthy_after / 1000
         bounds = bounds._replace(backoff=waits[0], backoff_most=waits[1], healthy=waits[2])
-        self.crew = rules.Crew(bounds, now, arrived=now, seen=first - 1)
+        self.crew = rules.Rendezvous(bounds, now, arrived=now, seen=first - 1)
         self.attendees: dict[str, Attendee] = {}
         self._begun = False
         self._published: dict[str, Any] | None = None
         """As it was told last; None if somebody who led before told it."""
         self._kept = False
         """Whether ranks that ran went on with it."""
-        self._failure: rules.Failed | None = None
+        self._failure: RankFailed | None = None
         self._accused = 0
-        self._verdict: tuple[float, rules.Failed] | None = None
+        self._verdict: tuple[float, RankFailed] | None = None
 
     @property
     def measured(self) -> wire.Telemetry | None:
@@ -108,7 +109,7 @@ class Meeting:
             line.say(_halt(generation, "its gang has gone on without it"))
         else:
             self._gather_anew(now)
-            self.feed(rules.Joined(peer), now)
+            self.feed(rules.AgentJoined(peer), now)
         if isinstance(last := hello.get("last"), dict):
             self.hear(name, last, now)
 
@@ -125,8 +126,8 @@ class Meeting:
             self._know(here.peer)
         else:
             event = messages.event(name, said)
-            if isinstance(event, rules.Stopped) and name not in self._present():
-                self.feed(rules.Joined(here.peer), now)
+            if isinstance(event, RanksStopped) and name not in self._present():
+                self.feed(rules.AgentJoined(here.peer), now)
             else:
                 self.feed(event, now)
 
@@ -143,7 +144,7 @@ class Meeting:
             self.feed(failed, now)
         due = rules.deadline(self.crew)
         if due is not None and now >= due:
-            self.feed(rules.Passed(), now)
+            self.feed(rules.TimePassed(), now)
         self._look_whether_it_hangs(now)
 
     def close(self) -> None:
@@ -165,28 +166,28 @@ class Meeting:
     def feed(self, event: rules.Event, now: float) -> None:
         """Something has happened."""
         crew = self.crew
-        if isinstance(event, rules.Failed) and self._counts(event):
+        if isinstance(event, RankFailed) and self._counts(event):
             self._failure = event
             if not self._ears.forgives(event):
-                self.crew = crew._replace(verdict=rules.Close(event.code, event.why))
+                self.crew = crew._replace(verdict=rules.EndRun(event.code, event.why))
         self.crew, actions = rules.step(self.crew, event, now)
         for action in actions:
             self._do(action)
 
-    def _counts(self, event: rules.Failed) -> bool:
+    def _counts(self, event: RankFailed) -> bool:
         crew = self.crew
         return crew.phase is rules.Phase.RUNNING and event.generation == crew.generation and crew.verdict is None
 
     def _do(self, action: rules.Action) -> None:
-        if isinstance(action, rules.Publish):
+        if isinstance(action, rules.StartGeneration):
             self._publish(action)
-        elif isinstance(action, rules.Halt):
+        elif isinstance(action, rules.StopRanks):
             self._say_to_all({"say": "halt", **action._asdict()})
         else:
             self._ears.closes()
             self._say_to_all({"say": "close", "code": action.code, "why": action.why})
 
-    def _publish(self, decided: rules.Publish) -> None:
+    def _publish(self, decided: rules.StartGeneration) -> None:
         self._published = json.loads(wire.encode(self._membership(decided.members)))  # once: it names all of them
         self._kept = decided.keep
         for place, peer in enumerate(decided.members):
@@ -230,14 +231,14 @@ class Meeting:
         if crew.phase is not rules.Phase.RUNNING or crew.generation != generation:
             return False
         others = tuple(each for each in crew.present if each.id != name)
-        self.crew = crew._replace(present=rules.in_order((*others, peer)))
+        self.crew = crew._replace(present=rules.sort_by_position((*others, peer)))
         return True
 
     def _gather_anew(self, now: float) -> None:
         """A run that was over begins again: kubelets may start containers again that have failed."""
         crew = self.crew
         if crew.phase is rules.Phase.CLOSED:
-            self.crew = rules.Crew(crew.rules, now, arrived=now, seen=crew.generation)
+            self.crew = rules.Rendezvous(crew.rules, now, arrived=now, seen=crew.generation)
 
     def _came_back(self, name: str, hello: Message, now: float) -> None:
         """The same agent on another connection: it may have missed what it was told last."""
@@ -251,7 +252,7 @@ class Meeting:
         elif crew.phase is rules.Phase.STOPPING and generation:
             self._say(name, _halt(generation, "its gang is being stopped"))
         elif crew.phase is rules.Phase.STOPPING:
-            self.feed(rules.Stopped(name, crew.generation), now)
+            self.feed(RanksStopped(name, crew.generation), now)
 
     # --- speaking -----------------------------------------------------------------------------------------
 
@@ -273,14 +274,17 @@ class Meeting:
         asked = crew.phase is rules.Phase.RUNNING and self._accused != crew.generation
         if not asked or len(heard) < len(self._places):  # whoever is not heard may be the one
             return
-        verdict = hang.judge(heard, hang.Limits(silence=max(each.silence for each in here)))
+        verdict = detect_hang(heard, HangLimits(silence=max(each.silence for each in here)))
         if verdict is not None:
             rank, why = verdict
             self._accused = crew.generation
             self._say_to_all({"say": "interrogate", "rank": rank})
             self._ears.hangs(rank, why)
             culprit = self.owner(rank) or next(iter(self._places))
-            self._verdict = now + TO_WRITE, rules.Failed(culprit, crew.generation, 1, f"hang: {why}", hangs=True)
+            self._verdict = (
+                now + TO_WRITE,
+                RankFailed(culprit, crew.generation, 1, f"hang: {why}", hangs=True),
+            )
 
     def owner(self, rank: int) -> str:
         """The pod whose rank it is; "" if none's."""
@@ -293,4 +297,4 @@ class Meeting:
 
 
 def _halt(generation: int, why: str) -> Message:
-    return {"say": "halt", **rules.Halt(generation, why)._asdict()}
+    return {"say": "halt", **rules.StopRanks(generation, why)._asdict()}

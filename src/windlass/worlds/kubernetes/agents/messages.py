@@ -10,20 +10,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from windlass import wire
-from windlass.agent import crew as rules
-from windlass.agent import hang
+from windlass.agent import hang_detection, rank_events
+from windlass.agent.rendezvous import state_machine as rules
 
 Message = Mapping[str, Any]
 _EXACT = 1 << 53
 """Numbers below are exact in everybody's JSON."""
 _LONGEST = 1_000
 """Characters of a text that are kept: it comes to stand in the gang's object."""
-_EVENTS: Mapping[str, type[rules.Done | rules.Able | rules.Failed | rules.Stopped]] = {
-    "done": rules.Done,
-    "able": rules.Able,
-    "failed": rules.Failed,
-    "stopped": rules.Stopped,
-}
 
 
 def integer(said: Any) -> int:
@@ -48,10 +42,10 @@ def port(said: Any) -> int:
     return integer(said)
 
 
-def behind(said: Any) -> hang.Behind:
+def behind(said: Any) -> hang_detection.SlowestRank:
     """A node's rank that is furthest behind."""
     rank, step, phase, beat, waited, patience, silent, (far, its_beat, who, where) = said
-    return hang.Behind(
+    return hang_detection.SlowestRank(
         integer(rank),
         integer(step),
         _text(phase),
@@ -81,9 +75,9 @@ def recovered(said: Any) -> wire.Recovered | None:
     return None if said is None else wire.Recovered(integer(said["generation"]), _number(said["seconds"]))
 
 
-def event(name: str, said: Message) -> rules.Done | rules.Able | rules.Failed | rules.Stopped:
+def event(name: str, said: Message) -> rank_events.RankEvent:
     """How the ranks of this agent do; it speaks of nobody else."""
-    kind = _EVENTS[said["say"]]
+    kind = rank_events.NAMES[said["say"]]
     told: dict[str, Any] = {key: _PARTS[key](value) for key, value in said.items() if key not in ("say", "id")}
     return kind(id=name, **told)
 

@@ -1,0 +1,76 @@
+"""What a rank has written down of its end, and how it reads in a line."""
+
+import json
+
+import pytest
+
+from windlass import wire
+from windlass.agent import error_file
+
+
+@pytest.fixture
+def file(tmp_path, monkeypatch):
+    path = tmp_path / "error.json"
+    monkeypatch.setenv("TORCHELASTIC_ERROR_FILE", str(path))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (ValueError("no such thing"), "ValueError: no such thing"),
+        (KeyError("lr"), "KeyError: 'lr'"),
+        (RuntimeError("one line\nand another"), "RuntimeError: one line"),
+        (SystemExit("the data are missing"), "the data are missing"),
+        (SystemExit(3), ""),
+        (AssertionError(), "AssertionError"),
+        (KeyboardInterrupt(), "KeyboardInterrupt"),
+        (OSError("no \x1b[31mred\x00 \udc80 file"), "OSError: no  [31mred    file"),
+        (RuntimeError("long " * 100), ("RuntimeError: " + "long " * 100)[:300]),
+    ],
+)
+def test_an_error_is_left_and_read_as_one_line(file, error, said):
+    error_file.write_error(error)
+    assert error_file.read_reason(str(file)) == said
+
+
+def test_what_the_script_has_written_itself_stays_where_it_only_gives_a_code(file):
+    said = {"message": {"message": "ValueError: by torch's record", "extraInfo": {"timestamp": "1"}}}
+    file.write_text(json.dumps(said))
+    error_file.write_error(SystemExit(1))
+    assert error_file.read_reason(str(file)) == "ValueError: by torch's record"
+
+
+def test_the_last_error_counts_and_one_that_was_caught_does_not(file):
+    error_file.write_error(MemoryError("too large a batch"))
+    wire.take_back_words()
+    assert error_file.read_reason(str(file)) == ""
+    error_file.write_error(MemoryError("too large a batch"))
+    error_file.write_error(OSError("the disk is full"))
+    assert error_file.read_reason(str(file)) == "OSError: the disk is full"
+
+
+def test_an_error_that_cannot_be_put_into_words_is_not_made_worse(file):
+    class MuteError(Exception):
+        def __str__(self):
+            raise ValueError
+
+    error_file.write_error(MuteError())
+    assert error_file.read_reason(str(file)) == ""
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"message": {}}', '{"message": ""}', "null"])
+def test_what_says_nothing_is_nothing(file, text):
+    file.write_text(text)
+    assert error_file.read_reason(str(file)) == ""
+
+
+def test_a_message_may_be_plain(file):
+    file.write_text('{"message": "killed by its own watchdog"}')
+    assert error_file.read_reason(str(file)) == "killed by its own watchdog"
+
+
+def test_where_there_is_no_file_nothing_is_left(monkeypatch, tmp_path):
+    monkeypatch.delenv("TORCHELASTIC_ERROR_FILE", raising=False)
+    error_file.write_error(ValueError("unheard"))
+    assert error_file.read_reason(str(tmp_path / "none")) == ""
