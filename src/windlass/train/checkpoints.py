@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Self
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol, Self
 
 from windlass import wire
 from windlass.train.checkpoint.copies.memory import Memory, opened, steps_of
@@ -23,23 +24,75 @@ from windlass.train.checkpoint.store.survey import newest_whole
 from windlass.train.checkpoint.together import all_ranks, by_first
 from windlass.train.checkpoint.trying import Trying
 from windlass.train.data.batch import Batch
+from windlass.train.data.loader import Data
+from windlass.train.data.stream import Stream
 from windlass.train.errors import TrainError
 from windlass.train.health.spike import Recent
-from windlass.train.rollback import ROLLBACKS, Rollbacks
+from windlass.train.mesh.device_mesh import Mesh
+from windlass.train.process import World
+from windlass.train.reform.gang import Companion
 from windlass.train.state import State
 from windlass.train.step.vote import Said
-
-if TYPE_CHECKING:
-    from windlass.train.run import Run
+from windlass.train.telemetry.phases import Phase
 
 _LOSSES = "losses"
 """In a manifest's facts: those of the last steps, with which the next is compared."""
 
 
+class CheckpointedRun(Protocol):
+    """The part of a `Run` that its checkpoints read, restore and report to."""
+
+    seed: int
+    steps_done: int
+    skipped: int
+    recent: Recent
+    go_back: str
+    world: World
+
+    @property
+    def mesh(self) -> Mesh:
+        """The mesh that the run trains on."""
+
+    @property
+    def dropout_rank(self) -> int:
+        """Index of the random stream of this rank: ranks that hold the same activations share one."""
+
+    @property
+    def joins(self) -> bool:
+        """Whether this rank receives its state from running ranks instead of a checkpoint."""
+
+    def steps(self, data: Data | Stream, max_steps: int) -> Iterator[Batch]:
+        """Yield batches until `max_steps` steps are done."""
+
+    def listen(
+        self,
+        hear: Callable[[Said], None],
+        wants_save: Callable[[], bool],
+        save_takes: Callable[[], float],
+        before_moving: Callable[[], None],
+    ) -> None:
+        """Register the callbacks of each step."""
+
+    def accompany(self, companion: Companion) -> None:
+        """Register a hook for in-place recovery."""
+
+    def unless_void(self, work: Callable[[], None]) -> None:
+        """Run `work` unless the step is aborted."""
+
+    def connecting(self) -> contextlib.AbstractContextManager[None]:
+        """Context in which process groups are created."""
+
+    def during(self, phase: Phase) -> contextlib.AbstractContextManager[None]:
+        """Context that counts as `phase` of the step."""
+
+    def say(self, text: str, *, stream: Literal["stdout", "stderr"] = "stdout") -> None:
+        """Print a line on the first rank."""
+
+
 class Checkpoints:
     """Made by `Run.checkpoint`; used as `for batch in checkpoints.resume().steps(max_steps)`."""
 
-    def __init__(self, run: Run, place: str, state: State, every: str, keep: int, copies: str) -> None:
+    def __init__(self, run: CheckpointedRun, place: str, state: State, every: str, keep: int, copies: str) -> None:
         self._run, self._state = run, state
         self._place = place_of(place)
         self._every = every_of(every)
@@ -296,3 +349,27 @@ class Checkpoints:
 
     def _warn(self, text: str) -> None:
         self._run.say(f"windlass: {text}", stream="stderr")
+
+
+ROLLBACKS = 3
+"""So often in a row, each to an older checkpoint than the last, before there is a newer good one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rollbacks:
+    """Those since the last good checkpoint was made."""
+
+    count: int = 0
+    step: int = 0
+    """Where the last one went to."""
+
+    def before(self, newest: int) -> int | None:
+        """The newest step that the next one may go back to; None: any. `newest`: of the checkpoints there are.
+
+        A checkpoint that has led into trouble is not taken twice: the trouble may be in it already.
+        """
+        return self.step - 1 if self.count and newest <= self.step else None
+
+    def after(self, newest: int, step: int) -> Rollbacks:
+        """This one counted, which goes to `step`; the first again where training had come further meanwhile."""
+        return Rollbacks(self.count + 1 if self.count and newest <= self.step else 1, step)

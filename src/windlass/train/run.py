@@ -39,15 +39,13 @@ from windlass.train.parallel.model import Builder, ParallelModel
 from windlass.train.parallel.parallelize import parallelize
 from windlass.train.parallel.plan import Plan
 from windlass.train.parallel.precision import Numbers
-from windlass.train.reform.companion import Companion
 from windlass.train.reform.connections import Connections
-from windlass.train.reform.gang import Gang
+from windlass.train.reform.gang import Companion, Gang
 from windlass.train.reform.survival import Survival
 from windlass.train.state import State, Stateful
-from windlass.train.step import scaling
 from windlass.train.step.backward import Backward, LossFunction, mean_loss
 from windlass.train.step.finite import Trouble
-from windlass.train.step.optimizer import Groups, measured, moved, optimizer_of, parameters_of
+from windlass.train.step.optimizer import NO_SCALING, Groups, LossScale, measured, moved, optimizer_of, parameters_of
 from windlass.train.step.vote import Said, Vote
 from windlass.train.telemetry.heart import Heart
 from windlass.train.telemetry.line import line, values_of
@@ -79,7 +77,7 @@ class Run:
         self.skipped = 0
         """Steps in a row that were not taken, as their gradients were no numbers."""
         self._low, self._asked = low, asked
-        self._scale = scaling.Scale() if low.needs_scaling else scaling.NONE
+        self._scale = LossScale() if low.needs_scaling else NO_SCALING
         self._heart = Heart(world.rank)
         self._heart.when_told(connections.cut)
         self._requests = Requests()
@@ -381,7 +379,7 @@ class Run:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on from there."""
         self._heart.step = self.steps_done = int(state["steps_done"])
-        self._scale = scaling.Scale(float(state["scale"]), int(state["scale_steps"]))
+        self._scale = LossScale(float(state["scale"]), int(state["scale_steps"]))
 
     def mean_loss(self, model: ParallelModel, share: Tensor) -> float:
         """The mean loss of the global batch from every rank's share. A collective: all ranks call it.

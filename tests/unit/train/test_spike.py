@@ -1,7 +1,7 @@
 import random
 
+from windlass.train.checkpoints import Rollbacks
 from windlass.train.health.spike import LEAST, WINDOW, Recent, spike_of
-from windlass.train.rollback import Rollbacks
 
 CHANCE = random.Random(1)  # noqa: S311 - a dice
 NOISE = [3.0 + CHANCE.gauss(0, 0.1) for _ in range(WINDOW)]

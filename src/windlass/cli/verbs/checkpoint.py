@@ -20,9 +20,8 @@ from windlass.train.checkpoint.store.layout import MANIFEST, folder_of
 from windlass.train.checkpoint.store.manifest import OBJECT, Manifest
 from windlass.train.checkpoint.store.places import Place, place_of
 from windlass.train.checkpoint.store.posix import Folder
-from windlass.train.checkpoint.store.pruning import prunable
 from windlass.train.checkpoint.store.retention import Retention
-from windlass.train.checkpoint.store.survey import Seen, State, survey
+from windlass.train.checkpoint.store.survey import Seen, State, prunable, survey
 from windlass.train.checkpoint.store.verifying import Trouble, verified
 
 Row = dict[str, Any]

@@ -24,12 +24,12 @@ class Difference(NamedTuple):
         return bool(self.missing or self.unexpected or self.reshaped)
 
 
-def difference(saved: Tensors, wanted: Tensors, *, partly: bool = False) -> Difference:
-    """What keeps `saved` from being loaded as `wanted`; `partly`: it may have more than is wanted."""
+def difference(saved: Tensors, wanted: Tensors) -> Difference:
+    """What keeps `saved` from being loaded as `wanted`."""
     shared = sorted(saved.keys() & wanted.keys())
     return Difference(
         tuple(sorted(wanted.keys() - saved.keys())),
-        () if partly else tuple(sorted(saved.keys() - wanted.keys())),
+        tuple(sorted(saved.keys() - wanted.keys())),
         tuple((name, saved[name].shape, wanted[name].shape) for name in shared if _differ(saved[name], wanted[name])),
     )
 

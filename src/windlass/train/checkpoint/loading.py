@@ -24,13 +24,13 @@ from windlass.train.checkpoint.together import Ranks, hearing, together
 from windlass.train.checkpoint.writing import dtype_name
 
 
-def load(found: Found, state: State, ranks: Ranks, *, partly: bool = False) -> None:
-    """Fill the tensors of `state`, and replace what is no tensor; `partly`: the checkpoint may have more.
+def load(found: Found, state: State, ranks: Ranks) -> None:
+    """Fill the tensors of `state`, and replace what is no tensor.
 
     A collective. The state may be cut otherwise than when it was saved, and ranks may hold different parts of it.
     Raises OtherModelError, with names, before anything is read.
     """
-    _refuse_another_model(found, state, ranks, partly=partly)
+    _refuse_another_model(found, state, ranks)
     reader = reader_of(found.place, found.folder)
     with hearing(ranks):
         state_dict_loader.load(state, storage_reader=reader, process_group=ranks.group, no_dist=ranks.size == 1)
@@ -68,10 +68,10 @@ def reader_of(place: Place, folder: str) -> FileSystemReader:
     return reader
 
 
-def _refuse_another_model(found: Found, state: State, ranks: Ranks, *, partly: bool) -> None:
+def _refuse_another_model(found: Found, state: State, ranks: Ranks) -> None:
     mine = {name: _fact(value) for name, value in flattened(state).items()}
     wanted = {name: fact for part in together(ranks, lambda: mine) for name, fact in part.items()}
-    if other := difference(found.manifest.tensors, wanted, partly=partly):
+    if other := difference(found.manifest.tensors, wanted):
         raise OtherModelError(f"{found.place.text}/{found.folder} is of another model\n{described(other)}")
 
 

@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 from windlass.train.checkpoint.due import due, intervals
 from windlass.train.checkpoint.pace import Pace
-from windlass.train.checkpoint.patience import INTERVALS, hopeless, pause
 from windlass.train.checkpoint.saver import Cost, Saver
 from windlass.train.checkpoint.store.errors import CheckpointError, RankGoneError, UnusableError, may_pass
 from windlass.train.checkpoint.together import Ranks, by_first
@@ -176,3 +175,20 @@ class Trying:
 
 def _failed(step: int, error: BaseException) -> str:
     return f"the checkpoint of step {step} could not be saved: {error}"
+
+
+TRIES = 5
+"""So many in a row fail at least,"""
+INTERVALS = 3
+"""and for so many intervals there was no good checkpoint, before a run ends."""
+_FIRST, _LONGEST = 10.0, 300.0
+
+
+def pause(failures: int) -> float:
+    """Seconds from the failure of so many in a row to the next try, where none is due before."""
+    return min(_LONGEST, _FIRST * 2.0 ** (min(failures, 20) - 1))
+
+
+def hopeless(failures: int, intervals: float) -> bool:
+    """Whether to end: what is trained now would be lost. `intervals`: since the last good checkpoint."""
+    return failures >= TRIES and intervals >= INTERVALS

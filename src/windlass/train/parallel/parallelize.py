@@ -18,7 +18,7 @@ from windlass.train.parallel.plan import Plan, Recompute
 from windlass.train.parallel.precision import Numbers
 from windlass.train.parallel.sequence import Sequences
 from windlass.train.parallel.shares import shared
-from windlass.train.parallel.stage import Stage
+from windlass.train.parallel.stages import Stage
 from windlass.train.parallel.tensor import split, styles_of
 
 _SEVERAL = 2

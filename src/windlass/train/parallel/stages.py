@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import torch
 from torch import nn
+from torch.distributed.pipelining import PipelineStage
 
 from windlass.train.errors import TrainError
 from windlass.train.parallel.paths import has, matching
@@ -130,3 +132,18 @@ def _filled(weights: Sequence[int], most: int, count: int) -> list[int]:
             held = 0
         held += weight
     return [*ends, len(weights)]
+
+
+class Stage(PipelineStage):
+    """One stage of a model on this rank."""
+
+    def _prepare_forward_infra(self, *given: Any, **named: Any) -> Any:
+        with self._generators_kept():
+            return super()._prepare_forward_infra(*given, **named)
+
+    def _prepare_backward_infra(self, *given: Any, **named: Any) -> Any:
+        with self._generators_kept():
+            return super()._prepare_backward_infra(*given, **named)
+
+    def _generators_kept(self) -> Any:
+        return torch.random.fork_rng(devices=[self.device] if self.device.type == "cuda" else [])

@@ -12,7 +12,7 @@ import os
 import sys
 import time
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import torch
 
@@ -22,28 +22,57 @@ from windlass.train.checkpoint.store.errors import RankGoneError
 from windlass.train.data.loader import Data
 from windlass.train.data.stream import Stream
 from windlass.train.health.spike import Recent
+from windlass.train.mesh.device_mesh import Mesh
 from windlass.train.parallel.model import ParallelModel
-from windlass.train.reform.companion import Companion
 from windlass.train.reform.connections import Connections
 from windlass.train.reform.instant import Instant
 from windlass.train.reform.sharing import giver, sent, share, share_small
 from windlass.train.reform.survival import Survival
-from windlass.train.reform.variables import variables_of
 from windlass.train.state import Stateful
 from windlass.train.telemetry.heart import Heart
-
-if TYPE_CHECKING:
-    from windlass.train.run import Run
 
 _MOST = 50
 """Generations that one process enters: each leaves nine descriptors and six threads of groups that are never freed. The
 next loss starts all anew, which frees them."""
 
 
+class Companion(Protocol):
+    """Something of a run that has process groups of its own."""
+
+    def let_go(self) -> None:
+        """Its ranks are gone, and its connections cut. Nobody is asked."""
+
+    def join(self) -> None:
+        """Make groups of all ranks anew: the ones that a rank makes which has just been started, in the same order."""
+
+    def met(self) -> None:
+        """All ranks have the same state now, those too that have just been started. A collective."""
+
+
+class RecoverableRun(Stateful, Protocol):
+    """The part of a `Run` that in-place recovery reads and rebuilds."""
+
+    steps_done: int
+    skipped: int
+    recent: Recent
+    go_back: str
+    world: process.World
+
+    @property
+    def mesh(self) -> Mesh:
+        """The mesh of the current generation."""
+
+    def join(self) -> None:
+        """Create the process groups and the mesh of the generation that the environment describes. A collective."""
+
+    def cut_anew(self, data: Data | Stream) -> None:
+        """Assign to `data` the slice of each batch that this rank reads on the current mesh."""
+
+
 class Gang:
     """This rank among others, who may change. `models` to `companions` are what a run has."""
 
-    def __init__(self, run: Run, heart: Heart, survival: Survival, connections: Connections) -> None:
+    def __init__(self, run: RecoverableRun, heart: Heart, survival: Survival, connections: Connections) -> None:
         self._run, self._heart, self._survival, self._connections = run, heart, survival, connections
         self.models: list[ParallelModel] = []
         self.optimizers: list[torch.optim.Optimizer] = []
@@ -140,3 +169,20 @@ class Gang:
 
 def _ranks(count: int) -> str:
     return "1 rank" if count == 1 else f"{count} ranks"
+
+
+def variables_of(membership: wire.Membership) -> dict[str, str]:
+    """To be laid over those that the rank was started with."""
+    world = str(sum(member.ranks for member in membership.members))
+    return {
+        "RANK": str(membership.rank),
+        "WORLD_SIZE": world,
+        "GROUP_RANK": str(membership.me),
+        "GROUP_WORLD_SIZE": str(len(membership.members)),
+        "ROLE_RANK": str(membership.rank),
+        "ROLE_WORLD_SIZE": world,
+        "MASTER_ADDR": membership.address or membership.members[0].address,
+        "MASTER_PORT": str(membership.port),
+        "TORCHELASTIC_RESTART_COUNT": str(membership.generation - 1),
+        wire.GENERATION: str(membership.generation),
+    }

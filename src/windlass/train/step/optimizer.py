@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -13,6 +14,27 @@ from windlass.train.step.clip import by_layout, clipping_factor, scale_gradients
 
 Groups = Callable[[nn.Module], list[dict[str, Any]]]
 """From a model to parameter groups, as torch's optimizers take them."""
+
+_GROWTH, _BACKOFF, _INTERVAL = 2.0, 0.5, 2000
+
+
+@dataclass(frozen=True, slots=True)
+class LossScale:
+    """By what a loss is multiplied before the backward pass, and how long that has gone well."""
+
+    factor: float = 65536.0
+    steps: int = 0
+
+    def after(self, *, finite: bool) -> LossScale:
+        """The next step's. One that was not finite is not taken."""
+        if not finite:
+            return LossScale(self.factor * _BACKOFF)
+        if self.steps + 1 == _INTERVAL:
+            return LossScale(self.factor * _GROWTH)
+        return replace(self, steps=self.steps + 1)
+
+
+NO_SCALING = LossScale(1.0)
 
 
 def optimizer_of(

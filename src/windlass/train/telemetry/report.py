@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import statistics
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from windlass.train.health.slow import slow_ranks
 from windlass.train.mesh.degrees import Degrees
 from windlass.train.telemetry.flops import peak_of, utilisation
 from windlass.train.telemetry.line import Told
@@ -78,3 +78,15 @@ class Reporter:
         dist.all_reduce(words, group=self._group)
         found: list[list[float]] = words.tolist()
         return found
+
+
+_SLOWER = 1.3
+"""Times the median: noise between ranks stays below this on quiet machines."""
+_LEAST = 5.0
+"""Milliseconds: less is not worth a word."""
+
+
+def slow_ranks(busy: Sequence[float], median: float) -> tuple[int, ...]:
+    """Ranks that compute longer than most. `busy`: milliseconds of a step without waiting for others, by rank."""
+    limit = max(median * _SLOWER, median + _LEAST)
+    return tuple(rank for rank, spent in enumerate(busy) if spent > limit)

@@ -28,10 +28,5 @@ def test_of_many_names_the_first_ten():
     assert told.endswith("layer.09 and 27 more")
 
 
-def test_a_part_of_a_checkpoint_may_be_wanted():
-    assert not difference(SAVED, {"a": SAVED["a"]}, partly=True)
-    assert difference(SAVED, {"z": SAVED["a"]}, partly=True)
-
-
 def test_a_tensor_is_no_number():
     assert difference(SAVED, {**SAVED, "lr": TensorFact((), "float32")})

@@ -2,13 +2,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windlass.train.checkpoint.store.layout import folder_of, share_of, step_of, steps_in, torn_in, torn_of
+from windlass.train.checkpoint.store.layout import TORN, folder_of, share_of, step_of, steps_in, torn_in
 
 
 @given(st.integers(0, 10**15))
 def test_a_folder_is_of_the_step_that_it_names(step):
     assert step_of(folder_of(step)) == step
-    assert step_of(torn_of(step)) is None
+    assert step_of(folder_of(step) + TORN) is None
 
 
 @pytest.mark.parametrize("name", ["", "step-5", "step-000000005", "step-00000005.tmp", "xstep-00000005", "LATEST"])

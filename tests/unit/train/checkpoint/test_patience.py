@@ -1,7 +1,7 @@
 import pytest
 
 from windlass.train.checkpoint.due import Every, intervals
-from windlass.train.checkpoint.patience import hopeless, pause
+from windlass.train.checkpoint.trying import hopeless, pause
 
 
 def test_pauses_double_and_end_at_five_minutes():

@@ -23,11 +23,6 @@ def folder_of(step: int) -> str:
     return f"step-{step:08d}"
 
 
-def torn_of(step: int) -> str:
-    """Where the checkpoint of a step is put together."""
-    return folder_of(step) + TORN
-
-
 def step_of(name: str) -> int | None:
     """The step of a folder; None if this is no name of a finished checkpoint."""
     found = _FOLDER.fullmatch(name)

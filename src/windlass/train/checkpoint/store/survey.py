@@ -12,6 +12,7 @@ from windlass.train.checkpoint.store.errors import ManifestError
 from windlass.train.checkpoint.store.layout import LATEST, MANIFEST, folder_of, step_of, steps_in, torn_in
 from windlass.train.checkpoint.store.manifest import Manifest
 from windlass.train.checkpoint.store.places import Place
+from windlass.train.checkpoint.store.retention import Retention, to_prune
 from windlass.train.checkpoint.store.verifying import Trouble, manifest_of, manifest_trouble
 
 
@@ -88,3 +89,13 @@ def _by_size(sizes: dict[str, int], manifest: Manifest) -> list[Trouble]:
         for name, found, wanted in compared
         if found != wanted
     ]
+
+
+def prunable(place: Place, retention: Retention) -> list[int]:
+    """Steps that would go, oldest first. A damaged one does not count as kept: it goes when a newer one is complete."""
+    seen = survey(place)
+    complete = [each.step for each in seen if each.step is not None and each.state is State.COMPLETE]
+    if not complete:
+        return []
+    damaged = [each.step for each in seen if each.step is not None and each.state is State.DAMAGED]
+    return sorted([*to_prune(complete, retention), *(step for step in damaged if step < max(complete))])
