@@ -9,9 +9,9 @@ import time
 import tracemalloc
 from collections.abc import Callable, Sequence
 
+from windlass.backends.kubernetes.client import objects
+from windlass.backends.kubernetes.cluster.cluster_view import ClusterView
 from windlass.core.ledger import Ledger
-from windlass.worlds.kubernetes.client import objects
-from windlass.worlds.kubernetes.cluster.picture import Picture
 
 NODES, PODS, EVENTS = 5_000, 50_000, 2_000
 ALLOCATABLE = {
@@ -27,7 +27,7 @@ ALLOCATABLE = {
 
 def main() -> None:
     nodes, pods = [a_node(number) for number in range(NODES)], [a_pod(number) for number in range(PODS)]
-    picture = Picture()
+    picture = ClusterView()
     began = time.perf_counter()
     fill(picture, nodes, pods)
     first = time.perf_counter() - began
@@ -43,7 +43,7 @@ def main() -> None:
     claim("its node in the ledger of the core", statistics.median(told), "ms", 10)
 
 
-def fill(picture: Picture, nodes: Sequence[objects.Node], pods: Sequence[objects.Pod]) -> None:
+def fill(picture: ClusterView, nodes: Sequence[objects.Node], pods: Sequence[objects.Pod]) -> None:
     for pod in pods:
         picture.put_pod(pod, ours=False)
     for node in nodes:
@@ -54,7 +54,7 @@ def fill(picture: Picture, nodes: Sequence[objects.Node], pods: Sequence[objects
 def megabytes(nodes: Sequence[objects.Node], pods: Sequence[objects.Pod]) -> float:
     """What a picture holds beside the objects."""
     tracemalloc.start()
-    picture = Picture()
+    picture = ClusterView()
     fill(picture, nodes, pods)
     held, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
@@ -69,7 +69,7 @@ def each(do: Callable, events: Sequence) -> float:
     return (time.perf_counter() - began) / len(events) * 1e6
 
 
-def change(picture: Picture, ledger: Ledger, pod: objects.Pod) -> float:
+def change(picture: ClusterView, ledger: Ledger, pod: objects.Pod) -> float:
     """Milliseconds from a pod's end until the ledger has its node anew."""
     began = time.perf_counter()
     picture.drop_pod(pod)

@@ -5,12 +5,12 @@ import random
 import statistics
 import time
 
-from windlass.core.cluster import Node
-from windlass.core.gang import Demand, Pending, shape_of, started
+from windlass.core.cycle.scheduler import schedule
 from windlass.core.ledger import Ledger
-from windlass.core.plan import Plan
-from windlass.core.queue import Queue
-from windlass.core.scheduler import schedule
+from windlass.core.model.gang import Demand, Pending, shape_of, started
+from windlass.core.model.node import Node
+from windlass.core.model.plan import Plan
+from windlass.core.model.queue import Queue
 
 NODES, RUNNING, ROUNDS = 5_000, 2_000, 300
 HOUR = 3_600_000

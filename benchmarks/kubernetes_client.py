@@ -23,13 +23,13 @@ from controlplane.build import BuildError, find_all
 from controlplane.cluster import ControlPlane, Settings, start
 from controlplane.programs import API_SERVER
 
-from windlass.worlds.kubernetes.client import objects
-from windlass.worlds.kubernetes.client.access import from_kubeconfig
-from windlass.worlds.kubernetes.client.connection import Connection
-from windlass.worlds.kubernetes.client.fresh import Fresh
-from windlass.worlds.kubernetes.client.mirror import Malformed, Mirror
-from windlass.worlds.kubernetes.client.resources import NODES, PODS, Resource
-from windlass.worlds.kubernetes.client.watch import Scope, watch
+from windlass.backends.kubernetes.client import objects
+from windlass.backends.kubernetes.client.access import from_kubeconfig
+from windlass.backends.kubernetes.client.connection import Connection
+from windlass.backends.kubernetes.client.mirror import Malformed, Mirror
+from windlass.backends.kubernetes.client.object_cache import ObjectCache
+from windlass.backends.kubernetes.client.resources import NODES, PODS, Resource
+from windlass.backends.kubernetes.client.watch import Scope, watch
 
 NODE_COUNT, POD_COUNT, BINDS, AT_ONCE, ROUNDS = 1_000, 10_000, 600, 64, 3
 PODS_PATH = "/api/v1/namespaces/default/pods"
@@ -151,7 +151,7 @@ async def ours(kubeconfig: str) -> dict[str, float]:
         assert (len(nodes.fresh.objects), len(pods.fresh.objects)) == (NODE_COUNT, POD_COUNT)
         del nodes, pods
 
-        heard, began = Fresh[objects.Pod](), time.perf_counter()
+        heard, began = ObjectCache[objects.Pod](), time.perf_counter()
         async for batch in watch(connection, PODS, "0", Scope()):  # first of all, everything that is there
             for event in [one for one in batch if one.type != "BOOKMARK"]:
                 heard.put(objects.pod(bytes(event.object)))

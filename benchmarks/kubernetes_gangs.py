@@ -291,14 +291,14 @@ def theirs(plane: ControlPlane) -> list[str]:
 async def schedule(kubeconfig: str) -> None:
     """The world and its controller, as the operator runs them."""
     from windlass import controller  # noqa: PLC0415 - only here: the measuring process stays small
-    from windlass.worlds.kubernetes.client.access import from_kubeconfig  # noqa: PLC0415
-    from windlass.worlds.kubernetes.client.connection import Connection  # noqa: PLC0415
-    from windlass.worlds.kubernetes.served import served_kinds  # noqa: PLC0415
-    from windlass.worlds.kubernetes.watching import watch_all  # noqa: PLC0415
-    from windlass.worlds.kubernetes.world import KubernetesWorld  # noqa: PLC0415
+    from windlass.backends.kubernetes.backend import KubernetesBackend  # noqa: PLC0415
+    from windlass.backends.kubernetes.client.access import from_kubeconfig  # noqa: PLC0415
+    from windlass.backends.kubernetes.client.connection import Connection  # noqa: PLC0415
+    from windlass.backends.kubernetes.served_kinds import served_kinds  # noqa: PLC0415
+    from windlass.backends.kubernetes.watches import watch_all  # noqa: PLC0415
 
     async with Connection(from_kubeconfig(kubeconfig)) as connection:
-        world = KubernetesWorld(connection, lambda: time.time_ns() // 1_000_000, on_trouble=print)
+        world = KubernetesBackend(connection, lambda: time.time_ns() // 1_000_000, on_trouble=print)
         ready = asyncio.Event()
         watching = asyncio.create_task(watch_all(world, await served_kinds(connection), ready.set))
         await asyncio.wait([watching, asyncio.create_task(ready.wait())], return_when="FIRST_COMPLETED")

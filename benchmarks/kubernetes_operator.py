@@ -26,11 +26,11 @@ from controlplane.cluster import ControlPlane, Settings, start
 from controlplane.processes import spawn
 from controlplane.programs import API_SERVER
 
-from windlass.worlds.kubernetes.client import objects
-from windlass.worlds.kubernetes.client import resources as r
-from windlass.worlds.kubernetes.client.access import from_kubeconfig
-from windlass.worlds.kubernetes.client.connection import Connection
-from windlass.worlds.kubernetes.client.reflector import reflect
+from windlass.backends.kubernetes.client import objects
+from windlass.backends.kubernetes.client import resources as r
+from windlass.backends.kubernetes.client.access import from_kubeconfig
+from windlass.backends.kubernetes.client.connection import Connection
+from windlass.backends.kubernetes.client.reflector import reflect
 
 NODES, JOBS, SIZE, SINGLE, GANG = 1_000, 500, 4, 20, 8
 HELD, WAITING = 10_000, 500

@@ -10,8 +10,8 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from windlass.core.policy import POLICIES
-from windlass.worlds.sim import measure, read_nodes, read_trace, replay, with_walltimes
+from windlass.backends.simulator import measure, read_nodes, read_trace, replay, with_walltimes
+from windlass.core.model.policy import POLICIES
 
 TRACES = Path(os.environ.get("WINDLASS_TRACES", Path(__file__).parents[2] / "shared/data")) / "muri"
 NAMES = {"srtf": "SRTF", "srsf": "SRSF", "las": "Tiresias-L"}

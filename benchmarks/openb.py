@@ -17,13 +17,13 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from windlass.core.cluster import Node
-from windlass.core.devices import MILLI
-from windlass.core.gang import Demand, Pending, milli_gpus_of, shape_of, started
+from windlass.core.cycle.scheduler import decide
 from windlass.core.ledger import Ledger
-from windlass.core.policy import Policy
-from windlass.core.scheduler import decide
-from windlass.core.scoring import SCORINGS
+from windlass.core.model.devices import MILLI
+from windlass.core.model.gang import Demand, Pending, milli_gpus_of, shape_of, started
+from windlass.core.model.node import Node
+from windlass.core.model.policy import Policy
+from windlass.core.placement.node_scores import SCORINGS
 
 TRACES = Path(os.environ.get("WINDLASS_TRACES", Path(__file__).parents[2] / "shared" / "data")) / "openb"
 VARIANTS = ("default", "cpu050", "gpushare40")

@@ -18,10 +18,10 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import NamedTuple
 
-from windlass.core.job import DEFAULT_QUEUE
-from windlass.core.policy import POLICIES
+from windlass.backends.simulator import Trace, cluster_of, measure, read_trace, replay, with_walltimes
+from windlass.core.model.job import DEFAULT_QUEUE
+from windlass.core.model.policy import POLICIES
 from windlass.server.garbage import collect_seldom
-from windlass.worlds.sim import Trace, cluster_of, measure, read_trace, replay, with_walltimes
 
 TRACE = Path(os.environ.get("WINDLASS_TRACES", Path(__file__).parents[2] / "shared/data")) / "philly/philly.csv.gz"
 SECONDS = {"fifo": 8, "easy": 20, "windlass": 30}

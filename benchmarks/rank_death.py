@@ -13,13 +13,13 @@ import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
+from windlass.backends.local.backend import LocalBackend
+from windlass.backends.local.nodes import Machine, declared
+from windlass.backends.port import JobArrived, JobEvent
 from windlass.controller import Controller, run
-from windlass.core.events import Cancel
-from windlass.core.job import Job, RestartPolicy, Role
-from windlass.core.status import Phase
-from windlass.worlds.local.nodes import Machine, declared
-from windlass.worlds.local.world import LocalWorld
-from windlass.worlds.port import JobArrived, JobEvent
+from windlass.core.lifecycle.events import Cancel
+from windlass.core.model.job import Job, RestartPolicy, Role
+from windlass.core.model.status import Phase
 
 RANKS, ROUNDS, GANGS = 8, 20, 200
 POLITE = ("sh", "-c", "exec sleep 1000")
@@ -44,8 +44,8 @@ async def measure(folder: Path) -> tuple[list[float], list[float], float]:
 
 
 @contextlib.asynccontextmanager
-async def controlled(folder: Path) -> AsyncIterator[tuple[LocalWorld, Controller]]:
-    world = LocalWorld(folder / "state", declared(Machine(8_000, 2**33), 2, 4), kind="run")
+async def controlled(folder: Path) -> AsyncIterator[tuple[LocalBackend, Controller]]:
+    world = LocalBackend(folder / "state", declared(Machine(8_000, 2**33), 2, 4), kind="run")
     controller = Controller(world.recover(), world.finished)
     running = asyncio.create_task(run(controller, world, on_trouble=print))
     yield world, controller
@@ -55,7 +55,7 @@ async def controlled(folder: Path) -> AsyncIterator[tuple[LocalWorld, Controller
     world.close(end=True)
 
 
-async def deaths(world: LocalWorld, controller: Controller, asked: Job) -> list[float]:
+async def deaths(world: LocalBackend, controller: Controller, asked: Job) -> list[float]:
     """Kill rank 3 of every generation in turn; seconds until no other rank is left."""
     job_id = await submit(world, asked)
     seconds: list[float] = []
@@ -88,7 +88,7 @@ def all_gone(descriptors: list[int]) -> None:
         os.close(descriptor)
 
 
-async def cost_of_a_start(world: LocalWorld, folder: Path) -> float:
+async def cost_of_a_start(world: LocalBackend, folder: Path) -> float:
     """Milliseconds of the warden's CPU for a rank that does nothing, from its start to its end."""
     warden = warden_of(folder / "state")
     begin = cpu_of(warden)
@@ -114,7 +114,7 @@ def cpu_of(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-async def submit(world: LocalWorld, asked: Job) -> str:
+async def submit(world: LocalBackend, asked: Job) -> str:
     number = world.reserve()
     await world.inject(JobArrived(f"{asked.name}-{number}", number, asked))
     return f"{asked.name}-{number}"

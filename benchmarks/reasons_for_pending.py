@@ -11,11 +11,11 @@ import random
 import time
 from collections.abc import Callable
 
-from windlass.core.cluster import Node, Taint
-from windlass.core.gang import Demand, Pending, shape_of, started
+from windlass.core.cycle.scheduler import schedule
 from windlass.core.ledger import Ledger
-from windlass.core.queue import Queue
-from windlass.core.scheduler import schedule
+from windlass.core.model.gang import Demand, Pending, shape_of, started
+from windlass.core.model.node import Node, Taint
+from windlass.core.model.queue import Queue
 from windlass.server.garbage import collect_seldom
 
 NODES, PENDING, ROUNDS = 1_000, 10_000, 7

@@ -9,12 +9,12 @@ import statistics
 import time
 from dataclasses import replace
 
-from windlass.core.cluster import Node
-from windlass.core.gang import Demand, Pending, Running, shape_of
+from windlass.core.cycle.scheduler import schedule
 from windlass.core.ledger import Ledger
-from windlass.core.queue import Queue
-from windlass.core.scheduler import schedule
-from windlass.core.status import Placement
+from windlass.core.model.gang import Demand, Pending, Running, shape_of
+from windlass.core.model.node import Node
+from windlass.core.model.queue import Queue
+from windlass.core.model.status import Placement
 
 NODES, MEMBERS, ROUNDS = 1_000, 200, 15
 TARGET, KUEUE = 20.0, 131.0

@@ -4,8 +4,8 @@ import json
 import time
 from pathlib import Path
 
-from windlass.core.policy import POLICIES
-from windlass.worlds.sim import Metrics, measure, read_nodes, read_trace, replay
+from windlass.backends.simulator import Metrics, measure, read_nodes, read_trace, replay
+from windlass.core.model.policy import POLICIES
 
 TRACES = Path(__file__).parents[1] / "examples/traces"
 SHOWN = ("daily.jsonl.gz", "daily.yaml")

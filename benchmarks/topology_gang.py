@@ -11,14 +11,14 @@ from collections.abc import Iterator
 from itertools import groupby
 from pathlib import Path
 
-from windlass.core.cluster import Node, Topology
-from windlass.core.gang import Demand, Pending, shape_of, started
-from windlass.core.job import TopologyRequest
+from windlass.core.cycle.scheduler import schedule
 from windlass.core.ledger import Ledger
-from windlass.core.queue import Queue
-from windlass.core.scheduler import schedule
-from windlass.core.snapshot import NodeTable
-from windlass.core.status import Placement
+from windlass.core.model.gang import Demand, Pending, shape_of, started
+from windlass.core.model.job import TopologyRequest
+from windlass.core.model.node import Node, Topology
+from windlass.core.model.queue import Queue
+from windlass.core.model.snapshot import NodeTable
+from windlass.core.model.status import Placement
 
 TRACES = Path(os.environ.get("WINDLASS_TRACES", "../shared/data"))
 WHOLE = {"gpu": 8, "cpu": 96_000, "memory": 768 * 2**30}

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from windlass import wire
-from windlass.worlds.local.warden import proc
+from windlass.backends.local.warden import proc
 
 PATIENCE = 20.0
 """Seconds after which something awaited is not coming any more; a loaded machine is slow, never that slow."""

@@ -34,7 +34,6 @@ NOT_YET = {
     "src/windlass/server",
     "src/windlass/train",
     "src/windlass/wire",
-    "src/windlass/worlds",
     "tests/browser",
     "tests/contract",
     "tests/examples",
@@ -58,7 +57,6 @@ NOT_YET = {
     "tests/unit/sim",
     "tests/unit/simulator",
     "tests/unit/train",
-    "tests/unit/worlds",
 }
 
 HEADLESS = "who|whoever|what|whatever|whose|where|how|that|those|nobody|somebody"
@@ -115,7 +113,7 @@ NAMES_ALLOWED = {
 ONE_NAME_TWICE: dict[str, str] = {}
 # Modules whose classes may have the names of others.
 FOREIGN_NAMES = {
-    "src/windlass/worlds/kubernetes/client/objects.py": "classes have the names of Kubernetes' API",
+    "src/windlass/backends/kubernetes/client/objects.py": "classes have the names of Kubernetes' API",
 }
 
 

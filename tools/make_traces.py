@@ -5,8 +5,8 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from windlass.worlds.sim.synthetic import HOUR, Law, Size, synthesize
-from windlass.worlds.sim.traces.jsonl import written
+from windlass.backends.simulator.synthetic import HOUR, Law, Size, synthesize
+from windlass.backends.simulator.traces.jsonl import written
 
 FOLDER = Path(__file__).resolve().parent.parent / "examples/traces"
 MINUTE = 60_000

@@ -21,23 +21,23 @@ from dataclasses import dataclass, replace
 from functools import partial
 from random import Random
 
+from windlass.backends.port import Changes, ClusterChanged, JobArrived, JobEvent, WorldEvent
+from windlass.backends.simulator.backend import Over, SimulatorBackend
+from windlass.backends.simulator.faults import FaultKind, Rate, draw_faults
+from windlass.backends.simulator.progress import Costs
+from windlass.backends.simulator.script import Delays, Script
+from windlass.backends.simulator.universe import Universe
 from windlass.controller import Controller, run
-from windlass.core import events as e
-from windlass.core.cluster import Node, Topology
-from windlass.core.commands import Command
+from windlass.core.cycle.scheduler import schedule
 from windlass.core.invariants import plan_violations, violations
-from windlass.core.job import ArrayMember, Dependency, Job, RestartPolicy, Role, TopologyRequest
-from windlass.core.policy import ORDERS, Policy
-from windlass.core.queue import Queue
-from windlass.core.reservation import Reservation
-from windlass.core.scheduler import schedule
-from windlass.core.status import TERMINAL
-from windlass.worlds.port import Changes, ClusterChanged, JobArrived, JobEvent, WorldEvent
-from windlass.worlds.sim.faults import FaultKind, Rate, draw_faults
-from windlass.worlds.sim.progress import Costs
-from windlass.worlds.sim.script import Delays, Script
-from windlass.worlds.sim.universe import Universe
-from windlass.worlds.sim.world import Over, SimWorld
+from windlass.core.lifecycle import events as e
+from windlass.core.lifecycle.commands import Command
+from windlass.core.model.job import ArrayMember, Dependency, Job, RestartPolicy, Role, TopologyRequest
+from windlass.core.model.node import Node, Topology
+from windlass.core.model.policy import ORDERS, Policy
+from windlass.core.model.queue import Queue
+from windlass.core.model.reservation import Reservation
+from windlass.core.model.status import TERMINAL
 
 HORIZON = 600_000
 """Faults begin before this time, in ms. Suspended jobs are resumed at this time, and then every job must end."""
@@ -125,7 +125,7 @@ class _Watch:
             raise _Wrong
 
 
-class _MortalBackend(SimWorld):
+class _MortalBackend(SimulatorBackend):
     """A simulated backend whose controller may die before, between and after its writes, and whose disk may be full."""
 
     def __init__(self, universe: Universe, rng: Random, watch: Callable[[], None]) -> None:

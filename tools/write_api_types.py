@@ -21,7 +21,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests/kubernete
 from controlplane import cluster
 from controlplane.api import Api
 
-FILE = Path(__file__).resolve().parent.parent / "src/windlass/jobs/kubernetes/known_fields/api_types.json"
+FILE = Path(__file__).resolve().parent.parent / "src/windlass/jobs/kubernetes/manifests/known_fields/api_types.json"
 GROUPS = ("api/v1", "apis/batch/v1", "apis/autoscaling/v2")
 KINDS = ("ConfigMap", "Secret", "Service", "ServiceAccount", "PersistentVolumeClaim", "Pod", "Job", "CronJob")
 """Kinds that a manifest file may contain beside jobs."""
@@ -39,7 +39,9 @@ async def fetch_types(api: Api) -> str:
 
 
 def types_of(documents: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, str]]:
-    """Types that `KINDS` and `PARTS` contain. The format is that of `windlass.jobs.kubernetes.known_fields.types`."""
+    """Types that `KINDS` and `PARTS` contain. The format is that of
+    `windlass.jobs.kubernetes.manifests.known_fields.types`.
+    """
     schemas = {name: schema for each in documents for name, schema in each["components"]["schemas"].items()}
     names = {_short(full): full for full, schema in schemas.items() if "properties" in schema}
     found: dict[str, dict[str, str]] = {}

@@ -1,6 +1,7 @@
 """The loop that drives every world: events → lifecycle → schedule → commands.
 
-Belongs here: the order of things. What an event means is `core.lifecycle`'s, who starts where is `core.scheduler`'s,
+Belongs here: the order of things. What an event means is `core.lifecycle.state_machine`'s, who starts where is
+`core.cycle.scheduler`'s,
 and how a command is carried out is the world's. A turn reads no clock and does no I/O, so a simulator and a cluster
 run the same one.
 """
@@ -13,10 +14,24 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from windlass.core import lifecycle
-from windlass.core.admission import refusal
-from windlass.core.commands import Command, Forget, Launch, Stop
-from windlass.core.events import (
+from windlass.backends.port import (
+    Backend,
+    BackendError,
+    Changes,
+    ClusterChanged,
+    JobArrived,
+    JobChanged,
+    JobEvent,
+    Recovery,
+    Transition,
+    WorldEvent,
+)
+from windlass.core.cycle.scheduler import schedule
+from windlass.core.explain.admission_check import refusal
+from windlass.core.ledger import Ledger
+from windlass.core.lifecycle import state_machine
+from windlass.core.lifecycle.commands import Command, Forget, Launch, Stop
+from windlass.core.lifecycle.events import (
     Admit,
     DependencyEnded,
     Event,
@@ -29,28 +44,14 @@ from windlass.core.events import (
     Submitted,
     Timer,
 )
-from windlass.core.gang import pending_of, running_of
-from windlass.core.job import Condition, Dependency, Job
-from windlass.core.ledger import Ledger
-from windlass.core.plan import Plan, Preemption
-from windlass.core.reasons import Verdict
-from windlass.core.respecified import can_change
-from windlass.core.scheduler import schedule
-from windlass.core.snapshot import PastUse, Snapshot
-from windlass.core.status import HOLDING, TERMINAL, JobState, Phase, Status
-from windlass.core.transitions import created
-from windlass.worlds.port import (
-    Changes,
-    ClusterChanged,
-    JobArrived,
-    JobChanged,
-    JobEvent,
-    Recovery,
-    Transition,
-    World,
-    WorldError,
-    WorldEvent,
-)
+from windlass.core.lifecycle.spec_update import can_change
+from windlass.core.lifecycle.transitions import created
+from windlass.core.model.gang import pending_of, running_of
+from windlass.core.model.job import Condition, Dependency, Job
+from windlass.core.model.plan import Plan, Preemption
+from windlass.core.model.reasons import Verdict
+from windlass.core.model.snapshot import PastUse, Snapshot
+from windlass.core.model.status import HOLDING, TERMINAL, JobState, Phase, Status
 
 _SPARE_TIMERS = 64
 """Outdated timers that may lie about before they are cleared out."""
@@ -58,7 +59,7 @@ _RETRY_COMMIT = 1_000
 """How long to wait before a turn that could not be made durable is tried again, in ms."""
 
 
-async def run(controller: Controller, world: World, *, on_trouble: Callable[[str], None]) -> None:
+async def run(controller: Controller, world: Backend, *, on_trouble: Callable[[str], None]) -> None:
     """Drive a world until cancelled. `on_trouble` hears once of every commit that failed."""
     changes = controller.take_over(world.now())
     while True:
@@ -72,14 +73,14 @@ async def run(controller: Controller, world: World, *, on_trouble: Callable[[str
         changes = controller.turn(events, world.now())
 
 
-async def _commit(world: World, changes: Changes, on_trouble: Callable[[str], None]) -> list[WorldEvent]:
+async def _commit(world: Backend, changes: Changes, on_trouble: Callable[[str], None]) -> list[WorldEvent]:
     """Commit, however often it takes. Returns the events that came in meanwhile."""
     came: list[WorldEvent] = []
     told = ""
     while changes != Changes():
         try:
             await world.commit(changes)
-        except WorldError as trouble:
+        except BackendError as trouble:
             if str(trouble) != told:
                 told = str(trouble)
                 on_trouble(told)
@@ -263,7 +264,7 @@ class Controller:
             before = self.states.get(target)
             if before is None:
                 continue
-            after, commands = lifecycle.step(before, current, now)
+            after, commands = state_machine.step(before, current, now)
             self._turn.add(commands)
             if after is not before:
                 self._keep(after, type(current).__name__, before, now)
@@ -293,8 +294,8 @@ class Controller:
 
     def _file(self, state: JobState, before: JobState | None = None) -> None:
         """Put the job where the scheduler and the timers look for it."""
-        due = lifecycle.next_due(state)
-        if due is not None and (before is None or due != lifecycle.next_due(before)):
+        due = state_machine.next_due(state)
+        if due is not None and (before is None or due != state_machine.next_due(before)):
             heapq.heappush(self._timers, (due, state.id))
         if before is not None and _same_to_scheduler(before.status, state.status):
             if _running_otherwise(before.status, state.status):
@@ -350,7 +351,7 @@ class Controller:
 
     def _is_current(self, at: int, job_id: str) -> bool:
         state = self.states.get(job_id)
-        return state is not None and lifecycle.next_due(state) == at
+        return state is not None and state_machine.next_due(state) == at
 
     def _let_go(self, states: Iterable[JobState]) -> None:
         """Ended jobs leave memory, unless their ttl has still to run out."""
@@ -358,7 +359,7 @@ class Controller:
         for job_id in [s.id for s in states if s.status.phase in TERMINAL and s.job.ttl is None] + forgotten:
             self.states.pop(job_id, None)
         if len(self._timers) > 2 * len(self.states) + _SPARE_TIMERS:
-            timers = {(due, s.id) for s in self.states.values() if (due := lifecycle.next_due(s)) is not None}
+            timers = {(due, s.id) for s in self.states.values() if (due := state_machine.next_due(s)) is not None}
             self._timers = sorted(timers)
 
 

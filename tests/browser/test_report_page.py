@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from windlass.core.policy import POLICIES
-from windlass.worlds.sim import cluster_of, measure, replay
-from windlass.worlds.sim.report import Experiment, Run, build, write
-from windlass.worlds.sim.report.experiment import Source
-from windlass.worlds.sim.study.drawn import read_drawn
+from windlass.backends.simulator import cluster_of, measure, replay
+from windlass.backends.simulator.report import Experiment, Run, build, write
+from windlass.backends.simulator.report.experiment import Source
+from windlass.backends.simulator.study.drawn import read_drawn
+from windlass.core.model.policy import POLICIES
 
 NAMES = ("fifo", "easy", "windlass")
 CLUSTER = cluster_of(6, 8)

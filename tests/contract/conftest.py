@@ -10,15 +10,15 @@ from kubernetes_place import KubernetesPlace
 from place import Behaviour, Place
 
 import strays
-from windlass.core.events import Exit
-from windlass.core.job import Job, Role
-from windlass.worlds.local.nodes import Machine, declared
-from windlass.worlds.local.world import LocalWorld
-from windlass.worlds.port import ClusterChanged, World
-from windlass.worlds.sim import cluster_of
-from windlass.worlds.sim.script import Script
-from windlass.worlds.sim.universe import Universe
-from windlass.worlds.sim.world import SimWorld
+from windlass.backends.local.backend import LocalBackend
+from windlass.backends.local.nodes import Machine, declared
+from windlass.backends.port import Backend, ClusterChanged
+from windlass.backends.simulator import cluster_of
+from windlass.backends.simulator.backend import SimulatorBackend
+from windlass.backends.simulator.script import Script
+from windlass.backends.simulator.universe import Universe
+from windlass.core.lifecycle.events import Exit
+from windlass.core.model.job import Job, Role
 
 
 class LocalPlace:
@@ -28,16 +28,16 @@ class LocalPlace:
 
     def __init__(self, folder: Path) -> None:
         self.state = folder / "state"
-        self.opened: list[LocalWorld] = []
+        self.opened: list[LocalBackend] = []
 
-    async def open(self) -> LocalWorld:
+    async def open(self) -> LocalBackend:
         cluster = declared(Machine(cpu=4000, memory=2**32), 2, 2)
-        world = LocalWorld(self.state, cluster, kind="run")
+        world = LocalBackend(self.state, cluster, kind="run")
         self.opened.append(world)
         return world
 
-    async def abandon(self, world: World) -> None:
-        assert isinstance(world, LocalWorld)
+    async def abandon(self, world: Backend) -> None:
+        assert isinstance(world, LocalBackend)
         self.opened.remove(world)
         world.close()  # what was not committed or said is lost, as when it is killed
 
@@ -51,7 +51,7 @@ class LocalPlace:
         }
         return Job("job", (Role(replicas=replicas, resources={"gpu": 1}, command=commands[behaviour]),), workdir="/")
 
-    async def hand_in(self, _world: World, job: Job, number: int) -> tuple[str, Job]:
+    async def hand_in(self, _world: Backend, job: Job, number: int) -> tuple[str, Job]:
         return f"job-{number}", job
 
     async def leave(self) -> None:
@@ -82,16 +82,16 @@ class SimPlace:
         Behaviour.UNSTARTABLE: Script(work=None, broken="/no/such/program cannot be started"),
     }
 
-    async def open(self) -> SimWorld:
-        return SimWorld(self.universe)
+    async def open(self) -> SimulatorBackend:
+        return SimulatorBackend(self.universe)
 
-    async def abandon(self, world: World) -> None:
+    async def abandon(self, world: Backend) -> None:
         """Nothing is left of a controller but what it committed."""
 
     def job(self, behaviour: Behaviour, replicas: int = 1) -> Job:
         return Job("job", (Role(replicas=replicas, resources={"gpu": 1}),), labels={"does": behaviour})
 
-    async def hand_in(self, _world: World, job: Job, number: int) -> tuple[str, Job]:
+    async def hand_in(self, _world: Backend, job: Job, number: int) -> tuple[str, Job]:
         return f"job-{number}", job
 
     async def leave(self) -> None:

@@ -18,16 +18,16 @@ from controlplane.tidy import clear
 from place import Behaviour
 
 import strays
-from windlass.core.job import Job, Role
+from windlass.backends.kubernetes.backend import KubernetesBackend
+from windlass.backends.kubernetes.client.access import plain
+from windlass.backends.kubernetes.client.connection import Connection
+from windlass.backends.kubernetes.cluster.cluster_state import QUEUES
+from windlass.backends.kubernetes.settings import BackendSettings
+from windlass.backends.kubernetes.watches import JOB_KINDS, watch_all
+from windlass.backends.port import Backend
+from windlass.core.model.job import Job, Role
 from windlass.deploy.crds import crds
-from windlass.jobs.kubernetes.own_manifests import training_job
-from windlass.worlds.kubernetes.client.access import plain
-from windlass.worlds.kubernetes.client.connection import Connection
-from windlass.worlds.kubernetes.cluster_book import QUEUES
-from windlass.worlds.kubernetes.settings import WorldSettings
-from windlass.worlds.kubernetes.watching import JOB_KINDS, watch_all
-from windlass.worlds.kubernetes.world import KubernetesWorld
-from windlass.worlds.port import World
+from windlass.jobs.kubernetes.manifests.trainingjob_manifest import training_job
 
 T = TypeVar("T")
 JOBS = "/apis/windlass.dev/v1alpha1/trainingjobs"
@@ -60,13 +60,13 @@ class KubernetesPlace:
         self.background.do(define(self.api))
         self.kubelets = self.background.enter(FakeKubelets(plane.admin, script_of=program))
         self.background.do(self.kubelets.add_nodes(self.nodes, gpus=2))
-        self.opened: dict[World, AsyncExitStack] = {}
+        self.opened: dict[Backend, AsyncExitStack] = {}
 
-    async def open(self) -> KubernetesWorld:
+    async def open(self) -> KubernetesBackend:
         stack = AsyncExitStack()
         connection = await stack.enter_async_context(Connection(self.access))
-        settings = WorldSettings(image_patience=0)
-        world = KubernetesWorld(connection, lambda: time.time_ns() // 1_000_000, settings)
+        settings = BackendSettings(image_patience=0)
+        world = KubernetesBackend(connection, lambda: time.time_ns() // 1_000_000, settings)
         ready = asyncio.Event()
         watching = asyncio.create_task(watch_all(world, [*JOB_KINDS, QUEUES], ready.set))
         stack.push_async_callback(ended, watching)
@@ -76,15 +76,15 @@ class KubernetesPlace:
         self.opened[world] = stack
         return world
 
-    async def abandon(self, world: World) -> None:
+    async def abandon(self, world: Backend) -> None:
         await self.opened.pop(world).aclose()
 
     def job(self, behaviour: Behaviour, replicas: int = 1) -> Job:
         role = Role(replicas=replicas, resources={"gpu": 1}, command=(behaviour.value,), image="example.com/job:1")
         return Job("job", (role,), workdir="")
 
-    async def hand_in(self, world: World, job: Job, number: int) -> tuple[str, Job]:
-        assert isinstance(world, KubernetesWorld)
+    async def hand_in(self, world: Backend, job: Job, number: int) -> tuple[str, Job]:
+        assert isinstance(world, KubernetesBackend)
         name = f"job-{number}"
         manifest = training_job(replace(job, name=name), name, NAMESPACE)
         await asyncio.to_thread(self.background.do, self.api.post(f"{inside(JOBS)}", manifest))

@@ -8,13 +8,13 @@ from enum import StrEnum
 from typing import Any, Protocol, TypeVar
 
 import strays
-from windlass.core import lifecycle
-from windlass.core.commands import Command
-from windlass.core.events import Admit, Event, Submitted
-from windlass.core.job import Job
-from windlass.core.status import JobState, Placement
-from windlass.core.transitions import created
-from windlass.worlds.port import Changes, JobEvent, World
+from windlass.backends.port import Backend, Changes, JobEvent
+from windlass.core.lifecycle import state_machine
+from windlass.core.lifecycle.commands import Command
+from windlass.core.lifecycle.events import Admit, Event, Submitted
+from windlass.core.lifecycle.transitions import created
+from windlass.core.model.job import Job
+from windlass.core.model.status import JobState, Placement
 
 Found = TypeVar("Found")
 
@@ -32,15 +32,15 @@ class Place(Protocol):
 
     nodes: Sequence[str]
 
-    async def open(self) -> World:
+    async def open(self) -> Backend:
         """A world with a new controller; `recover` has not been called."""
 
-    async def abandon(self, world: World) -> None:
+    async def abandon(self, world: Backend) -> None:
         """The controller dies without a word."""
 
     def job(self, behaviour: Behaviour, replicas: int = 1) -> Job: ...
 
-    async def hand_in(self, world: World, job: Job, number: int) -> tuple[str, Job]:
+    async def hand_in(self, world: Backend, job: Job, number: int) -> tuple[str, Job]:
         """What a world must know of a job before its state can be committed. Returns its id, and the job as read."""
 
     async def leave(self) -> None:
@@ -65,7 +65,7 @@ def play(place: Place, story: Callable[[], Coroutine[Any, Any, None]]) -> None:
 class Stagehand:
     """A controller small enough to be read: one job, stepped through its life by hand."""
 
-    def __init__(self, place: Place, world: World, state: JobState | None = None) -> None:
+    def __init__(self, place: Place, world: Backend, state: JobState | None = None) -> None:
         self.place = place
         self.world = world
         self.state = state
@@ -88,7 +88,7 @@ class Stagehand:
         assert self.state is not None
         commands: list[Command] = []
         for event in events:
-            self.state, more = lifecycle.step(self.state, event, self.world.now())
+            self.state, more = state_machine.step(self.state, event, self.world.now())
             commands += more
         await self.world.commit(Changes(states=(self.state,), commands=tuple(commands)))
         return commands

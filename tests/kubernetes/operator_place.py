@@ -19,20 +19,20 @@ from kubernetes_place import JOBS, NAMESPACE, define, ended, inside, program
 from place import Behaviour
 
 import strays
+from windlass.backends.kubernetes.agents import hub
+from windlass.backends.kubernetes.backend import KubernetesBackend
+from windlass.backends.kubernetes.client.access import plain
+from windlass.backends.kubernetes.client.connection import Connection
+from windlass.backends.kubernetes.served_kinds import served_kinds
+from windlass.backends.kubernetes.settings import BackendSettings
+from windlass.backends.kubernetes.watches import watch_all
 from windlass.controller import Controller, run
-from windlass.core.job import Job, Role
-from windlass.jobs.kubernetes.own_manifests import training_job
+from windlass.core.model.job import Job, Role
+from windlass.jobs.kubernetes.manifests.trainingjob_manifest import training_job
 from windlass.jobs.kubernetes.settings import Settings
 from windlass.server.operator.faces import Faces, listen
 from windlass.server.operator.history import History
 from windlass.server.operator.metrics import Metrics
-from windlass.worlds.kubernetes.agents import hub
-from windlass.worlds.kubernetes.client.access import plain
-from windlass.worlds.kubernetes.client.connection import Connection
-from windlass.worlds.kubernetes.served import served_kinds
-from windlass.worlds.kubernetes.settings import WorldSettings
-from windlass.worlds.kubernetes.watching import watch_all
-from windlass.worlds.kubernetes.world import KubernetesWorld
 
 PYTORCHJOBS = "/apis/kubeflow.org/v1/pytorchjobs"
 
@@ -44,7 +44,7 @@ class OperatorPlace:
     api: Api
     kubelets: FakeKubelets
     faces: Faces
-    world: KubernetesWorld
+    world: KubernetesBackend
     session: aiohttp.ClientSession
     port: int
     agents: int
@@ -103,8 +103,8 @@ async def leading(plane: ControlPlane, folder: Path) -> AsyncIterator[OperatorPl
         await kubelets.add_nodes(["n1", "n2"], gpus=2)
         calls = listen("127.0.0.1", 0)
         agents = calls.getsockname()[1]
-        settings = WorldSettings(Settings(agents=f"127.0.0.1:{agents}"), image_patience=0)
-        world = KubernetesWorld(connection, _now, settings, troubles.append)
+        settings = BackendSettings(Settings(agents=f"127.0.0.1:{agents}"), image_patience=0)
+        world = KubernetesBackend(connection, _now, settings, troubles.append)
         faces = Faces(metrics, history)
         listener = listen("127.0.0.1", 0)
         port = listener.getsockname()[1]

@@ -14,9 +14,9 @@ from typing import Any
 
 import strays
 from windlass import wire
-from windlass.worlds.local import lock, paths
-from windlass.worlds.local.warden import proc
-from windlass.worlds.local.warden_start import start_warden
+from windlass.backends.local import lock, paths
+from windlass.backends.local.warden import proc
+from windlass.backends.local.warden_start import start_warden
 
 Report = dict[str, Any]
 

@@ -11,15 +11,15 @@ from pathlib import Path
 from typing import Any
 
 import strays
+from windlass.backends.local import logs
+from windlass.backends.local.backend import LocalBackend
+from windlass.backends.local.nodes import LocalCluster, Machine, declared
+from windlass.backends.local.store import Origin
+from windlass.backends.port import JobArrived, JobEvent
 from windlass.controller import Controller, run
-from windlass.core.events import Event
-from windlass.core.job import Job, Role
-from windlass.core.status import TERMINAL, JobState, Phase
-from windlass.worlds.local import logs
-from windlass.worlds.local.nodes import LocalCluster, Machine, declared
-from windlass.worlds.local.store import Origin
-from windlass.worlds.local.world import LocalWorld
-from windlass.worlds.port import JobArrived, JobEvent
+from windlass.core.lifecycle.events import Event
+from windlass.core.model.job import Job, Role
+from windlass.core.model.status import TERMINAL, JobState, Phase
 
 MACHINE = Machine(cpu=4000, memory=2**33)
 BARE = {"PATH": os.environ["PATH"]}
@@ -46,7 +46,7 @@ async def soon(condition: Callable[[], object], failure: str) -> None:
 class Home:
     """See `at_home`."""
 
-    def __init__(self, world: LocalWorld, controller: Controller, troubles: list[str]) -> None:
+    def __init__(self, world: LocalBackend, controller: Controller, troubles: list[str]) -> None:
         self.world = world
         self.controller = controller
         self.troubles = troubles
@@ -105,7 +105,7 @@ async def at_home(
     """A controller that runs until the block is left; `end`: and takes the warden with it."""
     troubles: list[str] = []
     options = {"kind": "up", "environment": BARE, **options}
-    world = LocalWorld(state, cluster or two_nodes(), on_trouble=troubles.append, **options)
+    world = LocalBackend(state, cluster or two_nodes(), on_trouble=troubles.append, **options)
     try:
         controller = Controller(world.recover(), world.finished)
         running = asyncio.create_task(run(controller, world, on_trouble=troubles.append))

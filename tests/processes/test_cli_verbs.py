@@ -316,7 +316,7 @@ def test_every_verb_says_what_it_takes(state: Path):
 
 
 def test_clients_load_nothing_heavy(up: Path):
-    heavy = "'torch', 'numpy', 'rich', 'yaml', 'starlette', 'asyncio', 'msgspec', 'windlass.core.events'"
+    heavy = "'torch', 'numpy', 'rich', 'yaml', 'starlette', 'asyncio', 'msgspec', 'windlass.core.lifecycle.events'"
     for words in (["queue"], ["status"], ["history"], ["run", "--", "true"], ["version"]):
         found = f"print(sorted({{{heavy}}} & set(sys.modules)))"
         code = f"import sys; from windlass.cli.entry import main; main({words!r}); {found}"

@@ -14,11 +14,11 @@ import pytest
 from hand import is_gone
 from home import BARE, at_home, job, soon
 
-from windlass.core.events import Cancel
-from windlass.core.job import Job, Launcher, RestartPolicy
-from windlass.core.status import FailureClass, Phase
+from windlass.backends.local.seen import ranks_seen
+from windlass.core.lifecycle.events import Cancel
+from windlass.core.model.job import Job, Launcher, RestartPolicy
+from windlass.core.model.status import FailureClass, Phase
 from windlass.server.progress import progress
-from windlass.worlds.local.seen import ranks_seen
 
 WAITS = """
 import os, sys, time

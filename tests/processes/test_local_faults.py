@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 from home import at_home, job, two_nodes
 
-from windlass.core.status import Phase
-from windlass.worlds.local.clock import SYSTEM
-from windlass.worlds.local.paths import StatePaths, prepare
-from windlass.worlds.local.records import CorruptError, Records
-from windlass.worlds.local.store import move_aside, open_store
-from windlass.worlds.local.world import LocalWorld
-from windlass.worlds.port import Changes, WorldError
+from windlass.backends.local.backend import LocalBackend
+from windlass.backends.local.clock import SYSTEM
+from windlass.backends.local.paths import StatePaths, prepare
+from windlass.backends.local.records import CorruptError, Records
+from windlass.backends.local.store import move_aside, open_store
+from windlass.backends.port import BackendError, Changes
+from windlass.core.model.status import Phase
 
 
 @pytest.fixture
@@ -75,7 +75,7 @@ def test_a_database_that_may_not_grow_is_as_good_as_a_full_disk(state: Path) -> 
             submitting = asyncio.create_task(home.submit(job("true", labels={"note": "x" * 200_000})))
             await home.trouble()
             assert home.world.store.count() == 0
-            with pytest.raises(WorldError, match="the turn before this one could not be written yet"):
+            with pytest.raises(BackendError, match="the turn before this one could not be written yet"):
                 await home.world.commit(Changes())
             connection.execute("PRAGMA max_page_count = 1073741823")
             assert (await home.end(await submitting)).status.phase is Phase.SUCCEEDED
@@ -100,8 +100,8 @@ def test_output_that_finds_no_room_is_dropped_with_one_word_about_it(small_disk:
 
 def test_a_folder_that_cannot_be_written_is_named_with_the_way_out(small_disk: Path) -> None:
     subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
-    with pytest.raises(WorldError, match="Read-only file system; make it writable, or name another"):
-        LocalWorld(small_disk / "state", two_nodes(), kind="run")
+    with pytest.raises(BackendError, match="Read-only file system; make it writable, or name another"):
+        LocalBackend(small_disk / "state", two_nodes(), kind="run")
 
 
 def test_a_folder_that_has_become_read_only_can_still_be_read(small_disk: Path) -> None:
@@ -115,8 +115,8 @@ def test_a_folder_that_has_become_read_only_can_still_be_read(small_disk: Path) 
 
     job_id = asyncio.run(story())
     subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
-    with pytest.raises(WorldError, match="make it writable"):
-        LocalWorld(state, two_nodes(), kind="run")
+    with pytest.raises(BackendError, match="make it writable"):
+        LocalBackend(state, two_nodes(), kind="run")
     found = Records.open(StatePaths(state))
     assert found is not None
     assert found.job(job_id) is not None
@@ -126,7 +126,7 @@ def test_a_folder_that_has_become_read_only_can_still_be_read(small_disk: Path) 
 @pytest.mark.skipif(os.getuid() == 0, reason="root may write everywhere")
 def test_a_folder_of_somebody_else_is_named(tmp_path: Path) -> None:
     tmp_path.chmod(0o500)
-    with pytest.raises(WorldError, match="Permission denied"):
+    with pytest.raises(BackendError, match="Permission denied"):
         prepare(tmp_path / "state")
     tmp_path.chmod(0o700)
 
@@ -161,7 +161,7 @@ def test_a_database_of_another_version_is_left_alone(state: Path) -> None:
     store = open_store(paths)
     store._connection.execute("PRAGMA user_version = 99")
     store.close()
-    with pytest.raises(WorldError, match="written by another version of Windlass"):
+    with pytest.raises(BackendError, match="written by another version of Windlass"):
         open_store(paths)
 
 

@@ -14,13 +14,13 @@ import pytest
 from hand import await_that, is_gone, python
 from home import at_home, job
 
-from windlass.core.events import Cancel, Resume, Suspend
-from windlass.core.job import ArrayMember, Launcher, RestartPolicy, Role
-from windlass.core.status import FailureClass, Phase
-from windlass.worlds.local import logs
-from windlass.worlds.local.nodes import Gpu, LocalCluster, Machine, declared
-from windlass.worlds.local.owners import describe
-from windlass.worlds.local.store import Origin
+from windlass.backends.local import logs
+from windlass.backends.local.nodes import Gpu, LocalCluster, Machine, declared
+from windlass.backends.local.owners import describe
+from windlass.backends.local.store import Origin
+from windlass.core.lifecycle.events import Cancel, Resume, Suspend
+from windlass.core.model.job import ArrayMember, Launcher, RestartPolicy, Role
+from windlass.core.model.status import FailureClass, Phase
 
 FORGIVING = RestartPolicy(user_limit=3, backoff_base=10)
 

@@ -16,20 +16,20 @@ from hand import await_that, is_gone
 from home import BARE, at_home, job, soon, two_nodes
 
 import strays
+from windlass.backends.local import keeper, lock
+from windlass.backends.local.backend import LocalBackend
+from windlass.backends.local.paths import prepare
+from windlass.backends.local.records import Records
+from windlass.backends.local.store import move_aside
+from windlass.backends.local.warden import proc
+from windlass.backends.local.warden_start import Link
+from windlass.backends.port import Backend, Changes, JobArrived, WorldEvent
 from windlass.controller import Controller, run
-from windlass.core.commands import Command
-from windlass.core.job import Job, RestartPolicy
-from windlass.core.queue import Queue
-from windlass.core.reservation import Reservation
-from windlass.core.status import Phase
-from windlass.worlds.local import keeper, lock
-from windlass.worlds.local.paths import prepare
-from windlass.worlds.local.records import Records
-from windlass.worlds.local.store import move_aside
-from windlass.worlds.local.warden import proc
-from windlass.worlds.local.warden_start import Link
-from windlass.worlds.local.world import LocalWorld
-from windlass.worlds.port import Changes, JobArrived, World, WorldEvent
+from windlass.core.lifecycle.commands import Command
+from windlass.core.model.job import Job, RestartPolicy
+from windlass.core.model.queue import Queue
+from windlass.core.model.reservation import Reservation
+from windlass.core.model.status import Phase
 
 QUICK = RestartPolicy(user_limit=3, backoff_base=10)
 
@@ -173,7 +173,7 @@ def test_gangs_that_no_record_knows_are_ended(state: Path) -> None:
 class Dying:
     """A world whose controller is killed at a step: an edge of a call, or the moment after a commit is durable."""
 
-    def __init__(self, world: LocalWorld, steps: int) -> None:
+    def __init__(self, world: LocalBackend, steps: int) -> None:
         self.world = world
         self.left = steps
         commit = world.store.commit
@@ -212,9 +212,9 @@ def live(state: Path, jobs: dict[str, Job], steps: int) -> None:
     """One life of a controller: hand in what is not on record, and leave when every job has ended."""
 
     async def story() -> None:
-        world = LocalWorld(state, two_nodes(), kind="up", environment=BARE)
+        world = LocalBackend(state, two_nodes(), kind="up", environment=BARE)
         controller = Controller(world.recover(), world.finished)
-        dying: World = Dying(world, steps)  # type: ignore[assignment]  # `recover` and `finished` are past
+        dying: Backend = Dying(world, steps)  # type: ignore[assignment]  # `recover` and `finished` are past
         running = asyncio.create_task(run(controller, dying, on_trouble=print))
         await asyncio.gather(
             *(
@@ -287,7 +287,7 @@ def test_a_second_controller_is_told_who_the_first_is(state: Path) -> None:
     paths = prepare(state)
     held = lock.acquire(paths, "up")
     with pytest.raises(lock.HeldError) as refused:
-        LocalWorld(state, two_nodes(), kind="run")
+        LocalBackend(state, two_nodes(), kind="run")
     me = proc.stat(os.getpid())
     assert me is not None
     assert refused.value.holder == lock.Holder(os.getpid(), me.started, "up")

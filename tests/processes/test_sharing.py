@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from terminal import crash, daemon, facts, ok, phase, start, until
 
-from windlass.core.scheduler import schedule
+from windlass.core.cycle.scheduler import schedule
 from windlass.jobs.snapshot_file import decisions_of, read_snapshot
 
 SLEEP = ("--", "sleep", "60")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from windlass.core.job import Job, Launcher, Role
+from windlass.core.model.job import Job, Launcher, Role
 from windlass.launch.ranks import ranks_of
 from windlass.launch.torchrun import Rendezvous, environment
 

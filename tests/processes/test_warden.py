@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from hand import Hand, await_that, hand, is_gone, python
 
-from windlass.worlds.local.warden_start import start_warden
+from windlass.backends.local.warden_start import start_warden
 
 # A child that leaves its parent, session and group, says its pid through the file it inherited, and stays.
 DAEMON = """

@@ -13,16 +13,16 @@ from functools import partial
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from windlass.backends.port import Changes, ClusterChanged, JobArrived, JobEvent, Recovery, WorldEvent
 from windlass.controller import Controller
-from windlass.core import events as e
-from windlass.core.cluster import Node
-from windlass.core.commands import Command, Launch, Stop
 from windlass.core.invariants import violations
-from windlass.core.job import ArrayMember, Dependency, Job, RestartPolicy, Role
-from windlass.core.policy import Policy
-from windlass.core.queue import Queue
-from windlass.core.status import TERMINAL, JobState, Phase
-from windlass.worlds.port import Changes, ClusterChanged, JobArrived, JobEvent, Recovery, WorldEvent
+from windlass.core.lifecycle import events as e
+from windlass.core.lifecycle.commands import Command, Launch, Stop
+from windlass.core.model.job import ArrayMember, Dependency, Job, RestartPolicy, Role
+from windlass.core.model.node import Node
+from windlass.core.model.policy import Policy
+from windlass.core.model.queue import Queue
+from windlass.core.model.status import TERMINAL, JobState, Phase
 
 NODES = tuple(Node(f"n{number}", {"gpu": 4, "cpu": 8_000}) for number in range(1, 4))
 QUEUES = (

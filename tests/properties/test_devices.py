@@ -9,14 +9,14 @@ from functools import cache
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from windlass.core.cluster import Node
-from windlass.core.gang import Demand, Pending, Running, shape_of, started
 from windlass.core.invariants import violations
-from windlass.core.job import Match
 from windlass.core.ledger import Ledger
-from windlass.core.mig import GEOMETRIES, MASKS, gpu_and_start
-from windlass.core.placement import fits, place
-from windlass.core.policy import Policy
+from windlass.core.model.gang import Demand, Pending, Running, shape_of, started
+from windlass.core.model.job import Match
+from windlass.core.model.mig import GEOMETRIES, MASKS, gpu_and_start
+from windlass.core.model.node import Node
+from windlass.core.model.policy import Policy
+from windlass.core.placement.gang_placement import fits, place
 
 PLACES = {  # slices and first slices, after the table that NVIDIA prints
     "mig-1g.5gb": (1, (0, 1, 2, 3, 4, 5, 6)),

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from windlass.core.job import (
+from windlass.core.model.job import (
     ArrayMember,
     Condition,
     Dependency,
@@ -25,10 +25,10 @@ from windlass.jobs.durations import MAX_DURATION, PATTERN, SLURM, UNITS, format_
 from windlass.jobs.errors import MAX_SHOWN, JobError
 from windlass.jobs.fields import JOB, walk
 from windlass.jobs.job_file import loads
-from windlass.jobs.kubernetes.kinds import members
-from windlass.jobs.kubernetes.kinds import read as read_manifest
-from windlass.jobs.kubernetes.own_manifests import training_job
-from windlass.jobs.kubernetes.reading import Fault
+from windlass.jobs.kubernetes.kinds.registry import members
+from windlass.jobs.kubernetes.kinds.registry import read as read_manifest
+from windlass.jobs.kubernetes.manifests.reader import Fault
+from windlass.jobs.kubernetes.manifests.trainingjob_manifest import training_job
 from windlass.jobs.names import IMAGE, JOB_NAME, LABEL_VALUE, MAX_NAME, NODE_NAME, is_name, valid_name
 from windlass.jobs.render import render
 from windlass.jobs.schema import schema

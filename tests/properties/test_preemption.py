@@ -10,19 +10,19 @@ from gangs import demand, ledger_of, nodes, running, waiting
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from windlass.core.accounts import Accounts
-from windlass.core.booking import give_back
-from windlass.core.cohort import tree_of
-from windlass.core.fairshare import Shares, reclaims
-from windlass.core.gang import Pending, Running, total_of
 from windlass.core.ledger import Ledger
-from windlass.core.placement import fits
-from windlass.core.policy import Policy
-from windlass.core.preemption import Eviction, Ground, victims_for
-from windlass.core.queue import Queue
-from windlass.core.quota import short
-from windlass.core.snapshot import Snapshot
-from windlass.core.victims import BORROWED, Lineup
+from windlass.core.model.gang import Pending, Running, total_of
+from windlass.core.model.policy import Policy
+from windlass.core.model.queue import Queue
+from windlass.core.model.snapshot import Snapshot
+from windlass.core.nodes.allocation import give_back
+from windlass.core.placement.gang_placement import fits
+from windlass.core.preemption.victim_search import Eviction, Ground, victims_for
+from windlass.core.preemption.victims import BORROWED, Lineup
+from windlass.core.queues.fair_share import Shares, reclaims
+from windlass.core.queues.queue_tree import tree_of
+from windlass.core.queues.quota import short
+from windlass.core.queues.usage import QueueUsage
 
 NOW = 1_000
 NODES, GPUS = 3, 4
@@ -129,5 +129,5 @@ def lineup(snapshot: Snapshot) -> Lineup:
     return Lineup(replace(snapshot, policy=Policy(min_runtime=0)), NOW, accounts(snapshot))
 
 
-def accounts(snapshot: Snapshot) -> Accounts:
-    return Accounts(tree_of(snapshot.queues), snapshot.held, snapshot.users)
+def accounts(snapshot: Snapshot) -> QueueUsage:
+    return QueueUsage(tree_of(snapshot.queues), snapshot.held, snapshot.users)

@@ -7,16 +7,16 @@ from dataclasses import dataclass, field
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from windlass.backends.port import Changes, ClusterChanged, JobArrived, JobEvent, Recovery, WorldEvent
 from windlass.controller import Controller
-from windlass.core import events as e
-from windlass.core.cluster import Node
-from windlass.core.commands import Launch
+from windlass.core.cycle.scheduler import schedule
 from windlass.core.invariants import plan_violations, violations
-from windlass.core.job import Job, Role
-from windlass.core.policy import Policy
-from windlass.core.queue import Queue
-from windlass.core.scheduler import schedule
-from windlass.worlds.port import Changes, ClusterChanged, JobArrived, JobEvent, Recovery, WorldEvent
+from windlass.core.lifecycle import events as e
+from windlass.core.lifecycle.commands import Launch
+from windlass.core.model.job import Job, Role
+from windlass.core.model.node import Node
+from windlass.core.model.policy import Policy
+from windlass.core.model.queue import Queue
 
 NODES = tuple(Node(f"n{number}", {"gpu": 4}) for number in range(1, 4))
 TREE = (

@@ -6,16 +6,16 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from windlass.core.accounts import Accounts
-from windlass.core.cluster import Node
-from windlass.core.cohort import Tree, tree_of
-from windlass.core.fairshare import Shares, reclaims
-from windlass.core.gang import Demand, Pending, shape_of
+from windlass.core.cycle.scheduler import schedule
 from windlass.core.invariants import plan_violations
 from windlass.core.ledger import Ledger
-from windlass.core.queue import Queue
-from windlass.core.quota import available, short
-from windlass.core.scheduler import schedule
+from windlass.core.model.gang import Demand, Pending, shape_of
+from windlass.core.model.node import Node
+from windlass.core.model.queue import Queue
+from windlass.core.queues.fair_share import Shares, reclaims
+from windlass.core.queues.queue_tree import Tree, tree_of
+from windlass.core.queues.quota import available, short
+from windlass.core.queues.usage import QueueUsage
 
 RESOURCES = ("cpu", "memory")
 
@@ -42,7 +42,7 @@ def some(draw, names, size=5):
 
 
 def books(queues, held=None):
-    return Accounts(tree_of({queue.name: queue for queue in queues}), held or {}, {})
+    return QueueUsage(tree_of({queue.name: queue for queue in queues}), held or {}, {})
 
 
 # --- what may be taken -------------------------------------------------------------------------------
@@ -76,7 +76,7 @@ def test_what_is_available_is_the_most_that_breaks_no_limit(data):
     held = {}
     for queue in data.draw(st.permutations(queues)):
         for resource in RESOURCES:
-            left = available(Accounts(tree, held, {}), queue.name, resource)
+            left = available(QueueUsage(tree, held, {}), queue.name, resource)
             most = 9 if left is None else left
             there = held.setdefault(queue.name, {})
             if left is None:
@@ -108,7 +108,7 @@ def test_books_that_follow_the_plan_say_what_new_books_would(data):
         fresh, copied = books(queues, held), accounts.copy()
         for name in data.draw(st.sets(st.sampled_from([queue.name for queue in queues]))):
             for resource in RESOURCES:
-                for of in (Accounts.total, Accounts.drawn):
+                for of in (QueueUsage.total, QueueUsage.drawn):
                     found = [of(each, name).get(resource, 0) for each in (accounts, copied, fresh)]
                     assert found[0] == found[1] == found[2]
 

@@ -3,20 +3,20 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from windlass.core.cluster import Node, Taint
-from windlass.core.cohort import charge
-from windlass.core.feasibility import eligibility
-from windlass.core.forecast import NEVER
-from windlass.core.gang import Demand, Pending, shape_of, started, total_of
+from windlass.core.cycle.scheduler import decide
+from windlass.core.cycle.start_bounds import EDGES, expectations
 from windlass.core.ledger import Ledger
-from windlass.core.ordering import in_fair_turn
-from windlass.core.policy import Policy
-from windlass.core.projection import EDGES, expectations
-from windlass.core.queue import Queue
-from windlass.core.quota import available
-from windlass.core.scheduler import decide
-from windlass.core.shortage import shortage
-from windlass.core.stock import Stocks
+from windlass.core.model.gang import Demand, Pending, shape_of, started, total_of
+from windlass.core.model.node import Node, Taint
+from windlass.core.model.policy import Policy
+from windlass.core.model.queue import Queue
+from windlass.core.nodes.feasibility import eligibility
+from windlass.core.nodes.free_capacity import FreeCapacities
+from windlass.core.placement.shortage import shortage
+from windlass.core.queues.queue_order import in_fair_turn
+from windlass.core.queues.queue_tree import charge
+from windlass.core.queues.quota import available
+from windlass.core.reservations.release_forecast import NEVER
 
 MINUTE = 60_000
 QUEUES = (Queue("default"), Queue("small", {"gpu": 6}), Queue("mixed", {"gpu": 5, "cpu": 9}))
@@ -83,7 +83,7 @@ def test_what_is_short_is_counted_as_node_by_node(trial):
         room = [min(on_node) for on_node in zip(*rooms, strict=True)] if rooms else [demand.count for _ in mine]
         if demand.whole_node:
             room = [min(replicas, 1) for replicas in room]
-        short = shortage(Stocks(trial.free), table, gang.demands)
+        short = shortage(FreeCapacities(trial.free), table, gang.demands)
         if sum(room) >= demand.count:
             assert short is None
             continue

@@ -8,20 +8,20 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from windlass.core.admission import refusal
-from windlass.core.cluster import Node, Taint, Topology
-from windlass.core.explanation import explain
-from windlass.core.gang import Demand, Pending, shape_of, started
+from windlass.core.cycle.scheduler import schedule
+from windlass.core.explain.admission_check import refusal
+from windlass.core.explain.alternatives import variant
+from windlass.core.explain.explanation import explain
 from windlass.core.invariants import plan_violations, violations
-from windlass.core.job import Job, Role, Toleration, TopologyRequest
 from windlass.core.ledger import Ledger
-from windlass.core.plan import Plan
-from windlass.core.policy import ORDERS, Policy
-from windlass.core.queue import Queue
-from windlass.core.reasons import Certainty, Reason
-from windlass.core.scheduler import schedule
-from windlass.core.snapshot import Snapshot
-from windlass.core.whatif import variant
+from windlass.core.model.gang import Demand, Pending, shape_of, started
+from windlass.core.model.job import Job, Role, Toleration, TopologyRequest
+from windlass.core.model.node import Node, Taint, Topology
+from windlass.core.model.plan import Plan
+from windlass.core.model.policy import ORDERS, Policy
+from windlass.core.model.queue import Queue
+from windlass.core.model.reasons import Certainty, Reason
+from windlass.core.model.snapshot import Snapshot
 
 QUEUES = (Queue("default"), Queue("small", {"gpu": 4}), Queue("mixed", {"gpu": 5, "cpu": 3}))
 LAB = Taint("lab")

@@ -7,16 +7,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from windlass.core.cluster import Node, Taint, Topology
-from windlass.core.gang import Demand, Pending, milli_gpus_of, shape_of, started
-from windlass.core.job import Match, Toleration, TopologyRequest
+from windlass.core.cycle.scheduler import schedule
 from windlass.core.ledger import Ledger
-from windlass.core.plan import Plan
-from windlass.core.policy import ORDERS, Policy
-from windlass.core.queue import Queue
-from windlass.core.reservation import Reservation
-from windlass.core.scheduler import schedule
-from windlass.core.snapshot import PastUse
+from windlass.core.model.gang import Demand, Pending, milli_gpus_of, shape_of, started
+from windlass.core.model.job import Match, Toleration, TopologyRequest
+from windlass.core.model.node import Node, Taint, Topology
+from windlass.core.model.plan import Plan
+from windlass.core.model.policy import ORDERS, Policy
+from windlass.core.model.queue import Queue
+from windlass.core.model.reservation import Reservation
+from windlass.core.model.snapshot import PastUse
 from windlass.jobs.errors import JobError
 from windlass.jobs.snapshot_file import Taken, decisions_of, dump, from_bytes, load, to_bytes
 

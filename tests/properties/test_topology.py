@@ -6,12 +6,12 @@ from itertools import combinations, product
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from windlass.core.cluster import Node, Topology
-from windlass.core.gang import Demand, Pending, Running, shape_of
-from windlass.core.job import TopologyRequest
+from windlass.core.cycle.scheduler import schedule
 from windlass.core.ledger import Ledger
-from windlass.core.scheduler import schedule
-from windlass.core.status import Placement
+from windlass.core.model.gang import Demand, Pending, Running, shape_of
+from windlass.core.model.job import TopologyRequest
+from windlass.core.model.node import Node, Topology
+from windlass.core.model.status import Placement
 
 LEVELS = ("block", "rack")
 FEW = settings(max_examples=300, deadline=None)

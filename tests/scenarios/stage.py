@@ -22,17 +22,17 @@ import shlex
 from collections.abc import Callable
 from dataclasses import replace
 
+from windlass.backends.port import Changes, ClusterChanged, JobArrived, JobEvent, Recovery, Transition, WorldEvent
 from windlass.controller import Controller
-from windlass.core import events as e
-from windlass.core.cluster import Node, Topology
-from windlass.core.commands import Command, Launch
 from windlass.core.invariants import violations
-from windlass.core.job import ArrayMember, Condition, Dependency, Job, RestartPolicy, Role, TopologyRequest
-from windlass.core.policy import Policy
-from windlass.core.queue import Queue
-from windlass.core.resources import parse_quantity
-from windlass.core.status import TERMINAL, JobState
-from windlass.worlds.port import Changes, ClusterChanged, JobArrived, JobEvent, Recovery, Transition, WorldEvent
+from windlass.core.lifecycle import events as e
+from windlass.core.lifecycle.commands import Command, Launch
+from windlass.core.model.job import ArrayMember, Condition, Dependency, Job, RestartPolicy, Role, TopologyRequest
+from windlass.core.model.node import Node, Topology
+from windlass.core.model.policy import Policy
+from windlass.core.model.queue import Queue
+from windlass.core.model.resources import parse_quantity
+from windlass.core.model.status import TERMINAL, JobState
 
 RESOURCES = ("gpu", "cpu", "memory")
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import typer
 
+from windlass.backends.errors import BackendError
 from windlass.cli.errors import UsageError
 from windlass.cli.target import controller_client, record_source
 from windlass.jobs.errors import JobError
 from windlass.server.errors import ApiError
-from windlass.worlds.trouble import WorldError
 
 _OFFERED = 200
 
@@ -22,7 +22,7 @@ def complete_job_names(context: typer.Context, incomplete: str) -> list[tuple[st
     try:
         with contextlib.closing(record_source(*_where(context))) as asked:
             jobs = asked.jobs(all="1", limit=_OFFERED)
-    except (ApiError, WorldError, UsageError, JobError, OSError):
+    except (ApiError, BackendError, UsageError, JobError, OSError):
         return []
     return [(job["id"], job["phase"]) for job in jobs if job["id"].startswith(incomplete)]
 
@@ -32,7 +32,7 @@ def complete_reservation_names(context: typer.Context, incomplete: str) -> list[
     try:
         with contextlib.closing(controller_client(*_where(context))) as asked:
             kept = asked.reservations()
-    except (ApiError, WorldError, UsageError, JobError, OSError):
+    except (ApiError, BackendError, UsageError, JobError, OSError):
         return []
     return [(each["name"], each["state"]) for each in kept if each["name"].startswith(incomplete)]
 

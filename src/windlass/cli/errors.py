@@ -23,11 +23,11 @@ class UsageError(Exception):
 
 def describe_error(trouble: Exception) -> tuple[str, ExitCode]:
     """(text, exit code) of anything that was raised. Loads the other rooms' errors: only called when there is one."""
+    from windlass.backends.local.lock import HeldError  # noqa: PLC0415
+    from windlass.backends.local.records import UnknownJobError  # noqa: PLC0415
+    from windlass.backends.port import BackendError  # noqa: PLC0415
     from windlass.jobs.errors import JobError  # noqa: PLC0415
     from windlass.train.checkpoint.store.errors import CheckpointError, PlaceError  # noqa: PLC0415
-    from windlass.worlds.local.lock import HeldError  # noqa: PLC0415
-    from windlass.worlds.local.records import UnknownJobError  # noqa: PLC0415
-    from windlass.worlds.port import WorldError  # noqa: PLC0415
 
     if isinstance(trouble, ApiError):
         return str(trouble), OF_ERROR[trouble.code]
@@ -36,7 +36,7 @@ def describe_error(trouble: Exception) -> tuple[str, ExitCode]:
         (JobError, ExitCode.USAGE),
         (UnknownJobError, ExitCode.NO_SUCH_JOB),
         (HeldError, ExitCode.BUSY),
-        (WorldError, ExitCode.STATE_UNUSABLE),
+        (BackendError, ExitCode.STATE_UNUSABLE),
         (PlaceError, ExitCode.STATE_UNUSABLE),
         (CheckpointError, ExitCode.USAGE),
     )

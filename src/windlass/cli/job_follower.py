@@ -8,6 +8,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
+from windlass.backends.local.logs import Line
+from windlass.backends.local.paths import StatePaths
 from windlass.cli import job_messages
 from windlass.cli.exit_codes import ExitCode
 from windlass.cli.job_submission import owner_process, submission_context
@@ -18,8 +20,6 @@ from windlass.cli.terminal.screen import Screen
 from windlass.server.attach import LOST, Connection, find, find_or_become
 from windlass.server.errors import ApiError, Code
 from windlass.server.wanted import Wanted
-from windlass.worlds.local.logs import Line
-from windlass.worlds.local.paths import StatePaths
 
 Json = dict[str, Any]
 _QUICK, _SLOW = 0.02, 0.2

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from windlass.cli.errors import UsageError
-from windlass.core.job import Launcher
+from windlass.core.model.job import Launcher
 from windlass.jobs.options import RunOptions, from_options
 from windlass.jobs.submission import Submission
 from windlass.launch.agent import entry_of
@@ -65,7 +65,7 @@ def _by_agents(submission: Submission) -> Submission:
         return submission
     if not any(entry_of(role.command) for role in job.roles):
         return submission
-    from windlass.worlds.local.entry_points import launcher_here  # noqa: PLC0415 - loads Python's parser
+    from windlass.backends.local.entry_points import launcher_here  # noqa: PLC0415 - loads Python's parser
 
     path = job.roles[0].env.get("PATH") or os.environ.get("PATH", os.defpath)
     return replace(submission, job=replace(job, launcher=launcher_here(job, path)))
@@ -136,6 +136,6 @@ def _is_text(value: str) -> bool:
 
 def owner_process() -> str:
     """This process, as the owner of a job that must not outlive it."""
-    from windlass.worlds.local.owners import describe  # noqa: PLC0415 - loads asyncio, which a daemon's client spares
+    from windlass.backends.local.owners import describe  # noqa: PLC0415 - loads asyncio, which a daemon's client spares
 
     return describe(os.getpid())

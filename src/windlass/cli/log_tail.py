@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 
-from windlass.worlds.local.logs import STREAMS, Cursor, Line, generations, log_files
-from windlass.worlds.local.paths import StatePaths
+from windlass.backends.local.logs import STREAMS, Cursor, Line, generations, log_files
+from windlass.backends.local.paths import StatePaths
 
 
 class LogTail:

@@ -12,7 +12,7 @@ from typing import Annotated, Any, TypeAlias, get_type_hints
 import typer
 
 from windlass.cli.errors import UsageError
-from windlass.jobs.kubernetes.known_fields.validate import Validate
+from windlass.jobs.kubernetes.manifests.known_fields.validate import Validate
 from windlass.jobs.options import RunOptions, flags_of, help_of
 from windlass.server.wanted import Wanted
 

@@ -13,6 +13,27 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from windlass.backends.simulator import SimError, cluster_of, read_nodes
+from windlass.backends.simulator.backend import SimulatorBackend
+from windlass.backends.simulator.progress import Costs
+from windlass.backends.simulator.report import (
+    FIGURES,
+    Experiment,
+    Figure,
+    Run,
+    build,
+    check_folder,
+    mean_and_sd,
+    write,
+)
+from windlass.backends.simulator.report.words import listed, told_with
+from windlass.backends.simulator.study import Question, answer
+from windlass.backends.simulator.study.costs import read_costs
+from windlass.backends.simulator.study.drawn import read_drawn
+from windlass.backends.simulator.study.faults import read_fault_words
+from windlass.backends.simulator.study.question import read_seeds
+from windlass.backends.simulator.traces.read import FORMATS
+from windlass.backends.simulator.walltimes import WALLTIMES
 from windlass.cli.errors import UsageError
 from windlass.cli.exit_codes import ExitCode
 from windlass.cli.target import uses_color
@@ -24,18 +45,6 @@ from windlass.jobs.cluster_file import Cluster
 from windlass.jobs.names import did_you_mean
 from windlass.jobs.policy_words import read_policies
 from windlass.server.garbage import collect_seldom
-from windlass.worlds.sim import SimError, cluster_of, read_nodes
-from windlass.worlds.sim.progress import Costs
-from windlass.worlds.sim.report import FIGURES, Experiment, Figure, Run, build, check_folder, mean_and_sd, write
-from windlass.worlds.sim.report.words import listed, told_with
-from windlass.worlds.sim.study import Question, answer
-from windlass.worlds.sim.study.costs import read_costs
-from windlass.worlds.sim.study.drawn import read_drawn
-from windlass.worlds.sim.study.faults import read_fault_words
-from windlass.worlds.sim.study.question import read_seeds
-from windlass.worlds.sim.traces.read import FORMATS
-from windlass.worlds.sim.walltimes import WALLTIMES
-from windlass.worlds.sim.world import SimWorld
 
 
 def compare_policies(
@@ -69,7 +78,7 @@ def _interrupt(_number: int, _frame: FrameType | None) -> None:
     raise KeyboardInterrupt
 
 
-def _controlled(world: SimWorld) -> Coroutine[Any, Any, None]:
+def _controlled(world: SimulatorBackend) -> Coroutine[Any, Any, None]:
     return control(Controller(world.recover(), world.finished), world, on_trouble=_say)
 
 

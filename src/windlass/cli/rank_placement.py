@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from windlass.core.job import Launcher
+from windlass.core.model.job import Launcher
 
 RankNodes = dict[tuple[int, int], str]
 """By (generation, rank); agents' own words have ranks below 0, as `worlds.local.logs` counts them."""

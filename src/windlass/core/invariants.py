@@ -12,19 +12,19 @@ from dataclasses import replace
 
 import numpy as np
 
-from windlass.core.accounts import Accounts
-from windlass.core.booking import grant_of, take
-from windlass.core.cohort import charge, tree_of
-from windlass.core.devices import WHOLE, hidden
-from windlass.core.elastic import both
-from windlass.core.feasibility import eligibility
-from windlass.core.gang import Demand, Pending, placed, started, total_of
-from windlass.core.handout import taken
 from windlass.core.ledger import Ledger
-from windlass.core.plan import Plan
-from windlass.core.quota import said
-from windlass.core.snapshot import NodeTable, Snapshot
-from windlass.core.status import HOLDING, JobState, Phase, Placement
+from windlass.core.model.devices import WHOLE, hidden
+from windlass.core.model.elastic_size import both
+from windlass.core.model.gang import Demand, Pending, placed, started, total_of
+from windlass.core.model.plan import Plan
+from windlass.core.model.snapshot import NodeTable, Snapshot
+from windlass.core.model.status import HOLDING, JobState, Phase, Placement
+from windlass.core.nodes.allocation import grant_of, take
+from windlass.core.nodes.device_assignment import taken
+from windlass.core.nodes.feasibility import eligibility
+from windlass.core.queues.queue_tree import charge, tree_of
+from windlass.core.queues.quota import said
+from windlass.core.queues.usage import QueueUsage
 
 
 def violations(snapshot: Snapshot, states: Mapping[str, JobState] | None = None) -> list[str]:
@@ -73,7 +73,7 @@ def _overlaps(table: NodeTable, job_id: str, row: int, column: int, held: int, a
 def overfull_queues(snapshot: Snapshot) -> Iterator[str]:
     """No tree of queues holds more than its quotas together, nobody borrows more than he may or what is not lent."""
     tree = tree_of(snapshot.queues)
-    accounts = Accounts(tree, snapshot.held, snapshot.users)
+    accounts = QueueUsage(tree, snapshot.held, snapshot.users)
     for name, path in tree.path.items():
         drawn, quota = accounts.drawn(name), tree.quota[name]
         for resource in sorted(tree.limited[name]):
@@ -86,7 +86,7 @@ def overfull_queues(snapshot: Snapshot) -> Iterator[str]:
 def overrun_limits(snapshot: Snapshot) -> Iterator[str]:
     """No queue runs more jobs than it may, and no user runs or holds more."""
     tree = tree_of(snapshot.queues)
-    accounts = Accounts(tree, snapshot.held, snapshot.users)
+    accounts = QueueUsage(tree, snapshot.held, snapshot.users)
     users = sorted({user for _, user in snapshot.users})
     for name in sorted(tree.crowded):
         rules, all_jobs = tree.queues[name], accounts.crowd(name).jobs

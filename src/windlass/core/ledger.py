@@ -12,17 +12,17 @@ from dataclasses import replace
 
 import numpy as np
 
-from windlass.core.booking import give_back, grant_of, take
-from windlass.core.cluster import Node, Topology
-from windlass.core.gang import Line, LineKey, Pending, Running, Turn, line_of, total_of
-from windlass.core.past_use import advanced
-from windlass.core.policy import Policy, backfill_turn_of, fills_by_another_order, turn_of
-from windlass.core.queue import Queue
-from windlass.core.reservation import Reservation
-from windlass.core.scoring import SCORINGS
-from windlass.core.snapshot import Amounts, Grant, Holding, NodeTable, PastUse, Snapshot
-from windlass.core.table import retabulate, tabulate
-from windlass.core.typical import Popularity
+from windlass.core.model.gang import EquivalenceClass, LineKey, Pending, Running, Turn, line_of, total_of
+from windlass.core.model.node import Node, Topology
+from windlass.core.model.policy import Policy, backfill_turn_of, fills_by_another_order, turn_of
+from windlass.core.model.queue import Queue
+from windlass.core.model.reservation import Reservation
+from windlass.core.model.snapshot import Amounts, Grant, Holding, NodeTable, PastUse, Snapshot
+from windlass.core.nodes.allocation import give_back, grant_of, take
+from windlass.core.nodes.node_table import retabulate, tabulate
+from windlass.core.placement.demand_popularity import Popularity
+from windlass.core.placement.node_scores import SCORINGS
+from windlass.core.queues.decayed_usage import advanced
 
 
 class Ledger:
@@ -55,7 +55,7 @@ class Ledger:
         self._ends: list[tuple[int, str]] = []
         self._pending: dict[str, Pending] = {}
         self._lines: dict[LineKey, _Waiting] = {}
-        self._given: dict[LineKey, Line] = {}
+        self._given: dict[LineKey, EquivalenceClass] = {}
         """The lines as snapshots have them, but for those in `_stale`."""
         self._stale: dict[LineKey, None] = {}
         """In the order in which they changed, so that a snapshot never depends on how a key happens to hash."""
@@ -306,7 +306,7 @@ class Ledger:
 class _Waiting:
     """One line while it changes: its gangs by turn, and by the order in which they fill gaps if that is another."""
 
-    def __init__(self, line: Line | None = None) -> None:
+    def __init__(self, line: EquivalenceClass | None = None) -> None:
         self.turns, self.gangs = (list(line.turns), list(line.gangs)) if line else ([], [])
         self._fill_turns: list[Turn] = []
         self._fill: list[Pending] = []
@@ -331,11 +331,11 @@ class _Waiting:
             place = bisect_left(self._fill_turns, backfill_turn_of(gang, policy))
             del self._fill_turns[place], self._fill[place]
 
-    def line(self) -> Line:
+    def line(self) -> EquivalenceClass:
         gangs, turns = tuple(self.gangs), tuple(self.turns)
         if not self._fill:
-            return Line(gangs, turns, gangs, turns)
-        return Line(gangs, turns, tuple(self._fill), tuple(self._fill_turns))
+            return EquivalenceClass(gangs, turns, gangs, turns)
+        return EquivalenceClass(gangs, turns, tuple(self._fill), tuple(self._fill_turns))
 
 
 def _changed(amounts: Mapping[str, int], by: Mapping[str, int], sign: int) -> dict[str, int]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from windlass.deploy.structural import Rule, Schema, record, text, under
-from windlass.jobs.kubernetes.reading import Manifest
+from windlass.jobs.kubernetes.manifests.reader import Manifest
 
 KEPT_FIELDS = {
     "apiVersion": text("Which version of the kind this is."),

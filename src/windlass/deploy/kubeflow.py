@@ -23,10 +23,10 @@ from windlass.deploy.structural import (
     whole,
     words,
 )
-from windlass.jobs.kubernetes import jaxjob, mpijob_v1, mpijob_v2, paddlejob, pytorchjob, tfjob, xgboostjob
-from windlass.jobs.kubernetes.mpi_version import DIALECTS, V1, V2
-from windlass.jobs.kubernetes.replica_specs import RESTARTS, ReplicaTypes
-from windlass.jobs.kubernetes.run_policy import CLEAN
+from windlass.jobs.kubernetes.kinds import jaxjob, mpijob_v1, mpijob_v2, paddlejob, pytorchjob, tfjob, xgboostjob
+from windlass.jobs.kubernetes.kinds.mpi_version import DIALECTS, V1, V2
+from windlass.jobs.kubernetes.kinds.replica_specs import RESTARTS, ReplicaTypes
+from windlass.jobs.kubernetes.kinds.run_policy import CLEAN
 from windlass.jobs.names import DNS_LABEL, MAX_DNS_LABEL
 from windlass.launch.mpi import IMPLEMENTATIONS
 

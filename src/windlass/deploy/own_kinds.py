@@ -21,7 +21,7 @@ from windlass.deploy.structural import (
     under,
 )
 from windlass.deploy.table_schema import structural
-from windlass.jobs.kubernetes.own_tables import OWN_KINDS, TOPOLOGY
+from windlass.jobs.kubernetes.manifests.own_kinds import OWN_KINDS, TOPOLOGY
 from windlass.jobs.names import DNS_LABEL, NODE_NAME
 from windlass.jobs.queues import QUEUE
 from windlass.jobs.rules import POLICY, RESERVATION

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from windlass.deploy import kubeflow, own_kinds, pod_group, trainer
-from windlass.jobs.kubernetes.others.membership import POD_GROUPS, Membership, object_of
+from windlass.jobs.kubernetes.external.membership import POD_GROUPS, Membership, object_of
 
 SEE = ("get", "list", "watch")
 CORE = ""

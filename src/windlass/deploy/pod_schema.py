@@ -1,6 +1,6 @@
 """The schema of a pod template: everything passes, and what the operator reads of it has the shape that it needs.
 
-The rules are those of `jobs.kubernetes.replica_specs.check_template`, `pod_requests` and `pod_placing`.
+The rules are those of `jobs.kubernetes.kinds.replica_specs.check_template`, `pod_requests` and `pod_placing`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The schema of `spec.runPolicy`, which the kinds of both operators share.
 
-The rules are those of `jobs.kubernetes.run_policy`. `managedBy` and the queue cannot be changed, as upstream.
+The rules are those of `jobs.kubernetes.kinds.run_policy`. `managedBy` and the queue cannot be changed, as upstream.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from windlass.deploy.structural import (
     whole,
     words,
 )
-from windlass.jobs.kubernetes.run_policy import CLEAN, MANAGERS
+from windlass.jobs.kubernetes.kinds.run_policy import CLEAN, MANAGERS
 
 _MANAGER_MOST = 100
 _MANAGED_BY = "has({0}.runPolicy) && has({0}.runPolicy.managedBy) ? {0}.runPolicy.managedBy : ''"

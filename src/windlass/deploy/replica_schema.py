@@ -1,13 +1,13 @@
 """The schema of replica specs: which types there are, how many of each, and their templates.
 
-The rules are those of `jobs.kubernetes.replica_specs.replica_specs`, from the same tables, in the same words.
+The rules are those of `jobs.kubernetes.kinds.replica_specs.replica_specs`, from the same tables, in the same words.
 """
 
 from __future__ import annotations
 
 from windlass.deploy.pod_schema import template_schema
 from windlass.deploy.structural import Rule, Schema, mapping, record, rule, under, whole, words
-from windlass.jobs.kubernetes.replica_specs import MOST_REPLICAS, RESTARTS, ReplicaTypes
+from windlass.jobs.kubernetes.kinds.replica_specs import MOST_REPLICAS, RESTARTS, ReplicaTypes
 
 _MOST_TYPES = 10
 """More than any kind has, so that it is a rule's sentence that tells of one too many."""

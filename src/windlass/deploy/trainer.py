@@ -20,7 +20,7 @@ from windlass.deploy.structural import (
     whole,
     words,
 )
-from windlass.jobs.kubernetes.run_policy import MULTI_KUEUE, US
+from windlass.jobs.kubernetes.kinds.run_policy import MULTI_KUEUE, US
 
 GROUP, VERSION = "trainer.kubeflow.org", "v1alpha1"
 CONTROLLER = f"{GROUP}/trainjob-controller"

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from windlass.core.cluster import Node, Taint, Topology
-from windlass.core.policy import Policy
-from windlass.core.queue import Queue
-from windlass.core.reservation import Reservation
-from windlass.core.resources import CPU, GPU, GPU_TYPE, MEMORY
+from windlass.core.model.node import Node, Taint, Topology
+from windlass.core.model.policy import Policy
+from windlass.core.model.queue import Queue
+from windlass.core.model.reservation import Reservation
+from windlass.core.model.resources import CPU, GPU, GPU_TYPE, MEMORY
 from windlass.jobs import kinds
 from windlass.jobs.document import compose
 from windlass.jobs.errors import JobError, job_error

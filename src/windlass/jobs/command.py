@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Sequence
 from pathlib import PurePath
 
-from windlass.core.job import Launcher
+from windlass.core.model.job import Launcher
 
 _SHELL = ("sh", "-ec")
 """-e: a script of several lines stops at the first that fails, instead of training on what is not there."""

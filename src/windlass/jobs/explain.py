@@ -8,7 +8,7 @@ from typing import NamedTuple
 from windlass.jobs.errors import JobError, job_error
 from windlass.jobs.field import Field, Shape, Table
 from windlass.jobs.fields import JOB
-from windlass.jobs.kubernetes.own_tables import OWN_KINDS
+from windlass.jobs.kubernetes.manifests.own_kinds import OWN_KINDS
 from windlass.jobs.names import did_you_mean
 
 _WIDTH = 80

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from windlass.core.job import Job, Launcher, RestartPolicy
+from windlass.core.model.job import Job, Launcher, RestartPolicy
 from windlass.jobs import kinds
 from windlass.jobs.agent_command import WAYS
 from windlass.jobs.durations import format_duration

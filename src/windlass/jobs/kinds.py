@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from windlass.core.job import Condition, Dependency, Match
-from windlass.core.resources import CPU, MEMORY, QuantityError, format_quantity, parse_quantity
+from windlass.core.model.job import Condition, Dependency, Match
+from windlass.core.model.resources import CPU, MEMORY, QuantityError, format_quantity, parse_quantity
 from windlass.jobs.durations import PATTERN as DURATION_PATTERN
 from windlass.jobs.durations import format_duration, parse_duration
 from windlass.jobs.moments import PATTERN as MOMENT_PATTERN

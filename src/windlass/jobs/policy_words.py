@@ -7,7 +7,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
-from windlass.core.policy import POLICIES, Policy, without_idle_patience
+from windlass.core.model.policy import POLICIES, Policy, without_idle_patience
 from windlass.jobs.names import did_you_mean
 from windlass.jobs.rules import POLICY, check_policy
 from windlass.jobs.spelled import read_spelled

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from windlass.core.cohort import faults_of, tree_of
-from windlass.core.job import DEFAULT_QUEUE
-from windlass.core.queue import Queue
+from windlass.core.model.job import DEFAULT_QUEUE
+from windlass.core.model.queue import Queue
+from windlass.core.queues.queue_tree import faults_of, tree_of
 from windlass.jobs import kinds
 from windlass.jobs.field import Field, Shape, Table
 from windlass.jobs.kinds import named, whole

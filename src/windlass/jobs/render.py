@@ -8,8 +8,8 @@ from typing import Any, Literal
 
 import yaml
 
-from windlass.core.job import Job, RestartPolicy, Role, TopologyRequest
-from windlass.core.resources import CPU, GPU, GPU_MILLI, MEMORY
+from windlass.core.model.job import Job, RestartPolicy, Role, TopologyRequest
+from windlass.core.model.resources import CPU, GPU, GPU_MILLI, MEMORY
 from windlass.jobs.document import UNPRINTABLE
 from windlass.jobs.field import Field, Shape, Table
 from windlass.jobs.fields import JOB, RESTART, ROLE

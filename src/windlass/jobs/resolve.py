@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from windlass import wire
-from windlass.core.job import Job, Launcher, RestartPolicy, Role, Toleration, TopologyRequest
-from windlass.core.resources import CPU, GPU, GPU_MILLI, MEMORY
+from windlass.core.model.job import Job, Launcher, RestartPolicy, Role, Toleration, TopologyRequest
+from windlass.core.model.resources import CPU, GPU, GPU_MILLI, MEMORY
 from windlass.jobs.agent_command import under_agent
 from windlass.jobs.command import is_standalone, launcher_of, procs_of, script_of, words_of
 from windlass.jobs.mesh import unequal

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from windlass.core.policy import ORDERS, Policy, heeds_patience, without_idle_patience
-from windlass.core.reservation import Reservation
-from windlass.core.scoring import SCORINGS
+from windlass.core.model.policy import ORDERS, Policy, heeds_patience, without_idle_patience
+from windlass.core.model.reservation import Reservation
+from windlass.core.placement.node_scores import SCORINGS
 from windlass.jobs import kinds
 from windlass.jobs.durations import format_duration
 from windlass.jobs.field import Field, Shape, Table

@@ -14,15 +14,15 @@ from typing import Any
 
 import msgspec
 
-from windlass.core.cluster import Node, Topology
-from windlass.core.gang import Pending, Running, shape_of
 from windlass.core.ledger import Ledger
-from windlass.core.plan import Plan, Preemption, Resize
-from windlass.core.policy import Policy
-from windlass.core.queue import Queue
-from windlass.core.reservation import Reservation
-from windlass.core.snapshot import PastUse, Snapshot
-from windlass.core.status import Placement
+from windlass.core.model.gang import Pending, Running, shape_of
+from windlass.core.model.node import Node, Topology
+from windlass.core.model.plan import Plan, Preemption, Resize
+from windlass.core.model.policy import Policy
+from windlass.core.model.queue import Queue
+from windlass.core.model.reservation import Reservation
+from windlass.core.model.snapshot import PastUse, Snapshot
+from windlass.core.model.status import Placement
 from windlass.jobs.errors import job_error
 from windlass.jobs.text import read_bytes
 

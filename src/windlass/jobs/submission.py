@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from windlass.core.job import ArrayMember, Job
+from windlass.core.model.job import ArrayMember, Job
 
 MAX_ARRAY = 10_000
 """Indexes of one array, repeated ones included."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from windlass.core.job import Match
+from windlass.core.model.job import Match
 from windlass.jobs.names import LABEL, LABEL_VALUE
 
 _SET = rf"{LABEL} +(in|notin) *\( *{LABEL_VALUE}( *, *{LABEL_VALUE})* *\)"

@@ -6,7 +6,7 @@ import shlex
 from dataclasses import replace
 from typing import Any, get_type_hints
 
-from windlass.core.job import Job
+from windlass.core.model.job import Job
 from windlass.jobs.errors import JobError
 from windlass.jobs.job_file import loads
 from windlass.jobs.names import did_you_mean

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from windlass.core.job import Job, Launcher, Role
+from windlass.core.model.job import Job, Launcher, Role
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from windlass.core.job import Role
-from windlass.core.resources import CPU
+from windlass.core.model.job import Role
+from windlass.core.model.resources import CPU
 
 VARIABLE = "OMP_NUM_THREADS"
 

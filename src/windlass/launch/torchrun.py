@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from windlass import wire
-from windlass.core.job import Job, Launcher, Role
+from windlass.core.model.job import Job, Launcher, Role
 from windlass.launch.ranks import Rank, role_named
 from windlass.launch.threads import VARIABLE as OMP
 from windlass.launch.threads import threads_of

@@ -12,11 +12,11 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
+from windlass.backends.port import BackendError
 from windlass.server.arrivals import read
 from windlass.server.errors import HTTP_STATUS, ApiError, Code
 from windlass.server.orders import ACTS, Orders
 from windlass.server.service import Service
-from windlass.worlds.port import WorldError
 
 _MAX_BODY = 64 << 20
 """Bytes. A job file of 10 MB that is valid passes; something that never ends does not."""
@@ -51,7 +51,7 @@ def application(service: Service, orders: Orders, more: Sequence[Route] = ()) ->
     ]
     handlers: dict[Any, Callable[..., Any]] = {
         ApiError: _refused,
-        WorldError: _unusable,
+        BackendError: _unusable,
         HTTPException: _unknown,
         Exception: _broken,
     }

@@ -8,14 +8,14 @@ from dataclasses import dataclass, field, replace
 
 import msgspec
 
-from windlass.core.elastic import fully_grown
-from windlass.core.job import Dependency, Job, Role
-from windlass.core.status import JobState
+from windlass.backends.local.records import Records
+from windlass.backends.port import JobArrived
+from windlass.core.model.elastic_size import fully_grown
+from windlass.core.model.job import Dependency, Job, Role
+from windlass.core.model.status import JobState
 from windlass.jobs.names import JOB_NAME, is_name
 from windlass.jobs.submission import MAX_ARRAY, Submission, members
 from windlass.server.errors import ApiError, Code
-from windlass.worlds.local.records import Records
-from windlass.worlds.port import JobArrived
 
 KEY_LABEL = "windlass.dev/submission"
 """Which request a job came with: a request that is repeated, because its answer was lost, finds its jobs by it."""

@@ -8,14 +8,14 @@ from typing import Any
 
 import msgspec
 
-from windlass.core.admission import refusal
-from windlass.core.explanation import explain
-from windlass.core.gang import Pending, pending_of
-from windlass.core.job import Job
+from windlass.core.explain.admission_check import refusal
+from windlass.core.explain.alternatives import alternatives
+from windlass.core.explain.explanation import explain
 from windlass.core.ledger import Ledger
-from windlass.core.snapshot import Snapshot
-from windlass.core.status import JobState
-from windlass.core.whatif import alternatives
+from windlass.core.model.gang import Pending, pending_of
+from windlass.core.model.job import Job
+from windlass.core.model.snapshot import Snapshot
+from windlass.core.model.status import JobState
 from windlass.jobs.what_if import changed
 from windlass.server.errors import ApiError, Code
 from windlass.server.facts import Bare

@@ -78,7 +78,7 @@ def find_or_become(state: Path, wanted: Wanted, say: Callable[[str], None], *, s
 
 def _become(state: Path, wanted: Wanted, say: Callable[[str], None], *, insist: bool) -> Embedded | None:
     """Take the lock and be the controller; None if somebody else has it, whom `insist` makes an error."""
-    from windlass.worlds.local import lock, paths, warden_start  # noqa: PLC0415 - a daemon's client needs none of it
+    from windlass.backends.local import lock, paths, warden_start  # noqa: PLC0415 - a daemon's client needs none of it
 
     folder = paths.prepare(state)
     try:

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import msgspec
 
-from windlass.core.policy import Policy
+from windlass.backends.local.nodes import LocalCluster, declared, found, from_nodes, machine
+from windlass.backends.local.paths import StatePaths
+from windlass.backends.local.records import Records
+from windlass.backends.local.store import Notes, Store
+from windlass.core.model.policy import Policy
 from windlass.jobs.errors import job_error
 from windlass.server.wanted import Wanted
-from windlass.worlds.local.nodes import LocalCluster, declared, found, from_nodes, machine
-from windlass.worlds.local.paths import StatePaths
-from windlass.worlds.local.records import Records
-from windlass.worlds.local.store import Notes, Store
 
 _CLUSTER = "cluster"
 

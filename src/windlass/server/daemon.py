@@ -12,14 +12,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from windlass.backends.local import lock
+from windlass.backends.local.paths import prepare
+from windlass.backends.port import BackendError
 from windlass.server import numbers
 from windlass.server import socket as unix
 from windlass.server.attach import find
 from windlass.server.errors import ApiError
 from windlass.server.wanted import Wanted
-from windlass.worlds.local import lock
-from windlass.worlds.local.paths import prepare
-from windlass.worlds.port import WorldError
 
 _LOG = "daemon.log"
 _SUCCESSION = 10.0
@@ -61,7 +61,7 @@ def start(state: Path, wanted: Wanted) -> dict[str, Any]:
             return client.facts
         time.sleep(_PAUSE)
     last = log.read_bytes()[begin:].decode(errors="replace").strip().splitlines()
-    raise WorldError(f"the daemon did not come up: {last[-1] if last else 'it said nothing'}; see {log}")
+    raise BackendError(f"the daemon did not come up: {last[-1] if last else 'it said nothing'}; see {log}")
 
 
 def _words(wanted: Wanted) -> list[str]:

@@ -10,13 +10,13 @@ from concurrent.futures import CancelledError, Future
 from pathlib import Path
 from typing import Any, TypeVar
 
+from windlass.backends.local.lock import Lock
+from windlass.backends.local.warden_start import Link
 from windlass.server import socket as unix
 from windlass.server.arrivals import Handed
 from windlass.server.errors import ApiError, Code
 from windlass.server.house import House
 from windlass.server.wanted import Wanted
-from windlass.worlds.local.lock import Lock
-from windlass.worlds.local.warden_start import Link
 
 Json = dict[str, Any]
 Answer = TypeVar("Answer")

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, Protocol
 
-from windlass.core.job import Job
-from windlass.core.reservation import Reservation
-from windlass.core.snapshot import Snapshot
-from windlass.core.status import JobState
+from windlass.backends.port import Transition
+from windlass.core.model.job import Job
+from windlass.core.model.reservation import Reservation
+from windlass.core.model.snapshot import Snapshot
+from windlass.core.model.status import JobState
 from windlass.server.listed import Listed
-from windlass.worlds.port import Transition
 
 Bare = Callable[[Snapshot], Snapshot]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from windlass.core.commands import Command
-from windlass.core.status import JobState
-from windlass.worlds.port import Changes, Recovery, World, WorldEvent
+from windlass.backends.port import Backend, Changes, Recovery, WorldEvent
+from windlass.core.lifecycle.commands import Command
+from windlass.core.model.status import JobState
 
 
 class Feed:
@@ -52,7 +52,7 @@ class Feed:
 class Watched:
     """A world whose commits are announced."""
 
-    def __init__(self, world: World, feed: Feed) -> None:
+    def __init__(self, world: Backend, feed: Feed) -> None:
         self._world = world
         self._feed = feed
 

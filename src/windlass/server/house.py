@@ -8,8 +8,14 @@ import socket
 from collections.abc import Callable
 from pathlib import Path
 
+from windlass.backends.local.backend import LocalBackend
+from windlass.backends.local.lock import Kind, Lock
+from windlass.backends.local.paths import StatePaths
+from windlass.backends.local.records import Records
+from windlass.backends.local.warden_start import Link
+from windlass.backends.port import BackendError, Changes
 from windlass.controller import Controller, run
-from windlass.core.status import Phase
+from windlass.core.model.status import Phase
 from windlass.server.clusters import cluster_here, keep
 from windlass.server.feed import Feed, Watched
 from windlass.server.garbage import collect_seldom
@@ -17,12 +23,6 @@ from windlass.server.local_facts import LocalFacts
 from windlass.server.local_orders import LocalOrders
 from windlass.server.service import Service
 from windlass.server.wanted import Wanted
-from windlass.worlds.local.lock import Kind, Lock
-from windlass.worlds.local.paths import StatePaths
-from windlass.worlds.local.records import Records
-from windlass.worlds.local.warden_start import Link
-from windlass.worlds.local.world import LocalWorld
-from windlass.worlds.port import Changes, WorldError
 
 _NOTED = 1_000
 """Verdicts written down at the end, for `why` while no controller runs."""
@@ -42,7 +42,7 @@ class House:
         self._kind = kind
         here = cluster_here(state, wanted)
         lasting: Kind = "up" if kind == "up" or _has_lasting_jobs(state) else "run"
-        self.world = LocalWorld(state, here, kind=lasting, held=held, link=link, on_trouble=say)
+        self.world = LocalBackend(state, here, kind=lasting, held=held, link=link, on_trouble=say)
         keep(self.world.store, self.world.cluster)
         self.controller = Controller(self.world.recover(), self.world.finished)
         self.service = Service(self.controller, LocalFacts(self.world), self.feed, kind)
@@ -95,7 +95,7 @@ class House:
         waiting = [s.id for s in self.controller.states.values() if s.status.phase is Phase.QUEUED][:_NOTED]
         verdicts = self.controller.plan.verdicts
         self.world.note_verdicts({job_id: verdicts[job_id] for job_id in waiting if job_id in verdicts})
-        with contextlib.suppress(WorldError):  # it was only for the reader's convenience
+        with contextlib.suppress(BackendError):  # it was only for the reader's convenience
             await self.world.commit(Changes())
 
 

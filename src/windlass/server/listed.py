@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from windlass.core.status import CANCELLED, TERMINAL, JobState, Phase, called
+from windlass.core.model.status import CANCELLED, TERMINAL, JobState, Phase, called
 
 _ENDED_WORDS = frozenset(phase.value for phase in TERMINAL) | {CANCELLED}
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from windlass.core.job import Job
-from windlass.core.reservation import Reservation
-from windlass.core.status import TERMINAL, JobState
+from windlass.backends.local.backend import LocalBackend
+from windlass.backends.local.records import Records, Task, UnknownJobError
+from windlass.backends.local.seen import ranks_seen
+from windlass.backends.port import Transition
+from windlass.core.model.job import Job
+from windlass.core.model.reservation import Reservation
+from windlass.core.model.status import TERMINAL, JobState
 from windlass.server.errors import ApiError, Code
 from windlass.server.facts import Bare
 from windlass.server.listed import Listed
 from windlass.server.surroundings import surroundings
-from windlass.worlds.local.records import Records, Task, UnknownJobError
-from windlass.worlds.local.seen import ranks_seen
-from windlass.worlds.local.world import LocalWorld
-from windlass.worlds.port import Transition
 
 
 def meant(records: Records, name: str) -> list[str]:
@@ -30,7 +30,7 @@ def meant(records: Records, name: str) -> list[str]:
 class LocalFacts:
     """`facts.Facts` of a state folder."""
 
-    def __init__(self, world: LocalWorld) -> None:
+    def __init__(self, world: LocalBackend) -> None:
         self._world = world
 
     def now(self) -> int:

@@ -8,12 +8,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from windlass.backends.local.backend import LocalBackend
+from windlass.backends.local.store import Origin
+from windlass.backends.port import JobEvent
 from windlass.controller import Controller
-from windlass.core.commands import Stop
-from windlass.core.events import Cancel
-from windlass.core.job import Job
-from windlass.core.resources import CPU
-from windlass.core.status import TERMINAL
+from windlass.core.lifecycle.commands import Stop
+from windlass.core.lifecycle.events import Cancel
+from windlass.core.model.job import Job
+from windlass.core.model.resources import CPU
+from windlass.core.model.status import TERMINAL
 from windlass.server import views
 from windlass.server.arrivals import Handed, arrivals, earlier
 from windlass.server.durable import check_open, durable
@@ -23,16 +26,13 @@ from windlass.server.local_facts import meant
 from windlass.server.orders import ACTS, hindrance
 from windlass.server.service import Service
 from windlass.server.views import Json
-from windlass.worlds.local.store import Origin
-from windlass.worlds.local.world import LocalWorld
-from windlass.worlds.port import JobEvent
 
 
 class LocalOrders:
     """`orders.Orders` of a state folder. `leave` is called once it was told `down`: whether jobs are to go on."""
 
     def __init__(
-        self, service: Service, controller: Controller, world: LocalWorld, feed: Feed, leave: Callable[[bool], None]
+        self, service: Service, controller: Controller, world: LocalBackend, feed: Feed, leave: Callable[[bool], None]
     ) -> None:
         self._service = service
         self._controller = controller

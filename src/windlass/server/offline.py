@@ -5,15 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Self
 
-from windlass.core.status import HOLDING, TERMINAL, JobState, Phase
+from windlass.backends.local.paths import StatePaths
+from windlass.backends.local.records import Records, UnknownJobError
+from windlass.backends.local.seen import ranks_seen
+from windlass.core.model.status import HOLDING, TERMINAL, JobState, Phase
 from windlass.server import views
 from windlass.server.errors import ApiError, Code
 from windlass.server.listed import listed
 from windlass.server.progress import progress
 from windlass.server.views import Json, Waiting
-from windlass.worlds.local.paths import StatePaths
-from windlass.worlds.local.records import Records, UnknownJobError
-from windlass.worlds.local.seen import ranks_seen
 
 _LISTED = 1_000
 _LIVING = HOLDING, frozenset({Phase.QUEUED}), frozenset(Phase) - HOLDING - TERMINAL - {Phase.QUEUED}

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, Protocol
 
-from windlass.core.events import Cancel, Event, Resume, Suspend
-from windlass.core.status import CANCELLED, TERMINAL, JobState, Phase, Status, Target, called
+from windlass.core.lifecycle.events import Cancel, Event, Resume, Suspend
+from windlass.core.model.status import CANCELLED, TERMINAL, JobState, Phase, Status, Target, called
 from windlass.server.arrivals import Handed
 from windlass.server.views import Json
 

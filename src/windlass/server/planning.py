@@ -23,7 +23,7 @@ class Planning:
 
     def shares(self) -> Json:
         """Every queue: what it should have, what it has, and who of it is next."""
-        from windlass.core.shares import queue_shares  # noqa: PLC0415 - few ask
+        from windlass.core.queues.share_report import queue_shares  # noqa: PLC0415 - few ask
         from windlass.jobs.queues import warnings_of  # noqa: PLC0415
 
         snapshot = self._controller.snapshot()

@@ -8,11 +8,11 @@ from typing import Any
 
 import msgspec
 
-from windlass.core.cluster import Node
-from windlass.core.gang import Running
-from windlass.core.reservation import Reservation
-from windlass.core.resources import GPU
-from windlass.core.snapshot import Snapshot
+from windlass.core.model.gang import Running
+from windlass.core.model.node import Node
+from windlass.core.model.reservation import Reservation
+from windlass.core.model.resources import GPU
+from windlass.core.model.snapshot import Snapshot
 from windlass.jobs.names import JOB_NAME, did_you_mean, is_name
 from windlass.server.errors import ApiError, Code
 

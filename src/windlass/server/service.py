@@ -11,9 +11,10 @@ from typing import TypeAlias
 import msgspec
 
 import windlass
+from windlass.backends.waiting import comes
 from windlass.controller import Controller
-from windlass.core.queue import Queue
-from windlass.core.status import HOLDING, TERMINAL, JobState, Phase, called
+from windlass.core.model.queue import Queue
+from windlass.core.model.status import HOLDING, TERMINAL, JobState, Phase, called
 from windlass.server import views
 from windlass.server.errors import ApiError, Code
 from windlass.server.facts import Facts
@@ -22,7 +23,6 @@ from windlass.server.listed import listed
 from windlass.server.planning import Planning
 from windlass.server.progress import progress
 from windlass.server.views import Json, Waiting
-from windlass.worlds.waiting import comes
 
 Filters: TypeAlias = Mapping[str, str]
 _LISTED = 1_000

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from windlass.core.job import Job, Role
-from windlass.core.resources import GPU, GPU_MILLI
+from windlass.backends.local.launching import cpu_share
+from windlass.backends.local.nodes import LocalCluster
+from windlass.backends.local.records import Task
+from windlass.core.model.job import Job, Role
+from windlass.core.model.resources import GPU, GPU_MILLI
 from windlass.launch.threads import threads_of
-from windlass.worlds.local.launching import cpu_share
-from windlass.worlds.local.nodes import LocalCluster
-from windlass.worlds.local.records import Task
 
 
 def surroundings(job: Job, tasks: Sequence[Task], cluster: LocalCluster) -> list[str]:

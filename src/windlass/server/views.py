@@ -8,18 +8,18 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from windlass.core.cluster import Node
-from windlass.core.devices import MILLI, WHOLE
-from windlass.core.elastic import fully_grown, sized
-from windlass.core.gang import Running
-from windlass.core.job import Job, total_request
-from windlass.core.queue import Queue
-from windlass.core.reasons import Verdict
-from windlass.core.reservation import Reservation
-from windlass.core.resources import GPU, GPU_MILLI
-from windlass.core.status import JobState, Phase
-from windlass.worlds.local.records import Task
-from windlass.worlds.port import Transition
+from windlass.backends.local.records import Task
+from windlass.backends.port import Transition
+from windlass.core.model.devices import MILLI, WHOLE
+from windlass.core.model.elastic_size import fully_grown, sized
+from windlass.core.model.gang import Running
+from windlass.core.model.job import Job, total_request
+from windlass.core.model.node import Node
+from windlass.core.model.queue import Queue
+from windlass.core.model.reasons import Verdict
+from windlass.core.model.reservation import Reservation
+from windlass.core.model.resources import GPU, GPU_MILLI
+from windlass.core.model.status import JobState, Phase
 
 Json: TypeAlias = dict[str, Any]
 

@@ -4,10 +4,10 @@ import contextlib
 import pytest
 from client.fake_api import fake_api, hangs_up, page, pod, refuses, says
 
-from windlass.worlds.kubernetes.client.access import Access, Identity, plain
-from windlass.worlds.kubernetes.client.connection import Connection
-from windlass.worlds.kubernetes.client.refusals import ApiError, NotLeader, Unreachable
-from windlass.worlds.kubernetes.client.resources import CONFIG_MAPS, PODS
+from windlass.backends.kubernetes.client.access import Access, Identity, plain
+from windlass.backends.kubernetes.client.api_errors import ApiError, NotLeader, Unreachable
+from windlass.backends.kubernetes.client.connection import Connection
+from windlass.backends.kubernetes.client.resources import CONFIG_MAPS, PODS
 
 ANOTHER_TIME = refuses(429, "TooManyRequests", **{"Retry-After": "0"})
 CONFIG_MAP = {"metadata": {"name": "c", "namespace": "ns"}}

@@ -11,20 +11,14 @@ from controlplane.fault_proxy import FaultProxy, Rule
 from controlplane.tcp_proxy import TcpProxy
 from controlplane.tidy import clear
 
-from windlass.worlds.kubernetes.client import objects
-from windlass.worlds.kubernetes.client.access import from_kubeconfig
-from windlass.worlds.kubernetes.client.connection import Connection
-from windlass.worlds.kubernetes.client.fresh import Fresh
-from windlass.worlds.kubernetes.client.reflector import reflect
-from windlass.worlds.kubernetes.client.refusals import ApiError, Unreachable
-from windlass.worlds.kubernetes.client.resources import (
-    CONFIG_MAPS,
-    DISRUPTION_BUDGETS,
-    NAMESPACES,
-    PODS,
-    named,
-)
-from windlass.worlds.kubernetes.client.watch import Scope, watch
+from windlass.backends.kubernetes.client import objects
+from windlass.backends.kubernetes.client.access import from_kubeconfig
+from windlass.backends.kubernetes.client.api_errors import ApiError, Unreachable
+from windlass.backends.kubernetes.client.connection import Connection
+from windlass.backends.kubernetes.client.object_cache import ObjectCache
+from windlass.backends.kubernetes.client.reflector import reflect
+from windlass.backends.kubernetes.client.resources import CONFIG_MAPS, DISRUPTION_BUDGETS, NAMESPACES, PODS, named
+from windlass.backends.kubernetes.client.watch import Scope, watch
 
 NS = "default"
 NUMBERS = itertools.count()
@@ -196,7 +190,7 @@ class Kept:
     """What a reflector's changes amount to, held beside the truth."""
 
     def __init__(self, scope):
-        self.objects, self.counts, self.fresh = {}, {}, Fresh()
+        self.objects, self.counts, self.fresh = {}, {}, ObjectCache()
         self._scope = scope
         self.synced = asyncio.Event()
 

@@ -6,12 +6,12 @@ import orjson
 import pytest
 from client.fake_api import bookmark, event, fake_api, hangs_up, page, pod, refuses, streams
 
-from windlass.worlds.kubernetes.client import objects, transport
-from windlass.worlds.kubernetes.client.access import plain
-from windlass.worlds.kubernetes.client.connection import Connection
-from windlass.worlds.kubernetes.client.fresh import Fresh
-from windlass.worlds.kubernetes.client.reflector import reflect
-from windlass.worlds.kubernetes.client.resources import PODS
+from windlass.backends.kubernetes.client import objects, transport
+from windlass.backends.kubernetes.client.access import plain
+from windlass.backends.kubernetes.client.connection import Connection
+from windlass.backends.kubernetes.client.object_cache import ObjectCache
+from windlass.backends.kubernetes.client.reflector import reflect
+from windlass.backends.kubernetes.client.resources import PODS
 
 GONE = event("ERROR", {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old resource version"})
 
@@ -247,7 +247,7 @@ def test_what_is_no_watch_is_tried_again():
 
 def test_who_writes_reads_its_own_write_and_the_watch_does_not_take_it_back():
     async def story():
-        fresh = Fresh()
+        fresh = ObjectCache()
         told = asyncio.Event()
 
         async def watch(request):

@@ -10,10 +10,10 @@ import pytest
 from controlplane.api import Api
 from controlplane.cluster import ControlPlane
 
+from windlass.backends.kubernetes.client.access import from_kubeconfig
+from windlass.backends.kubernetes.client.connection import Connection
 from windlass.deploy.crds import DEFAULT, POD_GROUPS, crds
 from windlass.deploy.install.applying import apply
-from windlass.worlds.kubernetes.client.access import from_kubeconfig
-from windlass.worlds.kubernetes.client.connection import Connection
 
 
 @pytest.fixture(scope="session")

@@ -13,7 +13,7 @@ from cli.terminal_there import Ran, Terminal
 
 from deploy.samples import FOLDER
 from windlass.jobs.document import compose
-from windlass.jobs.kubernetes.known_fields.finding import unknown_fields
+from windlass.jobs.kubernetes.manifests.known_fields.unknown_fields import unknown_fields
 from windlass.jobs.text import read_text
 
 JOB = """\

@@ -9,8 +9,8 @@ from controlplane.api import ApiError
 
 from deploy.malformed import KINDS, malformed, whole
 from deploy.samples import place
-from windlass.jobs.kubernetes.kinds import read
-from windlass.jobs.kubernetes.reading import Fault
+from windlass.jobs.kubernetes.kinds.registry import read
+from windlass.jobs.kubernetes.manifests.reader import Fault
 
 ALL = malformed()
 

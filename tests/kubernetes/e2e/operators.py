@@ -13,11 +13,11 @@ from controlplane.processes import Server
 from controlplane.real_nodes import RealCluster
 
 from e2e.user import IMAGE, WINDLASS, User
+from windlass.backends.kubernetes.client.access import from_kubeconfig
+from windlass.backends.kubernetes.client.connection import Connection
 from windlass.deploy.install.applying import apply
 from windlass.deploy.installation import installation
 from windlass.deploy.operator import NAMESPACE, Setup
-from windlass.worlds.kubernetes.client.access import from_kubeconfig
-from windlass.worlds.kubernetes.client.connection import Connection
 
 IMAGES = (IMAGE, "alpine:3.10")
 """The second is what a PyTorchJob's workers wait for their master with."""

@@ -11,10 +11,10 @@ import pytest
 from controlplane.cluster import ControlPlane, Settings
 from controlplane.fixtures import serve
 
+from windlass.backends.kubernetes.client.access import from_kubeconfig
+from windlass.backends.kubernetes.client.connection import Connection
 from windlass.deploy.crds import DEFAULT, POD_GROUPS, crds
 from windlass.deploy.install.applying import apply
-from windlass.worlds.kubernetes.client.access import from_kubeconfig
-from windlass.worlds.kubernetes.client.connection import Connection
 
 from .story import Story, story
 

@@ -13,13 +13,13 @@ from controlplane.tcp_proxy import TcpProxy
 from kubernetes_place import ended
 
 import strays
+from windlass.backends.kubernetes.client.access import plain
+from windlass.backends.kubernetes.settings import BackendSettings
 from windlass.server.operator.election import Terms
 from windlass.server.operator.faces import Faces
 from windlass.server.operator.history import History
 from windlass.server.operator.metrics import Metrics
 from windlass.server.operator.ruling import Rule, reign
-from windlass.worlds.kubernetes.client.access import plain
-from windlass.worlds.kubernetes.settings import WorldSettings
 
 LEASE = "faults"
 _OF_THE_PROGRAM = re.compile(r"(?!ApiError)[A-Z]\w*(Error|Exception|Group): |.*Traceback")
@@ -45,7 +45,7 @@ class Replica:
         access = plain(self.wire.url, tls=self._plane.admin.ssl())
         async with History(f"sqlite://{self._folder}/{self.name}.db", now, self.said.append) as history:
             terms = Terms("default", LEASE, self.name, self._lease)
-            world = WorldSettings(image_patience=0)
+            world = BackendSettings(image_patience=0)
             await reign(Rule(access, terms, self.said.append, Faces(metrics, history), metrics, world))
 
     @property

@@ -9,7 +9,7 @@ from typing import Any
 from controlplane.api import Api
 from controlplane.fake_kubelet import FakeKubelets
 
-from windlass.jobs.kubernetes.pods import GENERATION
+from windlass.jobs.kubernetes.pods.pod_assembly import GENERATION
 
 from .jobs import GPU, JOB_LISTS
 from .witness import by_node

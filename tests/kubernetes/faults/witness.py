@@ -12,7 +12,7 @@ import aiohttp
 from controlplane.api import Api, ApiError
 from controlplane.fake_kubelet import FakeKubelets
 
-from windlass.jobs.kubernetes.pods import GENERATION
+from windlass.jobs.kubernetes.pods.pod_assembly import GENERATION
 
 from .jobs import GPU
 

@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 import yaml
 
+from windlass.backends.kubernetes.client.access import from_kubeconfig
+from windlass.backends.kubernetes.client.connection import Connection
 from windlass.deploy.crds import DEFAULT, POD_GROUPS, crds
 from windlass.deploy.install.applying import apply
 from windlass.jobs.job_file import loads
-from windlass.jobs.kubernetes.kinds import KINDS, companions, members, read
-from windlass.jobs.kubernetes.own_manifests import training_job
-from windlass.jobs.kubernetes.reading import Fault
+from windlass.jobs.kubernetes.kinds.registry import KINDS, companions, members, read
+from windlass.jobs.kubernetes.manifests.reader import Fault
+from windlass.jobs.kubernetes.manifests.trainingjob_manifest import training_job
 from windlass.jobs.kubernetes.settings import Settings
-from windlass.worlds.kubernetes.client.access import from_kubeconfig
-from windlass.worlds.kubernetes.client.connection import Connection
 
 STRICT = {"dryRun": "All", "fieldValidation": "Strict"}
 FOLDER = Path(__file__).parents[1] / "samples"

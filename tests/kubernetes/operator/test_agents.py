@@ -13,9 +13,9 @@ from kubernetes_place import JOBS, NAMESPACE, inside
 from operator_place import OperatorPlace
 
 import strays
-from windlass.core.job import Job, Launcher, RestartPolicy, Role
+from windlass.core.model.job import Job, Launcher, RestartPolicy, Role
+from windlass.jobs.kubernetes.manifests.trainingjob_manifest import training_job
 from windlass.jobs.kubernetes.own_labels import TOKEN
-from windlass.jobs.kubernetes.own_manifests import training_job
 
 pytestmark = pytest.mark.apiserver
 PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"

@@ -10,8 +10,8 @@ from kubernetes_place import JOBS, NAMESPACE, inside
 from operator_place import OperatorPlace
 from place import Behaviour
 
-from windlass.core.job import Job, Role
-from windlass.jobs.kubernetes.own_manifests import training_job
+from windlass.core.model.job import Job, Role
+from windlass.jobs.kubernetes.manifests.trainingjob_manifest import training_job
 
 pytestmark = pytest.mark.apiserver
 

@@ -13,14 +13,14 @@ import pytest
 from postgres_server import PostgresServer, programs
 
 import strays
-from windlass.core.job import Job, Role
-from windlass.core.status import JobState, Phase, Status
+from windlass.backends.port import Transition
+from windlass.core.model.job import Job, Role
+from windlass.core.model.status import JobState, Phase, Status
 from windlass.server.operator import databases, history, tables
 from windlass.server.operator.databases import HistoryError
 from windlass.server.operator.entries import Entry, LastLines, Member, Told
 from windlass.server.operator.history import History, Keeping
 from windlass.server.operator.pod_tasks import PodTask
-from windlass.worlds.port import Transition
 
 NOON = 1_700_000_000_000
 DAY = 86_400_000

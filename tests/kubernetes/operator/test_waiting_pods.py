@@ -9,7 +9,7 @@ from kubernetes_place import JOBS, inside
 from operator_place import OperatorPlace
 
 import strays
-from windlass.worlds.kubernetes.roster import CANCEL
+from windlass.backends.kubernetes.jobs.job_store import CANCEL
 
 PODS = "/api/v1/pods"
 pytestmark = pytest.mark.apiserver

@@ -36,22 +36,22 @@ from kubernetes_place import ended
 from stage import Stage, _exit, _job
 
 import strays
+from windlass.backends.kubernetes.backend import KubernetesBackend
+from windlass.backends.kubernetes.client.access import plain
+from windlass.backends.kubernetes.client.connection import Connection
+from windlass.backends.kubernetes.jobs.gang import Gang
+from windlass.backends.kubernetes.jobs.job_store import CANCEL
+from windlass.backends.kubernetes.served_kinds import served_kinds
+from windlass.backends.kubernetes.settings import BackendSettings
+from windlass.backends.kubernetes.watches import watch_all
+from windlass.backends.port import Changes, ClusterChanged, JobArrived, JobEvent, WorldEvent
 from windlass.controller import Controller
-from windlass.core import events as e
-from windlass.core.commands import Launch, Stop
-from windlass.core.job import Job
-from windlass.core.status import JobState
-from windlass.jobs.kubernetes.own_manifests import training_job
-from windlass.jobs.kubernetes.pods import GENERATION
-from windlass.worlds.kubernetes.client.access import plain
-from windlass.worlds.kubernetes.client.connection import Connection
-from windlass.worlds.kubernetes.gangs import Gang
-from windlass.worlds.kubernetes.roster import CANCEL
-from windlass.worlds.kubernetes.served import served_kinds
-from windlass.worlds.kubernetes.settings import WorldSettings
-from windlass.worlds.kubernetes.watching import watch_all
-from windlass.worlds.kubernetes.world import KubernetesWorld
-from windlass.worlds.port import Changes, ClusterChanged, JobArrived, JobEvent, WorldEvent
+from windlass.core.lifecycle import events as e
+from windlass.core.lifecycle.commands import Launch, Stop
+from windlass.core.model.job import Job
+from windlass.core.model.status import JobState
+from windlass.jobs.kubernetes.manifests.trainingjob_manifest import training_job
+from windlass.jobs.kubernetes.pods.pod_assembly import GENERATION
 
 from .scripted_cluster import CLUSTER_VERBS, NODES, OURS, POLICIES, QUEUES, ScriptedCluster
 
@@ -74,7 +74,7 @@ class KubernetesStage(Stage):
         self.heard: list[WorldEvent] = []
         """What the world has told, and the script has not come to."""
         self.cluster = ScriptedCluster(self.api, lambda: self.world, self._until)
-        self.world: KubernetesWorld | None = None
+        self.world: KubernetesBackend | None = None
         self.now = 0
         super().__init__()
 
@@ -100,7 +100,7 @@ class KubernetesStage(Stage):
         self.heard.clear()  # what was not committed is told again
         self.connection = Connection(plain(self.plane.url, tls=self.plane.admin.ssl()))
         await self.connection.__aenter__()
-        self.world = KubernetesWorld(self.connection, lambda: self.now, WorldSettings(settle=0))
+        self.world = KubernetesBackend(self.connection, lambda: self.now, BackendSettings(settle=0))
         known = asyncio.Event()
         self.watching = asyncio.create_task(watch_all(self.world, await served_kinds(self.connection), known.set))
         await asyncio.wait_for(known.wait(), strays.PATIENCE)

@@ -10,8 +10,8 @@ from controlplane.api import Api
 from controlplane.fake_pod import now as stamp
 from stage import RESOURCES
 
-from windlass.worlds.kubernetes.cluster_book import ClusterBook
-from windlass.worlds.kubernetes.world import KubernetesWorld
+from windlass.backends.kubernetes.backend import KubernetesBackend
+from windlass.backends.kubernetes.cluster.cluster_state import ClusterState
 
 OURS = "/apis/windlass.dev/v1alpha1"
 QUEUES, POLICIES, NODES = f"{OURS}/queues", f"{OURS}/schedulingpolicies", "/api/v1/nodes"
@@ -28,7 +28,7 @@ class ScriptedCluster:
     def __init__(
         self,
         api: Api,
-        world: Callable[[], KubernetesWorld | None],
+        world: Callable[[], KubernetesBackend | None],
         until: Callable[[Callable[[], bool | None]], Awaitable[bool]],
     ) -> None:
         self._api, self._world, self._until = api, world, until
@@ -55,7 +55,7 @@ class ScriptedCluster:
                 await self._until(lambda gone=name: gone not in self._book.picture.objects or None)
 
     @property
-    def _book(self) -> ClusterBook:
+    def _book(self) -> ClusterState:
         world = self._world()
         assert world is not None
         return world.cluster

@@ -7,9 +7,9 @@ import socket
 import threading
 from contextlib import contextmanager
 
-from windlass.core.job import RestartPolicy
-from windlass.worlds.kubernetes.agents import hub
-from windlass.worlds.kubernetes.agents.meeting import Ears, Meeting
+from windlass.backends.kubernetes.agents import hub
+from windlass.backends.kubernetes.agents.rendezvous import Ears, Rendezvous
+from windlass.core.model.job import RestartPolicy
 
 WAITS = """
 import os, pathlib, time
@@ -32,7 +32,7 @@ class Leader(hub.Host):
         clock = asyncio.get_running_loop().time
         if self.meeting is None:
             ears = Ears(lambda _failed: self.forgiving, lambda *told: self.restarts.append(told), self._hangs, list)
-            self.meeting = Meeting({"p0": 0, "p1": 1}, 1, ears, clock(), RestartPolicy(backoff_base=10))
+            self.meeting = Rendezvous({"p0": 0, "p1": 1}, 1, ears, clock(), RestartPolicy(backoff_base=10))
         name = hello["name"].partition("/")[2]
         self.callers[caller] = name
         self.meeting.join(name, f"node-of-{name}", hello, caller, clock())

@@ -13,9 +13,9 @@ from urllib.parse import parse_qs, unquote, urlsplit
 import pytest
 
 from windlass.cli.entry import main
-from windlass.core.job import Job, Role
-from windlass.core.status import Failure, FailureClass, JobState, Phase, Placement
-from windlass.core.transitions import created
+from windlass.core.lifecycle.transitions import created
+from windlass.core.model.job import Job, Role
+from windlass.core.model.status import Failure, FailureClass, JobState, Phase, Placement
 from windlass.server import views
 from windlass.server.client import Client
 from windlass.server.errors import ApiError, Code

@@ -13,13 +13,13 @@ from pathlib import Path
 import pytest
 
 from windlass import wire
+from windlass.backends.local.paths import prepare
+from windlass.backends.local.store import Notes, open_store
+from windlass.backends.port import Changes
 from windlass.cli.terminal.formatting import format_time
 from windlass.train.checkpoint.store.layout import LATEST, folder_of
 from windlass.train.checkpoint.store.manifest import OBJECT, FileFact, Manifest, TensorFact, to_json
 from windlass.train.checkpoint.store.places import place_of
-from windlass.worlds.local.paths import prepare
-from windlass.worlds.local.store import Notes, open_store
-from windlass.worlds.port import Changes
 
 
 @pytest.fixture(autouse=True)

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from windlass.backends.local.lock import HeldError, Holder
+from windlass.backends.local.paths import StatePaths
+from windlass.backends.local.records import CorruptError, UnknownJobError
+from windlass.backends.port import BackendError
 from windlass.cli import errors
 from windlass.cli.exit_codes import MEANING, OF_ERROR, ExitCode, reference
 from windlass.jobs.errors import job_error
 from windlass.server.errors import ApiError, Code
-from windlass.worlds.local.lock import HeldError, Holder
-from windlass.worlds.local.paths import StatePaths
-from windlass.worlds.local.records import CorruptError, UnknownJobError
-from windlass.worlds.port import WorldError
 
 ROOT = Path(__file__).parents[3]
 
@@ -90,7 +90,7 @@ HELD = HeldError(StatePaths(Path("/state")), Holder(7, 8, "up"))
         (job_error("job.yaml", "no command"), "job.yaml: no command", 2),
         (UnknownJobError("no job is called 'x'"), "no job is called 'x'", 4),
         (HELD, "`windlass up` (pid 7) already controls /state", 75),
-        (WorldError("the disk is full"), "the disk is full", 74),
+        (BackendError("the disk is full"), "the disk is full", 74),
         (CorruptError(Path("/state/db"), "x"), "/state/db is damaged (x)", 74),
         (PermissionError(13, "Permission denied", "/state/db"), "/state/db: Permission denied", 74),
         (ApiError(Code.GONE, "the daemon went away"), "the daemon went away", 69),

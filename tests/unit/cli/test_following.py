@@ -8,16 +8,16 @@ from types import SimpleNamespace
 
 import pytest
 
+from windlass.backends.local.logs import Line, LogFile
+from windlass.backends.local.paths import StatePaths
 from windlass.cli import job_messages
 from windlass.cli.job_follower import JobFollower, LocalTarget
 from windlass.cli.terminal import formatting
 from windlass.cli.terminal.screen import Screen
-from windlass.core.job import Job, Role
+from windlass.core.model.job import Job, Role
 from windlass.jobs.submission import Submission
 from windlass.server.errors import ApiError, Code
 from windlass.server.wanted import Wanted
-from windlass.worlds.local.logs import Line, LogFile
-from windlass.worlds.local.paths import StatePaths
 
 NOW = 1_700_000_000_000
 HANDED = [Submission(Job("digits", (Role(command=("true",)),)))]

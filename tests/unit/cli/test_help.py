@@ -9,12 +9,12 @@ from dataclasses import fields
 
 import pytest
 
+from windlass.backends.port import BackendError
+from windlass.backends.simulator.traces.read import FORMATS
 from windlass.cli import entry
 from windlass.cli.verb_table import VERBS
 from windlass.jobs.options import RunOptions, flags_of, help_of
 from windlass.server.errors import ApiError, Code
-from windlass.worlds.port import WorldError
-from windlass.worlds.sim.traces.read import FORMATS
 
 DESCRIBE_A_JOB = ("run", "submit", "alloc", "render")
 
@@ -166,6 +166,6 @@ def test_verbs_options_values_and_jobs_are_offered(daemon, windlass, monkeypatch
 
 
 def test_completion_never_complains(daemon, windlass, monkeypatch):
-    for trouble in (OSError(), WorldError("damaged"), ApiError(Code.NO_DAEMON, "none")):
+    for trouble in (OSError(), BackendError("damaged"), ApiError(Code.NO_DAEMON, "none")):
         daemon.says["/v1/ping"] = trouble
         assert offered(windlass, monkeypatch, "windlass cancel di") == []

@@ -8,8 +8,8 @@ import re
 import pytest
 import yaml
 
+from windlass.backends.simulator.traces.jsonl import job_of
 from windlass.cli.terminal.output import Column, Format, Listing, show
-from windlass.worlds.sim.traces.jsonl import job_of
 
 NOW = 1_700_000_000_000
 LONG = "needs 8 gpu on one node: 3 free on 2 nodes (3 in pieces of the right size); " * 4

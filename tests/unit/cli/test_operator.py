@@ -76,7 +76,7 @@ def test_a_person_is_asked_with_what_would_go(monkeypatch):
 
 
 def test_without_the_extra_it_says_what_to_install(windlass, monkeypatch):
-    monkeypatch.setitem(sys.modules, "windlass.worlds.kubernetes.client.connection", None)
+    monkeypatch.setitem(sys.modules, "windlass.backends.kubernetes.client.connection", None)
     ran = windlass("operator", "check")
     assert ran.code == 2
     assert "pip install 'windlass[kubernetes]'" in ran.err

@@ -10,17 +10,17 @@ import pytest
 import yaml
 from gangs import ledger_of, nodes
 
+from windlass.backends.simulator.traces.jsonl import job_of
 from windlass.cli import option_values
 from windlass.cli.errors import UsageError
-from windlass.core.choice import candidates
-from windlass.core.cluster import Node
-from windlass.core.gang import Demand, pending_of
+from windlass.core.cycle.scheduler import schedule
+from windlass.core.explain.node_choice import candidates
 from windlass.core.ledger import Ledger
-from windlass.core.policy import Policy
-from windlass.core.queue import Queue
-from windlass.core.scheduler import schedule
+from windlass.core.model.gang import Demand, pending_of
+from windlass.core.model.node import Node
+from windlass.core.model.policy import Policy
+from windlass.core.model.queue import Queue
 from windlass.jobs.snapshot_file import Taken, decisions_of, dump
-from windlass.worlds.sim.traces.jsonl import job_of
 
 NOW = 1_700_000_000_000
 HOUR = 3_600_000

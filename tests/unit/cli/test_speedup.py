@@ -17,7 +17,7 @@ from windlass.cli.speedup.sizes import (
     threads_for,
 )
 from windlass.cli.speedup.throughput import MeasuredRun, Reading, compare_runs, counted_readings, pace_of
-from windlass.core.job import Job, RestartPolicy, Role
+from windlass.core.model.job import Job, RestartPolicy, Role
 
 
 def reading(step, step_ms, batch=64, **phases):

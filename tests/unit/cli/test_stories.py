@@ -7,10 +7,10 @@ import json
 import pytest
 import yaml
 
+from windlass.backends.local.records import Task
+from windlass.backends.port import Transition
 from windlass.server import views
 from windlass.server.errors import ApiError, Code
-from windlass.worlds.local.records import Task
-from windlass.worlds.port import Transition
 
 NOW = 1_700_000_000_000
 

@@ -2,14 +2,14 @@
 
 from collections.abc import Iterable, Mapping
 
-from windlass.core.cluster import Node, Taint, Topology
-from windlass.core.gang import Demand, Pending, Running, shape_of, started
-from windlass.core.job import Toleration
+from windlass.core.cycle.scheduler import schedule
 from windlass.core.ledger import Ledger
-from windlass.core.plan import Plan
-from windlass.core.queue import Queue
-from windlass.core.scheduler import schedule
-from windlass.core.status import Placement
+from windlass.core.model.gang import Demand, Pending, Running, shape_of, started
+from windlass.core.model.job import Toleration
+from windlass.core.model.node import Node, Taint, Topology
+from windlass.core.model.plan import Plan
+from windlass.core.model.queue import Queue
+from windlass.core.model.status import Placement
 
 
 def node(

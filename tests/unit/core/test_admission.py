@@ -1,11 +1,11 @@
 import pytest
 from gangs import ledger_of, node, nodes, running
 
-from windlass.core.admission import refusal
-from windlass.core.cluster import Node, Taint
-from windlass.core.job import Job, Match, Role
-from windlass.core.queue import Queue
-from windlass.core.reasons import Reason
+from windlass.core.explain.admission_check import refusal
+from windlass.core.model.job import Job, Match, Role
+from windlass.core.model.node import Node, Taint
+from windlass.core.model.queue import Queue
+from windlass.core.model.reasons import Reason
 
 QUEUES = [Queue("default"), Queue("research", {"gpu": 6}), Queue("reserve"), Queue("closed", {"gpu": 0})]
 

@@ -1,9 +1,9 @@
 from gangs import demand, ledger_of, node, nodes, running
 
-from windlass.core.choice import candidates
-from windlass.core.gang import Demand
-from windlass.core.placement import place
-from windlass.core.policy import Policy
+from windlass.core.explain.node_choice import candidates
+from windlass.core.model.gang import Demand
+from windlass.core.model.policy import Policy
+from windlass.core.placement.gang_placement import place
 
 TYPICAL = ((Demand("worker", 1, {"gpu": 4}), 3), (Demand("worker", 1, {"gpu": 1}), 1))
 LOOKING_AHEAD = Policy(scoring="fgd", typical=TYPICAL)

@@ -2,17 +2,17 @@
 
 import pytest
 
-from windlass.core.accounts import Accounts
-from windlass.core.cohort import Fault, charge, faults_of, tree_of
-from windlass.core.queue import Queue
-from windlass.core.quota import available, beyond, ceiling, claimed, short, why
-from windlass.core.reasons import Reason
+from windlass.core.model.queue import Queue
+from windlass.core.model.reasons import Reason
+from windlass.core.queues.queue_tree import Fault, charge, faults_of, tree_of
+from windlass.core.queues.quota import available, beyond, ceiling, claimed, short, why
+from windlass.core.queues.usage import QueueUsage
 
 
 def books(queues, held=None):
     """Held: GPUs by queue."""
     named = {queue.name: queue for queue in queues}
-    return Accounts(tree_of(named), {name: {"gpu": gpus} for name, gpus in (held or {}).items()}, {})
+    return QueueUsage(tree_of(named), {name: {"gpu": gpus} for name, gpus in (held or {}).items()}, {})
 
 
 def gpus_left(accounts, queue):

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 from gangs import admitted, carry_out, ledger_of, waiting
 
-from windlass.core.cluster import Node
-from windlass.core.devices import hidden
-from windlass.core.fairshare import total_capacity
-from windlass.core.gang import Demand
+from windlass.core.cycle.scheduler import schedule
 from windlass.core.invariants import violations
-from windlass.core.mig import instance
-from windlass.core.scheduler import schedule
+from windlass.core.model.devices import hidden
+from windlass.core.model.gang import Demand
+from windlass.core.model.mig import instance
+from windlass.core.model.node import Node
+from windlass.core.queues.fair_share import total_capacity
 
 
 def sharing(name, gpu=4, *, by="milli", model="A100-40GB", **more):

@@ -1,13 +1,13 @@
 """A gang's size follows its placement, and changes between two generations."""
 
-from windlass.core import events as e
-from windlass.core.commands import Launch, Stop
-from windlass.core.elastic import both, sized
-from windlass.core.gang import running_of
-from windlass.core.job import Job, Role
-from windlass.core.lifecycle import step
-from windlass.core.status import FailureClass, JobState, Phase, Placement, Target
-from windlass.core.transitions import created
+from windlass.core.lifecycle import events as e
+from windlass.core.lifecycle.commands import Launch, Stop
+from windlass.core.lifecycle.state_machine import step
+from windlass.core.lifecycle.transitions import created
+from windlass.core.model.elastic_size import both, sized
+from windlass.core.model.gang import running_of
+from windlass.core.model.job import Job, Role
+from windlass.core.model.status import FailureClass, JobState, Phase, Placement, Target
 
 ELASTIC = Job("j", (Role(replicas=2, procs=3, resources={"gpu": 1}, min_replicas=1, max_replicas=4),), grace=5_000)
 TWO = Placement({"worker": ("n1", "n2")})

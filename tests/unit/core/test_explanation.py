@@ -3,14 +3,14 @@ from dataclasses import replace
 import pytest
 from gangs import demand, ledger_of, node, nodes, running, waiting
 
-from windlass.core.explanation import Freeing, NodeView, explain
-from windlass.core.gang import started
-from windlass.core.job import TopologyRequest
-from windlass.core.queue import Queue
-from windlass.core.reasons import Reason
-from windlass.core.resizing import surplus
-from windlass.core.scheduler import schedule
-from windlass.core.status import Placement
+from windlass.core.cycle.scheduler import schedule
+from windlass.core.explain.explanation import Freeing, NodeView, explain
+from windlass.core.model.gang import started
+from windlass.core.model.job import TopologyRequest
+from windlass.core.model.queue import Queue
+from windlass.core.model.reasons import Reason
+from windlass.core.model.status import Placement
+from windlass.core.placement.elastic_resizing import surplus
 
 
 def explained(job_id, *gangs, machines=None, queues=(), now=0):

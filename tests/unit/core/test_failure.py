@@ -4,12 +4,12 @@ import signal
 
 import pytest
 
-from windlass.core.events import Declared, Exit, Recovered
-from windlass.core.failure import backoff, count_failure, exhausted, judge
-from windlass.core.job import Job, RestartPolicy, Role
-from windlass.core.lifecycle import step
-from windlass.core.status import Failure, FailureClass, JobState, Phase, Status
-from windlass.core.transitions import forgives
+from windlass.core.lifecycle.events import Declared, Exit, Recovered
+from windlass.core.lifecycle.failure import backoff, count_failure, exhausted, judge
+from windlass.core.lifecycle.state_machine import step
+from windlass.core.lifecycle.transitions import forgives
+from windlass.core.model.job import Job, RestartPolicy, Role
+from windlass.core.model.status import Failure, FailureClass, JobState, Phase, Status
 
 USER, INFRASTRUCTURE, PREEMPTION = FailureClass.USER, FailureClass.INFRASTRUCTURE, FailureClass.PREEMPTION
 POLICY = RestartPolicy(retryable_exit_codes=(42,), fatal_exit_codes=(43, 84))

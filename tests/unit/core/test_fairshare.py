@@ -2,15 +2,15 @@
 
 from gangs import demand, ledger_of, nodes, waiting
 
-from windlass.core.accounts import Accounts
-from windlass.core.cluster import Node, Topology
-from windlass.core.cohort import tree_of
-from windlass.core.fairshare import Shares, may_reclaim, reclaims, total_capacity
-from windlass.core.ordering import Contest, in_fair_turn
-from windlass.core.past_use import SCALE
-from windlass.core.queue import Queue
-from windlass.core.snapshot import PastUse
-from windlass.core.table import tabulate
+from windlass.core.model.node import Node, Topology
+from windlass.core.model.queue import Queue
+from windlass.core.model.snapshot import PastUse
+from windlass.core.nodes.node_table import tabulate
+from windlass.core.queues.decayed_usage import SCALE
+from windlass.core.queues.fair_share import Shares, may_reclaim, reclaims, total_capacity
+from windlass.core.queues.queue_order import QueueOrder, in_fair_turn
+from windlass.core.queues.queue_tree import tree_of
+from windlass.core.queues.usage import QueueUsage
 
 LAB = (Queue("lab"), Queue("a", {"gpu": 8}, "lab"), Queue("b", {"gpu": 8}, "lab"))
 
@@ -18,7 +18,7 @@ LAB = (Queue("lab"), Queue("a", {"gpu": 8}, "lab"), Queue("b", {"gpu": 8}, "lab"
 def shares_of(queues, held=None, past=None, gpus=16):
     """Held and past: GPUs by queue."""
     tree = tree_of({queue.name: queue for queue in queues})
-    accounts = Accounts(tree, {name: {"gpu": number} for name, number in (held or {}).items()}, {})
+    accounts = QueueUsage(tree, {name: {"gpu": number} for name, number in (held or {}).items()}, {})
     past = {name: PastUse(0, {"gpu": number * SCALE}) for name, number in (past or {}).items()}
     return Shares(accounts, {"gpu": 1000 * gpus}, past)
 
@@ -35,7 +35,7 @@ def order_of(shares, *gangs, classes=False):
 def test_the_share_is_the_largest_part_of_any_resource_for_each_unit_of_weight():
     tree = tree_of({"a": Queue("a"), "b": Queue("b", weight=2)})
     held = {"a": {"gpu": 2, "cpu": 48_000}, "b": {"gpu": 12}}
-    shares = Shares(Accounts(tree, held, {}), {"gpu": 16_000, "cpu": 64_000}, {})
+    shares = Shares(QueueUsage(tree, held, {}), {"gpu": 16_000, "cpu": 64_000}, {})
     assert (shares.share("a"), shares.share("b")) == (750_000, 375_000)
 
 
@@ -116,14 +116,14 @@ def test_past_use_puts_a_queue_back():
 def test_a_queue_is_drained_in_one_plan_not_one_gang_of_each_in_a_turn():
     # kueue#14477: one workload of each queue in a cycle, so that waits grow with the depth of a queue.
     lines = ledger_of((), *(waiting(number, demand(1), queue="ab"[number % 2]) for number in range(100))).snapshot()
-    assert len(list(Contest(lines.lines, shares_of((Queue("a"), Queue("b")))))) == 100
+    assert len(list(QueueOrder(lines.lines, shares_of((Queue("a"), Queue("b")))))) == 100
 
 
 def test_a_line_that_is_dropped_yields_no_more_and_the_others_go_on():
     queues = (Queue("a"), Queue("b"))
     gangs = [waiting(number, demand(1), queue="a" if number < 3 else "b") for number in range(1, 5)]
     seen = []
-    for gang in (contest := Contest(ledger_of((), *gangs).snapshot().lines, shares_of(queues))):
+    for gang in (contest := QueueOrder(ledger_of((), *gangs).snapshot().lines, shares_of(queues))):
         seen.append(gang.number)
         if gang.queue == "a":
             assert [each.number for each in contest.line.gangs] == [1, 2]
@@ -136,7 +136,7 @@ def test_who_was_stopped_for_others_stands_by_what_it_holds_then():
     shares = shares_of(queues, {"a": 6, "b": 4, "c": 2})
     gangs = [waiting(number, demand(1), queue=queue) for number, queue in enumerate("cba", start=1)]
     seen = []
-    for gang in Contest(ledger_of((), *gangs).snapshot().lines, shares):
+    for gang in QueueOrder(ledger_of((), *gangs).snapshot().lines, shares):
         seen.append(gang.queue)
         if gang.queue == "c":
             shares.accounts.give_back("a", "", {"gpu": 6})
@@ -196,7 +196,7 @@ def test_two_queues_with_quotas_of_different_things_do_not_stop_each_other_in_tu
     queues = (Queue("lab"), Queue("a", {"gpu": 1}, "lab"), Queue("b", {"cpu": 1000}, "lab"))
     tree = tree_of({queue.name: queue for queue in queues})
     both = {"gpu": 1, "cpu": 1000}
-    shares = Shares(Accounts(tree, {"a": both}, {}), {"gpu": 1000, "cpu": 1000}, {})
+    shares = Shares(QueueUsage(tree, {"a": both}, {}), {"gpu": 1000, "cpu": 1000}, {})
     assert not may_reclaim(shares, "b", "a", both)
     assert may_reclaim(shares, "b", "a", {"cpu": 1000})
 
@@ -205,7 +205,7 @@ def test_what_only_the_root_has_is_nobodys_own():
     queues = (Queue("lab", {"cpu": 64_000}), Queue("a", {"gpu": 8}, "lab"), Queue("b", {"gpu": 8}, "lab"))
     tree = tree_of({queue.name: queue for queue in queues})
     held = {"a": {"gpu": 12, "cpu": 12_000}}
-    shares = Shares(Accounts(tree, held, {}), {"gpu": 16_000, "cpu": 64_000}, {})
+    shares = Shares(QueueUsage(tree, held, {}), {"gpu": 16_000, "cpu": 64_000}, {})
     assert may_reclaim(shares, "b", "a", {"gpu": 8, "cpu": 8_000})
     assert not may_reclaim(shares, "b", "a", {"cpu": 8_000})
 

@@ -1,13 +1,13 @@
 import pytest
 from gangs import demand, ledger_of, node, nodes, waiting
 
-from windlass.core.cluster import Node, Taint
-from windlass.core.feasibility import eligibility, restored, room_when_empty, tolerated
-from windlass.core.gang import Demand
-from windlass.core.job import Toleration
-from windlass.core.reasons import Count
-from windlass.core.resources import MAX_AMOUNT
-from windlass.core.scheduler import schedule
+from windlass.core.cycle.scheduler import schedule
+from windlass.core.model.gang import Demand
+from windlass.core.model.job import Toleration
+from windlass.core.model.node import Node, Taint
+from windlass.core.model.reasons import Count
+from windlass.core.model.resources import MAX_AMOUNT
+from windlass.core.nodes.feasibility import eligibility, restored, room_when_empty, tolerated
 
 GPU_ONLY = Taint("gpu", "yes")
 

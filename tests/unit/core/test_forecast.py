@@ -1,8 +1,8 @@
 from gangs import carry_out, demand, ledger_of, nodes, running, waiting
 
-from windlass.core.queue import Queue
-from windlass.core.reasons import Certainty
-from windlass.core.scheduler import schedule
+from windlass.core.cycle.scheduler import schedule
+from windlass.core.model.queue import Queue
+from windlass.core.model.reasons import Certainty
 
 
 def eta(*gangs, machines=4, now=0, queues=()):

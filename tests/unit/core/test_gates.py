@@ -1,7 +1,7 @@
 from gangs import demand, ledger_of, nodes, running, waiting
 
-from windlass.core.reasons import Reason
-from windlass.core.scheduler import schedule
+from windlass.core.cycle.scheduler import schedule
+from windlass.core.model.reasons import Reason
 
 
 def verdict_at(now, *gangs):

@@ -5,18 +5,18 @@ from dataclasses import replace
 import numpy as np
 from gangs import demand, ledger_of, node, nodes, running
 
-from windlass.core.accounts import Accounts
-from windlass.core.cluster import Topology
-from windlass.core.cohort import tree_of
-from windlass.core.gang import Running
-from windlass.core.growth import Idle, grows_at, growth
-from windlass.core.job import TopologyRequest
 from windlass.core.ledger import Ledger
-from windlass.core.plan import Resize
-from windlass.core.policy import Policy
-from windlass.core.queue import Queue
-from windlass.core.resizing import largest
-from windlass.core.status import Placement
+from windlass.core.model.gang import Running
+from windlass.core.model.job import TopologyRequest
+from windlass.core.model.node import Topology
+from windlass.core.model.plan import Resize
+from windlass.core.model.policy import Policy
+from windlass.core.model.queue import Queue
+from windlass.core.model.status import Placement
+from windlass.core.placement.elastic_resizing import largest
+from windlass.core.preemption.elastic_growth import Idle, grows_at, growth
+from windlass.core.queues.queue_tree import tree_of
+from windlass.core.queues.usage import QueueUsage
 
 NOW = 10_000_000
 
@@ -28,7 +28,7 @@ def elastic(number: int, where: dict[str, int], most: int, **more) -> Running:
 
 def idle(ledger: Ledger, **more) -> Idle:
     snapshot = ledger.snapshot()
-    accounts = Accounts(tree_of(snapshot.queues), snapshot.held, snapshot.users)
+    accounts = QueueUsage(tree_of(snapshot.queues), snapshot.held, snapshot.users)
     return Idle(snapshot, NOW, snapshot.free, accounts, **more)
 
 

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 from gangs import demand, ledger_of, node, nodes, running, waiting
 
+from windlass.core.cycle.scheduler import schedule
 from windlass.core.invariants import plan_violations, violations
-from windlass.core.job import Job, Role
-from windlass.core.plan import Admission
-from windlass.core.queue import Queue
-from windlass.core.scheduler import schedule
-from windlass.core.status import JobState, Phase, Placement, Status
+from windlass.core.model.job import Job, Role
+from windlass.core.model.plan import Admission
+from windlass.core.model.queue import Queue
+from windlass.core.model.status import JobState, Phase, Placement, Status
 
 
 @pytest.fixture

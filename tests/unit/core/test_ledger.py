@@ -5,11 +5,11 @@ from gangs import demand, ledger_of, node, nodes, running, waiting
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windlass.core.cluster import Node
 from windlass.core.invariants import violations
 from windlass.core.ledger import Ledger
-from windlass.core.past_use import average
-from windlass.core.queue import Queue
+from windlass.core.model.node import Node
+from windlass.core.model.queue import Queue
+from windlass.core.queues.decayed_usage import average
 
 
 def test_holding_and_releasing_are_opposites():

@@ -8,15 +8,15 @@ from typing import get_args
 
 import pytest
 
-from windlass.core import events as e
-from windlass.core import lifecycle
-from windlass.core.commands import Command, Forget, Launch, Stop
-from windlass.core.diagram import markdown_table, mermaid, page
-from windlass.core.elastic import sized
-from windlass.core.job import Dependency, Job, RestartPolicy, Role
-from windlass.core.lifecycle import NO_OPS, TABLE, InvalidTransitionError, Row, next_due, step
-from windlass.core.status import HOLDING, TERMINAL, JobState, Phase, Placement, Target
-from windlass.core.transitions import created
+from windlass.core.lifecycle import events as e
+from windlass.core.lifecycle import state_machine
+from windlass.core.lifecycle.commands import Command, Forget, Launch, Stop
+from windlass.core.lifecycle.diagram import markdown_table, mermaid, page
+from windlass.core.lifecycle.state_machine import NO_OPS, TABLE, InvalidTransitionError, Row, next_due, step
+from windlass.core.lifecycle.transitions import created
+from windlass.core.model.elastic_size import sized
+from windlass.core.model.job import Dependency, Job, RestartPolicy, Role
+from windlass.core.model.status import HOLDING, TERMINAL, JobState, Phase, Placement, Target
 
 EVENTS = get_args(e.Event)
 
@@ -29,8 +29,8 @@ def test_every_phase_and_event_has_a_row_or_is_a_declared_no_op() -> None:
 
 
 def test_a_handler_that_breaks_its_declaration_is_told_with_its_story(monkeypatch: pytest.MonkeyPatch) -> None:
-    lying = Row((Phase.CREATED,), e.Submitted, (), lifecycle.t.submitted)
-    monkeypatch.setitem(lifecycle._ROWS, (Phase.CREATED, e.Submitted), lying)
+    lying = Row((Phase.CREATED,), e.Submitted, (), state_machine.t.submitted)
+    monkeypatch.setitem(state_machine._ROWS, (Phase.CREATED, e.Submitted), lying)
     with pytest.raises(InvalidTransitionError, match="j-1: Submitted"):
         step(created("j-1", 1, Job("j", (Role(),)), 0), e.Submitted(), 0)
 

@@ -4,12 +4,12 @@ from dataclasses import replace
 
 from gangs import admitted, demand, ledger_of, nodes, running, waiting
 
-from windlass.core.admission import refusal
+from windlass.core.cycle.scheduler import schedule
+from windlass.core.explain.admission_check import refusal
 from windlass.core.invariants import violations
-from windlass.core.job import Job, Role
-from windlass.core.queue import Queue
-from windlass.core.reasons import Reason
-from windlass.core.scheduler import schedule
+from windlass.core.model.job import Job, Role
+from windlass.core.model.queue import Queue
+from windlass.core.model.reasons import Reason
 
 
 def plan_of(*gangs, queues, machines=4):

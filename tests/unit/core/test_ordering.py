@@ -2,18 +2,18 @@ from dataclasses import replace
 
 from gangs import demand, waiting
 
-from windlass.core.gang import Line, Pending, Turn
-from windlass.core.ordering import Contest, Order
-from windlass.core.policy import Policy, turn_of
+from windlass.core.model.gang import EquivalenceClass, Pending, Turn
+from windlass.core.model.policy import Policy, turn_of
+from windlass.core.queues.queue_order import Order, QueueOrder
 
 
 def turn(gang: Pending) -> Turn:
     return turn_of(gang, Policy(order="priority"))
 
 
-def line(*gangs: Pending) -> Line:
+def line(*gangs: Pending) -> EquivalenceClass:
     turns = tuple(turn(gang) for gang in gangs)
-    return Line(gangs, turns, gangs, turns)
+    return EquivalenceClass(gangs, turns, gangs, turns)
 
 
 LINES = (
@@ -24,12 +24,12 @@ LINES = (
 
 
 def test_priority_then_age_then_number():
-    assert [gang.number for gang in Contest(LINES)] == [5, 1, 2, 3, 4]
+    assert [gang.number for gang in QueueOrder(LINES)] == [5, 1, 2, 3, 4]
 
 
 def test_age_outranks_the_number():
     older = line(waiting(9, demand(1), since=0))
-    assert [gang.number for gang in Contest([*LINES, older])] == [5, 9, 1, 2, 3, 4]
+    assert [gang.number for gang in QueueOrder([*LINES, older])] == [5, 9, 1, 2, 3, 4]
 
 
 def test_an_arrays_members_go_by_their_indexes():
@@ -39,7 +39,7 @@ def test_an_arrays_members_go_by_their_indexes():
 
 def test_a_dropped_line_yields_no_more():
     seen = []
-    for gang in (contest := Contest(LINES)):
+    for gang in (contest := QueueOrder(LINES)):
         seen.append(gang.number)
         if gang.number == 2:
             contest.drop()
@@ -47,7 +47,7 @@ def test_a_dropped_line_yields_no_more():
 
 
 def test_an_order_is_a_sequence_of_ids():
-    order = Order(lambda: (gang.id for gang in Contest(LINES)))
+    order = Order(lambda: (gang.id for gang in QueueOrder(LINES)))
     assert list(order) == ["j-5", "j-1", "j-2", "j-3", "j-4"]
     assert (len(order), order[0], order[1:3], order.index("j-3")) == (5, "j-5", ("j-1", "j-2"), 3)
 
@@ -56,7 +56,7 @@ def test_a_line_may_go_on_with_those_that_are_short_enough():
     walltimes = (50, 90, 20, None, 40, 45)
     lines = [line(*(waiting(number, demand(1), walltime=length) for number, length in enumerate(walltimes, start=1)))]
     seen = []
-    for gang in (contest := Contest(lines)):
+    for gang in (contest := QueueOrder(lines)):
         seen.append(gang.number)
         contest.only_shorter({1: 45, 3: 40}.get(gang.number, 1000))
     assert seen == [1, 3, 5]

@@ -1,6 +1,6 @@
 from gangs import demand, ledger_of, nodes, running, waiting
 
-from windlass.core.outlook import expected_start
+from windlass.core.explain.start_estimate import expected_start
 
 
 def expected(number, *gangs, machines=2, now=0):

@@ -1,8 +1,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windlass.core.past_use import SCALE, advanced, average, decay
-from windlass.core.snapshot import PastUse
+from windlass.core.model.snapshot import PastUse
+from windlass.core.queues.decayed_usage import SCALE, advanced, average, decay
 
 HOUR = 3_600_000
 DAY = 24 * HOUR

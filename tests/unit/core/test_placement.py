@@ -2,11 +2,11 @@ import numpy as np
 import pytest
 from gangs import admitted, carry_out, demand, ledger_of, node, nodes, running, waiting
 
-from windlass.core.booking import give_back, take
-from windlass.core.cluster import Node
-from windlass.core.gang import Demand
-from windlass.core.placement import fits, place
-from windlass.core.scheduler import schedule
+from windlass.core.cycle.scheduler import schedule
+from windlass.core.model.gang import Demand
+from windlass.core.model.node import Node
+from windlass.core.nodes.allocation import give_back, take
+from windlass.core.placement.gang_placement import fits, place
 
 
 def placed(machines, *demands):

@@ -5,15 +5,15 @@ from dataclasses import replace
 
 from gangs import demand, ledger_of, node, nodes, running, waiting
 
-from windlass.core.accounts import Accounts
-from windlass.core.cohort import tree_of
-from windlass.core.gang import Pending, Running
-from windlass.core.policy import Policy
-from windlass.core.preemption import Eviction, Ground, victims_for
-from windlass.core.queue import Queue
-from windlass.core.scheduler import schedule
-from windlass.core.status import Placement
-from windlass.core.victims import Lineup
+from windlass.core.cycle.scheduler import schedule
+from windlass.core.model.gang import Pending, Running
+from windlass.core.model.policy import Policy
+from windlass.core.model.queue import Queue
+from windlass.core.model.status import Placement
+from windlass.core.preemption.victim_search import Eviction, Ground, victims_for
+from windlass.core.preemption.victims import Lineup
+from windlass.core.queues.queue_tree import tree_of
+from windlass.core.queues.usage import QueueUsage
 
 NOW = 1_000_000
 AT_ONCE = Policy(min_runtime=0)
@@ -26,7 +26,7 @@ def evicted(
     ledger = ledger_of(machines, *runs, queues=queues)
     ledger.set_cluster(machines, queues, None, policy)
     snapshot = ledger.snapshot()
-    accounts = Accounts(tree_of(snapshot.queues), snapshot.held, snapshot.users)
+    accounts = QueueUsage(tree_of(snapshot.queues), snapshot.held, snapshot.users)
     ground = Ground(snapshot, NOW, Lineup(snapshot, NOW, accounts), snapshot.free, accounts, before=before)
     return victims_for(ground, gang)
 
@@ -107,7 +107,7 @@ def test_the_lowest_priority_goes_first_then_the_least_work_lost_then_the_smalle
     young = low(7, {"n1": 1}, priority=4, admitted_at=NOW - 100, saved_at=NOW - 50)
     old = low(8, {"n1": 1}, priority=4, admitted_at=NOW - 200, saved_at=NOW - 50)
     snapshot = ledger_of(nodes(6), old, young, two, one, small, fresh, saved, lowest).snapshot()
-    accounts = Accounts(tree_of(snapshot.queues), snapshot.held, snapshot.users)
+    accounts = QueueUsage(tree_of(snapshot.queues), snapshot.held, snapshot.users)
     snapshot = replace(snapshot, policy=AT_ONCE)
     assert [run.id for run in Lineup(snapshot, NOW, accounts).ripe] == [f"r-{number}" for number in range(1, 9)]
 

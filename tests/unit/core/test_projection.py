@@ -2,11 +2,11 @@ from dataclasses import replace
 
 from gangs import demand, ledger_of, nodes, running, waiting
 
-from windlass.core.policy import Policy
-from windlass.core.projection import EDGES
-from windlass.core.queue import Queue
-from windlass.core.reasons import Certainty
-from windlass.core.scheduler import schedule
+from windlass.core.cycle.scheduler import schedule
+from windlass.core.cycle.start_bounds import EDGES
+from windlass.core.model.policy import Policy
+from windlass.core.model.queue import Queue
+from windlass.core.model.reasons import Certainty
 
 HOUR = 3_600_000
 

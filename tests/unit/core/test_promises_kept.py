@@ -4,17 +4,17 @@ from dataclasses import replace
 
 from gangs import admitted, demand, ledger_of, node, nodes, running, waiting
 
-from windlass.core.gang import Running, waiting_again
-from windlass.core.job import Match
+from windlass.core.cycle.scheduler import schedule
+from windlass.core.explain.alternatives import alternatives
+from windlass.core.explain.start_estimate import expected_start
 from windlass.core.ledger import Ledger
-from windlass.core.outlook import expected_start
-from windlass.core.policy import Policy
-from windlass.core.queue import Queue
-from windlass.core.reasons import Certainty
-from windlass.core.reservation import Reservation
-from windlass.core.scheduler import schedule
-from windlass.core.status import Placement
-from windlass.core.whatif import alternatives
+from windlass.core.model.gang import Running, waiting_again
+from windlass.core.model.job import Match
+from windlass.core.model.policy import Policy
+from windlass.core.model.queue import Queue
+from windlass.core.model.reasons import Certainty
+from windlass.core.model.reservation import Reservation
+from windlass.core.model.status import Placement
 
 NOW, HOUR = 10_000_000, 3_600_000
 

@@ -2,12 +2,12 @@ from dataclasses import replace
 
 from gangs import admitted, demand, ledger_of, nodes, running, waiting
 
-from windlass.core.cohort import tree_of
-from windlass.core.gang import Demand
-from windlass.core.queue import Queue
-from windlass.core.quota import home
-from windlass.core.reasons import Reason
-from windlass.core.scheduler import schedule
+from windlass.core.cycle.scheduler import schedule
+from windlass.core.model.gang import Demand
+from windlass.core.model.queue import Queue
+from windlass.core.model.reasons import Reason
+from windlass.core.queues.queue_tree import tree_of
+from windlass.core.queues.quota import home
 
 SMALL = Queue("small", {"gpu": 8, "cpu": 4000})
 

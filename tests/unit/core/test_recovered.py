@@ -1,10 +1,10 @@
 """Failures that a gang's own agents put right: no generation is lost, and the limits count them all the same."""
 
-from windlass.core import events as e
-from windlass.core.job import Job, RestartPolicy, Role
-from windlass.core.lifecycle import step
-from windlass.core.status import JobState, Phase, Placement
-from windlass.core.transitions import created
+from windlass.core.lifecycle import events as e
+from windlass.core.lifecycle.state_machine import step
+from windlass.core.lifecycle.transitions import created
+from windlass.core.model.job import Job, RestartPolicy, Role
+from windlass.core.model.status import JobState, Phase, Placement
 
 JOB = Job("j", (Role(replicas=2),), restart=RestartPolicy(user_limit=1))
 KILLED = e.Exit(signal=9, detail="rank 3 (worker/1) on n2 killed by SIGKILL")

@@ -2,15 +2,15 @@ from dataclasses import replace
 
 from gangs import admitted, demand, ledger_of, nodes, running, waiting
 
-from windlass.core.explanation import explain
-from windlass.core.gang import milli_gpus_of, started
+from windlass.core.cycle.scheduler import schedule
+from windlass.core.explain.explanation import explain
 from windlass.core.invariants import plan_violations
 from windlass.core.ledger import Ledger
-from windlass.core.policy import Policy
-from windlass.core.queue import Queue
-from windlass.core.reasons import Reason
-from windlass.core.reservation import Reservation
-from windlass.core.scheduler import schedule
+from windlass.core.model.gang import milli_gpus_of, started
+from windlass.core.model.policy import Policy
+from windlass.core.model.queue import Queue
+from windlass.core.model.reasons import Reason
+from windlass.core.model.reservation import Reservation
 
 HOUR = 3_600_000
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from windlass.core.cluster import Node
-from windlass.core.gang import Demand, Pending, shape_of
+from windlass.core.cycle.scheduler import schedule
 from windlass.core.ledger import Ledger
-from windlass.core.queue import Queue
-from windlass.core.reservation import Reservation
-from windlass.core.scheduler import schedule
+from windlass.core.model.gang import Demand, Pending, shape_of
+from windlass.core.model.node import Node
+from windlass.core.model.queue import Queue
+from windlass.core.model.reservation import Reservation
 
 DEMANDS = (Demand("worker", 1, {"gpu": 1}),)
 

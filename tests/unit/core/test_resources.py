@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windlass.core.resources import MAX_AMOUNT, QuantityError, add, format_quantity, parse_quantity, times
+from windlass.core.model.resources import MAX_AMOUNT, QuantityError, add, format_quantity, parse_quantity, times
 
 
 @pytest.mark.parametrize(

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from windlass.backends.port import ClusterChanged, JobArrived, JobChanged, JobEvent, Recovery
 from windlass.controller import Controller
-from windlass.core.cluster import Node
-from windlass.core.events import Exit, GangGone, MemberExited, Started
-from windlass.core.job import Job, Role
-from windlass.core.queue import Queue
-from windlass.core.status import Phase
-from windlass.worlds.port import ClusterChanged, JobArrived, JobChanged, JobEvent, Recovery
+from windlass.core.lifecycle.events import Exit, GangGone, MemberExited, Started
+from windlass.core.model.job import Job, Role
+from windlass.core.model.node import Node
+from windlass.core.model.queue import Queue
+from windlass.core.model.status import Phase
 
 CLUSTER = ClusterChanged((Node("n1", {"gpu": 4}),), (Queue("default"),))
 

@@ -3,10 +3,10 @@ from dataclasses import replace
 import pytest
 from gangs import admitted, carry_out, demand, ledger_of, node, nodes, running, waiting
 
+from windlass.core.cycle.scheduler import schedule
 from windlass.core.invariants import plan_violations
-from windlass.core.queue import Queue
-from windlass.core.reasons import Reason
-from windlass.core.scheduler import schedule
+from windlass.core.model.queue import Queue
+from windlass.core.model.reasons import Reason
 
 
 def plan_of(*gangs, machines=None):

@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 from gangs import ledger_of, node, nodes, running
 
-from windlass.core.booking import take
-from windlass.core.cluster import Node
-from windlass.core.feasibility import eligibility
-from windlass.core.fragmentation import fragmentation, left_on, most_popular, typical_of
-from windlass.core.gang import Demand
-from windlass.core.placement import place
-from windlass.core.policy import Policy
-from windlass.core.prices import prices, worth
-from windlass.core.scoring import SCORINGS, chooser
+from windlass.core.model.gang import Demand
+from windlass.core.model.node import Node
+from windlass.core.model.policy import Policy
+from windlass.core.nodes.allocation import take
+from windlass.core.nodes.feasibility import eligibility
+from windlass.core.placement.fragmentation import fragmentation, left_on, most_popular, typical_of
+from windlass.core.placement.gang_placement import place
+from windlass.core.placement.node_scores import SCORINGS, chooser
+from windlass.core.placement.shadow_prices import prices, worth
 
 
 def asking(**resources):

@@ -1,9 +1,9 @@
 from gangs import demand, ledger_of, nodes, running, waiting
 
-from windlass.core.past_use import SCALE
-from windlass.core.queue import Queue
-from windlass.core.shares import Claim, queue_shares, water_fill
-from windlass.core.snapshot import PastUse
+from windlass.core.model.queue import Queue
+from windlass.core.model.snapshot import PastUse
+from windlass.core.queues.decayed_usage import SCALE
+from windlass.core.queues.share_report import Claim, queue_shares, water_fill
 
 LAB = (Queue("lab"), Queue("a", {"gpu": 8}, "lab"), Queue("b", {"gpu": 8}, "lab", weight=3))
 

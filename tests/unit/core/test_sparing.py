@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from gangs import admitted, demand, ledger_of, node, nodes, running, waiting
 
-from windlass.core.forecast import NEVER, Forecast
-from windlass.core.job import TopologyRequest
-from windlass.core.policy import POLICIES, Policy
-from windlass.core.queue import Queue
-from windlass.core.reservation import Reservation
-from windlass.core.scheduler import schedule
-from windlass.core.timetable import Timetable
+from windlass.core.cycle.scheduler import schedule
+from windlass.core.model.job import TopologyRequest
+from windlass.core.model.policy import POLICIES, Policy
+from windlass.core.model.queue import Queue
+from windlass.core.model.reservation import Reservation
+from windlass.core.reservations.release_forecast import NEVER, Forecast
+from windlass.core.reservations.reservation_profile import ReservationProfile
 
 HOUR = 3_600_000
 HALF_FULL = [running(n, {f"n{n}": 4}, ends_by=(10 if n == 7 else 30 + n) * HOUR) for n in range(1, 11)]
@@ -31,7 +31,7 @@ def snapshot_of(*gangs, policy=None, reservations=()):
 def kept_from(walltime, *, blocked=WHOLE, now=2 * HOUR, **more):
     """The nodes on which a gang of one GPU may not start behind one that waits."""
     snapshot = snapshot_of(*HALF_FULL, **more)
-    table = Timetable(snapshot, now, snapshot.free.copy(order="F"))
+    table = ReservationProfile(snapshot, now, snapshot.free.copy(order="F"))
     table.reserve(blocked)
     room = table.room(waiting(21, demand(1), walltime=walltime))[:, 0].tolist()
     return [node.name for node, free in zip(snapshot.table.nodes, room, strict=True) if free == 0]
@@ -39,7 +39,7 @@ def kept_from(walltime, *, blocked=WHOLE, now=2 * HOUR, **more):
 
 def spare_of(snapshot, gang):
     """The nodes that are kept for it, by name."""
-    table = Timetable(snapshot, gang.since + 3 * HOUR, snapshot.free.copy(order="F"))
+    table = ReservationProfile(snapshot, gang.since + 3 * HOUR, snapshot.free.copy(order="F"))
     table.reserve(gang)
     (promise,) = table.promises()
     spare = [] if promise.spare is None else promise.spare.tolist()
@@ -86,7 +86,7 @@ def test_it_is_kept_where_somebody_could_be_stopped_as_well(runs, queues):
 def test_who_would_stay_long_does_not_get_there_over_others_either():
     """The nodes that are closed to a gang for which others would be stopped."""
     snapshot = snapshot_of(*HALF_FULL)
-    table = Timetable(snapshot, 2 * HOUR, snapshot.free.copy(order="F"))
+    table = ReservationProfile(snapshot, 2 * HOUR, snapshot.free.copy(order="F"))
     table.reserve(WHOLE)
     _, closed = table.in_the_way_of(waiting(21, demand(1), walltime=3 * HOUR), 2 * HOUR)
     assert np.flatnonzero(closed).tolist() == [snapshot.table.row["n7"]]
@@ -114,7 +114,7 @@ def test_all_who_have_waited_long_together_keep_no_more_than_a_tenth():
     runs = [running(n, {f"n{n}": 4}, ends_by=(200 - n) * HOUR) for n in range(1, 101)]
     snapshot = ledger_of(machines, *runs).snapshot()
     for policy in (Policy(), Policy(reservations=2), Policy(reservations=-1)):
-        table = Timetable(replace(snapshot, policy=policy), 3 * HOUR, snapshot.free.copy(order="F"))
+        table = ReservationProfile(replace(snapshot, policy=policy), 3 * HOUR, snapshot.free.copy(order="F"))
         for k in range(1, 11):
             table.reserve(waiting(500 + k, demand(1, 8, **{f"s{k}": "y"}), since=0, walltime=HOUR))
         room = table.room(waiting(700, demand(1), walltime=3 * HOUR))[:, 0]
@@ -176,7 +176,7 @@ def test_a_day_after_its_turn_and_nodes_that_it_could_not_use_are_no_matter():
 
 def test_an_equal_gang_that_were_brief_would_get_there():
     snapshot = snapshot_of(*HALF_FULL)
-    table = Timetable(snapshot, 2 * HOUR, snapshot.free.copy(order="F"))
+    table = ReservationProfile(snapshot, 2 * HOUR, snapshot.free.copy(order="F"))
     table.reserve(WHOLE)
     assert table.shorter(waiting(21, demand(1, 4), walltime=3 * HOUR)) == 2 * HOUR
     assert table.shorter(waiting(21, demand(1, 4), walltime=2 * HOUR)) is None

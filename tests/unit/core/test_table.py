@@ -1,7 +1,7 @@
 from gangs import node
 
-from windlass.core.cluster import Node, Topology
-from windlass.core.table import natural, tabulate
+from windlass.core.model.node import Node, Topology
+from windlass.core.nodes.node_table import natural, tabulate
 
 
 def test_numbers_in_names_count_by_value():

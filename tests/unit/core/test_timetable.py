@@ -3,13 +3,13 @@ from dataclasses import replace
 import numpy as np
 from gangs import demand, ledger_of, node, nodes, running, waiting
 
-from windlass.core.booking import take
-from windlass.core.forecast import NEVER, Early
-from windlass.core.placement import place
-from windlass.core.policy import Policy
-from windlass.core.reservation import Reservation
-from windlass.core.status import Placement
-from windlass.core.timetable import Timetable
+from windlass.core.model.policy import Policy
+from windlass.core.model.reservation import Reservation
+from windlass.core.model.status import Placement
+from windlass.core.nodes.allocation import take
+from windlass.core.placement.gang_placement import place
+from windlass.core.reservations.release_forecast import NEVER, Early
+from windlass.core.reservations.reservation_profile import ReservationProfile
 
 
 def timetable(machines, *gangs, reservations=(), policy=None, now=0):
@@ -17,7 +17,7 @@ def timetable(machines, *gangs, reservations=(), policy=None, now=0):
     snapshot = ledger_of(machines, *gangs).snapshot()
     snapshot = replace(snapshot, reservations=tuple(reservations), policy=policy or Policy())
     free = snapshot.free.copy(order="F")
-    return Timetable(snapshot, now, free), free
+    return ReservationProfile(snapshot, now, free), free
 
 
 def gpus(table, gang):

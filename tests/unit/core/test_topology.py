@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 from gangs import ledger_of, node
 
-from windlass.core.job import TopologyRequest
-from windlass.core.topology import candidates, choose
+from windlass.core.model.job import TopologyRequest
+from windlass.core.placement.topology_placement import candidates, choose
 
 LEVELS = ("block", "rack")
 

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from gangs import ledger_of, node
 
-from windlass.core.domains import domain_name, level_number, levels
-from windlass.core.packing import fewest, tightest
-from windlass.core.spreading import skew, spread
+from windlass.core.nodes.topology_domains import domain_name, level_number, levels
+from windlass.core.placement.domain_packing import fewest, tightest
+from windlass.core.placement.even_spread import skew, spread
 
 
 def table_of(*places, names=("block", "rack")):

@@ -5,12 +5,12 @@ from dataclasses import replace
 import pytest
 from gangs import demand, ledger_of, node, waiting
 
+from windlass.core.cycle.scheduler import schedule
 from windlass.core.invariants import plan_violations
-from windlass.core.job import TopologyRequest
-from windlass.core.plan import Admission
-from windlass.core.resizing import largest
-from windlass.core.scheduler import schedule
-from windlass.core.status import Placement
+from windlass.core.model.job import TopologyRequest
+from windlass.core.model.plan import Admission
+from windlass.core.model.status import Placement
+from windlass.core.placement.elastic_resizing import largest
 
 PACKED = TopologyRequest("rack")
 

@@ -5,13 +5,13 @@ from dataclasses import replace
 import pytest
 from gangs import demand, ledger_of, node, running, waiting
 
-from windlass.core.admission import refusal
-from windlass.core.job import Job, Role, TopologyRequest
-from windlass.core.reasons import Reason
-from windlass.core.scheduler import schedule
-from windlass.core.shortage import never_verdict, shortage
-from windlass.core.stock import Stocks
-from windlass.core.whatif import alternatives
+from windlass.core.cycle.scheduler import schedule
+from windlass.core.explain.admission_check import refusal
+from windlass.core.explain.alternatives import alternatives
+from windlass.core.model.job import Job, Role, TopologyRequest
+from windlass.core.model.reasons import Reason
+from windlass.core.nodes.free_capacity import FreeCapacities
+from windlass.core.placement.shortage import never_verdict, shortage
 
 LEVELS = ("block", "rack")
 
@@ -99,7 +99,7 @@ def test_roles_that_fit_one_by_one_but_in_no_domain_together():
 )
 def test_never(demands, message):
     table = cluster().snapshot().table
-    told = never_verdict(shortage(Stocks(table.capacity), table, demands)).message
+    told = never_verdict(shortage(FreeCapacities(table.capacity), table, demands)).message
     assert told.removeprefix(f"needs {demands[0].count}×8 gpu as one gang ") == message
 
 

@@ -5,9 +5,9 @@ from gangs import demand, ledger_of, node
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from windlass.core.feasibility import eligibility
-from windlass.core.partwise import seat_each
-from windlass.core.seating import seat
+from windlass.core.nodes.feasibility import eligibility
+from windlass.core.placement.batched_selection import seat_each
+from windlass.core.placement.node_selection import seat
 
 PARTS = st.lists(
     st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2)), min_size=1, max_size=4), min_size=1, max_size=9

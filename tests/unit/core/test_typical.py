@@ -1,8 +1,8 @@
 from gangs import demand, ledger_of, nodes, waiting
 
 from windlass.core.ledger import Ledger
-from windlass.core.policy import Policy
-from windlass.core.typical import Popularity
+from windlass.core.model.policy import Policy
+from windlass.core.placement.demand_popularity import Popularity
 
 
 def shapes(popularity):

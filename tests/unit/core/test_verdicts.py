@@ -3,11 +3,11 @@ from dataclasses import replace
 import pytest
 from gangs import admitted, demand, ledger_of, node, nodes, running, waiting
 
-from windlass.core.gang import Demand
-from windlass.core.plan import Plan
-from windlass.core.reasons import Count, Reason
-from windlass.core.scheduler import schedule
-from windlass.core.status import Placement
+from windlass.core.cycle.scheduler import schedule
+from windlass.core.model.gang import Demand
+from windlass.core.model.plan import Plan
+from windlass.core.model.reasons import Count, Reason
+from windlass.core.model.status import Placement
 
 
 def plan_of(*gangs, machines=None, now=0) -> Plan:

@@ -2,9 +2,9 @@ from dataclasses import replace
 
 from gangs import demand, ledger_of, node, nodes, running, waiting
 
-from windlass.core.gang import Demand
-from windlass.core.queue import Queue
-from windlass.core.whatif import alternatives
+from windlass.core.explain.alternatives import alternatives
+from windlass.core.model.gang import Demand
+from windlass.core.model.queue import Queue
 
 
 def offered(gang, *others, machines=None, queues=()):

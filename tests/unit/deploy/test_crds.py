@@ -3,9 +3,9 @@ import re
 
 import pytest
 
+from windlass.backends.kubernetes.status.stored_state import STATE
 from windlass.deploy.crds import DEFAULT, POD_GROUPS, crds, definitions
-from windlass.jobs.kubernetes.kinds import KINDS
-from windlass.worlds.kubernetes.stored import STATE
+from windlass.jobs.kubernetes.kinds.registry import KINDS
 
 ALL = crds((*DEFAULT, POD_GROUPS))
 

@@ -3,7 +3,7 @@
 import pytest
 
 from windlass.deploy.crds import definitions
-from windlass.jobs.kubernetes.known_fields.types import KINDS, known_types
+from windlass.jobs.kubernetes.manifests.known_fields.types import KINDS, known_types
 
 ALL = [
     (version.spec, KINDS[f"{each.group}/{version.name}", each.kind])

@@ -1,12 +1,12 @@
 import inspect
 import re
 
+from windlass.backends.kubernetes import watches
+from windlass.backends.kubernetes.client import resources
+from windlass.backends.kubernetes.client.resources import Resource
 from windlass.deploy.crds import definitions
 from windlass.deploy.permissions import JOBS, SCHEDULING, lease_permissions
 from windlass.deploy.roles import operator_roles, user_roles
-from windlass.worlds.kubernetes import watching
-from windlass.worlds.kubernetes.client import resources
-from windlass.worlds.kubernetes.client.resources import Resource
 
 EVERY = (*SCHEDULING, *JOBS)
 
@@ -39,10 +39,10 @@ def test_secrets_are_made_and_never_read():
 
 def test_whatever_is_watched_may_be_watched():
     """By the names that the world's watches give it."""
-    source = inspect.getsource(watching.watch_all)
-    spaces = {**vars(resources), **vars(watching)}
+    source = inspect.getsource(watches.watch_all)
+    spaces = {**vars(resources), **vars(watches)}
     named = {spaces.get(name) for name in re.findall(r"\b[A-Z_]{4,}\b", source)}
-    watched = {each for each in named if isinstance(each, Resource)} | set(watching.WATCHED)
+    watched = {each for each in named if isinstance(each, Resource)} | set(watches.WATCHED)
     assert len(watched) > 10
     assert {(each.group, each.plural, "watch") for each in watched} <= granted(EVERY)
 

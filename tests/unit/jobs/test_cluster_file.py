@@ -2,8 +2,8 @@
 
 import pytest
 
-from windlass.core.cluster import Node, Taint, Topology
-from windlass.core.queue import Queue
+from windlass.core.model.node import Node, Taint, Topology
+from windlass.core.model.queue import Queue
 from windlass.jobs.cluster_file import load_cluster, read_cluster
 from windlass.jobs.errors import JobError
 from windlass.jobs.text import Text

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from windlass.core.job import Launcher, RestartPolicy, Toleration
+from windlass.core.model.job import Launcher, RestartPolicy, Toleration
 from windlass.jobs import document
 from windlass.jobs import text as text_module
 from windlass.jobs.errors import JobError

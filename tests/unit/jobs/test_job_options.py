@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from windlass.core.job import Condition, Dependency, Launcher
+from windlass.core.model.job import Condition, Dependency, Launcher
 from windlass.jobs.errors import JobError
 from windlass.jobs.options import RunOptions, flags_of, from_options, help_of
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from windlass.core.job import Match, TopologyRequest
+from windlass.core.model.job import Match, TopologyRequest
 from windlass.jobs.errors import JobError
 from windlass.jobs.job_file import load, loads
 from windlass.jobs.options import RunOptions, from_options

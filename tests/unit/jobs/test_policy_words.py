@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from windlass.core.policy import POLICIES, Policy
+from windlass.core.model.policy import POLICIES, Policy
 from windlass.jobs.policy_words import read_policies, read_policy
 
 

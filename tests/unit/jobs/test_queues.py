@@ -2,7 +2,7 @@
 
 import pytest
 
-from windlass.core.queue import Queue
+from windlass.core.model.queue import Queue
 from windlass.jobs.cluster_file import read_cluster
 from windlass.jobs.errors import JobError
 from windlass.jobs.queues import warnings_of

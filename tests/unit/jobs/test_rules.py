@@ -5,8 +5,8 @@ from dataclasses import fields
 
 import pytest
 
-from windlass.core.policy import Policy
-from windlass.core.reservation import Reservation
+from windlass.core.model.policy import Policy
+from windlass.core.model.reservation import Reservation
 from windlass.jobs.cluster_file import read_cluster
 from windlass.jobs.errors import JobError
 from windlass.jobs.moments import format_moment, parse_moment

@@ -2,7 +2,7 @@
 
 import pytest
 
-from windlass.core.job import ArrayMember, Job, Role
+from windlass.core.model.job import ArrayMember, Job, Role
 from windlass.jobs.what_if import changed
 
 JOB = Job(

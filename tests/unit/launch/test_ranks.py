@@ -1,6 +1,6 @@
 """Who is who in a gang."""
 
-from windlass.core.job import Job, Launcher, Role
+from windlass.core.model.job import Job, Launcher, Role
 from windlass.launch.ranks import Rank, ranks_of
 
 TWO_ROLES = (Role("ps", replicas=1, procs=1), Role("worker", replicas=2, procs=2))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from windlass.core.job import ArrayMember, Job, Launcher, RestartPolicy, Role
+from windlass.core.model.job import ArrayMember, Job, Launcher, RestartPolicy, Role
 from windlass.launch.ranks import ranks_of
 from windlass.launch.threads import threads_of
 from windlass.launch.torchrun import Rendezvous, environment

@@ -2,12 +2,12 @@ from dataclasses import replace
 
 import msgspec
 
-from windlass.core.events import Exit, GangGone, MemberExited, Recovered, Started
-from windlass.core.job import Job, Launcher, Role
-from windlass.core.status import Placement
-from windlass.worlds.local.book import Gang, Told, new_gang, remembered_gang, tasks_of
-from windlass.worlds.local.records import Task
-from windlass.worlds.port import JobEvent
+from windlass.backends.local.book import Gang, Told, new_gang, remembered_gang, tasks_of
+from windlass.backends.local.records import Task
+from windlass.backends.port import JobEvent
+from windlass.core.lifecycle.events import Exit, GangGone, MemberExited, Recovered, Started
+from windlass.core.model.job import Job, Launcher, Role
+from windlass.core.model.status import Placement
 
 JOB = Job("job", (Role("worker", replicas=2, procs=2, command=("train",)),), workdir="/")
 KEY = ("job-1", 3)

@@ -5,16 +5,16 @@ from dataclasses import replace
 import pytest
 
 from windlass import wire
-from windlass.core.job import ArrayMember, Job, Role
-from windlass.core.status import Placement
-from windlass.core.transitions import created
-from windlass.worlds.local.book import new_gang
-from windlass.worlds.local.checkpoints import Kept, of_jobs
-from windlass.worlds.local.launching import spawn_message
-from windlass.worlds.local.paths import StatePaths, prepare, state_id
-from windlass.worlds.local.records import UnknownJobError
-from windlass.worlds.local.store import Notes, Origin, open_store
-from windlass.worlds.port import Changes
+from windlass.backends.local.book import new_gang
+from windlass.backends.local.checkpoints import Kept, of_jobs
+from windlass.backends.local.launching import spawn_message
+from windlass.backends.local.paths import StatePaths, prepare, state_id
+from windlass.backends.local.records import UnknownJobError
+from windlass.backends.local.store import Notes, Origin, open_store
+from windlass.backends.port import Changes
+from windlass.core.lifecycle.transitions import created
+from windlass.core.model.job import ArrayMember, Job, Role
+from windlass.core.model.status import Placement
 
 JOB = Job("digits", (Role(command=("train",)),), workdir="/w")
 

@@ -1,9 +1,9 @@
 import pytest
 
-from windlass.core.job import Job, Role
-from windlass.core.status import Placement
-from windlass.worlds.local.devices import NoDeviceError, assign
-from windlass.worlds.local.nodes import LocalCluster
+from windlass.backends.local.devices import NoDeviceError, assign
+from windlass.backends.local.nodes import LocalCluster
+from windlass.core.model.job import Job, Role
+from windlass.core.model.status import Placement
 
 OWNED = LocalCluster(
     (),

@@ -5,8 +5,8 @@ import sys
 
 import pytest
 
-from windlass.core.job import Job, Launcher, Role
-from windlass.worlds.local.entry_points import imported, launcher_here
+from windlass.backends.local.entry_points import imported, launcher_here
+from windlass.core.model.job import Job, Launcher, Role
 
 PATH = os.environ["PATH"]
 

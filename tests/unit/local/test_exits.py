@@ -2,8 +2,8 @@ import errno
 
 import pytest
 
-from windlass.core.events import Declared
-from windlass.worlds.local.exits import Tried, Who, exit_of, signal_name
+from windlass.backends.local.exits import Tried, Who, exit_of, signal_name
+from windlass.core.lifecycle.events import Declared
 
 WHO = Who(3, "worker", 1, "n2")
 TRIED = Tried(("python", "train.py"), "/work dir")

@@ -3,13 +3,13 @@ import json
 import pytest
 
 from windlass import wire
-from windlass.core.cluster import Node
-from windlass.core.job import Job, Launcher, RestartPolicy, Role
-from windlass.core.status import Placement
-from windlass.worlds.local.book import new_gang
-from windlass.worlds.local.launching import choose_port, cpu_share, spawn_message
-from windlass.worlds.local.warden_start import log_limits
-from windlass.worlds.port import WorldError
+from windlass.backends.local.book import new_gang
+from windlass.backends.local.launching import choose_port, cpu_share, spawn_message
+from windlass.backends.local.warden_start import log_limits
+from windlass.backends.port import BackendError
+from windlass.core.model.job import Job, Launcher, RestartPolicy, Role
+from windlass.core.model.node import Node
+from windlass.core.model.status import Placement
 
 
 def test_a_port_is_chosen_by_the_generation_and_is_nobody_elses():
@@ -34,7 +34,7 @@ def test_how_much_of_a_log_is_kept_is_said_by_the_environment():
     ],
 )
 def test_nonsense_about_logs_is_named(name, value, words):
-    with pytest.raises(WorldError, match=words):
+    with pytest.raises(BackendError, match=words):
         log_limits({name: value})
 
 

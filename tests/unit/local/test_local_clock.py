@@ -1,6 +1,6 @@
 from dataclasses import dataclass
 
-from windlass.worlds.local.clock import Clock, Kept, Sources, offset
+from windlass.backends.local.clock import Clock, Kept, Sources, offset
 
 HOUR = 3_600_000
 

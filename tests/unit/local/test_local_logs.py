@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from windlass.worlds.local.logs import Cursor, LogFile, generations, log_files, read
-from windlass.worlds.local.paths import StatePaths
-from windlass.worlds.local.warden import output
+from windlass.backends.local.logs import Cursor, LogFile, generations, log_files, read
+from windlass.backends.local.paths import StatePaths
+from windlass.backends.local.warden import output
 
 
 class Rank:

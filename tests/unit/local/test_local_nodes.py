@@ -3,11 +3,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from windlass.core.cluster import Node, Topology
-from windlass.core.queue import Queue
-from windlass.worlds.local import nodes
-from windlass.worlds.local.gpus import Gpu, found_gpus
-from windlass.worlds.local.nodes import DEVICE_LABEL, Machine, declared, found, from_nodes
+from windlass.backends.local import nodes
+from windlass.backends.local.gpus import Gpu, found_gpus
+from windlass.backends.local.nodes import DEVICE_LABEL, Machine, declared, found, from_nodes
+from windlass.core.model.node import Node, Topology
+from windlass.core.model.queue import Queue
 
 GIB = 2**30
 FOUR_GPUS = tuple(Gpu(f"GPU-{letter}", "NVIDIA H200") for letter in "abcd")

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from windlass.core.job import ArrayMember, Job, RestartPolicy, Role, Toleration
-from windlass.core.reasons import Count, Reason, Verdict
-from windlass.core.status import Failure, FailureClass, JobState, Phase, Placement, Status
-from windlass.core.transitions import created
-from windlass.worlds.local.paths import StatePaths, prepare
-from windlass.worlds.local.records import Records, Task, UnknownJobError
-from windlass.worlds.local.store import Notes, Origin, Store, open_store
-from windlass.worlds.port import Changes, Transition, WorldError
+from windlass.backends.local.paths import StatePaths, prepare
+from windlass.backends.local.records import Records, Task, UnknownJobError
+from windlass.backends.local.store import Notes, Origin, Store, open_store
+from windlass.backends.port import BackendError, Changes, Transition
+from windlass.core.lifecycle.transitions import created
+from windlass.core.model.job import ArrayMember, Job, RestartPolicy, Role, Toleration
+from windlass.core.model.reasons import Count, Reason, Verdict
+from windlass.core.model.status import Failure, FailureClass, JobState, Phase, Placement, Status
 
 
 @pytest.fixture
@@ -76,7 +76,7 @@ def test_later_states_replace_earlier_ones(store):
 
 def test_a_turn_is_written_whole_or_not_at_all(store):
     broken = Notes(meta={"key": None})  # breaks a constraint, in the last statement of all
-    with pytest.raises(WorldError):
+    with pytest.raises(BackendError):
         store.commit(Changes(states=(state(1),), transitions=(Transition("digits-1", 5, "A", "", "B", ""),)), broken)
     assert store.job("digits-1") is None
     assert store.transitions("digits-1") == []
@@ -185,7 +185,7 @@ def test_reading_beside_a_writer(paths, store):
     assert reader.job("digits-1") == store.job("digits-1")
     put(store, state(2))
     assert reader.count() == 2
-    with pytest.raises(WorldError):
+    with pytest.raises(BackendError):
         reader._rows("DELETE FROM jobs")
     reader.close()
 

@@ -2,7 +2,7 @@ from math import inf
 
 import pytest
 
-from windlass.worlds.local.warden.vigil import Vigil
+from windlass.backends.local.warden.vigil import Vigil
 
 
 def test_it_is_over_when_the_agreed_time_is_and_nobody_is_awaited():

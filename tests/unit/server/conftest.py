@@ -12,25 +12,25 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from windlass.backends.inbox import Inbox, keep
+from windlass.backends.local import reserved
+from windlass.backends.local.nodes import LocalCluster, Machine, declared
+from windlass.backends.local.paths import prepare
+from windlass.backends.local.store import Notes, Origin, open_store
+from windlass.backends.port import BackendError, Changes, JobArrived, JobEvent, Recovery, WorldEvent
 from windlass.controller import Controller, run
-from windlass.core.commands import Command
-from windlass.core.events import Event, Exit, GangGone, MemberExited, Started
-from windlass.core.job import Job, Role
-from windlass.core.queue import Queue
-from windlass.core.reservation import Reservation
-from windlass.core.status import TERMINAL, JobState
+from windlass.core.lifecycle.commands import Command
+from windlass.core.lifecycle.events import Event, Exit, GangGone, MemberExited, Started
+from windlass.core.model.job import Job, Role
+from windlass.core.model.queue import Queue
+from windlass.core.model.reservation import Reservation
+from windlass.core.model.status import TERMINAL, JobState
 from windlass.jobs.submission import Submission
 from windlass.server.app import application
 from windlass.server.feed import Feed, Watched
 from windlass.server.local_facts import LocalFacts
 from windlass.server.local_orders import LocalOrders
 from windlass.server.service import Service
-from windlass.worlds.inbox import Inbox, keep
-from windlass.worlds.local import reserved
-from windlass.worlds.local.nodes import LocalCluster, Machine, declared
-from windlass.worlds.local.paths import prepare
-from windlass.worlds.local.store import Notes, Origin, open_store
-from windlass.worlds.port import Changes, JobArrived, JobEvent, Recovery, WorldError, WorldEvent
 
 NOON = 1_700_000_000_000
 QUEUES = (Queue("default"), Queue("research"), Queue("idle", {"gpu": 1}))
@@ -73,7 +73,7 @@ class StandIn:
 
     async def commit(self, changes: Changes) -> None:
         if self.full:
-            raise WorldError(self.full)
+            raise BackendError(self.full)
         origins = {s.id: self._origins.pop(s.id) for s in changes.states if s.id in self._origins}
         self.store.commit(changes, Notes(origins=origins))
         keep(self._promises)

@@ -7,12 +7,12 @@ import os
 import pytest
 
 import windlass
-from windlass.core.events import Cancel, Exit, GangGone, MemberExited, Started, Suspend
-from windlass.core.job import ArrayMember, Job, Role
+from windlass.backends.local.records import Task
+from windlass.backends.local.store import Notes
+from windlass.core.lifecycle.events import Cancel, Exit, GangGone, MemberExited, Started, Suspend
+from windlass.core.model.job import ArrayMember, Job, Role
 from windlass.jobs.submission import Submission
 from windlass.server import views
-from windlass.worlds.local.records import Task
-from windlass.worlds.local.store import Notes
 
 
 @pytest.fixture

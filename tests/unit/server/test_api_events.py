@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from windlass.core.events import Exit, Started
+from windlass.core.lifecycle.events import Exit, Started
 
 
 def events(answer) -> list[dict[str, Any]]:

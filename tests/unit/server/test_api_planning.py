@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from tests.unit.server.conftest import NOON
 
-from windlass.core.events import Started
-from windlass.core.scheduler import schedule
+from windlass.core.cycle.scheduler import schedule
+from windlass.core.lifecycle.events import Started
 from windlass.jobs.snapshot_file import decisions_of, load
 
 HOUR = 3_600_000

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from windlass.core.commands import Launch, Stop
-from windlass.core.events import Exit, GangGone, Started
-from windlass.core.job import Condition, Dependency, Job, Role
-from windlass.core.resources import CPU
+from windlass.core.lifecycle.commands import Launch, Stop
+from windlass.core.lifecycle.events import Exit, GangGone, Started
+from windlass.core.model.job import Condition, Dependency, Job, Role
+from windlass.core.model.resources import CPU
 from windlass.jobs.submission import Submission
 
 FULL = "windlass.db: the disk is full; nothing was changed, free some space"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from windlass.core.job import Job, Role
+from windlass.core.model.job import Job, Role
 from windlass.jobs.submission import Submission
 from windlass.server import client as ours
 from windlass.server.attach import daemon_of, find, source

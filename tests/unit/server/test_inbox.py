@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from windlass.worlds.inbox import Inbox
+from windlass.backends.inbox import Inbox
 
 
 @pytest.mark.parametrize("steps", range(4))

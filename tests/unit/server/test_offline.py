@@ -7,12 +7,12 @@ from contextlib import closing
 
 import pytest
 
-from windlass.core.events import Cancel, Exit, GangGone
+from windlass.backends.local.store import Notes
+from windlass.core.lifecycle.events import Cancel, Exit, GangGone
 from windlass.jobs.submission import Submission
 from windlass.server.attach import source
 from windlass.server.errors import ApiError, Code
 from windlass.server.offline import Offline
-from windlass.worlds.local.store import Notes
 
 
 @pytest.fixture

@@ -8,11 +8,11 @@ import re
 from collections.abc import Coroutine, Iterator
 from typing import Any, TypeVar
 
+from windlass.backends.kubernetes.client import access, api_errors
+from windlass.backends.kubernetes.client.access import Access, AccessError
+from windlass.backends.kubernetes.client.connection import Connection
+from windlass.backends.waiting import comes
 from windlass.server.errors import ApiError, Code
-from windlass.worlds.kubernetes.client import access, refusals
-from windlass.worlds.kubernetes.client.access import Access, AccessError
-from windlass.worlds.kubernetes.client.connection import Connection
-from windlass.worlds.waiting import comes
 
 T = TypeVar("T")
 _SETTINGS = re.compile(r" ssl:(<[^>]*>|\w+)")
@@ -96,16 +96,16 @@ def translated_errors() -> Iterator[None]:
     """What the client of the cluster raises, as an error of the API that verbs know."""
     try:
         yield
-    except (refusals.ApiError, refusals.Unreachable, AccessError) as error:
+    except (api_errors.ApiError, api_errors.Unreachable, AccessError) as error:
         raise translate_error(error) from None
 
 
 def translate_error(error: Exception) -> ApiError:
     """The same error, with its code for programs."""
-    if isinstance(error, refusals.Unreachable):
+    if isinstance(error, api_errors.Unreachable):
         plain = _SETTINGS.sub("", str(error))
         return ApiError(Code.GONE, plain, "see whether kubectl reaches the cluster, and which context is meant")
-    if isinstance(error, refusals.ApiError):
+    if isinstance(error, api_errors.ApiError):
         codes = {
             400: Code.BAD_REQUEST,
             401: Code.NOT_ALLOWED,

@@ -17,7 +17,7 @@ from windlass.cli.kubernetes.object_creation import create_objects, job_ids
 from windlass.cli.kubernetes.operator_client import OperatorClient
 from windlass.cli.kubernetes.pod_ranks import PodRank, pod_nodes, pod_tasks, ranks_of_pods
 from windlass.cli.kubernetes.reservations import reserve, unreserve
-from windlass.core.status import TERMINAL, Phase
+from windlass.core.model.status import TERMINAL, Phase
 from windlass.server import views
 from windlass.server.errors import ApiError, Code
 from windlass.server.listed import listed

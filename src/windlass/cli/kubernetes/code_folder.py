@@ -9,7 +9,7 @@ from pathlib import Path
 from pathspec import GitIgnoreSpec
 
 from windlass.cli.errors import UsageError
-from windlass.jobs.kubernetes.shipping import File, Packed, largest, pack, too_large
+from windlass.jobs.kubernetes.pods.code_archive import File, Packed, largest, pack, too_large
 
 IGNORE_FILE = ".windlassignore"
 _ALWAYS = (".git/", ".hg/", ".svn/", "__pycache__/", "*.pyc", ".DS_Store", IGNORE_FILE)

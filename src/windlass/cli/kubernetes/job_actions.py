@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from windlass.backends.kubernetes.client.api_errors import ApiError as Refusal
+from windlass.backends.kubernetes.client.resources import PODS
 from windlass.cli.kubernetes.api_session import ApiSession
 from windlass.cli.kubernetes.job_finder import JobFinder, list_pods
 from windlass.cli.kubernetes.job_objects import JobObject
-from windlass.core.status import TERMINAL, Phase
+from windlass.core.model.status import TERMINAL, Phase
 from windlass.server.errors import ApiError, Code
 from windlass.server.orders import ended_already
-from windlass.worlds.kubernetes.client.refusals import ApiError as Refusal
-from windlass.worlds.kubernetes.client.resources import PODS
 
 Json = dict[str, Any]
 CANCEL_ANNOTATION = "windlass.dev/cancel"

@@ -10,15 +10,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from windlass.backends.kubernetes.client.object_cache import Change
+from windlass.backends.kubernetes.client.reflector import reflect
+from windlass.backends.kubernetes.client.resources import Resource
 from windlass.cli.kubernetes.api_session import ApiSession
 from windlass.cli.kubernetes.job_objects import JobObject
 from windlass.cli.kubernetes.operator_client import OperatorClient
-from windlass.core.status import CANCELLED, TERMINAL, JobState, Phase
+from windlass.core.model.status import CANCELLED, TERMINAL, JobState, Phase
 from windlass.server import views
 from windlass.server.errors import ApiError
-from windlass.worlds.kubernetes.client.fresh import Change
-from windlass.worlds.kubernetes.client.reflector import reflect
-from windlass.worlds.kubernetes.client.resources import Resource
 
 Json = dict[str, Any]
 _BETWEEN_QUESTIONS = 1.0

@@ -6,17 +6,17 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from windlass.backends.kubernetes.client.api_errors import ApiError as Refusal
+from windlass.backends.kubernetes.client.resources import PODS, Resource
+from windlass.backends.kubernetes.jobs.object_reference import job_id
 from windlass.cli.kubernetes.api_session import ApiSession
 from windlass.cli.kubernetes.job_names import OWN_KIND, RESOURCES, JobName, parse_job_name, resources_of
 from windlass.cli.kubernetes.job_objects import JobObject
-from windlass.core.status import HOLDING, JobState, Phase
+from windlass.core.model.status import HOLDING, JobState, Phase
 from windlass.jobs.kubernetes import own_labels
-from windlass.jobs.kubernetes.pods import JOB_NAME
+from windlass.jobs.kubernetes.pods.pod_assembly import JOB_NAME
 from windlass.jobs.names import nearest
 from windlass.server.errors import ApiError, Code
-from windlass.worlds.kubernetes.client.refusals import ApiError as Refusal
-from windlass.worlds.kubernetes.client.resources import PODS, Resource
-from windlass.worlds.kubernetes.homes import job_id
 
 _OWN = resources_of(OWN_KIND)[0]
 

@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from windlass.backends.local.logs import Line, LogFile
 from windlass.cli.exit_codes import ExitCode
 from windlass.cli.kubernetes.client import ClusterClient
 from windlass.cli.kubernetes.job_objects import JobObject
 from windlass.cli.kubernetes.pod_logs import PodLogs
 from windlass.cli.terminal.screen import Screen
 from windlass.server.errors import ApiError, Code
-from windlass.worlds.local.logs import Line, LogFile
 
 Json = dict[str, Any]
 _QUICK, _SLOW = 0.05, 0.5

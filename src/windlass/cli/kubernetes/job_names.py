@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from windlass.jobs.kubernetes.kinds import KINDS
-from windlass.worlds.kubernetes.client.resources import CONFIG_MAPS, Resource, named
+from windlass.backends.kubernetes.client.resources import CONFIG_MAPS, Resource, named
+from windlass.jobs.kubernetes.kinds.registry import KINDS
 
 OWN_KIND = "trainingjob"
 RESOURCES = tuple(named(kind.api_version, kind.plural, kind.name) for kind in KINDS)

@@ -7,18 +7,18 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from windlass.core.job import Job, Role
-from windlass.core.reasons import Reason
-from windlass.core.status import TERMINAL, JobState, Phase, Status
-from windlass.jobs.kubernetes import kinds
-from windlass.jobs.kubernetes.conditions import QUEUED, conditions_of
+from windlass.backends.kubernetes.client.resources import Resource
+from windlass.backends.kubernetes.jobs.object_reference import job_id
+from windlass.backends.kubernetes.status import stored_state
+from windlass.backends.kubernetes.status.refusals import ACCEPTED
+from windlass.core.model.job import Job, Role
+from windlass.core.model.reasons import Reason
+from windlass.core.model.status import TERMINAL, JobState, Phase, Status
+from windlass.jobs.kubernetes.kinds import registry
+from windlass.jobs.kubernetes.manifests.reader import Fault
 from windlass.jobs.kubernetes.own_labels import ARRAY, CALLED
 from windlass.jobs.kubernetes.parsed import Parsed
-from windlass.jobs.kubernetes.reading import Fault
-from windlass.worlds.kubernetes import stored
-from windlass.worlds.kubernetes.client.resources import Resource
-from windlass.worlds.kubernetes.homes import job_id
-from windlass.worlds.kubernetes.refusing import ACCEPTED
+from windlass.jobs.kubernetes.status.conditions import QUEUED, conditions_of
 
 Manifest = Mapping[str, Any]
 _NEVER = (Reason.NO_MATCHING_FLAVOR, Reason.MISCONFIGURED)
@@ -72,7 +72,7 @@ class JobObject:
     def parsed(self) -> Parsed | Fault:
         """What it asks for."""
         version = self.manifest.get("apiVersion") or self.resource.api_version
-        return kinds.read({**self.manifest, "apiVersion": version, "kind": self.resource.kind})
+        return registry.read({**self.manifest, "apiVersion": version, "kind": self.resource.kind})
 
     def state(self) -> JobState:
         """The job and what has become of it, as it was committed last."""
@@ -106,10 +106,10 @@ def _unheard(manifest: Manifest) -> Status:
     return Status(reason="NotSeen", message=_NOT_SEEN)
 
 
-def _stored(manifest: Manifest) -> stored.Stored | None:
+def _stored(manifest: Manifest) -> stored_state.Stored | None:
     try:
-        return stored.read((manifest.get("status") or {}).get(stored.FIELD))
-    except stored.UnreadableError:
+        return stored_state.read((manifest.get("status") or {}).get(stored_state.FIELD))
+    except stored_state.UnreadableError:
         return None
 
 

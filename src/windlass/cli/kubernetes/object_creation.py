@@ -7,12 +7,12 @@ import contextlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from windlass.backends.kubernetes.client.api_errors import ApiError as Refusal
+from windlass.backends.kubernetes.client.resources import CONFIG_MAPS, Resource
 from windlass.cli.kubernetes.api_session import ApiSession
 from windlass.cli.kubernetes.job_names import resource_of
 from windlass.cli.kubernetes.job_objects import JobObject
 from windlass.server.errors import ApiError, Code
-from windlass.worlds.kubernetes.client.refusals import ApiError as Refusal
-from windlass.worlds.kubernetes.client.resources import CONFIG_MAPS, Resource
 
 Manifest = Mapping[str, Any]
 _STRICT = "strict decoding error: "

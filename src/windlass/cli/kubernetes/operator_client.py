@@ -6,11 +6,11 @@ import json
 from typing import Any
 from urllib.parse import quote
 
+from windlass.backends.kubernetes.client import api_errors
+from windlass.backends.kubernetes.client.connection import Connection
+from windlass.backends.kubernetes.client.resources import LEASES, PODS, path
 from windlass.cli.kubernetes.api_session import ApiSession, translate_error
 from windlass.server.errors import ApiError, Code, from_json
-from windlass.worlds.kubernetes.client import refusals
-from windlass.worlds.kubernetes.client.connection import Connection
-from windlass.worlds.kubernetes.client.resources import LEASES, PODS, path
 
 Json = dict[str, Any]
 LEASE = "windlass-system/windlass-operator"
@@ -58,9 +58,9 @@ class OperatorClient:
         try:
             connection = self._apart or self._reach.connection
             return await connection.request("GET", path, params=given, within=_PATIENCE)
-        except refusals.ApiError as error:
+        except api_errors.ApiError as error:
             raise _Answered(_meant(error)) from None
-        except refusals.Unreachable as error:
+        except api_errors.Unreachable as error:
             raise _Answered(ApiError(Code.NO_DAEMON, f"the operator does not answer: {error}", _INSTALL)) from None
 
     def _find(self) -> str:
@@ -96,7 +96,7 @@ class _Answered(Exception):  # noqa: N818 - never leaves this module
         self.error = error
 
 
-def _meant(error: refusals.ApiError) -> ApiError:
+def _meant(error: api_errors.ApiError) -> ApiError:
     """The operator's own words if it answered, else those of the API server before it."""
     try:
         content = json.loads(error.body)

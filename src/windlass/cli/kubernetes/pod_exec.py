@@ -14,11 +14,11 @@ import tty
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from windlass.backends.kubernetes.client.channels import RESIZE, STATUS, STDERR, STDIN, STDOUT, Channels, channels
+from windlass.backends.kubernetes.client.resources import PODS, path
 from windlass.cli.exit_codes import ExitCode
 from windlass.cli.kubernetes.api_session import ApiSession
 from windlass.cli.kubernetes.pod_ranks import PodRank
-from windlass.worlds.kubernetes.client.channels import RESIZE, STATUS, STDERR, STDIN, STDOUT, Channels, channels
-from windlass.worlds.kubernetes.client.resources import PODS, path
 
 _CHUNK = 1 << 16
 

@@ -10,16 +10,16 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from windlass.backends.kubernetes.client.api_errors import ApiError, Unreachable
+from windlass.backends.kubernetes.client.object_cache import Change
+from windlass.backends.kubernetes.client.reflector import reflect
+from windlass.backends.kubernetes.client.resources import PODS, path
+from windlass.backends.kubernetes.client.retries import pause
+from windlass.backends.local.logs import Line, LogFile
 from windlass.cli.kubernetes.api_session import ApiSession
 from windlass.cli.kubernetes.job_finder import belongs_to_job, pod_selector
 from windlass.cli.kubernetes.job_objects import JobObject
 from windlass.cli.kubernetes.pod_ranks import PodRank, ranks_of_pods
-from windlass.worlds.kubernetes.client.fresh import Change
-from windlass.worlds.kubernetes.client.reflector import reflect
-from windlass.worlds.kubernetes.client.refusals import ApiError, Unreachable
-from windlass.worlds.kubernetes.client.resources import PODS, path
-from windlass.worlds.kubernetes.client.retrying import pause
-from windlass.worlds.local.logs import Line, LogFile
 
 _SILENCE = 4 * 3600.0
 """Seconds after which a kubelet ends a stream that says nothing."""

@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from windlass.backends.local.records import Task
 from windlass.cli.kubernetes.job_objects import JobObject
-from windlass.jobs.kubernetes import kinds
+from windlass.jobs.kubernetes.kinds import registry
+from windlass.jobs.kubernetes.manifests.reader import Fault
 from windlass.jobs.kubernetes.own_labels import GENERATION
 from windlass.jobs.kubernetes.parsed import Member
-from windlass.jobs.kubernetes.reading import Fault
-from windlass.worlds.local.records import Task
 
 Pod = Mapping[str, Any]
 _DEFAULT = "kubectl.kubernetes.io/default-container"
@@ -72,7 +72,7 @@ def _members(found: JobObject) -> dict[str, tuple[int, Member]]:
         return {}
     placement = found.state().status.placement
     sizes = Counter({role: len(nodes) for role, nodes in placement.nodes.items()}) if placement else Counter[str]()
-    made = kinds.members(parsed, 1, sizes) if sizes else kinds.members(parsed, 1)
+    made = registry.members(parsed, 1, sizes) if sizes else registry.members(parsed, 1)
     return {member.name: (number, member) for number, member in enumerate(made)}
 
 

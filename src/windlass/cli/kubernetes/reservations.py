@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 from typing import Any
 
+from windlass.backends.kubernetes.cluster.cluster_state import RESERVATIONS
 from windlass.cli.kubernetes.api_session import ApiSession
 from windlass.cli.kubernetes.operator_client import OperatorClient
 from windlass.jobs.moments import format_moment
 from windlass.server import reserving
 from windlass.server.errors import ApiError, Code
-from windlass.worlds.kubernetes.cluster_book import RESERVATIONS
 
 Json = dict[str, Any]
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
+from windlass.backends.kubernetes.status.stored_state import ANNOTATION
 from windlass.cli.config_file import config_path, configured
 from windlass.cli.errors import UsageError
 from windlass.cli.job_submission import current_folder, current_user, image_command, read_submissions, split_job_file
@@ -15,17 +16,16 @@ from windlass.cli.kubernetes.job_actions import CANCEL_ANNOTATION
 from windlass.cli.kubernetes.job_names import resource_of
 from windlass.cli.kubernetes.training_jobs import build_training_jobs
 from windlass.cli.terminal.formatting import pluralize
-from windlass.core.job import Job
+from windlass.core.model.job import Job
 from windlass.jobs.document import compose, plain
 from windlass.jobs.job_file import loads
-from windlass.jobs.kubernetes.known_fields.telling import warnings_of_job_file
-from windlass.jobs.kubernetes.known_fields.validate import Validate
-from windlass.jobs.kubernetes.manifest_file import holds_manifests, objects_of
-from windlass.jobs.kubernetes.shipping import Packed, config_map, image_of, size, with_code
+from windlass.jobs.kubernetes.manifests.known_fields.messages import warnings_of_job_file
+from windlass.jobs.kubernetes.manifests.known_fields.validate import Validate
+from windlass.jobs.kubernetes.manifests.manifest_file import holds_manifests, objects_of
+from windlass.jobs.kubernetes.pods.code_archive import Packed, config_map, image_of, size, with_code
 from windlass.jobs.options import RunOptions
 from windlass.jobs.submission import Submission
 from windlass.jobs.text import STDIN, Text, read_text
-from windlass.worlds.kubernetes.stored import ANNOTATION
 
 if TYPE_CHECKING:
     from windlass.cli.kubernetes.job_finder import JobFinder

@@ -8,12 +8,9 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from windlass.core.status import JobState, Phase
-from windlass.jobs.kubernetes.kinds import read
-from windlass.jobs.kubernetes.parsed import Parsed
-from windlass.server.errors import ApiError, Code
-from windlass.worlds.kubernetes.client.refusals import ApiError as Refusal
-from windlass.worlds.kubernetes.client.resources import (
+from windlass.backends.errors import BackendError
+from windlass.backends.kubernetes.client.api_errors import ApiError as Refusal
+from windlass.backends.kubernetes.client.resources import (
     CLAIMS,
     CONFIG_MAPS,
     PRIORITY_CLASSES,
@@ -21,7 +18,10 @@ from windlass.worlds.kubernetes.client.resources import (
     SERVICE_ACCOUNTS,
     Resource,
 )
-from windlass.worlds.trouble import WorldError
+from windlass.core.model.status import JobState, Phase
+from windlass.jobs.kubernetes.kinds.registry import read
+from windlass.jobs.kubernetes.parsed import Parsed
+from windlass.server.errors import ApiError, Code
 
 if TYPE_CHECKING:
     from windlass.cli.kubernetes.api_session import ApiSession
@@ -149,7 +149,7 @@ async def _missing(reach: ApiSession, asked: Iterable[NamedObject]) -> list[Name
             await reach.connection.get(named.resource, named.namespace or None, named.name)
         except Refusal as error:
             return error.is_missing
-        except WorldError:
+        except BackendError:
             return False
         return False
 

@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from windlass.core.job import Dependency, Job
+from windlass.core.model.job import Dependency, Job
 from windlass.jobs.errors import job_error
-from windlass.jobs.kubernetes.kinds import read
-from windlass.jobs.kubernetes.own_manifests import training_job
+from windlass.jobs.kubernetes.kinds.registry import read
+from windlass.jobs.kubernetes.manifests.reader import Fault
+from windlass.jobs.kubernetes.manifests.trainingjob_manifest import training_job
 from windlass.jobs.kubernetes.parsed import Parsed
-from windlass.jobs.kubernetes.reading import Fault
 from windlass.jobs.submission import Submission, members
 
 Manifest = dict[str, Any]

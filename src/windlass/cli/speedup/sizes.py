@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from windlass.cli.errors import UsageError
-from windlass.core.job import Job, Role
-from windlass.core.resources import CPU, is_device
+from windlass.core.model.job import Job, Role
+from windlass.core.model.resources import CPU, is_device
 from windlass.launch.threads import VARIABLE
 
 

@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from windlass.core.resources import MEMORY, PODS, format_quantity
+from windlass.core.model.resources import MEMORY, PODS, format_quantity
 
 _BYTES = (MEMORY, "ephemeral-storage")
 _LEVELS = ((86_400_000, "d", 3_600_000, "h"), (3_600_000, "h", 60_000, "m"), (60_000, "m", 1_000, "s"))

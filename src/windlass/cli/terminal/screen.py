@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import TextIO
 
-from windlass.worlds.local.logs import Line
+from windlass.backends.local.logs import Line
 
 _COLOURS = (36, 33, 35, 32, 34, 31, 96, 93, 95, 92, 94, 91)
 """Of ranks, in turn: SGR foreground codes."""

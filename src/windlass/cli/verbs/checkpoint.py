@@ -270,7 +270,7 @@ def resolve_place(text: str, state: Path | None) -> Place:
     if not isinstance(place, Folder) or place.path.is_dir():
         return place
     if text == place.path.name:
-        from windlass.worlds.local.records import UnknownJobError  # noqa: PLC0415 - loads the database's half
+        from windlass.backends.local.records import UnknownJobError  # noqa: PLC0415 - loads the database's half
 
         try:
             return _place_of_job(text, state)
@@ -286,8 +286,8 @@ def resolve_place(text: str, state: Path | None) -> Place:
 
 def _place_of_job(name: str, state: Path | None) -> Place:
     """Raises UnknownJobError; UsageError for a job that has none."""
-    from windlass.worlds.local.checkpoints import of_jobs  # noqa: PLC0415 - loads the database's half
-    from windlass.worlds.local.paths import StatePaths  # noqa: PLC0415 - as above
+    from windlass.backends.local.checkpoints import of_jobs  # noqa: PLC0415 - loads the database's half
+    from windlass.backends.local.paths import StatePaths  # noqa: PLC0415 - as above
 
     kept, *others = of_jobs(StatePaths(state_folder(state)), name)
     if others:

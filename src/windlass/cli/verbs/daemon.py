@@ -93,8 +93,8 @@ def _agrees(living: int) -> bool:
 
 def _wait_for_end(folder: Path) -> None:
     """Until the folder is free for the next one."""
-    from windlass.worlds.local import lock  # noqa: PLC0415
-    from windlass.worlds.local.paths import StatePaths  # noqa: PLC0415
+    from windlass.backends.local import lock  # noqa: PLC0415
+    from windlass.backends.local.paths import StatePaths  # noqa: PLC0415
 
     until = time.monotonic() + _STOP_PATIENCE
     while lock.holder(StatePaths(folder)) is not None and time.monotonic() < until:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from windlass.jobs.kubernetes.known_fields.validate import Validate
+from windlass.jobs.kubernetes.manifests.known_fields.validate import Validate
 from windlass.jobs.options import RunOptions
 
 if TYPE_CHECKING:
-    from windlass.jobs.kubernetes.manifest_file import Objects
+    from windlass.jobs.kubernetes.manifests.manifest_file import Objects
     from windlass.jobs.submission import Submission
 import sys
 from enum import StrEnum
@@ -31,7 +31,7 @@ from windlass.cli.options import (
 from windlass.cli.terminal.output import as_json
 
 if TYPE_CHECKING:
-    from windlass.jobs.kubernetes.manifest_file import Objects
+    from windlass.jobs.kubernetes.manifests.manifest_file import Objects
 
 _FOR_KUBERNETES = "--for kubernetes"
 
@@ -93,7 +93,7 @@ def render(
 
 
 def _print_objects(found: Objects, form: _Form) -> int:
-    from windlass.jobs.kubernetes.manifest_file import as_list, as_yaml  # noqa: PLC0415
+    from windlass.jobs.kubernetes.manifests.manifest_file import as_list, as_yaml  # noqa: PLC0415
 
     for warning in found.warnings:
         print(f"windlass: {warning}", file=sys.stderr)
@@ -122,9 +122,9 @@ def kubernetes_objects(
         pod_template_warnings,
         refuse_extra_options,
     )
-    from windlass.jobs.kubernetes.manifest_file import Objects, holds_manifests, objects_of  # noqa: PLC0415
-    from windlass.jobs.kubernetes.own_pods import objects_of_jobs  # noqa: PLC0415
-    from windlass.jobs.kubernetes.shipping import config_map  # noqa: PLC0415
+    from windlass.jobs.kubernetes.manifests.manifest_file import Objects, holds_manifests, objects_of  # noqa: PLC0415
+    from windlass.jobs.kubernetes.manifests.short_jobs import objects_of_jobs  # noqa: PLC0415
+    from windlass.jobs.kubernetes.pods.code_archive import config_map  # noqa: PLC0415
 
     given = SubmitRequest(options, words, file, ship, validate)
     text = given.text()
@@ -139,6 +139,6 @@ def kubernetes_objects(
 
 def training_job_resources(handed: Sequence[Submission]) -> Objects:
     """The resource that each short job is on a cluster. Raises JobError."""
-    from windlass.jobs.kubernetes.own_pods import resources_of_jobs  # noqa: PLC0415
+    from windlass.jobs.kubernetes.manifests.short_jobs import resources_of_jobs  # noqa: PLC0415
 
     return resources_of_jobs(handed)

@@ -12,6 +12,8 @@ from typing import Annotated
 
 import typer
 
+from windlass.backends.local.logs import STREAMS, Line, generations
+from windlass.backends.local.paths import StatePaths
 from windlass.cli.completion import complete_job_names
 from windlass.cli.errors import UsageError
 from windlass.cli.exit_codes import ExitCode
@@ -23,8 +25,6 @@ from windlass.cli.target import NamespaceOption, NoColorOption, OnOption, StateO
 from windlass.cli.terminal.screen import Screen
 from windlass.jobs.submission import parse_array
 from windlass.server.attach import source
-from windlass.worlds.local.logs import STREAMS, Line, generations
-from windlass.worlds.local.paths import StatePaths
 
 _QUICK, _SLOW = 0.02, 0.2
 

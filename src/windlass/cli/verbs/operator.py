@@ -23,9 +23,9 @@ from windlass.cli.verbs.operator_run import (
 )
 
 if TYPE_CHECKING:
+    from windlass.backends.kubernetes.client.connection import Connection
     from windlass.deploy.install.applying import Change
     from windlass.deploy.operator import Setup
-    from windlass.worlds.kubernetes.client.connection import Connection
 
 T = TypeVar("T")
 operator = typer.Typer(
@@ -82,7 +82,7 @@ def install(
     from windlass.deploy.crds import DEFAULT, OWN, POD_GROUPS  # noqa: PLC0415 - verbs start light
     from windlass.deploy.installation import IMAGE, installation  # noqa: PLC0415
     from windlass.deploy.operator import Setup  # noqa: PLC0415
-    from windlass.jobs.kubernetes.manifest_file import as_yaml  # noqa: PLC0415
+    from windlass.jobs.kubernetes.manifests.manifest_file import as_yaml  # noqa: PLC0415
 
     setup = Setup(image or IMAGE, namespace, replicas)
     groups = ((OWN,) if without_crds else DEFAULT) + ((POD_GROUPS,) if pod_groups else ())
@@ -176,7 +176,7 @@ def _word(change: Change, *, dry_run: bool) -> str:
 def _with(story: Callable[[Connection], Awaitable[T]], context: str | None, kubeconfig: str | None) -> T:
     """Run something with a connection to the cluster that is meant. Raises as `access_to`."""
     access = access_to(context, kubeconfig)
-    from windlass.worlds.kubernetes.client.connection import Connection  # noqa: PLC0415 - after a missing extra was told
+    from windlass.backends.kubernetes.client.connection import Connection  # noqa: PLC0415 - after a missing extra was told
 
     async def connected() -> T:
         async with Connection(access) as connection:

@@ -15,7 +15,7 @@ from windlass.cli.exit_codes import ExitCode
 from windlass.cli.option_values import parse_duration_option
 
 if TYPE_CHECKING:
-    from windlass.worlds.kubernetes.client.access import Access
+    from windlass.backends.kubernetes.client.access import Access
 
 ContextOption: TypeAlias = Annotated[
     str | None,
@@ -114,8 +114,8 @@ def run(
 
     Inside of a cluster it uses the account of its pod. It keeps nothing but what is in the cluster's objects.
     """
+    from windlass.backends.kubernetes.settings import BackendSettings  # noqa: PLC0415
     from windlass.jobs.kubernetes.settings import Settings  # noqa: PLC0415 - verbs start light
-    from windlass.worlds.kubernetes.settings import WorldSettings  # noqa: PLC0415
 
     kinds = Settings(
         cluster_domain=cluster_domain,
@@ -125,7 +125,7 @@ def run(
         agents=_host_and_port(agents_address),
         pod_groups=pod_groups,
     )
-    world = WorldSettings(
+    world = BackendSettings(
         kinds, image_patience=parse_duration_option("--image-patience", image_patience), at_once=at_once
     )
     access = access_to(context, kubeconfig)
@@ -165,9 +165,9 @@ def _history_here() -> str:
 def access_to(context: str | None, kubeconfig: str | None) -> Access:
     """The cluster that is meant. Raises UsageError if its libraries are missing, and AccessError."""
     try:
-        import_module("windlass.worlds.kubernetes.client.connection")
+        import_module("windlass.backends.kubernetes.client.connection")
     except ModuleNotFoundError as missing:
         raise UsageError(f"{missing.name} is not installed\npip install 'windlass[kubernetes]'") from None
-    from windlass.worlds.kubernetes.client.access import find, from_kubeconfig  # noqa: PLC0415 - verbs start light
+    from windlass.backends.kubernetes.client.access import find, from_kubeconfig  # noqa: PLC0415 - verbs start light
 
     return from_kubeconfig(kubeconfig, context) if kubeconfig else find(context)

@@ -16,7 +16,7 @@ _COMPARED = "fifo,easy,windlass"
 
 def _offered_policies(incomplete: str) -> list[str]:
     """The last of a list that is being typed."""
-    from windlass.core.policy import POLICIES  # noqa: PLC0415 - help, which is read most, does without the simulator
+    from windlass.core.model.policy import POLICIES  # noqa: PLC0415 - help, which is read most, does without the simulator
     from windlass.jobs.policy_words import CLUSTERS_OWN  # noqa: PLC0415
 
     before, comma, last = incomplete.rpartition(",")
@@ -24,13 +24,13 @@ def _offered_policies(incomplete: str) -> list[str]:
 
 
 def _offered_walltimes(incomplete: str) -> list[str]:
-    from windlass.worlds.sim.walltimes import WALLTIMES  # noqa: PLC0415 - see above
+    from windlass.backends.simulator.walltimes import WALLTIMES  # noqa: PLC0415 - see above
 
     return [kind for kind in WALLTIMES if kind.startswith(incomplete)]
 
 
 def _offered_formats(incomplete: str) -> list[tuple[str, str]]:
-    from windlass.worlds.sim.traces.read import FORMATS  # noqa: PLC0415 - see above
+    from windlass.backends.simulator.traces.read import FORMATS  # noqa: PLC0415 - see above
 
     return [(name, words) for name, words in FORMATS.items() if name.startswith(incomplete)]
 

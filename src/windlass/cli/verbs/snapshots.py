@@ -17,7 +17,7 @@ from windlass.cli.terminal.formatting import format_start, format_time, pluraliz
 from windlass.cli.terminal.output import Column, Format, FormatOption, Listing, as_yaml, show
 
 if TYPE_CHECKING:
-    from windlass.core.plan import Plan
+    from windlass.core.model.plan import Plan
 
 Row = dict[str, Any]
 
@@ -94,7 +94,7 @@ def replay(
 
     If the snapshot has the plan that was made then, the two are compared; exits with 1 if they differ.
     """
-    from windlass.core.scheduler import schedule  # noqa: PLC0415 - only this verb plans by itself
+    from windlass.core.cycle.scheduler import schedule  # noqa: PLC0415 - only this verb plans by itself
     from windlass.jobs.snapshot_file import decisions_of, read_snapshot  # noqa: PLC0415
 
     taken = read_snapshot(file)

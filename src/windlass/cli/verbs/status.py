@@ -31,7 +31,7 @@ from windlass.cli.terminal.formatting import (
 )
 from windlass.cli.terminal.output import Column, Format, FormatOption, Listing, WatchOption, paged, show, structured
 from windlass.cli.training_progress import progress_lines
-from windlass.core.resources import is_shared_out
+from windlass.core.model.resources import is_shared_out
 
 Json = dict[str, Any]
 

@@ -7,14 +7,14 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from windlass.backends.kubernetes.client.api_errors import ApiError
+from windlass.backends.kubernetes.client.connection import MANAGER, Connection
+from windlass.backends.kubernetes.client.resources import DEFINITIONS, NAMESPACES, Resource, path
+from windlass.backends.kubernetes.client.retries import APPLY_PATCH
 from windlass.deploy.install.places import called, resource_of
 from windlass.deploy.install.waiting import until_established
 from windlass.deploy.labels import is_ours
-from windlass.jobs.kubernetes.reading import Manifest
-from windlass.worlds.kubernetes.client.connection import MANAGER, Connection
-from windlass.worlds.kubernetes.client.refusals import ApiError
-from windlass.worlds.kubernetes.client.resources import DEFINITIONS, NAMESPACES, Resource, path
-from windlass.worlds.kubernetes.client.retrying import APPLY_PATCH
+from windlass.jobs.kubernetes.manifests.reader import Manifest
 
 _OF_THE_SERVER = ("managedFields", "resourceVersion", "generation")
 

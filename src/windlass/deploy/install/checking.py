@@ -9,6 +9,12 @@ from time import time
 from typing import Any
 
 from windlass import __version__
+from windlass.backends.kubernetes.client.api_errors import ApiError
+from windlass.backends.kubernetes.client.connection import Connection
+from windlass.backends.kubernetes.client.resources import DEFINITIONS, DEPLOYMENTS, LEASES, NODES, Resource
+from windlass.backends.kubernetes.cluster.cluster_settings import declared
+from windlass.backends.kubernetes.cluster.cluster_state import POLICIES, QUEUES, RESERVATIONS
+from windlass.backends.kubernetes.cluster.other_operators import OtherOperator, age_of, find_rivals, seconds
 from windlass.deploy.crds import definitions
 from windlass.deploy.install.applying import found
 from windlass.deploy.install.findings import Finding, fine, odd, wrong
@@ -17,14 +23,8 @@ from windlass.deploy.install.waiting import is_ready, pods_say
 from windlass.deploy.labels import VERSION, is_ours
 from windlass.deploy.operator import NAMESPACE
 from windlass.deploy.roles import OPERATOR
-from windlass.jobs.kubernetes.pod_requests import core_name
-from windlass.jobs.kubernetes.reading import Manifest
-from windlass.worlds.kubernetes.client.connection import Connection
-from windlass.worlds.kubernetes.client.refusals import ApiError
-from windlass.worlds.kubernetes.client.resources import DEFINITIONS, DEPLOYMENTS, LEASES, NODES, Resource
-from windlass.worlds.kubernetes.cluster.declared import declared
-from windlass.worlds.kubernetes.cluster_book import POLICIES, QUEUES, RESERVATIONS
-from windlass.worlds.kubernetes.rivals import Rival, age_of, find_rivals, seconds
+from windlass.jobs.kubernetes.manifests.reader import Manifest
+from windlass.jobs.kubernetes.pods.pod_requests import core_name
 
 _OLDEST = (1, 29)
 """The first version whose API servers have CEL and all of its functions that the rules use."""
@@ -158,7 +158,7 @@ async def _others(connection: Connection, _namespace: str) -> list[Finding]:
     return [_rival(about, each) for each in rivals] or [fine(about, "no other operator or batch scheduler was found")]
 
 
-def _rival(about: str, rival: Rival) -> Finding:
+def _rival(about: str, rival: OtherOperator) -> Finding:
     if not rival.serves:
         return odd(about, f"{rival} runs beside Windlass", "nothing, if every pod names the scheduler that it means")
     says = f"{rival} serves {', '.join(rival.serves)} as well: both would make a job's pods"

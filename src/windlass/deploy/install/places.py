@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from windlass.deploy.crds import DEFAULT, POD_GROUPS, definitions
-from windlass.jobs.kubernetes.reading import Manifest
-from windlass.worlds.kubernetes.client.resources import (
+from windlass.backends.kubernetes.client.resources import (
     CLUSTER_ROLE_BINDINGS,
     CLUSTER_ROLES,
     DEFINITIONS,
@@ -17,6 +15,8 @@ from windlass.worlds.kubernetes.client.resources import (
     SERVICES,
     Resource,
 )
+from windlass.deploy.crds import DEFAULT, POD_GROUPS, definitions
+from windlass.jobs.kubernetes.manifests.reader import Manifest
 
 KINDS = tuple(
     Resource(each.group, version.name, each.plural, each.kind, each.namespaced)

@@ -5,16 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator
 
+from windlass.backends.kubernetes.client.api_errors import ApiError
+from windlass.backends.kubernetes.client.connection import Connection
+from windlass.backends.kubernetes.client.resources import DEFINITIONS, Resource, path
 from windlass.deploy.crds import definitions
 from windlass.deploy.install.applying import found
 from windlass.deploy.install.places import KINDS, called, resource_of
 from windlass.deploy.installation import permissions
 from windlass.deploy.labels import is_ours
 from windlass.deploy.operator import Setup, namespace, operator_objects
-from windlass.jobs.kubernetes.reading import Manifest
-from windlass.worlds.kubernetes.client.connection import Connection
-from windlass.worlds.kubernetes.client.refusals import ApiError
-from windlass.worlds.kubernetes.client.resources import DEFINITIONS, Resource, path
+from windlass.jobs.kubernetes.manifests.reader import Manifest
 
 
 async def jobs_there(connection: Connection) -> dict[str, int]:

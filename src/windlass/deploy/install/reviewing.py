@@ -7,11 +7,11 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from windlass.backends.kubernetes.client.api_errors import ApiError
+from windlass.backends.kubernetes.client.connection import Connection
 from windlass.deploy.install.findings import Finding, fine, wrong
 from windlass.deploy.permissions import JOBS, SCHEDULING, Permission, lease_permissions
 from windlass.deploy.roles import OPERATOR
-from windlass.worlds.kubernetes.client.connection import Connection
-from windlass.worlds.kubernetes.client.refusals import ApiError
 
 _ABOUT = "permissions"
 _AT_A_TIME = 32

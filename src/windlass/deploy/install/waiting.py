@@ -6,12 +6,12 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from windlass.backends.errors import BackendError
+from windlass.backends.kubernetes.client.connection import Connection
+from windlass.backends.kubernetes.client.resources import DEFINITIONS, DEPLOYMENTS, PODS
 from windlass.deploy.labels import selector_of
 from windlass.deploy.roles import OPERATOR
-from windlass.jobs.kubernetes.reading import Manifest
-from windlass.worlds.kubernetes.client.connection import Connection
-from windlass.worlds.kubernetes.client.resources import DEFINITIONS, DEPLOYMENTS, PODS
-from windlass.worlds.trouble import WorldError
+from windlass.jobs.kubernetes.manifests.reader import Manifest
 
 _SERVED_WITHIN = 60.0
 """Seconds that the API server may take to serve a new kind; it takes less than one."""
@@ -19,7 +19,7 @@ _LOOKS = 0.2
 """Seconds between two looks."""
 
 
-class InstallError(WorldError):
+class InstallError(BackendError):
     """Something of an installation does not come to be; the text says what is known of why."""
 
 

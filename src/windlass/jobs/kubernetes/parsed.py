@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
-from windlass.core.job import Job, Match
-from windlass.jobs.kubernetes.reading import Manifest, Spot
+from windlass.core.model.job import Job, Match
+from windlass.jobs.kubernetes.manifests.reader import Manifest, Spot
 from windlass.jobs.kubernetes.settings import Settings
 
 Selector: TypeAlias = tuple[Match, ...]

@@ -10,15 +10,15 @@ import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from windlass.core.status import TERMINAL, JobState
+from windlass.backends.kubernetes.backend import KubernetesBackend
+from windlass.backends.kubernetes.client.objects import Pod
+from windlass.backends.port import Changes, Recovery
+from windlass.core.model.status import TERMINAL, JobState
 from windlass.server.operator.entries import Entry, LastLines, Member, Told
 from windlass.server.operator.history import History
 from windlass.server.operator.members import members
 from windlass.server.operator.pod_logs import last_lines
 from windlass.server.operator.pod_tasks import PodTask
-from windlass.worlds.kubernetes.client.objects import Pod
-from windlass.worlds.kubernetes.world import KubernetesWorld
-from windlass.worlds.port import Changes, Recovery
 
 _AT_ONCE = 8
 """Logs that are read at a time."""
@@ -40,7 +40,7 @@ class Look:
 class Chronicle:
     """`look` before a commit, while everything is still known; `note` after it."""
 
-    def __init__(self, world: KubernetesWorld, history: History) -> None:
+    def __init__(self, world: KubernetesBackend, history: History) -> None:
         self._world, self._history = world, history
         self._read: dict[str, set[tuple[str, bool]]] = {}
         """By job: the uids of pods whose log was read, and whether they had ended."""

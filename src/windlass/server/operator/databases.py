@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 from urllib.parse import urlsplit
 
-from windlass.worlds.trouble import WorldError
+from windlass.backends.errors import BackendError
 
 Row: TypeAlias = tuple[Any, ...]
 Write: TypeAlias = tuple[str, Sequence[Row]]
@@ -22,7 +22,7 @@ _ANSWER = 30_000
 """Milliseconds that PostgreSQL may take for one statement."""
 
 
-class HistoryError(WorldError):
+class HistoryError(BackendError):
     """History cannot be read or written now. `hopeless`: nor later, for what is to be written is the trouble."""
 
     def __init__(self, text: str, *, hopeless: bool = False) -> None:

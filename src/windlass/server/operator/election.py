@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from windlass.worlds.kubernetes.client.connection import Connection
-from windlass.worlds.kubernetes.client.refusals import ApiError
-from windlass.worlds.kubernetes.client.resources import LEASES
-from windlass.worlds.port import WorldError
+from windlass.backends.kubernetes.client.api_errors import ApiError
+from windlass.backends.kubernetes.client.connection import Connection
+from windlass.backends.kubernetes.client.resources import LEASES
+from windlass.backends.port import BackendError
 
 ADDRESS = "windlass.dev/address"
 """An annotation of the Lease: where the leader answers, if it is not a pod."""
@@ -25,7 +25,7 @@ _MARGIN = 0.2
 """Of the duration: so long before it is over the leader stops, for requests that are under way."""
 
 
-class LostError(WorldError):
+class LostError(BackendError):
     """The Lease could not be renewed in time, or somebody else has it."""
 
 
@@ -98,7 +98,7 @@ class Election:
             if lease["spec"].get("holderIdentity") == self.terms.identity:
                 spec = {**lease["spec"], "holderIdentity": "", "leaseDurationSeconds": 1}
                 await self._connection.replace(LEASES, {**lease, "spec": spec}, within=2)
-        except WorldError:
+        except BackendError:
             return  # then the others wait for its end
 
     async def _attempt(self) -> bool:
@@ -109,7 +109,7 @@ class Election:
             if lease is not None and not self._is_free(lease):
                 return False
             written = await self._write(lease)
-        except WorldError as error:
+        except BackendError as error:
             self._mine = None  # it may be another one by now
             if not (isinstance(error, ApiError) and error.status == 409):
                 self._on_trouble(f"lease {self.terms.namespace}/{self.terms.name}: {error}")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from windlass.core.status import JobState
+from windlass.backends.port import Transition
+from windlass.core.model.status import JobState
 from windlass.server.operator.pod_tasks import PodTask
-from windlass.worlds.port import Transition
 
 
 @dataclass(frozen=True, slots=True)

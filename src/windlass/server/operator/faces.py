@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator
 import uvicorn
 from starlette.types import ASGIApp
 
+from windlass.backends.kubernetes.backend import KubernetesBackend
+from windlass.backends.port import BackendError
 from windlass.controller import Controller
 from windlass.server.feed import Feed
 from windlass.server.operator.app import cluster_api, operator_application
@@ -19,8 +21,6 @@ from windlass.server.operator.history import History
 from windlass.server.operator.metrics import Metrics, written
 from windlass.server.operator.tapped import Tapped
 from windlass.server.service import Service
-from windlass.worlds.kubernetes.world import KubernetesWorld
-from windlass.worlds.port import WorldError
 
 _GOODBYE = 1
 """Seconds for answers that are under way when the operator leaves."""
@@ -42,14 +42,14 @@ class Faces:
         self._feed = Feed()
         self._chronicle: Chronicle | None = None
 
-    def tap(self, world: KubernetesWorld) -> Tapped:
+    def tap(self, world: KubernetesBackend) -> Tapped:
         """The world for a controller that is about to lead: what it commits is told to history, metrics, followers."""
         self._feed = Feed()
         self._chronicle = chronicle = Chronicle(world, self._history)
         self._metrics.sizes["logs to read"] = lambda: chronicle.reading
         return Tapped(world, self._feed, chronicle, self._metrics)
 
-    def lead(self, controller: Controller, world: KubernetesWorld, tapped: Tapped) -> None:
+    def lead(self, controller: Controller, world: KubernetesBackend, tapped: Tapped) -> None:
         """From now on this replica answers."""
         facts = ClusterFacts(controller, world, self._history, tapped.settled)
         tapped.decided = lambda: controller.decided
@@ -106,7 +106,9 @@ def listen(host: str, port: int) -> socket.socket:
     try:
         return socket.create_server((host, port), family=family, dualstack_ipv6=host == "::")
     except OSError as error:
-        raise WorldError(f"cannot listen on {host} port {port}: {error}; choose another with --metrics-port") from error
+        raise BackendError(
+            f"cannot listen on {host} port {port}: {error}; choose another with --metrics-port"
+        ) from error
 
 
 class _Server(uvicorn.Server):

@@ -6,10 +6,14 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, 
 from dataclasses import replace
 from typing import Any, TypeVar
 
+from windlass.backends.kubernetes.backend import KubernetesBackend
+from windlass.backends.kubernetes.cluster.empty_cluster import bare
+from windlass.backends.kubernetes.cluster.job_resolution import singles
+from windlass.backends.port import Transition
 from windlass.controller import Controller
-from windlass.core.job import Job
-from windlass.core.reservation import Reservation
-from windlass.core.status import TERMINAL, JobState
+from windlass.core.model.job import Job
+from windlass.core.model.reservation import Reservation
+from windlass.core.model.status import TERMINAL, JobState
 from windlass.server.facts import Bare
 from windlass.server.listed import Listed
 from windlass.server.operator import meaning
@@ -18,10 +22,6 @@ from windlass.server.operator.entries import KeptLog
 from windlass.server.operator.history import History
 from windlass.server.operator.members import members
 from windlass.server.operator.pod_tasks import PodTask, merged
-from windlass.worlds.kubernetes.cluster.bare import bare
-from windlass.worlds.kubernetes.cluster.fitting import singles
-from windlass.worlds.kubernetes.world import KubernetesWorld
-from windlass.worlds.port import Transition
 
 T = TypeVar("T")
 _HIDDEN = "(hidden)"
@@ -36,7 +36,7 @@ class ClusterFacts:
     def __init__(
         self,
         controller: Controller,
-        world: KubernetesWorld,
+        world: KubernetesBackend,
         history: History,
         settled: Callable[[], Awaitable[None]],
     ) -> None:

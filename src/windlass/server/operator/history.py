@@ -15,13 +15,13 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Self, TypeVar
 
-from windlass.core.status import TERMINAL, JobState
+from windlass.backends.port import Transition
+from windlass.backends.waiting import comes
+from windlass.core.model.status import TERMINAL, JobState
 from windlass.server.operator import databases, reading, tables
 from windlass.server.operator.databases import Database, HistoryError
 from windlass.server.operator.entries import Entry, KeptLog
 from windlass.server.operator.pod_tasks import PodTask
-from windlass.worlds.port import Transition
-from windlass.worlds.waiting import comes
 
 T = TypeVar("T")
 _ROOM = 20_000

@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TypeAlias
 
-from windlass.core.status import JobState
-from windlass.jobs.kubernetes import own_labels, pods
+from windlass.backends.kubernetes.backend import KubernetesBackend
+from windlass.backends.kubernetes.client.objects import Pod
+from windlass.backends.kubernetes.external.external_gang import ExternalGang
+from windlass.backends.kubernetes.jobs.gang import Gang
+from windlass.backends.kubernetes.pods.pod_binding import generation_of
+from windlass.core.model.status import JobState
+from windlass.jobs.kubernetes import own_labels
+from windlass.jobs.kubernetes.pods import pod_assembly
 from windlass.server.operator.pod_tasks import PodTask, task
-from windlass.worlds.kubernetes.client.objects import Pod
-from windlass.worlds.kubernetes.gangs import Gang
-from windlass.worlds.kubernetes.guests.guest import Guest
-from windlass.worlds.kubernetes.seating import generation_of
-from windlass.worlds.kubernetes.world import KubernetesWorld
 
-_ROLES = (own_labels.ROLE, pods.REPLICA_TYPE, pods.JOB_ROLE)
-_INDEXES = (own_labels.REPLICA_INDEX, pods.REPLICA_INDEX)
+_ROLES = (own_labels.ROLE, pod_assembly.REPLICA_TYPE, pod_assembly.JOB_ROLE)
+_INDEXES = (own_labels.REPLICA_INDEX, pod_assembly.REPLICA_INDEX)
 
 
 Place: TypeAlias = tuple[Pod, str, int]
@@ -23,7 +24,7 @@ Place: TypeAlias = tuple[Pod, str, int]
 _ENDED = ("Succeeded", "Failed")
 
 
-def members(world: KubernetesWorld, state: JobState, *, ended: bool = False) -> list[tuple[PodTask, Pod]]:
+def members(world: KubernetesBackend, state: JobState, *, ended: bool = False) -> list[tuple[PodTask, Pod]]:
     """The pods that are on nodes, or were, of every generation that is still there; in order.
 
     `ended`: only those that have. Most turns change gangs of which none has, so these are looked for first.
@@ -42,7 +43,7 @@ def members(world: KubernetesWorld, state: JobState, *, ended: bool = False) -> 
     return sorted(found, key=lambda each: (each[0].generation, each[0].rank))
 
 
-def _of_gang(world: KubernetesWorld, gang: Gang) -> Iterator[Place]:
+def _of_gang(world: KubernetesBackend, gang: Gang) -> Iterator[Place]:
     uid = gang.home.uid
     for pod in (*world.pods.owned(uid), *world.launchers.pods(uid)):
         if generation_of(pod):
@@ -50,7 +51,7 @@ def _of_gang(world: KubernetesWorld, gang: Gang) -> Iterator[Place]:
             yield pod, next((labels[name] for name in _ROLES if name in labels), ""), _index(labels)
 
 
-def _of_guest(world: KubernetesWorld, guest: Guest) -> Iterator[Place]:
+def _of_guest(world: KubernetesBackend, guest: ExternalGang) -> Iterator[Place]:
     places = [(role.name, index) for role in guest.job.roles for index in range(role.replicas)]
     for (role, index), gathered in zip(places, guest.pods, strict=False):
         pod = world.pods.get(gathered.metadata.namespace, gathered.metadata.name)

@@ -15,11 +15,11 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.registry import Collector
 
+from windlass.backends.kubernetes.client.request_counters import Histogram, RequestCounters
+from windlass.backends.port import Changes
 from windlass.controller import Controller
-from windlass.core.status import Phase
+from windlass.core.model.status import Phase
 from windlass.server.operator.history import History
-from windlass.worlds.kubernetes.client.tally import Histogram, Tally
-from windlass.worlds.port import Changes
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _WAITS = (0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, 3_600.0, 14_400.0, 86_400.0)
@@ -30,7 +30,7 @@ _WAITS = (0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, 3_600.0, 14_
 class Metrics:
     """One of each process. `leading` is set by whoever leads, `sizes` by whoever has queues to show."""
 
-    tally: Tally = field(default_factory=Tally)
+    tally: RequestCounters = field(default_factory=RequestCounters)
     turns: Histogram = field(default_factory=Histogram)
     """From what happened to what was decided."""
     plans: Histogram = field(default_factory=Histogram)

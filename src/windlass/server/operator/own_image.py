@@ -5,16 +5,16 @@ from __future__ import annotations
 import socket
 from dataclasses import replace
 
+from windlass.backends.kubernetes.client.api_errors import ApiError
+from windlass.backends.kubernetes.client.connection import Connection
+from windlass.backends.kubernetes.client.resources import PODS
+from windlass.backends.kubernetes.settings import BackendSettings
 from windlass.jobs.kubernetes.settings import AGENT_IMAGE
-from windlass.worlds.kubernetes.client.connection import Connection
-from windlass.worlds.kubernetes.client.refusals import ApiError
-from windlass.worlds.kubernetes.client.resources import PODS
-from windlass.worlds.kubernetes.settings import WorldSettings
 
 _CONTAINER = "operator"
 
 
-async def with_own_image(settings: WorldSettings, connection: Connection, namespace: str) -> WorldSettings:
+async def with_own_image(settings: BackendSettings, connection: Connection, namespace: str) -> BackendSettings:
     """The settings with it, where none is named and this process is a pod's: however that was installed.
 
     Raises WorldError of a cluster that cannot be asked.

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from windlass.backends.errors import BackendError
+from windlass.backends.kubernetes.client.api_errors import ApiError
+from windlass.backends.kubernetes.client.connection import Connection
+from windlass.backends.kubernetes.client.objects import Pod
+from windlass.backends.kubernetes.client.resources import PODS, path
 from windlass.server.operator.pod_tasks import told_container
-from windlass.worlds.kubernetes.client.connection import Connection
-from windlass.worlds.kubernetes.client.objects import Pod
-from windlass.worlds.kubernetes.client.refusals import ApiError
-from windlass.worlds.kubernetes.client.resources import PODS, path
-from windlass.worlds.trouble import WorldError
 
 LINES = 500
 _WITHIN = 10.0
@@ -24,6 +24,6 @@ async def last_lines(connection: Connection, pod: Pod, most: int) -> tuple[str, 
         if error.is_missing:
             return "", "the pod was gone before its log could be read"
         return "", f"its log could not be read: {error}"
-    except WorldError as error:
+    except BackendError as error:
         return "", f"its log could not be read: {error}"
     return body.decode("utf-8", "replace"), ""

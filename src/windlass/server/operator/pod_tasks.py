@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 
-from windlass.core.status import JobState
-from windlass.worlds.kubernetes import pod_ends
-from windlass.worlds.kubernetes.client.objects import Pod
-from windlass.worlds.kubernetes.runs import Stage
-from windlass.worlds.kubernetes.seating import generation_of
+from windlass.backends.kubernetes.client.objects import Pod
+from windlass.backends.kubernetes.pods import pod_ends
+from windlass.backends.kubernetes.pods.pod_binding import generation_of
+from windlass.backends.kubernetes.pods.run import Stage
+from windlass.core.model.status import JobState
 
 DEFAULT_CONTAINER = "kubectl.kubernetes.io/default-container"
 

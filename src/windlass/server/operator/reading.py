@@ -7,12 +7,12 @@ from typing import Any
 
 import msgspec
 
-from windlass.core.job import Job
-from windlass.core.status import JobState, Phase, Status
+from windlass.backends.port import Transition
+from windlass.core.model.job import Job
+from windlass.core.model.status import JobState, Phase, Status
 from windlass.server.operator.databases import Database, HistoryError, Row
 from windlass.server.operator.entries import KeptLog
 from windlass.server.operator.pod_tasks import PodTask
-from windlass.worlds.port import Transition
 
 _decode_job = msgspec.json.Decoder(Job).decode
 _decode_status = msgspec.json.Decoder(Status).decode

@@ -9,11 +9,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable
 
+from windlass.backends.kubernetes.backend import KubernetesBackend
+from windlass.backends.kubernetes.jobs.gang import Gang
 from windlass.controller import Controller
-from windlass.core.reasons import Verdict
-from windlass.core.status import JobState, Phase
-from windlass.worlds.kubernetes.gangs import Gang
-from windlass.worlds.kubernetes.world import KubernetesWorld
+from windlass.core.model.reasons import Verdict
+from windlass.core.model.status import JobState, Phase
 
 _FIRST, _EVERY = 0.5, 10.0
 """Seconds from something new to the first sentence about it, and between two rounds over all that wait."""
@@ -21,7 +21,7 @@ _AT_A_TIME = 50
 """Verdicts worked out before others have their turn."""
 
 
-async def tell_reasons(controller: Controller, world: KubernetesWorld) -> None:
+async def tell_reasons(controller: Controller, world: KubernetesBackend) -> None:
     """Until cancelled."""
     told: dict[str, int] = {}
     last_round = -_EVERY
@@ -41,7 +41,7 @@ async def tell_reasons(controller: Controller, world: KubernetesWorld) -> None:
         told.update((state.id, version) for state in due)
 
 
-async def _tell(controller: Controller, world: KubernetesWorld, states: Iterable[JobState]) -> None:
+async def _tell(controller: Controller, world: KubernetesBackend, states: Iterable[JobState]) -> None:
     for count, state in enumerate(states):
         if count % _AT_A_TIME == _AT_A_TIME - 1:
             await asyncio.sleep(0)
@@ -50,7 +50,7 @@ async def _tell(controller: Controller, world: KubernetesWorld, states: Iterable
             say(world, state.id, verdict)
 
 
-def say(world: KubernetesWorld, job_id: str, verdict: Verdict) -> None:
+def say(world: KubernetesBackend, job_id: str, verdict: Verdict) -> None:
     """Have a gang's objects say why it waits."""
     gang = world.roster.get(job_id)
     if gang is None:
@@ -62,7 +62,7 @@ def say(world: KubernetesWorld, job_id: str, verdict: Verdict) -> None:
         world.words.say(job_id, verdict.message, lambda: world.pods.owned(gang.home.uid))
 
 
-def _forget(world: KubernetesWorld, job_id: str) -> None:
+def _forget(world: KubernetesBackend, job_id: str) -> None:
     gang: Gang | None = world.roster.get(job_id)
     if gang is not None:
         gang.waits = gang.waits_reason = ""

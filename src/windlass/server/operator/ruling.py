@@ -10,25 +10,25 @@ import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
+from windlass.backends.kubernetes.agents import hub
+from windlass.backends.kubernetes.backend import KubernetesBackend
+from windlass.backends.kubernetes.client.access import Access
+from windlass.backends.kubernetes.client.connection import Connection
+from windlass.backends.kubernetes.client.persistent_request import PAUSE
+from windlass.backends.kubernetes.client.resources import Resource
+from windlass.backends.kubernetes.cluster.other_operators import find_rivals
+from windlass.backends.kubernetes.served_kinds import served_kinds
+from windlass.backends.kubernetes.settings import BackendSettings
+from windlass.backends.kubernetes.status.state_writes import DeposedError
+from windlass.backends.kubernetes.watches import catch_up, watch_all, watch_more
+from windlass.backends.port import BackendError
 from windlass.controller import Controller, run
-from windlass.jobs.kubernetes.run_policy import US
+from windlass.jobs.kubernetes.kinds.run_policy import US
 from windlass.server.operator.election import Election, LostError, Terms
 from windlass.server.operator.faces import Faces, listen
 from windlass.server.operator.metrics import Metrics
 from windlass.server.operator.own_image import with_own_image
 from windlass.server.operator.reasons import tell_reasons
-from windlass.worlds.kubernetes.agents import hub
-from windlass.worlds.kubernetes.client.access import Access
-from windlass.worlds.kubernetes.client.connection import Connection
-from windlass.worlds.kubernetes.client.resources import Resource
-from windlass.worlds.kubernetes.commits import DeposedError
-from windlass.worlds.kubernetes.patience import PAUSE
-from windlass.worlds.kubernetes.rivals import find_rivals
-from windlass.worlds.kubernetes.served import served_kinds
-from windlass.worlds.kubernetes.settings import WorldSettings
-from windlass.worlds.kubernetes.watching import catch_up, watch_all, watch_more
-from windlass.worlds.kubernetes.world import KubernetesWorld
-from windlass.worlds.port import WorldError
 
 _DISCOVERY, _SELDOM = 5.0, 12
 """Seconds between two looks at which kinds there are; every so many looks at who else serves them."""
@@ -44,7 +44,7 @@ class Rule:
     say: Callable[[str], None]
     faces: Faces
     metrics: Metrics
-    world: WorldSettings = field(default_factory=WorldSettings)
+    world: BackendSettings = field(default_factory=BackendSettings)
     agents: tuple[str, int] | None = None
     """Where it answers agents while it leads: address and port."""
 
@@ -69,7 +69,7 @@ async def _term(rule: Rule, election: Election) -> None:
     fenced = Connection(rule.access, may_write=election.may_lead, tally=rule.metrics.tally)
     async with fenced as connection, asyncio.TaskGroup() as group:
         settings = await with_own_image(rule.world, connection, rule.terms.namespace)
-        world = KubernetesWorld(connection, now, settings, rule.say)
+        world = KubernetesBackend(connection, now, settings, rule.say)
         # 1. know the cluster
         rule.faces.unready = UNREADY
         known = asyncio.Event()
@@ -93,7 +93,7 @@ async def _term(rule: Rule, election: Election) -> None:
             await world.close()
 
 
-async def _leave_to_others(rule: Rule, world: KubernetesWorld) -> None:
+async def _leave_to_others(rule: Rule, world: KubernetesBackend) -> None:
     """Kinds that another operator serves are left to it, until it is gone."""
     rivals = [rival for rival in await find_rivals(world.connection, time.time()) if rival.serves]
     kinds = frozenset(kind for rival in rivals for kind in rival.serves)
@@ -104,7 +104,7 @@ async def _leave_to_others(rule: Rule, world: KubernetesWorld) -> None:
     world.roster.leave(kinds)
 
 
-async def _discover(rule: Rule, world: KubernetesWorld, served: Collection[Resource]) -> None:
+async def _discover(rule: Rule, world: KubernetesBackend, served: Collection[Resource]) -> None:
     """Watch kinds that are defined while we are here, and look who else is."""
     known, rounds = set(served), 0
     async with asyncio.TaskGroup() as group:
@@ -115,26 +115,26 @@ async def _discover(rule: Rule, world: KubernetesWorld, served: Collection[Resou
                 if rounds % _SELDOM == 0:
                     await _leave_to_others(rule, world)
                 new = [kind for kind in await served_kinds(world.connection) if kind not in known]
-            except WorldError:
+            except BackendError:
                 continue  # whoever watches says so
             known.update(new)
             if new:
                 group.create_task(watch_more(world, new))
 
 
-async def _catch_up(rule: Rule, world: KubernetesWorld) -> None:
+async def _catch_up(rule: Rule, world: KubernetesBackend) -> None:
     """Nothing is decided by what the last leader has changed since."""
     while True:
         try:
             await catch_up(world)
-        except WorldError as error:
+        except BackendError as error:
             rule.say(f"what the last leader has done is not known yet: {error}")
             await asyncio.sleep(PAUSE)
         else:
             return
 
 
-async def _lead(rule: Rule, world: KubernetesWorld) -> None:
+async def _lead(rule: Rule, world: KubernetesBackend) -> None:
     tapped = rule.faces.tap(world)
     controller = Controller(tapped.recover(), world.finished, refuses=False)
     rule.faces.lead(controller, world, tapped)

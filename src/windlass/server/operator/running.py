@@ -10,14 +10,14 @@ import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
+from windlass.backends.kubernetes.client.access import Access
+from windlass.backends.kubernetes.settings import BackendSettings
 from windlass.server.garbage import collect_seldom
 from windlass.server.operator.election import Terms
 from windlass.server.operator.faces import Faces, listen
 from windlass.server.operator.history import History, Keeping
 from windlass.server.operator.metrics import Metrics
 from windlass.server.operator.ruling import Rule, now, reign
-from windlass.worlds.kubernetes.client.access import Access
-from windlass.worlds.kubernetes.settings import WorldSettings
 
 LEASE = "windlass-operator"
 PORT = 8080
@@ -42,7 +42,7 @@ class Replica:
     agents_port: int = AGENTS_PORT
     """For agents in pods, if `world.kinds.agents` tells these where; 0: any that is free."""
     keeping: Keeping = field(default_factory=Keeping)
-    world: WorldSettings = field(default_factory=WorldSettings)
+    world: BackendSettings = field(default_factory=BackendSettings)
 
 
 async def serve(replica: Replica, say: Callable[[str], None]) -> None:
@@ -91,7 +91,7 @@ def _terms(replica: Replica, port: int) -> Terms:
     return Terms(replica.namespace, replica.lease_name, identity, replica.lease, address)
 
 
-def _agents(replica: Replica) -> tuple[WorldSettings, tuple[str, int] | None]:
+def _agents(replica: Replica) -> tuple[BackendSettings, tuple[str, int] | None]:
     """Where agents are answered, and the settings that tell pods so."""
     kinds = replica.world.kinds
     if not kinds.agents:

@@ -6,13 +6,13 @@ import asyncio
 import time
 from collections.abc import Callable, Sequence
 
-from windlass.core.commands import Command
-from windlass.core.status import JobState
+from windlass.backends.port import Backend, Changes, Recovery, WorldEvent
+from windlass.backends.waiting import comes
+from windlass.core.lifecycle.commands import Command
+from windlass.core.model.status import JobState
 from windlass.server.feed import Feed
 from windlass.server.operator.chronicle import Chronicle
 from windlass.server.operator.metrics import Metrics
-from windlass.worlds.port import Changes, Recovery, World, WorldEvent
-from windlass.worlds.waiting import comes
 
 _PATIENCE = 1.0
 """Seconds."""
@@ -21,7 +21,7 @@ _PATIENCE = 1.0
 class Tapped:
     """`worlds.port.World` around another. What is told costs the controller no waiting."""
 
-    def __init__(self, world: World, feed: Feed, chronicle: Chronicle, metrics: Metrics) -> None:
+    def __init__(self, world: Backend, feed: Feed, chronicle: Chronicle, metrics: Metrics) -> None:
         self._world, self._feed, self._chronicle, self._metrics = world, feed, chronicle, metrics
         self._began: float | None = None
         """When the turn began that is under way."""

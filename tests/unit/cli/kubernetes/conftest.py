@@ -11,13 +11,13 @@ from typing import Any, Self
 
 import pytest
 
+from windlass.backends.kubernetes.client import access
+from windlass.backends.kubernetes.client.api_errors import ApiError
+from windlass.backends.kubernetes.client.paging import Listed
+from windlass.backends.kubernetes.client.resources import LEASES, Resource, path
+from windlass.backends.kubernetes.status.stored_state import Stored, written
 from windlass.cli.kubernetes import api_session, submit_warnings
-from windlass.core.status import Status
-from windlass.worlds.kubernetes.client import access
-from windlass.worlds.kubernetes.client.paging import Listed
-from windlass.worlds.kubernetes.client.refusals import ApiError
-from windlass.worlds.kubernetes.client.resources import LEASES, Resource, path
-from windlass.worlds.kubernetes.stored import Stored, written
+from windlass.core.model.status import Status
 
 Manifest = dict[str, Any]
 

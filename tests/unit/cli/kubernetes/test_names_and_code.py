@@ -13,8 +13,8 @@ from windlass.cli.kubernetes.job_names import JobName, parse_job_name
 from windlass.cli.kubernetes.operator_client import LEASE, PORT
 from windlass.cli.kubernetes.pod_exec import read_exit_code
 from windlass.cli.kubernetes.training_jobs import build_training_jobs
-from windlass.core.job import Dependency, Job, Role
-from windlass.core.status import JobState, Phase, Status
+from windlass.core.model.job import Dependency, Job, Role
+from windlass.core.model.status import JobState, Phase, Status
 from windlass.jobs.errors import JobError
 from windlass.jobs.submission import Submission
 from windlass.server.operator import running

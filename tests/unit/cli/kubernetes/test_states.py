@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from windlass.backends.kubernetes.client.resources import named
 from windlass.cli.errors import UsageError
 from windlass.cli.kubernetes.job_objects import JobObject
 from windlass.cli.kubernetes.run import prepare_objects
 from windlass.cli.kubernetes.submission import SubmitObjects, SubmitRequest
 from windlass.jobs.options import RunOptions
-from windlass.worlds.kubernetes.client.resources import named
 
 TRAINING = named("windlass.dev/v1alpha1", "trainingjobs", "TrainingJob")
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from windlass.core.status import Failure, FailureClass, Phase
+from windlass.backends.kubernetes.client.api_errors import ApiError as Refusal
+from windlass.backends.kubernetes.client.api_errors import Unreachable
+from windlass.backends.kubernetes.client.resources import PODS
+from windlass.core.model.status import Failure, FailureClass, Phase
 from windlass.server.errors import ApiError, Code
-from windlass.worlds.kubernetes.client.refusals import ApiError as Refusal
-from windlass.worlds.kubernetes.client.refusals import Unreachable
-from windlass.worlds.kubernetes.client.resources import PODS
 
 ON = ("--on", "kubernetes")
 IMAGE = ("--image", "example.com/train:1")

@@ -3,11 +3,11 @@
 import pytest
 import yaml
 
-from windlass.core.job import Launcher
+from windlass.core.model.job import Launcher
 from windlass.jobs.agent_command import under_agent
-from windlass.jobs.kubernetes.agents import FILE, FOLDER
-from windlass.jobs.kubernetes.kinds import members, read
-from windlass.jobs.kubernetes.reading import Fault
+from windlass.jobs.kubernetes.kinds.registry import members, read
+from windlass.jobs.kubernetes.manifests.reader import Fault
+from windlass.jobs.kubernetes.pods.agent_pods import FILE, FOLDER
 from windlass.jobs.kubernetes.settings import Settings
 
 SETTINGS = Settings(agent_image="windlass:9", agents="operator.windlass-system.svc:8081")

@@ -6,9 +6,9 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from windlass.jobs.kubernetes.kinds import KINDS, companions, judge, members, read
-from windlass.jobs.kubernetes.pod_requests import pod_requests
-from windlass.jobs.kubernetes.reading import Fault, Spot
+from windlass.jobs.kubernetes.kinds.registry import KINDS, companions, judge, members, read
+from windlass.jobs.kubernetes.manifests.reader import Fault, Spot
+from windlass.jobs.kubernetes.pods.pod_requests import pod_requests
 
 SMALL = yaml.safe_load("""
 metadata: {name: any, labels: {a: b}, annotations: {windlass.dev/restart-mode: gang}}

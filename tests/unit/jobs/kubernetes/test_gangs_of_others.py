@@ -5,10 +5,10 @@ from types import SimpleNamespace
 import pytest
 import yaml
 
-from windlass.core.job import TopologyRequest
-from windlass.jobs.kubernetes.others.gathering import gather
-from windlass.jobs.kubernetes.others.group_status import counts_of, group_patch
-from windlass.jobs.kubernetes.others.membership import Dialect, Membership, membership, object_of
+from windlass.core.model.job import TopologyRequest
+from windlass.jobs.kubernetes.external.gang_assembly import gather
+from windlass.jobs.kubernetes.external.group_status import counts_of, group_patch
+from windlass.jobs.kubernetes.external.membership import Dialect, Membership, membership, object_of
 
 NOW, LATER = "2026-11-21T20:00:00Z", "2026-11-21T20:01:00Z"
 GANG = {"windlass.dev/gang": "digits"}

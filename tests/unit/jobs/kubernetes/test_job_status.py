@@ -5,11 +5,11 @@ from dataclasses import replace
 import pytest
 import yaml
 
-from windlass.core.status import Failure, FailureClass, Phase, Status
-from windlass.jobs.kubernetes.clean_up import expires_at, left_over, services_of
-from windlass.jobs.kubernetes.job_status import Counts, status, status_of
-from windlass.jobs.kubernetes.kinds import judge, members, read
-from windlass.jobs.kubernetes.status_times import merge_conditions, milliseconds, rfc3339
+from windlass.core.model.status import Failure, FailureClass, Phase, Status
+from windlass.jobs.kubernetes.kinds.registry import judge, members, read
+from windlass.jobs.kubernetes.status.clean_up import expires_at, left_over, services_of
+from windlass.jobs.kubernetes.status.job_status import Counts, status, status_of
+from windlass.jobs.kubernetes.status.status_times import merge_conditions, milliseconds, rfc3339
 
 T0 = 1_763_755_200_000
 NOW, LATER = "2025-11-21T20:00:00Z", "2025-11-21T20:01:00Z"

@@ -4,8 +4,8 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from windlass.jobs.kubernetes.kinds import judge, read
-from windlass.jobs.kubernetes.pod_states import member_names
+from windlass.jobs.kubernetes.kinds.registry import judge, read
+from windlass.jobs.kubernetes.status.pod_states import member_names
 
 PHASES = ("Pending", "Running", "Succeeded", "Failed")
 POLICIES = ("OnFailure", "Never", "Always", "ExitCode")

@@ -5,7 +5,7 @@ import copy
 import pytest
 import yaml
 
-from windlass.jobs.kubernetes.kinds import judge, read
+from windlass.jobs.kubernetes.kinds.registry import judge, read
 
 JOB = yaml.safe_load("""
 apiVersion: kubeflow.org/v1

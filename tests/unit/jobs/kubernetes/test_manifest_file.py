@@ -5,8 +5,8 @@ import yaml
 
 from windlass.jobs.errors import JobError
 from windlass.jobs.job_file import loads
-from windlass.jobs.kubernetes.manifest_file import as_list, as_yaml, holds_manifests, objects_of
-from windlass.jobs.kubernetes.own_pods import objects_of_jobs
+from windlass.jobs.kubernetes.manifests.manifest_file import as_list, as_yaml, holds_manifests, objects_of
+from windlass.jobs.kubernetes.manifests.short_jobs import objects_of_jobs
 from windlass.jobs.text import Text
 
 JAX = """\

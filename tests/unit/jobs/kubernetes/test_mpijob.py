@@ -3,7 +3,7 @@
 import pytest
 import yaml
 
-from windlass.jobs.kubernetes.kinds import companions, members, read
+from windlass.jobs.kubernetes.kinds.registry import companions, members, read
 from windlass.jobs.kubernetes.settings import Settings
 
 OLD = yaml.safe_load("""

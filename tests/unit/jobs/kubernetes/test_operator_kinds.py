@@ -5,7 +5,7 @@ import json
 import pytest
 import yaml
 
-from windlass.jobs.kubernetes.kinds import companions, members, read
+from windlass.jobs.kubernetes.kinds.registry import companions, members, read
 from windlass.jobs.kubernetes.settings import Settings
 
 

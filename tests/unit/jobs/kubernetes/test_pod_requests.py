@@ -3,11 +3,11 @@
 import pytest
 import yaml
 
-from windlass.core.job import Match, Toleration
-from windlass.jobs.kubernetes.pod_placing import affinity_of, tolerations_of
-from windlass.jobs.kubernetes.pod_requests import pod_requests
-from windlass.jobs.kubernetes.quantities import amount
-from windlass.jobs.kubernetes.reading import Refused, Spot
+from windlass.core.model.job import Match, Toleration
+from windlass.jobs.kubernetes.manifests.reader import Refused, Spot
+from windlass.jobs.kubernetes.pods.pod_placement import affinity_of, tolerations_of
+from windlass.jobs.kubernetes.pods.pod_requests import pod_requests
+from windlass.jobs.kubernetes.pods.quantities import amount
 
 
 def spec(text):

@@ -6,12 +6,12 @@ import io
 import tarfile
 from pathlib import PurePosixPath
 
-from windlass.core.job import Job, Role
+from windlass.core.model.job import Job, Role
 from windlass.jobs.document import canonical
-from windlass.jobs.kubernetes.kinds import members, read
-from windlass.jobs.kubernetes.own_manifests import training_job
+from windlass.jobs.kubernetes.kinds.registry import members, read
+from windlass.jobs.kubernetes.manifests.trainingjob_manifest import training_job
 from windlass.jobs.kubernetes.parsed import Parsed
-from windlass.jobs.kubernetes.shipping import File, config_map, image_of, pack, too_large, with_code
+from windlass.jobs.kubernetes.pods.code_archive import File, config_map, image_of, pack, too_large, with_code
 
 TRAIN = File("train.py", b"print('hello')\n")
 START = File("bin/start", b"#!/bin/sh\n", executable=True)

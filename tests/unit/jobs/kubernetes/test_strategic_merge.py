@@ -2,7 +2,7 @@
 
 import pytest
 
-from windlass.jobs.kubernetes.strategic_merge import merged
+from windlass.jobs.kubernetes.pods.strategic_merge import merged
 
 BELOW = {
     "nodeSelector": {"a": "1"},

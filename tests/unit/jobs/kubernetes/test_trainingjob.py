@@ -6,11 +6,11 @@ from dataclasses import replace
 import pytest
 import yaml
 
-from windlass.core.job import ArrayMember, Job, Role
+from windlass.core.model.job import ArrayMember, Job, Role
 from windlass.jobs.job_file import loads
-from windlass.jobs.kubernetes.kinds import companions, members, read
-from windlass.jobs.kubernetes.own_manifests import training_job
-from windlass.jobs.kubernetes.reading import Fault
+from windlass.jobs.kubernetes.kinds.registry import companions, members, read
+from windlass.jobs.kubernetes.manifests.reader import Fault
+from windlass.jobs.kubernetes.manifests.trainingjob_manifest import training_job
 from windlass.jobs.kubernetes.settings import Settings
 
 DIGITS = yaml.safe_load("""

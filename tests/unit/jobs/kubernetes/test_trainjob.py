@@ -5,10 +5,10 @@ import copy
 import pytest
 import yaml
 
-from windlass.jobs.kubernetes.kinds import companions, members, read
-from windlass.jobs.kubernetes.manifest_file import objects_of
-from windlass.jobs.kubernetes.reading import Fault
-from windlass.jobs.kubernetes.run_policy import is_ours
+from windlass.jobs.kubernetes.kinds.registry import companions, members, read
+from windlass.jobs.kubernetes.kinds.run_policy import is_ours
+from windlass.jobs.kubernetes.manifests.manifest_file import objects_of
+from windlass.jobs.kubernetes.manifests.reader import Fault
 from windlass.jobs.kubernetes.settings import Settings
 from windlass.jobs.text import Text
 

@@ -1,6 +1,6 @@
 from written import listing, thing
 
-from windlass.worlds.kubernetes.client.fresh import MAX_GRAVES, Change, Fresh, Marks, marks
+from windlass.backends.kubernetes.client.object_cache import MAX_GRAVES, Change, Marks, ObjectCache, marks
 
 
 def held(fresh):
@@ -8,14 +8,14 @@ def held(fresh):
 
 
 def test_a_new_object_is_added_and_a_newer_state_modifies_it():
-    fresh, old, new = Fresh(), thing("a", 1), thing("a", 2)
+    fresh, old, new = ObjectCache(), thing("a", 1), thing("a", 2)
     assert fresh.put(old) == [Change("added", old)]
     assert fresh.put(new) == [Change("modified", new, old)]
     assert fresh.get("ns", "a") is new
 
 
 def test_an_event_that_is_older_than_an_own_write_changes_nothing():
-    fresh = Fresh()
+    fresh = ObjectCache()
     fresh.put(thing("a", 1))
     fresh.put(thing("a", 5))
     assert fresh.put(thing("a", 3)) == []
@@ -24,7 +24,7 @@ def test_an_event_that_is_older_than_an_own_write_changes_nothing():
 
 
 def test_a_deletion_tells_the_last_state():
-    fresh, old = Fresh(), thing("a", 1)
+    fresh, old = ObjectCache(), thing("a", 1)
     fresh.put(old)
     last = thing("a", 2, status="x")
     assert fresh.gone(marks(last), last) == [Change("deleted", last, old)]
@@ -33,7 +33,7 @@ def test_a_deletion_tells_the_last_state():
 
 
 def test_a_late_reply_does_not_bring_a_deleted_object_back():
-    fresh = Fresh()
+    fresh = ObjectCache()
     fresh.put(thing("a", 1))
     fresh.gone(marks(thing("a", 3)))
     assert fresh.put(thing("a", 2)) == []
@@ -41,7 +41,7 @@ def test_a_late_reply_does_not_bring_a_deleted_object_back():
 
 
 def test_a_deletion_of_an_object_that_was_made_anew_leaves_the_new_one():
-    fresh, old, new = Fresh(), thing("a", 1, "u1"), thing("a", 4, "u2")
+    fresh, old, new = ObjectCache(), thing("a", 1, "u1"), thing("a", 4, "u2")
     fresh.put(old)
     assert fresh.put(new) == [Change("deleted", old, old), Change("added", new)]
     assert fresh.gone(marks(thing("a", 3, "u1"))) == []
@@ -49,7 +49,7 @@ def test_a_deletion_of_an_object_that_was_made_anew_leaves_the_new_one():
 
 
 def test_a_list_tells_the_difference():
-    fresh = Fresh()
+    fresh = ObjectCache()
     same, old, lost = thing("same", 1), thing("changed", 2), thing("lost", 3)
     fresh.listed(listing(3, same, old, lost))
     new, more = thing("changed", 7), thing("more", 8)
@@ -61,7 +61,7 @@ def test_a_list_tells_the_difference():
 
 
 def test_a_list_does_not_take_back_what_was_written_while_it_was_read():
-    fresh = Fresh()
+    fresh = ObjectCache()
     fresh.put(thing("mine", 12))
     fresh.put(thing("changed", 13))
     assert fresh.listed(listing(10, thing("changed", 9))) == []
@@ -69,13 +69,13 @@ def test_a_list_does_not_take_back_what_was_written_while_it_was_read():
 
 
 def test_a_list_deletes_what_was_made_anew_under_the_same_name():
-    fresh, old, new = Fresh(), thing("a", 1, "u1"), thing("a", 4, "u2")
+    fresh, old, new = ObjectCache(), thing("a", 1, "u1"), thing("a", 4, "u2")
     fresh.put(old)
     assert fresh.listed(listing(5, new)) == [Change("deleted", old, old), Change("added", new)]
 
 
 def test_after_a_restored_backup_the_list_is_right_whatever_its_versions():
-    fresh = Fresh()
+    fresh = ObjectCache()
     old, lost = thing("a", 100), thing("lost", 101)
     fresh.listed(listing(101, old, lost))
     before = thing("a", 40)
@@ -87,7 +87,7 @@ def test_after_a_restored_backup_the_list_is_right_whatever_its_versions():
 
 
 def test_the_memory_of_deleted_objects_is_bounded():
-    fresh = Fresh()
+    fresh = ObjectCache()
     for number in range(MAX_GRAVES + 5):
         fresh.gone(Marks("ns", f"n{number}", f"u{number}", number))
     assert len(fresh._graves) == MAX_GRAVES

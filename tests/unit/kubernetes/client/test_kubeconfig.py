@@ -3,8 +3,8 @@ import asyncio
 import pytest
 import yaml
 
-from windlass.worlds.kubernetes.client import access as accesses
-from windlass.worlds.kubernetes.client.access import AccessError, find, from_kubeconfig, in_cluster
+from windlass.backends.kubernetes.client import access as accesses
+from windlass.backends.kubernetes.client.access import AccessError, find, from_kubeconfig, in_cluster
 
 
 def config(*contexts, current=None, clusters=None, users=None):

@@ -2,8 +2,8 @@ import orjson
 import pytest
 from written import event, listing, thing
 
-from windlass.worlds.kubernetes.client import objects
-from windlass.worlds.kubernetes.client.mirror import Mirror
+from windlass.backends.kubernetes.client import objects
+from windlass.backends.kubernetes.client.mirror import Mirror
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ import json
 import msgspec
 import pytest
 
-from windlass.worlds.kubernetes.client import objects
+from windlass.backends.kubernetes.client import objects
 
 POD = {
     "apiVersion": "v1",

@@ -1,7 +1,7 @@
 import pytest
 
-from windlass.worlds.kubernetes.client.paging import read_page
-from windlass.worlds.kubernetes.client.refusals import Unreachable
+from windlass.backends.kubernetes.client.api_errors import Unreachable
+from windlass.backends.kubernetes.client.paging import read_page
 
 
 def test_a_page_says_what_continues_it():

@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from windlass.worlds.kubernetes.client.refusals import Outcome, refusal, refusal_of, seconds
+from windlass.backends.kubernetes.client.api_errors import Outcome, refusal, refusal_of, seconds
 
 
 def status(code, reason="", **details):

@@ -1,4 +1,4 @@
-from windlass.worlds.kubernetes.client.resources import LEASES, NODES, PODS, named, path
+from windlass.backends.kubernetes.client.resources import LEASES, NODES, PODS, named, path
 
 
 def test_where_objects_are_found():

@@ -1,6 +1,6 @@
 import pytest
 
-from windlass.worlds.kubernetes.client.retrying import JSON, JSON_PATCH, MERGE_PATCH, pause, repeatable
+from windlass.backends.kubernetes.client.retries import JSON, JSON_PATCH, MERGE_PATCH, pause, repeatable
 
 NAMED = {"metadata": {"name": "p"}}
 NAMELESS = {"metadata": {"generateName": "p-"}}

@@ -1,7 +1,7 @@
 import pytest
 
-from windlass.worlds.kubernetes.client.refusals import Unreachable
-from windlass.worlds.kubernetes.client.watch import cut, read_event
+from windlass.backends.kubernetes.client.api_errors import Unreachable
+from windlass.backends.kubernetes.client.watch import cut, read_event
 
 
 def test_lines_are_cut_and_what_is_begun_is_kept():

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
-from windlass.worlds.kubernetes.client.paging import Listed
-from windlass.worlds.kubernetes.client.watch import Event, read_event
+from windlass.backends.kubernetes.client.paging import Listed
+from windlass.backends.kubernetes.client.watch import Event, read_event
 
 
 def thing(name: str, version: int, uid: str = "", **more):

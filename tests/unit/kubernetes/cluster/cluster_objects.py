@@ -4,7 +4,7 @@ import json
 
 import yaml
 
-from windlass.worlds.kubernetes.client import objects
+from windlass.backends.kubernetes.client import objects
 
 
 def metadata(name, written=None, namespace="default"):

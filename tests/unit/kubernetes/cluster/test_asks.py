@@ -3,8 +3,8 @@
 import yaml
 from cluster_objects import pod
 
-from windlass.worlds.kubernetes.cluster.fitting import asks
-from windlass.worlds.kubernetes.cluster.picture import Picture
+from windlass.backends.kubernetes.cluster.cluster_view import ClusterView
+from windlass.backends.kubernetes.cluster.job_resolution import asks
 
 NVIDIA = "{containers: [{name: a, resources: {limits: {nvidia.com/gpu: '2', cpu: '1'}}}]}"
 TERM = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "web"}}}
@@ -22,6 +22,6 @@ def test_a_pod_that_avoids_its_own_like_has_its_node_to_itself_among_them():
 
 
 def test_one_that_another_scheduler_has_placed_keeps_its_like_away():
-    picture = Picture()
+    picture = ClusterView()
     picture.put_pod(pod("web-1", ONE_A_NODE, labels={"app": "web"}), ours=False)
     assert picture.others.taken("n1")["apart/default/app=web"] == 1

@@ -2,15 +2,15 @@
 
 from cluster_objects import node
 
-from windlass.core.admission import refusal
-from windlass.core.job import Job, Role
+from windlass.backends.kubernetes.cluster.empty_cluster import bare
+from windlass.backends.kubernetes.cluster.job_resolution import singles
+from windlass.backends.kubernetes.cluster.nodes import View
+from windlass.backends.kubernetes.cluster.nodes import node as seen
+from windlass.core.explain.admission_check import refusal
 from windlass.core.ledger import Ledger
-from windlass.core.queue import Queue
+from windlass.core.model.job import Job, Role
+from windlass.core.model.queue import Queue
 from windlass.server import asking
-from windlass.worlds.kubernetes.cluster.bare import bare
-from windlass.worlds.kubernetes.cluster.fitting import singles
-from windlass.worlds.kubernetes.cluster.nodes import View
-from windlass.worlds.kubernetes.cluster.nodes import node as seen
 
 DGX = "{cpu: '100', nvidia.com/gpu: '8', pods: '110'}"
 NODES = [node("n1", DGX), node("n2", DGX)]

@@ -3,10 +3,10 @@
 import pytest
 import yaml
 
-from windlass.core.job import DEFAULT_QUEUE
-from windlass.core.policy import Policy
-from windlass.worlds.kubernetes.cluster.declared import Key, declared
-from windlass.worlds.kubernetes.cluster.levels import Level
+from windlass.backends.kubernetes.cluster.cluster_settings import Key, declared
+from windlass.backends.kubernetes.cluster.topology_levels import Level
+from windlass.core.model.job import DEFAULT_QUEUE
+from windlass.core.model.policy import Policy
 
 
 def an_object(name, spec="{}", created="2026-01-01T00:00:00Z"):

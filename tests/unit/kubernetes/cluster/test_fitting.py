@@ -8,13 +8,13 @@ from cluster_objects import claim, metadata, volume
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windlass.core.job import Job, Match, Role, TopologyRequest
-from windlass.jobs.kubernetes.kinds import read
+from windlass.backends.kubernetes.client import objects
+from windlass.backends.kubernetes.cluster.job_resolution import Fitted, Surroundings, at_level, fitted, singles
+from windlass.backends.kubernetes.cluster.topology_levels import levels_of
+from windlass.backends.kubernetes.cluster.volumes import Stock, storage_class
+from windlass.core.model.job import Job, Match, Role, TopologyRequest
+from windlass.jobs.kubernetes.kinds.registry import read
 from windlass.jobs.kubernetes.parsed import Parsed
-from windlass.worlds.kubernetes.client import objects
-from windlass.worlds.kubernetes.cluster.fitting import Fitted, Surroundings, at_level, fitted, singles
-from windlass.worlds.kubernetes.cluster.levels import levels_of
-from windlass.worlds.kubernetes.cluster.volumes import Stock, storage_class
 
 FIELDS = [
     *(

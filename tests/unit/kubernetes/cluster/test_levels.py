@@ -1,6 +1,6 @@
 """Which levels a cluster's network has, and where in it a node stands."""
 
-from windlass.worlds.kubernetes.cluster.levels import level_named, levels_of, place, topology
+from windlass.backends.kubernetes.cluster.topology_levels import level_named, levels_of, place, topology
 
 KUEUE = {"cloud.provider.com/topology-block": "b1", "cloud.provider.com/topology-rack": "r2"}
 GKE = {

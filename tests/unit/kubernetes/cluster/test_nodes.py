@@ -3,9 +3,9 @@
 import pytest
 from cluster_objects import node as an_object
 
-from windlass.core.cluster import Taint
-from windlass.worlds.kubernetes.cluster.levels import levels_of
-from windlass.worlds.kubernetes.cluster.nodes import CORDONED, View, node, same
+from windlass.backends.kubernetes.cluster.nodes import CORDONED, View, node, same
+from windlass.backends.kubernetes.cluster.topology_levels import levels_of
+from windlass.core.model.node import Taint
 
 DGX = "{cpu: '112', memory: 1Ti, nvidia.com/gpu: '8', pods: '110', ephemeral-storage: 1Gi, hugepages-2Mi: '0'}"
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windlass.worlds.kubernetes.cluster.occupancy import Occupancy
+from windlass.backends.kubernetes.cluster.occupancy import Occupancy
 
 
 def test_what_pods_take_adds_up_by_node():

@@ -4,8 +4,8 @@ from cluster_objects import node, pod
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windlass.worlds.kubernetes.cluster.levels import Level
-from windlass.worlds.kubernetes.cluster.picture import Picture
+from windlass.backends.kubernetes.cluster.cluster_view import ClusterView
+from windlass.backends.kubernetes.cluster.topology_levels import Level
 
 DGX = "{cpu: '100', nvidia.com/gpu: '8', pods: '110'}"
 ON_N1 = "{nodeName: n1, containers: [{name: a, resources: {requests: {nvidia.com/gpu: '2'}}}]}"
@@ -16,7 +16,7 @@ def gpus(picture):
 
 
 def test_pods_of_others_take_what_they_take():
-    picture = Picture()
+    picture = ClusterView()
     assert picture.put_node(node("n1", DGX))
     assert picture.put_pod(pod("web", ON_N1), ours=False)
     assert gpus(picture) == {"n1": 6}
@@ -25,7 +25,7 @@ def test_pods_of_others_take_what_they_take():
 
 
 def test_our_own_gangs_take_nothing_here():
-    picture = Picture()
+    picture = ClusterView()
     picture.put_node(node("n1", DGX))
     assert not picture.put_pod(pod("digits-0", ON_N1), ours=True)
     assert gpus(picture) == {"n1": 8}
@@ -34,7 +34,7 @@ def test_our_own_gangs_take_nothing_here():
 
 
 def test_who_waits_or_has_ended_is_no_news():
-    picture = Picture()
+    picture = ClusterView()
     picture.put_node(node("n1", DGX))
     assert not picture.put_pod(pod("web", "{containers: [{name: a}]}", "Pending"), ours=False)
     assert not picture.put_pod(pod("job", ON_N1, "Succeeded"), ours=False)
@@ -44,7 +44,7 @@ def test_who_waits_or_has_ended_is_no_news():
 
 
 def test_a_pod_may_be_heard_of_before_its_node():
-    picture = Picture()
+    picture = ClusterView()
     assert not picture.put_pod(pod("web", ON_N1), ours=False)
     picture.put_node(node("n1", DGX))
     assert gpus(picture) == {"n1": 6}
@@ -53,7 +53,7 @@ def test_a_pod_may_be_heard_of_before_its_node():
 
 
 def test_only_what_changed_is_made_anew():
-    picture = Picture()
+    picture = ClusterView()
     picture.put_node(node("n1", DGX))
     picture.put_node(node("n2", DGX))
     before = {each.name: each for each in picture.nodes()}
@@ -64,7 +64,7 @@ def test_only_what_changed_is_made_anew():
 
 
 def test_a_new_label_makes_a_new_level():
-    picture = Picture()
+    picture = ClusterView()
     picture.put_node(node("n1", DGX))
     assert picture.topology.levels == ("host",)
     picture.put_node(node("n2", DGX, "{topology.windlass.dev/rack: r1}"))
@@ -76,7 +76,7 @@ def test_a_new_label_makes_a_new_level():
 
 
 def test_listed_levels_win():
-    picture = Picture()
+    picture = ClusterView()
     picture.put_node(node("n1", DGX, "{topology.windlass.dev/rack: r1, hall: h1}"))
     assert picture.list_levels([Level("hall", ("hall",))])
     assert not picture.list_levels([Level("hall", ("hall",))])
@@ -84,7 +84,7 @@ def test_listed_levels_win():
 
 
 def test_host_ports_are_looked_at_while_a_gang_asks_for_them():
-    picture = Picture()
+    picture = ClusterView()
     picture.put_node(node("n1", DGX))
     assert picture.ask(["hostport/80"])
     assert not picture.ask(["hostport/80"])
@@ -107,7 +107,7 @@ EVENT = st.one_of(
 
 @given(st.lists(EVENT, max_size=25))
 def test_events_lead_to_what_a_fresh_look_would_see(events):
-    picture, nodes, pods = Picture(), {}, {}
+    picture, nodes, pods = ClusterView(), {}, {}
     for what, *about in events:
         match what, about:
             case "node", (name, labels):
@@ -125,7 +125,7 @@ def test_events_lead_to_what_a_fresh_look_would_see(events):
                 picture.drop_pod(pod(name, "{containers: []}"))
             case "look", _:
                 picture.nodes()
-    fresh = Picture()
+    fresh = ClusterView()
     for seen in nodes.values():
         fresh.put_node(seen)
     for seen, ours in pods.values():

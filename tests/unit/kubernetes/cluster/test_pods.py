@@ -3,7 +3,7 @@
 import pytest
 from cluster_objects import pod
 
-from windlass.worlds.kubernetes.cluster.pods import takes
+from windlass.backends.kubernetes.cluster.pods import takes
 
 
 def test_containers_add_up_and_a_pod_is_one_of_the_node_s_pods():

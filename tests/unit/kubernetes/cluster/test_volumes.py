@@ -3,9 +3,7 @@
 import pytest
 from cluster_objects import claim, volume
 
-from windlass.core.job import Match
-from windlass.jobs.kubernetes.reading import Spot
-from windlass.worlds.kubernetes.cluster.volumes import (
+from windlass.backends.kubernetes.cluster.volumes import (
     MOST_TERMS,
     Stock,
     Storage,
@@ -14,6 +12,8 @@ from windlass.worlds.kubernetes.cluster.volumes import (
     storage,
     storage_class,
 )
+from windlass.core.model.job import Match
+from windlass.jobs.kubernetes.manifests.reader import Spot
 
 ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
 

@@ -10,12 +10,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from windlass.core.job import Job, Role
-from windlass.core.status import JobState, Phase, Placement, Status
-from windlass.jobs.kubernetes.pods import GENERATION
-from windlass.worlds.kubernetes.client import objects
-from windlass.worlds.kubernetes.client.objects import Pod
-from windlass.worlds.kubernetes.client.refusals import ApiError
+from windlass.backends.kubernetes.client import objects
+from windlass.backends.kubernetes.client.api_errors import ApiError
+from windlass.backends.kubernetes.client.objects import Pod
+from windlass.core.model.job import Job, Role
+from windlass.core.model.status import JobState, Phase, Placement, Status
+from windlass.jobs.kubernetes.pods.pod_assembly import GENERATION
 
 NOON = 1_700_000_000_000
 

@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from windlass.core.status import Phase, Target
+from windlass.backends.kubernetes.client.api_errors import ApiError, Unreachable
+from windlass.backends.port import Changes, Transition
+from windlass.core.model.status import Phase, Target
 from windlass.server.operator.chronicle import Chronicle
 from windlass.server.operator.entries import Entry
-from windlass.worlds.kubernetes.client.refusals import ApiError, Unreachable
-from windlass.worlds.port import Changes, Transition
 
 
 class Notes:

@@ -2,8 +2,8 @@
 
 from types import SimpleNamespace
 
-from windlass.core.status import Phase
-from windlass.jobs.kubernetes.pods import GENERATION
+from windlass.core.model.status import Phase
+from windlass.jobs.kubernetes.pods.pod_assembly import GENERATION
 from windlass.server.operator.members import members
 from windlass.server.operator.pod_tasks import PodTask, merged, told_container
 

@@ -2,10 +2,10 @@
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from windlass.core.status import Phase
+from windlass.backends.kubernetes.client.request_counters import Histogram
+from windlass.backends.port import Changes, Transition
+from windlass.core.model.status import Phase
 from windlass.server.operator.metrics import Metrics, written
-from windlass.worlds.kubernetes.client.tally import Histogram
-from windlass.worlds.port import Changes, Transition
 
 
 def told(metrics: Metrics) -> dict[str, float]:

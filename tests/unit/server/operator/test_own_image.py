@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from windlass.backends.kubernetes.client.api_errors import ApiError, Unreachable
+from windlass.backends.kubernetes.settings import BackendSettings
 from windlass.jobs.kubernetes.settings import AGENT_IMAGE, Settings
 from windlass.server.operator.own_image import with_own_image
-from windlass.worlds.kubernetes.client.refusals import ApiError, Unreachable
-from windlass.worlds.kubernetes.settings import WorldSettings
 
 
 class Api:
@@ -28,7 +28,7 @@ class Api:
 def image(answer: Any) -> str:
     api: Any = Api(answer)
     return asyncio.run(
-        with_own_image(WorldSettings(Settings(agent_image="")), api, "windlass-system")
+        with_own_image(BackendSettings(Settings(agent_image="")), api, "windlass-system")
     ).kinds.agent_image
 
 

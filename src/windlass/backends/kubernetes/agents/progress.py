@@ -1,0 +1,70 @@
+"""What agents tell of a gang, as its object says it: `status.training`. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from windlass import wire
+from windlass.backends.kubernetes.agents.rendezvous import Participant
+from windlass.jobs.kubernetes.status.status_times import rfc3339
+
+FIELD = "training"
+"""Below `status`."""
+_NAMES = {
+    "steps": "steps",
+    "loss": "loss",
+    "step_ms": "stepMilliseconds",
+    "samples_per_second": "samplesPerSecond",
+    "utilisation": "utilisation",
+    "memory": "memory",
+}
+"""What `windlass.train` measures, and what the API calls it."""
+_DIGITS = 6
+_WHOLE = 1e15
+"""Whole numbers below are written as such; JSON of 64 bits holds them."""
+
+
+def training(
+    before: Mapping[str, Any], measured: wire.Telemetry | None, generation: int, now: int, **more: str | int
+) -> Mapping[str, Any]:
+    """`status.training` after a look at what ranks measured. `more`: what else has changed. Times in ms."""
+    said = {"generation": generation, **(_numbers(measured) if measured is not None else {}), **more}
+    after = {**before, **said}
+    return before if after == before else {**after, "time": rfc3339(now)}
+
+
+def _numbers(measured: wire.Telemetry) -> dict[str, Any]:
+    found = {name: measured.values[key] for key, name in _NAMES.items() if key in measured.values}
+    finite = {name: value for name, value in found.items() if abs(value) < float("inf")}
+    return {"step": measured.step, **{name: _short(value) for name, value in finite.items()}}
+
+
+def _short(value: float) -> float | int:
+    return int(value) if abs(value) < _WHOLE and value == int(value) else float(f"{value:.{_DIGITS}g}")
+
+
+def ranks_seen(attendees: Iterable[Participant], now: int) -> list[dict[str, Any]]:
+    """What agents said last of the rank that is furthest behind in each pod, and of those that measure something.
+
+    As `server.facts` has ranks. `now` in ms.
+    """
+    ranks: dict[int, dict[str, Any]] = {}
+    for each in attendees:
+        behind, measured = each.behind, each.measured
+        if behind is not None and behind.rank >= 0:
+            began, printed = now - round(behind.waited * 1000), now - round(behind.silent * 1000)
+            told = {"step": behind.step, "phase": behind.phase, "at": began, "printed_at": printed}
+            ranks[behind.rank] = {"rank": behind.rank, "node": each.peer.node, **told}
+        if measured is not None:
+            here = ranks.setdefault(measured.rank, {"rank": measured.rank, "node": each.peer.node, "printed_at": None})
+            here.update(values=dict(measured.values), told_step=measured.step)
+    return [ranks[number] for number in sorted(ranks)]
+
+
+def ranks_remembered(training: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The same from `status.training`, once no agent speaks any more."""
+    values = {ours: training[name] for ours, name in _NAMES.items() if name in training}
+    if not values or "step" not in training:
+        return []
+    return [{"rank": 0, "printed_at": None, "told_step": training["step"], "values": values}]

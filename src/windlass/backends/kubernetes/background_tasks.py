@@ -1,0 +1,33 @@
+"""Work in the background that nobody waits for: what it fails with is told, and all of it ends when the world does."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+
+class BackgroundTasks:
+    """`on_trouble` hears of what was not to be foreseen."""
+
+    def __init__(self, on_trouble: Callable[[str], None]) -> None:
+        self._on_trouble = on_trouble
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def send(self, work: Coroutine[Any, Any, None]) -> None:
+        """Begin it; returns at once."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+
+    async def close(self) -> None:
+        """Leave everything as it is."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if task.cancelled() or (error := task.exception()) is None:
+            return
+        self._on_trouble(f"{type(error).__name__}: {error}")

@@ -1,0 +1,17 @@
+"""Finding an API server, and the credentials for it: inside a cluster, or by a kubeconfig."""
+
+from __future__ import annotations
+
+from windlass.backends.kubernetes.client.identity import Access, AccessError, Identity, plain
+from windlass.backends.kubernetes.client.kubeconfig import from_kubeconfig
+from windlass.backends.kubernetes.client.service_account import in_cluster, is_in_cluster
+
+__all__ = ["Access", "AccessError", "Identity", "find", "from_kubeconfig", "in_cluster", "plain"]
+
+
+def find(on: str | None = None) -> Access:
+    """The cluster that this process is in, else the kubeconfig's; `on` names a context of the kubeconfig.
+
+    Raises AccessError. No request is made and no plugin is run yet.
+    """
+    return in_cluster() if on is None and is_in_cluster() else from_kubeconfig(context=on)

@@ -1,0 +1,179 @@
+"""What comes instead of the answer that was asked for: refusals of the API server, silence, and our own fence."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from enum import Enum
+from typing import Any
+
+import orjson
+
+from windlass.backends.errors import BackendError
+
+_SHOWN = 300
+"""Characters of a reply that is no Status (a proxy's page) that are told onwards."""
+
+
+class Outcome(Enum):
+    """What became of an attempt that failed."""
+
+    REFUSED = "refused"
+    """The same again would fail again."""
+    NOT_DONE = "not done"
+    """Surely not carried out: turned away, or never sent."""
+    UNKNOWN = "unknown"
+    """May have been carried out."""
+
+
+class ApiError(BackendError):
+    """The API server (or what stands before it) has answered with something else than success.
+
+    `reason` is the Status's ("NotFound", "Conflict", …), "" where there was none; `retry_after` in seconds; `causes`
+    are the Status's details. `unsure`: it, or an earlier attempt of the same request, may have been carried out, so
+    that AlreadyExists and Conflict can be that attempt's own work. `body` is the reply where it was no Status: that of
+    a pod which was asked through the API server.
+    """
+
+    def __init__(
+        self,
+        status: int,
+        reason: str = "",
+        message: str = "",
+        retry_after: float | None = None,
+        causes: tuple[Mapping[str, Any], ...] = (),
+    ) -> None:
+        super().__init__(message or reason or f"the API server answered {status}")
+        self.status = status
+        self.reason = reason
+        self.message = message
+        self.retry_after = retry_after
+        self.causes = causes
+        self.unsure = False
+        self.body = b""
+
+    @property
+    def outcome(self) -> Outcome:
+        """Whether to come again.
+
+        A server that says when to come again (429; 503 with Retry-After) has not begun. Without that, and with 500, 502
+        and 504, it may have: a time-out of etcd, or a proxy that lost its server.
+        """
+        if self.is_budget:
+            return Outcome.REFUSED
+        if self.status == 429 or (self.status == 503 and self.retry_after is not None):
+            return Outcome.NOT_DONE
+        return Outcome.UNKNOWN if self.status in {500, 502, 503, 504} else Outcome.REFUSED
+
+    @property
+    def is_missing(self) -> bool:
+        """404: no such object (or no such resource)."""
+        return self.status == 404
+
+    @property
+    def is_exists(self) -> bool:
+        """409: an object of this name is there already."""
+        return self.status == 409 and self.reason == "AlreadyExists"
+
+    @property
+    def is_conflict(self) -> bool:
+        """409: another resource version, another uid, or bound already."""
+        return self.status == 409 and self.reason != "AlreadyExists"
+
+    @property
+    def is_gone(self) -> bool:
+        """410: the resource version or the list's continuation is too old."""
+        return self.status == 410
+
+    @property
+    def is_unauthorized(self) -> bool:
+        """401: the credentials are not known, or no longer."""
+        return self.status == 401
+
+    @property
+    def is_forbidden(self) -> bool:
+        """403: RBAC, a quota, an admission plugin, or a namespace that is being deleted."""
+        return self.status == 403
+
+    @property
+    def is_invalid(self) -> bool:
+        """422 or 400: the object is not one that the API server takes; the same again will fail again."""
+        return self.status in {400, 422}
+
+    @property
+    def is_too_many(self) -> bool:
+        """429: asked to come later."""
+        return self.status == 429
+
+    @property
+    def is_budget(self) -> bool:
+        """429 to an eviction: a PodDisruptionBudget does not allow it now."""
+        return self.status == 429 and any(cause.get("reason") == "DisruptionBudget" for cause in self.causes)
+
+    @property
+    def is_terminating(self) -> bool:
+        """403: nothing new can be made in a namespace that is being deleted."""
+        return self.status == 403 and any(cause.get("reason") == "NamespaceTerminating" for cause in self.causes)
+
+
+class Unreachable(BackendError):  # noqa: N818 - a state of affairs, named as people say it
+    """No answer: no connection, a broken one, or none in time. `unsure` as in ApiError."""
+
+    def __init__(self, message: str, outcome: Outcome = Outcome.UNKNOWN) -> None:
+        super().__init__(message)
+        self.outcome = outcome
+        self.unsure = outcome is Outcome.UNKNOWN
+
+
+class NotLeader(BackendError):  # noqa: N818 - a state of affairs, named as people say it
+    """A write that was not sent, because this process may not write now."""
+
+
+def refusal(status: int, retry_after: str | None, body: bytes) -> ApiError:
+    """What a reply that is no success says. `retry_after` is the header; the Status's own word comes second."""
+    said = status_in(body)
+    if said is None:
+        shown = body[:_SHOWN].decode("utf-8", "replace").strip()
+        error = ApiError(status, "", shown, seconds(retry_after))
+        error.body = body
+        return error
+    return refusal_of(said, status, seconds(retry_after))
+
+
+def refusal_of(said: Mapping[str, Any], status: int = 0, retry_after: float | None = None) -> ApiError:
+    """The error for a Status, also one that came as a watch's event. Lenient: another server may leave fields out."""
+    details = said.get("details")
+    details = details if isinstance(details, dict) else {}
+    causes = details.get("causes")
+    after = details.get("retryAfterSeconds")
+    if retry_after is None and isinstance(after, int | float):
+        retry_after = float(after)
+    return ApiError(
+        status or _number(said.get("code")),
+        str(said.get("reason") or ""),
+        str(said.get("message") or ""),
+        retry_after,
+        tuple(cause for cause in causes if isinstance(cause, dict)) if isinstance(causes, list) else (),
+    )
+
+
+def status_in(body: bytes) -> dict[str, Any] | None:
+    """The Status in a body, if it is one."""
+    try:
+        said = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        return None
+    return said if isinstance(said, dict) and said.get("kind") == "Status" else None
+
+
+def seconds(header: str | None) -> float | None:
+    """Of a Retry-After header. The API server writes seconds; a date (a proxy's) counts as none."""
+    try:
+        told = float(header or "")
+    except ValueError:
+        return None
+    return told if math.isfinite(told) and told >= 0 else None
+
+
+def _number(value: object) -> int:
+    return value if isinstance(value, int) else 500

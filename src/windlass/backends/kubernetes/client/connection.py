@@ -1,0 +1,279 @@
+"""The API server, asked: every verb that the world needs, sent again where that is safe."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import random
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Any, Self, TypeAlias, TypeVar
+
+import orjson
+
+from windlass.backends.kubernetes.client.access import Access
+from windlass.backends.kubernetes.client.api_errors import ApiError, Outcome, Unreachable
+from windlass.backends.kubernetes.client.paging import PAGE, Listed, read_page
+from windlass.backends.kubernetes.client.request_counters import RequestCounters
+from windlass.backends.kubernetes.client.resources import PODS, Resource, path
+from windlass.backends.kubernetes.client.retries import (
+    APPLY_PATCH,
+    JSON,
+    JSON_PATCH,
+    MERGE_PATCH,
+    STRATEGIC_PATCH,
+    pause,
+    repeatable,
+)
+from windlass.backends.kubernetes.client.transport import Transport
+
+T = TypeVar("T")
+Object: TypeAlias = dict[str, Any]
+Objects: TypeAlias = list[dict[str, Any]]
+Body: TypeAlias = bytes | Mapping[str, Any] | Sequence[Any]
+MANAGER = "windlass"
+"""The field manager of server-side apply."""
+_PATCHES = {"merge": MERGE_PATCH, "json": JSON_PATCH, "strategic": STRATEGIC_PATCH, "apply": APPLY_PATCH}
+
+
+def _always() -> bool:
+    return True
+
+
+class Connection:
+    """An async context manager around one pool of connections.
+
+    Every verb raises ApiError, Unreachable, NotLeader or AccessError. `within`: seconds that a verb may take, with all
+    its attempts; `attempt`: seconds for one. `may_write` is asked before each write, also before it is sent again;
+    a write is NotLeader if it says no. `tally` counts what is asked.
+    """
+
+    def __init__(
+        self,
+        access: Access,
+        *,
+        may_write: Callable[[], bool] = _always,
+        limit: int = 128,
+        within: float = 30.0,
+        attempt: float = 15.0,
+        tally: RequestCounters | None = None,
+    ) -> None:
+        self.access = access
+        self._within = within
+        self._attempt = attempt
+        self.tally = tally or RequestCounters()
+        self._transport = Transport(access, may_write=may_write, limit=limit, tally=self.tally)
+
+    async def __aenter__(self) -> Self:
+        await self._transport.__aenter__()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._transport.__aexit__()
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: Body | None = None,
+        params: Mapping[str, str] | None = None,
+        content_type: str = JSON,
+        within: float | None = None,
+    ) -> bytes:
+        """The reply's body. Sent again after trouble as `retrying` says, until `within` seconds are over."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + (self._within if within is None else within)
+        data = body if body is None or isinstance(body, bytes) else orjson.dumps(body)
+        unsure = False
+        for attempt in itertools.count():
+            seconds = max(0.001, min(self._attempt, deadline - loop.time()))
+            try:
+                return await self._transport.exchange(method, path, data, params or {}, content_type, seconds)
+            except (ApiError, Unreachable) as failed:
+                error = failed
+            error.unsure = unsure = unsure or error.outcome is Outcome.UNKNOWN
+            if not _again(error, method, path, body, content_type):
+                raise error
+            wait = pause(attempt, getattr(error, "retry_after", None), random.random())  # noqa: S311 - no secret
+            if loop.time() + wait >= deadline:
+                raise error
+            await asyncio.sleep(wait)
+        raise AssertionError("unreachable: the attempts are endless")
+
+    def stream(
+        self, path: str, params: Mapping[str, str], silence: float
+    ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+        """A watch's body, in pieces as they come; one attempt. See `Transport.stream`."""
+        return self._transport.stream(path, params, silence)
+
+    async def get(self, resource: Resource, namespace: str | None, name: str, *, within: float | None = None) -> Object:
+        """One object as it is now."""
+        return _object(await self.request("GET", path(resource, namespace, name), within=within))
+
+    async def create(
+        self, resource: Resource, body: Mapping[str, Any], *, strict: bool = False, within: float | None = None
+    ) -> Object:
+        """Make an object, in the namespace that it names. See `ApiError.unsure` if it is AlreadyExists.
+
+        `strict`: a field that nobody knows is refused, and not left out.
+        """
+        where = path(resource, body["metadata"].get("namespace"))
+        params = {"fieldValidation": "Strict"} if strict else None
+        return _object(await self.request("POST", where, body=body, params=params, within=within))
+
+    async def replace(
+        self, resource: Resource, body: Mapping[str, Any], *, subresource: str = "", within: float | None = None
+    ) -> Object:
+        """Overwrite an object: a conflict, unless it still has the resource version that `body` names, if it does."""
+        metadata = body["metadata"]
+        where = path(resource, metadata.get("namespace"), metadata["name"], subresource)
+        return _object(await self.request("PUT", where, body=body, within=within))
+
+    async def patch(
+        self,
+        resource: Resource,
+        namespace: str | None,
+        name: str,
+        body: Body,
+        *,
+        kind: str = "merge",
+        subresource: str = "",
+        force: bool = False,
+        within: float | None = None,
+    ) -> Object:
+        """Change an object. A resource version in a merge patch makes it conditional.
+
+        `kind`: "merge", "json", "strategic" or "apply" (server-side, as the manager `windlass`; `force` takes fields
+        from other managers).
+        """
+        params = {"fieldManager": MANAGER, "force": "true" if force else "false"} if kind == "apply" else {}
+        where = path(resource, namespace, name, subresource)
+        patch_type = _PATCHES[kind]
+        reply = await self.request("PATCH", where, body=body, params=params, content_type=patch_type, within=within)
+        return _object(reply)
+
+    async def delete(
+        self,
+        resource: Resource,
+        namespace: str | None,
+        name: str,
+        *,
+        grace: int | None = None,
+        propagation: str | None = None,
+        uid: str | None = None,
+        resource_version: str | None = None,
+        within: float | None = None,
+    ) -> Object:
+        """Delete an object; the reply is the object as it goes, or a Status.
+
+        `grace` in seconds. With `uid` or `resource_version` only that very object goes (else 409), and only then is the
+        request sent again after a reply was lost.
+        """
+        preconditions = _given(uid=uid, resourceVersion=resource_version)
+        options = _given(
+            gracePeriodSeconds=grace,
+            propagationPolicy=propagation,
+            preconditions=preconditions or None,
+        )
+        body = {"kind": "DeleteOptions", "apiVersion": "v1", **options}
+        return _object(await self.request("DELETE", path(resource, namespace, name), body=body, within=within))
+
+    async def list(
+        self,
+        resource: Resource,
+        namespace: str | None = None,
+        *,
+        selector: str | None = None,
+        fields: str | None = None,
+        within: float | None = None,
+    ) -> Objects:
+        """All objects, of one namespace or of all, as they are now. See `listed`."""
+        found = await self.listed(
+            resource, orjson.loads, namespace=namespace, selector=selector, fields=fields, within=within
+        )
+        return found.objects
+
+    async def listed(
+        self,
+        resource: Resource,
+        decode: Callable[[bytes], T | None],
+        *,
+        namespace: str | None = None,
+        selector: str | None = None,
+        fields: str | None = None,
+        within: float | None = None,
+    ) -> Listed[T]:
+        """All objects as of one resource version, from which a watch may go on.
+
+        Those that `decode` makes None of are left out. Read in pages, so that no reply is large; a continuation that
+        grew too old starts over without pages. `within` is for each page.
+        """
+        where, asked = path(resource, namespace), _given(labelSelector=selector, fieldSelector=fields)
+        objects: list[T] = []
+        params = {**asked, "limit": str(PAGE)}
+        while True:
+            try:
+                page = read_page(await self.request("GET", where, params=params, within=within))
+            except ApiError as error:
+                if not error.is_gone or "continue" not in params:
+                    raise
+                objects, params = [], asked
+                continue
+            objects += [item for item in map(decode, map(bytes, page.items)) if item is not None]
+            if not page.rest:
+                return Listed(page.resource_version, objects)
+            params = {**asked, "limit": str(PAGE), "continue": page.rest}
+
+    async def bind(
+        self,
+        namespace: str,
+        pod: str,
+        uid: str,
+        node: str,
+        *,
+        annotations: Mapping[str, str] | None = None,
+        within: float | None = None,
+    ) -> None:
+        """Put a pod on a node, and annotate it in the same write.
+
+        A conflict if it is on another, is being deleted, or is another of that name.
+        """
+        metadata = {"name": pod, "namespace": namespace, "uid": uid, **_given(annotations=annotations)}
+        target = {"apiVersion": "v1", "kind": "Node", "name": node}
+        body = {"apiVersion": "v1", "kind": "Binding", "metadata": metadata, "target": target}
+        try:
+            await self.request("POST", path(PODS, namespace, pod, "binding"), body=body, within=within)
+        except ApiError as error:
+            if not (error.is_conflict and error.unsure and await self._bound(namespace, pod, uid, node)):
+                raise
+
+    async def evict(
+        self, namespace: str, pod: str, grace: int | None = None, *, uid: str | None = None, within: float | None = None
+    ) -> None:
+        """Ask a pod to go, unless a PodDisruptionBudget forbids it (`ApiError.is_budget`). `grace` in seconds."""
+        preconditions = _given(uid=uid)
+        options = _given(gracePeriodSeconds=grace, preconditions=preconditions or None)
+        metadata = {"name": pod, "namespace": namespace}
+        body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": metadata, "deleteOptions": options}
+        await self.request("POST", path(PODS, namespace, pod, "eviction"), body=body, within=within)
+
+    async def _bound(self, namespace: str, pod: str, uid: str, node: str) -> bool:
+        """Whether an attempt whose reply was lost has bound it after all."""
+        found = await self.get(PODS, namespace, pod)
+        return bool(found["metadata"]["uid"] == uid and found["spec"].get("nodeName") == node)
+
+
+def _again(error: ApiError | Unreachable, method: str, path: str, body: Any, content_type: str) -> bool:
+    if error.outcome is Outcome.UNKNOWN:
+        return repeatable(method, path, body, content_type)
+    return error.outcome is Outcome.NOT_DONE
+
+
+def _object(reply: bytes) -> Object:
+    return orjson.loads(reply)  # type: ignore[no-any-return]
+
+
+def _given(**options: Any) -> dict[str, Any]:
+    """Those that are not None."""
+    return {name: value for name, value in options.items() if value is not None}

@@ -1,0 +1,69 @@
+"""Identities out of what the library has read: a token, certificate files, or both."""
+
+from __future__ import annotations
+
+import ssl
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, TypeAlias
+
+from windlass.backends.kubernetes.client.identity import Identity
+
+_Papers: TypeAlias = tuple[bytes | None, bytes | None, bytes | None, bool]
+"""The authority's certificate, our own, our key, and whether the server is held to the first."""
+
+
+def blank() -> SimpleNamespace:
+    """What the library writes its findings into, in place of its own client's settings."""
+    return SimpleNamespace(
+        host="",
+        api_key={},
+        ssl_ca_cert=None,
+        cert_file=None,
+        key_file=None,
+        verify_ssl=True,
+        tls_server_name=None,
+        proxy=None,
+    )
+
+
+class Keyring:
+    """Makes nothing anew that did not change: a new TLS context would mean new connections."""
+
+    def __init__(self) -> None:
+        self._identity = Identity()
+        self._papers: _Papers | None = None
+
+    def identity(self, found: Any) -> Identity:
+        """As of what the library `found`. Raises OSError (ssl.SSLError among them) for unusable certificates."""
+        authorization = str(found.api_key.get("BearerToken", "")).strip()
+        tls = self._tls(found)
+        if (authorization, tls) != (self._identity.authorization, self._identity.tls):
+            self._identity = Identity(authorization, tls)
+        return self._identity
+
+    def _tls(self, found: Any) -> ssl.SSLContext | None:
+        if not found.host.startswith("https"):
+            return None
+        papers = (_read(found.ssl_ca_cert), _read(found.cert_file), _read(found.key_file), bool(found.verify_ssl))
+        if papers != self._papers or self._identity.tls is None:
+            self._papers = papers
+            return context(found.ssl_ca_cert, found.cert_file, found.key_file, verify=papers[3])
+        return self._identity.tls
+
+
+def context(authority: str | None, certificate: str | None, key: str | None, *, verify: bool) -> ssl.SSLContext:
+    """By files; no authority means those that the system trusts."""
+    made = ssl.create_default_context(cafile=authority)
+    # A cluster's own authority often leaves out what the strict check wants, which Python 3.13 has made its default.
+    made.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    if not verify:
+        made.check_hostname = False
+        made.verify_mode = ssl.CERT_NONE
+    if certificate:
+        made.load_cert_chain(certificate, key)
+    return made
+
+
+def _read(file: str | None) -> bytes | None:
+    return Path(file).read_bytes() if file else None

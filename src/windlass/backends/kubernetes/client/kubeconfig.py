@@ -1,0 +1,164 @@
+"""A kubeconfig: which files, which context, and credentials that are renewed when they run out.
+
+The library reads and merges the files and runs exec plugins; what is here is when it does, and words for people.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import math
+import os
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
+
+import yaml
+
+from windlass.backends.kubernetes.client.config_library import library
+from windlass.backends.kubernetes.client.credentials import Keyring, blank
+from windlass.backends.kubernetes.client.identity import Access, AccessError, Identity
+
+USUAL = "~/.kube/config"
+READ_AGAIN = 60.0
+"""Seconds after which files are read again, as something may have rotated what they hold."""
+SPENT, SHORTEST = 0.8, 5.0
+"""A plugin is run again when this share of its credentials' time is over, but not before so many seconds."""
+PLUGIN_SECONDS = 300.0
+"""How long a plugin may take: somebody may have to log in."""
+
+
+def from_kubeconfig(path: str | None = None, context: str | None = None) -> Access:
+    """The context that is named, or the current one. Raises AccessError.
+
+    `path` is a file; else it is $KUBECONFIG, which may name several, else ~/.kube/config. No plugin is run yet.
+    """
+    files = _files(path)
+    with _told(files):
+        login = _Login(files, context)
+        server = str(login.cluster["server"]).rstrip("/")
+        return Access(
+            server=server,
+            identify=login.identify,
+            namespace=login.namespace,
+            context=login.context,
+            server_name=login.cluster.safe_get("tls-server-name"),
+            proxy=login.cluster.safe_get("proxy-url") or _proxy_of_environment(server),
+        )
+
+
+class _Login:
+    """One context of some files. What the library raises here is told by `_told`."""
+
+    def __init__(self, files: str, context: str | None) -> None:
+        loader, merged = _loaded(files, context)
+        chosen = loader.current_context
+        self.context = str(chosen["name"])
+        self.namespace = str(chosen["context"].get("namespace") or "default")
+        self.cluster = merged["clusters"].get_with_name(chosen["context"]["cluster"])["cluster"]
+        user = merged["users"].get_with_name(chosen["context"].get("user"), safe=True)
+        self._plugin = user["user"].safe_get("exec") if user is not None else None
+        self._files = files
+        self._keyring = Keyring()
+        self._renewing = asyncio.Lock()
+        self._identity: Identity | None = None
+        self._due = 0.0
+        """When to read again, by the monotonic clock."""
+
+    async def identify(self, renew: bool) -> Identity:  # noqa: FBT001 - the one thing it is told
+        """See `Access.identify`. Credentials that are still good outlive a failure to renew them."""
+        if self._identity is not None and not renew and time.monotonic() < self._due:
+            return self._identity
+        async with self._renewing:
+            if self._identity is None or renew or time.monotonic() >= self._due:
+                try:
+                    self._identity = await self._read()
+                except AccessError:
+                    if self._identity is None or renew:
+                        raise
+                    self._due = time.monotonic() + SHORTEST
+            return self._identity
+
+    async def _read(self) -> Identity:
+        with _told(self._files):
+            loader, _ = _loaded(self._files, self.context)
+            found = blank()
+            try:
+                async with asyncio.timeout(PLUGIN_SECONDS):
+                    await loader.load_and_set(found)
+                identity = self._keyring.identity(found)
+            except FileNotFoundError as error:
+                raise AccessError(self._missing(error)) from error
+            finally:
+                library().forget_files()
+            self._due = time.monotonic() + self._lasts(loader)
+            return identity
+
+    def _lasts(self, loader: Any) -> float:
+        """Seconds until the credentials are asked for again. A plugin that names no end is asked when they fail."""
+        expiry: datetime | None = getattr(loader, "exec_plugin_expiry", None)
+        if expiry is None:
+            return READ_AGAIN if self._plugin is None else math.inf
+        return max(SHORTEST, SPENT * (expiry - datetime.now(UTC)).total_seconds())
+
+    def _missing(self, error: FileNotFoundError) -> str:
+        if self._plugin is None or error.filename != self._plugin.get("command"):
+            return f"{self._files} names a file that is not there: {error.filename}"
+        hint = _line(self._plugin.get("installHint") or "install it")
+        return f"{self._files} names the plugin {error.filename}, which is not there: {hint}"
+
+
+def _proxy_of_environment(server: str) -> str | None:
+    """As kubectl does: $HTTPS_PROXY and $HTTP_PROXY, unless $NO_PROXY or a server on this machine says otherwise."""
+    parts = urlsplit(server)
+    host = parts.hostname or ""
+    if host == "localhost" or host.startswith("127.") or host == "::1" or proxy_bypass(host):
+        return None
+    return getproxies().get(parts.scheme)
+
+
+def _files(path: str | None) -> str:
+    """What to read, as $KUBECONFIG writes it: at least one of them exists."""
+    files = path or os.environ.get("KUBECONFIG") or USUAL
+    if any(Path(file).expanduser().is_file() for file in files.split(os.pathsep) if file):
+        return files
+    raise AccessError(f"there is no kubeconfig: {files} does not exist; name one with KUBECONFIG=FILE")
+
+
+def _loaded(files: str, context: str | None) -> tuple[Any, Any]:
+    """The library's loader, and the files merged: of each name, and of the current context, the first one counts."""
+    merger = library().kubeconfig.KubeConfigMerger(files)
+    current = next(
+        (file["current-context"] for file in merger.config_files.values() if file.get("current-context")), None
+    )
+    contexts = [each["name"] for each in merger.config["contexts"].value]
+    if not (context or current):
+        raise AccessError(f"{files} has no current context: name one of {', '.join(contexts) or 'none that it has'}")
+    if (context or current) not in contexts:
+        raise AccessError(f"{files} has no context {context or current}; it has {', '.join(contexts) or 'none'}")
+    loader = library().kubeconfig.KubeConfigLoader(merger.config, context or current, config_base_path=None)
+    return loader, merger.config
+
+
+@contextlib.contextmanager
+def _told(files: str) -> Iterator[None]:
+    """What a malformed file, a missing certificate or a failed plugin raises in the library, as one sentence."""
+    try:
+        yield
+    except TimeoutError as error:
+        raise AccessError(f"the plugin that {files} names took longer than {PLUGIN_SECONDS:.0f} s") from error
+    except (library().kubeconfig.ConfigException, OSError) as error:
+        raise AccessError(f"{files} gives no access: {_line(error)}") from error
+    except yaml.YAMLError as error:
+        raise AccessError(f"{files} is no YAML: {_line(error)}") from error
+    except (ValueError, TypeError, KeyError, AttributeError, AssertionError) as error:
+        said = "it must have clusters, users and contexts, as `kubectl config view` shows them"
+        raise AccessError(f"{files} is no kubeconfig: {said}") from error
+
+
+def _line(said: object) -> str:
+    return " ".join(str(said).split())

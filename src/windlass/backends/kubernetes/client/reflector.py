@@ -1,0 +1,88 @@
+"""A resource, mirrored: listed once, then watched from where the list ends, for ever and without a gap."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Sequence
+from contextlib import aclosing
+from typing import Never, TypeVar
+
+from windlass.backends.errors import BackendError
+from windlass.backends.kubernetes.client.access import AccessError
+from windlass.backends.kubernetes.client.api_errors import ApiError, Unreachable
+from windlass.backends.kubernetes.client.connection import Connection
+from windlass.backends.kubernetes.client.mirror import Malformed, Mirror
+from windlass.backends.kubernetes.client.object_cache import Change, ObjectCache
+from windlass.backends.kubernetes.client.resources import Resource
+from windlass.backends.kubernetes.client.retries import pause
+from windlass.backends.kubernetes.client.watch import SILENCE, Scope, watch
+
+T = TypeVar("T")
+
+
+def _ignored(_: object) -> None:
+    pass
+
+
+async def reflect(  # noqa: PLR0913 - one watch has this many sides; most callers name three
+    connection: Connection,
+    resource: Resource,
+    *,
+    decode: Callable[[bytes], T],
+    apply: Callable[[Sequence[Change[T]]], None],
+    synced: Callable[[], None],
+    namespace: str | None = None,
+    selector: str | None = None,
+    fields: str | None = None,
+    fresh: ObjectCache[T] | None = None,
+    malformed: Callable[[Malformed], None] = _ignored,
+    trouble: Callable[[BackendError | None], None] = _ignored,
+    silence: float = SILENCE,
+) -> Never:
+    """List, then watch; ends only by being cancelled, or with what `apply` and `synced` raise.
+
+    `apply` gets what changed, in order, in batches, and returns at once; `synced` is called after the first list.
+    `fresh` holds the objects: whoever writes puts the replies there, and applies those changes itself. `malformed`
+    hears of objects that `decode` raised on: they are left out (an older state of them stays). `trouble` hears of each
+    failure, and of None when it is over. `silence` in seconds.
+    """
+    scope = Scope(namespace, selector, fields)
+    mirror = Mirror(decode, malformed, ObjectCache() if fresh is None else fresh)
+    failures, told, first = 0, False, True
+    while True:
+        error: BackendError | None = None
+        try:
+            # 1. What may have been missed is listed.
+            if mirror.behind:
+                listed = await connection.listed(
+                    resource, mirror.decoded, namespace=namespace, selector=selector, fields=fields
+                )
+                _hand(apply, mirror.listed(listed))
+                if first:
+                    synced()
+                first = False
+            # 2. What happens from there on is heard, until the watch ends.
+            async with aclosing(watch(connection, resource, str(mirror.position), scope, silence)) as batches:
+                async for batch in batches:
+                    if told:
+                        trouble(None)
+                    told, failures = False, 0 if batch else failures
+                    _hand(apply, mirror.heard(batch))
+                    if mirror.behind:
+                        break
+        except (ApiError, Unreachable, AccessError) as failed:
+            error = failed
+        # 3. It goes on from the last version; from a list, if that is too old.
+        if isinstance(error, ApiError) and error.is_gone:
+            mirror.behind = True
+        elif error is not None:
+            trouble(error)
+            told = True
+        await asyncio.sleep(pause(failures, getattr(error, "retry_after", None), random.random()))  # noqa: S311
+        failures += 1
+
+
+def _hand(apply: Callable[[Sequence[Change[T]]], None], changes: Sequence[Change[T]]) -> None:
+    if changes:
+        apply(changes)

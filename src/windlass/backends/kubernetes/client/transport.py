@@ -1,0 +1,165 @@
+"""One attempt at one request: the sockets, the credentials, the fence, and what went wrong in our own words."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from typing import Any, Self
+from urllib.parse import urlencode
+
+import aiohttp
+from yarl import URL
+
+from windlass.backends.kubernetes.client.access import Access, Identity
+from windlass.backends.kubernetes.client.api_errors import NotLeader, Outcome, Unreachable, refusal
+from windlass.backends.kubernetes.client.request_counters import RequestCounters
+from windlass.backends.kubernetes.client.retries import READS
+
+CONNECT_SECONDS = 10.0
+BEGIN_SECONDS = 20.0
+"""A server agrees to a watch at once, however little there is to tell: this long it may stand in its queue."""
+KEEP_SECONDS = 60.0
+"""An idle connection is kept for less than the API server keeps it (90 s), so that no request meets a closed one."""
+BUFFER = 2**19
+"""Bytes of a reply that wait to be read; a watch's batch is at most twice that."""
+
+
+class Transport:
+    """An async context manager; leaving it ends every connection and stream."""
+
+    def __init__(self, access: Access, *, may_write: Callable[[], bool], limit: int, tally: RequestCounters) -> None:
+        self.access = access
+        self._tally = tally
+        self._may_write = may_write
+        self._limit = limit
+        self._renewing = asyncio.Lock()
+        self._session: aiohttp.ClientSession | None = None
+
+    async def __aenter__(self) -> Self:
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=self._limit, keepalive_timeout=KEEP_SECONDS),
+            request_class=_fenced(self._may_write),
+            headers={"Accept": "application/json", "Accept-Encoding": "identity", "User-Agent": "windlass"},
+            cookie_jar=aiohttp.DummyCookieJar(),
+            auto_decompress=False,
+            read_bufsize=BUFFER,
+        )
+        # It would send a DELETE again by itself when a kept connection breaks; `retrying` alone says what is.
+        self._session._retry_connection = False  # noqa: SLF001 - there is no public way, and a test holds it to that
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    async def exchange(
+        self,
+        method: str,
+        path: str,
+        data: bytes | None,
+        params: Mapping[str, str],
+        content_type: str,
+        seconds: float,
+    ) -> bytes:
+        """The body of a success. Raises ApiError, Unreachable, NotLeader (nothing was sent) and AccessError."""
+        headers = {} if data is None else {"Content-Type": content_type}
+        timeout = aiohttp.ClientTimeout(total=seconds, sock_connect=CONNECT_SECONDS)
+        began, status = time.monotonic(), None
+        try:
+            with _in_our_words(self.access.server):
+                async with await self._send(method, path, params, headers, data=data, timeout=timeout) as response:
+                    body = await response.read()
+                    status = response.status
+        finally:
+            self._tally.asked(method, path, status, time.monotonic() - began)
+        if response.status >= 300:
+            raise refusal(response.status, response.headers.get("Retry-After"), body)
+        return body
+
+    @contextlib.asynccontextmanager
+    async def stream(self, path: str, params: Mapping[str, str], silence: float) -> AsyncIterator[AsyncIterator[bytes]]:
+        """The body of a GET as it comes, in pieces of what is there. No byte for `silence` seconds ends it."""
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=silence)
+        self._tally.watched(path)
+        with _in_our_words(self.access.server):
+            async with await self._send("GET", path, params, {}, begins=BEGIN_SECONDS, timeout=timeout) as response:
+                if response.status >= 300:
+                    raise refusal(response.status, response.headers.get("Retry-After"), await response.read())
+                with contextlib.suppress(TimeoutError):
+                    yield response.content.iter_any()
+
+    async def _send(self, *request: Any, **more: Any) -> aiohttp.ClientResponse:
+        """The reply, as soon as it begins. Who is turned away with 401 comes once more, with new credentials."""
+        identity = await self.access.identify(False)
+        response = await self._send_as(identity, *request, **more)
+        if response.status != 401:
+            return response
+        response.close()
+        return await self._send_as(await self._renewed(identity), *request, **more)
+
+    async def _renewed(self, refused: Identity) -> Identity:
+        """New credentials, asked for once for all who were turned away together."""
+        async with self._renewing:
+            identity = await self.access.identify(False)
+            return identity if identity is not refused else await self.access.identify(True)
+
+    async def _send_as(
+        self,
+        identity: Identity,
+        method: str,
+        path: str,
+        params: Mapping[str, str],
+        headers: dict[str, str],
+        *,
+        begins: float | None = None,
+        **more: Any,
+    ) -> aiohttp.ClientResponse:
+        if self._session is None:
+            raise Unreachable("the connection is not open", Outcome.REFUSED)
+        if identity.authorization:
+            headers["Authorization"] = identity.authorization
+        query = "?" + urlencode(params) if params else ""
+        async with asyncio.timeout(begins):
+            return await self._session.request(
+                method,
+                URL(f"{self.access.server}{path}{query}", encoded=True),
+                headers=headers,
+                ssl=identity.tls if identity.tls is not None else True,
+                server_hostname=self.access.server_name,
+                proxy=self.access.proxy,
+                allow_redirects=False,
+                **more,
+            )
+
+
+def _fenced(may_write: Callable[[], bool]) -> type[aiohttp.ClientRequest]:
+    """Requests that ask once more when they hold a connection: waiting for one can outlast a lease."""
+
+    class Fenced(aiohttp.ClientRequest):
+        async def send(self, conn: Any) -> aiohttp.ClientResponse:
+            if self.method not in READS and not may_write():
+                raise NotLeader(f"{self.method} {self.url.path} was not sent: this process may not write now")
+            return await super().send(conn)
+
+    return Fenced
+
+
+@contextlib.contextmanager
+def _in_our_words(server: str) -> Iterator[None]:
+    try:
+        yield
+    except aiohttp.ClientConnectorCertificateError as error:
+        raise Unreachable(f"{server} is not who the configuration says: {error}", Outcome.REFUSED) from error
+    except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
+        raise Unreachable(f"no connection to {server}: {_told(error)}", Outcome.NOT_DONE) from error
+    except TimeoutError as error:
+        raise Unreachable(f"{server} did not answer in time") from error
+    except (aiohttp.ClientError, OSError) as error:
+        raise Unreachable(f"{server} ended the connection: {_told(error)}") from error
+
+
+def _told(error: Exception) -> str:
+    return str(error) or type(error).__name__

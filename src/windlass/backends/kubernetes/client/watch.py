@@ -1,0 +1,86 @@
+"""One watch: from a resource version on, until the server or the silence ends it."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass
+
+import msgspec
+import orjson
+
+from windlass.backends.kubernetes.client.api_errors import Unreachable, refusal_of
+from windlass.backends.kubernetes.client.connection import Connection
+from windlass.backends.kubernetes.client.resources import Resource, path
+
+SILENCE = 90.0
+"""Seconds without a byte after which a watch may be dead. A bookmark comes about once a minute, but none where nothing
+has happened since the last."""
+_LASTS = 240
+"""Seconds that the server is asked to keep a watch for; up to a quarter more, so that not all end together."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Which objects of a resource: of one namespace or of all, by label and field selectors."""
+
+    namespace: str | None = None
+    selector: str | None = None
+    fields: str | None = None
+
+
+class Event(msgspec.Struct, gc=False):
+    """One line. `type` is ADDED, MODIFIED, DELETED, BOOKMARK or ERROR; the object is not looked into yet."""
+
+    type: str
+    object: msgspec.Raw
+
+
+_decoder = msgspec.json.Decoder(Event)
+
+
+async def watch(
+    connection: Connection, resource: Resource, position: str, scope: Scope, silence: float = SILENCE
+) -> AsyncGenerator[list[Event], None]:
+    """Events after the resource version `position`, as many at a time as are there.
+
+    Ends when the server ends it, or after `silence` seconds without a byte, and may then go on from the last event. The
+    first batch is empty: the server has agreed to watch.
+
+    Raises ApiError also for what comes as an event (`is_gone`: too old, list again), and Unreachable for a connection
+    that broke, or a server that did not agree in time.
+    """
+    params = {
+        "watch": "1",
+        "allowWatchBookmarks": "true",
+        "resourceVersion": position,
+        "timeoutSeconds": str(round(_LASTS * (1 + random.random() / 4))),  # noqa: S311 - no secret
+    }
+    if scope.selector:
+        params["labelSelector"] = scope.selector
+    if scope.fields:
+        params["fieldSelector"] = scope.fields
+    async with connection.stream(path(resource, scope.namespace), params, silence) as pieces:
+        yield []
+        rest = b""
+        async for piece in pieces:
+            whole, rest = cut(rest + piece)
+            events = [read_event(line) for line in whole]
+            errors = [index for index, event in enumerate(events) if event.type == "ERROR"]
+            yield events[: errors[0]] if errors else events
+            if errors:
+                raise refusal_of(orjson.loads(bytes(events[errors[0]].object)))
+
+
+def cut(text: bytes) -> tuple[list[bytes], bytes]:
+    """The whole lines, and what is left of one that is still to come."""
+    *whole, rest = text.split(b"\n")
+    return [line for line in whole if line], rest
+
+
+def read_event(line: bytes) -> Event:
+    """Raises Unreachable if it is none: what comes is not a watch of an API server."""
+    try:
+        return _decoder.decode(line)
+    except msgspec.DecodeError as error:
+        raise Unreachable(f"the watch sent what is no event: {error}") from error

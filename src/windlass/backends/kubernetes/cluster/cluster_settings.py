@@ -1,0 +1,169 @@
+"""What objects of our own declare for the whole cluster: queues, the policy, reservations, levels of the network.
+
+Each is read by the table of cluster files that its definition is made of. A field that nobody knows, as of a later
+version, is left out, and so is an object that cannot be read at all; why is told by object, and all else holds.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from windlass.backends.kubernetes.cluster.topology_levels import Level
+from windlass.core.model.policy import Policy
+from windlass.core.model.queue import Queue
+from windlass.core.model.reservation import Reservation
+from windlass.jobs.document import compose
+from windlass.jobs.errors import JobError
+from windlass.jobs.field import Table
+from windlass.jobs.kubernetes.manifests.reader import Manifest, Refused, Spot
+from windlass.jobs.queues import QUEUE, check_queues, queues_of
+from windlass.jobs.reader import Reader
+from windlass.jobs.rules import POLICY, RESERVATION, check_policy, check_reservations, policy_of, reservations_of
+from windlass.jobs.text import Text
+
+THE_POLICY = "default"
+"""The name of the one SchedulingPolicy."""
+_TOPOLOGY = "topology"
+
+
+class Key(NamedTuple):
+    """An object of the cluster."""
+
+    kind: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """`levels` is empty if nobody lists them: then labels tell. `faults`: what is wrong with which object, in words."""
+
+    queues: tuple[Queue, ...]
+    policy: Policy = field(default_factory=Policy)
+    reservations: tuple[Reservation, ...] = ()
+    levels: tuple[Level, ...] = ()
+    faults: Mapping[Key, str] = field(default_factory=dict)
+
+
+def declared(
+    queues: Iterable[Manifest], policies: Iterable[Manifest], reservations: Iterable[Manifest], nodes: Sequence[str]
+) -> Declared:
+    """Everything that these objects say together; `nodes` are the names of the cluster's nodes.
+
+    A queue in a broken tree stays among the queues: the core starts nothing of it, and says why.
+    """
+    faults: dict[Key, str] = {}
+    # 1. each by itself
+    read_queues = _read(queues, QUEUE, "Queue", faults)
+    policy, levels = _policy(policies, faults)
+    read_reservations = _read(reservations, RESERVATION, "Reservation", faults)
+    # 2. all of a kind together
+    for path, message in check_queues(read_queues, ()):
+        faults.setdefault(Key("Queue", read_queues[_number(path)]["name"]), message)
+    return Declared(
+        queues=queues_of(read_queues),
+        policy=policy,
+        reservations=reservations_of(list(_compatible(read_reservations, nodes, faults))),
+        levels=levels,
+        faults=faults,
+    )
+
+
+def _read(objects: Iterable[Manifest], table: Table, kind: str, faults: dict[Key, str]) -> list[dict[str, Any]]:
+    """Those that can be read, the oldest first."""
+    found = []
+    for each in sorted(objects, key=_age):
+        name = each["metadata"]["name"]
+        values = _values({"name": name, **_spec(each)}, table, Key(kind, name), faults)
+        if values is not None:
+            found.append(values)
+    return found
+
+
+def _policy(objects: Iterable[Manifest], faults: dict[Key, str]) -> tuple[Policy, tuple[Level, ...]]:
+    """The one that counts, or what holds without any."""
+    for each in objects:
+        key = Key("SchedulingPolicy", each["metadata"]["name"])
+        if key.name != THE_POLICY:
+            faults[key] = f"has no effect: the one that counts is called {THE_POLICY}"
+            continue
+        spec = _spec(each)
+        levels = _levels(spec, key, faults)
+        values = _values({name: value for name, value in spec.items() if name != _TOPOLOGY}, POLICY, key, faults)
+        if wrong := check_policy(values or {}):
+            faults.setdefault(key, wrong)
+        return policy_of(values or {}), levels
+    return Policy(), ()
+
+
+def _levels(spec: Mapping[str, Any], key: Key, faults: dict[Key, str]) -> tuple[Level, ...]:
+    """As the definition of the policy has them; of two of a name the first."""
+    try:
+        written = [(each["level"].text(), each["labels"].words()) for each in Spot(spec)[_TOPOLOGY].items()]
+    except Refused as refused:
+        faults[key] = str(refused.fault)
+        return ()
+    found = dict(reversed(written))
+    return tuple(Level(name, found[name]) for name in dict.fromkeys(name for name, _ in written))
+
+
+def _compatible(
+    written: Sequence[dict[str, Any]], nodes: Sequence[str], faults: dict[Key, str]
+) -> Iterator[dict[str, Any]]:
+    """Those that stand beside the ones before them. A node that is not there is told, and may yet come."""
+    kept: list[dict[str, Any]] = []
+    for each in written:
+        known = [*nodes, *each.get("nodes", ())]
+        here = len(kept)
+        wrong = [text for path, text in check_reservations([*kept, each], known, ()) if path[0] == here]
+        missing = sorted(set(each.get("nodes", ())) - set(nodes))
+        if told := next(iter(wrong), f"there is no node {', '.join(missing)}" if missing else ""):
+            faults[Key("Reservation", each["name"])] = told
+        if not wrong:
+            kept.append(each)
+            yield each
+
+
+def _values(spec: Mapping[str, Any], table: Table, key: Key, faults: dict[Key, str]) -> dict[str, Any] | None:
+    """The fields, and what is wrong with them; None if they cannot be read even without those that nobody knows."""
+    known = {field.name for field in table}
+    try:
+        return _parsed(spec, table, key)
+    except JobError as error:
+        faults[key] = _said(error)
+    try:
+        return _parsed({name: value for name, value in spec.items() if name in known}, table, key)
+    except JobError:
+        return None
+
+
+def _parsed(spec: Mapping[str, Any], table: Table, key: Key) -> dict[str, Any]:
+    """Raises JobError."""
+    what = f"the {key.kind} {key.name}"
+    text = Text(what, json.dumps(spec, ensure_ascii=False))
+    reader = Reader(text)
+    (document,) = compose(text)
+    values = reader.table(document, table, (), what)
+    if reader.problems:
+        raise JobError(reader.problems)
+    return values
+
+
+def _said(error: JobError) -> str:
+    return "; ".join(problem.message for problem in error.problems)
+
+
+def _spec(manifest: Manifest) -> dict[str, Any]:
+    spec = manifest.get("spec")
+    return spec if isinstance(spec, dict) else {}
+
+
+def _age(manifest: Manifest) -> tuple[str, str]:
+    metadata = manifest["metadata"]
+    return str(metadata.get("creationTimestamp", "")), metadata["name"]
+
+
+def _number(path: Sequence[str | int]) -> int:
+    return int(path[0])

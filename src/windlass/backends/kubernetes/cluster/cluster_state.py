@@ -1,0 +1,92 @@
+"""What the world knows of nodes, of what others take of them, and of what is declared for the whole cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from windlass.backends.kubernetes.client.objects import Node, Pod
+from windlass.backends.kubernetes.client.resources import Resource
+from windlass.backends.kubernetes.cluster.cluster_settings import Declared, Key, declared
+from windlass.backends.kubernetes.cluster.cluster_view import ClusterView
+from windlass.backends.kubernetes.jobs.object_reference import ObjectReference
+from windlass.backends.kubernetes.status.refusals import Refusal
+from windlass.backends.port import ClusterChanged
+from windlass.core.model.queue import Queue
+
+Manifests = dict[str, dict[str, Any]]
+QUEUES = Resource("windlass.dev", "v1alpha1", "queues", "Queue", namespaced=False)
+POLICIES = Resource("windlass.dev", "v1alpha1", "schedulingpolicies", "SchedulingPolicy", namespaced=False)
+RESERVATIONS = Resource("windlass.dev", "v1alpha1", "reservations", "Reservation", namespaced=False)
+DEFAULT = Queue("default")
+
+
+class ClusterState:
+    """Watches put things in; `changed` is the picture for the controller, if it may be another one than last time."""
+
+    def __init__(self) -> None:
+        self.picture = ClusterView()
+        self.queues: Manifests = {}
+        self.policies: Manifests = {}
+        self.reservations: Manifests = {}
+        self.declared = Declared((DEFAULT,))
+        self._told: dict[str, str] = {}
+        """By uid: what an object was told is wrong with it."""
+        self._declared_anew = True
+        self.has_news = True
+        """Whether anything has changed since the last picture."""
+
+    def see_node(self, node: Node) -> None:
+        """A node as it is now."""
+        self.has_news |= self.picture.put_node(node)
+
+    def lose_node(self, name: str) -> None:
+        """A node is gone."""
+        self.has_news |= self.picture.drop_node(name)
+
+    def see_pod(self, pod: Pod, *, ours: bool) -> None:
+        """A pod as it is now. `ours`: the controller knows what it takes."""
+        self.has_news |= self.picture.put_pod(pod, ours=ours)
+
+    def lose_pod(self, pod: Pod) -> None:
+        """A pod is gone."""
+        self.has_news |= self.picture.drop_pod(pod)
+
+    def need(self, singles: frozenset[str]) -> None:
+        """Some gang asks for these resources, of which each node has one."""
+        self.has_news |= self.picture.ask(singles)
+
+    def need_no_more(self, singles: frozenset[str]) -> None:
+        """That gang has ended."""
+        self.has_news |= self.picture.ask_no_more(singles)
+
+    def declare(self) -> None:
+        """Queues, policies or reservations have changed."""
+        self._declared_anew = self.has_news = True
+
+    def faults(self) -> Iterator[Refusal]:
+        """For objects that are to be told anew whether they are heeded."""
+        for resource, held in ((QUEUES, self.queues), (POLICIES, self.policies), (RESERVATIONS, self.reservations)):
+            for name, manifest in held.items():
+                wrong = self.declared.faults.get(Key(resource.kind, name), "")
+                home = ObjectReference(resource, "", name, manifest["metadata"]["uid"])
+                if self._told.get(home.uid, "") != wrong:
+                    self._told[home.uid] = wrong
+                    yield Refusal(home, manifest, wrong)
+
+    def changed(self) -> ClusterChanged:
+        """The cluster as it is by now."""
+        if self._declared_anew or self.reservations:  # reservations name nodes
+            self._read_declared()
+        self._declared_anew = self.has_news = False
+        said = self.declared
+        return ClusterChanged(self.picture.nodes(), said.queues, self.picture.topology, said.policy, said.reservations)
+
+    def _read_declared(self) -> None:
+        found = declared(
+            self.queues.values(), self.policies.values(), self.reservations.values(), list(self.picture.objects)
+        )
+        self.picture.list_levels(found.levels)
+        has_default = any(queue.name == DEFAULT.name for queue in found.queues)
+        queues = found.queues if has_default else (*found.queues, DEFAULT)
+        self.declared = Declared(queues, found.policy, found.reservations, found.levels, found.faults)

@@ -1,0 +1,123 @@
+"""The cluster as the controller is told of it, kept up to date event by event; only what changed is made anew."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+
+from windlass.backends.kubernetes.client.objects import Node as NodeObject
+from windlass.backends.kubernetes.client.objects import Pod, Words
+from windlass.backends.kubernetes.cluster.nodes import View, node, same
+from windlass.backends.kubernetes.cluster.occupancy import Occupancy
+from windlass.backends.kubernetes.cluster.pods import takes
+from windlass.backends.kubernetes.cluster.topology_levels import Level, level_labels, levels_of, topology
+from windlass.core.model.node import Node, Topology
+
+
+class ClusterView:
+    """Nodes and what others take of them. Every `put` and `drop` says whether the picture is another one now."""
+
+    def __init__(self) -> None:
+        self.others = Occupancy()
+        self.view = View(levels_of(()))
+        self._seen: dict[str, NodeObject] = {}
+        self._nodes: dict[str, Node] = {}
+        self._stale: dict[str, None] = {}  # in the order in which they became so
+        self._listed: tuple[Level, ...] = ()
+        self._labels: Counter[str] = Counter()
+        self._singles: Counter[str] = Counter()
+
+    def put_node(self, seen: NodeObject) -> bool:
+        """A node is new, or not as it was."""
+        name = seen.metadata.name
+        before = self._seen.get(name)
+        self._seen[name] = seen
+        if before is not None and same(before, seen):
+            return False
+        self._count(() if before is None else before.metadata.labels, seen.metadata.labels)
+        self._stale[name] = None
+        return True
+
+    def drop_node(self, name: str) -> bool:
+        """A node is gone."""
+        before = self._seen.pop(name, None)
+        if before is None:
+            return False
+        self._count(before.metadata.labels, ())
+        self._nodes.pop(name, None)
+        self._stale.pop(name, None)
+        return True
+
+    def put_pod(self, pod: Pod, *, ours: bool) -> bool:
+        """A pod is new, or not as it was. `ours`: it belongs to a gang that the controller holds nodes for.
+
+        One that outlives its gang is to be put again, as somebody else's.
+        """
+        on = pod.spec.node_name
+        amounts = takes(pod) if on and not ours else {}
+        return self._taken(self.others.put(pod.metadata.uid, on, amounts) if amounts else self._freed(pod))
+
+    def drop_pod(self, pod: Pod) -> bool:
+        """A pod is gone from the API."""
+        return self._taken(self._freed(pod))
+
+    def list_levels(self, levels: Sequence[Level]) -> bool:
+        """The levels of the network as somebody lists them; none: labels tell."""
+        self._listed = tuple(levels)
+        return self._look_again()
+
+    def ask(self, singles: Iterable[str]) -> bool:
+        """A gang asks for these resources, of which a node has one if nobody has it (`fitting.singles`)."""
+        self._singles.update(singles)
+        return self._look_again()
+
+    def ask_no_more(self, singles: Iterable[str]) -> bool:
+        """A gang that asked for them is gone."""
+        self._singles.subtract(singles)
+        self._singles = +self._singles
+        return self._look_again()
+
+    @property
+    def objects(self) -> Mapping[str, NodeObject]:
+        """The nodes as they were last seen, by name."""
+        return self._seen
+
+    @property
+    def topology(self) -> Topology:
+        """For `ClusterChanged`, with `nodes`."""
+        return topology(self.view.levels)
+
+    def nodes(self) -> tuple[Node, ...]:
+        """All nodes; those that nothing has happened to are the same objects as before."""
+        for name in self._stale:
+            self._nodes[name] = node(self._seen[name], self.others.taken(name), self.view)
+        self._stale.clear()
+        return tuple(self._nodes.values())
+
+    def _freed(self, pod: Pod) -> tuple[str, ...]:
+        return self.others.drop(pod.metadata.uid)
+
+    def _taken(self, names: Iterable[str]) -> bool:
+        """Pods may be heard of before their nodes are."""
+        known = [name for name in names if name in self._seen]
+        self._stale.update(dict.fromkeys(known))
+        return bool(known)
+
+    def _count(self, before: Words | tuple[()], after: Words | tuple[()]) -> None:
+        """How many nodes have each label that may name a level's domains."""
+        self._labels.subtract(label for label in before if label in _SPOKEN_OF)
+        self._labels.update(label for label in after if label in _SPOKEN_OF)
+        self._look_again()
+
+    def _look_again(self) -> bool:
+        """Make every node anew if what they all depend on is another."""
+        levels = self._listed or levels_of([+self._labels])
+        view = View(levels, frozenset(self._singles))
+        if view == self.view:
+            return False
+        self.view = view
+        self._stale.update(dict.fromkeys(self._seen))
+        return True
+
+
+_SPOKEN_OF = level_labels()

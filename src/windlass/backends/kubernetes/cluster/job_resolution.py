@@ -1,0 +1,180 @@
+"""A job as it was read, fitted to its cluster: what its pods need besides, and what names in it stand for here.
+
+The fitted job is for the core alone: pods are made of the manifest, which knows nothing of this.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from windlass.backends.kubernetes.client.objects import Pod, PriorityClass, Words
+from windlass.backends.kubernetes.cluster.pods import takes
+from windlass.backends.kubernetes.cluster.topology_levels import Level, level_named
+from windlass.backends.kubernetes.cluster.volumes import Stock, Storage, both, claims_of, storage
+from windlass.core.model.job import DEFAULT_QUEUE, Job, Role
+from windlass.core.model.resources import GPU, GPU_KIND, PODS, add
+from windlass.jobs.kubernetes.kinds.registry import separated
+from windlass.jobs.kubernetes.manifests.reader import Refused, Spot
+from windlass.jobs.kubernetes.own_labels import QUEUE
+from windlass.jobs.kubernetes.parsed import Parsed
+from windlass.jobs.kubernetes.pods.anti_affinity import APART, Separated
+from windlass.jobs.kubernetes.pods.pod_requests import HOST_PORT, core_name, is_gpu
+
+_SINGLES = (HOST_PORT, APART)
+_ONE_NODE = ("ReadWriteOnce", "ReadWriteOncePod")
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What a job's names are looked up in."""
+
+    namespace_labels: Words = field(default_factory=dict)
+    priorities: Mapping[str, PriorityClass] = field(default_factory=dict)
+    stock: Stock = field(default_factory=Stock)
+    levels: tuple[Level, ...] = ()
+    """Of the network, as nodes have them (`Picture.view`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """The job for the core, and what the world must know besides."""
+
+    job: Job
+    to_choose: tuple[str, ...] = ()
+    """Claims of its namespace to annotate with the node of the first pod that mounts them, before that is bound."""
+    trouble: str = ""
+    """Why it cannot be scheduled before something else in the cluster changes; "" if it can."""
+    warnings: tuple[str, ...] = ()
+    """What was written and has no effect, or may not come as it is meant: those of the manifest, and more."""
+
+
+def fitted(parsed: Parsed, around: Surroundings) -> Fitted:
+    """What the core is told of a job of one of our kinds."""
+    try:
+        return _fitted(parsed, around)
+    except Refused as refused:  # a template that no pod can be made of
+        return Fitted(parsed.job, trouble=str(refused.fault), warnings=parsed.warnings)
+
+
+def singles(job: Job) -> frozenset[str]:
+    """The resources in it of which each node has one (`View.singles`)."""
+    return frozenset(name for role in job.roles for name in role.resources if name.startswith(_SINGLES))
+
+
+def asks(pod: Pod) -> dict[str, int]:
+    """What a pod that exists already asks for, in the core's names."""
+    asked: dict[str, int] = {}
+    for name, count in takes(pod).items():
+        asked = add(asked, {core_name(name): count})
+    return asked
+
+
+def at_level(job: Job, levels: Sequence[Level]) -> Job:
+    """The job, the level of its topology by its name, if it was asked for by the label of a node."""
+    if job.topology is None:
+        return job
+    return replace(job, topology=replace(job.topology, level=level_named(levels, job.topology.level)))
+
+
+def _placed_by(role: Role, kind: str) -> Role:
+    """The role, on nodes whose GPUs are of the kind that it asks for by name."""
+    if not kind or not role.resources.get(GPU):
+        return role
+    return replace(role, node_selector={**role.node_selector, GPU_KIND: kind})
+
+
+def queue_of(written: str, namespace_labels: Words) -> str:
+    """The queue a job names, or that of its namespace, or the default one."""
+    return written or namespace_labels.get(QUEUE) or DEFAULT_QUEUE
+
+
+def priority_of(name: str, known: Mapping[str, PriorityClass]) -> tuple[int | None, str]:
+    """What a priority class stands for, and what is wrong. Without a name: the default one, None if there is none."""
+    if name:
+        found = known.get(name)
+        return (found.value, "") if found else (None, f"there is no PriorityClass {name}; create it, or name another")
+    return next((each.value for each in known.values() if each.global_default), None), ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Wishes:
+    """What the template of one role says of its place."""
+
+    claims: tuple[str, ...]
+    store: Storage
+    kinds: tuple[str, ...]
+    """Of GPUs."""
+    apart: tuple[str, ...]
+
+
+def _fitted(parsed: Parsed, around: Surroundings) -> Fitted:
+    """Raises Refused."""
+    apart = separated(parsed)
+    wishes = {each.role: _wishes(each.role, each.template, parsed, around, apart) for each in parsed.replicas}
+    pairs = [(role, wishes[role.name]) for role in parsed.job.roles]
+    priority, unknown = priority_of(parsed.priority_class, around.priorities)
+    job = replace(
+        parsed.job,
+        roles=tuple(_role(role, wish) for role, wish in pairs),
+        queue=queue_of(parsed.policy.queue, around.namespace_labels),
+        priority=parsed.job.priority if priority is None else priority,
+    )
+    troubles = [unknown, *(trouble for role, wish in pairs for trouble in _troubles(role, wish))]
+    return Fitted(
+        job=at_level(job, around.levels),
+        to_choose=tuple(dict.fromkeys(name for _, wish in pairs for name in wish.store.to_choose)),
+        trouble=next(filter(None, troubles), ""),
+        warnings=(*parsed.warnings, *_warnings(parsed, around, pairs)),
+    )
+
+
+def _wishes(
+    role: str, template: Mapping[str, object], parsed: Parsed, around: Surroundings, apart: Separated
+) -> _Wishes:
+    spec = Spot(template, (role,))["spec"]
+    claims = claims_of(spec)
+    return _Wishes(
+        claims, storage(claims, parsed.namespace, around.stock), _kinds_of_gpu(spec), apart.resources.get(role, ())
+    )
+
+
+def _kinds_of_gpu(spec: Spot) -> tuple[str, ...]:
+    """The resources by which GPUs are asked for, mostly one."""
+    containers = [*spec["containers"].items(), *spec["initContainers"].items()]
+    named = (
+        name for each in containers for part in ("limits", "requests") for name in each["resources"][part].mapping()
+    )
+    return tuple(sorted({name for name in named if is_gpu(name)}))
+
+
+def _role(role: Role, wish: _Wishes) -> Role:
+    """The role as its pods need it."""
+    needs = {**role.resources, PODS: 1, **dict.fromkeys(wish.apart, 1)}
+    try:
+        affinity = both(role.affinity, wish.store.terms)
+    except ValueError:  # `_troubles` tells it
+        affinity = role.affinity
+    return _placed_by(replace(role, resources=needs, affinity=affinity), next(iter(wish.kinds), ""))
+
+
+def _troubles(role: Role, wish: _Wishes) -> Iterator[str]:
+    yield wish.store.trouble
+    if len(wish.kinds) > 1:
+        yield f"{role.name}: asks for {' and '.join(wish.kinds)} in one pod; ask for one kind, or use two roles"
+    try:
+        both(role.affinity, wish.store.terms)
+    except ValueError as error:
+        yield f"{role.name}: {error}"
+
+
+def _warnings(parsed: Parsed, around: Surroundings, pairs: Sequence[tuple[Role, _Wishes]]) -> Iterator[str]:
+    """What may not come as it is meant in this cluster."""
+    known = around.priorities.get(parsed.priority_class)
+    if known and known.preemption_policy == "Never":
+        yield f"priorityClassName {parsed.priority_class}: preemptionPolicy Never is not heeded by the scheduler"
+    for role, wish in pairs:
+        for name in wish.claims if role.replicas > 1 else ():
+            claim = around.stock.claims.get((parsed.namespace, name))
+            if claim and claim.spec.access_modes and set(claim.spec.access_modes) <= set(_ONE_NODE):
+                yield f"{role.name}: {role.replicas} pods mount {name}, and one node at a time may (ReadWriteOnce)"

@@ -1,0 +1,109 @@
+"""Other operators and schedulers of a cluster: those that serve a kind of ours, and those that do not disturb.
+
+Sources: the manifests of kubeflow/training-operator v1.9, mpi-operator v0.8, trainer v2.3, Kueue, Volcano, KAI,
+scheduler-plugins, YuniKorn.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from windlass.backends.kubernetes.client.connection import Connection
+from windlass.backends.kubernetes.client.resources import DEPLOYMENTS, LEASES
+
+_NOT_OF_NODES = "metadata.namespace!=kube-node-lease"
+_TRAINING = ("PyTorchJob", "TFJob", "JAXJob", "XGBoostJob", "PaddleJob", "MPIJob")
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """One of them, known by a part of its image's name or by its lease."""
+
+    name: str
+    image: str
+    leases: tuple[str, ...] = ()
+    serves: tuple[str, ...] = ()
+
+
+_KNOWN = (
+    _Known("the training operator", "/training-operator", ("1ca428e5.training-operator.kubeflow.org",), _TRAINING),
+    _Known("the MPI operator", "mpi-operator", ("mpi-operator",), ("MPIJob",)),
+    _Known("the trainer v2", "trainer-controller-manager", ("trainer.kubeflow.org",), ("TrainJob",)),
+    _Known("Kueue", "/kueue", ("c1f6bfd2.kueue.x-k8s.io",)),
+    _Known("Volcano", "vc-controller-manager", ("vc-controller-manager",)),
+    _Known("Volcano's scheduler", "vc-scheduler"),
+    _Known("KAI", "kai-scheduler"),
+    _Known("scheduler-plugins", "scheduler-plugins"),
+    _Known("YuniKorn", "yunikorn"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class OtherOperator:
+    """One that is there."""
+
+    name: str
+    place: str
+    """Namespace and name of its deployment or its lease."""
+    serves: tuple[str, ...]
+    """Kinds of ours whose pods it would make as well."""
+
+    def __str__(self) -> str:
+        """For people: "the MPI operator (kubeflow/mpi-operator)"."""
+        return f"{self.name} ({self.place})"
+
+
+async def find_rivals(connection: Connection, now: float) -> list[OtherOperator]:
+    """Those of a cluster; `now` in seconds since the epoch. Raises ApiError, Unreachable."""
+    deployments, leases = await asyncio.gather(
+        connection.list(DEPLOYMENTS), connection.list(LEASES, fields=_NOT_OF_NODES)
+    )
+    return rivals_among(deployments, leases, now)
+
+
+def rivals_among(
+    deployments: Iterable[Mapping[str, Any]], leases: Iterable[Mapping[str, Any]], now: float
+) -> list[OtherOperator]:
+    """Whoever is deployed with a replica or more, or holds a lease that is fresh."""
+    fresh = {each["metadata"]["name"]: each for each in leases if age_of(each, now) < _lasts(each)}
+    running = [each for each in deployments if each.get("spec", {}).get("replicas", 1)]
+    found = []
+    for known in _KNOWN:
+        where = [*_deployed(known, running), *(_place(fresh[name]) for name in known.leases if name in fresh)]
+        if where:
+            found.append(OtherOperator(known.name, where[0], known.serves))
+    return found
+
+
+def age_of(lease: Mapping[str, Any], now: float) -> float:
+    """Seconds since a lease was renewed; infinite if it never was."""
+    renewed = lease.get("spec", {}).get("renewTime")
+    return now - seconds(renewed) if renewed else float("inf")
+
+
+def seconds(moment: str) -> float:
+    """Of the API's moments, since the epoch."""
+    return datetime.fromisoformat(moment).timestamp()
+
+
+def _deployed(known: _Known, deployments: Sequence[Mapping[str, Any]]) -> list[str]:
+    return [_place(each) for each in deployments if any(known.image in image for image in _images(each))]
+
+
+def _images(deployment: Mapping[str, Any]) -> list[str]:
+    containers = deployment["spec"]["template"]["spec"]["containers"]
+    return [f"/{each.get('image', '')}" for each in containers]
+
+
+def _place(thing: Mapping[str, Any]) -> str:
+    metadata = thing["metadata"]
+    return f"{metadata['namespace']}/{metadata['name']}"
+
+
+def _lasts(lease: Mapping[str, Any]) -> float:
+    """Twice as long as it is held: one renewal may be late."""
+    return 2.0 * float(lease.get("spec", {}).get("leaseDurationSeconds") or 0)

@@ -1,0 +1,65 @@
+"""What a gang of others asks of this very cluster: its volumes, the kind of its GPUs, its queue and priority."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from windlass.backends.kubernetes.client.objects import Pod
+from windlass.backends.kubernetes.cluster.job_resolution import Surroundings, priority_of, queue_of
+from windlass.backends.kubernetes.cluster.volumes import Storage, both, storage
+from windlass.core.model.job import DEFAULT_QUEUE, Job, Match
+from windlass.core.model.resources import GPU_KIND
+from windlass.jobs.kubernetes.external.gang_assembly import Gang
+from windlass.jobs.kubernetes.external.roles import Terms, own_terms
+from windlass.jobs.kubernetes.manifests.reader import Fault, Refused
+from windlass.jobs.kubernetes.own_labels import QUEUE
+from windlass.jobs.kubernetes.pods.pod_requests import is_gpu
+
+
+def fitted_job(gang: Gang[Pod], around: Surroundings) -> Job:
+    """The gang's job as the controller is told it. No failure is forgiven: its owner makes what comes next."""
+    job = gang.job
+    named = any(pod.metadata.labels.get(QUEUE) for pod in gang.pods)
+    queue = job.queue if named or job.queue != DEFAULT_QUEUE else queue_of("", around.namespace_labels)
+    priority = priority_of(gang.priority_class, around.priorities)[0] if gang.priority_class else None
+    return replace(
+        job,
+        queue=queue,
+        priority=job.priority if priority is None else priority,
+        restart=replace(job.restart, user_limit=0, infrastructure_limit=0),
+    )
+
+
+def terms_in(around: Surroundings) -> Callable[[Pod], Terms]:
+    """Where a pod may go, for `gather`: by its own affinity, its volumes and the make of its GPUs."""
+
+    def terms(pod: Pod) -> Terms:
+        store = stored(pod, around)
+        if store.trouble:
+            raise Refused(Fault((pod.metadata.name, "spec", "volumes"), store.trouble))
+        try:
+            return both(own_terms(pod), store.terms, _make_of_gpus(pod))
+        except ValueError as error:
+            raise Refused(Fault((pod.metadata.name, "spec", "affinity"), str(error))) from None
+
+    return terms
+
+
+def stored(pod: Pod, around: Surroundings) -> Storage:
+    """What the pod's claims come to."""
+    names = _claims(pod)
+    return storage(names, pod.metadata.namespace, around.stock) if names else Storage()
+
+
+def _claims(pod: Pod) -> Sequence[str]:
+    named = (volume.persistent_volume_claim for volume in pod.spec.volumes)
+    own = [f"{pod.metadata.name}-{volume.name}" for volume in pod.spec.volumes if volume.ephemeral is not None]
+    return [*(claim.claim_name for claim in named if claim is not None), *own]
+
+
+def _make_of_gpus(pod: Pod) -> Terms:
+    containers = (*pod.spec.containers, *pod.spec.init_containers)
+    asked = (name for each in containers for name in (*each.resources.limits, *each.resources.requests))
+    make = min((name for name in asked if is_gpu(name)), default="")
+    return ((Match(GPU_KIND, "In", (make,)),),) if make else ()

@@ -1,0 +1,43 @@
+"""The objects that say what a gang of others needs: where they are found, and what their gangs are called."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+
+from windlass.backends.kubernetes.client.resources import JOBS, Resource, named
+from windlass.jobs.kubernetes.external.membership import POD_GROUPS, Dialect, Membership, object_of
+
+_PLURALS = {"PodGroup": "podgroups", "JobSet": "jobsets"}
+_WORDS = {Dialect.JOB: "job", Dialect.JOB_SET: "jobset", Dialect.SIZED: "gang", Dialect.ALONE: "pod"}
+
+
+def _resource(dialect: Dialect) -> Resource:
+    kind = object_of(Membership("", "", dialect))
+    assert kind is not None  # noqa: S101 - it is asked only of dialects with an object
+    return named(kind.api_version, _PLURALS[kind.kind], kind.kind)
+
+
+RESOURCES: Mapping[Dialect, Resource] = {
+    **{dialect: _resource(dialect) for dialect in (*POD_GROUPS, Dialect.JOB_SET)},
+    Dialect.JOB: JOBS,
+}
+"""By dialect; others have none."""
+OPTIONAL = tuple(resource for dialect, resource in RESOURCES.items() if dialect is not Dialect.JOB)
+"""Those that a cluster may lack."""
+
+
+def job_id(member: Membership, name: str) -> str:
+    """What the controller calls a gang of this name: `team/podgroup/digits`, `team/pod/shell`."""
+    return f"{member.namespace}/{_WORDS.get(member.dialect, 'podgroup')}/{name}"
+
+
+def group_object(body: bytes) -> dict[str, Any]:
+    """One of these objects, without what nobody looks at: a Job's template may be large, and Jobs are many."""
+    found: dict[str, Any] = orjson.loads(body)
+    found["metadata"].pop("managedFields", None)
+    if isinstance(spec := found.get("spec"), dict):
+        spec.pop("template", None)
+    return found

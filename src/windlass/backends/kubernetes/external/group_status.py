@@ -1,0 +1,64 @@
+"""What PodGroups are told of their gangs: written in the background, in the words of their dialect."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+from windlass.backends.kubernetes.client.api_errors import ApiError
+from windlass.backends.kubernetes.client.coalescing_writer import CoalescingWriter
+from windlass.backends.kubernetes.client.connection import Connection
+from windlass.backends.kubernetes.external.dialects import RESOURCES
+from windlass.backends.kubernetes.external.groups import Groups
+from windlass.jobs.kubernetes.external.group_status import counts_of, group_patch
+from windlass.jobs.kubernetes.external.membership import POD_GROUPS, Membership
+
+_DELAY, _EVERY = 2.0, 5.0
+"""Seconds. What passes by sooner is not written."""
+
+
+class GroupStatusWriter:
+    """`waits`: why a group does not start, in a sentence; "" if it has, or nobody holds it back."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        groups: Groups,
+        waits: Callable[[Membership], str],
+        on_trouble: Callable[[str], None],
+    ) -> None:
+        self._connection, self._groups, self._waits = connection, groups, waits
+        self._scribe: CoalescingWriter[Membership] = CoalescingWriter(
+            self._write, on_trouble, delay=_DELAY, every=_EVERY
+        )
+
+    def mark(self, member: Membership) -> None:
+        """Something about the group has changed."""
+        if member.dialect in POD_GROUPS and self._groups.object_of(member) is not None:
+            self._scribe.mark(member)
+
+    async def close(self) -> None:
+        """Leave the rest unsaid."""
+        await self._scribe.close()
+
+    async def _write(self, member: Membership) -> None:
+        group, manifest = self._groups.get(member), self._groups.object_of(member)
+        if group is None or manifest is None:
+            return
+        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        counts = counts_of(list(group.pods.values()))
+        patch = group_patch(member.dialect, manifest, counts, group.minimum, self._waits(member), now)
+        about = {"uid": manifest["metadata"]["uid"]}
+        if patch.status:
+            await self._patch(member, {"metadata": about, "status": patch.status}, "status")
+        if patch.annotations:
+            await self._patch(member, {"metadata": {**about, "annotations": patch.annotations}}, "")
+
+    async def _patch(self, member: Membership, body: dict[str, Any], subresource: str) -> None:
+        resource = RESOURCES[member.dialect]
+        try:
+            await self._connection.patch(resource, member.namespace, member.name, body, subresource=subresource)
+        except ApiError as error:
+            if not (error.is_missing or error.is_conflict):
+                raise

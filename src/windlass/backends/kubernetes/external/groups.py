@@ -1,0 +1,134 @@
+"""The pods of others by the group they belong to, and the objects that say what a group needs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from windlass.backends.kubernetes.client.objects import Pod
+from windlass.backends.kubernetes.client.resources import Resource
+from windlass.backends.kubernetes.external.dialects import RESOURCES
+from windlass.jobs.kubernetes.external.membership import Dialect, Membership, membership
+
+SCHEDULER = "windlass"
+"""The `schedulerName` by which pods ask to be placed by us."""
+_ENDED = ("Succeeded", "Failed")
+
+
+@dataclass(slots=True)
+class Group:
+    """Pods that belong together, whatever has become of them."""
+
+    member: Membership
+    pods: dict[str, Pod] = field(default_factory=dict)
+    """By uid."""
+    manifest: dict[str, Any] | None = None
+    """What said how many pods it has, when it was last looked at."""
+    minimum: int = 0
+    missing: str = ""
+    """Why those that wait are no gang yet."""
+    refused: tuple[str, frozenset[str]] = ("", frozenset())
+    """Why the controller would not have the gang of these pods, and their uids."""
+    unwinding: set[str] = field(default_factory=set)
+    """Uids of pods that an earlier controller has bound, and that are to go."""
+    failures: int = 0
+    """Times in a row that a gang of it could not be bound."""
+    not_before: int = 0
+    """After such a failure: when, in ms, its pods may be gathered again."""
+
+    @property
+    def is_unwound(self) -> bool:
+        """Whether pods of it still look as if they were placed, and are to go: they count no more."""
+        left = (self.pods[uid] for uid in self.unwinding if uid in self.pods)
+        return any(pod.metadata.deletion_timestamp is None and pod.status.phase not in _ENDED for pod in left)
+
+    @property
+    def ready(self) -> Sequence[Pod]:
+        """Those that nothing holds back: a pod with a gate does not exist yet."""
+        return [pod for pod in self.pods.values() if pod.spec.node_name or not pod.spec.scheduling_gates]
+
+
+class Groups:
+    """Kept pod by pod. Only what `changed` has named is to be looked at again."""
+
+    def __init__(self) -> None:
+        self._groups: dict[Membership, Group] = {}
+        self._of: dict[str, Membership] = {}
+        """By uid of a pod."""
+        self._objects: dict[tuple[str, str, str], dict[str, Any]] = {}
+        """By kind, namespace and name."""
+        self._changed: dict[Membership, None] = {}
+
+    def __iter__(self) -> Iterator[Group]:
+        return iter(self._groups.values())
+
+    def get(self, member: Membership) -> Group | None:
+        """The group, while it has pods."""
+        return self._groups.get(member)
+
+    def of(self, uid: str) -> Group | None:
+        """The group of a pod."""
+        member = self._of.get(uid)
+        return self._groups.get(member) if member is not None else None
+
+    def see_pod(self, pod: Pod, *, there: bool) -> None:
+        """A pod as it is now, or was at last."""
+        uid = pod.metadata.uid
+        ours = there and pod.spec.scheduler_name == SCHEDULER
+        member = membership(pod) if ours else None
+        before = self._of.get(uid)
+        if before is not None and before != member:
+            self._leave(uid, before)
+        if member is not None:
+            self._of[uid] = member
+            self._groups.setdefault(member, Group(member)).pods[uid] = pod
+            self._changed[member] = None
+
+    def see_object(self, resource: Resource, manifest: dict[str, Any], *, there: bool) -> None:
+        """What says how many pods a group has, as it is now or was at last."""
+        about = manifest["metadata"]
+        key = (resource.full_name, about["namespace"], about["name"])
+        if there:
+            self._objects[key] = manifest
+        else:
+            self._objects.pop(key, None)
+        for dialect in (each for each, found in RESOURCES.items() if found == resource):
+            for part in ("", about["uid"]):
+                self.touch(Membership(about["namespace"], about["name"], dialect, part))
+        if RESOURCES[Dialect.JOB_SET] == resource:  # its groups are told apart by its restarts
+            self.touch_all(m for m in self._groups if m[:3] == (*key[1:], Dialect.JOB_SET))
+
+    def object_of(self, member: Membership) -> dict[str, Any] | None:
+        """What says how many pods a group has, if it is there."""
+        resource = RESOURCES.get(member.dialect)
+        if resource is None:
+            return None
+        found = self._objects.get((resource.full_name, member.namespace, member.name))
+        if member.dialect is Dialect.JOB and found is not None and found["metadata"]["uid"] != member.part:
+            return None
+        return found
+
+    def touch(self, member: Membership) -> None:
+        """Have a group looked at, if there is one."""
+        if member in self._groups:
+            self._changed[member] = None
+
+    def touch_all(self, members: Iterable[Membership]) -> None:
+        """Have these looked at."""
+        for member in list(members):
+            self.touch(member)
+
+    def changed(self) -> Sequence[Group]:
+        """Those that are to be looked at, once; in the order in which they were touched."""
+        changed, self._changed = self._changed, {}
+        return [self._groups[member] for member in changed if member in self._groups]
+
+    def _leave(self, uid: str, member: Membership) -> None:
+        del self._of[uid]
+        group = self._groups[member]
+        del group.pods[uid]
+        if group.pods:
+            self._changed[member] = None
+        else:
+            del self._groups[member]

@@ -1,0 +1,93 @@
+"""The gangs of others that an earlier controller has placed, or was about to, as jobs of the new one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from windlass.backends.kubernetes.client.objects import Pod
+from windlass.backends.kubernetes.cluster.job_resolution import Surroundings, asks
+from windlass.backends.kubernetes.external.cluster_fit import fitted_job
+from windlass.backends.kubernetes.external.dialects import job_id
+from windlass.backends.kubernetes.external.external_gang import Allocation, ExternalGang, has_begun, placement_of
+from windlass.backends.kubernetes.external.groups import Group, Groups
+from windlass.backends.kubernetes.external.takeover import Found, found
+from windlass.core.model.job import Job
+from windlass.core.model.status import Phase, Status
+from windlass.jobs.kubernetes.external.gang_assembly import gang_of
+from windlass.jobs.kubernetes.external.membership import Dialect
+from windlass.jobs.kubernetes.external.needs import Needs, needs
+from windlass.jobs.kubernetes.manifests.reader import Refused
+from windlass.jobs.kubernetes.status.status_times import milliseconds
+
+
+class Recovering:
+    """`to_unwind`, once `placed` is through: pods of gangs that can no longer become whole."""
+
+    def __init__(
+        self, groups: Groups, around: Callable[[str], Surroundings], usable: Callable[[str], bool], now: int
+    ) -> None:
+        self._groups, self._around, self._usable, self._now = groups, around, usable, now
+        self.to_unwind: list[Pod] = []
+
+    def placed(self) -> Iterator[ExternalGang]:
+        """Gangs that run, or of which some pods are bound and all others can be."""
+        taken: set[str] = set()
+        for group in self._groups:
+            for each in found(group.pods, self._usable):
+                if not each.possible:
+                    bound = [pod for pod in each.pods.values() if pod.spec.node_name]
+                    group.unwinding.update(pod.metadata.uid for pod in bound)
+                    self.to_unwind += bound
+                    continue
+                guest = self._guest(group, each, taken)
+                taken.add(guest.id)
+                yield guest
+
+    def queued(self, guest: ExternalGang) -> Status:
+        """Of a gang that waits: it keeps its age."""
+        since = self._since(guest.pods)
+        return Status(Phase.QUEUED, "Queued", created_at=since, queued_at=since)
+
+    def _guest(self, group: Group, found: Found, taken: set[str]) -> ExternalGang:
+        member, pods = group.member, tuple(found.pods.values())
+        gang = gang_of(member.name, pods, self._needs(group), asks, lambda _pod: ())
+        name = found.name
+        if not name or job_id(member, name) in taken:
+            alone = member.dialect is Dialect.ALONE
+            name = member.name if alone else f"{member.name}/{gang.pods[0].metadata.name}"
+        job = fitted_job(gang, self._around(member.namespace))
+        guest = ExternalGang(job_id(member, name), name, 0, member, job, list(gang.pods))
+        nodes = [found.nodes[pod.metadata.uid] for pod in gang.pods]
+        begun = found.whole and all(map(has_begun, gang.pods))
+        bound = {number for number, pod in enumerate(gang.pods) if pod.spec.node_name}
+        guest.stay = Allocation(1, nodes, bound, whole=found.whole, started=begun)
+        guest.status = self._status(guest.job, gang.pods, nodes, begun=begun)
+        return guest
+
+    def _needs(self, group: Group) -> Needs:
+        """What its object says by now; it may be gone, and the gang runs all the same."""
+        try:
+            needed = needs(group.member, self._groups.object_of(group.member), list(group.pods.values()))
+        except Refused:
+            return Needs(1)
+        return Needs(1) if isinstance(needed, str) else needed
+
+    def _status(self, job: Job, pods: Sequence[Pod], nodes: Sequence[str], *, begun: bool) -> Status:
+        since = self._since(pods)
+        return Status(
+            Phase.RUNNING if begun else Phase.ADMITTED,
+            "Running" if begun else "Admitted",
+            generation=1,
+            created_at=since,
+            queued_at=since,
+            admitted_at=since,
+            started_at=since if begun else None,
+            running_since=since if begun else None,
+            placement=placement_of(job, nodes),
+            gone=False,
+        )
+
+    def _since(self, pods: Sequence[Pod]) -> int:
+        """When the first of them was made, in ms; clocks differ."""
+        made = [milliseconds(pod.metadata.creation_timestamp) or self._now for pod in pods]
+        return min(*made, self._now)

@@ -1,0 +1,295 @@
+"""Every job of our kinds in the cluster: those the controller holds, those that ended, those it is yet to hear of.
+
+An object becomes a job when it is read without a fault. Of two objects that bear one name, one after the other, the
+second is not heard of before nothing of the first is left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from windlass.backends.kubernetes.agents.progress import FIELD as TRAINING
+from windlass.backends.kubernetes.client.resources import Resource
+from windlass.backends.kubernetes.cluster.job_resolution import Fitted, singles
+from windlass.backends.kubernetes.jobs.gang import Gang
+from windlass.backends.kubernetes.jobs.object_reference import ObjectReference, home_of, version_of
+from windlass.backends.kubernetes.status import stored_state
+from windlass.backends.kubernetes.status.refusals import WAITING, Refusal
+from windlass.backends.kubernetes.status.state_writes import DeposedError
+from windlass.backends.port import JobArrived, JobChanged, JobEvent, WorldEvent
+from windlass.core.lifecycle.events import Cancel, Event, Resume, Suspend
+from windlass.core.lifecycle.spec_update import as_placed, can_change
+from windlass.core.model.status import TERMINAL, JobState, Phase, Target
+from windlass.jobs.kubernetes.kinds import registry
+from windlass.jobs.kubernetes.kinds.run_policy import US, is_ours
+from windlass.jobs.kubernetes.manifests.reader import Fault
+from windlass.jobs.kubernetes.parsed import Parsed
+from windlass.jobs.kubernetes.settings import Settings
+
+Manifest = Mapping[str, Any]
+CANCEL = "windlass.dev/cancel"
+"""An annotation: who wants the job ended. Its object stays, and says so."""
+
+
+class JobStore:
+    """`finish` fits what was read to the cluster. `tell` hears what comes of what is seen.
+
+    `refuse` hears of what can be no job, or not yet; `changed` of what is another one.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        finish: Callable[[Parsed], Fitted],
+        tell: Callable[[WorldEvent], None],
+        refuse: Callable[[Refusal], None],
+        changed: Callable[[Gang], None],
+    ) -> None:
+        self._settings, self._finish, self._tell, self._refuse = settings, finish, tell, refuse
+        self._changed = changed
+        self._gangs: dict[str, Gang] = {}
+        self._by_uid: dict[str, Gang] = {}
+        self._next: dict[str, tuple[Resource, Manifest]] = {}
+        """By job id: who comes after a namesake that has yet to end."""
+        self._refused: dict[str, int] = {}
+        """By uid: the generation of the object that was told its fault."""
+        self.left: frozenset[str] = frozenset()
+        """Kinds that are somebody else's."""
+        self._ignored: dict[str, tuple[Resource, Manifest]] = {}
+        """By uid: objects that are left to others."""
+        self._number = 1
+        self._recovered = False
+
+    def __iter__(self) -> Iterator[Gang]:
+        return iter(self._gangs.values())
+
+    def get(self, job_id: str) -> Gang | None:
+        """The gang of this id, ended or not."""
+        return self._gangs.get(job_id)
+
+    def owner(self, uid: str) -> Gang | None:
+        """The gang whose object this is."""
+        return self._by_uid.get(uid)
+
+    def next_number(self) -> int:
+        """Of the next job that arrives, whoever it belongs to."""
+        self._number += 1
+        return self._number - 1
+
+    def recover(self) -> list[JobState]:
+        """What was committed of those that have not ended, or whose time to live runs yet; the rest arrives now."""
+        self._recovered = True
+        for gang in self._gangs.values():
+            self._fit(gang)  # what its names stand for may have been listed after it
+        gangs = sorted(self._gangs.values(), key=lambda gang: gang.number or 2**63)
+        known = [gang for gang in gangs if gang.stored is not None]
+        self._number = max((gang.number for gang in known), default=0) + 1
+        for gang in sorted((g for g in gangs if g.stored is None), key=_age):
+            self._arrive(gang)
+        for gang in known:
+            self._catch_up_with_owner(gang)
+        kept = [gang for gang in known if gang.status.phase not in TERMINAL or gang.job.ttl is not None]
+        return [gang.state for gang in kept]
+
+    def _catch_up_with_owner(self, gang: Gang) -> None:
+        """What its owner has asked for while nobody led."""
+        asked, status = gang.wanted[1] if gang.wanted else gang.job, gang.status
+        if status.phase in TERMINAL:
+            return
+        is_aside = status.phase is Phase.SUSPENDED or status.target is Target.SUSPEND
+        if _is_to_end(gang.parsed.manifest):
+            self._cancel(gang)
+        elif asked.suspend != is_aside:
+            event: Event = Suspend("its owner") if asked.suspend else Resume("its owner")
+            self._tell(JobEvent(gang.id, event))
+
+    def see(self, resource: Resource, manifest: Manifest) -> None:
+        """An object as it is now."""
+        home = home_of(resource, manifest)
+        gang = self._by_uid.get(home.uid)
+        if gang is not None and not self._recovered:
+            self.close(gang)
+            gang = None
+        if gang is not None:
+            self._update(gang, manifest)
+            return
+        namesake = self._gangs.get(home.job_id)
+        if namesake is not None:
+            self._next[home.job_id] = resource, manifest
+            if not namesake.gone:  # its end was not seen
+                self.lose(namesake.home.uid)
+            return
+        if not manifest["metadata"].get("deletionTimestamp"):
+            self._read(home, manifest)
+
+    def leave(self, kinds: Collection[str]) -> None:
+        """These kinds are somebody else's, but for jobs that name us; all others are ours."""
+        self.left = frozenset(kinds)
+        ignored, self._ignored = self._ignored, {}
+        for resource, manifest in ignored.values():
+            self.see(resource, manifest)
+
+    def lose(self, uid: str) -> None:
+        """An object is gone."""
+        self._refused.pop(uid, None)
+        self._ignored.pop(uid, None)
+        gang = self._by_uid.get(uid)
+        if gang is None:
+            self._next = {name: kept for name, kept in self._next.items() if kept[1]["metadata"]["uid"] != uid}
+            return
+        gang.gone = True
+        if self._recovered:
+            self._cancel(gang)
+        else:
+            self.close(gang)
+
+    def close(self, gang: Gang) -> None:
+        """Nothing more will be heard of a gang whose object is gone: its namesake may come."""
+        self._gangs.pop(gang.id, None)
+        self._by_uid.pop(gang.home.uid, None)
+        if gang.gone:
+            self._changed(gang)
+        if waiting := self._next.pop(gang.id, None):
+            self.see(*waiting)
+
+    # --- reading -----------------------------------------------------------------------------------
+
+    def _read(self, home: ObjectReference, manifest: Manifest) -> None:
+        parsed = registry.read(manifest, self._settings)
+        if isinstance(parsed, Fault):
+            self._fault(home, manifest, str(parsed))
+            return
+        if not is_ours(parsed.policy) or (home.resource.kind in self.left and parsed.policy.managed_by != US):
+            self._ignored[home.uid] = home.resource, manifest
+            return
+        try:
+            known = stored_state.read((manifest.get("status") or {}).get(stored_state.FIELD))
+        except stored_state.UnreadableError as error:
+            self._fault(home, manifest, f"status.{stored_state.FIELD} is not as Windlass wrote it: {error}")
+            return
+        if self._recovered and known is not None:
+            raise DeposedError(f"{home.job_id} has a state that was not known when this term began")
+        gang = Gang(home, parsed, parsed.job, known.number if known else 0, version=version_of(manifest), stored=known)
+        gang.training = (manifest.get("status") or {}).get(TRAINING) or {}
+        gang.remade = known.remade if known else 0
+        gang.looked, gang.looked_generation = gang.version, manifest["metadata"].get("generation")
+        self._gangs[gang.id] = self._by_uid[home.uid] = gang
+        if self._recovered:  # else whoever recovers fits it: a follower reads a job anew at each of its writes
+            self._fit(gang)
+            self._arrive(gang)
+
+    def _fit(self, gang: Gang) -> None:
+        """The job as it is for the controller, of what its manifest asks for."""
+        found = self._finish(gang.parsed)
+        gang.job = as_placed(found.job, gang.stored.status.placement if gang.stored else None)
+        gang.wanted = None if gang.job == found.job else (gang.parsed, found.job)
+        gang.held = "" if gang.stored else found.trouble  # the controller knows of whoever has a state
+        gang.singles, gang.warnings, gang.to_choose = singles(found.job), found.warnings, found.to_choose
+
+    def look_around(self) -> None:
+        """What names stand for is another now: whoever was held back may come."""
+        for gang in [gang for gang in self._gangs.values() if gang.held]:
+            self._fit(gang)
+            self._arrive(gang)
+        for gang in [gang for gang in self._gangs.values() if gang.to_choose and not gang.held]:
+            if gang.status.phase not in TERMINAL:
+                self._look_at_volumes(gang)
+
+    def _look_at_volumes(self, gang: Gang) -> None:
+        """Volumes that waited for the first pod have their place by now: the next start is to be near them."""
+        parsed, asked = gang.wanted or (gang.parsed, gang.job)
+        found = self._finish(parsed)
+        if found.trouble or found.to_choose == gang.to_choose:
+            return
+        gang.to_choose = found.to_choose
+        if found.job != asked:
+            gang.wanted = parsed, found.job
+            self.catch_up(gang)
+
+    def _arrive(self, gang: Gang) -> None:
+        gang.stored = None
+        ends = _is_to_end(gang.parsed.manifest)
+        if gang.held and not ends:
+            self._hold(gang, gang.held)
+            return
+        gang.held = ""
+        gang.number = self.next_number()
+        self._tell(JobArrived(gang.id, gang.number, gang.job))
+        if ends:
+            self._cancel(gang)
+
+    def _hold(self, gang: Gang, why: str) -> None:
+        created = Phase.CREATED.value
+        self._refuse(Refusal(gang.home, gang.parsed.manifest, why, WAITING, created, lambda: gang.held == why))
+
+    def _update(self, gang: Gang, manifest: Manifest) -> None:
+        # our own writes may have learnt of this version already, and not of what its owner wants
+        if version_of(manifest) <= gang.looked:
+            return
+        gang.learn(manifest)
+        before, gang.looked_generation = gang.looked_generation, manifest["metadata"].get("generation")
+        gang.looked = version_of(manifest)
+        if manifest["metadata"].get("deletionTimestamp") or _is_to_end(manifest):
+            self._cancel(gang)
+        if gang.looked_generation == before:
+            return
+        parsed = registry.read(manifest, self._settings)
+        if isinstance(parsed, Fault):
+            self._fault(gang.home, manifest, f"{parsed}; it goes on as it was")
+            return
+        self._respecify(gang, parsed)
+
+    def _respecify(self, gang: Gang, parsed: Parsed) -> None:
+        """Somebody has changed what is asked for: to be suspended, or another job for the next start."""
+        found = self._finish(parsed)
+        before = gang.wanted[1] if gang.wanted else gang.job
+        was_held = bool(gang.held)
+        gang.held = found.trouble if was_held else ""
+        if before.suspend != found.job.suspend:
+            event: Event = Suspend("its owner") if found.job.suspend else Resume("its owner")
+            self._tell(JobEvent(gang.id, event))
+        gang.wanted = parsed, found.job
+        self.catch_up(gang)
+        if was_held:  # the controller has not heard of it
+            self._arrive(gang)
+
+    def catch_up(self, gang: Gang) -> None:
+        """Have the controller know what is asked for by now, if the gang can be that already."""
+        if gang.wanted is None or not can_change(gang.state, gang.wanted[1]):
+            return
+        (parsed, gang.job), gang.wanted = gang.wanted, None
+        manifest = {**gang.parsed.manifest, "spec": parsed.manifest["spec"]}
+        gang.parsed, gang.made_for = replace(parsed, manifest=manifest), (0, ())
+        self._tell(JobChanged(gang.id, gang.job))
+        self._changed(gang)
+
+    def _cancel(self, gang: Gang) -> None:
+        if gang.held and not gang.gone and _is_to_end(gang.parsed.manifest):
+            self._arrive(gang)
+        elif gang.held or gang.status.phase in TERMINAL:
+            if gang.gone:
+                self.close(gang)
+        elif not gang.deleted:
+            gang.deleted = True
+            by = (gang.parsed.manifest["metadata"].get("annotations") or {}).get(CANCEL) or "whoever deleted it"
+            self._tell(JobEvent(gang.id, Cancel(by)))
+
+    def _fault(self, home: ObjectReference, manifest: Manifest, message: str) -> None:
+        generation = manifest["metadata"].get("generation") or 0
+        if self._refused.get(home.uid) != generation:
+            self._refused[home.uid] = generation
+            never_accepted = stored_state.FIELD not in (manifest.get("status") or {})
+            self._refuse(Refusal(home, manifest, message, state=Phase.FAILED.value if never_accepted else ""))
+
+
+def _is_to_end(manifest: Manifest) -> bool:
+    """Whether somebody has said so."""
+    return CANCEL in (manifest["metadata"].get("annotations") or {})
+
+
+def _age(gang: Gang) -> tuple[str, str]:
+    """In the order in which they were made, as far as the API server tells."""
+    metadata = gang.parsed.manifest["metadata"]
+    return str(metadata.get("creationTimestamp")), gang.id

@@ -1,0 +1,1 @@
+"""Pod execution: pods and dependent objects are created, bound to nodes, observed and deleted."""

@@ -1,0 +1,190 @@
+"""What stands beside the pods of a gang: services, config maps, secrets, roles, autoscalers, and a launcher's Job."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from windlass.backends.kubernetes.client import resources as r
+from windlass.backends.kubernetes.client.api_errors import ApiError
+from windlass.backends.kubernetes.client.connection import Connection
+from windlass.backends.kubernetes.client.owners import owner_uid
+from windlass.backends.kubernetes.client.resources import Resource
+from windlass.backends.kubernetes.jobs.gang import Gang
+from windlass.backends.kubernetes.pods.run import Run
+from windlass.jobs.kubernetes.kinds import registry
+from windlass.jobs.kubernetes.own_labels import GENERATION
+
+RESOURCES = {
+    (resource.api_version, resource.kind): resource
+    for resource in (
+        r.SERVICES,
+        r.CONFIG_MAPS,
+        r.SECRETS,
+        r.SERVICE_ACCOUNTS,
+        r.ROLES,
+        r.ROLE_BINDINGS,
+        r.AUTOSCALERS,
+        r.JOBS,
+        r.named("scheduling.x-k8s.io/v1alpha1", "podgroups", "PodGroup"),
+    )
+}
+ASK_WHO_RUNS = ("MPIJob",)
+"""Kinds of which a config map tells the pods that run."""
+_LATE = ("Secret", "RoleBinding", "Job")
+"""Made when all else is there: a binding is refused without its role, and a Job makes pods that mount the rest."""
+_UNREAD = ("Secret",)
+"""Made and never read: nobody grants that for a name. By then whatever went with an earlier job is gone."""
+_SSH = "kubernetes.io/ssh-auth"
+_PAUSE = 0.1
+"""Seconds between two looks at what is going."""
+_GARBAGE_COLLECTED = 15.0
+"""Seconds within which what belonged to a job that was deleted goes too; what is there then stays, and serves."""
+
+
+@dataclass(slots=True)
+class DependentObjects:
+    """Makes them; those that are there stay, but for data that has changed."""
+
+    connection: Connection
+    at_once: asyncio.Semaphore
+    hear_job: Callable[[dict[str, Any]], None]
+    """Hears of each Job that was made."""
+
+    async def make(self, gang: Gang, run: Run, running: Collection[str]) -> None:
+        """All that are missing, or not as they should be, while the run is wanted. Raises ApiError, Unreachable."""
+        wanted = [_of_run(each, run) for each in registry.companions(gang.parsed, running, run.sizes)]
+        missing = [each for each in wanted if gang.companions.get(_name_of(each)) != each]
+        for late in (False, True):
+            stage = [self._make(gang, run, each) for each in missing if (each["kind"] in _LATE) is late]
+            # none goes on by itself when another one fails: a Job would be made when nobody expects it any more
+            for failed in [end for end in await asyncio.gather(*stage, return_exceptions=True) if end is not None]:
+                raise failed
+
+    async def end_job(self, about: Mapping[str, Any]) -> None:
+        """Delete a Job, with the pods that it made."""
+        await self._remove(r.JOBS, about["namespace"], about["name"], about.get("uid"))
+
+    async def remove_services(self, namespace: str, names: Iterable[str]) -> None:
+        """Delete these."""
+        await asyncio.gather(*(self._remove(r.SERVICES, namespace, name) for name in names))
+
+    async def _remove(self, resource: Resource, namespace: str, name: str, uid: str | None = None) -> None:
+        try:
+            async with self.at_once:
+                await self.connection.delete(resource, namespace, name, propagation="Background", uid=uid)
+        except ApiError as error:
+            if not (error.is_missing or (error.is_conflict and uid)):  # another of that name by now
+                raise
+
+    async def _make(self, gang: Gang, run: Run, manifest: Mapping[str, Any]) -> None:
+        name = _name_of(manifest)
+        known = gang.companions.get(name)
+        give_up = time.monotonic() + _GARBAGE_COLLECTED
+        while not run.stopping:
+            if await self._is_made(run, manifest, known, wait=time.monotonic() < give_up):
+                gang.companions[name] = manifest
+                return
+            await asyncio.sleep(_PAUSE)
+
+    async def _is_made(
+        self, run: Run, manifest: Mapping[str, Any], known: Mapping[str, Any] | None, *, wait: bool
+    ) -> bool:
+        """Try once. False, if `wait`: what has this name belongs to a job that was deleted, and is to go with it."""
+        resource = RESOURCES[manifest["apiVersion"], manifest["kind"]]
+        if known is not None and manifest["kind"] == "ConfigMap":
+            await self._change(manifest)
+            return True
+        try:
+            async with self.at_once:
+                made = await self.connection.create(resource, with_keys(manifest))
+        except ApiError as error:
+            if not error.is_exists:
+                raise
+            if wait and manifest["kind"] not in _UNREAD and await self._is_anothers(resource, manifest):
+                return False
+            if manifest["kind"] == "ConfigMap":
+                await self._change(manifest)
+            elif manifest["kind"] == "Job":
+                await self._replace(run, manifest)
+        else:
+            if manifest["kind"] == "Job":
+                self.hear_job(made)
+        return True
+
+    async def _is_anothers(self, resource: Resource, manifest: Mapping[str, Any]) -> bool:
+        """Whether what has this name is controlled by another object than ours, or has just gone."""
+        there = await self._there(resource, manifest)
+        return there is None or owner_uid(there) not in ("", owner_uid(manifest))
+
+    async def _there(self, resource: Resource, manifest: Mapping[str, Any]) -> dict[str, Any] | None:
+        """What has this name, as it is now."""
+        about = manifest["metadata"]
+        try:
+            async with self.at_once:
+                return await self.connection.get(resource, about["namespace"], about["name"])
+        except ApiError as error:
+            if not error.is_missing:
+                raise
+            return None
+
+    async def _change(self, manifest: Mapping[str, Any]) -> None:
+        about = manifest["metadata"]
+        async with self.at_once:
+            await self.connection.patch(r.CONFIG_MAPS, about["namespace"], about["name"], {"data": manifest["data"]})
+
+    async def _replace(self, run: Run, manifest: Mapping[str, Any]) -> None:
+        """A launcher's Job of an earlier generation goes, with its pods, before the new one comes."""
+        about = manifest["metadata"]
+        while not run.stopping:
+            there = await self._there(r.JOBS, manifest)
+            if there is None:
+                async with self.at_once:
+                    self.hear_job(await self.connection.create(r.JOBS, manifest))
+                return
+            if owner_uid(there) != owner_uid(manifest):
+                raise ApiError(409, "AlreadyExists", f"the Job {about['name']} is there, and not this job's")
+            if there["metadata"].get("labels", {}).get(GENERATION) == about["labels"][GENERATION]:
+                self.hear_job(there)
+                return
+            await self.end_job(there["metadata"])
+            await asyncio.sleep(_PAUSE)
+
+
+def _name_of(manifest: Mapping[str, Any]) -> tuple[str, str]:
+    return manifest["kind"], manifest["metadata"]["name"]
+
+
+def _of_run(manifest: Mapping[str, Any], run: Run) -> Mapping[str, Any]:
+    """A launcher's Job belongs to one generation, and so do its pods; anything else serves them all."""
+    if manifest["kind"] != "Job":
+        return manifest
+    template = manifest["spec"]["template"]
+    label = {GENERATION: str(run.generation)}
+    marked = {**template, "metadata": _labelled(template.get("metadata") or {}, label)}
+    about = _labelled(manifest["metadata"], label)
+    return {**manifest, "metadata": about, "spec": {**manifest["spec"], "template": marked}}
+
+
+def _labelled(about: Mapping[str, Any], label: Mapping[str, str]) -> dict[str, Any]:
+    return {**about, "labels": {**(about.get("labels") or {}), **label}}
+
+
+def with_keys(manifest: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A blank secret for SSH with a fresh ECDSA P-521 pair in it, as mpi-operator makes it; anything else as it is."""
+    if manifest["kind"] != "Secret" or manifest.get("type") != _SSH:
+        return manifest
+    key = ec.generate_private_key(ec.SECP521R1())
+    private = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.TraditionalOpenSSL, serialization.NoEncryption()
+    )
+    public = key.public_key().public_bytes(serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH)
+    data = {"ssh-privatekey": private, "ssh-publickey": public + b"\n"}
+    return {**manifest, "data": {name: base64.b64encode(value).decode() for name, value in data.items()}}

@@ -1,0 +1,228 @@
+"""A gang's pods are made, and put on their nodes: all of them, or whoever could not be says why.
+
+What is asked of the API server here may be asked again: what exists is left alone, what is bound where it belongs is
+bound.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from windlass.backends.errors import BackendError
+from windlass.backends.kubernetes.agents.tokens import with_token
+from windlass.backends.kubernetes.client import objects
+from windlass.backends.kubernetes.client.api_errors import ApiError
+from windlass.backends.kubernetes.client.connection import Connection
+from windlass.backends.kubernetes.client.objects import Pod
+from windlass.backends.kubernetes.client.owners import controller_of, owner_uid
+from windlass.backends.kubernetes.client.persistent_request import PAUSE
+from windlass.backends.kubernetes.client.priority_limiter import PriorityLimiter
+from windlass.backends.kubernetes.client.resources import PODS, path
+from windlass.backends.kubernetes.pods.pod_store import PodStore, key_of
+from windlass.backends.kubernetes.pods.run import Run, Slot
+from windlass.core.lifecycle.events import Declared, Exit
+from windlass.jobs.kubernetes.parsed import Member
+from windlass.jobs.kubernetes.pods.pod_assembly import GENERATION
+
+_GARBAGE_COLLECTED = 15.0
+"""Seconds within which the pods of a job that was deleted are told to go."""
+
+
+_GRACE = 30
+"""Seconds, where a pod says nothing: the API's own."""
+
+
+class CannotBindError(Exception):
+    """A member cannot be put on its node. `exit` says so as the end of the member."""
+
+    def __init__(self, exit: Exit) -> None:
+        super().__init__(exit.detail)
+        self.exit = exit
+
+
+class NotWantedError(Exception):
+    """Its gang has been told to stop meanwhile, has a newer generation, or has a member that could not be seated."""
+
+
+@dataclass(slots=True)
+class PodBinding:
+    """What making and binding share: one connection, how much of it is used at a time, and what is known of pods."""
+
+    connection: Connection
+    at_once: PriorityLimiter
+    pods: PodStore
+    is_dead: Callable[[str], bool]
+    """Whether nothing can run any more on a node of this name: then nobody will confirm the end of a pod there."""
+    leaving: set[str] = field(default_factory=set)
+    """Uids of what is being told to go."""
+
+    async def make(
+        self, member: Member, generation: int, node: str = "", wanted: Callable[[], bool] = lambda: True
+    ) -> Pod:
+        """The member's pod of this generation, made if it is not there: on its node, if that is known already.
+
+        Raises CannotSeatError, ApiError, Unreachable; NotWantedError once it is not `wanted`, however long its name
+        is taken.
+        """
+        body = with_token(member.pod)
+        if node:
+            body = {**body, "spec": {**body["spec"], "nodeName": node}}
+        namespace = member.pod["metadata"]["namespace"]
+        give_up = time.monotonic() + _GARBAGE_COLLECTED
+        while True:
+            known = self.pods.get(namespace, member.name)
+            if known is not None and self._is_it(known, member, generation):
+                return known
+            if not wanted():
+                raise NotWantedError
+            if known is not None:
+                await self._make_room(known, member, generation, give_up)
+                continue
+            async with self.at_once:
+                began = time.monotonic()
+                try:
+                    made = objects.pod(await self.connection.request("POST", path(PODS, namespace), body=body))
+                    if node:
+                        self.connection.tally.bindings.observe(time.monotonic() - began)
+                except ApiError as error:
+                    if not error.is_exists:
+                        raise
+                    there = await self._there(namespace, member.name)
+                    if there is None:
+                        continue
+                    made = pod_of(there)
+            self.pods.learn(made)
+
+    def _is_it(self, known: Pod, member: Member, generation: int) -> bool:
+        going = known.metadata.uid in self.leaving and not known.spec.node_name
+        return controller_of(known) == owner_uid(member.pod) and generation_of(known) == generation and not going
+
+    async def _make_room(self, known: Pod, member: Member, generation: int, give_up: float) -> None:
+        """Something else has the member's name. Raises CannotSeatError, NotWantedError, ApiError, Unreachable."""
+        if controller_of(known) != owner_uid(member.pod):
+            await self._until_free(known, give_up)
+        elif known.metadata.uid in self.leaving:
+            await self._look_again(known)
+        elif generation_of(known) > generation:
+            raise NotWantedError
+        else:
+            await self._clear(known)
+
+    async def bind(self, pod: Pod, node: str, notes: Mapping[str, str] | None = None) -> None:
+        """Put it on its node, annotated with `notes`. Raises CannotSeatError, Unreachable."""
+        about = pod.metadata
+        if pod.spec.node_name == node:
+            return
+        if pod.spec.node_name:
+            raise CannotBindError(_again(f"{about.name} has been put on {pod.spec.node_name} by another scheduler"))
+        async with self.at_once:
+            try:
+                await self.connection.bind(about.namespace, about.name, about.uid, node, annotations=notes)
+            except ApiError as error:
+                if not (error.is_conflict and await self._is_on(pod, node)):
+                    raise CannotBindError(_again(f"{about.name} could not be put on {node}: {error}")) from None
+
+    async def _is_on(self, pod: Pod, node: str) -> bool:
+        """Whether it is there already: an earlier leader's last request may have been heard after he was gone."""
+        found = await self._there(pod.metadata.namespace, pod.metadata.name)
+        if found is None or found["metadata"]["uid"] != pod.metadata.uid:
+            return False
+        return bool(found["spec"].get("nodeName") == node)
+
+    async def _clear(self, pod: Pod) -> None:
+        """Somebody of an earlier generation has this name: he is dead, or about to be."""
+        ended = not pod.spec.node_name or pod.status.phase in ("Succeeded", "Failed")
+        at_once = ended or self.is_dead(pod.spec.node_name)
+        if at_once or not pod.metadata.deletion_timestamp:
+            self.leaving.add(pod.metadata.uid)
+            try:
+                async with self.at_once:
+                    await self.remove(pod, 0 if at_once else pod.spec.termination_grace_period_seconds or _GRACE)
+            except BaseException:
+                self.leaving.discard(pod.metadata.uid)
+                raise
+        await self._look_again(pod)
+
+    async def _until_free(self, pod: Pod, give_up: float) -> None:
+        """Another's pod has this name: an earlier job's is on its way, any other stays. Raises CannotSeatError."""
+        if not pod.metadata.deletion_timestamp and time.monotonic() > give_up:
+            name = pod.metadata.name
+            raise CannotBindError(_again(f"{name} could not be made: a pod of that name is there, and not this job's"))
+        await self._look_again(pod)
+
+    async def _look_again(self, pod: Pod) -> None:
+        """Once it is gone, or in a moment."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(PAUSE):
+                await self.pods.gone(key_of(pod))
+
+    async def remove(self, pod: Pod, grace: int) -> None:
+        """Delete this very pod, with so many seconds to end; nothing is said if it is gone."""
+        about = pod.metadata
+        try:
+            await self.connection.delete(PODS, about.namespace, about.name, grace=grace, uid=about.uid)
+        except ApiError as error:
+            if not (error.is_missing or error.is_conflict):
+                raise
+
+    async def _there(self, namespace: str, name: str) -> Mapping[str, Any] | None:
+        """What has this name, as it is now."""
+        try:
+            return await self.connection.get(PODS, namespace, name)
+        except ApiError as error:
+            if not error.is_missing:
+                raise
+            return None
+
+
+async def bind_gang(seating: PodBinding, run: Run, members: Sequence[tuple[Slot, Member]]) -> None:
+    """Make and bind every member's pod. Whoever cannot be is in `run.failed` then; after the first, no more begin."""
+    await asyncio.gather(*(_seat(seating, run, slot, member) for slot, member in members))
+    run.launched = not run.failed
+
+
+async def _seat(seating: PodBinding, run: Run, slot: Slot, member: Member) -> None:
+    while not (run.failed or run.stopping):
+        try:
+            pod = await seating.make(member, run.generation, slot.node, lambda: not (run.failed or run.stopping))
+            if not (run.failed or run.stopping):
+                await seating.bind(pod, slot.node)
+        except NotWantedError:
+            return
+        except CannotBindError as error:
+            run.failed[slot.number] = error.exit
+        except ApiError as error:
+            run.failed[slot.number] = _refused(member.name, error)
+        except BackendError:  # no answer, no right to write just now, no credentials just now
+            await asyncio.sleep(PAUSE)
+            continue
+        return
+
+
+def generation_of(pod: Pod) -> int:
+    """Which generation it belongs to; 0: to none."""
+    written = pod.metadata.labels.get(GENERATION, "")
+    return int(written) if written.isdecimal() else 0
+
+
+def pod_of(manifest: Mapping[str, Any]) -> Pod:
+    """The same pod, as far as the world looks at it."""
+    return msgspec.convert(manifest, Pod)
+
+
+def _again(detail: str) -> Exit:
+    """It was the place: another one may do."""
+    return Exit(lost=True, declared=Declared.RETRY, detail=detail)
+
+
+def _refused(name: str, error: ApiError) -> Exit:
+    """The pod itself is not taken: never, if it is no pod at all."""
+    declared = Declared.FATAL if error.is_invalid else Declared.RETRY
+    return Exit(lost=True, declared=declared, detail=f"{name} could not be made: {error}")

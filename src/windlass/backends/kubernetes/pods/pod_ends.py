@@ -1,0 +1,159 @@
+"""What a pod has come to, in the core's terms and in words.
+
+Sources: the Kubernetes API reference (PodStatus, ContainerState); the kubelet's reasons for containers that wait, from
+pkg/kubelet/{images,container,kuberuntime}; KEP-3329 for what disrupts a pod from outside.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from datetime import datetime
+
+from windlass.backends.kubernetes.client.objects import ContainerStatus, Pod, Terminated
+from windlass.backends.kubernetes.pods.run import Seen, Stage
+from windlass.core.lifecycle.events import Declared, Exit
+from windlass.wire import ExitCode
+
+_ENDED = ("Succeeded", "Failed")
+_NEVER_RAN = ("StartError", "ContainerCannotRun", "CreateContainerError", "RunContainerError")
+"""Of a container that has terminated: its program did not begin."""
+_HOPELESS = (
+    "ErrImageNeverPull",
+    "InvalidImageName",
+    "CreateContainerConfigError",
+    "CreateContainerError",
+    "RunContainerError",
+)
+_SLOW = ("ErrImagePull", "ImagePullBackOff", "RegistryUnavailable", "SignatureValidationFailed")
+"""A registry may come back: these are hopeless after a while."""
+_REFUSED_BY_KUBELET = ("OutOf", "UnexpectedAdmissionError", "NodeAffinity", "TopologyAffinityError", "Preempting")
+_CANNOT_START = 127
+"""A shell's code for what it cannot start."""
+_DECLARED = {
+    int(ExitCode.PREEMPTED): (Declared.PREEMPTED, "saved and left because it was asked to"),
+    int(ExitCode.RETRY): (Declared.RETRY, "asked to be started again"),
+    int(ExitCode.FATAL): (Declared.FATAL, "asked not to be started again"),
+}
+
+
+def seen(pod: Pod, now: int, patience: int) -> Seen:
+    """How far it has come. `patience`: ms for which an image may fail to be pulled, from the pod's start."""
+    if pod.status.phase in _ENDED:
+        ran = any(end.reason not in _NEVER_RAN for end in _terminated(pod))
+        return Seen(Stage.ENDED, _end(pod), ran, dismissed=bool(pod.metadata.deletion_timestamp))
+    if pod.status.phase == "Running":
+        return Seen(Stage.RUNNING, ran=True)
+    return Seen(Stage.WAITING, _never(pod, now, patience))
+
+
+def is_running(pod: Pod) -> bool:
+    """Whether its containers run, or did until just now."""
+    return pod.status.phase == "Running"
+
+
+def due(pod: Pod, patience: int) -> int | None:
+    """When its image has failed for too long, in ms; None while it does not fail."""
+    slow = any(status.state.waiting and status.state.waiting.reason in _SLOW for status in _containers(pod))
+    return _started(pod) + patience if slow and pod.status.phase not in (*_ENDED, "Running") else None
+
+
+def was_turned_away(pod: Pod) -> bool:
+    """Whether its kubelet would not have it: another pod like it fares no better there."""
+    return pod.status.reason.startswith(_REFUSED_BY_KUBELET)
+
+
+def _end(pod: Pod) -> Exit:
+    who = _who(pod)
+    if pod.status.phase == "Succeeded":
+        return Exit(code=0, detail=f"{who} ended well")
+    if (reason := pod.status.reason) and (outside := _from_outside(pod, reason)):
+        return outside
+    bad = next((each for each in _terminated(pod) if each.exit_code), None)
+    if bad is None:
+        return _disrupted(pod) or Exit(lost=True, detail=f"{who} failed{_why(pod.status.reason, pod.status.message)}")
+    return _disrupted(pod) or _exit(who, bad)
+
+
+def _from_outside(pod: Pod, reason: str) -> Exit | None:
+    """The kubelet or a controller has ended it, or never let it begin."""
+    detail = f"{_who(pod)}: {reason}{_said(pod.status.message)}"
+    if was_turned_away(pod):
+        return Exit(lost=True, declared=Declared.RETRY, detail=detail)
+    if reason in ("Evicted", "NodeLost", "NodeShutdown", "Terminated", "Shutdown"):
+        return Exit(lost=True, detail=detail)
+    return None
+
+
+def _disrupted(pod: Pod) -> Exit | None:
+    """Whoever deleted it from outside says so in a condition."""
+    found = next((c for c in pod.status.conditions if c.type == "DisruptionTarget" and c.status == "True"), None)
+    if found is None:
+        return None
+    return Exit(lost=True, detail=f"{_who(pod)}: {found.reason}{_said(found.message)}")
+
+
+def _exit(who: str, end: Terminated) -> Exit:
+    code = end.exit_code
+    if end.reason in _NEVER_RAN:
+        return Exit(code=_CANNOT_START, detail=f"{who} cannot start{_said(end.message or end.reason)}")
+    if code in _DECLARED:
+        declared, said = _DECLARED[code]
+        return Exit(code=code, declared=declared, detail=f"{who} {said} (exit code {code})")
+    special = "" if end.reason in ("", "Error") else f" ({end.reason})"
+    by = f" ({_signal(code - 128)})" if 128 < code <= 128 + 64 and not special else special
+    return Exit(code=code, detail=f"{who} exited with code {code}{by}{_said(_last_line(end.message))}")
+
+
+def _never(pod: Pod, now: int, patience: int) -> Exit | None:
+    """Why it will never start, if that is known."""
+    for status in _containers(pod):
+        waiting = status.state.waiting
+        if waiting is None or waiting.reason not in (*_HOPELESS, *_SLOW):
+            continue
+        if waiting.reason in _SLOW and now < _started(pod) + patience:
+            continue
+        detail = f"{_who(pod)}: container {status.name} cannot start: {waiting.reason}{_said(waiting.message)}"
+        return Exit(code=_CANNOT_START, detail=detail)
+    return None
+
+
+def _who(pod: Pod) -> str:
+    """ "digits-worker-0 on n1"."""
+    return pod.metadata.name + (f" on {pod.spec.node_name}" if pod.spec.node_name else "")
+
+
+def _containers(pod: Pod) -> Iterator[ContainerStatus]:
+    yield from pod.status.init_container_statuses
+    yield from pod.status.container_statuses
+
+
+def _terminated(pod: Pod) -> Iterator[Terminated]:
+    return (each.state.terminated for each in _containers(pod) if each.state.terminated is not None)
+
+
+def _started(pod: Pod) -> int:
+    """When the kubelet took it, or it was made, in ms since the epoch."""
+    written = pod.status.start_time or pod.metadata.creation_timestamp
+    return int(datetime.fromisoformat(written).timestamp() * 1000) if written else 0
+
+
+def _why(reason: str, message: str) -> str:
+    return f" ({reason})" * bool(reason) + _said(message)
+
+
+def _said(message: str) -> str:
+    return f": {message}" if message else ""
+
+
+def _last_line(message: str) -> str:
+    """A termination message may be a log's last lines; the last of them tells most."""
+    lines = message.strip().splitlines()
+    return lines[-1][:300] if lines else ""
+
+
+def _signal(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

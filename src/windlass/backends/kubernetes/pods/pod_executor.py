@@ -1,0 +1,196 @@
+"""Carries out what was decided: gangs are seated and their companions made, or their pods deleted. In the background.
+
+Whatever is under way for a run is told by `run.busy`: nothing of it may be called gone before that is over.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import partial
+from typing import Any
+
+from windlass.backends.kubernetes.background_tasks import BackgroundTasks
+from windlass.backends.kubernetes.client.api_errors import ApiError
+from windlass.backends.kubernetes.client.connection import Connection
+from windlass.backends.kubernetes.client.objects import Pod
+from windlass.backends.kubernetes.client.persistent_request import request_until_answered
+from windlass.backends.kubernetes.client.priority_limiter import PriorityLimiter
+from windlass.backends.kubernetes.jobs.gang import Gang
+from windlass.backends.kubernetes.pods.dependent_objects import ASK_WHO_RUNS, DependentObjects
+from windlass.backends.kubernetes.pods.pod_binding import CannotBindError, NotWantedError, PodBinding, bind_gang
+from windlass.backends.kubernetes.pods.pod_store import PodStore
+from windlass.backends.kubernetes.pods.run import Run, Slot
+from windlass.backends.kubernetes.pods.volume_binding import choose_volumes
+from windlass.core.lifecycle.events import Declared, Exit
+from windlass.jobs.kubernetes.parsed import Member
+
+_BEHIND = 3.0
+"""Seconds that what stands beside pods may come after them, while other gangs start."""
+_LATER = 30.0
+"""Seconds before pods are made again that the API server did not take."""
+
+
+class PodExecutor:
+    """`concern` hears of a gang for which something was done, `on_trouble` of what was not to be foreseen.
+
+    `hear_job` hears of each launcher's Job that was made, before the watch tells it.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        pods: PodStore,
+        at_once: int,
+        is_dead: Callable[[str], bool],
+        concern: Callable[[Gang], None],
+        hear_job: Callable[[dict[str, Any]], None],
+        on_trouble: Callable[[str], None],
+    ) -> None:
+        self.seating = PodBinding(connection, PriorityLimiter(at_once), pods, is_dead)
+        """Shared with whoever binds gangs of others."""
+        self._companions = DependentObjects(connection, asyncio.Semaphore(max(1, at_once // 4)), hear_job)
+        self._concern, self._on_trouble = concern, on_trouble
+        self._errands = BackgroundTasks(on_trouble)
+        self._leaving = self.seating.leaving
+
+    def prepare(self, gang: Gang, generation: int) -> None:
+        """Make the pods of a generation that waits for its turn, on no node yet."""
+        gang.preparing = gang.put_away
+        self._errands.send(self._prepare(gang, generation, gang.put_away))
+
+    def launch(self, gang: Gang, run: Run) -> None:
+        """Make what is missing, and bind every pod of it."""
+        run.busy = True
+        self._errands.send(self._launch(gang, run))
+
+    def make_anew(self, gang: Gang, run: Run, names: Collection[str]) -> None:
+        """Make some of a run's pods once more, on the nodes where they were. Told again meanwhile, once."""
+        if names and not run.busy:
+            run.busy = True
+            self._errands.send(self._launch(gang, run, names))
+
+    def bind(self, gang: Gang, run: Run, seats: Iterable[tuple[Pod, Slot]]) -> None:
+        """Bind pods that somebody else has made. Told twice, once."""
+        for pod, slot in seats:
+            if pod.metadata.uid not in run.bound:
+                run.bound.add(pod.metadata.uid)
+                self._errands.send(self._bind(gang, run, pod, slot))
+
+    def accompany(self, gang: Gang, run: Run, running: Iterable[str]) -> None:
+        """See to what stands beside the pods: it may depend on which of them run."""
+        now = run.generation, frozenset(running) if gang.parsed.kind in ASK_WHO_RUNS else frozenset()
+        if gang.accompanied != now and not run.accompanying:
+            gang.accompanied, run.accompanying = now, True
+            self._errands.send(self._accompany(gang, run, now[1]))
+
+    def dismiss(self, pods: Iterable[Pod], grace: int) -> None:
+        """Tell pods to go, with so many seconds to end. Told twice, once."""
+        for pod in pods:
+            if pod.metadata.uid not in self._leaving:
+                self._leaving.add(pod.metadata.uid)
+                self._errands.send(self._dismiss(pod, grace))
+
+    def end_jobs(self, jobs: Iterable[Mapping[str, Any]]) -> None:
+        """Delete launchers' Jobs, with their pods. Told twice, once."""
+        for job in jobs:
+            about = job["metadata"]
+            if about["uid"] not in self._leaving and not about.get("deletionTimestamp"):
+                self._leaving.add(about["uid"])
+                self._errands.send(request_until_answered(partial(self._companions.end_job, about)))
+
+    def remove_services(self, gang: Gang, pods: Collection[str]) -> None:
+        """The services of pods that were taken away go with them."""
+        names = [name for kind, name in gang.companions if kind == "Service" and name in pods]
+        if names:
+            self._errands.send(
+                request_until_answered(partial(self._companions.remove_services, gang.home.namespace, names))
+            )
+
+    def forget(self, pod: Pod) -> None:
+        """It is gone."""
+        self._leaving.discard(pod.metadata.uid)
+
+    async def close(self) -> None:
+        """Leave everything as it is."""
+        await self._errands.close()
+
+    async def _prepare(self, gang: Gang, generation: int, put_away: int) -> None:
+        members = gang.members(generation, gang.sizes)
+        made = [
+            request_until_answered(partial(self._ready, gang, member, generation, put_away))
+            for member in members.values()
+        ]
+        troubles = [each for each in await asyncio.gather(*made, return_exceptions=True) if isinstance(each, Exception)]
+        before, gang.trouble = gang.trouble, f"its pods cannot be made: {troubles[0]}" if troubles else ""
+        gang.news |= before != gang.trouble
+        self._concern(gang)
+        if troubles:
+            await asyncio.sleep(_LATER)
+        if gang.preparing == put_away:
+            gang.preparing = None
+            gang.prepared = 0 if troubles else gang.prepared  # whoever looks next has them made once more
+            self._concern(gang)
+
+    async def _ready(self, gang: Gang, member: Member, generation: int, put_away: int) -> None:
+        """Make one pod that is to stand ready, if it still is; away with it, if nobody wanted it when it came."""
+        try:
+            pod = await self.seating.make(member, generation, wanted=lambda: gang.put_away == put_away)
+        except NotWantedError:
+            return
+        launched = gang.run is not None and gang.run.generation == generation
+        wanted_again = gang.preparing == gang.put_away
+        if gang.put_away != put_away and not (launched or wanted_again):
+            self.dismiss([pod], 0)
+
+    async def _launch(self, gang: Gang, run: Run, names: Collection[str] | None = None) -> None:
+        try:
+            members, numbers = gang.members(run.generation, run.sizes), gang.pod_names(run)
+            wanted = members.keys() if names is None else members.keys() & names
+            seats = [(run.slots[numbers[name]], each) for name, each in members.items() if name in wanted]
+            await request_until_answered(lambda: choose_volumes(self.seating.connection, gang, seats))
+            await bind_gang(self.seating, run, seats)
+        except ApiError as error:
+            run.failed[0] = Exit(lost=True, declared=Declared.RETRY, detail=f"its volumes cannot be had: {error}")
+        finally:
+            run.busy = False
+            self._concern(gang)
+
+    async def _accompany(self, gang: Gang, run: Run, running: Collection[str]) -> None:
+        try:
+            await self.seating.at_once.quiet(_BEHIND)
+            await request_until_answered(lambda: self._companions.make(gang, run, running))
+        except ApiError as error:
+            gang.trouble, gang.news = f"what stands beside its pods cannot be made: {error}", True
+            self._on_trouble(f"{gang.id}: {gang.trouble}")
+            self._errands.send(self._accompany_later(gang))
+        else:
+            gang.news |= bool(gang.trouble)
+            gang.trouble = ""
+        finally:
+            run.accompanying = False
+            self._concern(gang)
+
+    async def _accompany_later(self, gang: Gang) -> None:
+        failed = gang.accompanied
+        await asyncio.sleep(_LATER)
+        if gang.accompanied == failed:
+            gang.accompanied = (0, frozenset())  # whoever looks next has them made once more
+            self._concern(gang)
+
+    async def _bind(self, gang: Gang, run: Run, pod: Pod, slot: Slot) -> None:
+        try:
+            await request_until_answered(lambda: self.seating.bind(pod, slot.node))
+        except CannotBindError as error:
+            run.failed[slot.number] = error.exit
+        self._concern(gang)
+
+    async def _dismiss(self, pod: Pod, grace: int) -> None:
+        while True:
+            try:
+                await request_until_answered(lambda: self.seating.remove(pod, grace))
+            except ApiError as error:
+                self._on_trouble(f"{pod.metadata.namespace}/{pod.metadata.name} cannot be deleted: {error}")
+                await asyncio.sleep(_LATER)
+            else:
+                return

@@ -1,0 +1,1 @@
+"""Status writing: job state, conditions, events and pending reasons, written through rate limits."""

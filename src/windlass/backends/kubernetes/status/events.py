@@ -1,0 +1,100 @@
+"""Events: what happened to a job, where `kubectl describe` shows it. Told in the background, left out under load."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from windlass.backends.kubernetes.client.api_errors import ApiError
+from windlass.backends.kubernetes.client.connection import Connection
+from windlass.backends.kubernetes.client.priority_limiter import PriorityLimiter
+from windlass.backends.kubernetes.client.resources import EVENTS
+from windlass.backends.kubernetes.jobs.object_reference import ObjectReference
+from windlass.backends.port import BackendError
+
+_MOST = 1_000
+"""Untold events beyond these are left out: they are for people."""
+_AT_ONCE = 4
+_BEHIND = 0.5
+"""Seconds that an event is held back while gangs start."""
+_LONGEST = 1_024
+"""Bytes of a note, by the API."""
+RECOVERED = "Recovered"
+_BAD = ("Failed", "Restarting", "Refused", "Hang", "RanksRestarted", "AgentsGivenUp", RECOVERED)
+REPORTER = "windlass.dev/operator"
+
+
+@dataclass(frozen=True, slots=True)
+class News:
+    """One event. `at` in ms."""
+
+    about: ObjectReference
+    reason: str
+    action: str
+    note: str
+    at: int
+
+
+class EventRecorder:
+    """`tell` returns at once."""
+
+    def __init__(self, connection: Connection, urgent: PriorityLimiter, on_trouble: Callable[[str], None]) -> None:
+        self._connection, self._urgent, self._on_trouble = connection, urgent, on_trouble
+        self._news: asyncio.Queue[News] = asyncio.Queue(_MOST)
+        self._workers: list[asyncio.Task[None]] = []
+
+    def tell(self, news: News) -> None:
+        """Have it told, if not too much waits already."""
+        if not self._workers:
+            loop = asyncio.get_running_loop()
+            self._workers = [loop.create_task(self._work()) for _ in range(_AT_ONCE)]
+        if not self._news.full():
+            self._news.put_nowait(news)
+
+    async def close(self) -> None:
+        """Leave the rest untold."""
+        for worker in self._workers:
+            worker.cancel()
+        await asyncio.gather(*self._workers, return_exceptions=True)
+
+    async def _work(self) -> None:
+        while True:
+            news = await self._news.get()
+            await self._urgent.quiet(_BEHIND)
+            try:
+                await self._connection.create(EVENTS, event(news))
+            except ApiError as error:
+                # Its name is its own: what exists is what an earlier attempt made, whose answer was lost.
+                if not (error.is_missing or error.is_terminating or error.is_exists):
+                    self._on_trouble(f"an event of {news.about.job_id} could not be told: {error}")
+            except BackendError:
+                continue  # nobody could be told just now
+
+
+def event(news: News) -> dict[str, object]:
+    """The API object (events.k8s.io/v1)."""
+    home = news.about
+    at = datetime.fromtimestamp(news.at / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    regarding = {
+        "apiVersion": home.resource.api_version,
+        "kind": home.resource.kind,
+        "namespace": home.namespace,
+        "name": home.name,
+        "uid": home.uid,
+    }
+    return {
+        "apiVersion": "events.k8s.io/v1",
+        "kind": "Event",
+        "metadata": {"name": f"{home.name}.{uuid.uuid4().hex[:16]}", "namespace": home.namespace},
+        "eventTime": at,
+        "reportingController": REPORTER,
+        "reportingInstance": "windlass",
+        "type": "Warning" if news.reason in _BAD else "Normal",
+        "reason": news.reason,
+        "action": news.action,
+        "note": news.note.encode()[:_LONGEST].decode(errors="ignore"),
+        "regarding": regarding,
+    }

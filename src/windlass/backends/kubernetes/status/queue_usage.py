@@ -1,0 +1,67 @@
+"""What a queue has held of late, kept in its object: whoever takes over goes on being fair."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from windlass.backends.kubernetes.client.api_errors import ApiError
+from windlass.backends.kubernetes.client.coalescing_writer import CoalescingWriter
+from windlass.backends.kubernetes.client.connection import Connection
+from windlass.backends.kubernetes.cluster.cluster_state import QUEUES, Manifests
+from windlass.core.model.snapshot import PastUse
+
+FIELD = "pastUse"
+"""Below `status`: one text."""
+_EVERY = 30.0
+"""Seconds: half-lives are hours and days."""
+_decode = msgspec.json.Decoder(PastUse).decode
+
+
+def remembered(queues: Manifests) -> dict[str, PastUse]:
+    """By queue, as it was written last; what cannot be read is forgotten."""
+    found = {}
+    for name, manifest in queues.items():
+        written = (manifest.get("status") or {}).get(FIELD)
+        try:
+            if isinstance(written, str):
+                found[name] = _decode(written)
+        except msgspec.DecodeError:
+            continue
+    return found
+
+
+class QueueUsageWriter:
+    """Writes in the background, seldom."""
+
+    def __init__(self, connection: Connection, queues: Manifests, on_trouble: Callable[[str], None]) -> None:
+        self._connection, self._queues = connection, queues
+        self._past: Mapping[str, PastUse] = {}
+        self._scribe: CoalescingWriter[str] = CoalescingWriter(self._write, on_trouble, delay=0.0, every=_EVERY)
+
+    def note(self, past: Mapping[str, PastUse]) -> None:
+        """What all queues with a half-life have held until now; nothing, if nothing was told."""
+        if not past:
+            return
+        changed = [name for name, use in past.items() if use.amounts != self._amounts(name) and name in self._queues]
+        self._past = past
+        for name in changed:
+            self._scribe.mark(name)
+
+    async def close(self) -> None:
+        """Leave the rest unwritten."""
+        await self._scribe.close()
+
+    def _amounts(self, name: str) -> Mapping[str, int] | None:
+        known = self._past.get(name)
+        return known.amounts if known else None
+
+    async def _write(self, name: str) -> None:
+        status: dict[str, Any] = {FIELD: msgspec.json.encode(self._past[name]).decode()}
+        try:
+            await self._connection.patch(QUEUES, None, name, {"status": status}, subresource="status")
+        except ApiError as error:
+            if not error.is_missing:
+                raise

@@ -1,0 +1,77 @@
+"""An object that is not what it should be is told why, in a condition, and left alone until somebody mends it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from windlass.backends.kubernetes.client.api_errors import ApiError
+from windlass.backends.kubernetes.client.coalescing_writer import CoalescingWriter
+from windlass.backends.kubernetes.client.connection import Connection
+from windlass.backends.kubernetes.jobs.object_reference import ObjectReference
+from windlass.backends.kubernetes.status.stored_state import STATE
+from windlass.jobs.kubernetes.status.conditions import conditions_of
+from windlass.jobs.kubernetes.status.status_times import merge_conditions, rfc3339
+
+ACCEPTED = "Accepted"
+INVALID, WAITING = "Invalid", "Waiting"
+_DELAY, _EVERY = 0.0, 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """`reason`: INVALID, or WAITING for something else in the cluster; without a message all is well again."""
+
+    home: ObjectReference
+    manifest: Mapping[str, Any]
+    message: str
+    reason: str = INVALID
+    state: str = ""
+    """What its status is to call its state, if nothing does yet: of a job that was never accepted."""
+    stands: Callable[[], bool] = lambda: True
+    """Whether it is still so when it comes to be written."""
+
+
+class Refusals:
+    """Those that are told, by uid."""
+
+    def __init__(self, connection: Connection, now: Callable[[], int], on_trouble: Callable[[str], None]) -> None:
+        self._connection, self._now = connection, now
+        self._refused: dict[str, Refusal] = {}
+        self._scribe: CoalescingWriter[str] = CoalescingWriter(self._write, on_trouble, delay=_DELAY, every=_EVERY)
+
+    def tell(self, refusal: Refusal) -> None:
+        """Have the object say so."""
+        self._refused[refusal.home.uid] = refusal
+        self._scribe.mark(refusal.home.uid)
+
+    async def close(self) -> None:
+        """Leave the rest untold."""
+        await self._scribe.close()
+
+    async def _write(self, uid: str) -> None:
+        refusal = self._refused.get(uid)
+        if refusal is None:
+            return
+        if refusal.stands():
+            await self._say(refusal)
+        if self._refused.get(uid) is refusal:
+            del self._refused[uid]
+
+    async def _say(self, refusal: Refusal) -> None:
+        before = conditions_of(dict(refusal.manifest))
+        told = {"type": ACCEPTED, "status": "False", "reason": refusal.reason, "message": refusal.message}
+        if not refusal.message:
+            told = {"type": ACCEPTED, "status": "True", "reason": ACCEPTED, "message": "is heeded"}
+        conditions = merge_conditions(before, [told], rfc3339(self._now()), updates=True)
+        status = {"conditions": conditions, **({STATE: refusal.state} if refusal.state else {})}
+        if status.items() <= (refusal.manifest.get("status") or {}).items():
+            return
+        home = refusal.home
+        body = {"metadata": {"uid": home.uid}, "status": status}
+        try:
+            await self._connection.patch(home.resource, home.namespace, home.name, body, subresource="status")
+        except ApiError as error:
+            if not (error.is_missing or error.is_conflict):
+                raise

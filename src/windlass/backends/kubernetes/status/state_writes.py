@@ -1,0 +1,123 @@
+"""A job's state is written into its object, so that whoever takes over knows it.
+
+A write is conditional: it carries the resource version that is known, and if the object is another one by now it is
+looked at again. Somebody else's field does no harm; a state that is not the one written last means that another
+controller has taken over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from windlass.backends.kubernetes.client.api_errors import ApiError, Outcome
+from windlass.backends.kubernetes.client.connection import Connection
+from windlass.backends.kubernetes.client.merge_patch import difference
+from windlass.backends.kubernetes.jobs.gang import Gang
+from windlass.backends.kubernetes.status import stored_state
+from windlass.backends.kubernetes.status.stored_state import FIELD, Stored, UnreadableError
+from windlass.core.model.status import JobState
+
+
+class DeposedError(Exception):
+    """Somebody else has written the state of a job: this controller must not go on, nor try again."""
+
+
+async def write(connection: Connection, gang: Gang, state: JobState, said: Mapping[str, Any]) -> None:
+    """Write it, with what else the status says. Raises DeposedError, ApiError, Unreachable."""
+    async with gang.writing:
+        if not gang.gone and (gang.stored is None or gang.stored.status != state.status):
+            await _write(connection, gang, state, said)
+
+
+async def say(connection: Connection, gang: Gang, said: Mapping[str, Any]) -> None:
+    """Write only what else the status says. Raises ApiError, Unreachable."""
+    async with gang.writing:
+        home, about = gang.home, {"resourceVersion": str(gang.version), "uid": gang.home.uid}
+        body = {"metadata": about, "status": {**_changes(gang, said), FIELD: {"remade": gang.remade}}}
+        if gang.gone:
+            return
+        try:
+            answer = await connection.patch(home.resource, home.namespace, home.name, body, subresource="status")
+        except ApiError as error:
+            if error.is_missing:
+                gang.gone = True
+                return
+            if not error.is_conflict:
+                raise
+            answer = await connection.get(home.resource, home.namespace, home.name)
+        gang.learn(answer)
+
+
+async def remove(connection: Connection, gang: Gang, on_trouble: Callable[[str], None]) -> bool:
+    """Delete the object and all that it owns; False if that is not allowed. Raises ApiError, Unreachable."""
+    home = gang.home
+    try:
+        await connection.delete(home.resource, home.namespace, home.name, uid=home.uid, propagation="Background")
+    except ApiError as error:
+        if error.outcome is not Outcome.REFUSED or error.is_unauthorized:
+            raise
+        if not (error.is_missing or error.is_conflict):
+            on_trouble(f"{gang.id} stays beyond its time to live: {error}")
+            return False
+    gang.gone = True
+    return True
+
+
+def _changes(gang: Gang, said: Mapping[str, Any]) -> Mapping[str, Any]:
+    return difference(gang.parsed.manifest.get("status") or {}, said)
+
+
+async def _write(connection: Connection, gang: Gang, state: JobState, said: Mapping[str, Any]) -> None:
+    revision = gang.stored.revision if gang.stored else 0
+    new = Stored(state.number, revision + 1, state.status, gang.remade)
+    while True:
+        body = {
+            "metadata": {"resourceVersion": str(gang.version), "uid": gang.home.uid},
+            "status": {**_changes(gang, said), FIELD: stored_state.written(new)},
+        }
+        try:
+            answer = await connection.patch(
+                gang.home.resource, gang.home.namespace, gang.home.name, body, subresource="status"
+            )
+        except ApiError as error:
+            if error.is_missing:
+                gang.gone = True
+                return
+            if error.is_invalid and said:
+                said = {}  # whoever cannot be told the rest is told it with the next state
+                continue
+            if not error.is_conflict:
+                raise
+            if await _look_again(connection, gang, revision, new):
+                return
+            continue
+        gang.stored, gang.number = new, new.number
+        gang.learn(answer)
+        return
+
+
+async def _look_again(connection: Connection, gang: Gang, revision: int, new: Stored) -> bool:
+    """Learn what the object is by now. True: what was to be written is there, by an attempt whose answer was lost."""
+    try:
+        found = await connection.get(gang.home.resource, gang.home.namespace, gang.home.name)
+    except ApiError as error:
+        if not error.is_missing:
+            raise
+        gang.gone = True
+        return True
+    if found["metadata"]["uid"] != gang.home.uid:
+        gang.gone = True
+        return True
+    try:
+        there = stored_state.read((found.get("status") or {}).get(FIELD))
+    except UnreadableError as error:
+        raise DeposedError(f"the state of {gang.id} is not as this controller wrote it: {error}") from None
+    is_ours = there is not None and replace(there, remade=new.remade) == new  # that goes on while nobody answers
+    if is_ours:
+        gang.stored, gang.number = there, new.number
+    elif (there.revision if there else 0) != revision:
+        raise DeposedError(f"the state of {gang.id} was written by another controller; this one stops")
+    gang.learn(found)
+    return is_ours

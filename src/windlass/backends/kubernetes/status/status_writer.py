@@ -1,0 +1,104 @@
+"""What a job's object says of it, in the words of its kind; written when it has changed, and not too often."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from windlass.backends.kubernetes.agents.progress import FIELD as TRAINING
+from windlass.backends.kubernetes.client.connection import Connection
+from windlass.backends.kubernetes.client.objects import Pod
+from windlass.backends.kubernetes.client.priority_limiter import PriorityLimiter
+from windlass.backends.kubernetes.jobs.gang import Gang
+from windlass.backends.kubernetes.status import state_writes
+from windlass.backends.kubernetes.status.refusals import ACCEPTED
+from windlass.backends.kubernetes.status.stored_state import FIELD, STATE
+from windlass.backends.port import BackendError
+from windlass.core.model.status import TERMINAL, Phase, Status, called
+from windlass.jobs.kubernetes.status import conditions as told
+from windlass.jobs.kubernetes.status import job_status
+from windlass.jobs.kubernetes.status.job_status import Counts
+
+_OFTEN = 2.0
+"""Seconds between two writes of one job's status that the controller does not wait for."""
+_AT_ONCE = 16
+_COUNTED = ("replicaStatuses", "jobsStatus")
+"""What of a status tells numbers of pods."""
+
+
+def status_of(gang: Gang, life: Status, pods: Mapping[int, Pod], now: int) -> Mapping[str, Any]:
+    """All of the status but what the controller keeps there."""
+    if gang.judged and gang.said and not _core_knows_better(gang, life):
+        said: Mapping[str, Any] = gang.said
+    else:
+        before = gang.parsed.manifest.get("status") or {}
+        counts, waits = _counts(gang, pods), gang.trouble or gang.waits
+        said = job_status.status_of(gang.parsed, life, counts, before, now, waits=waits, reason=gang.waits_reason)
+        if life.phase in TERMINAL and gang.run is None:  # its pods were counted when it ended, and may have gone since
+            said = {**said, **{name: before[name] for name in _COUNTED if name in before}}
+    conditions = [each for each in said.get("conditions") or () if each["type"] != ACCEPTED]
+    says: dict[str, Any] = {**said, "conditions": conditions, STATE: called(life)}
+    if gang.training:
+        says[TRAINING] = gang.training
+    return {name: value for name, value in says.items() if name != FIELD}
+
+
+def _core_knows_better(gang: Gang, life: Status) -> bool:
+    """A judgement is of pods: it says nothing of a gang that waits, is suspended, or was ended by somebody."""
+    ended = told.ended(gang.said.get("conditions") or ())
+    return life.phase not in (Phase.ADMITTED, Phase.RUNNING) and not (life.phase in TERMINAL and ended)
+
+
+def _counts(gang: Gang, pods: Mapping[int, Pod]) -> Mapping[str, Counts]:
+    found: dict[str, Counter[str]] = {}
+    slots = gang.run.slots if gang.run is not None else ()
+    for number, pod in pods.items():
+        if number < len(slots):
+            found.setdefault(slots[number].role, Counter())[pod.status.phase] += 1
+    return {role: Counts(each["Running"], each["Succeeded"], each["Failed"]) for role, each in found.items()}
+
+
+class StatusWriter:
+    """Writes in the background what no commit waits for. `said` is what there is to say of a gang."""
+
+    def __init__(
+        self, connection: Connection, urgent: PriorityLimiter, said: Callable[[Gang], Mapping[str, Any]]
+    ) -> None:
+        self._connection, self._urgent, self._said = connection, urgent, said
+        self._at_once = asyncio.Semaphore(_AT_ONCE)
+        self._under_way: dict[str, asyncio.Task[None]] = {}
+
+    def look(self, gang: Gang) -> None:
+        """Write the gang's status if it says something new, now or soon. `gang.news`: it may."""
+        if not gang.news or gang.stored is None or gang.gone or gang.home.uid in self._under_way:
+            return
+        gang.news = False
+        if not self._is_news(gang):
+            return
+        task = asyncio.get_running_loop().create_task(self._write(gang))
+        self._under_way[gang.home.uid] = task
+        task.add_done_callback(lambda _: self._under_way.pop(gang.home.uid, None))
+
+    async def close(self) -> None:
+        """Leave what was not written yet."""
+        tasks = list(self._under_way.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _is_news(self, gang: Gang) -> bool:
+        before = gang.parsed.manifest.get("status") or {}
+        return any(before.get(name) != value for name, value in self._said(gang).items())
+
+    async def _write(self, gang: Gang) -> None:
+        while not gang.gone and self._is_news(gang):
+            await self._urgent.quiet(_OFTEN)
+            try:
+                async with self._at_once:
+                    await state_writes.say(self._connection, gang, self._said(gang))
+            except BackendError:
+                pass  # it is tried again, and whoever asks in between is told by the commit
+            await asyncio.sleep(_OFTEN)
+            gang.news = False

@@ -1,0 +1,59 @@
+"""Which devices of its node each replica of a gang gets.
+
+Pure: what is taken comes from the tasks of the gangs that live, so a new controller comes to the same answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TypeAlias
+
+from windlass.backends.local.nodes import MIG, LocalCluster
+from windlass.core.model.job import Job, Role
+from windlass.core.model.resources import GPU
+from windlass.core.model.status import Placement
+
+Assigned: TypeAlias = dict[tuple[str, int], tuple[str, ...]]
+"""(role, replica) → device ids, as CUDA_VISIBLE_DEVICES takes them."""
+
+
+class NoDeviceError(RuntimeError):
+    """A node has fewer free devices than the scheduler counted: a device is held that no living gang accounts for."""
+
+
+def assign(job: Job, placement: Placement, cluster: LocalCluster, taken: Iterable[str]) -> Assigned:
+    """Each replica's devices, replica by replica in the gang's order. Raises NoDeviceError.
+
+    Where GPUs are shared the scheduler has chosen them; else they are the first free ones of the node. On a node
+    without real devices a replica gets none and sees none.
+    """
+    held = set(taken)
+    assigned: Assigned = {}
+    for role in job.roles:
+        chosen = placement.devices.get(role.name, ())
+        for replica, node in enumerate(placement.nodes.get(role.name, ())):
+            owned = cluster.devices.get(node, ())
+            if role.whole_node or (chosen and chosen[replica]):
+                ids = owned if role.whole_node else tuple(owned[number] for number in chosen[replica] if owned)
+            else:
+                ids = tuple(_free(cluster, role, node, held, f"{role.name}/{replica}"))
+                held.update(ids)
+            assigned[role.name, replica] = ids
+    return assigned
+
+
+def _free(cluster: LocalCluster, role: Role, node: str, held: set[str], who: str) -> Iterable[str]:
+    for resource, wanted in role.resources.items():
+        pool = _pool(cluster, node, resource)
+        if not pool or not wanted:
+            continue
+        free = [device for device in pool if device not in held]
+        if len(free) < wanted:
+            raise NoDeviceError(f"{node} has {len(free)} free devices, {who} was promised {wanted}")
+        yield from free[:wanted]
+
+
+def _pool(cluster: LocalCluster, node: str, resource: str) -> Sequence[str]:
+    if resource == GPU:
+        return cluster.devices.get(node, ())
+    return cluster.instances.get(node, {}).get(resource, ()) if resource.startswith(MIG) else ()

@@ -1,0 +1,100 @@
+"""What the end of a rank means for its member, in core's terms and in words."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from windlass.core.lifecycle.events import Declared, Exit
+from windlass.wire import ExitCode
+
+_DECLARED = {
+    ExitCode.PREEMPTED: Declared.PREEMPTED,
+    ExitCode.RETRY: Declared.RETRY,
+    ExitCode.FATAL: Declared.FATAL,
+}
+_SAID = {
+    Declared.PREEMPTED: "saved and left because it was asked to",
+    Declared.RETRY: "asked to be started again",
+    Declared.FATAL: "asked not to be started again",
+}
+_CANNOT_RUN = {
+    errno.ENOEXEC: "it is no program, and no script that begins with #!",
+    errno.E2BIG: "its arguments and environment are too long",
+}
+
+
+class Who(NamedTuple):
+    """A rank as people know it; None: the agent of a replica's ranks."""
+
+    rank: int | None
+    role: str
+    replica: int
+    node: str
+
+    def __str__(self) -> str:
+        what = "the agent" if self.rank is None else f"rank {self.rank}"
+        return f"{what} ({self.role}/{self.replica}) on {self.node}"
+
+
+class Tried(NamedTuple):
+    """What a rank was to run, for explaining why it did not."""
+
+    command: tuple[str, ...]
+    workdir: str
+
+
+def exit_of(who: Who, report: Mapping[str, Any], tried: Tried) -> Exit:
+    """The end that the warden reported ("code" or "signal", "error" if the rank never ran)."""
+    if "signal" in report:
+        number = int(report["signal"])
+        return Exit(signal=number, detail=f"{who} killed by {signal_name(number)}")
+    code = int(report["code"])
+    if "error" in report:
+        number, step = report["error"]
+        return Exit(code=code, detail=f"{who}: {_why_not_started(number, step, tried)}")
+    declared = _DECLARED.get(code)  # type: ignore[call-overload]  # an ExitCode is an int, and hashes as one
+    if declared is not None:
+        return Exit(code=code, declared=declared, detail=f"{who} {_SAID[declared]} (exit code {code})")
+    if 128 < code <= 128 + 64:
+        return Exit(code=code, detail=f"{who} exited with code {code} ({signal_name(code - 128)}, by its shell's word)")
+    return Exit(code=code, detail=f"{who} exited with code {code}")
+
+
+def signal_name(number: int) -> str:
+    """The name of a signal: SIGKILL for 9."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def _why_not_started(number: int, step: str, tried: Tried) -> str:
+    if step == "chdir":
+        return f"working directory {tried.workdir!r} {_fault_of_folder(number)}; name another one with --workdir"
+    if step == "fork":
+        return f"could not be started: {os.strerror(number)}"
+    program = tried.command[0] if tried.command else ""
+    if number == errno.ENOENT:
+        return _not_found(program, tried.workdir)
+    if number == errno.EACCES:
+        return f"permission denied: {program!r} is not executable"
+    return f"cannot run {program!r}: {_CANNOT_RUN.get(number) or os.strerror(number)}"
+
+
+def _not_found(program: str, workdir: str) -> str:
+    if "/" not in program:
+        return f"command not found: {program!r} in PATH"
+    if Path(workdir, program).exists():
+        return f"cannot run {program!r}: the interpreter in its first line does not exist"
+    return f"command not found: {program!r}"
+
+
+def _fault_of_folder(number: int) -> str:
+    return {errno.ENOENT: "does not exist", errno.ENOTDIR: "is no folder", errno.EACCES: "may not be entered"}.get(
+        number, f"cannot be used: {os.strerror(number)}"
+    )

@@ -1,0 +1,195 @@
+"""Keeping a warden at hand: the line to it, which reports were heard from whom, and another warden when it dies."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from windlass.backends.local.book import Key
+from windlass.backends.local.paths import StatePaths
+from windlass.backends.local.warden import proc, sweep
+from windlass.backends.local.warden_line import Report, WardenLine
+from windlass.backends.local.warden_start import Link, start_warden
+from windlass.backends.port import BackendError
+
+_PATIENCE = 30.0
+"""Seconds a warden may take to say hello. One that succeeds another waits until that one's processes have ended."""
+_FAREWELL = 5.0
+"""Seconds a guard gets to follow its warden."""
+_DYING = 0.01
+"""Seconds before the next try when the warden that was found was just ending: its socket outlives it by a moment."""
+_PAUSE = 1.0
+"""Seconds before a warden that could not even say hello is replaced."""
+
+
+class Heard(NamedTuple):
+    """Up to which report of which warden everything has been heard."""
+
+    warden: str = ""
+    number: int = 0
+
+
+class Keeper:
+    """`hear` gets each report once, in order. `greeted` gets the number of the line and the gangs at its other end."""
+
+    def __init__(
+        self,
+        paths: StatePaths,
+        link: Link,
+        hello: Mapping[str, Any],
+        *,
+        hear: Callable[[Report], None],
+        greeted: Callable[[int, set[Key]], None],
+        on_trouble: Callable[[str], None],
+    ) -> None:
+        self.heard = Heard()
+        self._paths = paths
+        self._hello = hello
+        self._hear = hear
+        self._greeted = greeted
+        self._on_trouble = on_trouble
+        self._remembered = Heard()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._guards: set[int] = set()
+        self.line = self._open(link, 1)
+
+    # --- saying --------------------------------------------------------------------------------------
+
+    def send(self, message: Mapping[str, Any]) -> None:
+        """Say something, now or as soon as the line takes it."""
+        if self.line.send(message) and self._loop is not None:
+            self._loop.add_writer(self.line, self._write)
+
+    def acknowledge(self, heard: Heard) -> None:
+        """Everything up to here is durable: the warden may forget it."""
+        if heard.number and heard.warden == self.line.warden:
+            self.send({"do": "ack", "seq": heard.number})
+
+    def remember(self, heard: Heard) -> None:
+        """What an earlier controller had heard: it is not heard again."""
+        self._remembered = heard
+
+    # --- listening -----------------------------------------------------------------------------------
+
+    def attach(self) -> None:
+        """Listen from now on, in the running loop."""
+        if self._loop is None:
+            self._loop = asyncio.get_running_loop()
+            self._listen(self._loop)
+
+    def close(self, *, end: bool) -> None:
+        """Leave the warden alone, or end it and everything below it; nothing of it is alive then."""
+        self._stop_listening()
+        self._loop = None
+        if not end:
+            self.line.close()
+        elif not self.line.end():
+            self._kill()
+        until = time.monotonic() + (_FAREWELL if end else 0)
+        while self._unreaped_guards() and time.monotonic() < until:
+            time.sleep(0.002)
+
+    def _open(self, link: Link, number: int) -> WardenLine:
+        if link.guard:
+            self._guards.add(link.guard)
+        line = WardenLine(link, number)
+        line.send({"do": "hello", **self._hello})
+        return line
+
+    def _listen(self, loop: asyncio.AbstractEventLoop) -> None:
+        loop.add_reader(self.line, self._read)
+        if self.line.flush():
+            loop.add_writer(self.line, self._write)
+        self._timer = loop.call_later(_PATIENCE, self._replace, True)
+
+    def _stop_listening(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.remove_reader(self.line)
+            self._loop.remove_writer(self.line)
+
+    def _write(self) -> None:
+        if not self.line.flush() and self._loop is not None:
+            self._loop.remove_writer(self.line)
+
+    def _read(self) -> None:
+        reports = self.line.read()
+        if reports is None:
+            self._gone()
+            return
+        for report in reports:
+            if report["tell"] == "hello":
+                self._welcome(report)
+            elif report["seq"] > self.heard.number:
+                self.heard = Heard(self.line.warden, report["seq"])
+                self._hear(report)
+
+    def _welcome(self, hello: Report) -> None:
+        assert self._timer is not None  # noqa: S101 - set by _listen
+        self._timer.cancel()
+        self.line.warden = hello["warden"]
+        same = self._remembered.warden == self.line.warden
+        self.heard = self._remembered if same else Heard(self.line.warden, 0)
+        self.acknowledge(self.heard)
+        self._greeted(self.line.number, {(job_id, generation) for job_id, generation in hello["gangs"]})
+
+    # --- the warden died -----------------------------------------------------------------------------
+
+    def _gone(self) -> None:
+        if self.line.warden:
+            self._replace(False)
+            return
+        self._stop_listening()
+        pause = _DYING
+        if self.line.link.guard:  # one that was started and never came up
+            pause = _PAUSE
+            self._on_trouble(f"the keeper of processes does not start: {self._last_words()}")
+        if self._loop is not None:
+            self._timer = self._loop.call_later(pause, self._replace, False)
+
+    def _replace(self, fresh: bool) -> None:  # noqa: FBT001 - called by the loop, which passes no names
+        """Another warden. It first waits for the end of whatever the old one kept, or kills it."""
+        self._stop_listening()
+        self.line.close()
+        if self.line.link.guard and not self.line.warden:  # it may still wait for its turn: it would come too late
+            sweep.kill([self.line.link.guard])
+        self._unreaped_guards()
+        self._remembered = self.heard
+        try:
+            self.line = self._open(start_warden(self._paths, fresh=fresh), self.line.number + 1)
+        except BackendError as trouble:
+            self._on_trouble(str(trouble))
+            if self._loop is not None:
+                self._timer = self._loop.call_later(_PAUSE, self._replace, fresh)
+            return
+        if self._loop is not None:
+            self._listen(self._loop)
+
+    def _kill(self) -> None:
+        """A warden that hangs: its ranks die with it, and what they left falls to the guard."""
+        pid, _, started = self.line.warden.partition(":")
+        if pid and proc.is_alive(int(pid), int(started)):
+            sweep.kill([int(pid)])
+
+    def _last_words(self) -> str:
+        try:
+            lines = self._paths.warden_log.read_text(errors="replace").strip().splitlines()
+        except OSError:
+            lines = []
+        return lines[-1] if lines else f"it left no word in {self._paths.warden_log}"
+
+    def _unreaped_guards(self) -> bool:
+        """Reap the guards that have ended; whether some have not."""
+        for guard in list(self._guards):
+            try:
+                ended = os.waitpid(guard, os.WNOHANG)[0] != 0
+            except ChildProcessError:
+                ended = True
+            if ended:
+                self._guards.discard(guard)
+        return bool(self._guards)

@@ -1,0 +1,140 @@
+"""From a gang to the message that has the warden start it: every rank's command, environment and folder."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import socket
+import sys
+import zlib
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from windlass import wire
+from windlass.backends.local.book import Gang
+from windlass.backends.local.checkpoints import unless_told
+from windlass.backends.local.logs import agent_name
+from windlass.core.model.job import Launcher, Role
+from windlass.core.model.node import Node
+from windlass.core.model.resources import CPU, GPU
+from windlass.launch.agent import agent_words, entry_of
+from windlass.launch.ranks import Rank, first_rank, role_named
+from windlass.launch.torchrun import Rendezvous, environment
+
+_LOOPBACK = "127.0.0.1"
+_BOOT = (
+    "import sys; sys.path.append(sys.argv.pop(1)); from windlass.agent.entry import main; sys.exit(main(sys.argv[1:]))"
+)
+_PYTHON_OF_RANKS = "PYTHON_EXEC"
+"""By torchrun's convention: the interpreter of the ranks, where it is another one than the agent's."""
+_SHUTDOWN = "TORCH_ELASTIC_SHUTDOWN_TIMEOUT"
+"""Seconds that ranks have when their agent is told to end; the warden gives agents a little more."""
+_FIRST_PORT, _PORTS = 20_000, 12_000
+"""Below the range from which Linux takes the ports of outgoing connections (32768 on): a port found free here stays
+free until rank 0, which may first import for seconds, listens on it."""
+
+
+def spawn_message(
+    gang: Gang, *, nodes: Mapping[str, Node], logs: Path, inherited: Mapping[str, str], state_id: str, owner: str = ""
+) -> dict[str, Any]:
+    """What the warden is told. `inherited`: the environment below the job's own; `owner`: as `owners` writes one."""
+    job_id, generation = gang.key
+    assert gang.job is not None  # noqa: S101 - only gangs that are known whole are launched
+    return {
+        "do": "spawn",
+        "job": job_id,
+        "generation": generation,
+        "logs": str(logs),
+        "cwd": gang.job.workdir or str(Path.home()),
+        # Below the job's own variables.
+        "env": {wire.CHECKPOINTS: unless_told(state_id, job_id), **inherited, wire.STATE_ID: state_id},
+        "owner": [int(part) for part in owner.split(":")[:2]] if owner else None,
+        "ranks": [_rank(gang, rank, nodes, inherited) for rank in gang.ranks],
+    }
+
+
+def _rank(gang: Gang, rank: Rank, nodes: Mapping[str, Node], inherited: Mapping[str, str]) -> dict[str, Any]:
+    job_id, generation = gang.key
+    assert gang.job is not None  # noqa: S101 - see spawn_message
+    role = role_named(gang.job, rank.role)
+    node = gang.nodes[rank.role][rank.replica]
+    variables = environment(
+        gang.job,
+        rank,
+        job_id=job_id,
+        generation=generation,
+        node=node,
+        rendezvous=Rendezvous(_LOOPBACK, gang.port),
+        devices=gang.devices.get((rank.role, rank.replica), ()),
+        cpu_share=cpu_share(gang.nodes, role, nodes[node]) if node in nodes else 1000,
+        inherited=inherited,
+    )
+    if gang.job.launcher is not Launcher.AGENT:
+        return {"argv": list(role.command), "env": variables}
+    crew = {"node": agent_name(rank.member), "first": first_rank(gang.job, rank), "ranks": role.procs}
+    return {"argv": agent_argv(role.command), "env": {**variables, **_of_agent(gang, role)}, "crew": crew}
+
+
+def agent_argv(command: Sequence[str]) -> list[str]:
+    """The agent of this very Windlass, run by the Python that runs it, untouched by the job's environment."""
+    package = importlib.util.find_spec("windlass")
+    assert package is not None  # noqa: S101 - this is a part of it
+    assert package.origin is not None  # noqa: S101 - it has an __init__.py
+    root = str(Path(package.origin).parent.parent)
+    return [sys.executable, "-I", "-S", "-X", "utf8", "-c", _BOOT, root, *agent_words(command)]
+
+
+def _of_agent(gang: Gang, role: Role) -> dict[str, str]:
+    """How the ranks are run, how long they have to leave, and how many failures the agents may still put right."""
+    assert gang.job is not None  # noqa: S101 - see spawn_message
+    policy, before = gang.job.restart, gang.before
+    entry = entry_of(role.command)
+    forgives = {
+        "machine": max(0, policy.infrastructure_limit - before.infrastructure_failures),
+        "retryable": policy.retryable_exit_codes,
+        "final": [*policy.fatal_exit_codes, *(set(wire.ExitCode) - set(policy.retryable_exit_codes))],
+        "crew": max(before.crew, gang.key[1] - 1),
+        "backoff": [ms / 1000 for ms in (policy.backoff_base, policy.backoff_max, policy.healthy_after)],
+    }
+    return {
+        **({_PYTHON_OF_RANKS: entry.python} if entry else {}),
+        _SHUTDOWN: f"{max(1, round(gang.job.grace / 1000))}",
+        "PET_MAX_RESTARTS": str(max(0, policy.user_limit - before.user_failures)),
+        wire.FORGIVES: json.dumps(forgives),
+    }
+
+
+def cpu_share(placed: Mapping[str, tuple[str, ...]], role: Role, node: Node) -> int:
+    """Milli-cores of a node that fall to one replica: by its share of the devices, else by heads.
+
+    `placed`: role → node names by replica.
+    """
+    cpu, gpus = node.capacity.get(CPU, 1000), node.capacity.get(GPU, 0)
+    wanted = role.resources.get(GPU, 0)
+    if gpus and wanted:
+        return cpu * min(wanted, gpus) // gpus
+    heads = Counter(name for names in placed.values() for name in names)
+    return cpu // heads[node.name]
+
+
+def choose_port(key: tuple[str, int], avoid: Collection[int], is_free: Callable[[int], bool]) -> int:
+    """A port for this generation alone: not one of `avoid`, and free. Raises OSError if there is none."""
+    first = zlib.crc32(f"{key[0]}.{key[1]}".encode())
+    for step in range(_PORTS):
+        port = _FIRST_PORT + (first + step) % _PORTS
+        if port not in avoid and is_free(port):
+            return port
+    raise OSError(f"no port is free between {_FIRST_PORT} and {_FIRST_PORT + _PORTS}")
+
+
+def is_free(port: int) -> bool:
+    """Whether one could listen on this port, on any address."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("", port))
+        except OSError:
+            return False
+    return True

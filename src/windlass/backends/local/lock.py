@@ -1,0 +1,80 @@
+"""The lock of a state folder: exactly one controller, and everybody else is told who it is."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, TypeAlias
+
+from windlass.backends.local.paths import StatePaths
+from windlass.backends.local.warden import proc
+from windlass.backends.port import BackendError
+
+Kind: TypeAlias = Literal["up", "run"]
+
+
+class Holder(NamedTuple):
+    """Who holds the lock. `started` in clock ticks since boot."""
+
+    pid: int
+    started: int
+    kind: str
+
+
+class HeldError(BackendError):
+    """Somebody else controls this state folder; `holder` is None if it has not said who it is yet."""
+
+    def __init__(self, paths: StatePaths, holder: Holder | None) -> None:
+        self.holder = holder
+        who = f"`windlass {holder.kind}` (pid {holder.pid})" if holder else "another windlass"
+        super().__init__(f"{who} already controls {paths.root}")
+
+
+@dataclass(slots=True)
+class Lock:
+    """A held lock. It ends with the process, however that ends, or with `release`."""
+
+    descriptor: int
+
+    def release(self) -> None:
+        """Let somebody else control the folder."""
+        if self.descriptor >= 0:
+            os.close(self.descriptor)
+            self.descriptor = -1
+
+
+def acquire(paths: StatePaths, kind: Kind) -> Lock:
+    """Take the lock or raise HeldError, without waiting. Raises WorldError if the folder cannot be written."""
+    try:
+        descriptor = os.open(paths.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise BackendError(f"{paths.lock}: {error.strerror}; name another state folder in WINDLASS_STATE") from error
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        raise HeldError(paths, holder(paths)) from None
+    _sign(descriptor, kind)
+    return Lock(descriptor)
+
+
+def holder(paths: StatePaths) -> Holder | None:
+    """Who holds the lock now, if anybody does."""
+    try:
+        said = json.loads(paths.lock.read_bytes())
+        found = Holder(said["pid"], said["started"], said["kind"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return found if proc.is_alive(found.pid, found.started) else None
+
+
+def _sign(descriptor: int, kind: Kind) -> None:
+    me = proc.stat(os.getpid())
+    said = {"pid": os.getpid(), "started": me.started if me else 0, "kind": kind}
+    try:
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, json.dumps(said).encode(), 0)
+    except OSError:  # a full disk: the lock holds all the same, only nobody can read whose it is
+        return

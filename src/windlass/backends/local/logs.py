@@ -1,0 +1,323 @@
+"""Reading what ranks printed: by job, generation, rank and stream, across rotated parts, from a time on, or live.
+
+The files are written by `warden.output`, whose text says how they are laid out. An offset counts the bytes of the whole
+stream, parts that rotation has removed included, so it stays valid while the stream grows.
+"""
+
+from __future__ import annotations
+
+import heapq
+import os
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from windlass.backends.local.paths import StatePaths
+from windlass.backends.local.warden.output import INDEX_ENTRY, INDEX_EVERY, highest_part
+
+_CHUNK = 1 << 18
+_LONGEST_LINE = 1 << 20
+"""Bytes after which a line without an end is passed on in pieces."""
+STREAMS = ("out", "err")
+
+
+_AGENT = "node-"
+
+
+class LogFile(NamedTuple):
+    """One stream of one rank. It exists once the rank has printed something."""
+
+    job_id: str
+    generation: int
+    rank: int
+    """Below 0: it is no rank's but an agent's, -1 of the first member's, -2 of the second's."""
+    stream: str
+    path: Path
+
+
+def agent_name(member: int) -> str:
+    """What the files and the folder of a member's agent are called, beside those of ranks."""
+    return f"{_AGENT}{member}"
+
+
+class Line(NamedTuple):
+    """`at`: when it was printed, in ms, to within `INDEX_EVERY`. `text` has no line end."""
+
+    file: LogFile
+    at: int
+    text: str
+
+
+def generations(paths: StatePaths, job_id: str) -> list[int]:
+    """The generations of a job that have printed something."""
+    return _numbers(paths.job_logs(job_id))
+
+
+def log_files(
+    paths: StatePaths,
+    job_id: str,
+    generation: int,
+    *,
+    ranks: Iterable[int] | None = None,
+    streams: Sequence[str] = STREAMS,
+) -> list[LogFile]:
+    """What there is of these ranks (None: of all) and streams, by rank."""
+    folder = paths.generation_logs(job_id, generation)
+    wanted = None if ranks is None else set(ranks)
+    found: list[LogFile] = []
+    for path in folder.iterdir() if folder.is_dir() else ():
+        name, _, stream = path.name.partition(".")
+        rank = _number(name) if stream in streams else None
+        if rank is not None and (wanted is None or rank in wanted):
+            found.append(LogFile(job_id, generation, rank, stream, path))
+    return sorted(found, key=lambda file: (file.rank, STREAMS.index(file.stream)))
+
+
+def _number(name: str) -> int | None:
+    if name.isdecimal():
+        return int(name)
+    member = name.removeprefix(_AGENT)
+    return -1 - int(member) if name != member and member.isdecimal() else None
+
+
+def read(files: Iterable[LogFile], *, since: int | None = None) -> Iterator[Line]:
+    """All lines of all these files in the order of time, a file's own lines in their own. `since` in ms."""
+    return heapq.merge(*(_lines(file, since) for file in files), key=lambda line: line.at)
+
+
+def _lines(file: LogFile, since: int | None) -> Iterator[Line]:
+    cursor = Cursor(file, since=since)
+    try:
+        while lines := cursor.poll():
+            yield from lines
+        yield from cursor.rest()
+    finally:
+        cursor.close()
+
+
+class Cursor:
+    """A place in one stream. `poll` gives the lines that have come since; if none has it costs two system calls."""
+
+    def __init__(self, file: LogFile, *, since: int | None = None) -> None:
+        self.file = file
+        self.offset = 0
+        """Of the next byte to be read."""
+        self._part: _Part | None = None
+        self._begun = b""
+        """A line whose end has not been seen."""
+        self._begun_at = 0
+        if since is not None:
+            self.offset = offset_at(file.path, since)
+
+    def poll(self) -> list[Line]:
+        """The next lines, in bounded number; empty if none is complete."""
+        lines: list[Line] = []
+        while not lines and (data := self._read()):
+            lines = self._split(data)
+        return lines
+
+    def rest(self) -> list[Line]:
+        """The last line, if it has no end. For a stream that is over."""
+        begun, self._begun = self._begun, b""
+        return [self._line(begun)] if begun else []
+
+    def close(self) -> None:
+        """Let go of the files."""
+        self._leave()
+
+    def _split(self, data: bytes) -> list[Line]:
+        start = self.offset - len(data)
+        *whole, tail = data.split(b"\n")
+        lines: list[Line] = []
+        for piece in whole:
+            self._begin(piece, start)
+            start += len(piece) + 1
+            lines += self._cut()
+        self._begin(tail, start)
+        return lines + (self._cut() if len(self._begun) > _LONGEST_LINE else [])
+
+    def _begin(self, piece: bytes, offset: int) -> None:
+        if not self._begun:
+            assert self._part is not None  # noqa: S101 - something has been read from it
+            self._begun_at = self._part.times.at(offset - self._part.start)
+        self._begun += piece
+
+    def _cut(self) -> list[Line]:
+        begun, self._begun = self._begun, b""
+        return [self._line(begun)]
+
+    def _line(self, raw: bytes) -> Line:
+        return Line(self.file, self._begun_at, raw.decode(errors="replace").removesuffix("\r"))
+
+    def _read(self) -> bytes:
+        """The next bytes, from this part or the one after it; empty if there are none yet."""
+        while self._part is not None or self._enter():
+            assert self._part is not None  # noqa: S101 - _enter says so
+            # before reading, for afterwards more may be written and then rotated
+            closed = self._part.is_closed(self.file.path)
+            if data := os.pread(self._part.descriptor, _CHUNK, self.offset - self._part.start):
+                self.offset += len(data)
+                return data
+            if not closed:
+                return b""
+            self._leave()
+        return b""
+
+    def _enter(self) -> bool:
+        """Open the part that holds the offset, or the oldest that is left after it."""
+        part = _open_part(self.file.path, self.offset)
+        if part is None:
+            return False
+        self._part = part
+        self.offset = max(self.offset, part.start)
+        return True
+
+    def _leave(self) -> None:
+        if self._part is not None:
+            self._part.close()
+        self._part = None
+
+
+def offset_at(path: Path, since: int) -> int:
+    """The offset of the first byte that may have been printed at `since` (ms) or later."""
+    for number, start, _ in _parts(path):
+        entry = _first_after(_index_path(path, number), since - INDEX_EVERY)
+        if entry is not None:
+            return start + entry
+    return _end(path)
+
+
+# --- parts ------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Part:
+    descriptor: int
+    start: int
+    times: _Times
+    inode: int
+
+    def close(self) -> None:
+        os.close(self.descriptor)
+        self.times.close()
+
+    def is_closed(self, path: Path) -> bool:
+        """It has been rotated away: nothing will be added to it."""
+        try:
+            return path.stat().st_ino != self.inode
+        except FileNotFoundError:
+            return True
+
+
+def _parts(path: Path) -> list[tuple[int, int, int]]:
+    """(number, start, size) of every part, oldest first; the one being written has number 0."""
+    full = sorted(number for number in _suffixes(path))
+    try:
+        current = path.stat().st_size
+    except FileNotFoundError:
+        current = -1
+    size = _part_path(path, full[-1]).stat().st_size if full else 0
+    parts = [(number, (number - 1) * size, size) for number in full]
+    return parts if current < 0 else [*parts, (0, full[-1] * size if full else 0, current)]
+
+
+def _open_part(path: Path, offset: int) -> _Part | None:
+    while True:
+        newest = highest_part(str(path)) if path.parent.is_dir() else 0
+        parts = _parts(path)
+        chosen = next(((number, start) for number, start, size in parts if number == 0 or offset < start + size), None)
+        if chosen is None:
+            return None
+        number, start = chosen
+        try:
+            descriptor = os.open(_part_path(path, number), os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:  # removed by rotation just now
+            continue
+        part = _Part(descriptor, start, _Times(_index_path(path, number)), os.fstat(descriptor).st_ino)
+        if highest_part(str(path)) == newest:
+            return part
+        part.close()  # rotated between looking and opening: look again
+
+
+def _end(path: Path) -> int:
+    parts = _parts(path)
+    return parts[-1][1] + parts[-1][2] if parts else 0
+
+
+def _suffixes(path: Path) -> list[int]:
+    prefix = path.name + "."
+    if not path.parent.is_dir():
+        return []
+    names = (entry.name[len(prefix) :] for entry in path.parent.iterdir() if entry.name.startswith(prefix))
+    return [int(name) for name in names if name.isdecimal()]
+
+
+def _part_path(path: Path, number: int) -> Path:
+    return path.with_name(f"{path.name}.{number}") if number else path
+
+
+def _index_path(path: Path, number: int) -> Path:
+    part = _part_path(path, number)
+    return part.with_name(part.name + ".idx")
+
+
+def _numbers(folder: Path) -> list[int]:
+    names = (entry.name for entry in folder.iterdir()) if folder.is_dir() else ()
+    return sorted(int(name) for name in names if name.isdecimal())
+
+
+# --- times ------------------------------------------------------------------------------------------------
+
+
+class _Times:
+    """When the bytes of one part were printed, asked for in ascending order of offset. Follows a growing index."""
+
+    def __init__(self, index: Path) -> None:
+        try:
+            self._descriptor = os.open(index, os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            self._descriptor = -1
+        self._position = 0
+        self._ahead: deque[tuple[int, int]] = deque()
+        self._now = 0
+
+    def at(self, offset: int) -> int:
+        """Time in ms of the byte at `offset` of the part."""
+        while (self._ahead or self._load()) and self._ahead[0][1] <= offset:
+            self._now = self._ahead.popleft()[0]
+        return self._now
+
+    def close(self) -> None:
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+
+    def _load(self) -> bool:
+        if self._descriptor < 0:
+            return False
+        raw = os.pread(self._descriptor, INDEX_ENTRY.size * 1024, self._position)
+        raw = raw[: len(raw) // INDEX_ENTRY.size * INDEX_ENTRY.size]
+        self._position += len(raw)
+        self._ahead.extend(INDEX_ENTRY.iter_unpack(raw))
+        return bool(raw)
+
+
+def _first_after(index: Path, time: int) -> int | None:
+    """The offset of the first entry later than `time`, by bisection; None if there is none."""
+    try:
+        with index.open("rb") as file:
+            low, high = 0, os.fstat(file.fileno()).st_size // INDEX_ENTRY.size
+            count = high
+            while low < high:
+                middle = (low + high) // 2
+                at, _ = _entry(file.fileno(), middle)
+                low, high = (middle + 1, high) if at <= time else (low, middle)
+            return _entry(file.fileno(), low)[1] if low < count else None
+    except FileNotFoundError:
+        return None
+
+
+def _entry(descriptor: int, number: int) -> tuple[int, int]:
+    at, offset = INDEX_ENTRY.unpack(os.pread(descriptor, INDEX_ENTRY.size, number * INDEX_ENTRY.size))
+    return at, offset

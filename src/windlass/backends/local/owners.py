@@ -1,0 +1,87 @@
+"""Jobs that must not outlive the client that submitted them: watching for the client's end.
+
+An owner is written "pid:start ticks:boot id", which names a process for good.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+
+from windlass.backends.local.clock import SYSTEM
+from windlass.backends.local.warden import proc
+
+
+def describe(pid: int) -> str:
+    """The owner that this process is; "" if there is no such process."""
+    seen = proc.stat(pid)
+    return f"{pid}:{seen.started}:{SYSTEM.boot_id()}" if seen else ""
+
+
+def is_alive(owner: str) -> bool:
+    """Whether this very process lives."""
+    pid, started, boot_id = owner.split(":")
+    return boot_id == SYSTEM.boot_id() and proc.is_alive(int(pid), int(started))
+
+
+class Owners:
+    """Calls `gone(job_id)` once for each job whose owner has ended."""
+
+    def __init__(self, gone: Callable[[str], None]) -> None:
+        self._gone = gone
+        self._jobs: dict[str, set[str]] = {}
+        self._watched: dict[str, int] = {}
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def add(self, job_id: str, owner: str) -> None:
+        """The job must not outlive this owner. The controller itself is no owner that it could see end."""
+        if _pid(owner) == os.getpid() and is_alive(owner):
+            return
+        self._jobs.setdefault(owner, set()).add(job_id)
+
+    def remove(self, job_id: str) -> None:
+        """The job has ended."""
+        for owner in [owner for owner, jobs in self._jobs.items() if job_id in jobs]:
+            self._jobs[owner].discard(job_id)
+            if not self._jobs[owner]:
+                self._forget(owner)
+
+    def watch(self) -> None:
+        """Watch whoever is not watched yet, in the running loop."""
+        self._loop = asyncio.get_running_loop()
+        for owner in [owner for owner in self._jobs if owner not in self._watched]:
+            try:
+                descriptor = os.pidfd_open(_pid(owner))
+            except OSError:
+                self._ended(owner)
+                continue
+            if not is_alive(owner):  # after the opening: the descriptor may be another process's of the same pid
+                os.close(descriptor)
+                self._ended(owner)
+                continue
+            self._watched[owner] = descriptor
+            self._loop.add_reader(descriptor, self._ended, owner)
+
+    def close(self) -> None:
+        """Watch nobody any more."""
+        for owner in list(self._jobs):
+            self._forget(owner)
+
+    def _ended(self, owner: str) -> None:
+        jobs = sorted(self._jobs.get(owner, ()))
+        self._forget(owner)
+        for job_id in jobs:
+            self._gone(job_id)
+
+    def _forget(self, owner: str) -> None:
+        self._jobs.pop(owner, None)
+        descriptor = self._watched.pop(owner, None)
+        if descriptor is not None:
+            if self._loop is not None and not self._loop.is_closed():
+                self._loop.remove_reader(descriptor)
+            os.close(descriptor)
+
+
+def _pid(owner: str) -> int:
+    return int(owner.partition(":")[0])

@@ -1,0 +1,104 @@
+"""The names of everything in a state folder, and the folder itself."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from windlass.backends.errors import BackendError
+
+_ADDRESS_LIMIT = 107
+"""Bytes in the path of a unix socket (sun_path less its end)."""
+
+
+def default_state() -> Path:
+    """`$WINDLASS_STATE`, else `$XDG_STATE_HOME/windlass`, else `~/.local/state/windlass`."""
+    if given := os.environ.get("WINDLASS_STATE"):
+        return Path(given).expanduser().absolute()
+    base = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
+    return Path(base).expanduser().absolute() / "windlass"
+
+
+@dataclass(frozen=True, slots=True)
+class StatePaths:
+    """A state folder, by its absolute path."""
+
+    root: Path
+
+    @property
+    def lock(self) -> Path:
+        """The controller's lock; who holds it is written inside."""
+        return self.root / "lock"
+
+    @property
+    def database(self) -> Path:
+        """Jobs, their history and their ranks."""
+        return self.root / "windlass.db"
+
+    @property
+    def api_socket(self) -> Path:
+        """Where a controller serves the API."""
+        return self.root / "api.sock"
+
+    @property
+    def warden_socket(self) -> Path:
+        """Where a warden listens to the controller."""
+        return self.root / "warden.sock"
+
+    @property
+    def warden_log(self) -> Path:
+        """Empty, unless the warden had an error of its own."""
+        return self.root / "warden.log"
+
+    @property
+    def logs(self) -> Path:
+        """What all ranks printed."""
+        return self.root / "logs"
+
+    def job_logs(self, job_id: str) -> Path:
+        """What one job's ranks printed."""
+        return self.logs / job_id
+
+    def generation_logs(self, job_id: str, generation: int) -> Path:
+        """What one attempt's ranks printed: `<rank>.out`, `<rank>.err` and more, see `warden.output`."""
+        return self.logs / job_id / str(generation)
+
+
+def prepare(root: Path) -> StatePaths:
+    """Make the folder if need be, mode 0700. Raises WorldError if it cannot be written."""
+    try:
+        root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not os.access(root, os.W_OK | os.X_OK):
+            raise PermissionError(13, "Permission denied")
+    except OSError as error:
+        raise BackendError(
+            f"state folder {root}: {error.strerror}; make it writable, or name another one in WINDLASS_STATE"
+        ) from error
+    return StatePaths(root.absolute())
+
+
+def state_id(paths: StatePaths) -> str:
+    """What marks every process started on behalf of this folder: drawn once, when the folder is first used."""
+    file = paths.root / "id"
+    try:
+        if found := file.read_text().strip():
+            return found
+    except FileNotFoundError:
+        pass
+    drawn = os.urandom(8).hex()
+    half = file.with_suffix(".new")
+    try:
+        half.write_text(drawn)
+        half.replace(file)
+    except OSError as error:
+        raise BackendError(f"state folder {paths.root}: {error.strerror}") from error
+    return drawn
+
+
+def socket_address(path: Path) -> tuple[str, int | None]:
+    """An address for a socket, however long its path, and a descriptor to close once it is bound or connected to."""
+    if len(os.fsencode(path)) <= _ADDRESS_LIMIT:
+        return str(path), None
+    folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    return f"/proc/self/fd/{folder}/{path.name}", folder

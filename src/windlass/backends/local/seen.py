@@ -1,0 +1,65 @@
+"""What is seen of a job's ranks while they run: what their agents have on their boards, and when they last printed.
+
+Read from files, so it is there with and without anybody who decides.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from windlass.backends.local.logs import STREAMS, agent_name
+from windlass.backends.local.paths import StatePaths
+from windlass.backends.local.records import Task
+from windlass.core.model.job import Job, Launcher
+
+Json = dict[str, Any]
+
+
+def ranks_seen(paths: StatePaths, job: Job, tasks: Sequence[Task]) -> list[Json]:
+    """Each rank of the newest generation: rank, node, pid, printed_at (ms; None: nothing yet), and its heartbeats.
+
+    Those of an agent's board: step, phase, at (ms), values, told_step, told_at, code, env.
+    """
+    newest = max((task.generation for task in tasks), default=0)
+    latest = sorted((task for task in tasks if task.generation == newest), key=lambda task: task.rank)
+    if not latest:
+        return []
+    logs = paths.generation_logs(latest[0].job_id, newest)
+    boards: dict[int, Json] = {}
+    if job.launcher is Launcher.AGENT:
+        for task in latest:
+            boards |= _board(logs / agent_name(task.rank) / "board.json")
+    return [
+        {**seen, **boards.get(seen["rank"], {}), "printed_at": _printed(logs, seen["rank"])}
+        for seen in _ranks(job, latest)
+    ]
+
+
+def _ranks(job: Job, tasks: Sequence[Task]) -> Iterator[Json]:
+    """A task is a rank, or the agent of a replica's ranks."""
+    procs = {role.name: role.procs for role in job.roles} if job.launcher is Launcher.AGENT else {}
+    number = 0
+    for task in tasks:
+        for _ in range(procs.get(task.role, 1)):
+            yield {"rank": number, "node": task.node, "pid": None if procs else task.pid}
+            number += 1
+
+
+def _board(path: Path) -> dict[int, Json]:
+    try:
+        return {int(rank["rank"]): rank for rank in json.loads(path.read_bytes())["ranks"]}
+    except (OSError, ValueError, KeyError, TypeError):  # none yet
+        return {}
+
+
+def _printed(logs: Path, rank: int) -> int | None:
+    times = []
+    for stream in STREAMS:
+        try:
+            times.append((logs / f"{rank}.{stream}").stat().st_mtime_ns // 1_000_000)
+        except OSError:
+            continue
+    return max(times, default=None)

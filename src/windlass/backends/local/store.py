@@ -1,0 +1,208 @@
+"""Writing the database: SQLite in WAL mode, one transaction a turn.
+
+A turn's changes and what the world itself remembers of it (who was started, who ended, which reports of the warden it
+has heard) become durable together or not at all. Nothing is kept in memory, so the store does not grow with the jobs.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import sqlite3
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from windlass.backends.local.paths import StatePaths
+from windlass.backends.local.records import CorruptError, Records, Task
+from windlass.backends.port import BackendError, Changes
+from windlass.core.model.reasons import Verdict
+from windlass.core.model.status import JobState
+
+_VERSION = 1
+_STARTED = "UPDATE tasks SET pid = ?, started = ? WHERE job_id = ? AND generation = ? AND rank = ?"
+_ENDED = "UPDATE tasks SET code = ?, signal = ?, detail = ? WHERE job_id = ? AND generation = ? AND rank = ?"
+_encode = msgspec.json.encode
+
+
+class Origin(NamedTuple):
+    """The environment that a job's ranks inherit (None: the controller's), and the client it must not outlive."""
+
+    environment: Mapping[str, str] | None = None
+    owner: str = ""
+
+
+@dataclass(slots=True)
+class Notes:
+    """What the world adds of its own to a turn."""
+
+    tasks: list[Task] = field(default_factory=list)
+    started: list[tuple[int, int, str, int, int]] = field(default_factory=list)
+    """pid, start ticks, job, generation, rank"""
+    ended: list[tuple[int | None, int | None, str, str, int, int]] = field(default_factory=list)
+    """code, signal, detail, job, generation, rank"""
+    origins: dict[str, Origin] = field(default_factory=dict)
+    meta: dict[str, str] = field(default_factory=dict)
+    verdicts: dict[str, tuple[int, Verdict]] = field(default_factory=dict)
+    removed: list[str] = field(default_factory=list)
+    """Forgotten jobs whose logs are gone."""
+
+
+class Store(Records):
+    """The one writer. `open_store` makes it."""
+
+    def recoverable(self) -> list[JobState]:
+        """Every job that has not ended, and every ended one with a ttl, in order of submission."""
+        query = "SELECT id, number, spec, status FROM jobs WHERE finished_at IS NULL OR kept_until IS NOT NULL"
+        return self._states(f"{query} ORDER BY number, row")
+
+    def unremoved(self) -> list[str]:
+        """Forgotten jobs whose logs may still be there."""
+        return [row[0] for row in self._rows("SELECT job_id FROM outbox")]
+
+    def note(self, notes: Notes) -> None:
+        """What the world alone has to remember. Raises WorldError."""
+        self.commit(Changes(), notes)
+
+    def commit(self, changes: Changes, notes: Notes) -> None:
+        """Make a turn durable, whole or not at all. Raises WorldError."""
+        try:
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                self._write(changes, notes)
+                self._connection.execute("COMMIT")
+            except BaseException:
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
+                raise
+        except sqlite3.DatabaseError as error:
+            raise _explained(self._database, error) from error
+
+    def _write(self, changes: Changes, notes: Notes) -> None:
+        # 1. jobs
+        for state in changes.states:
+            self._put(state, notes.origins.get(state.id))
+        # 2. their history
+        self._many(
+            "INSERT INTO transitions (job_id, at, event, before, after, message) VALUES (?, ?, ?, ?, ?, ?)",
+            [(t.job_id, t.at, t.event, t.before, t.after, t.message) for t in changes.transitions],
+        )
+        # 3. their ranks
+        self._many(
+            "INSERT OR REPLACE INTO tasks (job_id, generation, rank, role, replica, node, devices)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?)",
+            [(t.job_id, t.generation, t.rank, t.role, t.replica, t.node, json.dumps(t.devices)) for t in notes.tasks],
+        )
+        self._many(_STARTED, notes.started)
+        self._many(_ENDED, notes.ended)
+        self._many(
+            "INSERT OR REPLACE INTO verdicts (job_id, at, verdict) VALUES (?, ?, ?)",
+            [(job_id, at, _encode(verdict).decode()) for job_id, (at, verdict) in notes.verdicts.items()],
+        )
+        # 4. what is to be forgotten
+        for job_id in changes.forgotten:
+            self._forget(job_id)
+        self._many("DELETE FROM outbox WHERE job_id = ?", [(job_id,) for job_id in notes.removed])
+        # 5. the folder's own facts
+        self._many("INSERT OR REPLACE INTO meta (key, value) VALUES (?, ?)", notes.meta.items())
+
+    def _put(self, state: JobState, origin: Origin | None) -> None:
+        status, finished = state.status, state.status.finished_at
+        kept_until = None if finished is None or state.job.ttl is None else finished + state.job.ttl
+        changing = (status.phase.value, finished, kept_until, _encode(status).decode())
+        update = "UPDATE jobs SET phase = ?, finished_at = ?, kept_until = ?, status = ? WHERE id = ?"
+        if self._connection.execute(update, (*changing, state.id)).rowcount:
+            return
+        job, origin = state.job, origin or Origin()
+        array_id = job.array.array_id if job.array else None
+        environment = None if origin.environment is None else self._environment(origin.environment)
+        fixed = (
+            state.id,
+            state.number,
+            job.name,
+            array_id,
+            job.user,
+            job.queue,
+            status.created_at,
+            _encode(job).decode(),
+        )
+        self._connection.execute(
+            "INSERT INTO jobs (phase, finished_at, kept_until, status, id, number, name, array_id, user, queue,"
+            " created_at, spec, environment, owner) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (*changing, *fixed, environment, origin.owner or None),
+        )
+
+    def _environment(self, variables: Mapping[str, str]) -> int:
+        text = json.dumps(dict(variables), sort_keys=True)
+        self._connection.execute("INSERT OR IGNORE INTO environments (text) VALUES (?)", (text,))
+        return int(self._connection.execute("SELECT number FROM environments WHERE text = ?", (text,)).fetchone()[0])
+
+    def _forget(self, job_id: str) -> None:
+        self._connection.execute("DELETE FROM jobs WHERE id = ?", (job_id,))
+        self._connection.execute("DELETE FROM transitions WHERE job_id = ?", (job_id,))
+        self._connection.execute("DELETE FROM tasks WHERE job_id = ?", (job_id,))
+        self._connection.execute("DELETE FROM verdicts WHERE job_id = ?", (job_id,))
+        self._connection.execute("INSERT OR IGNORE INTO outbox (job_id) VALUES (?)", (job_id,))
+
+    def _many(self, statement: str, rows: Iterable[Any]) -> None:
+        rows = list(rows)
+        if rows:
+            self._connection.executemany(statement, rows)
+
+
+def open_store(paths: StatePaths) -> Store:
+    """Open the database for writing, or make it. The caller holds the lock. Raises WorldError, CorruptError."""
+    try:
+        connection = sqlite3.connect(paths.database, isolation_level=None, timeout=5)
+        for setting in ("journal_mode = WAL", "synchronous = NORMAL", "journal_size_limit = 16777216"):
+            connection.execute(f"PRAGMA {setting}")
+        _migrate(connection, paths.database)
+        paths.database.chmod(0o600)
+    except sqlite3.DatabaseError as error:
+        raise _explained(paths.database, error) from error
+    return Store(connection, paths.database)
+
+
+def move_aside(paths: StatePaths) -> Path:
+    """Put a damaged database out of the way, because somebody asked for it. Returns where it is now."""
+    number = 1
+    while (target := paths.database.with_name(f"windlass.db.damaged.{number}")).exists():
+        number += 1
+    for suffix in ("", "-wal", "-shm"):
+        part = Path(f"{paths.database}{suffix}")
+        if part.exists():
+            part.rename(f"{target}{suffix}")
+    return target
+
+
+def _migrate(connection: sqlite3.Connection, database: Path) -> None:
+    version = connection.execute("PRAGMA user_version").fetchone()[0]
+    if version == 0:
+        schema = Path(__file__).with_name("schema.sql").read_text()
+        connection.executescript(f"BEGIN; {schema} PRAGMA user_version = {_VERSION}; COMMIT;")
+    elif version != _VERSION:
+        raise BackendError(
+            f"{database} was written by another version of Windlass (schema {version}, this one knows {_VERSION}); "
+            "use that version, or another state folder in WINDLASS_STATE"
+        )
+
+
+def _explained(database: Path, error: sqlite3.DatabaseError) -> BackendError:
+    """The one line a person gets."""
+    code = getattr(error, "sqlite_errorname", "")
+    if code.startswith("SQLITE_FULL"):
+        return BackendError(f"{database}: the disk is full; nothing was changed, free some space")
+    if code.startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_PERM")):
+        return BackendError(
+            f"{database} cannot be written ({error}); make it writable, or name another folder in WINDLASS_STATE"
+        )
+    if code.startswith("SQLITE_IOERR"):
+        return BackendError(
+            f"{database}: {error} (often a full disk: {errno.errorcode[errno.ENOSPC]}); nothing was changed"
+        )
+    if code.startswith(("SQLITE_NOTADB", "SQLITE_CORRUPT")):
+        return CorruptError(database, str(error))
+    return BackendError(f"{database}: {error}")

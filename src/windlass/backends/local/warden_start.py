@@ -1,0 +1,120 @@
+"""Starting a warden, or finding the one that lives. Imports little: it runs before the rest of Windlass is loaded."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from windlass import wire
+from windlass.backends.local.paths import StatePaths, socket_address, state_id
+from windlass.backends.port import BackendError
+from windlass.core.model.resources import MEMORY, QuantityError, parse_quantity
+
+_PROGRAM = Path(__file__).parent / "warden" / "start.py"
+_LISTENER = 3
+_RESETTABLE = signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}
+"""What a controller's parents had it ignore (nohup ignores SIGHUP) is no business of the ranks."""
+_LINGER_OF_A_RUN = "2"
+
+_PART, _PARTS = "WINDLASS_LOG_PART", "WINDLASS_LOG_PARTS"
+"""How much is kept of each stream of each rank: so many parts of such a size."""
+_PART_DEFAULT, _PARTS_DEFAULT = "64Mi", "4"
+
+
+class Link(NamedTuple):
+    """A connection to a warden, which may still be starting. `guard`: the process started for it, 0 if it lived."""
+
+    socket: socket.socket
+    guard: int = 0
+
+
+def start_warden(paths: StatePaths, *, fresh: bool = False) -> Link:
+    """Connect to the living warden of this folder, or start one; returns at once. The caller holds the lock.
+
+    `fresh` starts one whatever lives: the new one kills the old one, if that does not end by itself. Raises WorldError.
+    """
+    part_bytes, parts = log_limits(os.environ)
+    try:
+        living = None if fresh else _connect(paths)
+        return Link(living) if living is not None else _start(paths, part_bytes, parts)
+    except OSError as error:
+        raise BackendError(f"cannot start the keeper of processes in {paths.root}: {error.strerror}") from error
+
+
+def log_limits(environment: Mapping[str, str]) -> tuple[int, int]:
+    """Bytes of a part of a log, and parts of a stream, as the environment has them. Raises WorldError."""
+    part, parts = environment.get(_PART, _PART_DEFAULT), environment.get(_PARTS, _PARTS_DEFAULT)
+    try:
+        part_bytes = parse_quantity(MEMORY, part)
+    except QuantityError as error:
+        raise BackendError(f"{_PART}: {error}") from error
+    if not part_bytes:
+        raise BackendError(f"{_PART}={part}: a part of a log needs a size, for example {_PART_DEFAULT}")
+    if not parts.isdecimal() or not int(parts):
+        raise BackendError(f"{_PARTS}={parts}: expected a number from 1, for example {_PARTS_DEFAULT}")
+    return part_bytes, int(parts)
+
+
+def _connect(paths: StatePaths) -> socket.socket | None:
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    connection.setblocking(False)
+    address, folder = socket_address(paths.warden_socket)
+    try:
+        connection.connect(address)
+    except (FileNotFoundError, ConnectionRefusedError, BlockingIOError):  # the last: nobody accepts there any more
+        connection.close()
+        return None
+    finally:
+        if folder is not None:
+            os.close(folder)
+    return connection
+
+
+def _start(paths: StatePaths, part_bytes: int, parts: int) -> Link:
+    """Listen on the warden's behalf, so that what it is told meanwhile waits for it in the socket."""
+    marker = state_id(paths)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
+        paths.warden_socket.unlink(missing_ok=True)
+        address, folder = socket_address(paths.warden_socket)
+        try:
+            listener.bind(address)
+        finally:
+            if folder is not None:
+                os.close(folder)
+        listener.listen(8)
+        guard = _spawn(
+            paths, listener.fileno(), [str(paths.root), marker, _LINGER_OF_A_RUN, str(part_bytes), str(parts)]
+        )
+        connection = _connect(paths)
+    assert connection is not None  # noqa: S101 - somebody listens: this process does
+    return Link(connection, guard)
+
+
+def _spawn(paths: StatePaths, listener: int, arguments: list[str]) -> int:
+    environment = {name: value for name, value in os.environ.items() if name != wire.STATE_ID}
+    log = os.open(paths.warden_log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    keep = os.dup(listener) if listener == _LISTENER else listener  # so that dup2 clears close-on-exec
+    try:
+        return os.posix_spawn(
+            sys.executable,
+            [sys.executable, "-I", "-S", "-X", "utf8", str(_PROGRAM), *arguments],
+            environment,
+            file_actions=[
+                (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDWR, 0),
+                (os.POSIX_SPAWN_DUP2, 0, 1),
+                (os.POSIX_SPAWN_DUP2, log, 2),
+                (os.POSIX_SPAWN_DUP2, keep, _LISTENER),
+            ],
+            setsid=True,
+            setsigmask=(),
+            setsigdef=_RESETTABLE,
+        )
+    finally:
+        os.close(log)
+        if keep != listener:
+            os.close(keep)

@@ -1,0 +1,42 @@
+"""Time that passes as fast as it can be computed: traces of the past, replayed under another policy or with faults.
+
+Belongs here: reading traces, making them, and the two engines that run them. Does not belong here: decisions (the core
+makes all of them), the command line, pages and plots.
+
+    trace = read_trace("philly.csv.gz")                 # TraceError names file, row and fix
+    cluster = read_nodes("cluster.yaml")                # or cluster_of(96, gpus=8)
+    outcome = replay(trace, cluster, Policy(order="fifo"))
+    metrics = measure(outcome)
+
+- `traces.read.read_trace(path, format=None, *, skip_bad=False) -> Trace`
+- `clusters.read_nodes(path) -> Cluster`, `clusters.cluster_of(nodes, gpus=8) -> Cluster`
+- `replay.replay(trace, cluster, policy, *, costs=None, kill=False, skip_bad=False, on_progress=…) -> Outcome`:
+  every run of every job as arrays; `on_progress(done, all)`
+- `metrics.measure(outcome) -> Metrics`
+- `walltimes.with_walltimes(trace, kind, seed) -> Trace`: kind is "trace", "none", "exact" or "users" (noisy)
+- `synthetic.synthesize(law, jobs, seed) -> Trace`, `Law.at_load(gpus, load)`, `fitted.fit(trace) -> Law`
+- `simulate.simulate(trace, cluster, policy, controlled, *, costs, delays, faults) -> Outcome`: through the real
+  controller, with faults (`faults.draw_faults`, `faults.read_faults`). The worlds do not know the controller, so the
+  caller brings it: `controlled = lambda world: run(Controller(world.recover(), world.finished), world, on_trouble=…)`
+"""
+
+from windlass.backends.simulator.clusters import cluster_of as cluster_of
+from windlass.backends.simulator.clusters import read_nodes as read_nodes
+from windlass.backends.simulator.errors import SimError as SimError
+from windlass.backends.simulator.errors import TraceError as TraceError
+from windlass.backends.simulator.faults import draw_faults as draw_faults
+from windlass.backends.simulator.faults import read_faults as read_faults
+from windlass.backends.simulator.fitted import fit as fit
+from windlass.backends.simulator.metrics import Metrics as Metrics
+from windlass.backends.simulator.metrics import measure as measure
+from windlass.backends.simulator.outcome import Outcome as Outcome
+from windlass.backends.simulator.progress import Costs as Costs
+from windlass.backends.simulator.replay import replay as replay
+from windlass.backends.simulator.simulate import simulate as simulate
+from windlass.backends.simulator.synthetic import Law as Law
+from windlass.backends.simulator.synthetic import Size as Size
+from windlass.backends.simulator.synthetic import synthesize as synthesize
+from windlass.backends.simulator.traces.job import Trace as Trace
+from windlass.backends.simulator.traces.job import TraceJob as TraceJob
+from windlass.backends.simulator.traces.read import read_trace as read_trace
+from windlass.backends.simulator.walltimes import with_walltimes as with_walltimes

@@ -1,0 +1,81 @@
+"""The sim world behind the port: a controller's view of a Universe.
+
+Time passes only in `wait`, as far as the next thing that is heard. What was committed outlives the controller.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from windlass.backends.port import BackendError, Changes, Recovery, WorldEvent
+from windlass.backends.simulator.universe import Universe
+from windlass.core.lifecycle.commands import Command, Forget, Launch, Stop
+from windlass.core.model.status import TERMINAL, JobState
+
+
+class Over(Exception):  # noqa: N818 - the end of a simulation is no error
+    """Nothing will ever happen any more: whoever still waits would wait for ever."""
+
+
+class SimulatorBackend:
+    """Implements `worlds.port.World`.
+
+    `watch` is called before each wait, when everything decided has been done. `full` says whether a commit finds its
+    disk full.
+    """
+
+    def __init__(
+        self, universe: Universe, watch: Callable[[], None] = lambda: None, full: Callable[[], bool] = lambda: False
+    ) -> None:
+        self.universe = universe
+        self._watch, self._full = watch, full
+        self._trying: tuple[Changes | None, int] = (None, 0)
+        """A commit that failed, and how many events it answers; what is heard before the next try is not its own."""
+
+    def now(self) -> int:
+        """The universe's clock."""
+        return self.universe.now
+
+    def recover(self) -> Recovery:
+        """What was committed; what was told and not committed comes again."""
+        self.universe.unheard()
+        return Recovery(self.universe.machines.known(), tuple(self._known()))
+
+    def _known(self) -> list[JobState]:
+        states = self.universe.states.values()
+        return [state for state in states if state.status.phase not in TERMINAL or state.job.ttl is not None]
+
+    def finished(self, job_id: str) -> JobState | None:
+        """A job that has ended, or None."""
+        state = self.universe.states.get(job_id)
+        return state if state is not None and state.status.phase in TERMINAL else None
+
+    async def wait(self, until: int | None) -> Sequence[WorldEvent]:
+        """Let time pass. Never really waits. Raises Over if it would for ever."""
+        self._watch()
+        if until is None and self.universe.over:
+            raise Over
+        return self.universe.take(until)
+
+    async def commit(self, changes: Changes) -> None:
+        """Kept in memory, which is as durable as a universe. Raises WorldError if the disk is full."""
+        events = self._trying[1] if self._trying[0] is changes else self.universe.told
+        if self._full():
+            self._trying = changes, events
+            raise BackendError("no space left on the simulated disk")
+        self.universe.states.update({state.id: state for state in changes.states})
+        for job_id in changes.forgotten:
+            self.universe.states.pop(job_id, None)
+        self.universe.heard(events)
+        self._trying = None, 0
+
+    def perform(self, commands: Sequence[Command]) -> None:
+        """Carry out; answers come in `wait`."""
+        for command in commands:
+            match command:
+                case Launch(job_id, generation, placement):
+                    self.universe.launch(job_id, generation, placement)
+                case Stop(job_id, generation, grace):
+                    self.universe.stop(job_id, generation, grace)
+                case Forget(job_id):
+                    self.universe.forget(job_id)

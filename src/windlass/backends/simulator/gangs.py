@@ -1,0 +1,132 @@
+"""What a trace's job asks of a cluster: how its GPUs are divided among nodes, and the job in the core's own words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from windlass.backends.simulator.traces.job import Trace, TraceJob
+from windlass.core.model.gang import Demand, Pending, Shape, milli_gpus_of, shape_of
+from windlass.core.model.job import Job, RestartPolicy, Role
+from windlass.core.model.node import Node
+from windlass.core.model.resources import CPU, GPU, GPU_MILLI, MEMORY
+
+Asked: TypeAlias = tuple[tuple[Demand, ...], Shape, int]
+"""The demands of a gang, their shape, and its thousandths of GPUs."""
+
+NAME = "trace"
+_FORGIVING = RestartPolicy(infrastructure_limit=1_000_000)
+"""A job of the past did end: faults delay it, however many there are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """The largest amounts of any one node, by which jobs that say only how much they want in all are divided."""
+
+    largest: dict[str, int]
+    known: dict[tuple[object, ...], Asked] = field(default_factory=dict)
+    """Every request met so far."""
+
+
+def sizes_of(nodes: Iterable[Node]) -> Sizes:
+    """By resource; what no node has is not limited, and jobs do not ask for it beside their GPUs."""
+    largest: dict[str, int] = {}
+    for node in nodes:
+        for name, amount in node.capacity.items():
+            largest[name] = max(amount, largest.get(name, 0))
+    return Sizes(largest)
+
+
+def roles_of(job: TraceJob, sizes: Sizes) -> tuple[Role, ...]:
+    """Equal replicas as the trace has them; or else whole nodes, and a second role for what remains."""
+    asked = _request(job, sizes)
+    if job.replicas is not None:
+        return (Role(replicas=job.replicas, resources=asked),)
+    scarce = GPU if job.gpus else CPU
+    total, each = asked.get(scarce, 0), sizes.largest.get(scarce, 0)
+    if total <= each or each == 0:
+        return (Role(resources=asked),)
+    whole, rest = divmod(total, each)
+    roles = [Role(replicas=whole, resources=_part(asked, each, total))]
+    if rest:
+        roles.append(Role(name="rest", resources=_part(asked, rest, total)))
+    return tuple(roles)
+
+
+def _request(job: TraceJob, sizes: Sizes) -> dict[str, int]:
+    asked = {GPU: job.gpus, GPU_MILLI: job.gpu_milli, CPU: job.cpu, MEMORY: job.memory}
+    needed = (GPU, GPU_MILLI) if job.gpus or job.gpu_milli else (CPU,)
+    return {name: amount for name, amount in asked.items() if amount and (name in needed or name in sizes.largest)}
+
+
+def _part(asked: dict[str, int], part: int, total: int) -> dict[str, int]:
+    return {name: -(-amount * part // total) for name, amount in asked.items()}
+
+
+def milli_units(amounts: Mapping[str, int], unit: str) -> int:
+    """How much of a resource that is, in thousandths: of a GPU, or of a core."""
+    return amounts.get(CPU, 0) if unit == CPU else 1000 * amounts.get(GPU, 0) + amounts.get(GPU_MILLI, 0)
+
+
+def asked(job: TraceJob, unit: str) -> int:
+    """The same of a whole job."""
+    return (job.cpu if unit == CPU else 1000 * job.gpus + job.gpu_milli) * (job.replicas or 1)
+
+
+def unit_of(trace: Trace) -> str:
+    """What a trace's jobs compete for: GPUs, or cores if none asks for a GPU."""
+    return GPU if any(job.gpus or job.gpu_milli for job in trace.jobs) else CPU
+
+
+def gang_of(job: TraceJob, number: int, sizes: Sizes) -> Pending:
+    """The job as it waits for the first time; equal to what the controller makes of `job_of`."""
+    demands, shape, milli_gpus = _known(job, sizes)
+    return Pending(
+        id=id_of(number),
+        number=number,
+        queue=job.queue,
+        priority=job.priority,
+        since=job.submit,
+        demands=demands,
+        shape=shape,
+        walltime=job.walltime,
+        user=job.user,
+        milli_gpus=milli_gpus,
+    )
+
+
+def _known(job: TraceJob, sizes: Sizes) -> Asked:
+    """Traces repeat themselves: equal requests of a queue share one object."""
+    key = (job.queue, job.gpus, job.replicas, job.cpu, job.memory, job.gpu_milli, job.gpu_types)
+    found = sizes.known.get(key)
+    if found is None:
+        roles = roles_of(job, sizes)
+        demands = tuple(Demand(r.name, r.replicas, r.resources, gpu_types=job.gpu_types) for r in roles)
+        found = sizes.known[key] = demands, shape_of(job.queue, demands), milli_gpus_of(demands)
+    return found
+
+
+def job_of(job: TraceJob, sizes: Sizes) -> Job:
+    """The job as somebody would hand it in. No grace: it ends when it is asked to."""
+    return Job(
+        name=NAME,
+        roles=roles_of(job, sizes),
+        queue=job.queue,
+        priority=job.priority,
+        walltime=job.walltime,
+        grace=0,
+        restart=_FORGIVING,
+        user=job.user,
+        gpu_types=job.gpu_types,
+    )
+
+
+def id_of(number: int) -> str:
+    """The id of the trace's job of this number; the trace's own ids need be neither unique nor short."""
+    return f"{NAME}-{number}"
+
+
+def number_of(job_id: str) -> int:
+    """The opposite."""
+    return int(job_id.rpartition("-")[2])

@@ -1,0 +1,69 @@
+"""The top of the page in plain words: what was simulated, and what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from windlass.backends.simulator.outcome import Outcome
+from windlass.backends.simulator.report.charts import NOUNS
+from windlass.backends.simulator.report.experiment import Experiment, Run
+from windlass.backends.simulator.report.figures import FIGURES, mean_and_sd
+from windlass.backends.simulator.report.words import listed, several, span
+
+
+def heading(experiment: Experiment) -> str:
+    """What, on what."""
+    names = [source.name for source in experiment.sources]
+    what = listed(names) if len(names) < 4 else several(len(names), "trace")
+    return f"{what} on {experiment.cluster}"
+
+
+def summary(experiment: Experiment, runs: Sequence[Run], drawn: Mapping[str, Outcome]) -> list[str]:
+    """A few sentences in two or three paragraphs."""
+    return [
+        " ".join((_what(experiment, runs, drawn), *experiment.conditions)),
+        *filter(None, (_best(runs, list(drawn)), _left_out(runs))),
+    ]
+
+
+def _what(experiment: Experiment, runs: Sequence[Run], drawn: Mapping[str, Outcome]) -> str:
+    first, metrics = next(iter(drawn.values())), runs[0].metrics
+    noun = NOUNS[first.unit][:-1]
+    policies = several(len(experiment.policies), "policy", "policies")
+    jobs = metrics.everything.jobs
+    work = f"{metrics.everything.held:,.0f} {noun}-hours of work"
+    seeds = "; nothing in it is random, so one run of each tells all"
+    if experiment.random:
+        count = len(experiment.seeds)
+        each = f"each under {count} seeds" if count > 1 else f"under seed {experiment.seeds[0]}"
+        seeds = f", {each} ({experiment.random})"
+    return (
+        f"{several(jobs, 'job')} with {work} were replayed on {experiment.cluster} "
+        f"under {policies}: {listed(list(experiment.policies))}{seeds}. "
+        f"They offer {metrics.offered_load * 100:.0f} % of what the cluster can do while they arrive."
+    )
+
+
+def _best(runs: Sequence[Run], policies: Sequence[str]) -> str:
+    """Who makes jobs wait least, and how far the next one is behind."""
+    if len(policies) < 2:
+        return ""
+    wait = next(figure for figure in FIGURES if figure.key == "wait_avg")
+    means = {
+        policy: mean_and_sd([wait.value(run.metrics) for run in runs if run.policy == policy])[0] for policy in policies
+    }
+    order = sorted(policies, key=lambda policy: means[policy])
+    best, last = order[0], order[-1]
+    if means[last] <= 0:
+        return "No job had to wait under any of them."
+    saved = 1 - means[best] / means[last]
+    return (
+        f"Jobs wait least under {best}: {span(means[best])} on average, "
+        f"{saved * 100:.0f} % less than under {last} ({span(means[last])})."
+    )
+
+
+def _left_out(runs: Sequence[Run]) -> str:
+    causes = runs[0].metrics.left_out
+    counts = [f"{count:,} × {cause}" for cause, count in causes.items() if count]
+    return f"Left out of the traces: {listed(counts)}." if counts else ""

@@ -1,0 +1,84 @@
+"""Step functions of time, averaged over equal stretches: what is drawn is exact on average, however long the trace."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from windlass.backends.simulator.gangs import asked
+from windlass.backends.simulator.metrics import free_by_node
+from windlass.backends.simulator.outcome import NEVER, Outcome
+
+Values = NDArray[np.float64]
+Times = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Steps:
+    """A function that changes by `delta` (float64[C]) at `time` (int64[C], sorted, ms) and is 0 before."""
+
+    time: Times
+    delta: Values
+
+
+def steps(begin: Times, end: Times, amount: NDArray[np.integer] | Values) -> Steps:
+    """The sum of stretches: `amount` from `begin` to `end`, each an array."""
+    time = np.concatenate((begin, end))
+    delta = np.concatenate((amount, -amount)).astype(np.float64)
+    order = np.argsort(time, kind="stable")
+    return Steps(time[order], delta[order])
+
+
+def means(of: Steps, edges: Times) -> Values:
+    """float64[E - 1]: its average between each two edges (int64[E], rising, ms)."""
+    if not len(of.time):
+        return np.zeros(len(edges) - 1)
+    height = np.cumsum(of.delta)
+    area = np.concatenate(([0.0], np.cumsum(height[:-1] * np.diff(of.time))))
+    last = np.searchsorted(of.time, edges, side="right") - 1
+    inside = np.maximum(last, 0)
+    reached = np.where(last >= 0, area[inside] + height[inside] * (edges - of.time[inside]), 0.0)
+    found: Values = np.diff(reached) / np.diff(edges)
+    return found
+
+
+def held(outcome: Outcome) -> Steps:
+    """How much of the outcome's unit is held, in thousandths."""
+    return steps(outcome.begin, outcome.end, outcome.held_units)
+
+
+def wanted(outcome: Outcome) -> Steps:
+    """How much the jobs ask for that wait, in thousandths: before their first run and between two."""
+    there = np.flatnonzero(outcome.first_begin != NEVER)
+    order = np.lexsort((outcome.begin, outcome.job))
+    job, begin, end = outcome.job[order], outcome.begin[order], outcome.end[order]
+    again = np.flatnonzero(job[1:] == job[:-1])
+    asks = np.array([asked(one, outcome.unit) for one in outcome.trace.jobs], dtype=np.int64)
+    return steps(
+        np.concatenate((outcome.submit[there], end[again])),
+        np.concatenate((outcome.first_begin[there], begin[again + 1])),
+        np.concatenate((asks[there], asks[job[again]])),
+    )
+
+
+def useless(outcome: Outcome, edges: Times) -> Values:
+    """Between each two edges: the share of what is free that is too little, on its node, for the next job.
+
+    The next job is drawn from the trace; see `metrics.fragmentation`, whose average over time this is. NaN where
+    nothing is free.
+    """
+    free, lasted, row = free_by_node(outcome)
+    needs = np.sort([min(asked(job, outcome.unit), int(outcome.by_node.max())) for job in outcome.trace.jobs])
+    needs = needs[needs > 0]
+    share = 1 - np.searchsorted(needs, free, side="right") / max(1, len(needs))
+    first = np.flatnonzero(np.diff(row, prepend=-1))
+    passed = np.concatenate(([0.0], np.cumsum(lasted)[:-1]))
+    begin = outcome.begin.min() + (passed - np.repeat(passed[first], np.diff(np.append(first, len(row))))).astype(
+        np.int64
+    )
+    end = begin + lasted.astype(np.int64)
+    lost, room = means(steps(begin, end, free * share), edges), means(steps(begin, end, free), edges)
+    found: Values = np.divide(lost, room, out=np.full(len(room), np.nan), where=room > 0.5)
+    return found

@@ -1,0 +1,71 @@
+"""Numbers as people read them. The page's script says the same of the same numbers (assets/format.js)."""
+
+from __future__ import annotations
+
+import math
+
+from windlass.backends.simulator.report.figures import Unit
+
+_UNITS = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
+
+
+def span(seconds: float) -> str:
+    """ "40 ms", "1.25 h", "9.9 d"."""
+    name, length = _unit_of(seconds)
+    return f"{trimmed(seconds / length, 3)} {name}"
+
+
+def _unit_of(seconds: float) -> tuple[str, float]:
+    """The largest unit of which there is one, give or take what is not shown."""
+    size = abs(seconds)
+    if size < 0.9995:
+        return ("s", 1) if size == 0 else ("ms", 0.001)
+    return next((name, length) for name, length in _UNITS if size >= length * 0.9995)
+
+
+def told_with(mean: float, sd: float, unit: Unit) -> str:
+    """A mean and its standard deviation in one unit: "12.3 ± 0.4 min"; the mean alone if there is no deviation."""
+    spread = deviation(mean, sd, unit)
+    if not spread:
+        return told(mean, unit)
+    number, space, name = told(mean, unit).partition(" ")
+    return f"{number} ± {spread}{space}{name}"
+
+
+def deviation(mean: float, sd: float, unit: Unit) -> str:
+    """A standard deviation in the unit of its mean and with no more places than that; "" if there is none."""
+    if not sd:
+        return ""
+    scale = _unit_of(mean)[1] if unit == "s" else 0.01 if unit == "share" else 1
+    places = 1 if unit == "share" else max(0, 2 - math.floor(math.log10(abs(mean) / scale))) if mean else 2
+    shown = f"{sd / scale:,.{places}f}"
+    return shown.rstrip("0").rstrip(".") if "." in shown else shown
+
+
+def trimmed(value: float, digits: int) -> str:
+    """So many significant digits, no zeros behind the point, and no digit before it dropped."""
+    if abs(value) >= 10**digits:
+        return f"{value:,.0f}"
+    shown = f"{float(f'{value:.{digits}g}'):.6f}"
+    return shown.rstrip("0").rstrip(".")
+
+
+def told(value: float, unit: Unit) -> str:
+    """One figure."""
+    match unit:
+        case "s":
+            return span(value)
+        case "share":
+            return f"{value * 100:.1f} %"
+        case "ratio" | "count":
+            return trimmed(value, 3)
+
+
+def listed(names: list[str]) -> str:
+    """ "a", "a and b", "a, b and c"."""
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def several(count: int, one: str, many: str = "") -> str:
+    """ "1 job", "82,247 jobs"."""
+    return f"{count:,} {one if count == 1 else many or one + 's'}"

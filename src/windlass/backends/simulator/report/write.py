@@ -1,0 +1,42 @@
+"""The two files of a report."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+from windlass.backends.simulator.errors import SimError
+from windlass.backends.simulator.report.build import Report
+from windlass.backends.simulator.report.page import page
+
+PAGE, DATA = "index.html", "report.json"
+
+
+def write(report: Report, folder: Path) -> Path:
+    """Write index.html and report.json into the folder, which is made. Returns the page. Raises SimError."""
+    texts = {PAGE: page(report), DATA: as_json(report)}
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, text in texts.items():
+            (folder / name).write_text(text, encoding="utf-8", newline="\n")
+    except OSError as error:
+        raise SimError(f"{error.filename or folder}: {error.strerror}; name another folder with --report") from None
+    return folder / PAGE
+
+
+def check_folder(folder: Path) -> None:
+    """Raises SimError if a report could not be written there: better before a long simulation than after it."""
+    there = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    if not there.is_dir() or not os.access(there, os.W_OK):
+        problem = "not a folder" if not there.is_dir() else "it may not be written to"
+        raise SimError(f"{there}: {problem}; name another folder with --report")
+
+
+def as_json(report: Report) -> str:
+    """A line for each part: they are too long for a line each number, and can still be told apart."""
+    parts = (
+        f"{json.dumps(name)}: {json.dumps(part, ensure_ascii=False, allow_nan=False, separators=(',', ':'))}"
+        for name, part in report.items()
+    )
+    return "{\n" + ",\n".join(parts) + "\n}\n"

@@ -1,0 +1,77 @@
+"""Decisions that are known before the scheduler is asked, in clusters where nobody can be stopped for anybody.
+
+They are the scheduler's own (tests hold them to it), found without a plan: most moments of a trace are of this kind.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from windlass.core.ledger import Ledger
+from windlass.core.model.gang import Demand, Pending
+from windlass.core.model.policy import ORDERS, Policy
+from windlass.core.model.queue import Queue
+from windlass.core.nodes.feasibility import eligibility
+from windlass.core.placement.empty_cluster_fit import mask_of
+from windlass.core.placement.gang_placement import Placed, place
+
+
+class Shortcuts:
+    """Of one replay. Whoever waits is told to it; `apply` says whether it may be asked at all."""
+
+    def __init__(self, ledger: Ledger, policy: Policy, queues: Iterable[Queue], gangs: Iterable[Pending]) -> None:
+        self._ledger, self._policy = ledger, policy
+        self._asks: Counter[int] = Counter()
+        """How many wait with these demands, by their identity: equal requests share one object."""
+        self._demands: dict[int, tuple[Demand, ...]] = {}
+        calm = not policy.preempt or len({gang.priority for gang in gangs}) <= 1
+        self._strict = policy.order == "fifo" and policy.reservations == 0
+        self.apply = calm and not ORDERS[policy.order].refill and not any(map(_is_limited, queues))
+
+    def waits(self, gang: Pending) -> None:
+        """It waits from now on."""
+        key = id(gang.demands)
+        self._demands[key] = gang.demands
+        self._asks[key] += 1
+
+    def starts(self, gang: Pending) -> None:
+        """It waits no longer."""
+        key = id(gang.demands)
+        self._asks[key] -= 1
+        if not self._asks[key]:
+            del self._asks[key]
+
+    def is_shut(self, first: Pending, newcomers: Iterable[Pending]) -> bool:
+        """Under strict order of arrival nobody passes the first on nodes that he could use himself.
+
+        To be asked while nothing has been given back since the scheduler left the first waiting.
+        """
+        if not self._strict:
+            return False
+        table = self._ledger.table
+        shut = mask_of(table, first.demands)
+        return not any((mask_of(table, gang.demands) > shut).any() for gang in newcomers)
+
+    def holds_up_everybody(self, first: Pending) -> bool:
+        """Whether the order is strict and the first of those who wait could use every node."""
+        return self._strict and bool(mask_of(self._ledger.table, first.demands).all())
+
+    def nobody_fits(self) -> bool:
+        """Of all who wait each has a replica that no node has room for: nobody starts."""
+        most = self._ledger.free.max(axis=0).tolist()
+        return all(self._is_too_large(self._demands[key], most) for key in self._asks)
+
+    def alone(self, gang: Pending) -> Placed | None:
+        """Where the gang starts if it is all that counts. None: it has to wait."""
+        return place(self._ledger.free, self._ledger.table, gang.demands, None, self._policy)
+
+    def _is_too_large(self, demands: tuple[Demand, ...], most: list[int]) -> bool:
+        table = self._ledger.table
+        return any(amount > most[column] for d in demands for column, amount in eligibility(table, d).request)
+
+
+def _is_limited(queue: Queue) -> bool:
+    return bool(
+        queue.nominal or queue.parent or queue.half_life or queue.max_running or queue.user_running or queue.user_limits
+    )

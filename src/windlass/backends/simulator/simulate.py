@@ -1,0 +1,87 @@
+"""A trace through the real controller: slower than a replay, and with everything that can go wrong."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Coroutine, Iterable
+from functools import partial
+from typing import Any, TypeAlias
+
+from windlass.backends.port import ClusterChanged, JobArrived
+from windlass.backends.simulator.backend import Over, SimulatorBackend
+from windlass.backends.simulator.faults import Fault
+from windlass.backends.simulator.gangs import id_of, job_of, number_of, sizes_of, unit_of
+from windlass.backends.simulator.outcome import Cause, Outcome
+from windlass.backends.simulator.progress import Costs
+from windlass.backends.simulator.record import Record
+from windlass.backends.simulator.replay import fitting, queues_of
+from windlass.backends.simulator.script import Delays, Script
+from windlass.backends.simulator.traces.job import Trace
+from windlass.backends.simulator.universe import Universe
+from windlass.core.model.gang import demands_of
+from windlass.core.model.job import Job
+from windlass.core.model.policy import Policy
+from windlass.core.model.status import Placement
+from windlass.core.nodes.node_table import tabulate
+from windlass.jobs.cluster_file import Cluster
+
+Controlled: TypeAlias = Callable[[SimulatorBackend], Coroutine[Any, Any, None]]
+"""Starts a controller on a world and drives it until the end, as `windlass.controller.run` does."""
+
+NOT_ENDED = "not ended: nothing that could start it would ever have happened"
+
+
+def simulate(
+    trace: Trace,
+    cluster: Cluster,
+    policy: Policy | None,
+    controlled: Controlled,
+    *,
+    costs: Costs | None = None,
+    delays: Delays | None = None,
+    faults: Iterable[Fault] = (),
+    skip_bad: bool = False,
+) -> Outcome:
+    """Run every job of the trace on the cluster, with faults.
+
+    As in `replay`, but walltimes always end jobs, and jobs that fail are started again however often it takes. A job
+    that never ends because its nodes never come back is counted among those left out. Raises TraceError as `replay`.
+    """
+    policy = policy or Policy()
+    queues = queues_of(trace, cluster)
+    table = tabulate(cluster.nodes, cluster.topology, epoch=0)
+    there, left_out = fitting(trace, cluster, table, skip_bad=skip_bad)
+    record = Record(table, unit_of(trace))
+    sizes = sizes_of(cluster.nodes)
+    # 1. a universe in which all of it is going to happen
+    universe = Universe(
+        ClusterChanged(cluster.nodes, queues, cluster.topology, policy),
+        lambda job_id, _job: Script(work=trace.jobs[number_of(job_id) - 1].duration),
+        costs=costs,
+        delays=delays,
+        start=trace.jobs[0].submit,
+        ran=partial(_note, record),
+    )
+    for gang in there:
+        job = trace.jobs[gang.number - 1]
+        universe.arrive(job.submit, JobArrived(id_of(gang.number), gang.number, job_of(job, sizes)))
+    universe.befall(faults)
+    # 2. let it happen
+    drive(controlled(SimulatorBackend(universe)))
+    # 3. who is left over
+    waiting = sum(not state.status.finished_at for state in universe.states.values())
+    return record.outcome(trace, cluster, policy, left_out + Counter({NOT_ENDED: waiting} if waiting else {}))
+
+
+def drive(running: Coroutine[Any, Any, None]) -> None:
+    """Step a controller on a sim world until nothing will happen any more. It never has to wait for anything else."""
+    try:
+        running.send(None)
+    except (Over, StopIteration):
+        return
+    finally:
+        running.close()
+
+
+def _note(record: Record, job_id: str, job: Job, placement: Placement, begin: int, end: int, cause: Cause) -> None:
+    record.ran(number_of(job_id) - 1, demands_of(job), placement, begin, end, cause)

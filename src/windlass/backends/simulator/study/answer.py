@@ -1,0 +1,183 @@
+"""A question answered: its traces read, its runs carried out side by side, what came of them measured."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import heapq
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from windlass.backends.simulator.metrics import measure
+from windlass.backends.simulator.outcome import Outcome
+from windlass.backends.simulator.replay import replay
+from windlass.backends.simulator.report import Experiment, Run
+from windlass.backends.simulator.report.experiment import Source
+from windlass.backends.simulator.report.words import several
+from windlass.backends.simulator.simulate import Controlled, simulate
+from windlass.backends.simulator.study.load import at_load
+from windlass.backends.simulator.study.question import Question
+from windlass.backends.simulator.study.side_by_side import Advance, side_by_side
+from windlass.backends.simulator.traces.job import Trace
+from windlass.backends.simulator.traces.read import FORMATS, read_trace
+from windlass.backends.simulator.walltimes import with_walltimes
+from windlass.core.model.resources import GPU
+from windlass.jobs.cluster_file import Cluster
+
+WALLTIMES_SAID = {
+    "trace": "",
+    "none": "No job has a walltime.",
+    "exact": "Every job's walltime is its run time to the millisecond.",
+    "users": "Walltimes are such as users write: too long as a rule, and round (after Tsafrir et al.).",
+}
+
+
+def answer(
+    question: Question,
+    command: str,
+    controlled: Controlled,
+    *,
+    processes: int,
+    on_progress: Callable[[float, int, int], None] = lambda _share, _ended, _runs: None,
+) -> tuple[Experiment, list[Run]]:
+    """Every run, by policy, then seed; `on_progress(share that is done, runs that ended, runs)` is told now and then.
+
+    `command` is what the report says will repeat it; `controlled` drives the runs that have faults. Raises SimError.
+    """
+    # 1. the trace, read once
+    given = [read_trace(path, question.format, skip_bad=question.skip_bad) for path in question.traces]
+    whole = _joined(given) if given else None
+    # 2. who runs: without anything random, one run of a policy tells all
+    seeds = question.seeds if question.random else question.seeds[:1]
+    first = trace_of(question, whole, seeds[0])
+    tasks = [
+        functools.partial(_run, question, whole, first if seed == seeds[0] else None, policy, seed, controlled)
+        for policy in question.policies
+        for seed in seeds
+    ]
+    # 3. side by side; what came back is as it went out, but for the trace, which is here already
+    jobs = len(first.jobs) * len(tasks)
+    runs = side_by_side(tasks, processes, lambda done, ended: on_progress(sum(done) / jobs, ended, len(tasks)))
+    runs = [run if run.outcome is None else replace(run, outcome=replace(run.outcome, trace=first)) for run in runs]
+    return _experiment(question, command, given, first, seeds), runs
+
+
+def trace_of(question: Question, whole: Trace | None, seed: int) -> Trace:
+    """The trace of one seed: as it was read, or drawn; then cut, stretched, and given walltimes."""
+    trace = question.drawn.trace(seed) if question.drawn else whole
+    assert trace is not None, "a question has traces or a law"  # noqa: S101 - a bug of ours
+    if question.limit is not None:
+        trace = replace(trace, jobs=trace.jobs[: question.limit])
+    if question.load is not None:
+        trace = at_load(trace, question.cluster, question.load)
+    return with_walltimes(trace, question.walltimes, seed)
+
+
+def _run(
+    question: Question,
+    whole: Trace | None,
+    first: Trace | None,
+    policy: str,
+    seed: int,
+    controlled: Controlled,
+    advance: Advance,
+) -> Run:
+    """One policy under one seed. `first`: the trace of the first seed, whose outcome goes back to be drawn."""
+    trace = first or trace_of(question, whole, seed)
+    outcome = _outcome(question, trace, policy, seed, controlled, advance)
+    return Run(policy, seed, measure(outcome), _light(outcome) if first else None)
+
+
+def _outcome(
+    question: Question, trace: Trace, policy: str, seed: int, controlled: Controlled, advance: Advance
+) -> Outcome:
+    if question.faults is None:
+        return replay(
+            trace,
+            question.cluster,
+            question.policies[policy],
+            costs=question.costs,
+            kill=question.kill,
+            skip_bad=question.skip_bad,
+            on_progress=lambda done, _all: advance(done),
+        )
+    return simulate(
+        trace,
+        question.cluster,
+        question.policies[policy],
+        controlled,
+        costs=question.costs,
+        faults=question.faults.of(trace, [node.name for node in question.cluster.nodes], seed),
+        skip_bad=question.skip_bad,
+    )
+
+
+def _light(outcome: Outcome) -> Outcome:
+    """Without its trace, which would be most of what is sent."""
+    return replace(outcome, trace=replace(outcome.trace, jobs=()))
+
+
+def _joined(traces: list[Trace]) -> Trace:
+    """Several files as one trace."""
+    if len(traces) == 1:
+        return traces[0]
+    left_out: Counter[str] = Counter()
+    for trace in traces:
+        left_out.update(trace.left_out)
+    parts = ((replace(job, file=number) for job in trace.jobs) for number, trace in enumerate(traces))
+    jobs = heapq.merge(*parts, key=lambda job: job.submit)
+    names = ", ".join(trace.name for trace in traces)
+    files = tuple(file for trace in traces for file in trace.files)
+    return Trace(names, traces[0].format, tuple(jobs), dict(left_out), files)
+
+
+# --- in words ---------------------------------------------------------------------------------------
+
+
+def _experiment(
+    question: Question, command: str, given: list[Trace], first: Trace, seeds: tuple[int, ...]
+) -> Experiment:
+    drawn = question.drawn
+    read = [
+        Source(trace.name, FORMATS[trace.format], len(trace.jobs), _sha256(path))
+        for trace, path in zip(given, question.traces, strict=True)
+    ]
+    return Experiment(
+        command=command,
+        sources=tuple(read) if drawn is None else (Source("drawn", drawn.about, len(first.jobs)),),
+        cluster=cluster_words(question.cluster),
+        policies=question.policies,
+        seeds=seeds,
+        random=question.random,
+        conditions=_conditions(question),
+    )
+
+
+def _conditions(question: Question) -> tuple[str, ...]:
+    costs = question.costs
+    said = (
+        f"Only the first {question.limit:,} jobs." if question.limit is not None else "",
+        f"Arrivals were scaled to an offered load of {question.load:g}." if question.load is not None else "",
+        WALLTIMES_SAID[question.walltimes],
+        "Jobs end when their walltime is over." if question.kill else "",
+        "Starts, restarts and checkpoints take time." if any((costs.start, costs.restart, costs.checkpoint)) else "",
+        question.faults.about if question.faults else "",
+    )
+    return tuple(filter(None, said))
+
+
+def _sha256(path: str) -> str:
+    with Path(path).open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def cluster_words(cluster: Cluster) -> str:
+    """ "96 nodes with 8 GPUs each", "1,213 nodes with 6,212 GPUs"."""
+    counts = {node.capacity.get(GPU, 0) for node in cluster.nodes}
+    nodes, total = len(cluster.nodes), sum(node.capacity.get(GPU, 0) for node in cluster.nodes)
+    if not total:
+        return several(nodes, "node")
+    gpus = f"{several(counts.pop(), 'GPU')} each" if len(counts) == 1 and nodes > 1 else several(total, "GPU")
+    return f"{several(nodes, 'node')} with {gpus}"

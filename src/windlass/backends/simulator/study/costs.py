@@ -1,0 +1,25 @@
+"""What starts and checkpoints cost in a simulation, said on one line."""
+
+from __future__ import annotations
+
+from windlass.backends.simulator.errors import SimError
+from windlass.backends.simulator.progress import Costs
+from windlass.jobs import kinds
+from windlass.jobs.field import Field, Table
+from windlass.jobs.spelled import read_spelled
+
+COSTS: Table = (
+    Field("start", "Before the first step of a job.", kinds.DURATION, default="0s", example="20s"),
+    Field("restart", "Before the first step after each restart.", kinds.DURATION, default="0s", example="1m"),
+    Field("checkpoint_every", "Work between two checkpoints.", kinds.DURATION, default="never", example="30m"),
+    Field("checkpoint", "What a checkpoint takes.", kinds.DURATION, default="0s", example="20s"),
+    Field("saves_when_stopped", "Whether a gang that is preempted saves.", kinds.FLAG, default="true", example="false"),
+)
+
+
+def read_costs(text: str) -> Costs:
+    """`restart=1m checkpoint-every=30m checkpoint=20s`; what is not said costs nothing. Raises SimError."""
+    try:
+        return Costs(**read_spelled(text.replace(",", " ").split(), COSTS))
+    except ValueError as error:
+        raise SimError(f"--costs: {error}") from None

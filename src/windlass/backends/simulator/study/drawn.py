@@ -1,0 +1,91 @@
+"""A trace that is drawn rather than read: how many jobs, and of what law, said on one line."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from windlass.backends.simulator.errors import SimError
+from windlass.backends.simulator.synthetic import Law, Size, synthesize
+from windlass.backends.simulator.traces.job import Trace
+from windlass.core.model.resources import GPU
+from windlass.jobs import kinds
+from windlass.jobs.cluster_file import Cluster
+from windlass.jobs.field import Field, Shape, Table
+from windlass.jobs.kinds import Kind, Plain, whole
+from windlass.jobs.spelled import read_spelled
+
+OFFICE_HOURS = tuple(1.0 + 0.8 * math.cos((hour - 15) / 24 * 2 * math.pi) for hour in range(24))
+"""Busiest at 15:00, quietest at 3:00, nine times as busy."""
+
+
+def _read_number(value: Plain) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= 100:
+        raise ValueError(f"expects a number above 0, at most 100, not {kinds.show(value)}")
+    return float(value)
+
+
+_NUMBER = Kind("number above 0", {"type": "number"}, _read_number, float)
+LAW: Table = (
+    Field("jobs", "How many.", whole(1, 1_000_000), default="1000", example="5000"),
+    Field("load", "Work that they ask for, over what the cluster can do.", _NUMBER, default="0.9", example="1.1"),
+    Field(
+        "sizes",
+        "Their sizes in GPUs; each is half as frequent as the one before it.",
+        whole(1, 100_000),
+        Shape.LIST,
+        default="1/2/4/8/16/32",
+        example="1/8/64",
+    ),
+    Field("median", "Median run time.", kinds.LIMIT, default="30m", example="2h"),
+    Field("sigma", "Standard deviation of the run time's logarithm.", _NUMBER, default="1.5", example="2"),
+    Field("queues", "Queues, all equally busy.", whole(1, 1_000), default="3", example="15"),
+    Field("users", "Users in each queue.", whole(1, 1_000), default="10", example="4"),
+    Field("daily", "Whether days have busy hours.", kinds.FLAG, default="true", example="false"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """A law, and how many jobs are drawn from it."""
+
+    law: Law
+    jobs: int
+
+    def trace(self, seed: int) -> Trace:
+        """Equal seeds give equal jobs."""
+        return synthesize(self.law, self.jobs, seed)
+
+    @property
+    def about(self) -> str:
+        """In words."""
+        sizes = "/".join(str(size.gpus) for size in self.law.sizes)
+        return f"drawn from a law: Poisson arrivals, {sizes} GPUs, lognormal run times"
+
+
+def read_drawn(text: str, cluster: Cluster) -> Drawn:
+    """`jobs=1000 load=0.9 …`, for this cluster; every setting has a default. Raises SimError."""
+    try:
+        given = read_spelled(text.replace(",", " ").split(), LAW)
+    except ValueError as error:
+        raise SimError(f"--synthetic: {error}") from None
+    gpus = sum(node.capacity.get(GPU, 0) for node in cluster.nodes)
+    if not gpus:
+        raise SimError("--synthetic draws jobs that ask for GPUs, and this cluster has none")
+    sizes = given.get("sizes", tuple(size for size in (1, 2, 4, 8, 16, 32) if size <= gpus))
+    if max(sizes) > gpus:
+        raise SimError(f"--synthetic: sizes has {max(sizes)} GPUs, and the cluster {gpus}")
+    return Drawn(_law(given, sizes).at_load(gpus, given.get("load", 0.9)), given.get("jobs", 1_000))
+
+
+def _law(given: dict[str, Any], sizes: tuple[int, ...]) -> Law:
+    median, sigma = given.get("median", 30 * 60_000), given.get("sigma", 1.5)
+    queues = given.get("queues", 3)
+    return Law(
+        mean_gap=1,
+        sizes=tuple(Size(gpus, 0.5**place, median, sigma) for place, gpus in enumerate(sizes)),
+        by_hour=OFFICE_HOURS if given.get("daily", True) else (),
+        queues=tuple((f"q{number}", 1.0) for number in range(1, queues + 1)),
+        users=given.get("users", 10),
+    )

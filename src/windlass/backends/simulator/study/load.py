@@ -1,0 +1,33 @@
+"""Offered load: work handed in, over what the cluster can do in the same time; and traces brought to another one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from windlass.backends.simulator.errors import SimError
+from windlass.backends.simulator.gangs import asked, milli_units, unit_of
+from windlass.backends.simulator.traces.job import Trace
+from windlass.jobs.cluster_file import Cluster
+
+
+def at_load(trace: Trace, cluster: Cluster, load: float) -> Trace:
+    """The same jobs in the same order, every gap between two arrivals longer or shorter by one factor.
+
+    Raises SimError if there are no gaps or no work.
+    """
+    now = offered_load(trace, cluster)
+    if not now:
+        text = f"{trace.place} cannot be brought to a load of {load:g}: its jobs come all at once, or ask for nothing"
+        raise SimError(text)
+    first = trace.jobs[0].submit
+    jobs = tuple(replace(job, submit=first + round((job.submit - first) * now / load)) for job in trace.jobs)
+    return replace(trace, jobs=jobs)
+
+
+def offered_load(trace: Trace, cluster: Cluster) -> float:
+    """In GPUs if any job asks for one, else in cores; 0 if all jobs come at once."""
+    unit = unit_of(trace)
+    capacity = sum(milli_units(node.capacity, unit) for node in cluster.nodes)
+    span = trace.jobs[-1].submit - trace.jobs[0].submit
+    work = sum(asked(job, unit) * job.duration for job in trace.jobs)
+    return work / (span * capacity) if span and capacity else 0.0

@@ -1,0 +1,68 @@
+"""What a simulation is asked: as data, complete, so that asking again gives the same answer."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from windlass.backends.simulator.errors import SimError
+from windlass.backends.simulator.progress import Costs
+from windlass.backends.simulator.study.drawn import Drawn
+from windlass.backends.simulator.study.faults import Faults
+from windlass.core.model.policy import Policy
+from windlass.jobs.cluster_file import Cluster
+
+MOST_SEEDS = 10_000
+_SEEDS = re.compile(r"^(?:(\d+)-(\d+)|(\d+))$")
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """Traces, or a law to draw one from; the cluster; the policies by the words they were asked for by; the seeds."""
+
+    cluster: Cluster
+    policies: Mapping[str, Policy]
+    traces: tuple[str, ...] = ()
+    """Paths. Several are one trace in parts."""
+    drawn: Drawn | None = None
+    seeds: tuple[int, ...] = (1,)
+    format: str | None = None
+    """Of the traces; None: by their first line."""
+    skip_bad: bool = False
+    walltimes: str = "trace"
+    """One of `backends.simulator.walltimes.WALLTIMES`."""
+    load: float | None = None
+    """Offered load to which the arrivals are stretched or pressed together. None: as they are."""
+    limit: int | None = None
+    """Only so many jobs, the first ones."""
+    kill: bool = False
+    """Jobs end when their walltime is over."""
+    costs: Costs = field(default_factory=Costs)
+    faults: Faults | None = None
+    """None: by the replay. Else through a controller, which takes longer."""
+
+    @property
+    def random(self) -> str:
+        """What the seeds change, in words; "" if they change nothing."""
+        changed = [
+            words
+            for words, there in (
+                ("the trace is drawn anew", self.drawn is not None),
+                ("walltimes as users write them", self.walltimes == "users"),
+                ("faults are drawn anew", self.faults is not None and bool(self.faults.rates)),
+            )
+            if there
+        ]
+        return ", ".join(changed)
+
+
+def read_seeds(text: str) -> tuple[int, ...]:
+    """A count ("3": seeds 1 to 3) or a range ("42-51"). Raises SimError."""
+    match = _SEEDS.match(text.strip())
+    if match is None:
+        raise SimError(f"seeds expects a count such as 5 or a range such as 42-51, not {text!r}")
+    low, high = (1, int(match[3])) if match[3] else (int(match[1]), int(match[2]))
+    if not 0 <= high - low < MOST_SEEDS:
+        raise SimError(f"seeds are {low} to {high}; give at least one, at most {MOST_SEEDS:,}")
+    return tuple(range(low, high + 1))

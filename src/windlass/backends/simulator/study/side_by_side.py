@@ -1,0 +1,135 @@
+"""Runs side by side, a process each, so many at a time: heard of while they last, and ended with whoever waits."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
+from multiprocessing.context import ForkProcess
+from typing import Any, Generic, TypeAlias, TypeVar
+
+from windlass.backends.simulator.errors import SimError
+
+Advance: TypeAlias = Callable[[int], None]
+"""Called by a run with how far it is."""
+
+Heard: TypeAlias = Callable[[Sequence[int], int], None]
+"""Told how far each run is, and how many have ended."""
+
+Result = TypeVar("Result")
+Task: TypeAlias = Callable[[Advance], Result]
+
+_SECONDS_BETWEEN_LOOKS = 0.2
+_INTERRUPTIONS = {signal.SIGINT, signal.SIGTERM}
+_FORK = multiprocessing.get_context("fork")
+"""A process that is forked has the trace already; sending it would take longer than replaying it."""
+
+
+def side_by_side(tasks: Sequence[Task[Result]], processes: int, on_progress: Heard) -> list[Result]:
+    """The tasks' results, in their order. `on_progress` hears of them while they last.
+
+    One task, or one process, runs here. Raises what the first failing task raised; none outlives the call.
+    """
+    if min(processes, len(tasks)) <= 1:
+        return _one_by_one(tasks, on_progress)
+    return _Side(tasks, on_progress).all(processes)
+
+
+def _one_by_one(tasks: Sequence[Task[Result]], on_progress: Heard) -> list[Result]:
+    done: list[int] = [0] * len(tasks)
+    results: list[Result] = []
+    for number, task in enumerate(tasks):
+
+        def advance(count: int, number: int = number) -> None:
+            done[number] = count
+            on_progress(done, len(results))
+
+        results.append(task(advance))
+        on_progress(done, len(results))
+    return results
+
+
+@dataclass(frozen=True, slots=True)
+class _Failure:
+    """What went wrong in a run: an error for people, or one of ours with its story."""
+
+    text: str
+    ours: bool
+
+
+class _Side(Generic[Result]):
+    """The processes that run, and what the others left."""
+
+    def __init__(self, tasks: Sequence[Task[Result]], on_progress: Heard) -> None:
+        self._tasks = tasks
+        self._on_progress = on_progress
+        self._waiting = list(range(len(tasks)))[::-1]
+        self._running: dict[Any, tuple[int, ForkProcess]] = {}
+        self._done: Any = _FORK.RawArray("q", len(tasks))
+        self._results: dict[int, Result] = {}
+
+    def all(self, processes: int) -> list[Result]:
+        try:
+            while self._waiting or self._running:
+                while self._waiting and len(self._running) < processes:
+                    self._start(self._waiting.pop())
+                for pipe in wait(list(self._running), _SECONDS_BETWEEN_LOOKS):
+                    self._end(pipe)
+                self._on_progress(self._done, len(self._results))
+        finally:
+            for _, process in self._running.values():
+                process.kill()
+            for _, process in self._running.values():
+                process.join()
+        return [self._results[number] for number in range(len(self._tasks))]
+
+    def _start(self, number: int) -> None:
+        """Not to be interrupted between a process's birth and its being known, or it would outlive the call."""
+        ours, theirs = _FORK.Pipe(duplex=False)
+        process = _FORK.Process(target=_carry_out, args=(self._tasks[number], number, self._done, theirs), daemon=True)
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, _INTERRUPTIONS)
+        try:
+            process.start()
+            self._running[ours] = number, process
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        theirs.close()
+
+    def _end(self, pipe: Any) -> None:
+        number, process = self._running[pipe]
+        try:
+            answer = pipe.recv()
+        except EOFError:
+            process.join()
+            text = f"a run was ended by signal {-(process.exitcode or 0)}, perhaps for want of memory; try a smaller -j"
+            answer = _Failure(text, ours=False)
+        del self._running[pipe]
+        process.join()
+        if isinstance(answer, _Failure):
+            raise RuntimeError(answer.text) if answer.ours else SimError(answer.text)
+        self._results[number] = answer
+
+
+def _carry_out(task: Task[Any], number: int, done: Any, pipe: Connection) -> None:
+    """In a process of its own. Ctrl-C is for whoever started it, who ends this one."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _INTERRUPTIONS)
+    started_by = os.getppid()
+
+    def advance(count: int) -> None:
+        done[number] = count
+        if os.getppid() != started_by:
+            os._exit(1)  # whoever would read the answer is gone
+
+    try:
+        answer = task(advance)
+    except SimError as error:
+        answer = _Failure(str(error), ours=False)
+    except Exception as error:  # noqa: BLE001 - it is raised again where somebody reads it
+        answer = _Failure(f"{type(error).__name__}: {error}\n{traceback.format_exc()}", ours=True)
+    pipe.send(answer)

@@ -1,0 +1,108 @@
+"""Traces that never were, drawn from a stated law. Equal seeds give equal jobs."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate
+from random import Random
+from typing import TypeVar
+
+from windlass.backends.simulator.errors import SimError
+from windlass.backends.simulator.traces.job import Trace, TraceJob
+from windlass.backends.simulator.walltimes import estimate
+from windlass.core.model.job import DEFAULT_QUEUE
+
+HOUR = 3_600_000
+DAY = 24 * HOUR
+LONGEST = 60 * DAY
+"""No job that is drawn runs longer: a lognormal law has no end of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """Jobs of so many GPUs: their part of all jobs, and the lognormal law of their run times."""
+
+    gpus: int
+    weight: float
+    median: int
+    """In ms."""
+    sigma: float
+    """Standard deviation of the run time's natural logarithm."""
+
+
+@dataclass(frozen=True, slots=True)
+class Law:
+    """What a synthetic trace is drawn from. Arrivals are a Poisson process; its rate may follow the hour of the day."""
+
+    mean_gap: int
+    """Between two arrivals on average, in ms."""
+    sizes: tuple[Size, ...]
+    by_hour: tuple[float, ...] = ()
+    """24 weights: how busy each hour is, in UTC. Empty: every hour alike."""
+    queues: tuple[tuple[str, float], ...] = ((DEFAULT_QUEUE, 1.0),)
+    """(name, weight)"""
+    users: int = 1
+    """In each queue, all equally busy."""
+    walltimes: bool = True
+    """Whether jobs have a limit such as people write (`backends.simulator.walltimes`)."""
+
+    @property
+    def mean_work(self) -> float:
+        """GPU-ms of a job on average, LONGEST left aside. A lognormal's mean is median × exp(sigma² / 2)."""
+        total = sum(size.weight for size in self.sizes)
+        return sum(s.weight * s.gpus * s.median * math.exp(s.sigma**2 / 2) for s in self.sizes) / total
+
+    def at_load(self, gpus: int, load: float) -> Law:
+        """The same jobs, arriving such that they ask for `load` times what so many GPUs can do."""
+        return replace(self, mean_gap=max(1, round(self.mean_work / (gpus * load))))
+
+
+def synthesize(law: Law, jobs: int, seed: int, *, start: int = 0) -> Trace:
+    """So many jobs drawn from the law, the first of them after `start` ms. Raises SimError for a law of nothing."""
+    _check(law, jobs)
+    rng = Random(seed)  # noqa: S311 - a model, no secret
+    arrivals = _arrivals(law, start, rng)
+    drawn = tuple(_job(law, number, next(arrivals), rng) for number in range(1, jobs + 1))
+    return Trace(f"synthetic-{seed}", "synthetic", drawn)
+
+
+def _check(law: Law, jobs: int) -> None:
+    if jobs < 1 or law.mean_gap < 1:
+        raise SimError(f"a trace of {jobs} jobs, {law.mean_gap} ms apart; give one of each at least")
+    if not law.sizes or sum(size.weight for size in law.sizes) <= 0:
+        raise SimError("a law needs sizes with weights; for example 8 GPUs, weight 1, median 1h, sigma 1.5")
+    if law.by_hour and (len(law.by_hour) != 24 or max(law.by_hour) <= 0):
+        raise SimError(f"by_hour has {len(law.by_hour)} weights; give 24, not all of them 0")
+
+
+def _job(law: Law, number: int, submit: int, rng: Random) -> TraceJob:
+    size = _drawn(law.sizes, [size.weight for size in law.sizes], rng)
+    queue, _ = _drawn(law.queues, [weight for _, weight in law.queues], rng)
+    duration = min(max(1000, round(size.median * rng.lognormvariate(0.0, size.sigma))), LONGEST)
+    user = f"{queue}-u{rng.randrange(law.users) + 1}"
+    limit = estimate(duration, rng) if law.walltimes else None
+    return TraceJob(
+        f"s-{number}", submit, duration, gpus=size.gpus, replicas=None, user=user, queue=queue, walltime=limit
+    )
+
+
+def _arrivals(law: Law, start: int, rng: Random) -> Iterator[int]:
+    """By thinning: as many candidates as in the busiest hour, of which an hour keeps its part (Lewis, Shedler 1979)."""
+    hours = law.by_hour or (1.0,) * 24
+    busiest, mean = max(hours), sum(hours) / 24
+    now = float(start)
+    while True:
+        now += rng.expovariate(1.0) * law.mean_gap * mean / busiest
+        if rng.random() * busiest <= hours[int(now // HOUR) % 24]:
+            yield round(now)
+
+
+_Option = TypeVar("_Option")
+
+
+def _drawn(options: Sequence[_Option], weights: Sequence[float], rng: Random) -> _Option:
+    sums = list(accumulate(weights))
+    return options[min(bisect(sums, rng.random() * sums[-1]), len(options) - 1)]

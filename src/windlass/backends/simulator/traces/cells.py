@@ -1,0 +1,94 @@
+"""One value out of a row, checked. Every function raises Flaw, whose text says what is wrong with it."""
+
+from __future__ import annotations
+
+import math
+import re
+from datetime import UTC, datetime
+from functools import lru_cache
+
+from windlass.backends.simulator.errors import Flaw
+from windlass.core.model.gang import MAX_MEMBERS
+from windlass.core.model.resources import MAX_AMOUNT
+
+LONGEST_S = 10 * 365 * 86_400
+"""Ten years: longer runs and walltimes are slips of a unit."""
+LATEST_S = 250 * 365 * 86_400
+"""The year 2220, in seconds since 1970."""
+MOST_GPUS = MAX_MEMBERS
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_EPOCH_IN_UTC = datetime(1970, 1, 1)  # noqa: DTZ001 - for times that do not name their zone
+_TRES = re.compile(r"^(\d+(?:\.\d+)?)([KMGTPE]?)$")
+_BINARY = {"": 1, **{letter: 1024**power for power, letter in enumerate("KMGTPE", start=1)}}
+
+
+def number(text: str, what: str, most: float) -> float:
+    """A number from 0 to `most`."""
+    try:
+        value = float(text)
+    except ValueError:
+        if not text.strip():
+            raise Flaw("missing value", f"{what} is missing") from None
+        raise Flaw("not a number", f"{what} is {text[:40]!r}, not a number") from None
+    if 0 <= value <= most:
+        return value
+    if value < 0:
+        raise Flaw("negative value", f"{what} is {text}, less than nothing")
+    if math.isnan(value):
+        raise Flaw("not a number", f"{what} is {text[:40]!r}, not a number")
+    raise Flaw("absurd value", f"{what} is {text[:40]}, and {most:,.0f} is the most that is believed")
+
+
+def whole(text: str, what: str, most: int) -> int:
+    """A whole number from 0 to `most`; "4.0" is one."""
+    value = number(text, what, most)
+    if value != int(value):
+        raise Flaw("not a whole number", f"{what} is {text[:40]}, not a whole number")
+    return int(value)
+
+
+def duration(text: str, what: str) -> int:
+    """Seconds, as ms."""
+    return round(number(text, what, LONGEST_S) * 1000)
+
+
+@lru_cache(maxsize=1024)
+def gpus(text: str, what: str) -> int:
+    """A count of GPUs; kept, because traces have few different ones."""
+    return whole(text, what, MOST_GPUS)
+
+
+def seconds(text: str, what: str) -> int:
+    """A moment in seconds since some zero, as ms."""
+    return round(number(text, what, LATEST_S) * 1000)
+
+
+def moment(text: str, what: str) -> int:
+    """A date and time ("2017-10-09 07:01:55"), as ms since the epoch; without a zone it is UTC."""
+    try:
+        when = datetime.fromisoformat(text)
+    except ValueError:
+        if not text.strip():
+            raise Flaw("missing value", f"{what} is missing") from None
+        raise Flaw("not a time", f"{what} is {text[:40]!r}; write it as 2017-10-09 07:01:55") from None
+    since = when - (_EPOCH if when.tzinfo else _EPOCH_IN_UTC)
+    ms = since.days * 86_400_000 + since.seconds * 1000 + since.microseconds // 1000
+    if 0 <= ms <= LATEST_S * 1000:
+        return ms
+    raise Flaw("absurd value", f"{what} is {text}, which is not between 1970 and 2220")
+
+
+def amount(text: str, what: str) -> int:
+    """A quantity as Slurm writes it: "64G", "1.50T", binary suffixes; plain numbers stay as they are."""
+    match = _TRES.match(text.strip().upper().removesuffix("B"))
+    if match is None:
+        raise Flaw("not a number", f"{what} is {text[:40]!r}; expected for example 64G")
+    return min(int(float(match[1]) * _BINARY[match[2]]), MAX_AMOUNT)
+
+
+def later(end: int, begin: int, what: str) -> int:
+    """`end - begin`, which must not be negative."""
+    if end < begin:
+        raise Flaw("times out of order", f"{what} by {(begin - end) / 1000:g} s")
+    return end - begin

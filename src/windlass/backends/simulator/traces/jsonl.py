@@ -1,0 +1,122 @@
+"""Windlass's own trace: one JSON object a line. docs/reference/traces.md documents every field.
+
+A line of `windlass history -o jsonl` is one too: it says `created_at` and `served` where a trace says `submit` and
+`duration`, and `request` for all replicas together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from windlass.backends.simulator.errors import Flaw
+from windlass.backends.simulator.traces import cells as c
+from windlass.backends.simulator.traces.job import TraceJob
+from windlass.backends.simulator.traces.sacct import NEVER_STARTED, NOT_ENDED
+from windlass.core.model.job import DEFAULT_QUEUE
+from windlass.core.model.resources import CPU, GPU, MAX_AMOUNT, MEMORY
+
+NAME = "jsonl"
+WORDS = "Windlass JSON lines"
+
+
+class Line(msgspec.Struct, frozen=True, gc=False):
+    """What a line may say. Fields that are not here are passed over."""
+
+    id: str = ""
+    submit: int | None = None
+    duration: int | None = None
+    replicas: int | None = 1
+    gpus: int = 0
+    cpu: int = 0
+    memory: int = 0
+    gpu_milli: int = 0
+    gpu_types: tuple[str, ...] = ()
+    user: str = ""
+    queue: str = DEFAULT_QUEUE
+    walltime: int | None = None
+    priority: int = 0
+    status: str = ""
+    created_at: int | None = None
+    started_at: int | None = None
+    finished_at: int | None = None
+    served: int = 0
+    """How long it held nodes: what it waited in between, after a preemption, is not in it."""
+    request: dict[str, int] | None = None
+    phase: str = ""
+
+
+_DECODER = msgspec.json.Decoder(Line)
+_ENDED = ("", "Succeeded", "Failed")
+
+
+def job_of(text: str, row: int) -> TraceJob:
+    """One line. Raises Flaw."""
+    try:
+        line = _DECODER.decode(text)
+    except msgspec.DecodeError as error:
+        raise Flaw("not a line of JSON", f"{error}") from None
+    if line.replicas is not None:
+        _between(line.replicas, "replicas", c.MOST_GPUS)
+        if line.replicas == 0:
+            raise Flaw("absurd value", "replicas is 0; a gang has one at least")
+    each = line.request if line.request is not None else {}
+    share = line.replicas or 1
+    return TraceJob(
+        id=line.id or f"line-{row}",
+        submit=_submit(line),
+        duration=_duration(line),
+        gpus=_between(each.get(GPU, line.gpus * share) // share, "gpus", c.MOST_GPUS),
+        replicas=line.replicas,
+        cpu=_between(each.get(CPU, line.cpu * share) // share, "cpu", MAX_AMOUNT),
+        memory=_between(each.get(MEMORY, line.memory * share) // share, "memory", MAX_AMOUNT),
+        gpu_milli=_between(line.gpu_milli, "gpu_milli", 1000),
+        gpu_types=line.gpu_types,
+        user=line.user,
+        queue=line.queue,
+        walltime=None if line.walltime is None else _between(line.walltime, "walltime", c.LONGEST_S * 1000),
+        priority=line.priority,
+        status=line.status or line.phase,
+        row=row,
+    )
+
+
+def _submit(line: Line) -> int:
+    at = line.created_at if line.submit is None else line.submit
+    if at is None:
+        raise Flaw("missing value", "submit is missing")
+    return _between(at, "submit", c.LATEST_S * 1000)
+
+
+def _duration(line: Line) -> int:
+    if line.duration is not None:
+        return _between(line.duration, "duration", c.LONGEST_S * 1000)
+    if line.phase not in _ENDED:
+        raise Flaw(NOT_ENDED, f"the job is {line.phase}; its run time is not known yet")
+    if line.served:
+        return _between(line.served, "served", c.LONGEST_S * 1000)
+    if line.started_at is None or line.finished_at is None:
+        if line.phase:
+            raise Flaw(NEVER_STARTED, "the job never started")
+        raise Flaw("missing value", "duration is missing")
+    return c.later(line.finished_at, line.started_at, "finished_at is before started_at")
+
+
+def _between(value: int, what: str, most: int) -> int:
+    if value < 0:
+        raise Flaw("negative value", f"{what} is {value}, less than nothing")
+    if value > most:
+        raise Flaw("absurd value", f"{what} is {value}, and {most:,} is the most that is believed")
+    return value
+
+
+def written(jobs: Iterable[TraceJob]) -> str:
+    """The jobs as lines; what is as by default is left out. `job_of` reads the same jobs from them."""
+    return "".join(msgspec.json.encode(_said(job)).decode() + "\n" for job in jobs)
+
+
+def _said(job: TraceJob) -> Mapping[str, object]:
+    plain = TraceJob(id="", submit=-1, duration=-1)
+    fields = [name for name in TraceJob.__slots__ if name not in ("row", "file")]
+    return {name: getattr(job, name) for name in fields if getattr(job, name) != getattr(plain, name)}

@@ -1,0 +1,43 @@
+"""Muri's traces: iterations of a known length, on GPUs in all.
+
+Source: Zhao et al., "Multi-Resource Interleaving for Deep Learning Training", SIGCOMM'22. A job's work is
+iterations × iteration_time × 1.015 / 1000 s. The column `priority` is left alone: no published policy reads it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from windlass.backends.simulator.errors import Flaw
+from windlass.backends.simulator.traces import cells as c
+from windlass.backends.simulator.traces.job import TraceJob
+from windlass.backends.simulator.traces.table import Columns, Parser, cell, needs
+
+_OVERHEAD = 1015
+"""Thousandths of the iterations' own time: what the simulator that published the figures adds."""
+
+
+def _parser(at: Mapping[str, int]) -> Parser:
+    submit, gpus = at["submit_time"], at["num_gpu"]
+    iterations, each = at["iterations"], at["iteration_time"]
+    width = len(at)
+
+    def job(cells: Sequence[str], row: int) -> TraceJob:
+        needs(cells, width)
+        count = c.whole(cells[iterations], "iterations", 10**12)
+        ms = c.number(cells[each], "iteration_time", 10**9)
+        if count * ms > c.LONGEST_S * 1000:
+            raise Flaw("absurd value", f"iterations × iteration_time is {count * ms / 1000:,.0f} s, over ten years")
+        return TraceJob(
+            id=cell(cells, at.get("job_id")) or f"muri-{row}",
+            submit=c.whole(cells[submit], "submit_time", c.LATEST_S * 1000),
+            duration=round(count * ms * _OVERHEAD / 1000),
+            gpus=c.gpus(cells[gpus], "num_gpu"),
+            replicas=None,
+            row=row,
+        )
+
+    return job
+
+
+MURI = Columns("muri", "Muri CSV", ("num_gpu", "submit_time", "iterations", "iteration_time"), _parser)

@@ -1,0 +1,62 @@
+"""Alibaba's GPU cluster of 2023 (openb): one row a pod, with parts of GPUs.
+
+Source: Weng et al., "Beware of Fragmentation", ATC'23. A pod that was never scheduled counts from its creation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from windlass.backends.simulator.errors import Flaw
+from windlass.backends.simulator.traces import cells as c
+from windlass.backends.simulator.traces.job import TraceJob
+from windlass.backends.simulator.traces.table import Columns, Parser, cell, needs
+
+WHOLE = 1000
+"""Thousandths of a GPU."""
+
+
+def _parser(at: Mapping[str, int]) -> Parser:
+    width = len(at)
+
+    def job(cells: Sequence[str], row: int) -> TraceJob:
+        needs(cells, width)
+        begin = cell(cells, at.get("scheduled_time")) or cells[at["creation_time"]]
+        submit = c.seconds(cells[at["creation_time"]], "creation_time")
+        end = c.seconds(cells[at["deletion_time"]], "deletion_time")
+        ran = c.later(end, c.seconds(begin, "scheduled_time"), "deletion_time is before scheduled_time")
+        count, milli = _gpus(cells, at)
+        return TraceJob(
+            id=cell(cells, at.get("name")) or f"openb-{row}",
+            submit=submit,
+            duration=ran,
+            gpus=0 if milli else count,
+            cpu=c.whole(cells[at["cpu_milli"]], "cpu_milli", 10**9),
+            memory=c.whole(cells[at["memory_mib"]], "memory_mib", 10**9) << 20,
+            gpu_milli=milli,
+            gpu_types=tuple(filter(None, cell(cells, at.get("gpu_spec")).split("|"))),
+            queue=cell(cells, at.get("qos")) or "default",
+            status=cell(cells, at.get("pod_phase")),
+            row=row,
+        )
+
+    return job
+
+
+def _gpus(cells: Sequence[str], at: Mapping[str, int]) -> tuple[int, int]:
+    """(whole GPUs, thousandths of one); the second is 0 unless the pod shares a GPU."""
+    count = c.gpus(cells[at["num_gpu"]], "num_gpu")
+    milli = c.whole(cell(cells, at.get("gpu_milli")) or str(WHOLE), "gpu_milli", WHOLE)
+    if count == 0 or milli == WHOLE:
+        return count, 0
+    if count > 1:
+        raise Flaw("absurd value", f"num_gpu is {count} and gpu_milli {milli}; several GPUs are taken whole (1000)")
+    return count, milli
+
+
+OPENB = Columns(
+    "openb",
+    "openb pod list CSV",
+    ("cpu_milli", "memory_mib", "num_gpu", "creation_time", "deletion_time"),
+    _parser,
+)

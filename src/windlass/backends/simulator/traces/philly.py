@@ -1,0 +1,35 @@
+"""Microsoft's Philly, as the Helios authors publish it: one row a job, GPUs in all.
+
+Source: Jeon et al., "Analysis of Large-Scale Multi-Tenant GPU Clusters", ATC'19; columns of the CSV of
+"Characterization and Prediction of Deep Learning Workloads", SC'21.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from windlass.backends.simulator.traces import cells as c
+from windlass.backends.simulator.traces.job import TraceJob
+from windlass.backends.simulator.traces.table import Columns, Parser, cell, needs
+
+
+def _parser(at: Mapping[str, int]) -> Parser:
+    submit, duration, gpus, cluster = at["timestamp"], at["duration"], at["num_gpus"], at.get("cluster")
+    width = len(at)
+
+    def job(cells: Sequence[str], row: int) -> TraceJob:
+        needs(cells, width)
+        return TraceJob(
+            id=f"philly-{row}",
+            submit=c.moment(cells[submit], "timestamp"),
+            duration=c.duration(cells[duration], "duration"),
+            gpus=c.gpus(cells[gpus], "num_gpus"),
+            replicas=None,
+            queue=cell(cells, cluster) or "default",
+            row=row,
+        )
+
+    return job
+
+
+PHILLY = Columns("philly", "Philly CSV", ("timestamp", "duration", "num_gpus"), _parser)

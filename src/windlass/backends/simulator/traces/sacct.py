@@ -1,0 +1,101 @@
+"""What `sacct --parsable2` (-P) prints, for example as below.
+
+    sacct -aXP -S 2026-01-01 -o JobID,User,Partition,State,Submit,Start,Elapsed,Timelimit,AllocTRES,ReqTRES
+
+Steps (123.batch) are parts of their job, and jobs that never started or have not ended have no run time: both are left
+out and counted. Of AllocTRES and ReqTRES the first that says something is taken; billing is not a resource.
+Source: the manual pages of sacct and of TRES (Slurm 23.11).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from windlass.backends.simulator.errors import Flaw
+from windlass.backends.simulator.traces import cells as c
+from windlass.backends.simulator.traces.job import TraceJob
+from windlass.backends.simulator.traces.table import Columns, Parser, cell, needs
+
+STEP = "step of a job"
+NEVER_STARTED = "never started"
+NOT_ENDED = "not ended"
+_UNLIMITED = ("", "UNLIMITED", "Partition_Limit", "INVALID")
+_NOT_A_TIME = ("", "Unknown", "None", "N/A")
+_ELAPSED = re.compile(r"^(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)(?:\.\d+)?$")
+
+
+def _parser(at: Mapping[str, int]) -> Parser:
+    width = len(at)
+
+    def job(cells: Sequence[str], row: int) -> TraceJob:
+        needs(cells, width)
+        job_id = cells[at["JobID"]].strip()
+        if "." in job_id:
+            raise Flaw(STEP, f"{job_id} is a step; add -X to sacct")
+        _ended(cells, at)
+        nodes, gpus, cpu, memory, types = _asked(cells, at)
+        return TraceJob(
+            id=job_id or f"sacct-{row}",
+            submit=c.moment(cells[at["Submit"]], "Submit"),
+            duration=elapsed(cells[at["Elapsed"]], "Elapsed"),
+            gpus=gpus // nodes,
+            replicas=nodes,
+            cpu=cpu // nodes,
+            memory=memory // nodes,
+            gpu_types=types,
+            user=cell(cells, at.get("User")),
+            queue=cell(cells, at.get("Partition")) or "default",
+            walltime=_limit(cell(cells, at.get("Timelimit"))),
+            priority=0,
+            status=cell(cells, at.get("State")).split(" ")[0],
+            row=row,
+        )
+
+    return job
+
+
+def _ended(cells: Sequence[str], at: Mapping[str, int]) -> None:
+    state = cell(cells, at.get("State"))
+    if state in ("PENDING", "REQUEUED"):
+        raise Flaw(NEVER_STARTED, "the job never started")
+    if state in ("RUNNING", "SUSPENDED", "COMPLETING"):
+        raise Flaw(NOT_ENDED, f"the job is {state}; its run time is not known yet")
+    start = cell(cells, at.get("Start"))
+    if "Start" in at and start in _NOT_A_TIME:
+        raise Flaw(NEVER_STARTED, "the job never started")
+    if start:
+        began, came = c.moment(start, "Start"), c.moment(cells[at["Submit"]], "Submit")
+        c.later(began, came, "Start is before Submit")
+
+
+def elapsed(text: str, what: str) -> int:
+    """[DD-[HH:]]MM:SS as ms."""
+    match = _ELAPSED.match(text.strip())
+    if match is None:
+        raise Flaw("not a time", f"{what} is {text[:40]!r}; expected [DD-]HH:MM:SS")
+    days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
+    total = ((days * 24 + hours) * 60 + minutes) * 60 + seconds
+    return round(c.number(str(total), what, c.LONGEST_S) * 1000)
+
+
+def _limit(text: str) -> int | None:
+    return None if text in _UNLIMITED else elapsed(text, "Timelimit")
+
+
+def _asked(cells: Sequence[str], at: Mapping[str, int]) -> tuple[int, int, int, int, tuple[str, ...]]:
+    """(nodes, GPUs, milli-cores, bytes, models), over all nodes. An uneven share is rounded down to the even one."""
+    tres = _tres(cell(cells, at.get("AllocTRES")) or cell(cells, at.get("ReqTRES")))
+    nodes = max(1, c.whole(tres.get("node") or cell(cells, at.get("NNodes")) or "1", "nodes", c.MOST_GPUS))
+    cores = c.whole(tres.get("cpu") or cell(cells, at.get("NCPUS")) or "0", "cpu", 10**7)
+    typed = {name.partition(":")[2]: count for name, count in tres.items() if name.startswith("gres/gpu:")}
+    plain = tres.get("gres/gpu")
+    gpus = c.gpus(plain, "gres/gpu") if plain else sum(c.gpus(count, "gres/gpu") for count in typed.values())
+    return nodes, gpus, cores * 1000, c.amount(tres.get("mem", "0"), "mem"), tuple(sorted(typed))
+
+
+def _tres(text: str) -> dict[str, str]:
+    return {name.strip(): value for name, _, value in (part.partition("=") for part in text.split(",") if part)}
+
+
+SACCT = Columns("sacct", "sacct -P", ("JobID", "Submit", "Elapsed"), _parser, delimiter="|")

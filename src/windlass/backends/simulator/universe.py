@@ -1,0 +1,337 @@
+"""A cluster that only exists in time: its clock, its nodes, and the gangs that run on them.
+
+It outlives every controller. What happens is kept until a controller has committed that it heard of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from functools import partial
+from heapq import heappop, heappush
+from typing import TypeAlias
+
+from windlass.backends.port import ClusterChanged, JobEvent, WorldEvent
+from windlass.backends.simulator.faults import NORMAL, Fault, FaultKind
+from windlass.backends.simulator.generation import Generation
+from windlass.backends.simulator.machines import Machines
+from windlass.backends.simulator.outcome import Cause
+from windlass.backends.simulator.progress import Costs, time_needed
+from windlass.backends.simulator.script import Delays, Script
+from windlass.core.lifecycle import events as e
+from windlass.core.model.elastic_size import sized
+from windlass.core.model.job import Job
+from windlass.core.model.status import JobState, Placement, Target
+
+ScriptOf: TypeAlias = Callable[[str, Job], Script]
+Ran: TypeAlias = Callable[[str, Job, Placement, int, int, Cause], None]
+"""Hears of every generation that is over: id, job as sized, placement, from, until, why."""
+
+_FIRST, _THEN = 0, 1
+"""Of one moment: what gangs do of themselves is heard first, then everything that follows from it or comes besides."""
+_KILLED = 9
+_ASKED = 15
+
+
+class Universe:
+    """`later` brings things about; `take` lets time pass."""
+
+    def __init__(
+        self,
+        cluster: ClusterChanged,
+        script_of: ScriptOf,
+        *,
+        costs: Costs | None = None,
+        delays: Delays | None = None,
+        start: int = 0,
+        ran: Ran = lambda *_: None,
+    ) -> None:
+        self.now = start
+        self.states: dict[str, JobState] = {}
+        """As committed."""
+        self.gangs: dict[str, Generation] = {}
+        """By job: what is alive, or has ended and not been stopped yet."""
+        self.wrongs: list[str] = []
+        """What a controller asked for that must never be asked for."""
+        self.machines = Machines(cluster)
+        self._script_of, self._costs, self._delays = script_of, costs or Costs(), delays or Delays()
+        self._ran = ran
+        self._happenings: list[tuple[int, int, int, Callable[[], None]]] = []
+        self._count = 0
+        self._untold: list[WorldEvent] = []
+        """What happened and was not committed; the first `_told` of them have been told."""
+        self._told = 0
+        self._asked_anew = False
+        """A controller that has just taken over repeats what its predecessor decided before a node was closed."""
+        self._launched: dict[str, int] = {}
+        self._left: dict[str, int | None] = {}
+
+    # --- time --------------------------------------------------------------------------------------
+
+    def later(self, at: int, happening: Callable[[], None], rank: int = _THEN) -> None:
+        """Let something happen at its time, or now if that has passed."""
+        self._count += 1
+        heappush(self._happenings, (max(at, self.now), rank, self._count, happening))
+
+    def tell(self, event: WorldEvent) -> None:
+        """The controller will hear of it."""
+        self._untold.append(event)
+
+    def arrive(self, at: int, event: WorldEvent) -> None:
+        """Something from outside: a job, or what somebody wants of one."""
+        self.later(at, partial(self.tell, event))
+
+    @property
+    def over(self) -> bool:
+        """Nothing will ever happen any more of itself."""
+        return not self._happenings and self._told == len(self._untold)
+
+    def take(self, until: int | None) -> list[WorldEvent]:
+        """Let time pass until something is heard, or until `until`."""
+        while self._told == len(self._untold):
+            following = self._happenings[0] if self._happenings else None
+            if following is None or (until is not None and following[0] > until):
+                self.now = max(self.now, until or 0)
+                return []
+            self._pass_to(following[0], following[1])
+        self._asked_anew = False
+        heard = self._untold[self._told :]
+        self._told = len(self._untold)
+        return heard
+
+    def _pass_to(self, at: int, rank: int) -> None:
+        self.now = at
+        while self._happenings and self._happenings[0][:2] == (at, rank):
+            heappop(self._happenings)[3]()
+
+    @property
+    def told(self) -> int:
+        """How many events have been told and not committed."""
+        return self._told
+
+    def heard(self, events: int) -> None:
+        """The first so many of those that were told have been committed."""
+        del self._untold[:events]
+        self._told -= events
+
+    def unheard(self) -> None:
+        """A new controller: what was not committed comes again."""
+        self._told = 0
+        self._asked_anew = True
+
+    def forget(self, job_id: str) -> None:
+        """Nothing is kept of the job."""
+        for kept in (self.states, self._launched, self._left):
+            kept.pop(job_id, None)
+
+    # --- gangs -------------------------------------------------------------------------------------
+
+    def launch(self, job_id: str, generation: int, placement: Placement) -> None:
+        """Start every member; told twice, once."""
+        if self._launched.get(job_id, 0) >= generation:
+            return
+        self._launched[job_id] = generation
+        if job_id in self.gangs:
+            self.wrongs.append(f"{job_id}: generation {generation} starts while another one lives")
+        uninformed = self._asked_anew or any(isinstance(event, ClusterChanged) for event in self._untold)
+        for node in () if uninformed else placement.distinct():
+            if problem := self.machines.shut(node):
+                self.wrongs.append(f"{job_id}: starts on {node}, which is {problem}")
+        asked = self.states[job_id].job
+        job = sized(asked, placement)
+        script = self._script_of(job_id, asked)
+        left = self._left.setdefault(job_id, script.work)
+        nodes = tuple(name for role in job.roles for name in placement.nodes[role.name])
+        gang = Generation(
+            job_id=job_id,
+            number=generation,
+            placement=placement,
+            nodes=nodes,
+            script=script,
+            begun=self.now,
+            settled=self.now,
+            needed=None if left is None else time_needed(left, self._costs, first=generation == 1),
+            pace=NORMAL * job.members // asked.members,
+            alive=set(range(len(nodes))),
+        )
+        self.gangs[job_id] = gang
+        self._start(gang)
+
+    def _start(self, gang: Generation) -> None:
+        if gang.script.broken:
+            for member in sorted(gang.alive):
+                self._exit(gang, member, e.Exit(code=127, detail=f"{gang.script.broken} on {gang.nodes[member]}"))
+            return
+        dead = {node for node in gang.nodes if self.machines.is_dead(node)}
+        self._lose(gang, dead)
+        if not dead:
+            self.later(self.now + self._delays.start, partial(self._started, gang), _FIRST)
+        self._set_speed(gang)
+
+    def _started(self, gang: Generation) -> None:
+        if gang.alive and not gang.hurt:
+            self.tell(JobEvent(gang.job_id, e.Started(gang.number)))
+
+    def _set_speed(self, gang: Generation) -> None:
+        """Now, and until something changes; its end is planned anew."""
+        gang.settle(self.now)
+        slowest = min(self.machines.speed(node) for node in gang.nodes)
+        gang.speed = max(1, gang.pace * slowest // NORMAL)
+        gang.plan += 1
+        end = gang.ends_at()
+        if end is not None:
+            self.later(end + self._delays.start, partial(self._finish, gang, gang.plan), _FIRST)
+
+    def _finish(self, gang: Generation, plan: int) -> None:
+        if plan != gang.plan or not gang.alive:
+            return
+        gang.settle(self.now)
+        for member in sorted(gang.alive):
+            exit = gang.script.exit
+            detail = exit.detail or f"member {member} on {gang.nodes[member]} ended"
+            self._exit(gang, member, replace(exit, detail=detail))
+
+    def _exit(self, gang: Generation, member: int, exit: e.Exit) -> None:
+        gang.alive.discard(member)
+        if not exit.ok:
+            gang.settle(self.now)
+            gang.hurt = gang.hurt or gang.asked is None
+            gang.plan += 1
+        self.tell(JobEvent(gang.job_id, e.MemberExited(gang.number, member, exit)))
+
+    def _lose(self, gang: Generation, nodes: set[str]) -> None:
+        """What of the gang is on these nodes is gone, and nobody saw it go."""
+        lost = {member for member in gang.alive if gang.nodes[member] in nodes}
+        if lost:
+            gang.settle(self.now)
+            gang.alive -= lost
+            gang.hurt = True
+            gang.plan += 1
+            if not gang.alive and gang.asked is not None:
+                self.later(self.now, partial(self._gone, gang))
+
+    def stop(self, job_id: str, generation: int, grace: int) -> None:
+        """End every member; answered by one GangGone, at once if nothing is alive."""
+        gang = self.gangs.get(job_id)
+        if gang is None or gang.number != generation:
+            self.later(self.now, partial(self._tell_once, JobEvent(job_id, e.GangGone(generation))))
+            return
+        if gang.asked is not None:
+            return
+        gang.settle(self.now)
+        gang.asked = self.now
+        if not gang.alive:
+            self.later(self.now, partial(self._gone, gang))
+            return
+        leaves = gang.script.leaves_after if gang.script.obeys else grace
+        signal = _ASKED if gang.script.obeys and leaves <= grace else _KILLED
+        self.later(self.now + min(leaves, grace), partial(self._leave, gang, signal), _FIRST)
+
+    def _leave(self, gang: Generation, signal: int) -> None:
+        for member in sorted(gang.alive):
+            where = f"member {member} on {gang.nodes[member]}"
+            self._exit(gang, member, e.Exit(signal=signal, detail=f"{where} ended by signal {signal}"))
+        self.later(self.now, partial(self._gone, gang))
+
+    def _gone(self, gang: Generation) -> None:
+        if self.gangs.get(gang.job_id) is not gang:
+            return
+        del self.gangs[gang.job_id]
+        cause = self._cause(gang)
+        left = self._left[gang.job_id]
+        if left is not None:
+            kept = left if cause is Cause.FINISHED else gang.kept(self._costs)
+            self._left[gang.job_id] = max(0, left - kept)
+        job = sized(self.states[gang.job_id].job, gang.placement)
+        self._ran(gang.job_id, job, gang.placement, gang.begun, self.now, cause)
+        self.tell(JobEvent(gang.job_id, e.GangGone(gang.number)))
+
+    def _tell_once(self, answer: JobEvent) -> None:
+        if answer not in self._untold:
+            self.tell(answer)
+
+    def _cause(self, gang: Generation) -> Cause:
+        """Why its run was over, by what the controller says it is to become."""
+        state = self.states.get(gang.job_id)
+        target = state.status.target if state else None
+        if target is Target.SUCCEED:
+            return Cause.FINISHED
+        if state is not None and state.status.reason in ("WalltimeExceeded", "DeadlineExceeded"):
+            return Cause.KILLED
+        return Cause.LOST if gang.hurt else Cause.PREEMPTED
+
+    # --- nodes -------------------------------------------------------------------------------------
+
+    def declare(self, cluster: ClusterChanged) -> None:
+        """Somebody declares other nodes, queues or rules; what he leaves out is gone, with all that ran there."""
+        self.machines.declare(cluster)
+        there = {node.name for node in cluster.nodes}
+        for gang in list(self.gangs.values()):
+            self._lose(gang, set(gang.nodes) - there)
+        self.tell(self.machines.known())
+
+    def befall(self, faults: Iterable[Fault]) -> None:
+        """Let all of these happen at their times."""
+        for fault in faults:
+            self.later(fault.at, partial(self._break, fault))
+
+    def _break(self, fault: Fault) -> None:
+        match fault.kind:
+            case FaultKind.NODE:
+                self._die(fault, self._delays.detect)
+            case FaultKind.RECLAIM:
+                self.machines.close(fault, "is being reclaimed")
+                self.tell(self.machines.known())
+                self.later(self.now + fault.notice, partial(self._die, fault, 0))
+            case FaultKind.GPU:
+                self.machines.close(fault, "Xid 79")
+                self.tell(self.machines.known())
+                self._kill_rank(fault.node)
+                self.later(fault.until, partial(self._mend, fault))
+            case FaultKind.RANK:
+                self._kill_rank(fault.node)
+            case FaultKind.GANG:
+                self._vanish(fault.node)
+            case FaultKind.SLOW:
+                self.machines.slow(fault)
+                self._pace(fault.node)
+                self.later(fault.until, partial(self._mend, fault))
+
+    def _die(self, fault: Fault, detect: int) -> None:
+        self.machines.kill(fault)
+        for gang in self._on(fault.node):
+            self._lose(gang, {fault.node})
+        self.later(self.now + detect, partial(self._notice, fault))
+        self.later(max(fault.until, self.now + detect + 1), partial(self._mend, fault))
+
+    def _notice(self, fault: Fault) -> None:
+        self.machines.notice(fault)
+        self.tell(self.machines.known())
+
+    def _mend(self, fault: Fault) -> None:
+        before = self.machines.known()
+        self.machines.mend(fault)
+        if self.machines.known() != before:
+            self.tell(self.machines.known())
+        self._pace(fault.node)
+
+    def _kill_rank(self, node: str) -> None:
+        gang = next((gang for gang in self._on(node) if gang.asked is None), None)
+        if gang is not None:
+            member = min(member for member in gang.alive if gang.nodes[member] == node)
+            self._exit(gang, member, e.Exit(signal=_KILLED, detail=f"member {member} on {node} was killed"))
+
+    def _vanish(self, node: str) -> None:
+        gang = next((gang for gang in self._on(node) if gang.asked is None), None)
+        if gang is not None:
+            self._lose(gang, set(gang.nodes))
+            self._gone(gang)
+
+    def _pace(self, node: str) -> None:
+        for gang in self._on(node):
+            self._set_speed(gang)
+
+    def _on(self, node: str) -> list[Generation]:
+        """The gangs with somebody alive there, by id."""
+        here = (gang for gang in self.gangs.values() if any(gang.nodes[member] == node for member in gang.alive))
+        return sorted(here, key=lambda gang: gang.job_id)

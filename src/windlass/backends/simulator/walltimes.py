@@ -1,0 +1,76 @@
+"""The limits that jobs are submitted with: what the trace says, none, the run time itself, or what people would write.
+
+People overestimate, and they write round numbers: about one in seven is near exact, the others use any part of what
+they asked for with equal likelihood, and nearly all estimates are one of some twenty values.
+Source: Tsafrir, Etsion, Feitelson, "Modeling User Runtime Estimates", JSSPP'05, and "Backfilling Using
+System-Generated Predictions Rather Than User Runtime Estimates", TPDS 2007.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable
+from dataclasses import replace
+from random import Random
+
+from windlass.backends.simulator.errors import SimError
+from windlass.backends.simulator.traces.job import Trace
+
+_MINUTE, _HOUR, _DAY = 60_000, 3_600_000, 86_400_000
+ROUND = (
+    *(minutes * _MINUTE for minutes in (5, 10, 15, 20, 30, 45)),
+    *(hours * _HOUR for hours in (1, 2, 3, 4, 6, 8, 12, 18)),
+    *(days * _DAY for days in (1, 2, 3, 4, 5, 7, 10, 14, 21, 30, 60, 90)),
+)
+"""The values people write, in ms."""
+
+_NEAR_EXACT = 0.15
+_LEAST_NEAR = 0.95
+"""The accuracy from which on an estimate is near exact."""
+_MOST = 30 * _DAY
+"""Nobody asks for more, unless the job runs longer."""
+
+
+def estimate(duration: int, rng: Random) -> int:
+    """What a user asks for who will need `duration` ms: never less than that."""
+    accuracy = rng.uniform(_LEAST_NEAR, 1.0) if rng.random() < _NEAR_EXACT else 1.0 - rng.random()
+    return max(rounded_up(duration), min(rounded_up(int(duration / accuracy)), _MOST))
+
+
+def rounded_up(ms: int) -> int:
+    """The next value that somebody would write; whole days above the largest."""
+    place = bisect_left(ROUND, ms)
+    return ROUND[place] if place < len(ROUND) else -(-ms // _DAY) * _DAY
+
+
+def _estimated(trace: Trace, seed: int) -> Trace:
+    rng = Random(seed)  # noqa: S311 - a model, no secret
+    return replace(trace, jobs=tuple(replace(job, walltime=estimate(job.duration, rng)) for job in trace.jobs))
+
+
+def _exact(trace: Trace, _seed: int) -> Trace:
+    return replace(trace, jobs=tuple(replace(job, walltime=max(1, job.duration)) for job in trace.jobs))
+
+
+def _none(trace: Trace, _seed: int) -> Trace:
+    return replace(trace, jobs=tuple(replace(job, walltime=None) for job in trace.jobs))
+
+
+def _as_traced(trace: Trace, _seed: int) -> Trace:
+    return trace
+
+
+WALLTIMES: dict[str, Callable[[Trace, int], Trace]] = {
+    "trace": _as_traced,
+    "none": _none,
+    "exact": _exact,
+    "users": _estimated,
+}
+"""By name: the trace's own, none, oracles, and the model above."""
+
+
+def with_walltimes(trace: Trace, kind: str, seed: int = 0) -> Trace:
+    """The same jobs with other walltimes: one of WALLTIMES. Equal seeds give equal estimates. Raises SimError."""
+    if kind not in WALLTIMES:
+        raise SimError(f"there are no walltimes {kind!r}; there are {', '.join(WALLTIMES)}")
+    return WALLTIMES[kind](trace, seed)

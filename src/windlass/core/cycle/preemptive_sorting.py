@@ -1,0 +1,239 @@
+"""Preemptive orders (`srtf`, `srsf`, `las`): at every change everything, running or not, is sorted and placed anew.
+
+Who runs is decided on a cluster emptied of everybody who may be stopped; a gang that runs and gets no place is stopped.
+For research and comparison: it stops gangs freely, and knows no fair shares and no reservations for who is blocked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from functools import cached_property
+from heapq import merge
+
+import numpy as np
+
+from windlass.core.cycle.pending_reasons import PendingReasons
+from windlass.core.cycle.scheduling_cycle import SchedulingCycle, Start
+from windlass.core.ledger import Ledger
+from windlass.core.model.gang import Pending, Running, milli_gpus_of, started, total_of, waiting_again
+from windlass.core.model.plan import Admission, Plan, Preemption
+from windlass.core.model.policy import Policy, service_level, turn_of
+from windlass.core.model.reasons import Reason, Verdict
+from windlass.core.model.snapshot import Grant, Snapshot
+from windlass.core.nodes.allocation import take
+from windlass.core.nodes.feasibility import Mask
+from windlass.core.placement.gang_placement import Placed, place
+from windlass.core.queues.admission_gates import shut
+from windlass.core.queues.limits import limit
+from windlass.core.queues.queue_order import Order, QueueOrder
+from windlass.core.queues.queue_tree import tree_of
+from windlass.core.queues.quota import short
+from windlass.core.queues.usage import QueueUsage
+
+_LATEST = 2**62
+"""Later than any time: when a gang that runs was last stopped, for the order among those of a queue of `las`."""
+
+
+def refill(snapshot: Snapshot, now: int) -> tuple[Plan, Refilled]:
+    """Decide who runs from now on. Who gets nodes that a stopped gang has yet to give back starts with a later plan."""
+    # 1. who may be stopped, and the cluster without them
+    movable = {run.id: run for run in snapshot.running.values() if _movable(snapshot, run, now)}
+    trial = SchedulingCycle(_without(snapshot, movable), now)
+    # 2. who runs: in the policy's order, each that still finds room
+    chosen = _choose(trial, movable, now)
+    # 3. where: whoever runs stays where it is, if all the others then find room too
+    where = _where(trial, chosen, snapshot.grants)
+    # 4. who stops, and who starts on nodes that nobody has to leave first
+    stays = {
+        run.id: run
+        for run in snapshot.running.values()
+        if run.id not in movable or (run.id in where and _same(where[run.id].grant, snapshot.grants[run.id]))
+    }
+    stopping = [run for run in snapshot.running.values() if run.leaving or run.id not in stays]
+    starts = [start for start in chosen if start.gang.id not in movable]
+    begin = list(_beside(snapshot, stopping, starts, where))
+    comes = [Start(start.gang, *where[start.gang.id]) for start in chosen if start.gang.id not in stays]
+    verdicts = Refilled(snapshot, now, {run.id for run in stopping}, comes, {start.gang.id for start in begin})
+    plan = Plan(
+        snapshot.version,
+        now,
+        tuple(Admission(start.gang.id, *where[start.gang.id]) for start in begin),
+        verdicts,
+        tuple(_preemption(run, starts, where, snapshot) for run in stopping if not run.leaving),
+        order=verdicts.order(),
+        due=_due(snapshot, [*stays.values(), *(started(start.gang, start.placement, now) for start in begin)], now),
+    )
+    return plan, verdicts
+
+
+# --- who may be stopped ---------------------------------------------------------------------------
+
+
+def _movable(snapshot: Snapshot, run: Running, now: int) -> bool:
+    """Gangs on closed nodes may end there, and nobody is stopped whom the policy or the gang itself protects."""
+    policy = snapshot.policy
+    if run.leaving or not (policy.preempt and run.preemptible) or now - run.admitted_at < policy.min_runtime:
+        return False
+    return bool(snapshot.table.usable[snapshot.grants[run.id].rows].all())
+
+
+def _without(snapshot: Snapshot, movable: Iterable[str]) -> Snapshot:
+    ledger = Ledger.at(snapshot)
+    for job_id in movable:
+        ledger.release(job_id)
+    for run in snapshot.running.values():
+        if run.leaving:
+            ledger.release(run.id)
+    return ledger.snapshot()
+
+
+def _contender(run: Running, now: int) -> Pending:
+    """A gang that runs, as if it waited, with what it has been served by now."""
+    return replace(waiting_again(run, now), stopped_at=_LATEST - run.admitted_at)
+
+
+# --- who runs, and where --------------------------------------------------------------------------
+
+
+def _choose(trial: SchedulingCycle, movable: Mapping[str, Running], now: int) -> list[Start]:
+    snapshot, policy = trial.snapshot, trial.snapshot.policy
+    lines = [line for line in snapshot.lines if not shut(line.gangs[0], snapshot.arrays, now)]
+    contest = QueueOrder(lines)
+    running = sorted((_contender(run, now) for run in movable.values()), key=lambda gang: turn_of(gang, policy))
+    for gang in merge(running, contest, key=lambda gang: turn_of(gang, policy)):
+        if (trial.limit(gang) or trial.attempt(gang)) and gang.id not in movable:
+            contest.drop()
+    return trial.started
+
+
+def _where(trial: SchedulingCycle, chosen: list[Start], grants: Mapping[str, Grant]) -> dict[str, Placed]:
+    """By id of those who run: their nodes. All as they were chosen, so that some move, if there is no other way."""
+    snapshot = trial.snapshot
+    as_chosen = {each.gang.id: Placed(each.placement, each.grant) for each in chosen}
+    if snapshot.reservations:
+        return as_chosen  # which nodes are somebody's own was looked at there
+    free = snapshot.free.copy(order="F")
+    for start in chosen:
+        if start.gang.id in grants:
+            take(snapshot.table, free, grants[start.gang.id])
+    found: dict[str, Placed] = {}
+    for start in chosen:
+        if start.gang.id in grants:
+            found[start.gang.id] = Placed(start.placement, grants[start.gang.id])
+            continue
+        placed = place(free, snapshot.table, start.gang.demands, None, snapshot.policy)
+        if placed is None:
+            return as_chosen
+        take(snapshot.table, free, placed.grant)
+        found[start.gang.id] = placed
+    return found
+
+
+def _beside(
+    snapshot: Snapshot, stopping: list[Running], starts: list[Start], where: Mapping[str, Placed]
+) -> Iterator[Start]:
+    """Those who start at once: on nodes, and in quotas, that nobody has to give back first."""
+    left = _rows(snapshot, stopping)
+    accounts = QueueUsage(tree_of(snapshot.queues), snapshot.held, snapshot.users)
+    for start in starts:
+        queue, user, request = start.gang.queue, start.gang.user, total_of(start.gang.demands)
+        if left[where[start.gang.id].grant.rows].any():
+            continue
+        if not short(accounts, queue, request) and limit(accounts, queue, user, request) is None:
+            accounts.take(queue, user, request)
+            yield start
+
+
+def _same(one: Grant, other: Grant) -> bool:
+    if one is other:
+        return True
+    mine, theirs = np.argsort(one.rows), np.argsort(other.rows)
+    rows = np.array_equal(one.rows[mine], other.rows[theirs])
+    return rows and np.array_equal(one.amounts[mine], other.amounts[theirs])
+
+
+def _rows(snapshot: Snapshot, gangs: Iterable[Running]) -> Mask:
+    """bool[N]: the nodes that these gangs hold anything of."""
+    held = np.zeros(len(snapshot.table.nodes), dtype=np.bool_)
+    for gang in gangs:
+        held[snapshot.grants[gang.id].rows] = True
+    return held
+
+
+# --- what is said of it -----------------------------------------------------------------------------
+
+
+def _preemption(run: Running, starts: list[Start], where: Mapping[str, Placed], snapshot: Snapshot) -> Preemption:
+    mine = _rows(snapshot, [run])
+    by = next((start.gang.id for start in starts if mine[where[start.gang.id].grant.rows].any()), "")
+    moved = "gets other nodes" if run.id in where else "its turn is over"
+    return Preemption(run.id, by, f"{moved}, by order {snapshot.policy.order}")
+
+
+class Refilled(Mapping[str, Verdict]):
+    """Of those who wait for nodes to be given back, and then of those for whom there is no room."""
+
+    def __init__(self, snapshot: Snapshot, now: int, gone: Iterable[str], comes: list[Start], begin: set[str]) -> None:
+        """`gone`: who stops, or is stopping. `comes`: who starts now (`begin`) or once those have gone, and where.
+
+        Some of these are of the gone: they get other nodes.
+        """
+        self._snapshot, self._now = snapshot, now
+        self._gone = frozenset(gone)
+        self._comes = comes
+        promised = Verdict(Reason.WAITING_FOR_PREEMPTED, "its nodes are being given back")
+        self._promised = {
+            start.gang.id: promised
+            for start in comes
+            if start.gang.id not in begin and start.gang.id not in snapshot.running
+        }
+
+    @cached_property
+    def trial(self) -> SchedulingCycle:
+        """As it will be once all who stop have gone and all who start have come."""
+        ledger = Ledger.at(self._snapshot)
+        for job_id in self._gone:
+            ledger.release(job_id)
+        trial = SchedulingCycle(ledger.snapshot(), self._now)
+        for start in self._comes:
+            trial.start(start.gang, Placed(start.placement, start.grant))
+        return trial
+
+    def order(self) -> Order:
+        """The gangs whose gates are open, by their turn."""
+        return Order(lambda: (*self._promised, *self._others.order()))
+
+    @cached_property
+    def _others(self) -> PendingReasons:
+        return PendingReasons(self.trial)
+
+    def __getitem__(self, job_id: str) -> Verdict:
+        return self._promised[job_id] if job_id in self._promised else self._others[job_id]
+
+    def __iter__(self) -> Iterator[str]:
+        yield from self._promised
+        yield from self._others
+
+    def __len__(self) -> int:
+        return len(self._promised) + len(self._others)
+
+
+def _due(snapshot: Snapshot, running: list[Running], now: int) -> int | None:
+    """When time alone may change the order or who may be stopped."""
+    policy = snapshot.policy
+    moments = [run.admitted_at + policy.min_runtime for run in running]
+    moments += [at for each in snapshot.reservations for at in (each.start, each.end)]
+    moments = moments if snapshot.lines else []
+    if policy.order == "las":
+        moments += [at for run in running if (at := _falls_at(run, policy, now)) is not None]
+    return min((at for at in moments if at > now), default=None)
+
+
+def _falls_at(run: Running, policy: Policy, now: int) -> int | None:
+    """When it has had so much service that it comes into the next queue."""
+    each, before = milli_gpus_of(run.demands), run.served - run.admitted_at
+    level = service_level((before + now) * each, policy)
+    if level == len(policy.service_limits) or not each:
+        return None
+    return -(-policy.service_limits[level] * 1000 // each) - before

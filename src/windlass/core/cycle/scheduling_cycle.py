@@ -1,0 +1,259 @@
+"""What a plan has given away so far, and what it keeps for gangs that have to wait."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from windlass.core.model.gang import Demand, Pending, Turn, placed, total_of
+from windlass.core.model.obstacle import KEEPS_NOTHING, LACKS_NODES, Obstacle
+from windlass.core.model.policy import ORDERS, turn_of
+from windlass.core.model.reasons import Reason
+from windlass.core.model.snapshot import Amounts, Grant, Snapshot
+from windlass.core.model.status import Placement
+from windlass.core.nodes.allocation import take
+from windlass.core.nodes.feasibility import Mask, eligibility
+from windlass.core.nodes.free_capacity import FreeCapacities
+from windlass.core.placement.elastic_resizing import largest
+from windlass.core.placement.empty_cluster_fit import fits_empty
+from windlass.core.placement.gang_placement import Placed, place
+from windlass.core.preemption.preemption_simulation import Given
+from windlass.core.preemption.reclaim import Reclaim
+from windlass.core.preemption.victim_search import Eviction, coming
+from windlass.core.preemption.victims import going
+from windlass.core.queues.admission_gates import shut
+from windlass.core.queues.fair_share import Shares, total_capacity
+from windlass.core.queues.limits import limit
+from windlass.core.queues.queue_tree import tree_of
+from windlass.core.queues.quota import beyond, claimed, home, queue_named, short
+from windlass.core.queues.usage import QueueUsage
+from windlass.core.reservations.release_forecast import Early
+from windlass.core.reservations.reservation_profile import ReservationProfile
+
+
+class Hold(NamedTuple):
+    """Of the nodes in `mask` (bool[N]) this waiting gang has been promised its part."""
+
+    gang: Pending
+    mask: Mask
+
+
+class Start(NamedTuple):
+    """A gang that starts, where, and what it takes there."""
+
+    gang: Pending
+    placement: Placement
+    grant: Grant
+
+
+class SchedulingCycle:
+    """Begins as its snapshot stands. Only `attempt`, `start`, `wait` and `wait_for` change it."""
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        now: int,
+        rehearse: Callable[[Snapshot], SchedulingCycle] | None = None,
+        watched: str = "",
+    ) -> None:
+        """`rehearse`: what a plan would be in which nobody is stopped; None: this is such a plan.
+
+        `watched`: the gang of which somebody will ask why it got its nodes, by id.
+        """
+        self._watched = watched
+        self.seen: Amounts | None = None
+        """int64[N, R]: what the gang that is watched could use when it started; None: it has not."""
+        self.snapshot = snapshot
+        self.now = now
+        self.rehearse = rehearse
+        self.free = snapshot.free.copy(order="F")
+        self.accounts = QueueUsage(tree_of(snapshot.queues), snapshot.held, snapshot.users)
+        """What running gangs hold and those that this plan starts."""
+        self.spoken_for: QueueUsage | None = None
+        """What is held once all have gone that are going, and what gangs that wait will take; None: nobody waits for
+        quota."""
+        self.arrays = dict(snapshot.arrays)
+        self.started: list[Start] = []
+        self.obstacles: dict[str, Obstacle] = {}
+        """By id of the gangs that wait, and whom those behind them must not delay."""
+        self.evictions: dict[str, Eviction] = {}
+        """By id of the gangs for which others go."""
+        self.first_in: dict[str, Pending] = {}
+        """By queue: the first gang that has a claim on its quota."""
+        self.settled: set[str] = set()
+        """By id: those that start and those that hold a place among the waiting."""
+        self._most: list[int] | None = None
+        """By column: what is free on the node that has most of it."""
+        self._pieces: dict[tuple[int, int], int] = {}
+        """By column and amount: how many times all nodes together have so much in one piece."""
+        self.timetable = ReservationProfile(snapshot, now, self.free)
+
+    def turn(self, gang: Pending) -> Turn:
+        """Its turn under the policy of the day."""
+        return turn_of(gang, self.snapshot.policy)
+
+    def limit(self, gang: Pending) -> Obstacle | None:
+        """What keeps the gang from being placed at all."""
+        if shut(gang, self.arrays, self.now):
+            return Obstacle.GATE
+        tree = self.accounts.tree
+        known = queue_named(self.snapshot.queues, gang.queue)
+        if known is None or gang.queue in tree.faults or not fits_empty(self.snapshot.table, gang):
+            return Obstacle.NEVER
+        if not self._is_limited(gang.queue) and not tree.crowded:
+            return None
+        request = gang.request
+        if beyond(tree, gang.queue, request):
+            return Obstacle.NEVER
+        if rule := limit(self.accounts, gang.queue, gang.user, request):
+            return Obstacle.NEVER if rule.reason is Reason.EXCEEDS_MAX_QUOTA else Obstacle.LIMIT
+        return Obstacle.QUOTA if self._lacks_quota(gang, request) else None
+
+    def is_too_large(self, gang: Pending) -> bool:
+        """Whether no node at all has room for one replica of some role: the quick way to say no."""
+        if self._most is None:
+            self._most = self.free.max(axis=0, initial=0).tolist()
+        most = self._most
+        for demand in gang.demands:
+            for column, amount in eligibility(self.snapshot.table, demand).request:
+                if amount > most[column]:
+                    return True
+        return False
+
+    def attempt(self, gang: Pending) -> Obstacle | None:
+        """Start the gang, to which no limit applies, if it finds room; else say what is in its way."""
+        if self.timetable.is_shut_to(gang):
+            return Obstacle.PROMISED
+        if self.is_too_large(gang) or self._lacks_pieces(gang):
+            return Obstacle.CAPACITY
+        found = self._place(gang, self.free)
+        if found is None:
+            return Obstacle.CAPACITY
+        room = self.timetable.room(gang)
+        if room is not self.free:
+            found = self._place(gang, room)
+            if found is None:
+                return Obstacle.PROMISED
+        if gang.id == self._watched:
+            self.seen = room.copy(order="F")
+        self.start(gang, found)
+        return None
+
+    def start(self, gang: Pending, found: Placed) -> None:
+        """The gang starts there, where there is room for it."""
+        take(self.snapshot.table, self.free, found.grant)
+        self._most = None
+        self._pieces.clear()
+        self.settled.add(gang.id)
+        self.timetable.begins(gang, found.grant)
+        request = total_of(placed(gang.demands, found.placement))
+        self.accounts.take(gang.queue, gang.user, request)
+        if self.spoken_for is not None:
+            self.spoken_for.take(gang.queue, gang.user, request)
+        if gang.array_id:
+            self.arrays[gang.array_id] = self.arrays.get(gang.array_id, 0) + 1
+        self.started.append(Start(gang, *found))
+
+    def wait_for(self, found: Eviction) -> None:
+        """The gang starts as soon as others are gone; until then its nodes are kept for it."""
+        self.evictions[found.gang.id] = found
+        if self.spoken_for is not None:
+            _give_back(self.spoken_for, found.given)
+        early = [Early(each.run.id, found.at, each.grant) for each in found.given]
+        self.timetable.keep(found.gang, found.at, found.placed.grant, early)
+        self.wait(found.gang, Obstacle.LEAVING)
+
+    def wait(self, gang: Pending, obstacle: Obstacle) -> None:
+        """The gang has to wait; who comes after it must not delay it."""
+        self.obstacles[gang.id] = obstacle
+        self.settled.add(gang.id)
+        if obstacle in LACKS_NODES:
+            self.timetable.reserve(gang)
+        if obstacle not in KEEPS_NOTHING and self._is_limited(gang.queue):
+            if self.spoken_for is None:
+                self.spoken_for = self.accounts.copy()
+                _give_back(self.spoken_for, coming(self.snapshot, going(self.snapshot), self.evictions.values()))
+            request = gang.request
+            claim = home(self.accounts.tree, gang.queue, request)
+            self.spoken_for.take(claim, gang.user, request)
+            self.first_in.setdefault(claim, gang)
+
+    @cached_property
+    def reclaim(self) -> Reclaim:
+        """What it takes back from those that run."""
+        return Reclaim(self)
+
+    @cached_property
+    def has_limits(self) -> bool:
+        """Whether any queue may hold only so much: then the order of those who wait for quota matters."""
+        tree = self.accounts.tree
+        return bool(tree.crowded) or any(tree.limited.values())
+
+    @cached_property
+    def shares(self) -> Shares:
+        """Of the queues, as the plan has it."""
+        return Shares(self.accounts, total_capacity(self.snapshot.table), self.snapshot.past)
+
+    @property
+    def shares_that_count(self) -> Shares | None:
+        """None if the policy's order knows no fairness between queues."""
+        return self.shares if ORDERS[self.snapshot.policy.order].fair else None
+
+    @property
+    def classes(self) -> bool:
+        """Whether a higher priority goes before the fair share."""
+        return ORDERS[self.snapshot.policy.order].classes
+
+    @cached_property
+    def holds(self) -> list[Hold]:
+        """Which nodes are kept for whom. To be asked for when the last gang has been attempted."""
+        return [Hold(gang, mask) for gang, mask in self.timetable.kept()]
+
+    @cached_property
+    def stock(self) -> FreeCapacities:
+        """What is free now. To be asked for when the last gang has been attempted."""
+        return FreeCapacities(self.free)
+
+    @cached_property
+    def stock_if_empty(self) -> FreeCapacities:
+        """What would be free if nothing ran."""
+        return FreeCapacities(self.snapshot.table.capacity)
+
+    def _lacks_pieces(self, gang: Pending) -> bool:
+        """Whether some role finds too few places even if only its scarcest resource counted, on whatever node."""
+        for demand in gang.demands:
+            for column, amount in eligibility(self.snapshot.table, demand).request[:1]:
+                pieces = self._pieces.get((column, amount))
+                if pieces is None:
+                    pieces = int((np.maximum(self.free[:, column], 0) // amount).sum())
+                    self._pieces[column, amount] = pieces
+                if pieces < (demand.least or demand.count):
+                    return True
+        return False
+
+    def _place(self, gang: Pending, room: Amounts) -> Placed | None:
+        """In the largest size, of an elastic gang, for which there is room and quota."""
+
+        def attempt(demands: tuple[Demand, ...]) -> Placed | None:
+            if demands is not gang.demands and self._lacks_quota(gang, total_of(demands)):
+                return None
+            return place(room, self.snapshot.table, demands, None, self.snapshot.policy)
+
+        if any(demand.least for demand in gang.demands) and self._lacks_quota(gang, total_of(gang.demands)):
+            return largest(gang.demands, lambda demands: None if demands is gang.demands else attempt(demands))
+        return largest(gang.demands, attempt)
+
+    def _lacks_quota(self, gang: Pending, request: Mapping[str, int]) -> bool:
+        waited_for = self.spoken_for is not None and claimed(self.spoken_for, gang.queue, request)
+        return bool(waited_for or short(self.accounts, gang.queue, request))
+
+    def _is_limited(self, queue: str) -> bool:
+        return bool(self.accounts.tree.limited.get(queue))
+
+
+def _give_back(books: QueueUsage, given: Iterable[Given]) -> None:
+    for each in given:
+        books.give_back(each.run.queue, each.run.user, each.amounts, jobs=int(each.whole))

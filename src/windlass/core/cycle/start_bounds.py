@@ -1,0 +1,312 @@
+"""When each of the gangs that wait can be expected to start: all of them in one pass, by counting.
+
+On a grid of moments, amounts are added up over the nodes that a kind of gang may use. Gang by gang, in the order of
+their turns, each gets the first stretch in which enough is free for as long as it lasts, and takes it. That is
+conservative backfill on totals: it knows nothing of single nodes, and nothing of what comes in later. An estimate, so
+amounts are floats here; nothing is decided by it.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from windlass.core.cycle.scheduling_cycle import SchedulingCycle
+from windlass.core.model.gang import Demand, Pending, Running, at_least, total_of
+from windlass.core.model.reasons import Certainty
+from windlass.core.model.snapshot import Grant, NodeTable
+from windlass.core.nodes.feasibility import Mask, eligibility
+from windlass.core.queues.queue_tree import charge
+from windlass.core.queues.quota import available, queue_named
+from windlass.core.reservations.release_forecast import NEVER
+
+Amounts: TypeAlias = NDArray[np.float64]
+
+_FIRST, _GROWTH, _LAST = 60_000, 1.05, 400 * 86_400_000
+"""Of the grid: its first step and how far it reaches, in ms; each step is by so much longer than the one before."""
+_STEPS = int(np.ceil(np.log(_LAST / _FIRST) / np.log(_GROWTH)))
+EDGES = np.concatenate(([0], (_FIRST * _GROWTH ** np.arange(_STEPS)).astype(np.int64)))
+"""int64[C]: the moments, in ms from now."""
+_EDGES: list[int] = EDGES.tolist()
+"""The same as plain numbers: of single ones these are several times as quick."""
+_UNREACHED = len(_EDGES)
+"""The cell of whoever starts at no moment of the grid."""
+
+
+class Expectation(NamedTuple):
+    """When a gang starts, in ms, and how sure that is."""
+
+    at: int
+    sure: Certainty
+
+
+def bounds(trial: SchedulingCycle) -> dict[str, int]:
+    """By id of the gangs that nodes are promised to: when they start at the latest, in ms, if that is known."""
+    # nobody knows when those that wait for quota get it, and then they go first
+    first = min(map(trial.turn, trial.first_in.values()), default=None)
+    highest = _highest_by_queue(trial)
+    found: dict[str, int] = {}
+    crowds: set[str] = set()
+    for promise in trial.timetable.promises():
+        # of several that count towards one limit on running jobs, the first may keep the others out
+        counted = _crowds_of(trial, promise.gang)
+        goes_first = first is None or trial.turn(promise.gang) <= first
+        settled = _keeps_its_turn(trial, promise.gang, highest)
+        if promise.start < NEVER and goes_first and settled and crowds.isdisjoint(counted):
+            found[promise.gang.id] = promise.start
+        crowds |= counted
+    return found
+
+
+def _highest_by_queue(trial: SchedulingCycle) -> dict[str, int]:
+    """By queue in which somebody waits: the highest priority of those."""
+    highest: dict[str, int] = {}
+    for line in trial.snapshot.lines:
+        gang = line.gangs[0]
+        highest[gang.queue] = max(gang.priority, highest.get(gang.queue, gang.priority))
+    return highest
+
+
+def _keeps_its_turn(trial: SchedulingCycle, gang: Pending, highest: Mapping[str, int]) -> bool:
+    """Whether nobody who waits in another queue can come before it when what the queues hold has changed."""
+    if trial.shares_that_count is None:
+        return True
+    others = (priority for queue, priority in highest.items() if queue != gang.queue)
+    most = max(others, default=None)
+    ranks_first = trial.classes and not trial.accounts.tree.limited.get(gang.queue)
+    return most is None or (ranks_first and gang.priority > most)
+
+
+def _crowds_of(trial: SchedulingCycle, gang: Pending) -> set[str]:
+    """The queues with limits on users and jobs in which it counts, and its array if that has a limit."""
+    tree = trial.accounts.tree
+    return {level for level in tree.path.get(gang.queue, ()) if level in tree.crowded} | (
+        {f"array {gang.array_id}"} if gang.array_limit else set()
+    )
+
+
+def expectations(
+    trial: SchedulingCycle, waiting: Iterable[Pending], bounds: Mapping[str, int]
+) -> dict[str, Expectation]:
+    """By id of the gangs that wait, which come in their order; those of whom nothing can be told are left out.
+
+    `bounds`: by id, when those start at the latest that have been promised nodes.
+    """
+    stocks = _Stocks(trial)
+    found = {}
+    for gang in waiting:
+        promised = bounds.get(gang.id)
+        cell = stocks.give(gang, promised)
+        if promised is not None:
+            found[gang.id] = Expectation(promised, Certainty.BOUND)
+        elif cell is not None:
+            found[gang.id] = Expectation(trial.now + _EDGES[cell], Certainty.EXPECTED)
+    return found
+
+
+def _first(bad: Mask, walltime: int | None, not_before: int) -> int:
+    """The first cell of a stretch that is nowhere bad and lasts so long; `_UNREACHED` if there is none.
+
+    Bytes are searched in one step; and of a stretch only the first cell matters, from which it lasts longest.
+    """
+    marks = bad.tobytes()
+    cell = bisect_left(_EDGES, not_before)
+    if walltime is None:
+        return max(cell, marks.rfind(True) + 1)
+    while (cell := marks.find(False, cell)) >= 0:
+        over = marks.find(True, cell)
+        if over < 0 or _EDGES[over] - _EDGES[cell] >= walltime:
+            return cell
+        cell = over
+    return _UNREACHED
+
+
+class _Ends:
+    """Which gangs end at which moment of the grid, of those that run or start with the plan and have a walltime."""
+
+    def __init__(self, trial: SchedulingCycle) -> None:
+        snapshot, now = trial.snapshot, trial.now
+        ending: list[tuple[int, Running | Pending, Grant]] = [
+            (at - now, snapshot.running[job_id], snapshot.grants[job_id]) for at, job_id in snapshot.ends
+        ]
+        ending += [(s.gang.walltime, s.gang, s.grant) for s in trial.started if s.gang.walltime is not None]
+        self._free = trial.free
+        self._gangs = [gang for _, gang, _ in ending]
+        self._cells = np.searchsorted(EDGES, np.array([at for at, _, _ in ending], dtype=np.int64))
+        sizes = [len(grant.rows) for _, _, grant in ending]
+        self._rows = np.concatenate([np.empty(0, dtype=np.intp), *(grant.rows for _, _, grant in ending)])
+        nothing = np.empty((0, self._free.shape[1]), dtype=np.int64)
+        self._amounts = np.concatenate([nothing, *(grant.amounts for _, _, grant in ending)])
+        self._cell_of_row = np.repeat(self._cells, sizes)
+
+    def profile(self, mask: Mask, column: int) -> Amounts:
+        """float64[C]: what is free of a resource on these nodes."""
+        within = mask[self._rows]
+        back = self._over_time(self._cell_of_row[within], self._amounts[within, column])
+        return back + float(np.maximum(self._free[mask, column], 0).sum())
+
+    def given_back(self, amount: Callable[[Running | Pending], int]) -> Amounts:
+        """float64[C]: what has been given back of something else that gangs hold."""
+        return self._over_time(self._cells, np.array([amount(gang) for gang in self._gangs], dtype=np.float64))
+
+    def _over_time(self, cells: NDArray[np.intp], amounts: NDArray[np.generic]) -> Amounts:
+        late = np.bincount(cells, weights=amounts, minlength=len(EDGES))[: len(EDGES)]
+        total: Amounts = late.cumsum()
+        return total
+
+
+class _Pools:
+    """What is free of one resource at each moment of the grid, by pool: the nodes that some kind of replica may use."""
+
+    def __init__(self, ends: _Ends, column: int, masks: list[Mask]) -> None:
+        self._masks = np.array(masks, dtype=np.float32)
+        self.free = np.array([ends.profile(mask, column) for mask in masks])
+        """float64[P, C]"""
+        self.most: list[float] = self.free[:, -1].tolist()
+        """By pool, once everybody has ended."""
+        self._parts: dict[int, Amounts] = {}
+
+    def take(self, pool: int, amount: float, start: int, end: int) -> None:
+        """From one cell up to another; from every pool the part of it that it has of this one's nodes."""
+        parts = self._parts.get(pool)
+        if parts is None:
+            together = self._masks @ self._masks[pool]
+            parts = self._parts[pool] = together[:, None].astype(np.float64) / max(1.0, float(together[pool]))
+        self.free[:, start:end] -= parts * amount
+
+
+class _Need(NamedTuple):
+    """So much of a pool."""
+
+    column: int
+    pool: int
+    amount: float
+
+
+class _Left(NamedTuple):
+    """What is left of a limit at each moment of the grid, and how much at the most there was, before anybody took."""
+
+    amounts: Amounts
+    """float64[C]"""
+    most: float
+
+
+class _Stocks:
+    """What is free of every pool, and of what queues and arrays may use, at each moment of the grid."""
+
+    def __init__(self, trial: SchedulingCycle) -> None:
+        self._trial = trial
+        self._table = trial.snapshot.table
+        self._ends = _Ends(trial)
+        self._places: dict[tuple[int, bytes], int] = {}
+        """By column and mask: which of the pools it is."""
+        self._masks: dict[int, list[Mask]] = {}
+        """By column, of its pools."""
+        self._needs = {id(line.gangs[0].demands): self._asked(line.gangs[0]) for line in trial.snapshot.lines}
+        """By id of a gang's demands, which the snapshot keeps."""
+        self._pools = {column: _Pools(self._ends, column, masks) for column, masks in self._masks.items()}
+        self._of_queues: dict[str, list[tuple[str, _Left]] | None] = {}
+        self._of_arrays: dict[str, _Left] = {}
+
+    def give(self, gang: Pending, promised: int | None) -> int | None:
+        """Take what the gang needs from the first moment on at which it lasts long enough. None: never, or not told."""
+        if gang.waits_for or (limits := self._limits_of(gang)) is None:
+            return None
+        needs = self._needs_of(gang)
+        if promised is None:
+            cell = self._soonest(gang, needs, limits)
+        else:
+            cell = bisect_left(_EDGES, promised - self._trial.now)
+        if cell >= _UNREACHED:
+            return None
+        end = _UNREACHED if gang.walltime is None else bisect_left(_EDGES, _EDGES[cell] + gang.walltime)
+        for column, pool, amount in needs:
+            self._pools[column].take(pool, amount, cell, end)
+        for left, amount in limits:
+            left.amounts[cell:end] -= amount
+        return cell
+
+    def _soonest(self, gang: Pending, needs: list[_Need], limits: list[tuple[_Left, int]]) -> int:
+        bad: list[Mask] = []
+        for column, pool, amount in needs:
+            if amount > self._pools[column].most[pool]:
+                return _UNREACHED
+            bad.append(self._pools[column].free[pool] < amount)
+        for left, charged in limits:
+            if charged > left.most:
+                return _UNREACHED
+            bad.append(left.amounts < charged)
+        any_bad = np.logical_or.reduce(bad) if len(bad) > 1 else bad[0] if bad else np.zeros(_UNREACHED, np.bool_)
+        return _first(any_bad, gang.walltime, (gang.not_before or 0) - self._trial.now)
+
+    def _needs_of(self, gang: Pending) -> list[_Need]:
+        found = self._needs.get(id(gang.demands))
+        if found is None:
+            found = self._needs[id(gang.demands)] = self._asked(gang)
+        return found
+
+    def _asked(self, gang: Pending) -> list[_Need]:
+        found = []
+        for demand in at_least(gang.demands):
+            mask, column, each = _pool_of(self._table, demand)
+            pool = self._place_of(mask, column)
+            if each:
+                found.append(_Need(column, pool, float(each * demand.count)))
+        return found
+
+    def _place_of(self, mask: Mask, column: int) -> int:
+        key = column, mask.tobytes()
+        place = self._places.get(key)
+        if place is None:
+            same = self._masks.setdefault(column, [])
+            place = self._places[key] = len(same)
+            same.append(mask)
+        return place
+
+    # --- limits that are no nodes ---------------------------------------------------------------------
+
+    def _limits_of(self, gang: Pending) -> list[tuple[_Left, int]] | None:
+        """What is left of them, and what the gang takes of it; None: it has no queue any more."""
+        rules = self._rules_of(gang.queue)
+        if rules is None:
+            return None
+        found = [(left, asked) for name, left in rules if (asked := charge(gang.request, name))]
+        if gang.array_id and gang.array_limit:
+            found.append((self._left_in_array(gang), 1))
+        return found
+
+    def _rules_of(self, queue: str) -> list[tuple[str, _Left]] | None:
+        if queue not in self._of_queues:
+            tree = self._trial.accounts.tree
+            known = queue_named(self._trial.snapshot.queues, queue) is not None and queue not in tree.faults
+            rules = [(name, self._left_in_queue(queue, name)) for name in tree.limited.get(queue, ())]
+            self._of_queues[queue] = rules if known else None
+        return self._of_queues[queue]
+
+    def _left_in_queue(self, queue: str, resource: str) -> _Left:
+        """As if only what its own gangs give back came back to it."""
+        now = available(self._trial.accounts, queue, resource) or 0
+        return self._left(now, lambda run: charge(total_of(run.demands), resource) if run.queue == queue else 0)
+
+    def _left_in_array(self, gang: Pending) -> _Left:
+        if gang.array_id not in self._of_arrays:
+            now = gang.array_limit - self._trial.arrays.get(gang.array_id, 0)
+            self._of_arrays[gang.array_id] = self._left(now, lambda run: int(run.array_id == gang.array_id))
+        return self._of_arrays[gang.array_id]
+
+    def _left(self, now: int, back: Callable[[Running | Pending], int]) -> _Left:
+        amounts = now + self._ends.given_back(back)
+        return _Left(amounts, float(amounts[-1]))
+
+
+def _pool_of(table: NodeTable, demand: Demand) -> tuple[Mask, int, int]:
+    """The nodes it may use, the column of the scarcest kind of resource that a replica asks for, and how much of it."""
+    able = eligibility(table, demand)
+    column, each = able.request[0] if able.request else (0, 0)
+    if demand.whole_node and able.mask.any():
+        column, each = 0, int(table.capacity[able.mask, 0].mean())
+    return able.mask, column, each

@@ -1,0 +1,138 @@
+"""Whether a job could ever run here. One that could not is refused before it queues, with what would fit instead."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from difflib import get_close_matches
+
+import numpy as np
+
+from windlass.core.model.gang import MAX_MEMBERS, Demand, demands_of, total_of
+from windlass.core.model.job import DEFAULT_QUEUE, Job
+from windlass.core.model.reasons import Reason, Verdict
+from windlass.core.model.snapshot import NodeTable, Snapshot
+from windlass.core.nodes.feasibility import eligibility, restored
+from windlass.core.nodes.free_capacity import FreeCapacities
+from windlass.core.nodes.gpu_requests import not_here, senseless
+from windlass.core.placement.gang_placement import fits
+from windlass.core.placement.shortage import all_said, never_verdict, shortage
+from windlass.core.placement.topology_shortage import out_of_shape
+from windlass.core.queues import quota
+from windlass.core.queues.limits import allowed_to_a_user, limit
+from windlass.core.queues.queue_tree import Tree, tree_of
+from windlass.core.queues.quota import queue_named
+from windlass.core.queues.usage import QueueUsage
+
+
+def refusal(snapshot: Snapshot, job: Job) -> Verdict | None:
+    """Why this job can never run on this cluster, however empty, or None if it can.
+
+    Nodes that are down or cordoned count as if they were back. A cluster without nodes refuses nobody for size: it
+    has not come up yet.
+    """
+    demands = demands_of(job)
+    table = restored(snapshot.table)
+    empty = QueueUsage(tree_of(snapshot.queues), {}, {})
+    # 1. as written
+    if nonsense := _nonsense(demands) or senseless(demands) or not_here(table, demands) or out_of_shape(table, demands):
+        return _refused(nonsense)
+    # 2. its queue
+    if queue_named(snapshot.queues, job.queue) is None:
+        return _refused(_no_queue(job.queue, snapshot.queues))
+    if job.queue in empty.tree.faults:
+        return quota.why(empty, job.queue, {})
+    # 3. its queue's quota and limits, and the nodes, were they all up and empty
+    if verdict := _kept_out(empty, job.queue, demands):
+        role = _greediest(demands, verdict.resource)
+    elif short := shortage(FreeCapacities(table.capacity), table, demands) if table.nodes else None:
+        verdict, role = never_verdict(short), short.demand.role
+    else:
+        return None
+    text = f"{verdict.message}; {_largest(table, empty, job.queue, demands, role)}"
+    return replace(verdict, reason=Reason.MISCONFIGURED, message=text)
+
+
+def _nonsense(demands: Sequence[Demand]) -> str:
+    """What no scheduler could make sense of, or ""."""
+    if not demands:
+        return "a job needs at least one role"
+    twice = [role for role, times in Counter(demand.role for demand in demands).items() if times > 1]
+    if twice:
+        return f"two roles are named {twice[0]}; name them apart"
+    members = sum(demand.count for demand in demands)
+    if members > MAX_MEMBERS:
+        return f"asks for {members:,} replicas; a gang has {MAX_MEMBERS:,} at most"
+    for demand in demands:
+        if demand.count < 1:
+            return f"role {demand.role} asks for {demand.count} replicas; ask for one at least"
+        negative = [name for name, amount in demand.resources.items() if amount < 0]
+        if negative:
+            return f"role {demand.role} asks for less than no {negative[0]}"
+    return ""
+
+
+def _refused(message: str) -> Verdict:
+    return Verdict(Reason.MISCONFIGURED, message)
+
+
+def _no_queue(name: str, queues: Iterable[str]) -> str:
+    known = sorted({DEFAULT_QUEUE, *queues})
+    near = get_close_matches(name, known, n=1)
+    hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(known[:10])}"
+    return f"there is no queue {name}; {hint}"
+
+
+def _greediest(demands: Sequence[Demand], resource: str) -> str:
+    """The role that asks for most of a resource."""
+    return max(demands, key=lambda demand: demand.resources.get(resource, 0) * demand.count).role
+
+
+def _kept_out(empty: QueueUsage, queue: str, demands: tuple[Demand, ...]) -> Verdict | None:
+    """Why the queue would not let the gang in, were nothing held."""
+    request = total_of(demands)
+    return quota.why(empty, queue, request) or limit(empty, queue, "", request)
+
+
+def _largest(table: NodeTable, empty: QueueUsage, queue: str, demands: tuple[Demand, ...], role: str) -> str:
+    """What to ask for instead: fewer replicas of one role, or else smaller ones."""
+    asked = next(demand for demand in demands if demand.role == role)
+    step = max(asked.topology.slice, 1) if asked.topology else 1
+    shrunk = _shrunk(table, empty.tree, queue, asked)
+    for size in (asked, shrunk) if any(shrunk.resources.values()) else (asked,):
+
+        def too_many(count: int, size: Demand = size) -> bool:
+            return not _possible(table, empty, queue, _with_role(demands, replace(size, count=count)))
+
+        if most := step * bisect_left(range(step, asked.count + 1, step), x=True, key=too_many):
+            replicas = f"{most} replica{'' if most == 1 else 's'}"
+            of_role = f" of {role}" if len(demands) > 1 else ""
+            return f"largest gang that fits: {replicas}{of_role} of {all_said(size.resources)}"
+    smallest = f"slice of {step}" if step > 1 else "replica of any size"
+    return f"not even one {smallest} would fit{' beside its other roles' if len(demands) > 1 else ''}"
+
+
+def _possible(table: NodeTable, empty: QueueUsage, queue: str, demands: tuple[Demand, ...]) -> bool:
+    return _kept_out(empty, queue, demands) is None and (not table.nodes or fits(table.capacity, table, demands))
+
+
+def _with_role(demands: tuple[Demand, ...], changed: Demand) -> tuple[Demand, ...]:
+    return tuple(changed if demand.role == changed.role else demand for demand in demands)
+
+
+def _shrunk(table: NodeTable, tree: Tree, queue: str, demand: Demand) -> Demand:
+    """The largest replica of the kind that any one node could hold, and the queue allows."""
+    allowed = {name: allowed_to_a_user(tree, queue, name, amount) for name, amount in demand.resources.items()}
+    rows = np.flatnonzero(eligibility(table, replace(demand, resources={})).mask)
+    best = dict.fromkeys(allowed, 0)
+    for row in rows.tolist():
+        there = {name: min(amount, _amount(table, row, name)) for name, amount in allowed.items()}
+        best = max(best, there, key=lambda amounts: [amounts.get(name, 0) for name in table.axis])
+    return replace(demand, resources=best if table.nodes else allowed)
+
+
+def _amount(table: NodeTable, row: int, resource: str) -> int:
+    column = table.column.get(resource)
+    return 0 if column is None else int(table.capacity[row, column])

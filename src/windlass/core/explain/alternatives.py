@@ -1,0 +1,126 @@
+"""What other request would start now. Tried, not guessed: each is scheduled in the gang's place."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from windlass.core.cycle.scheduler import schedule
+from windlass.core.ledger import Ledger
+from windlass.core.model.gang import Demand, Pending, shape_of
+from windlass.core.model.resources import GPU_KIND, format_quantity, is_device
+from windlass.core.model.snapshot import Snapshot
+from windlass.core.placement.topology_shortage import asked
+
+_SPLITS = 4
+"""How often a replica is halved: 8 devices down to one, in practice."""
+
+
+@dataclass(frozen=True, slots=True)
+class Alternative:
+    """With these demands instead of its own, and all else equal, the gang would start now."""
+
+    change: str
+    """For example "1 replica instead of 2", "as 4×4 gpu", "without nodeSelector zone=a"."""
+    demands: tuple[Demand, ...]
+
+
+def alternatives(snapshot: Snapshot, gang: Pending, now: int) -> tuple[Alternative, ...]:
+    """Smaller and less choosy requests that would start now, the least changed of each kind."""
+    trial = _Trials(Ledger.at(snapshot), gang, now)
+    found = [*_fewer(trial), *_split(trial), *_less_choosy(trial), *_less_near(trial)]
+    return tuple(Alternative(change, demands) for change, demands in found)
+
+
+def variant(gang: Pending, demands: tuple[Demand, ...]) -> Pending:
+    """The same gang, asking for something else."""
+    return replace(gang, demands=demands, shape=shape_of(gang.queue, demands))
+
+
+@dataclass(frozen=True, slots=True)
+class _Trials:
+    ledger: Ledger
+    gang: Pending
+    now: int
+
+    def starts(self, demands: tuple[Demand, ...]) -> bool:
+        """Whether it would, with these instead of whatever was tried before."""
+        self.ledger.add_pending(variant(self.gang, demands))
+        return any(each.job_id == self.gang.id for each in schedule(self.ledger.snapshot(), self.now).admissions)
+
+    def changed(self, demand: Demand) -> tuple[Demand, ...]:
+        return tuple(demand if demand.role == old.role else old for old in self.gang.demands)
+
+
+_Found = Iterator[tuple[str, tuple[Demand, ...]]]
+
+
+def _fewer(trial: _Trials) -> _Found:
+    """Of each role, the most replicas that would start, the others staying as they are."""
+    for demand in trial.gang.demands:
+
+        def fails(count: int, demand: Demand = demand) -> bool:
+            return not trial.starts(trial.changed(_of(demand, count)))
+
+        step = max(demand.topology.slice, 1) if demand.topology else 1
+        most = step * bisect_left(range(step, demand.count, step), x=True, key=fails)
+        if most:
+            of_role = f" of {demand.role}" if len(trial.gang.demands) > 1 else ""
+            text = f"{most} replica{'' if most == 1 else 's'}{of_role} instead of {demand.count}"
+            yield text, trial.changed(_of(demand, most))
+
+
+def _of(demand: Demand, count: int) -> Demand:
+    """So many replicas; an elastic role may then have as few."""
+    return replace(demand, count=count, least=min(demand.least, count))
+
+
+def _split(trial: _Trials) -> _Found:
+    """The same amount in all, in more and smaller replicas."""
+    if len(trial.gang.demands) > 1:
+        return
+    demand = trial.gang.demands[0]
+    for _ in range(_SPLITS):
+        devices = {name: amount for name, amount in demand.resources.items() if is_device(name) and amount}
+        if not devices or any(amount % 2 for amount in devices.values()):
+            return
+        halves = {name: -(-amount // 2) for name, amount in demand.resources.items()}
+        demand = replace(demand, count=demand.count * 2, resources=halves)
+        if trial.starts((demand,)):
+            amounts = ", ".join(f"{format_quantity(name, halves[name])} {name}" for name in sorted(devices))
+            yield f"as {demand.count}×{amounts}", (demand,)
+            return
+
+
+def _less_choosy(trial: _Trials) -> _Found:
+    """Without one label of a selector, or without all of them if only that helps."""
+    for demand in trial.gang.demands:
+        chosen = {key: value for key, value in demand.node_selector.items() if key != GPU_KIND}
+        without = [[key] for key in chosen]
+        if len(chosen) > 1:
+            without.append(sorted(chosen))
+        for keys in without:
+            left = {key: value for key, value in demand.node_selector.items() if key not in keys}
+            dropped = ", ".join(f"{key}={chosen[key]}" for key in keys)
+            demands = trial.changed(replace(demand, node_selector=left))
+            if trial.starts(demands):
+                yield f"without nodeSelector {dropped}", demands
+                break
+
+
+def _less_near(trial: _Trials) -> _Found:
+    """With domains of a wider level, the narrowest that would do; or else with the level only preferred."""
+    near, levels = trial.gang.demands[0].topology, trial.ledger.snapshot().table.topology.levels
+    if near is None:
+        return
+    wider = levels[: levels.index(near.level)] if near.level in levels else ()
+    changed = [replace(near, level=level) for level in reversed(wider)]
+    variants = [(f"{asked(other)} instead of {asked(near)}", other) for other in changed]
+    if near.required:
+        variants.append((f"{asked(near)} only if possible", replace(near, required=False)))
+    for change, other in [*variants, ("without topology", None)]:
+        demands = tuple(replace(demand, topology=other) for demand in trial.gang.demands)
+        if trial.starts(demands):
+            yield change, demands
+            return

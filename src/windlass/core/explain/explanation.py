@@ -1,0 +1,185 @@
+"""Why one gang waits, in full: node by node, who is ahead, who frees what, and what would start now instead."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from windlass.core.cycle.scheduler import tried
+from windlass.core.cycle.scheduling_cycle import SchedulingCycle
+from windlass.core.explain.alternatives import Alternative, alternatives
+from windlass.core.explain.node_choice import Choice, choices
+from windlass.core.explain.start_estimate import expected_start
+from windlass.core.model.gang import Demand, Pending, Running, at_least, started
+from windlass.core.model.node import Node
+from windlass.core.model.reasons import Verdict
+from windlass.core.model.snapshot import Grant, NodeTable, Snapshot
+from windlass.core.nodes.feasibility import CORDONED, Mask, eligibility, room_per_node
+from windlass.core.placement.elastic_resizing import keeps_its_size
+from windlass.core.placement.empty_cluster_fit import fits_empty
+from windlass.core.placement.gang_placement import orders
+from windlass.core.placement.shortage import shortage
+from windlass.core.queues import quota
+
+
+@dataclass(frozen=True, slots=True)
+class NodeView:
+    """One node, seen by the role that binds. Amounts are of the resource that binds, in its own unit."""
+
+    node: str
+    fits: int
+    """Replicas that would find room there now."""
+    free: int
+    capacity: int
+    cause: str = ""
+    """Why the node cannot be used at all: "label zone=a", "cordoned (Xid 79)", … ("" if it can)."""
+    held_for: str = ""
+    """The gang ahead that waits for this node and so has the first right to it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Freeing:
+    """A gang that holds what is waited for."""
+
+    job_id: str
+    ends_by: int | None
+    """In ms; None: it has no walltime."""
+    amount: int
+    nodes: tuple[tuple[str, int], ...]
+    """Where it holds how much of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Everything that `windlass why` tells of one gang."""
+
+    job_id: str
+    verdict: Verdict | None
+    """None: it starts now."""
+    role: str
+    """The role that binds, and the resource of which there is least for it ("" if it asks for none that exists)."""
+    resource: str
+    position: int | None
+    """From 1, among the gangs that wait for nodes. None: a gate keeps it out, or it starts now."""
+    ahead: tuple[str, ...]
+    """Those with a better position, next first."""
+    nodes: tuple[NodeView, ...]
+    """By topology place, then name."""
+    frees: tuple[Freeing, ...]
+    """Soonest end first, gangs without a walltime last."""
+    expected: int | None
+    """When it starts, in ms, if everything uses its walltime in full and nothing new comes in; None: cannot be told.
+    The verdict's `eta` is a bound that holds whatever else waits; this is an expectation."""
+    not_before: int | None
+    """End of its backoff, in ms."""
+    would_start: tuple[Alternative, ...]
+    keeps_its_size: str = ""
+    """Of an elastic gang that is not resized while it runs: why, in words."""
+    chosen: tuple[Choice, ...] = ()
+    """Of a gang that starts now: its nodes by role, and how they were chosen."""
+
+
+def explain(snapshot: Snapshot, job_id: str, now: int) -> Explanation:
+    """Say why a gang of the snapshot waits. `now` in ms. Raises KeyError if it does not wait."""
+    gang = next((gang for line in snapshot.lines for gang in line.gangs if gang.id == job_id), None)
+    if gang is None:
+        raise KeyError(job_id)
+    plan, trial = tried(snapshot, now, watched=job_id)
+    starts = next((admission.placement for admission in plan.admissions if admission.job_id == job_id), None)
+    comes = any(start.gang.id == job_id for start in trial.started)
+    demand, column = _what_binds(trial, gang)
+    order = tuple(plan.order)
+    position = order.index(job_id) + 1 if job_id in order else None
+    table = snapshot.table
+    resource = "" if column is None else table.axis[column]
+    return Explanation(
+        job_id=job_id,
+        verdict=plan.verdicts.get(job_id),
+        role=demand.role,
+        resource=resource,
+        position=position,
+        ahead=order[: position - 1] if position else (),
+        nodes=tuple(_views(trial, gang, demand, column)),
+        frees=_frees(trial, gang, demand, resource) if position and not comes else (),
+        expected=now if starts is not None else expected_start(snapshot, gang, now),
+        not_before=gang.not_before,
+        would_start=alternatives(snapshot, gang, now) if position else (),
+        keeps_its_size=keeps_its_size(gang.demands),
+        chosen=choices(trial.seen, table, gang.demands, starts, snapshot.policy) if starts is not None else (),
+    )
+
+
+def _what_binds(trial: SchedulingCycle, gang: Pending) -> tuple[Demand, int | None]:
+    """The role that fails first, as the verdict has it, or else the hardest; and the column of which it finds least."""
+    table = trial.snapshot.table
+    stock = trial.stock if fits_empty(table, gang) else trial.stock_if_empty
+    demands = at_least(gang.demands)
+    short = shortage(stock, table, demands)
+    demand = short.demand if short else next(iter(orders(table, demands)))[0]
+    able = eligibility(table, demand)
+    free = stock.of(able)
+    column, each = free.binding(able, free.rooms(able, demand.count))
+    return demand, column if each else None
+
+
+def _views(trial: SchedulingCycle, gang: Pending, demand: Demand, column: int | None) -> Iterator[NodeView]:
+    table = trial.snapshot.table
+    able = eligibility(table, demand)
+    counts = room_per_node(trial.free, able, None, demand.count).tolist()
+    free, capacity = ([0] * len(counts),) * 2 if column is None else _columns(trial, column)
+    ahead = [hold for hold in trial.holds if hold.gang.id != gang.id]
+    for row, node in enumerate(table.nodes):
+        lost = able.screen.lost[row]
+        holder = next((hold.gang.id for hold in ahead if hold.mask[row]), "") if lost < 0 else ""
+        cause = "" if lost < 0 else _cause(able.screen.causes[lost], node)
+        yield NodeView(node.name, counts[row], max(free[row], 0), capacity[row], cause, holder)
+
+
+def _columns(trial: SchedulingCycle, column: int) -> tuple[list[int], list[int]]:
+    return trial.free[:, column].tolist(), trial.snapshot.table.capacity[:, column].tolist()
+
+
+def _cause(cause: str, node: Node) -> str:
+    return f"{cause} ({node.cordoned})" if cause == CORDONED else cause
+
+
+def _frees(trial: SchedulingCycle, gang: Pending, demand: Demand, resource: str) -> tuple[Freeing, ...]:
+    """Who holds what the verdict says is missing: quota of the same queue, or the resource on eligible nodes."""
+    table = trial.snapshot.table
+    lacking = quota.short(trial.accounts, gang.queue, gang.request)
+    holding = _holding(trial)
+    if lacking and lacking in table.column:
+        resource, mask = lacking, np.ones(len(table.nodes), dtype=np.bool_)
+        holding = ((run, grant) for run, grant in holding if _of_one_tree(trial, run.queue, gang.queue))
+    elif resource and shortage(trial.stock, table, at_least(gang.demands)):
+        mask = eligibility(table, demand).mask
+    else:
+        return ()
+    found = [_freeing(table, run, grant, resource, mask) for run, grant in holding]
+    return tuple(sorted((freeing for freeing in found if freeing.amount), key=_soonest))
+
+
+def _of_one_tree(trial: SchedulingCycle, queue: str, other: str) -> bool:
+    path = trial.accounts.tree.path
+    return path.get(queue, (queue,))[-1] == path.get(other, (other,))[-1]
+
+
+def _holding(trial: SchedulingCycle) -> Iterator[tuple[Running, Grant]]:
+    snapshot = trial.snapshot
+    for run in snapshot.running.values():
+        yield run, snapshot.grants[run.id]
+    for start in trial.started:
+        yield started(start.gang, start.placement, trial.now), start.grant
+
+
+def _freeing(table: NodeTable, run: Running, grant: Grant, resource: str, mask: Mask) -> Freeing:
+    rows = [(row, number) for number, row in enumerate(grant.rows.tolist()) if mask[row]]
+    nodes = tuple((table.nodes[row].name, int(grant.amounts[number, table.column[resource]])) for row, number in rows)
+    nodes = tuple((name, amount) for name, amount in nodes if amount)
+    return Freeing(run.id, run.ends_by, sum(amount for _, amount in nodes), nodes)
+
+
+def _soonest(freeing: Freeing) -> tuple[bool, int, str]:
+    return freeing.ends_by is None, freeing.ends_by or 0, freeing.job_id

@@ -1,0 +1,107 @@
+"""When a gang will start if everything uses its walltime in full: the scheduler, run ahead of time."""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import replace
+
+from windlass.core.cycle.scheduler import schedule
+from windlass.core.ledger import Ledger
+from windlass.core.model.gang import Pending, Running, placed, started, waiting_again
+from windlass.core.model.plan import Plan
+from windlass.core.model.snapshot import Snapshot
+from windlass.core.model.status import Placement
+from windlass.core.preemption.victims import gone_by
+
+_MOST_WORK = 20_000
+"""Lines looked at before it is too far off to tell: a second or so."""
+
+
+def expected_start(snapshot: Snapshot, gang: Pending, now: int) -> int | None:
+    """In ms, if nothing new comes in; None if that depends on a gang without a walltime, or is too far off to tell.
+
+    An expectation, no promise: a gang that ends early may let another one overtake. As if elastic gangs did not grow.
+    """
+    if gang.waits_for:
+        return None
+    ahead = _Ahead(snapshot, now)
+    for _ in range(1 + _MOST_WORK // (1 + len(snapshot.lines))):
+        # 1. who starts at this moment, and who goes
+        plan = schedule(ahead.ledger.snapshot(), ahead.now)
+        if any(admission.job_id == gang.id for admission in plan.admissions):
+            return ahead.now
+        ahead.carry_out(plan)
+        # 2. on to the next moment at which anything changes
+        if not ahead.go_on(plan.due):
+            return None
+    return None
+
+
+class _Ahead:
+    """A cluster to which nobody comes, and where everybody uses the time that he has."""
+
+    def __init__(self, snapshot: Snapshot, now: int) -> None:
+        self.ledger = Ledger.at(snapshot)
+        self.now = now
+        self._waiting = {gang.id: gang for line in snapshot.lines for gang in line.gangs}
+        self._running = dict(snapshot.running)
+        self._stopped: dict[str, Running] = {}
+        """As they ran, those that wait again once they have gone."""
+        turns = {line.gangs[0].not_before or now for line in snapshot.lines}
+        turns |= {at for each in snapshot.reservations for at in (each.start, each.end)}
+        self._turns = sorted(at for at in turns if at > now)
+        self._ends = [(max(run.ends_by, now), run.id) for run in snapshot.running.values() if run.ends_by is not None]
+        self._ends += [(gone_by(run, now), run.id) for run in snapshot.special.values() if run.resize_to is not None]
+        heapq.heapify(self._ends)
+
+    def carry_out(self, plan: Plan) -> None:
+        """Those start that the plan admits, and who is to go, or to shrink, begins to."""
+        for admission in plan.admissions:
+            run = started(self._waiting.pop(admission.job_id), admission.placement, self.now)
+            self._hold(run, run.ends_by)
+        for preemption in plan.preemptions:
+            run = self._running[preemption.job_id]
+            self._stopped[run.id] = run
+            gone = self.now + run.grace
+            leaving = replace(run, leaving=True, ends_by=gone if run.ends_by is None else min(gone, run.ends_by))
+            self._hold(leaving, leaving.ends_by)
+        for resize in plan.resizes:
+            run = self._running[resize.job_id]
+            if _members(resize.placement) < _members(run.placement):
+                self._hold(replace(run, resize_to=resize.placement, resized_at=self.now), self.now + run.grace)
+
+    def go_on(self, due: int | None) -> bool:
+        """To the next moment at which anything changes; False if there is none."""
+        moments = [at for at in self._turns if at > self.now][:1] + [at for at, _ in self._ends[:1]]
+        moments += [] if due is None else [due]
+        if not moments:
+            return False
+        self.now = min(moments)
+        while self._ends and self._ends[0][0] <= self.now:
+            _, job_id = heapq.heappop(self._ends)
+            if job_id in self._running:
+                self._comes_to_an_end(self._running[job_id])
+        return True
+
+    def _comes_to_an_end(self, run: Running) -> None:
+        """It, or what it gives up; nothing, if that was put off when it was stopped and started anew."""
+        if run.ends_by is not None and run.ends_by <= self.now:
+            del self._running[run.id]
+            self.ledger.release(run.id)
+            if run.id in self._stopped:
+                again = waiting_again(self._stopped.pop(run.id), self.now)
+                self._waiting[run.id] = again
+                self.ledger.add_pending(again)
+        elif run.resize_to is not None and gone_by(run, self.now) <= self.now:
+            smaller = replace(run, placement=run.resize_to, demands=placed(run.demands, run.resize_to), resize_to=None)
+            self._hold(smaller, None)
+
+    def _hold(self, run: Running, until: int | None) -> None:
+        self._running[run.id] = run
+        self.ledger.hold(run)
+        if until is not None:
+            heapq.heappush(self._ends, (until, run.id))
+
+
+def _members(placement: Placement) -> int:
+    return sum(map(len, placement.nodes.values()))

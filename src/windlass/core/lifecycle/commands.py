@@ -1,0 +1,36 @@
+"""What the lifecycle asks of a world. Every command may be carried out twice without harm."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from windlass.core.model.status import Placement
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """Start every member of this generation, on these nodes."""
+
+    job_id: str
+    generation: int
+    placement: Placement
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """SIGTERM to every process of this generation, SIGKILL after `grace` ms; answer with GangGone."""
+
+    job_id: str
+    generation: int
+    grace: int
+
+
+@dataclass(frozen=True, slots=True)
+class Forget:
+    """Remove the job's record and logs."""
+
+    job_id: str
+
+
+Command: TypeAlias = Launch | Stop | Forget

@@ -1,0 +1,47 @@
+"""The lifecycle's picture, drawn from its own table, so that it cannot be wrong."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+from windlass.core.lifecycle.state_machine import TABLE, Row
+from windlass.core.model.status import TERMINAL, Phase
+
+
+def page() -> str:
+    """The documentation's page on the states of a job: docs/reference/states.md is exactly this."""
+    head = (
+        "Drawn from the transition table in `core/lifecycle/state_machine.py` "
+        "by `windlass.core.lifecycle.diagram.page()`."
+    )
+    note = "An event that is not listed for a state changes nothing there."
+    return f"# States of a job\n\n{head}\n\n```mermaid\n{mermaid()}```\n\n{note}\n\n{markdown_table()}"
+
+
+def mermaid(table: Sequence[Row] = TABLE) -> str:
+    """A Mermaid state diagram: one arrow per pair of phases, labelled with the events that lead there."""
+    labels: dict[tuple[Phase, Phase], list[str]] = defaultdict(list)
+    for row in table:
+        for source in row.sources:
+            for target in row.targets:
+                if source is not target:
+                    labels[source, target].append(row.on.__name__)
+    arrows = [f"    {a} --> {b}: {', '.join(dict.fromkeys(on))}" for (a, b), on in labels.items()]
+    ends = [f"    {phase} --> [*]" for phase in Phase if phase in TERMINAL]
+    return "\n".join(["stateDiagram-v2", f"    [*] --> {Phase.CREATED}", *arrows, *ends]) + "\n"
+
+
+def markdown_table(table: Sequence[Row] = TABLE) -> str:
+    """The same as rows: phase, event, where it may lead, what the handler is for."""
+    rows = [
+        f"| {source} | {row.on.__name__} | {', '.join(row.targets)} | {_first_line(row)} |"
+        for source in Phase
+        for row in table
+        if source in row.sources
+    ]
+    return "\n".join(["| in | on | leads to | meaning |", "|---|---|---|---|", *rows]) + "\n"
+
+
+def _first_line(row: Row) -> str:
+    return (row.handler.__doc__ or "").strip().splitlines()[0]

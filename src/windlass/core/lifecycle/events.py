@@ -1,0 +1,182 @@
+"""What can happen to a job. Worlds and people make events; `core.lifecycle.state_machine` decides what they mean."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TypeAlias
+
+from windlass.core.model.status import Placement
+
+
+class Declared(StrEnum):
+    """What a process said of its own end, by an exit code agreed in `wire`."""
+
+    PREEMPTED = "preempted"
+    RETRY = "retry"
+    FATAL = "fatal"
+
+
+@dataclass(frozen=True, slots=True)
+class Exit:
+    """How a member ended. Exactly one of `code`, `signal`, `lost` says it."""
+
+    code: int | None = None
+    signal: int | None = None
+    lost: bool = False
+    """Its end was not seen: the node or its keeper went away."""
+    declared: Declared | None = None
+    detail: str = ""
+    """Which rank and what it was, for people: "rank 3 on n2 killed by SIGKILL"."""
+
+    @property
+    def ok(self) -> bool:
+        """The member did what it was started for."""
+        return self.code == 0
+
+
+@dataclass(frozen=True, slots=True)
+class Submitted:
+    """The job is known and checked; it may wait its turn."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """The job can never run here; `message` says why and what would."""
+
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class DependencyEnded:
+    """A job that this one waits for has ended, in a way that `satisfied` its condition or not."""
+
+    job_id: str
+    satisfied: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Admit:
+    """The scheduler's decision: these nodes, now."""
+
+    placement: Placement
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """Every member of the generation runs."""
+
+    generation: int
+
+
+@dataclass(frozen=True, slots=True)
+class MemberExited:
+    """One member (replica) ended; `member` is its gang-wide number."""
+
+    generation: int
+    member: int
+    exit: Exit
+
+
+@dataclass(frozen=True, slots=True)
+class GangGone:
+    """No process of the generation is left, descendants included."""
+
+    generation: int
+
+
+@dataclass(frozen=True, slots=True)
+class NodeLost:
+    """A node is gone, with all that ran there."""
+
+    node: str
+
+
+@dataclass(frozen=True, slots=True)
+class NodeClosed:
+    """Nothing new may start on a node: what runs there may end, but no generation begins."""
+
+    node: str
+
+
+@dataclass(frozen=True, slots=True)
+class Cancel:
+    """Someone wants the job ended."""
+
+    by: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Suspend:
+    """Someone wants the job off its nodes until it is resumed."""
+
+    by: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Resume:
+    """Someone wants a suspended job back in the queue."""
+
+    by: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Preempt:
+    """The scheduler wants the nodes for another gang."""
+
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Resized:
+    """The scheduler's third decision: the gang goes on with these nodes, more or fewer than it has."""
+
+    placement: Placement
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """The gang has saved all of its work: a restart would lose nothing from before `at` (ms)."""
+
+    generation: int
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Recovered:
+    """The gang's own agents have put right what would have ended the generation: it goes on."""
+
+    generation: int
+    crew: int
+    """The generation of the agents' own count that followed; what is heard twice is known by it."""
+    exit: Exit
+    """What had happened."""
+    took: int
+    """From then until all ranks ran again, in ms."""
+
+
+@dataclass(frozen=True, slots=True)
+class Timer:
+    """Time passed `lifecycle.next_due`."""
+
+
+Event: TypeAlias = (
+    Submitted
+    | Refused
+    | DependencyEnded
+    | Admit
+    | Started
+    | MemberExited
+    | GangGone
+    | NodeLost
+    | NodeClosed
+    | Cancel
+    | Suspend
+    | Resume
+    | Preempt
+    | Resized
+    | Saved
+    | Recovered
+    | Timer
+)

@@ -1,0 +1,151 @@
+"""A job's life: one table of transitions, and `step`, which walks it.
+
+The rule: a handler stays in its phase or leads to one its row declares, a terminal phase is never left, and
+every (phase, event) pair has a row or is a declared no-op. `core.lifecycle.diagram` draws the documentation's
+picture from this same table. The handlers are in `core.lifecycle.transitions`.
+
+Sources: the conditions of kubeflow's training operator v1 (Created, Running, Restarting, Succeeded,
+Failed, Suspended) with coordinated restart: one lost member ends the generation, the gang starts again whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from windlass.core.lifecycle import transitions as t
+from windlass.core.lifecycle.commands import Command
+from windlass.core.lifecycle.events import (
+    Admit,
+    Cancel,
+    DependencyEnded,
+    Event,
+    GangGone,
+    MemberExited,
+    NodeClosed,
+    NodeLost,
+    Preempt,
+    Recovered,
+    Refused,
+    Resized,
+    Resume,
+    Saved,
+    Started,
+    Submitted,
+    Suspend,
+    Timer,
+)
+from windlass.core.model.status import HOLDING, TERMINAL, JobState, Phase
+
+Handler: TypeAlias = Callable[[JobState, Event, int], t.Outcome]
+
+CREATED, QUEUED, ADMITTED, RUNNING = Phase.CREATED, Phase.QUEUED, Phase.ADMITTED, Phase.RUNNING
+RESTARTING, SUSPENDED = Phase.RESTARTING, Phase.SUSPENDED
+SUCCEEDED, FAILED = Phase.SUCCEEDED, Phase.FAILED
+STARTED = (ADMITTED, RUNNING)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """From any of `sources`, on an event of type `on`, `handler` leads to one of `targets` or stays where it is."""
+
+    sources: tuple[Phase, ...]
+    on: type[Event]
+    targets: tuple[Phase, ...]
+    handler: Handler
+
+
+def _row(sources: tuple[Phase, ...], on: type[Event], targets: tuple[Phase, ...], handler: object) -> Row:
+    return Row(sources, on, targets, handler)  # type: ignore[arg-type]  # a handler takes its own event type only
+
+
+TABLE: tuple[Row, ...] = (
+    _row((CREATED,), Submitted, (QUEUED, SUSPENDED), t.submitted),
+    _row((CREATED,), Refused, (FAILED,), t.refused),
+    _row((QUEUED, SUSPENDED), DependencyEnded, (FAILED,), t.dependency_ended),
+    _row((QUEUED,), Admit, (ADMITTED,), t.admit),
+    _row((ADMITTED,), Started, (RUNNING,), t.started),
+    _row(STARTED, MemberExited, (RESTARTING,), t.member_exited),
+    _row((ADMITTED, RUNNING), GangGone, (SUCCEEDED, FAILED, SUSPENDED, RESTARTING), t.gang_gone),
+    _row((RESTARTING,), GangGone, (ADMITTED, QUEUED, SUSPENDED, FAILED), t.gang_gone),
+    _row(STARTED, NodeLost, (RESTARTING,), t.node_lost),
+    _row((RESTARTING,), NodeLost, (QUEUED,), t.node_lost),
+    _row((RESTARTING,), NodeClosed, (QUEUED,), t.node_closed),
+    _row(STARTED, Preempt, (RESTARTING,), t.preempt),
+    _row((RESTARTING,), Preempt, (QUEUED,), t.preempt),
+    _row(STARTED, Resized, (RESTARTING,), t.resized),
+    _row((RESTARTING,), Resized, (), t.resized),
+    _row((*STARTED, RESTARTING), Saved, (), t.saved),
+    _row((*STARTED, RESTARTING), Recovered, (), t.recovered),
+    _row((CREATED, QUEUED), Suspend, (SUSPENDED,), t.suspend),
+    _row(STARTED, Suspend, (), t.suspend),
+    _row((RESTARTING,), Suspend, (SUSPENDED,), t.suspend),
+    _row((ADMITTED, RUNNING, RESTARTING), Resume, (RESTARTING,), t.resume_while_stopping),
+    _row((SUSPENDED,), Resume, (QUEUED,), t.resume),
+    _row((CREATED, QUEUED, SUSPENDED), Cancel, (FAILED,), t.cancel),
+    _row(STARTED, Cancel, (), t.cancel),
+    _row((RESTARTING,), Cancel, (FAILED,), t.cancel),
+    _row((QUEUED,), Timer, (FAILED,), t.timer),
+    _row(STARTED, Timer, (), t.timer),
+    _row((RESTARTING,), Timer, (ADMITTED, FAILED), t.timer),
+    _row((SUCCEEDED, FAILED), Timer, (), t.forget),
+)
+
+NO_OPS: frozenset[tuple[Phase, type[Event]]] = frozenset(
+    {(phase, Admit) for phase in Phase if phase is not QUEUED}  # a plan that came too late
+    | {(phase, Submitted) for phase in Phase if phase is not CREATED}  # said twice
+    | {(phase, Refused) for phase in Phase if phase is not CREATED}
+    | {(phase, Started) for phase in Phase if phase is not ADMITTED}  # of an older generation
+    | {(phase, MemberExited) for phase in Phase if phase not in STARTED}  # the gang is being stopped already
+    | {(phase, GangGone) for phase in Phase if phase not in HOLDING}
+    | {(phase, NodeLost) for phase in Phase if phase not in HOLDING}
+    | {(phase, NodeClosed) for phase in Phase if phase is not RESTARTING}  # what runs may go on
+    | {(phase, Preempt) for phase in Phase if phase not in HOLDING}
+    | {(phase, Resized) for phase in Phase if phase not in HOLDING}
+    | {(phase, Saved) for phase in Phase if phase not in HOLDING}  # heard of after the end
+    | {(phase, Recovered) for phase in Phase if phase not in HOLDING}
+    | {(phase, DependencyEnded) for phase in Phase if phase not in (QUEUED, SUSPENDED)}
+    | {(phase, Timer) for phase in (CREATED, SUSPENDED)}
+    | {(phase, Resume) for phase in (CREATED, QUEUED, SUCCEEDED, FAILED)}  # nothing to resume
+    | {(phase, Suspend) for phase in (SUSPENDED, SUCCEEDED, FAILED)}
+    | {(phase, Cancel) for phase in TERMINAL}
+)
+
+_ROWS: dict[tuple[Phase, type[Event]], Row] = {(source, row.on): row for row in TABLE for source in row.sources}
+
+
+class InvalidTransitionError(Exception):
+    """A row's handler broke its own declaration, or a pair has no row: a bug of ours, told with its story."""
+
+
+def step(state: JobState, event: Event, now: int) -> tuple[JobState, tuple[Command, ...]]:
+    """What the job is after `event`, and what the world must do for it.
+
+    Events of an older generation change nothing. Raises InvalidTransitionError.
+    """
+    key = (state.status.phase, type(event))
+    if key in NO_OPS or _is_stale(state, event):
+        return state, ()
+    row = _ROWS.get(key)
+    if row is None:
+        raise InvalidTransitionError(f"{state.id}: no row for {event} in {state.status}")
+    after, commands = row.handler(state, event, now)
+    if after.status.phase not in (state.status.phase, *row.targets):
+        raise InvalidTransitionError(f"{state.id}: {event} led from {state.status} to {after.status}")
+    return after, commands
+
+
+def _is_stale(state: JobState, event: Event) -> bool:
+    if isinstance(event, Started | MemberExited | GangGone | Saved | Recovered):
+        return event.generation != state.status.generation
+    return False
+
+
+def next_due(state: JobState) -> int | None:
+    """When the job next wants a Timer event, if nothing else happens. None: never."""
+    status, job = state.status, state.job
+    if status.phase in TERMINAL:
+        return None if job.ttl is None or status.finished_at is None else status.finished_at + job.ttl
+    due = t.dues(state)
+    return min((at for at in (due.deadline, due.walltime, due.backoff) if at is not None), default=None)

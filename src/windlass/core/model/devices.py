@@ -1,0 +1,132 @@
+"""The single GPUs of nodes that share them, as columns of their own behind those that people speak of.
+
+In the row of a node that shares in thousandths ("milli") a GPU's column holds how many of its 1000 are left; of one
+that shares in MIG profiles, the bit mask of its free slices. What such rows have of `gpu`, `gpu-milli` and the
+profiles follows from these columns and is worked out anew whenever they change. A table in which no node shares has no
+such columns and pays nothing for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from windlass.core.model.mig import MASKS, PREFIX, Geometry, geometry_of
+from windlass.core.model.node import Node
+from windlass.core.model.resources import GPU, GPU_MILLI, GPU_TYPE
+
+WHOLE = 1000
+"""Thousandths of a GPU."""
+MILLI = "milli"
+MIG = "mig"
+_MARK = "gpu#"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Devices:
+    """Where the columns of D devices are, and how each of N nodes shares its own."""
+
+    first: int
+    """The column of GPU 0."""
+    count: int
+    """D: as many as the largest of the nodes that share has."""
+    milli: NDArray[np.bool_]
+    """bool[N]: shares in thousandths."""
+    geometry: NDArray[np.int16]
+    """int16[N]: which of `geometries` the node's GPUs have if it shares by MIG, or -1."""
+    geometries: tuple[Geometry, ...]
+    profiles: tuple[tuple[int, ...], ...]
+    """For each of them: the columns of its profiles."""
+    gpu: int
+    gpu_milli: int
+    """Columns of the resources that follow; -1: the table has none."""
+
+    @property
+    def columns(self) -> slice:
+        """The devices' columns."""
+        return slice(self.first, self.first + self.count)
+
+
+def hidden(resource: str) -> bool:
+    """Whether this is a device's column, of which people are not told."""
+    return resource.startswith(_MARK)
+
+
+def gpus_of(node: Node) -> int:
+    """How many devices of a node have columns of their own."""
+    return node.capacity.get(GPU, 0) if node.sharing else 0
+
+
+def shared_names(nodes: Sequence[Node]) -> tuple[set[str], tuple[str, ...]]:
+    """The resources that sharing adds to a table's axis: those that people ask for, and the devices' own."""
+    asked = {GPU_MILLI for node in nodes if node.sharing == MILLI}
+    for geometry in _geometries(nodes):
+        asked |= {PREFIX + profile.name for profile in geometry.profiles}
+    return asked, tuple(f"{_MARK}{number}" for number in range(max(map(gpus_of, nodes), default=0)))
+
+
+def layout(nodes: Sequence[Node], axis: Sequence[str]) -> Devices | None:
+    """Where what is, in a table of these nodes and this axis; None: nobody shares."""
+    numbers = [column for column, name in enumerate(axis) if hidden(name)]
+    if not numbers:
+        return None
+    column = {name: number for number, name in enumerate(axis)}
+    geometries = _geometries(nodes)
+    number_of = {geometry.model: number for number, geometry in enumerate(geometries)}
+    mine = [_geometry(node) for node in nodes]
+    return Devices(
+        first=numbers[0],
+        count=len(numbers),
+        milli=np.array([node.sharing == MILLI for node in nodes], dtype=np.bool_),
+        geometry=np.array([-1 if g is None else number_of[g.model] for g in mine], dtype=np.int16),
+        geometries=geometries,
+        profiles=tuple(tuple(column[PREFIX + p.name] for p in geometry.profiles) for geometry in geometries),
+        gpu=column[GPU],
+        gpu_milli=column.get(GPU_MILLI, -1),
+    )
+
+
+def full(nodes: Sequence[Node], devices: Devices) -> NDArray[np.int64]:
+    """int64[N, D]: what the devices' columns hold while nothing is given away."""
+    amounts = np.zeros((len(nodes), devices.count), dtype=np.int64)
+    for row, node in enumerate(nodes):
+        geometry = _geometry(node)
+        each = WHOLE if node.sharing == MILLI else geometry.whole if geometry else 0
+        amounts[row, : gpus_of(node)] = each
+    return amounts
+
+
+def derive(devices: Devices, amounts: NDArray[np.int64], rows: NDArray[np.intp]) -> None:
+    """Work out anew, in these rows of `amounts` (int64[N, R]), what follows from the devices' columns.
+
+    A device from which more was given than it has (its node has changed) offers nothing.
+    """
+    milli = rows[devices.milli[rows]]
+    if len(milli) == len(rows) == 1:  # most gangs are on one node
+        row = int(rows[0])
+        left = amounts[row, devices.columns].tolist()
+        amounts[row, devices.gpu] = left.count(WHOLE)
+        amounts[row, devices.gpu_milli] = sum(part for part in left if part > 0)
+        return
+    if len(milli):
+        parts = amounts[milli, devices.columns]
+        amounts[milli, devices.gpu] = np.count_nonzero(parts == WHOLE, axis=1)
+        amounts[milli, devices.gpu_milli] = np.maximum(parts, 0).sum(axis=1)
+    for number, geometry in enumerate(devices.geometries):
+        mine = rows[devices.geometry[rows] == number]
+        if len(mine):
+            masks = np.clip(amounts[mine, devices.columns], 0, MASKS - 1)
+            amounts[np.ix_(mine, devices.profiles[number])] = geometry.most[masks].sum(axis=1)
+
+
+def _geometry(node: Node) -> Geometry | None:
+    return geometry_of(node.labels.get(GPU_TYPE, "")) if node.sharing == MIG else None
+
+
+def _geometries(nodes: Sequence[Node]) -> tuple[Geometry, ...]:
+    """Those that any of the nodes has, each once, by name."""
+    found = {geometry.model: geometry for node in nodes if (geometry := _geometry(node))}
+    return tuple(found[model] for model in sorted(found))

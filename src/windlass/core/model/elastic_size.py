@@ -1,0 +1,55 @@
+"""How large an elastic gang is: what its placement says, at least and at most.
+
+An elastic role may have any number of replicas between its bounds. A gang changes its size between two generations: it
+is stopped, and started anew with other replicas. From the decision until then it holds both, node by node the larger.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TypeAlias
+
+from windlass.core.model.job import Job, Role
+from windlass.core.model.status import Placement
+
+Seat: TypeAlias = tuple[str, tuple[int, ...]]
+"""A node, and which of its devices, if it shares them."""
+
+
+def sized(job: Job, placement: Placement | None) -> Job:
+    """The job with as many replicas of each elastic role as are placed; its ranks, members and requests follow."""
+    if placement is None or not any(role.elastic for role in job.roles):
+        return job
+    return replace(job, roles=tuple(_sized(role, placement.nodes) for role in job.roles))
+
+
+def _sized(role: Role, nodes: Mapping[str, tuple[str, ...]]) -> Role:
+    if not role.elastic or role.name not in nodes:
+        return role
+    return replace(role, replicas=len(nodes[role.name]))
+
+
+def fully_grown(job: Job) -> Job:
+    """The job with as many replicas of each role as it may ever have."""
+    return replace(job, roles=tuple(replace(r, replicas=max(r.replicas, r.max_replicas or 0)) for r in job.roles))
+
+
+def both(before: Placement, after: Placement | None) -> Placement:
+    """What a gang holds that goes from one placement to another: never both at a time, so of each node the larger."""
+    if after is None:
+        return before
+    nodes, devices = {}, {}
+    for role in dict.fromkeys((*before.nodes, *after.nodes)):
+        union = list((Counter(_seats(before, role)) | Counter(_seats(after, role))).elements())
+        nodes[role] = tuple(node for node, _ in union)
+        if role in before.devices or role in after.devices:
+            devices[role] = tuple(held for _, held in union)
+    return Placement(nodes, devices)
+
+
+def _seats(placement: Placement, role: str) -> Sequence[Seat]:
+    names = placement.nodes.get(role, ())
+    held = placement.devices.get(role) or ((),) * len(names)
+    return tuple(zip(names, held, strict=True))

@@ -1,0 +1,303 @@
+"""A job as the scheduler sees it: a gang of equal demands, waiting or holding."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TypeAlias
+
+from windlass.core.model.elastic_size import both
+from windlass.core.model.job import Job, Match, Role, Toleration, TopologyRequest
+from windlass.core.model.resources import GPU, GPU_MILLI
+from windlass.core.model.status import JobState, Placement, Target
+
+Shape: TypeAlias = tuple[object, ...]
+"""Everything the feasibility of a gang depends on, hashable: gangs of equal shape get equal answers."""
+
+LineKey: TypeAlias = tuple[object, ...]
+Turn: TypeAlias = tuple[tuple[int, ...], int, int, str, int, str]
+"""Sorts gangs: an order's own key, then age, the order of submission, the array, and the shorter id."""
+
+MAX_MEMBERS = 100_000
+"""The largest gang. A bound, so that a slip of the finger does not fill the memory with names of nodes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """`count` replicas of a role, each needing `resources` on one node that admits it."""
+
+    role: str
+    count: int
+    resources: Mapping[str, int]
+    node_selector: Mapping[str, str] = field(default_factory=dict)
+    tolerations: tuple[Toleration, ...] = ()
+    affinity: tuple[tuple[Match, ...], ...] = ()
+    gpu_types: tuple[str, ...] = ()
+    """Values of the node label `gpu-type`, best first; the gang is on one of them, whole."""
+    avoid: tuple[str, ...] = ()
+    """Names of nodes."""
+    whole_node: bool = False
+    least: int = 0
+    """Elastic: it may start with so few (0: with `count` and no fewer) …"""
+    most: int = 0
+    """… and grow to so many (0: no further than `count`)."""
+    topology: TopologyRequest | None = None
+    """How near to each other the gang's replicas are to be; every role of a gang has the same."""
+
+
+@dataclass(frozen=True)
+class Pending:
+    """A gang that waits. `since` is its age for ordering, in ms; `number` the last tie-break."""
+
+    id: str
+    number: int
+    queue: str
+    priority: int
+    since: int
+    demands: tuple[Demand, ...]
+    shape: Shape
+    walltime: int | None = None
+    """How long it may hold nodes once it has started: the job's walltime, and the grace it has to end."""
+    waits_for: tuple[str, ...] = ()
+    array_id: str = ""
+    array_limit: int = 0
+    not_before: int | None = None
+    user: str = ""
+    served: int = 0
+    """How long it has held nodes before, in ms."""
+    stopped_at: int = 0
+    """When it last gave its nodes back, in ms; 0: it has not run yet."""
+    milli_gpus: int = 0
+    """GPUs of the whole gang, in thousandths."""
+    preemptible: bool = True
+    grace: int = 0
+    """How long it may take to end once it is asked to, in ms; part of `walltime`."""
+
+    @cached_property
+    def request(self) -> Mapping[str, int]:
+        """The least that it needs together, by resource."""
+        return total_of(at_least(self.demands))
+
+    @cached_property
+    def whole(self) -> Mapping[str, int]:
+        """All that it asks for."""
+        return total_of(self.demands) if any(demand.least for demand in self.demands) else self.request
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class EquivalenceClass:
+    """Gangs that the scheduler cannot tell apart (`line_of`), by their turn. Never empty."""
+
+    gangs: tuple[Pending, ...]
+    turns: tuple[Turn, ...]
+    """Of each of them."""
+    fill: tuple[Pending, ...]
+    """The same gangs in the order in which they are tried for the gaps between reservations."""
+    fill_turns: tuple[Turn, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A gang that holds nodes, until `ends_by` at the latest if it has a walltime."""
+
+    id: str
+    number: int
+    queue: str
+    priority: int
+    demands: tuple[Demand, ...]
+    """`count` is what it has: an elastic gang's differs from what it asked for."""
+    placement: Placement
+    admitted_at: int
+    ends_by: int | None = None
+    array_id: str = ""
+    user: str = ""
+    since: int = 0
+    served: int = 0
+    saved_at: int | None = None
+    """When it last saved its work, if it tells."""
+    leaving: bool = False
+    """It is being stopped, and will give its nodes back by `ends_by`, within its grace."""
+    preemptible: bool = True
+    resized_at: int | None = None
+    resize_to: Placement | None = None
+    """It is being stopped to go on with these nodes. Until then `placement` is the larger, node by node."""
+    grace: int = 0
+    """How long it may take to end once it is asked to, in ms."""
+    ending: bool = False
+    """Some of its members have ended well, so it is not resized any more: they would have to begin again."""
+
+
+def demands_of(job: Job) -> tuple[Demand, ...]:
+    """One demand per role, in the roles' order."""
+    return tuple(_demand(job, role) for role in job.roles)
+
+
+def _demand(job: Job, role: Role) -> Demand:
+    return Demand(
+        role=role.name,
+        count=role.replicas,
+        resources=role.resources,
+        node_selector=role.node_selector,
+        tolerations=role.tolerations,
+        affinity=role.affinity,
+        gpu_types=job.gpu_types,
+        avoid=job.avoid,
+        whole_node=role.whole_node,
+        least=role.min_replicas or 0,
+        most=role.max_replicas or 0,
+        topology=job.topology,
+    )
+
+
+def shape_of(queue: str, demands: tuple[Demand, ...]) -> Shape:
+    """The equivalence class of a gang: its queue and, per role, every input of the feasibility test."""
+    return (queue, *(_shape(demand) for demand in demands))
+
+
+def _shape(d: Demand) -> Shape:
+    plain = (d.count, tuple(sorted(d.resources.items())), tuple(sorted(d.node_selector.items())), d.tolerations)
+    return (*plain, d.affinity, d.gpu_types, d.avoid, d.whole_node, d.least, d.most, d.topology)
+
+
+def total_of(demands: tuple[Demand, ...]) -> dict[str, int]:
+    """What the whole gang needs, by resource; exact, so that it can be taken back."""
+    total: dict[str, int] = {}
+    for demand in demands:
+        for name, amount in demand.resources.items():
+            total[name] = total.get(name, 0) + amount * demand.count
+    return total
+
+
+def milli_gpus_of(demands: tuple[Demand, ...]) -> int:
+    """GPUs of the whole gang, in thousandths, whole ones and parts together."""
+    return sum(d.count * (1000 * d.resources.get(GPU, 0) + d.resources.get(GPU_MILLI, 0)) for d in demands)
+
+
+def line_of(gang: Pending) -> LineKey:
+    """The line a gang stands in: whatever the answer depends on, apart from its turn."""
+    limited = (gang.array_id, gang.array_limit) if gang.array_limit else None
+    return gang.shape, gang.user, gang.priority, limited, gang.waits_for, gang.not_before
+
+
+def started(gang: Pending, placement: Placement, now: int) -> Running:
+    """A waiting gang as it is once it has started."""
+    return Running(
+        id=gang.id,
+        number=gang.number,
+        queue=gang.queue,
+        priority=gang.priority,
+        demands=placed(gang.demands, placement),
+        placement=placement,
+        admitted_at=now,
+        ends_by=None if gang.walltime is None else now + gang.walltime,
+        array_id=gang.array_id,
+        user=gang.user,
+        since=gang.since,
+        served=gang.served,
+        preemptible=gang.preemptible,
+        grace=gang.grace,
+    )
+
+
+def waiting_again(run: Running, now: int) -> Pending:
+    """A gang that runs as it would wait if it were stopped now."""
+    return Pending(
+        id=run.id,
+        number=run.number,
+        queue=run.queue,
+        priority=run.priority,
+        since=run.since,
+        demands=run.demands,
+        shape=shape_of(run.queue, run.demands),
+        walltime=None if run.ends_by is None else run.ends_by - run.admitted_at,
+        array_id=run.array_id,
+        user=run.user,
+        served=run.served + now - run.admitted_at,
+        stopped_at=now,
+        milli_gpus=milli_gpus_of(run.demands),
+        preemptible=run.preemptible,
+        grace=run.grace,
+    )
+
+
+def placed(demands: tuple[Demand, ...], placement: Placement) -> tuple[Demand, ...]:
+    """The demands with as many replicas as were placed: fewer or more than asked for, of an elastic role."""
+    if not any(d.least or d.most for d in demands):
+        return demands
+    return tuple(replace(d, count=len(placement.nodes.get(d.role, ()))) for d in demands)
+
+
+def at_least(demands: tuple[Demand, ...]) -> tuple[Demand, ...]:
+    """The demands of the smallest gang that may run: an elastic role at its least."""
+    if not any(d.least for d in demands):
+        return demands
+    return tuple(replace(d, count=d.least or d.count) for d in demands)
+
+
+def pending_of(state: JobState) -> Pending:
+    """The waiting gang of a queued job."""
+    job, status = state.job, state.status
+    demands = demands_of(job)
+    return Pending(
+        id=state.id,
+        number=state.number,
+        queue=job.queue,
+        priority=job.priority,
+        since=status.created_at if status.queued_at is None else status.queued_at,
+        demands=demands,
+        shape=shape_of(job.queue, demands),
+        walltime=None if job.walltime is None else job.walltime + job.grace,
+        waits_for=status.waits_for,
+        array_id=job.array.array_id if job.array else "",
+        array_limit=job.array.limit if job.array else 0,
+        not_before=status.not_before,
+        user=job.user,
+        served=status.served,
+        stopped_at=status.stopped_at,
+        milli_gpus=milli_gpus_of(demands),
+        preemptible=job.preemptible,
+        grace=job.grace,
+    )
+
+
+def running_of(state: JobState, placement: Placement) -> Running:
+    """The holding gang of a job that has nodes."""
+    job, status = state.job, state.status
+    admitted_at = status.admitted_at or 0
+    held = both(placement, status.resize_to)
+    return Running(
+        id=state.id,
+        number=state.number,
+        queue=job.queue,
+        priority=job.priority,
+        demands=placed(demands_of(job), held),
+        placement=held,
+        admitted_at=admitted_at,
+        ends_by=_ends_by(state, admitted_at),
+        array_id=job.array.array_id if job.array else "",
+        user=job.user,
+        since=status.created_at if status.queued_at is None else status.queued_at,
+        served=status.served,
+        saved_at=status.saved_at,
+        leaving=status.target in _GIVES_BACK,
+        preemptible=job.preemptible,
+        resized_at=status.resized_at,
+        resize_to=status.resize_to,
+        grace=job.grace,
+        ending=status.done > 0,
+    )
+
+
+_GIVES_BACK = (Target.REQUEUE, Target.SUSPEND, Target.FAIL, Target.SUCCEED)
+"""What a gang is stopped for when it will give its nodes back."""
+
+
+def _ends_by(state: JobState, admitted_at: int) -> int | None:
+    """When its walltime and its grace are over; within its grace, if it is being stopped for good."""
+    job, status = state.job, state.status
+    by_walltime = None if job.walltime is None else admitted_at + job.walltime + job.grace
+    if status.target not in _GIVES_BACK or status.stopping_since is None:
+        return by_walltime
+    by_grace = status.stopping_since + job.grace
+    return by_grace if by_walltime is None else min(by_grace, by_walltime)

@@ -1,0 +1,45 @@
+"""Nodes and where they stand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from windlass.core.model.resources import Resources
+
+
+@dataclass(frozen=True, slots=True)
+class Taint:
+    """Keeps replicas without a matching toleration away; as in Kubernetes core/v1."""
+
+    key: str
+    value: str = ""
+    effect: str = "NoSchedule"
+
+
+@dataclass(frozen=True, slots=True)
+class Topology:
+    """The levels a network is built of, widest first, for example ("block", "rack", "host").
+
+    A node's place is one domain name per level. Nodes are kept sorted by place, so that every domain of
+    every level is one contiguous range of rows.
+    """
+
+    levels: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A machine, or what a world declares to be one."""
+
+    name: str
+    capacity: Resources
+    labels: Mapping[str, str] = field(default_factory=dict)
+    taints: tuple[Taint, ...] = ()
+    place: tuple[str, ...] = ()
+    """The node's domain at each topology level, widest first."""
+    cordoned: str = ""
+    """Why nothing new may start here ("" if it may): "drained by root", "Xid 79", …"""
+    ready: bool = True
+    sharing: str = ""
+    """How its GPUs are shared: "" (not at all), "milli" (in thousandths) or "mig" (in profiles)."""

@@ -1,0 +1,117 @@
+"""One consistent picture of the cluster, on which a plan is made. Nothing in it changes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from windlass.core.model.devices import Devices
+from windlass.core.model.gang import EquivalenceClass, Pending, Running
+from windlass.core.model.node import Node, Topology
+from windlass.core.model.policy import Policy, turn_of
+from windlass.core.model.queue import Queue
+from windlass.core.model.reservation import Reservation
+
+Amounts = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class NodeTable:
+    """The nodes as dense arrays, one row a node, sorted by topology place, then name.
+
+    Rebuilt only when nodes change; `epoch` then grows, so whatever was computed per selector can be kept.
+    N nodes, R resources.
+    """
+
+    epoch: int
+    axis: tuple[str, ...]
+    """Names of the R columns, scarcest kind first: devices, then cpu, then memory, then other supplies; last the single
+    GPUs that are shared, of which people are not told (`core.model.devices.hidden`)."""
+    topology: Topology
+    nodes: tuple[Node, ...]
+    row: Mapping[str, int]
+    """Node name → row."""
+    capacity: Amounts
+    """int64[N, R]"""
+    usable: NDArray[np.bool_]
+    """bool[N]: ready and not cordoned."""
+    domains: NDArray[np.int32]
+    """int32[N, L]: number of the node's domain at each topology level."""
+    devices: Devices | None = None
+    """Of the nodes that share their GPUs; None: no node does."""
+    derived: dict[Any, Any] = field(default_factory=dict, repr=False)
+    """What `core.nodes.feasibility` has worked out of the fields above, by its own keys. No part of the picture."""
+
+    @cached_property
+    def column(self) -> Mapping[str, int]:
+        """Resource name → column."""
+        return {name: number for number, name in enumerate(self.axis)}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Grant:
+    """What one gang holds on K nodes: `amounts` (int64[K, R]) of `rows` (int[K], each once)."""
+
+    rows: NDArray[np.intp]
+    amounts: Amounts
+
+
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """What the jobs of one user hold in one queue."""
+
+    jobs: int
+    amounts: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class PastUse:
+    """What a queue has held of late, on average, the past fading by its half-life."""
+
+    at: int
+    """In ms: until when it has been reckoned."""
+    amounts: Mapping[str, int]
+    """In 2^-40 of the resource's unit (`core.queues.decayed_usage.SCALE`)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Snapshot:
+    """What `schedule` reads. `version` names it; a Plan carries the version it was made on."""
+
+    version: int
+    table: NodeTable
+    free: Amounts
+    """int64[N, R]: capacity less what running gangs hold; read-only, columns contiguous."""
+    queues: Mapping[str, Queue]
+    held: Mapping[str, Mapping[str, int]]
+    """By queue: what its running gangs hold together."""
+    arrays: Mapping[str, int]
+    """By array: how many of its members hold nodes."""
+    lines: tuple[EquivalenceClass, ...]
+    """Everything that waits, in classes of gangs that get equal answers."""
+    running: Mapping[str, Running]
+    grants: Mapping[str, Grant]
+    """By id of every running gang: what it holds of `free`."""
+    ends: tuple[tuple[int, str], ...]
+    """(ends_by, id) of the running gangs that have a walltime, soonest first."""
+    policy: Policy
+    reservations: tuple[Reservation, ...]
+    users: Mapping[tuple[str, str], Holding]
+    """By queue and user."""
+    past: Mapping[str, PastUse]
+    """By queue that has a half-life."""
+    ranks: Mapping[tuple[str, int], int]
+    """By queue and priority: how many gangs run."""
+    special: Mapping[str, Running]
+    """Those of the running gangs that are elastic, being stopped or being resized."""
+
+    @cached_property
+    def pending(self) -> tuple[Pending, ...]:
+        """Every gang that waits, by its turn."""
+        gangs = (gang for line in self.lines for gang in line.gangs)
+        return tuple(sorted(gangs, key=lambda gang: turn_of(gang, self.policy)))

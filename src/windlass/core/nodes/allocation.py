@@ -1,0 +1,93 @@
+"""What a gang takes from the nodes it is on."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from windlass.core.model.devices import derive
+from windlass.core.model.gang import Demand
+from windlass.core.model.resources import MAX_AMOUNT
+from windlass.core.model.snapshot import Amounts, Grant, NodeTable
+from windlass.core.model.status import Placement
+from windlass.core.nodes.device_assignment import taken
+
+
+def grant_of(table: NodeTable, demands: Iterable[Demand], placement: Placement) -> Grant:
+    """What a gang so placed holds; nodes that are no longer in the table are left out."""
+    held: dict[int, list[int]] = {}
+    for demand in demands:
+        each = [min(demand.resources.get(name, 0), MAX_AMOUNT) for name in table.axis]
+        names = placement.nodes.get(demand.role, ())
+        for name, replicas in Counter(names).items():
+            row = table.row.get(name)
+            if row is not None:
+                whole = demand.whole_node
+                amounts = table.capacity[row].tolist() if whole else [amount * replicas for amount in each]
+                held[row] = [a + b for a, b in zip(held[row], amounts, strict=True)] if row in held else amounts
+        if table.devices is not None and not demand.whole_node:
+            for row, column, amount in taken(table, demand, names, placement.devices.get(demand.role, ())):
+                held[row][column] += amount
+    rows = np.array(list(held), dtype=np.intp)
+    return Grant(rows, np.array(list(held.values()), dtype=np.int64).reshape(len(held), len(table.axis)))
+
+
+def joined(grants: Sequence[Grant]) -> Grant:
+    """Several grants as one."""
+    if len(grants) == 1:
+        return grants[0]
+    rows, place = np.unique(np.concatenate([grant.rows for grant in grants]), return_inverse=True)
+    amounts = np.zeros((len(rows), grants[0].amounts.shape[1]), dtype=np.int64)
+    np.add.at(amounts, place.reshape(-1), np.concatenate([grant.amounts for grant in grants]))
+    return Grant(rows, amounts)
+
+
+def less(whole: Grant, part: Grant) -> Grant:
+    """What is left of a grant without a part of it."""
+    amounts = whole.amounts.copy()
+    place = {row: number for number, row in enumerate(whole.rows.tolist())}
+    for number, row in enumerate(part.rows.tolist()):
+        amounts[place[row]] -= part.amounts[number]
+    return Grant(whole.rows, amounts)
+
+
+def take(table: NodeTable, free: Amounts, grant: Grant) -> None:
+    """The gang holds its part of `free`, an array of this table, from now on."""
+    if len(grant.rows) == 1:  # most gangs are on one node, and that is several times as fast
+        free[grant.rows[0]] -= grant.amounts[0]
+    else:
+        free[grant.rows] -= grant.amounts
+    settle(table, free, grant.rows)
+
+
+def give_back(table: NodeTable, free: Amounts, grant: Grant) -> None:
+    """The opposite."""
+    if len(grant.rows) == 1:
+        free[grant.rows[0]] += grant.amounts[0]
+    else:
+        free[grant.rows] += grant.amounts
+    settle(table, free, grant.rows)
+
+
+def settle(table: NodeTable, free: Amounts, rows: NDArray[np.intp]) -> None:
+    """After grants were added to these rows of `free` or taken from them: what follows from single GPUs follows again.
+
+    To be called by whoever does by hand what `take` and `give_back` do.
+    """
+    if table.devices is not None:
+        derive(table.devices, free, rows)
+
+
+def lower(table: NodeTable, one: Amounts, other: Amounts) -> Amounts:
+    """What is free in both of two states of the nodes, column by column; of single GPUs, the same parts of them."""
+    both = np.minimum(one, other)
+    devices = table.devices
+    if devices is not None:
+        by_mig = np.flatnonzero(devices.geometry >= 0)
+        slices = one[by_mig, devices.columns] & other[by_mig, devices.columns]
+        both[by_mig, devices.columns] = np.where(both[by_mig, devices.columns] < 0, 0, slices)
+        derive(devices, both, np.arange(len(both)))
+    return both

@@ -1,0 +1,105 @@
+"""What is free on the nodes that pass a screen, added up once for all the gangs that share it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from windlass.core.model.snapshot import Amounts
+from windlass.core.nodes.feasibility import Counts, Eligibility, Mask, Screen, rooms
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FreeCapacity:
+    """Of M sorts of eligible nodes, the nodes of one sort being free to the same amount; R resources."""
+
+    columns: tuple[Amounts, ...]
+    """By resource, int64[M]; nothing below zero."""
+    alike: Counts
+    """int64[M]: how many nodes are of each sort."""
+    sort_of: NDArray[np.intp]
+    """int[nodes that pass the screen]"""
+    rows: Mask
+    """bool[N]: which nodes these are."""
+    total: tuple[int, ...]
+    most: tuple[int, ...]
+    """On any one node."""
+    nodes: tuple[int, ...]
+    """How many have any."""
+
+    def rooms(self, able: Eligibility, most: int) -> Amounts:
+        """int64[K, M]: replicas that such a node could take if each of the K resources asked for were the only one.
+
+        At most `most`. Whoever asks for nothing has one row for it.
+        """
+        if able.devices is not None or able.capacity is not None or not able.request:
+            return np.array(rooms(able, np.column_stack(self.columns), most, self.rows))
+        found = np.empty((len(able.request), len(self.alike)), dtype=np.int64)
+        for place, (column, amount) in enumerate(able.request):
+            np.floor_divide(self.columns[column], amount, out=found[place])
+        return np.minimum(found, most, out=found)
+
+    def count(self, room: Counts) -> int:
+        """Of all nodes, if each of a sort has so much (int64[M])."""
+        return int(room @ self.alike)
+
+    def binding(self, able: Eligibility, rooms: Amounts) -> tuple[int, int]:
+        """(column, amount) of the resource that alone would let the fewest replicas in; the scarcer of equals."""
+        if len(able.request) < 2:
+            return able.request[0] if able.request else (0, 0)
+        return able.request[int((rooms @ self.alike).argmin())]
+
+
+class FreeCapacities:
+    """By screen, of one state of the nodes; `free` must not change any more."""
+
+    def __init__(self, free: Amounts) -> None:
+        self.free = free
+        self._found: dict[tuple[Screen, bool], FreeCapacity] = {}
+
+    def of(self, able: Eligibility) -> FreeCapacity:
+        """The stock of the eligible nodes; for whoever wants nodes to himself, what is in use has nothing."""
+        key = able.screen, able.capacity is not None
+        if key not in self._found:
+            self._found[key] = self._of(able)
+        return self._found[key]
+
+    def _of(self, able: Eligibility) -> FreeCapacity:
+        """Nodes that differ in more than what is free are each of a sort of its own."""
+        mask = able.mask
+        if able.devices is None and able.capacity is None:
+            amounts, of_node = self._sorts
+            alike = np.bincount(of_node[mask], minlength=len(amounts))
+            there = alike > 0
+            sort_of = (there.cumsum() - 1)[of_node[mask]]
+            return _stock(amounts[there], alike[there], sort_of, mask)
+        amounts = np.maximum(self.free[mask], 0)
+        if able.capacity is not None:
+            amounts[np.any(amounts < able.capacity[mask], axis=1)] = 0
+        each = np.arange(len(amounts))
+        return _stock(amounts, np.ones_like(each), each, mask)
+
+    @cached_property
+    def _sorts(self) -> tuple[Amounts, NDArray[np.intp]]:
+        """int64[S, R], the different rows of what is free, and int[N], which of them each node has."""
+        amounts = np.maximum(self.free, 0)
+        order = np.lexsort(amounts.T)
+        changes = np.any(np.diff(amounts[order], axis=0, prepend=-1), axis=1)
+        of_node = np.empty(len(amounts), dtype=np.intp)
+        of_node[order] = changes.cumsum() - 1
+        return amounts[order[changes]], of_node
+
+
+def _stock(amounts: Amounts, alike: Counts, sort_of: NDArray[np.intp], rows: Mask) -> FreeCapacity:
+    return FreeCapacity(
+        columns=tuple(np.ascontiguousarray(amounts.T)),
+        alike=alike,
+        sort_of=sort_of,
+        rows=rows,
+        total=tuple((alike @ amounts).tolist()),
+        most=tuple(amounts.max(axis=0, initial=0).tolist()),
+        nodes=tuple((alike @ (amounts > 0)).tolist()),
+    )

@@ -1,0 +1,63 @@
+"""What room for equal replicas comes of what gangs give back, one after the other: one pass, not a look after each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from windlass.core.model.gang import Demand
+from windlass.core.model.snapshot import Amounts, Grant, NodeTable
+from windlass.core.nodes.feasibility import Counts, Mask, eligibility, room_per_node
+
+
+def counts_tell(table: NodeTable, demands: Sequence[Demand]) -> bool:
+    """Whether the gang fits as soon as enough of its replicas find room somewhere, one by one."""
+    first = demands[0]
+    anywhere = first.topology is None and not first.whole_node and len(first.gpu_types) < 2
+    return len(demands) == 1 and anywhere and table.devices is None
+
+
+def parts_needed(free: Amounts, table: NodeTable, demand: Demand, closed: Mask | None, given: Grant) -> int | None:
+    """How many parts of `given` it takes, in their order, until all replicas find room; None: all are too few.
+
+    `free` is what is free before. A node may be in several parts. For gangs of which `counts_tell`.
+    """
+    able, wanted = eligibility(table, demand), demand.count
+    counts = room_per_node(free, able, closed, wanted)
+    missing = wanted - int(counts.sum())
+    if missing <= 0:
+        return 0
+    mask = able.mask if closed is None else able.mask & ~closed
+    ours = mask[given.rows].nonzero()[0]
+    if not len(ours):
+        return None
+    # 1. node by node, each node's parts in their order
+    by_node = ours[given.rows[ours].argsort(kind="stable")]
+    rows = given.rows[by_node]
+    begins = np.empty(len(rows), dtype=np.bool_)
+    begins[0] = True
+    np.not_equal(rows[1:], rows[:-1], out=begins[1:])
+    room = np.full(len(rows), wanted)
+    for column, amount in able.request:
+        np.minimum(
+            room, (free[rows, column] + _running_sum(given.amounts[by_node, column], begins)) // amount, out=room
+        )
+    # 2. what each part adds, in the order of the parts
+    before = np.empty_like(room)
+    before[1:] = room[:-1]
+    before[begins] = counts[rows[begins]]
+    gained = np.zeros(len(given.rows), dtype=np.int64)
+    gained[by_node] = np.maximum(room, 0) - np.maximum(before, 0)
+    enough = gained.cumsum() >= missing
+    part = int(enough.argmax())
+    return part + 1 if enough[part] else None
+
+
+def _running_sum(amounts: NDArray[np.int64], begins: NDArray[np.bool_]) -> Counts:
+    """int64[K]: the sum so far, which begins anew where `begins` says."""
+    total = amounts.cumsum()
+    firsts = begins.nonzero()[0]
+    total -= (total[firsts] - amounts[firsts])[begins.cumsum() - 1]
+    return total

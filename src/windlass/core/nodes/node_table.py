@@ -1,0 +1,130 @@
+"""Nodes as dense arrays."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from windlass.core.model.devices import MILLI, Devices, derive, full, layout, shared_names
+from windlass.core.model.node import Node, Topology
+from windlass.core.model.resources import CPU, GPU, GPU_MILLI, MAX_AMOUNT, MEMORY, is_device
+from windlass.core.model.snapshot import Amounts, NodeTable
+
+_DIGITS = re.compile(r"([0-9]+)")
+
+
+def tabulate(nodes: Iterable[Node], topology: Topology, epoch: int) -> NodeTable:
+    """One row a node, sorted by topology place, then name, numbers in names by their value (n2 before n10)."""
+    ordered = tuple(sorted(nodes, key=lambda node: _sort_key(node, topology)))
+    axis = axis_of(ordered)
+    devices = layout(ordered, axis)
+    return NodeTable(
+        epoch=epoch,
+        axis=axis,
+        topology=topology,
+        nodes=ordered,
+        row={node.name: row for row, node in enumerate(ordered)},
+        capacity=_capacity(ordered, axis, devices),
+        usable=np.array([node.ready and not node.cordoned for node in ordered], dtype=np.bool_),
+        domains=_domains(ordered, topology),
+        devices=devices,
+    )
+
+
+def retabulate(before: NodeTable, nodes: Iterable[Node], topology: Topology, epoch: int) -> NodeTable:
+    """The same as `tabulate`, quickly if few nodes are other objects than in the table before.
+
+    Where nodes stand and of which resources they have any must be as it was; else every row is made anew. If not,
+    `row` is the same object as before.
+    """
+    given = tuple(nodes)
+    rows = _changed_rows(before, given) if topology == before.topology and before.devices is None else None
+    if rows is None:
+        return tabulate(given, topology, epoch)
+    ordered, capacity, usable = list(before.nodes), before.capacity.copy(order="F"), before.usable.copy()
+    for row, node in rows.items():
+        ordered[row] = node
+        capacity[row] = [_amount(node, name) for name in before.axis]
+        usable[row] = node.ready and not node.cordoned
+    capacity.flags.writeable = False
+    return replace(before, epoch=epoch, nodes=tuple(ordered), capacity=capacity, usable=usable, derived={})
+
+
+def _changed_rows(before: NodeTable, nodes: Sequence[Node]) -> dict[int, Node] | None:
+    """By row: the nodes that are not as they were. None: more has changed than what they have."""
+    if len(nodes) != len(before.nodes):
+        return None
+    found: dict[int, Node] = {}
+    for node in nodes:
+        row = before.row.get(node.name)
+        if row is None:
+            return None
+        was = before.nodes[row]
+        if was is not node:
+            if node.sharing or was.place != node.place or was.capacity.keys() != node.capacity.keys():
+                return None
+            found[row] = node
+    return found
+
+
+def natural(text: str) -> tuple[object, ...]:
+    """A sort key under which numbers inside names count by value."""
+    return tuple(_by_value(part) if odd % 2 else part for odd, part in enumerate(_DIGITS.split(text)))
+
+
+def _by_value(digits: str) -> tuple[int, str]:
+    """Longer is larger. Without int(), which refuses thousands of digits."""
+    significant = digits.lstrip("0")
+    return len(significant), significant
+
+
+def axis_of(nodes: Sequence[Node]) -> tuple[str, ...]:
+    """The resources any node has: devices first, because they are scarce, GPUs before all; then cpu, then memory.
+
+    Behind them whatever else nodes have plenty of, and the single GPUs of nodes that share theirs.
+    """
+    shared, single = shared_names(nodes)
+    named = sorted(({name for node in nodes for name in node.capacity} | shared) - {GPU, CPU, MEMORY})
+    devices = [name for name in named if is_device(name)]
+    return GPU, *devices, CPU, MEMORY, *(name for name in named if not is_device(name)), *single
+
+
+def _capacity(nodes: Sequence[Node], axis: tuple[str, ...], devices: Devices | None) -> Amounts:
+    amounts = [[_amount(node, name) for name in axis] for node in nodes]
+    table = np.asfortranarray(np.array(amounts, dtype=np.int64).reshape(len(nodes), len(axis)))
+    if devices is not None:
+        table[:, devices.columns] = full(nodes, devices)
+        derive(devices, table, np.arange(len(nodes)))
+    table.flags.writeable = False
+    return table
+
+
+def _amount(node: Node, name: str) -> int:
+    """Parts of GPUs only where GPUs are shared; and a node that shares by MIG gives none of them whole."""
+    if (name == GPU and node.sharing) or (name == GPU_MILLI and node.sharing != MILLI):
+        return 0
+    return min(node.capacity.get(name, 0), MAX_AMOUNT)
+
+
+def _sort_key(node: Node, topology: Topology) -> tuple[object, ...]:
+    # The names themselves, too: racks 1 and 01 are two, and each has to be one range of rows.
+    return tuple((natural(name), name) for name in _place(node, topology)), natural(node.name), node.name
+
+
+def _place(node: Node, topology: Topology) -> tuple[str, ...]:
+    return (*node.place, *("" for _ in topology.levels))[: len(topology.levels)]
+
+
+def _domains(nodes: Sequence[Node], topology: Topology) -> NDArray[np.int32]:
+    """A domain is a place's first names: rack 1 of block a is not rack 1 of block b."""
+    levels = len(topology.levels)
+    numbers = np.zeros((len(nodes), levels), dtype=np.int32)
+    for level in range(levels):
+        seen: dict[tuple[str, ...], int] = {}
+        for row, node in enumerate(nodes):
+            numbers[row, level] = seen.setdefault(_place(node, topology)[: level + 1], len(seen))
+    return numbers

@@ -1,0 +1,61 @@
+"""Every domain of every topology level as what it is: one contiguous range of a node table's rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from windlass.core.model.snapshot import NodeTable
+from windlass.core.nodes.feasibility import remember
+
+Bounds = NDArray[np.intp]
+"""int[D + 1]: where each of D domains begins and, at the end, where the last one stops."""
+
+
+class Span(NamedTuple):
+    """From `start` up to, not including, `stop`."""
+
+    start: int
+    stop: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Level:
+    """One level of the topology; D domains, by row."""
+
+    name: str
+    bounds: Bounds
+    named: NDArray[np.bool_]
+    """bool[D]: False for nodes whose place does not say in which domain of this level they are."""
+
+
+def levels(table: NodeTable) -> tuple[Level, ...]:
+    """The table's levels, widest first."""
+    found: tuple[Level, ...] | None = table.derived.get("levels")
+    if found is None:
+        found = remember(table, "levels", tuple(_level(table, number) for number in range(len(table.topology.levels))))
+    return found
+
+
+def level_number(table: NodeTable, name: str) -> int | None:
+    """Which of the levels has this name; None: the cluster does not declare it."""
+    names = table.topology.levels
+    return names.index(name) if name in names else None
+
+
+def domain_name(table: NodeTable, level: int, row: int) -> str:
+    """The name of the domain that a row is in: its places from the widest level on, "b1/r3"."""
+    return "/".join(table.nodes[row].place[: level + 1])
+
+
+def _level(table: NodeTable, number: int) -> Level:
+    starts = np.flatnonzero(np.diff(table.domains[:, number], prepend=-1))
+    places = [table.nodes[row].place[number : number + 1] for row in starts.tolist()]
+    return Level(
+        name=table.topology.levels[number],
+        bounds=np.append(starts, len(table.nodes)),
+        named=np.array([any(place) for place in places], dtype=np.bool_),
+    )

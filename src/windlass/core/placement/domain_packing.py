@@ -1,0 +1,115 @@
+"""Replicas as near to each other as can be: the tightest domain that takes them all, and in it the narrowest ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from windlass.core.nodes.topology_domains import Bounds, Span
+
+Counts = NDArray[np.int64]
+Parts = NDArray[np.int64]
+"""int64[K, 3]: rows from `start` up to, not including, `stop` take `number` replicas. No row twice, no part empty."""
+
+CLUSTER = -1
+"""The number of the level above all others, of which everything is one domain."""
+_NOWHERE = np.iinfo(np.int64).max
+"""More than any domain has."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Tally:
+    """How much finds room, unit by unit (nodes, by row), added up per domain of each level, widest first."""
+
+    room: Counts
+    bounds: tuple[Bounds, ...]
+    sums: tuple[Counts, ...]
+    """Per level, int64[D]."""
+
+    @property
+    def everything(self) -> Span:
+        """All units."""
+        return Span(0, len(self.room))
+
+    def within(self, level: int, span: Span) -> Span:
+        """Which domains of a level a domain of a wider one has."""
+        first, last = np.searchsorted(self.bounds[level], span)
+        return Span(int(first), int(last))
+
+    def units(self, level: int, domain: int) -> Span:
+        """The units of one domain."""
+        start, stop = self.bounds[level][domain : domain + 2].tolist()
+        return Span(start, stop)
+
+
+def tally(room: Counts, bounds: Sequence[Bounds]) -> Tally:
+    """Phase one: count bottom-up. There is at least one unit."""
+    return Tally(room, tuple(bounds), tuple(np.add.reduceat(room, each[:-1]) for each in bounds))
+
+
+def tightest(sums: Counts, wanted: int) -> int | None:
+    """The domain with least room that takes `wanted`, the first of equals; None: none does."""
+    able = np.where(sums >= wanted, sums, _NOWHERE)
+    domain = int(able.argmin())
+    return domain if able[domain] < _NOWHERE else None
+
+
+def lay_out(found: Tally, wanted: int, span: Span, level: int) -> Parts:
+    """Phase two: descend from `span`, a domain of `level` that has room for all, by row.
+
+    Below it, the narrowest level of which one domain takes all of them; what no single domain takes fills the largest
+    whole, and the last of them is the tightest that takes the rest. What one unit takes is left to its whole domain.
+    """
+    deepest = len(found.bounds) - 1
+    if level == deepest or int(found.room[span.start : span.stop].max()) >= wanted:
+        return part(span, wanted)
+    # 1. the narrowest single domain
+    for lower in range(deepest, level, -1):
+        first, last = found.within(lower, span)
+        domain = tightest(found.sums[lower][first:last], wanted)
+        if domain is not None:
+            level, span = lower, found.units(lower, first + domain)
+            break
+    if level == deepest:
+        return part(span, wanted)
+    # 2. the fewest domains one level below
+    level += 1
+    first, last = found.within(level, span)
+    domains, numbers = fewest(found.sums[level][first:last], wanted)
+    full = parts(found, level, domains[:-1] + first, numbers[:-1])
+    tail = lay_out(found, int(numbers[-1]), found.units(level, first + int(domains[-1])), level)
+    return by_row(np.concatenate((full, tail)))
+
+
+def fewest(sums: Counts, wanted: int, left: Counts | None = None) -> tuple[NDArray[np.intp], Counts]:
+    """Which domains, and how many each: the largest whole, and last the tightest that takes what remains.
+
+    Of equals the one with least `left`, then the first. Together they have room for `wanted`, which is at least one.
+    """
+    left = np.zeros_like(sums) if left is None else left
+    falling = np.lexsort((left, -sums))
+    whole = falling[: int(np.searchsorted(sums[falling].cumsum(), wanted))]
+    rest = wanted - int(sums[whole].sum())
+    others = np.where(sums >= rest, sums, _NOWHERE)
+    others[whole] = _NOWHERE
+    equals = np.flatnonzero(others == others.min())
+    return np.append(whole, equals[left[equals].argmin()]), np.append(sums[whole], rest)
+
+
+def part(span: Span, number: int) -> Parts:
+    """One part."""
+    return np.array([[span.start, span.stop, number]], dtype=np.int64)
+
+
+def parts(found: Tally, level: int, domains: NDArray[np.intp], numbers: Counts) -> Parts:
+    """One part for each of these domains."""
+    return np.stack((found.bounds[level][domains], found.bounds[level][domains + 1], numbers), axis=1)
+
+
+def by_row(some: Parts) -> Parts:
+    """In the order of rows."""
+    ordered: Parts = some[np.argsort(some[:, 0])]
+    return ordered

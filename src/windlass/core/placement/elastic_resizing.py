@@ -1,0 +1,118 @@
+"""Other sizes of an elastic gang: how large it starts, which replicas it gives up, and what that frees."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias, TypeVar
+
+from windlass.core.model.gang import Demand, Running, at_least, placed, total_of
+from windlass.core.model.snapshot import Grant, NodeTable
+from windlass.core.model.status import Placement
+from windlass.core.nodes.allocation import grant_of, less
+from windlass.core.placement.topology_shortage import asked
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Smaller:
+    """A gang with fewer replicas, and what it gives back."""
+
+    placement: Placement
+    freed: Grant
+    amounts: dict[str, int]
+    """The same by resource."""
+
+
+Demands: TypeAlias = tuple[Demand, ...]
+_Answer = TypeVar("_Answer")
+
+
+def largest(demands: Demands, attempt: Callable[[Demands], _Answer | None]) -> _Answer | None:
+    """What `attempt` makes of the gang in the largest size, from its least to what it asks for, in which it succeeds.
+
+    None: not even at its least. Whoever fits in one size must fit in every smaller one; slices stay whole.
+    """
+    whole = attempt(demands)
+    role = next((d for d in demands if 0 < d.least < d.count), None)
+    if whole is not None or role is None:
+        return whole
+    best = attempt(at_least(demands))
+    size = max(role.topology.slice, 1) if role.topology else 1
+    low, high = role.least // size, (role.count - 1) // size
+    while best is not None and low < high:
+        middle = (low + high + 1) // 2
+        found = attempt(tuple(replace(d, count=middle * size) if d is role else d for d in demands))
+        low, high = (middle, high) if found is not None else (low, middle - 1)
+        best = best if found is None else found
+    return best
+
+
+def elastic_role(run: Running) -> Demand | None:
+    """The role of which the number may change; None: of none."""
+    elastic = next((demand for demand in run.demands if demand.least or demand.most), None)
+    return None if elastic is None or run.ending or keeps_its_size([elastic]) else elastic
+
+
+def keeps_its_size(demands: Iterable[Demand]) -> str:
+    """Why an elastic gang has, for as long as it runs, as many replicas as it starts with; "" if that may change."""
+    for demand in demands:
+        near = demand.topology
+        if (demand.least or demand.most) and near is not None and (near.spread or near.slice):
+            return f"role {demand.role} is not resized while it runs: its replicas are {asked(near)}"
+    return ""
+
+
+def surplus(run: Running) -> int:
+    """How many replicas it could do without."""
+    role = elastic_role(run)
+    return 0 if role is None else max(role.count - (role.least or role.count), 0)
+
+
+def giving_order(table: NodeTable, run: Running, nodes_first: Sequence[int]) -> list[int]:
+    """The replicas of its elastic role in the order in which they are given up.
+
+    `nodes_first`: rows, those first whose nodes are wanted most; of one node the replica with the highest number.
+    """
+    role = elastic_role(run)
+    names = run.placement.nodes[role.role] if role else ()
+    place = {row: number for number, row in enumerate(nodes_first)}
+    last = len(place)
+    return sorted(range(len(names)), key=lambda n: (place.get(table.row.get(names[n], -1), last), -n))
+
+
+def smaller(table: NodeTable, run: Running, given_up: Iterable[int]) -> Smaller:
+    """The gang without these replicas of its elastic role."""
+    role = elastic_role(run)
+    assert role is not None  # noqa: S101 - only elastic gangs are asked
+    gone = set(given_up)
+    kept, dropped = _split(run.placement, role.role, gone)
+    freed = grant_of(table, [replace(role, count=len(gone))], dropped)
+    amounts = {name: amount * len(gone) for name, amount in role.resources.items()}
+    return Smaller(kept, freed, amounts)
+
+
+def resized(table: NodeTable, run: Running, held: Grant) -> Smaller:
+    """The gang, which is being resized, as it will go on, and what it gives back then of all that it holds by now."""
+    assert run.resize_to is not None  # noqa: S101 - only those are asked
+    kept = placed(run.demands, run.resize_to)
+    keeps = total_of(kept)
+    amounts = {name: amount - keeps.get(name, 0) for name, amount in total_of(run.demands).items()}
+    return Smaller(run.resize_to, less(held, grant_of(table, kept, run.resize_to)), amounts)
+
+
+def own_replicas(run: Running) -> Counter[str]:
+    """By node: how many replicas of its elastic role are there."""
+    role = elastic_role(run)
+    return Counter(run.placement.nodes[role.role] if role else ())
+
+
+def _split(placement: Placement, role: str, gone: set[int]) -> tuple[Placement, Placement]:
+    """The placement without some replicas of a role, and these alone."""
+    names, devices = placement.nodes[role], placement.devices.get(role)
+    kept = {**placement.nodes, role: tuple(name for number, name in enumerate(names) if number not in gone)}
+    dropped = {role: tuple(names[number] for number in sorted(gone))}
+    if devices is None:
+        return Placement(kept, placement.devices), Placement(dropped)
+    left = {**placement.devices, role: tuple(each for number, each in enumerate(devices) if number not in gone)}
+    return Placement(kept, left), Placement(dropped, {role: tuple(devices[number] for number in sorted(gone))})

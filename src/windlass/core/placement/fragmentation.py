@@ -1,0 +1,159 @@
+"""How much of what is free nobody could use: GPUs judged by the demands that are typical of a cluster.
+
+After Weng et al., "Beware of Fragmentation: Scheduling GPU-Sharing Workloads with Fragmentation Gradient Descent"
+(USENIX ATC 2023). What a typical demand cannot use of a node is all of its free GPUs if the demand does not fit there,
+else those GPUs of which too little is left for it. The expectation over all typical demands is the node's
+fragmentation F, here in thousandths of a GPU. A replica goes where F grows least. Nodes that share by MIG have none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from windlass.core.model.devices import WHOLE
+from windlass.core.model.gang import Demand
+from windlass.core.model.resources import GPU, GPU_MILLI
+from windlass.core.model.snapshot import Amounts, NodeTable
+from windlass.core.nodes.feasibility import Counts, Eligibility, Mask, eligibility
+from windlass.core.placement.node_selection import Rows
+
+Weighted: TypeAlias = Sequence[tuple[Demand, int]]
+_COVERED = 95
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Typical:
+    """T typical demands on one table of N nodes. A threshold is what a demand wants of one GPU, in thousandths."""
+
+    weights: Counts
+    """int64[T]"""
+    accepts: Mask
+    """bool[N, T]: the node would do if it were empty."""
+    plain: tuple[tuple[int, Counts], ...]
+    """(column, int64[T]) of each resource besides GPUs that any of them asks for."""
+    gpus: Counts
+    """int64[T]: how many GPUs, each with the threshold left."""
+    thresholds: Counts
+    """int64[H], rising."""
+    level: NDArray[np.intp]
+    """int[T]: which threshold each has."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Left:
+    """What is left on K nodes, as the typical demands see it."""
+
+    rows: Rows
+    plain: tuple[Counts, ...]
+    """int64[K] for each of `Typical.plain`."""
+    fit: Counts
+    """int64[K, H]: GPUs that have the threshold left."""
+    short: Counts
+    """int64[K, H]: what the other GPUs have left together, in thousandths."""
+    total: Counts
+    """int64[K]: free GPUs, in thousandths."""
+
+    def of(self, which: NDArray[np.intp]) -> Left:
+        """Of some of these nodes, or of one several times over."""
+        plain = tuple(left[which] for left in self.plain)
+        return Left(self.rows[which], plain, self.fit[which], self.short[which], self.total[which])
+
+
+def most_popular(demands: Weighted) -> Weighted:
+    """Those that make up 95 % of all; the paper's choice. With the rare ones too F tells nodes apart less well."""
+    falling = sorted(demands, key=lambda pair: -pair[1])
+    until = accumulate((weight for _, weight in falling), initial=0)
+    total = sum(weight for _, weight in demands)
+    return [pair for pair, before in zip(falling, until, strict=False) if before * 100 < total * _COVERED]
+
+
+def typical_of(table: NodeTable, demands: Weighted) -> Typical:
+    """The demands as arrays of this table."""
+    ables = [eligibility(table, demand) for demand, _ in demands]
+    wants = np.array([_threshold(demand) for demand, _ in demands], dtype=np.int64)
+    gpus = [d.resources.get(GPU, 0) or int(d.resources.get(GPU_MILLI, 0) > 0) for d, _ in demands]
+    thresholds = np.unique(wants)
+    parts = {column for column, name in enumerate(table.axis) if name in (GPU, GPU_MILLI)}
+    asked = sorted({column for able in ables for column, _ in able.request} - parts)
+    return Typical(
+        weights=np.array([weight for _, weight in demands], dtype=np.int64),
+        accepts=np.array([able.mask for able in ables], dtype=np.bool_).reshape(len(ables), -1).T,
+        plain=tuple((column, np.array([able.each[column] for able in ables])) for column in asked),
+        gpus=np.array(gpus, dtype=np.int64),
+        thresholds=thresholds,
+        level=np.searchsorted(thresholds, wants),
+    )
+
+
+def _threshold(demand: Demand) -> int:
+    return demand.resources.get(GPU_MILLI, 0) or WHOLE
+
+
+def left_on(table: NodeTable, typical: Typical, free: Amounts, rows: Rows) -> Left:
+    """What these nodes have left."""
+    gpus = np.maximum(free[rows, table.column[GPU]], 0)
+    fit = np.repeat(gpus[:, None], len(typical.thresholds), axis=1)
+    short, total = np.zeros_like(fit), gpus * WHOLE
+    devices = table.devices
+    if devices is not None and len(shared := devices.milli[rows].nonzero()[0]):
+        parts = np.maximum(free[rows[shared], devices.columns], 0)
+        enough = parts[:, None, :] >= typical.thresholds[:, None]
+        fit[shared] = enough.sum(axis=2)
+        short[shared] = (parts[:, None, :] * ~enough).sum(axis=2)
+        total[shared] = parts.sum(axis=1)
+    return Left(rows, tuple(free[rows, column] for column, _ in typical.plain), fit, short, total)
+
+
+def fragmentation(typical: Typical, left: Left) -> Counts:
+    """int64[K]: F of each node, in thousandths of a GPU, rounded down."""
+    runs = typical.accepts[left.rows] & (left.fit[:, typical.level] >= typical.gpus) & (typical.gpus > 0)
+    for (_, amounts), there in zip(typical.plain, left.plain, strict=True):
+        runs &= there[:, None] >= amounts
+    wasted = np.where(runs, left.short[:, typical.level], left.total[:, None])
+    expected: Counts = (wasted @ typical.weights) // typical.weights.sum()
+    return expected
+
+
+def joined(one: Left, other: Left) -> Left:
+    """The nodes of one, then those of the other."""
+    return Left(
+        rows=np.concatenate((one.rows, other.rows)),
+        plain=tuple(np.concatenate(pair) for pair in zip(one.plain, other.plain, strict=True)),
+        fit=np.concatenate((one.fit, other.fit)),
+        short=np.concatenate((one.short, other.short)),
+        total=np.concatenate((one.total, other.total)),
+    )
+
+
+def with_whole(typical: Typical, left: Left, able: Eligibility, gpus: int) -> Left:
+    """Once each of these nodes has given a replica so many whole GPUs, and all else it asks for."""
+    return Left(
+        rows=left.rows,
+        plain=_without(typical, left, able),
+        fit=left.fit - gpus,
+        short=left.short,
+        total=left.total - gpus * WHOLE,
+    )
+
+
+def with_part(typical: Typical, left: Left, able: Eligibility, before: Counts, milli: int) -> Left:
+    """Once each of these nodes has given a replica a part of the GPU that had so much (int64[K]) left."""
+    after, bounds = before - milli, typical.thresholds
+    was, still = before[:, None] >= bounds, after[:, None] >= bounds
+    return Left(
+        rows=left.rows,
+        plain=_without(typical, left, able),
+        fit=left.fit - was + still,
+        short=left.short - before[:, None] * ~was + after[:, None] * ~still,
+        total=left.total - milli,
+    )
+
+
+def _without(typical: Typical, left: Left, able: Eligibility) -> tuple[Counts, ...]:
+    return tuple(there - able.each[column] for (column, _), there in zip(typical.plain, left.plain, strict=True))

@@ -1,0 +1,83 @@
+"""Which nodes equal replicas go to, given how many each node could take: the fewest, and of those the tightest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from windlass.core.model.snapshot import Amounts
+from windlass.core.nodes.feasibility import Counts, Eligibility
+
+Rows: TypeAlias = NDArray[np.intp]
+Seats: TypeAlias = list[tuple[int, int]]
+"""(row, replicas), by row."""
+Score: TypeAlias = Callable[[Rows], Counts]
+"""What each of these rows is worth to a replica; the smaller is taken first."""
+
+
+def seat(
+    free: Amounts, able: Eligibility, counts: Counts, wanted: int, score: Score | None = None, first: int = 0
+) -> Seats | None:
+    """Choose nodes for `wanted` equal replicas, given how many each node can take. None if they are too few.
+
+    Fewest nodes: the largest counts whole, and what remains on the tightest node that takes it. Among equals the one
+    of the least score, then the one that is left with least, resource by resource in the axis' order, then the first
+    row. `free` and `counts` are of the rows from `first` on.
+    """
+    if wanted == 1:
+        rows = counts.nonzero()[0]
+        return [(first + _tightest(free, able, rows, score, first), 1)] if len(rows) else None
+    if int(counts.sum()) < wanted:
+        return None
+    if int(counts.max()) >= wanted:
+        return [(first + _tightest(free, able, np.flatnonzero(counts >= wanted), score, first), wanted)]
+    whole, rest = _largest(free, able, counts, wanted, score, first)
+    others = counts >= rest
+    others[whole] = False
+    last = _tightest(free, able, np.flatnonzero(others), score, first)
+    taken = zip((first + whole).tolist(), counts[whole].tolist(), strict=True)
+    return sorted([*taken, (first + last, rest)])
+
+
+def _largest(
+    free: Amounts, able: Eligibility, counts: Counts, wanted: int, score: Score | None, first: int
+) -> tuple[Rows, int]:
+    """The rows whose counts are used up whole, and how many replicas (at least one) remain for one more node."""
+    falling = np.sort(counts)[::-1]
+    least = int(falling[np.searchsorted(falling.cumsum(), wanted)])
+    above = np.flatnonzero(counts > least)
+    missing = wanted - int(counts[above].sum())
+    equals = np.flatnonzero(counts == least)
+    taken = (missing - 1) // least
+    if 0 < taken < len(equals):
+        equals = equals[_by_left_over(free, able, equals, score, first)]
+    return np.concatenate((above, equals[:taken])), missing - taken * least
+
+
+def _tightest(free: Amounts, able: Eligibility, rows: Rows, score: Score | None, first: int) -> int:
+    """The row of the least score, then with least left once it took its replicas.
+
+    All rows would give up the same, so what is free now tells them apart as well.
+    """
+    if score is not None and len(rows) > 1:
+        scores = score(rows + first)
+        rows = rows[scores == scores.min()]
+    *before, last = able.ranked
+    for column in before:
+        if len(rows) == 1:
+            break
+        left = free[rows, column]
+        rows = rows[left == left[left.argmin()]]
+    return int(rows[free[rows, last].argmin()])  # the first of equals
+
+
+def _by_left_over(free: Amounts, able: Eligibility, rows: Rows, score: Score | None, first: int) -> Rows:
+    """Order of rows by score, then by what is left on them, by the axis' order; stable, so then by row."""
+    keys = [free[rows, column] for column in able.ranked]
+    if score is not None:
+        keys.insert(0, score(rows + first))
+    order: Rows = np.lexsort(keys[::-1])
+    return order

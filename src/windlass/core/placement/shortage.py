@@ -1,0 +1,232 @@
+"""What is missing for a gang, counted and said in one line."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from windlass.core.model.gang import Demand
+from windlass.core.model.reasons import Count, Reason, Verdict
+from windlass.core.model.resources import PODS, format_quantity
+from windlass.core.model.snapshot import Amounts, NodeTable
+from windlass.core.nodes.allocation import take
+from windlass.core.nodes.feasibility import FULL, Eligibility, eligibility, room_per_node
+from windlass.core.nodes.free_capacity import FreeCapacities
+from windlass.core.nodes.topology_domains import domain_name
+from windlass.core.placement.domain_packing import Counts
+from windlass.core.placement.gang_placement import by_type, fits, orders, place
+from windlass.core.placement.topology_placement import choose, roomiest
+from windlass.core.placement.topology_shortage import TopologyShortage, asked, counted, found_in, nearness
+
+_NAMED = ("label ", "affinity ", "gpu-type ", "taint ")
+"""Causes that say what exactly was asked for."""
+
+
+class Shortage(NamedTuple):
+    """Of the role and the resource that bind. Amounts in the resource's unit."""
+
+    demand: Demand
+    alone: bool
+    """It is the gang's only role."""
+    resource: str
+    """"" if no node has what it asks for."""
+    each: int
+    """What one replica asks for."""
+    free: int
+    """On all eligible nodes."""
+    enough: bool
+    """Of every resource, if it only were in one piece."""
+    freest: int
+    """On the one that has most."""
+    nodes_with_free: int
+    eligible: int
+    fits: int
+    """Replicas that would find room."""
+    lost: tuple[Count, ...]
+    """Nodes that are not eligible."""
+    full: int
+    """Eligible nodes without room for one replica."""
+    near: TopologyShortage | None = None
+    """There would be room for all, but not in the domains that it asks for."""
+
+
+def shortage(stocks: FreeCapacities, table: NodeTable, demands: Sequence[Demand]) -> Shortage | None:
+    """What keeps the gang from fitting into what is free, or None if it fits.
+
+    Of a gang that would do with several models of GPU: on the one where most of it fits, the first of equals.
+    """
+    found: list[Shortage] = []
+    for asked_for in by_type(demands):
+        short = _shortage(stocks, table, asked_for)
+        if short is None:
+            return None
+        found.append(short)
+    return max(found, key=lambda short: short.fits)
+
+
+def _shortage(stocks: FreeCapacities, table: NodeTable, demands: Sequence[Demand]) -> Shortage | None:
+    if len(demands) == 1:
+        return _of_role(stocks, table, demands[0], alone=True)
+    if fits(stocks.free, table, demands):
+        return None
+    return _in_turn(stocks.free, table, demands) or _in_best_domain(stocks.free, table, demands)
+
+
+def _in_turn(free: Amounts, table: NodeTable, demands: Sequence[Demand]) -> Shortage | None:
+    """The first role that does not fit; those that do take their part before the next is looked at."""
+    trial = free.copy(order="F")
+    for demand in next(iter(orders(table, demands))):
+        if short := _of_role(FreeCapacities(trial), table, demand, alone=False):
+            return short
+        if found := place(trial, table, (demand,), None):
+            take(table, trial, found.grant)
+    return None
+
+
+def _in_best_domain(free: Amounts, table: NodeTable, demands: Sequence[Demand]) -> Shortage | None:
+    """Each role fits somewhere, but no domain takes all of them: what is short in the one that comes nearest."""
+    near = demands[0].topology
+    if near is None or not (span := roomiest([(_counts(free, table, d), d.count) for d in demands], table, near)):
+        return None
+    inside = np.zeros_like(free)
+    inside[slice(*span)] = free[slice(*span)]
+    short = _in_turn(inside, table, [replace(demand, topology=None) for demand in demands])
+    if short is None:
+        return None
+    domains = nearness(_counts(free, table, short.demand), eligibility(table, short.demand).screen, table, near)
+    name = domain_name(table, domains.level, span.start)
+    return short._replace(enough=True, near=replace(domains, decisive=name, fits=short.fits, room=short.fits))
+
+
+def _counts(free: Amounts, table: NodeTable, demand: Demand) -> Counts:
+    return room_per_node(free, eligibility(table, demand), None, demand.count)
+
+
+def _of_role(stocks: FreeCapacities, table: NodeTable, demand: Demand, *, alone: bool) -> Shortage | None:
+    able = eligibility(table, demand)
+    stock = stocks.of(able)
+    rooms = stock.rooms(able, demand.count)
+    counts = np.minimum.reduce(rooms, axis=0)
+    room = stock.count(counts)
+    near = _too_far(counts[stock.sort_of], able, table, demand) if room >= demand.count else None
+    if near is None and room >= demand.count:
+        return None
+    column, each = stock.binding(able, rooms)
+    return Shortage(
+        demand=demand,
+        alone=alone,
+        resource=table.axis[column] if each else "",
+        each=each,
+        free=stock.total[column] if each else 0,
+        enough=all(stock.total[column] >= amount * demand.count for column, amount in able.request),
+        freest=stock.most[column] if each else 0,
+        nodes_with_free=stock.nodes[column] if each else 0,
+        eligible=able.screen.eligible,
+        fits=near.fits if near else room,
+        lost=able.screen.counts,
+        full=stock.count(counts == 0),
+        near=near,
+    )
+
+
+def _too_far(counts: Counts, able: Eligibility, table: NodeTable, demand: Demand) -> TopologyShortage | None:
+    """Why the domains do not take the role, although all nodes together would."""
+    if demand.topology is None:
+        return None
+    by_row = np.zeros(len(table.nodes), dtype=np.int64)
+    by_row[able.mask] = counts
+    if choose(by_row, able.mask, table, demand.count, demand.topology) is not None:
+        return None
+    return nearness(by_row, able.screen, table, demand.topology)
+
+
+def capacity_verdict(short: Shortage) -> Verdict:
+    """The gang would fit if enough of what runs now had ended."""
+    reason = Reason.TOPOLOGY_PLACEMENT_FAILED if short.enough else Reason.WAITING_FOR_QUOTA
+    unit, count = short.resource, short.demand.count
+    free = format_quantity(unit, short.free)
+    where = f"{free} free on {_nodes(short.nodes_with_free)}" if short.free else "none free"
+    if count > 1:
+        room = f", room for {short.fits} of {count}" if short.free else ""
+    else:
+        room = f", at most {format_quantity(unit, short.freest)} on one" if short.nodes_with_free > 1 else ""
+    if short.demand.whole_node:
+        where, room = f"{short.fits} of {_nodes(short.eligible)} empty", ""
+    if short.near:
+        room = f", {found_in(short.near)}"
+    return _verdict(reason, short, f"needs {wanted(short)}: {where}{room}{_all_lost(short)}")
+
+
+def never_verdict(short: Shortage) -> Verdict:
+    """The gang would not even fit on empty nodes; `short` was made on the nodes' capacity."""
+    if not short.eligible and not short.lost:
+        return _verdict(Reason.NO_MATCHING_FLAVOR, short, f"needs {wanted(short)}: the cluster has no nodes")
+    able = _nodes(short.eligible) if short.eligible else "no node"
+    beside = "" if short.alone else " beside its other roles"
+    room = f", {short.fits} of {short.demand.count} in all{beside}" if short.eligible else ""
+    if short.near:
+        room = f", {found_in(short.near)}{beside}"
+    text = f"needs {wanted(short)}: {able} could take a replica{room}, however empty{_all_lost(short)}"
+    return _verdict(Reason.NO_MATCHING_FLAVOR, short, text)
+
+
+def _verdict(reason: Reason, short: Shortage, message: str) -> Verdict:
+    full = (Count(FULL, short.full),) if short.full else ()
+    return Verdict(
+        reason=reason,
+        message=message,
+        resource=short.resource,
+        wanted=short.demand.count,
+        fits=short.fits,
+        free=short.free,
+        usable=short.fits * short.each,
+        counts=(*short.lost, *full),
+    )
+
+
+def wanted(short: Shortage) -> str:
+    """Say what the role asks for: "2×8 gpu as one gang", "8 gpu on one node", "2×8 gpu for its role worker"."""
+    demand = short.demand
+    amount = said(short.resource, short.each) if short.resource else all_said(demand.resources)
+    near = f" {asked(short.near.request)}" if short.near else ""
+    own = ", each on a node of its own" if demand.whole_node and demand.count > 1 else ""
+    if not short.alone:
+        return f"{demand.count}×{amount} for its role {demand.role}{own}{near}"
+    if demand.count > 1:
+        return f"{demand.count}×{amount} as one gang{own}{near}"
+    return f"{amount} on {'a node of its own' if demand.whole_node else 'one node'}{near}"
+
+
+def said(resource: str, amount: int) -> str:
+    """Say an amount: "8 gpu", "512Gi memory"."""
+    return f"{format_quantity(resource, amount)} {resource}"
+
+
+def all_said(resources: Mapping[str, int]) -> str:
+    """Say everything that is asked for; that a replica is one replica goes without saying."""
+    asked = [said(name, amount) for name, amount in sorted(resources.items()) if amount and name != PODS]
+    return ", ".join(asked) or "nothing"
+
+
+def _nodes(count: int) -> str:
+    return counted(count, "node")
+
+
+def _all_lost(short: Shortage) -> str:
+    """Say where domains and nodes went."""
+    domains = _said(short.near.lost, short.near.request.level) if short.near else ""
+    return domains + _said(short.lost, "node")
+
+
+def _said(lost: Sequence[Count], what: str) -> str:
+    """Say where nodes went: "; 40 nodes lost to label zone=a, 3 cordoned"."""
+    parts = [
+        f"{counted(count.nodes, what)} lost to {count.cause}"
+        if count.cause.startswith(_NAMED)
+        else f"{count.nodes if place_in_line else counted(count.nodes, what)} {count.cause}"
+        for place_in_line, count in enumerate(lost)
+    ]
+    return f"; {', '.join(parts)}" if parts else ""

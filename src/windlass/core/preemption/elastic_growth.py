@@ -1,0 +1,212 @@
+"""Idle capacity that nobody else could use goes to elastic gangs below their most.
+
+One gang after the other, of the queue with the lowest share, the longest waiting first; each grows in one step as far
+as it can. It keeps the nodes that it has. Growing is a stop and a start, so a gang grows no sooner than the policy's
+interval after it has started or changed its size, and not when it would end before that has passed again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from windlass.core.model.gang import Demand, Running
+from windlass.core.model.plan import Resize
+from windlass.core.model.resources import GPU_TYPE
+from windlass.core.model.snapshot import Amounts, NodeTable, Snapshot
+from windlass.core.model.status import Placement
+from windlass.core.nodes.allocation import lower, settle, take
+from windlass.core.nodes.feasibility import Mask
+from windlass.core.nodes.topology_domains import level_number
+from windlass.core.placement.elastic_resizing import elastic_role
+from windlass.core.placement.gang_placement import Placed, fits, place
+from windlass.core.preemption.victims import began
+from windlass.core.queues.fair_share import Shares, total_capacity
+from windlass.core.queues.limits import limit
+from windlass.core.queues.quota import claimed, short
+from windlass.core.queues.usage import QueueUsage
+from windlass.core.reservations.release_forecast import end_of
+from windlass.core.reservations.reservation_profile import Promise, barred_from, crosses
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Idle:
+    """A plan as it stands when every gang that waits has been asked. Nothing of it is changed."""
+
+    snapshot: Snapshot
+    now: int
+    free: Amounts
+    """int64[N, R]: what is free now."""
+    accounts: QueueUsage
+    spoken_for: QueueUsage | None = None
+    """The same, and what gangs that wait will take; None: nobody waits for quota."""
+    promises: Sequence[Promise] = ()
+    wanted: Mask | None = None
+    """bool[N]: the nodes that some gang could use which waits for room; None: nobody does."""
+    stopped: Collection[str] = field(default_factory=frozenset)
+    """By id: those that this plan stops or resizes already."""
+
+
+class _Candidate(NamedTuple):
+    run: Running
+    role: Demand
+
+
+def growth(idle: Idle) -> tuple[Resize, ...]:
+    """Who grows, and to what. Pure."""
+    ripe = [each for each in _below_their_most(idle) if _pays(idle, each.run)]
+    if not ripe or not _anything_left(idle):
+        return ()
+    room, found = _Room(idle), []
+    while ripe:
+        # 1. whose turn it is: shares follow what has been given away
+        each = min(ripe, key=lambda each: room.turn(each.run))
+        ripe.remove(each)
+        # 2. as many as fit, and as quota lets in
+        more = room.most_more(each)
+        if more is not None:
+            room.give(each, more)
+            number = len(more.placement.nodes[each.role.role])
+            placement = _together(idle.snapshot.table, each, more.placement)
+            found.append(Resize(each.run.id, placement, f"{number} more, on nodes that nobody waits for"))
+    return tuple(found)
+
+
+def grows_at(idle: Idle) -> int | None:
+    """When, in ms, the next gang may grow that is too young for it now; None: there is none."""
+    interval = idle.snapshot.policy.resize_interval
+    moments = [began(each.run) + interval for each in _below_their_most(idle)]
+    return min((at for at in moments if at > idle.now), default=None)
+
+
+def _below_their_most(idle: Idle) -> list[_Candidate]:
+    found = []
+    for run in idle.snapshot.running.values():
+        role = elastic_role(run)
+        if role is None or role.count >= role.most or run.leaving or run.resize_to is not None:
+            continue
+        if run.id not in idle.stopped and _may_stay(idle.snapshot.table, run):
+            found.append(_Candidate(run, role))
+    return found
+
+
+def _may_stay(table: NodeTable, run: Running) -> bool:
+    """Whether a generation may still begin on all of its nodes."""
+    return all(name in table.row and table.usable[table.row[name]] for name in run.placement.distinct())
+
+
+def _pays(idle: Idle, run: Running) -> bool:
+    interval = idle.snapshot.policy.resize_interval
+    return began(run) + interval <= idle.now and (run.ends_by is None or run.ends_by > idle.now + interval)
+
+
+def _anything_left(idle: Idle) -> bool:
+    open_nodes = idle.free > 0 if idle.wanted is None else (idle.free > 0) & ~idle.wanted[:, None]
+    return bool(open_nodes.any())
+
+
+class _Room:
+    """What is left while gangs grow."""
+
+    def __init__(self, idle: Idle) -> None:
+        self._table = idle.snapshot.table
+        self._policy = idle.snapshot.policy
+        self._now = idle.now
+        self._reservations = idle.snapshot.reservations
+        self._wanted = idle.wanted
+        self._free = idle.free.copy(order="F")
+        self._beside = [(promise, promise.free.copy(order="F")) for promise in idle.promises]
+        self._accounts = idle.accounts.copy()
+        self._spoken_for = None if idle.spoken_for is None else idle.spoken_for.copy()
+        self._shares = Shares(self._accounts, total_capacity(self._table), idle.snapshot.past)
+
+    def turn(self, run: Running) -> tuple[int, int, int, int, str]:
+        """The smaller goes first."""
+        return self._shares.share(run.queue), -run.priority, run.since, run.number, run.id
+
+    def most_more(self, each: _Candidate) -> Placed | None:
+        """The most replicas that it can have in addition, and where; None: not one."""
+        free, role = self._for(each), self._alike(each)
+
+        def able(count: int) -> bool:
+            asked = replace(role, count=count)
+            return self._lets_in(each, count) and fits(free, self._table, [asked])
+
+        low, high = 0, role.most - role.count
+        while low < high:
+            middle = (low + high + 1) // 2
+            low, high = (middle, high) if able(middle) else (low, middle - 1)
+        return place(free, self._table, [replace(role, count=low)], None, self._policy) if low else None
+
+    def give(self, each: _Candidate, more: Placed) -> None:
+        """It has this from now on."""
+        take(self._table, self._free, more.grant)
+        for promise, free in self._beside:
+            if crosses(end_of(each.run), promise):
+                take(self._table, free, more.grant)
+        amounts = _times(each.role, len(more.placement.nodes[each.role.role]))
+        for books in (self._accounts, self._spoken_for):
+            if books is not None:
+                books.take(each.run.queue, each.run.user, amounts, jobs=0)
+
+    def _for(self, each: _Candidate) -> Amounts:
+        """int64[N, R], a copy: what the gang may use until its end, beside what it has."""
+        room = self._free.copy(order="F")
+        for promise, free in self._beside:
+            if crosses(end_of(each.run), promise):
+                room = lower(self._table, room, free)
+        closed = np.flatnonzero(self._closed(each))
+        room[closed] = 0
+        settle(self._table, room, closed)
+        return room
+
+    def _closed(self, each: _Candidate) -> Mask:
+        """bool[N]: where it may not grow: what others wait for or have reserved, and outside the domain it keeps to."""
+        closed = np.zeros(len(self._table.nodes), dtype=np.bool_) if self._wanted is None else self._wanted.copy()
+        barred = barred_from(self._table, self._reservations, each.run, self._now, end_of(each.run))
+        if barred is not None:
+            closed |= barred
+        near = each.role.topology
+        level = None if near is None else level_number(self._table, near.level)
+        if near is not None and near.required and level is not None:
+            domains = self._table.domains[:, level]
+            mine = {int(domains[self._table.row[name]]) for name in each.run.placement.nodes[each.role.role]}
+            closed |= ~np.isin(domains, list(mine)) if len(mine) == 1 else True
+        return closed
+
+    def _alike(self, each: _Candidate) -> Demand:
+        """The role for further replicas: on the same model of GPU as those it has. Where, `_closed` says."""
+        types = each.role.gpu_types
+        if len(types) > 1:
+            first = self._table.nodes[self._table.row[each.run.placement.nodes[each.role.role][0]]]
+            types = (first.labels.get(GPU_TYPE, types[0]),)
+        return replace(each.role, topology=None, gpu_types=types)
+
+    def _lets_in(self, each: _Candidate, count: int) -> bool:
+        run, amounts = each.run, _times(each.role, count)
+        if short(self._accounts, run.queue, amounts) or limit(self._accounts, run.queue, run.user, amounts, jobs=0):
+            return False
+        return self._spoken_for is None or not claimed(self._spoken_for, run.queue, amounts)
+
+
+def _times(role: Demand, count: int) -> dict[str, int]:
+    return {name: amount * count for name, amount in role.resources.items()}
+
+
+def _together(table: NodeTable, each: _Candidate, more: Placement) -> Placement:
+    """All its replicas in the order of rows, so that neighbours by rank are neighbours in the network."""
+    role, old = each.role.role, each.run.placement
+    names = (*old.nodes[role], *more.nodes[role])
+    order = sorted(range(len(names)), key=lambda number: table.row[names[number]])
+    nodes = {**old.nodes, role: tuple(names[number] for number in order)}
+    if role not in old.devices and role not in more.devices:
+        return Placement(nodes, old.devices)
+    devices = (*_devices(old, role), *_devices(more, role))
+    return Placement(nodes, {**old.devices, role: tuple(devices[number] for number in order)})
+
+
+def _devices(placement: Placement, role: str) -> Sequence[tuple[int, ...]]:
+    return placement.devices.get(role) or ((),) * len(placement.nodes[role])

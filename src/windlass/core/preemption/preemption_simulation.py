@@ -1,0 +1,164 @@
+"""What will be free for one gang once others have gone, followed gang by gang."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from windlass.core.model.gang import Demand, Running
+from windlass.core.model.snapshot import Amounts, Grant, NodeTable
+from windlass.core.nodes.allocation import give_back, lower, settle, take
+from windlass.core.nodes.feasibility import Counts, Eligibility, Mask, eligibility, room_per_node
+from windlass.core.placement.gang_placement import Placed, fits, place
+from windlass.core.reservations.release_forecast import NEVER
+from windlass.core.reservations.reservation_profile import Promise
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Given:
+    """What one running gang gives back, and whether it is stopped for that or made smaller."""
+
+    run: Running
+    grant: Grant
+    amounts: Mapping[str, int]
+    whole: bool
+
+
+class PreemptionSimulation:
+    """Begins with what is free now, and beside each promise that the gang would run into.
+
+    Whoever ends before a promise is due is gone by then anyway, and frees nothing beside it; nor does anybody beside a
+    promise of which nobody knows when it is due, because that may count on his end. For equal replicas of
+    one role without a topology the room is counted node by node and kept up: a change costs what it changes.
+    """
+
+    def __init__(
+        self,
+        table: NodeTable,
+        free: Amounts,
+        demands: Sequence[Demand],
+        promises: Sequence[Promise] = (),
+        closed: Mask | None = None,
+    ) -> None:
+        self._table = table
+        self._demands = demands
+        self._closed = closed
+        self._now = free.copy(order="F")
+        self._beside = [(promise.start, promise.free.copy(order="F")) for promise in promises]
+        able = eligibility(table, demands[0])
+        plain = len(demands) == 1 and demands[0].topology is None and len(demands[0].gpu_types) < 2
+        self._able = able if plain and able.request and able.capacity is None and table.devices is None else None
+        self._room = np.zeros(len(table.nodes), dtype=np.int64)
+        self._recount()
+
+    @property
+    def free(self) -> Amounts:
+        """int64[N, R], to be read only: on the nodes, whatever is promised."""
+        return self._now
+
+    def give(self, *given: Given) -> None:
+        """These are gone."""
+        self._change(given, 1)
+
+    def undo(self, *given: Given) -> None:
+        """They are there again."""
+        self._change(given, -1)
+
+    def take(self, grant: Grant) -> None:
+        """Somebody else has this."""
+        take(self._table, self._now, grant)
+        self._recount()
+
+    def fits(self) -> bool:
+        """Whether there is room for all of the gang."""
+        if self._able is None:
+            return fits(self.room(), self._table, self._demands)
+        return int(self._room.sum()) >= self._demands[0].count
+
+    def slack(self) -> int:
+        """For how many more replicas than wanted there is room, if that is counted."""
+        return int(self._room.sum()) - self._demands[0].count
+
+    def losses(self, given: Sequence[Given]) -> list[int]:
+        """Of each: how much less room there would be if it alone were there again; 0 where only trying could tell."""
+        if self._able is None or not given:
+            return [0] * len(given)
+        until = np.cumsum([len(each.grant.rows) for each in given])
+        rows = np.concatenate([each.grant.rows for each in given])
+        amounts = np.concatenate([each.grant.amounts for each in given])
+        lost = np.concatenate(([0], (self._room[rows] - self._count(self._able, rows, amounts)).cumsum()))
+        found: list[int] = np.diff(lost[until], prepend=0).tolist()
+        return found
+
+    def place(self) -> Placed | None:
+        """Where it would go."""
+        return place(self.room(), self._table, self._demands, None)
+
+    def gain(self, grant: Grant, demand: Demand) -> list[int]:
+        """For each of the grant's rows: for how many more replicas of the demand there would be room without it."""
+        able, before = eligibility(self._table, demand), self.room()
+        after = before.copy(order="F")
+        give_back(self._table, after, grant)
+        gained = room_per_node(after, able, None, demand.count) - room_per_node(before, able, None, demand.count)
+        return [int(number) for number in gained[grant.rows]]
+
+    def helps(self, demands: Sequence[Demand]) -> Mask:
+        """bool[N]: where any role finds room for a replica at all."""
+        room = self.room()
+        found: Mask = np.logical_or.reduce(
+            [room_per_node(room, eligibility(self._table, demand), self._closed, 1) > 0 for demand in demands]
+        )
+        return found
+
+    def room(self) -> Amounts:
+        """int64[N, R], to be read only: what the gang may use."""
+        room = self._now
+        for _, free in self._beside:
+            room = lower(self._table, room, free)
+        if self._closed is not None:
+            room = room.copy(order="F")
+            room[self._closed] = 0
+            settle(self._table, room, np.flatnonzero(self._closed))
+        return room
+
+    def _change(self, given: Sequence[Given], sign: int) -> None:
+        _add(self._table, self._now, [each.grant for each in given], sign)
+        for start, free in self._beside:
+            late = [each.grant for each in given if each.run.ends_by is None or each.run.ends_by > start]
+            _add(self._table, free, late if start != NEVER else [], sign)
+        if self._able is None:
+            return
+        if len(given) == 1:
+            self._room[given[0].grant.rows] = self._count(self._able, given[0].grant.rows)
+        else:
+            self._recount()
+
+    def _recount(self) -> None:
+        if self._able is not None:
+            self._room = room_per_node(self.room(), self._able, self._closed, self._demands[0].count)
+
+    def _count(self, able: Eligibility, rows: NDArray[np.intp], less: Amounts | int = 0) -> Counts:
+        """The room on these rows, if so much less were free on each."""
+        free = self._now[rows] - less
+        for _, beside in self._beside:
+            np.minimum(free, beside[rows] - less, out=free)
+        room = np.full(len(rows), self._demands[0].count)
+        for column, amount in able.request:
+            np.minimum(room, free[:, column] // amount, out=room)
+        usable = able.mask[rows] if self._closed is None else able.mask[rows] & ~self._closed[rows]
+        counted: Counts = np.maximum(room, 0) * usable
+        return counted
+
+
+def _add(table: NodeTable, free: Amounts, grants: Sequence[Grant], sign: int) -> None:
+    """Give these back, or (-1) take them."""
+    if len(grants) < 2:
+        for grant in grants:
+            (give_back if sign > 0 else take)(table, free, grant)
+        return
+    rows = np.concatenate([grant.rows for grant in grants])
+    np.add.at(free, rows, sign * np.concatenate([grant.amounts for grant in grants]))
+    settle(table, free, rows)

@@ -1,0 +1,185 @@
+"""What one plan takes back from those that run for gangs that find no room, and whom it lets grow when nobody waits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from windlass.core.ledger import Ledger
+from windlass.core.model.gang import Pending, Running, placed, waiting_again
+from windlass.core.model.obstacle import Obstacle
+from windlass.core.model.plan import Preemption, Resize
+from windlass.core.model.status import Placement
+from windlass.core.nodes.feasibility import Mask
+from windlass.core.placement.empty_cluster_fit import mask_of
+from windlass.core.preemption.elastic_growth import Idle, grows_at, growth
+from windlass.core.preemption.victim_search import Eviction, Ground, victims_for
+from windlass.core.preemption.victims import Lineup
+from windlass.core.queues.admission_gates import shut
+
+if TYPE_CHECKING:
+    from windlass.core.cycle.scheduling_cycle import SchedulingCycle
+
+_MOST_SEARCHES = 32
+"""Gangs of one plan for which others are looked for in vain; so that a plan's cost is bounded."""
+_HELPS = frozenset({Obstacle.LIMIT, Obstacle.QUOTA, Obstacle.CAPACITY, Obstacle.PROMISED})
+"""What is in the way of a gang for which it may help that others go."""
+_WANTS_NODES = frozenset({None, Obstacle.CAPACITY, Obstacle.PROMISED, Obstacle.LEAVING})
+"""What is in the way of a gang that would take nodes if it found them; None: nothing but these."""
+
+
+class Reclaim:
+    """Of one trial, whose gangs it asks for as they turn out to have to wait."""
+
+    def __init__(self, trial: SchedulingCycle) -> None:
+        self._trial = trial
+        self._on = trial.snapshot.policy.preempt
+        self._searches = 0
+        self._ripens: dict[tuple[str, int], int | None] = {}
+        self.growing: tuple[Resize, ...] = ()
+        """Who grows."""
+
+    def make_room(self, gang: Pending, obstacle: Obstacle) -> bool:
+        """Find out who has to go for a gang that would have to wait; whether it starts once they are gone.
+
+        If so, the gang's place is kept for it from then on.
+        """
+        if not self.may_help or obstacle not in _HELPS or self._trial.rehearse is None:
+            return False
+        offers = self._lineup.offers(gang)
+        if not (offers or self._lineup.going):
+            return False
+        found = victims_for(self._ground(gang), gang) if self._searches < _MOST_SEARCHES else None
+        if found is None or not self._is_for(found):
+            self._searches += 1
+            if offers:
+                self._remember(gang)
+            return False
+        self._trial.wait_for(found)
+        return True
+
+    def _is_for(self, found: Eviction) -> bool:
+        """Whether the gang itself starts when all has been given back, and not somebody ahead, or who was stopped.
+
+        Who goes first is one thing, who may stop whom another. So it is tried, unless all ahead get what they ask for.
+        """
+        trial = self._trial
+        blocked = any(obstacle is not Obstacle.LEAVING for obstacle in trial.obstacles.values())
+        if not (found.preemptions or found.resizes) or not blocked:
+            return True
+        assert trial.rehearse is not None  # noqa: S101 - or nobody would be stopped
+        ledger = Ledger.at(trial.snapshot)
+        for run in self._lineup.going:
+            _give_up(ledger, run, run.resize_to)
+        for eviction in (*self._evictions(), found):
+            for resize in eviction.resizes:
+                _give_up(ledger, trial.snapshot.running[resize.job_id], resize.placement)
+            for preemption in eviction.preemptions:
+                ledger.add_pending(waiting_again(trial.snapshot.running[preemption.job_id], trial.now))
+        return any(start.gang.id == found.gang.id for start in trial.rehearse(ledger.snapshot()).started)
+
+    @cached_property
+    def may_help(self) -> bool:
+        """Whether anybody at all could be stopped, made smaller, or waited for: a quick look."""
+        snapshot = self._trial.snapshot
+        ranks = {priority for _, priority in snapshot.ranks}
+        waiting = {line.gangs[0].priority for line in snapshot.lines}
+        outranked = bool(ranks) and min(ranks) < max(waiting, default=0)
+        return self._on and (outranked or bool(snapshot.special) or bool(self._trial.accounts.tree.children))
+
+    def grow(self) -> None:
+        """Give to elastic gangs what nobody else could use. To be called when the last gang has been asked."""
+        idle = self._idle
+        self.growing = growth(idle) if idle else ()
+
+    @property
+    def preemptions(self) -> tuple[Preemption, ...]:
+        """Who is stopped."""
+        return tuple(each for eviction in self._evictions() for each in eviction.preemptions)
+
+    @property
+    def shrinking(self) -> tuple[Resize, ...]:
+        """Who is made smaller."""
+        return tuple(each for eviction in self._evictions() for each in eviction.resizes)
+
+    @property
+    def due(self) -> int | None:
+        """When time alone may let somebody be stopped, or grow, in ms."""
+        moments = [at for at in self._ripens.values() if at is not None]
+        idle = self._idle
+        if idle and (at := grows_at(idle)) is not None:
+            moments.append(at)
+        return min(moments, default=None)
+
+    def _evictions(self) -> Iterator[Eviction]:
+        return iter(self._trial.evictions.values())
+
+    @cached_property
+    def _lineup(self) -> Lineup:
+        trial = self._trial
+        return Lineup(trial.snapshot, trial.now, trial.accounts.copy())
+
+    def _ground(self, gang: Pending) -> Ground:
+        trial = self._trial
+        promises, closed = trial.timetable.in_the_way_of(gang, self._lineup.gone_by)
+        return Ground(
+            snapshot=trial.snapshot,
+            now=trial.now,
+            lineup=self._lineup,
+            free=trial.free,
+            accounts=trial.accounts,
+            spoken_for=trial.spoken_for,
+            promises=[promise for promise in promises if promise.gang.id not in trial.evictions],
+            closed=closed,
+            before=tuple(self._evictions()),
+        )
+
+    def _remember(self, gang: Pending) -> None:
+        """When somebody will have run for long enough to be stopped for such a gang."""
+        key = gang.queue, gang.priority
+        if key not in self._ripens:
+            self._ripens[key] = self._lineup.ripens(gang)
+
+    @cached_property
+    def _idle(self) -> Idle | None:
+        """None: no elastic gang runs, and for most plans that is the end of it."""
+        trial = self._trial
+        if not trial.snapshot.special:
+            return None
+        return Idle(
+            snapshot=trial.snapshot,
+            now=trial.now,
+            free=trial.free,
+            accounts=trial.accounts,
+            spoken_for=trial.spoken_for,
+            promises=trial.timetable.promises(),
+            wanted=_wanted(trial),
+            stopped=frozenset(given.run.id for eviction in self._evictions() for given in eviction.given),
+        )
+
+
+def _give_up(ledger: Ledger, run: Running, placement: Placement | None) -> None:
+    """It has given back all but this."""
+    ledger.release(run.id)
+    if placement is not None:
+        demands = placed(run.demands, placement)
+        ledger.hold(replace(run, placement=placement, demands=demands, resize_to=None))
+
+
+def _wanted(trial: SchedulingCycle) -> Mask | None:
+    """bool[N]: the nodes of all gangs that lack nodes, and neither anything else nor only for now."""
+    snapshot, started = trial.snapshot, {start.gang.id for start in trial.started}
+    mask = np.zeros(len(snapshot.table.nodes), dtype=np.bool_)
+    for line in snapshot.lines:
+        gang = next((gang for gang in line.gangs if gang.id not in started), None)
+        if gang is None or shut(gang, trial.arrays, trial.now):
+            continue
+        # a gang that has a claim on quota is counted with it: that says nothing of whether quota keeps it out
+        obstacle = trial.obstacles[gang.id] if gang.id in trial.obstacles else trial.limit(gang)
+        if obstacle in _WANTS_NODES:
+            mask |= mask_of(snapshot.table, gang.demands)
+    return mask if mask.any() else None

@@ -1,0 +1,269 @@
+"""Who may be stopped for another gang, and in which order: the cheapest first.
+
+By priority: gangs of lower priority in the same tree of queues, but not what another queue holds within its own quota.
+By reclaim: gangs of queues that hold more than their own, for a queue that does not (`fairshare.may_reclaim`).
+Both only as far as the order has it: who is stopped must not go first again. Between queues an order that is fair and
+has no classes knows no priorities, and one that is not fair no reclaim.
+Never: who is not preemptible, is being stopped or resized already, or has run for less than the policy's minimum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from windlass.core.model.gang import Pending, Running, milli_gpus_of
+from windlass.core.model.policy import ORDERS, Order
+from windlass.core.model.snapshot import Snapshot
+from windlass.core.nodes.feasibility import Mask
+from windlass.core.placement.elastic_resizing import surplus
+from windlass.core.queues.fair_share import MILLIONTHS, Shares, may_reclaim, total_capacity
+from windlass.core.queues.queue_tree import Amounts, Tree, charge
+from windlass.core.queues.usage import QueueUsage
+
+LOWER_PRIORITY = "it has a lower priority"
+BORROWED = "its queue has borrowed what queue"
+
+
+class Cost(NamedTuple):
+    """What it costs to stop a gang; the smaller goes first."""
+
+    priority: int
+    less_borrowed: int
+    """In millionths of the cluster, negative: who has borrowed most goes first."""
+    lost: int
+    """Run time since the gang last saved its work or, if it does not tell, since it started, in ms."""
+    milli_gpus: int
+    members: int
+    younger: int
+    id: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Asked:
+    """Who wants room, and how much its queue is charged for."""
+
+    gang: Pending
+    request: Mapping[str, int]
+    order: Order
+
+
+class Lineup:
+    """All running gangs of one snapshot, as those who are short of room see them."""
+
+    def __init__(self, snapshot: Snapshot, now: int, accounts: QueueUsage) -> None:
+        self._snapshot = snapshot
+        self._now = now
+        self._accounts = accounts
+        self.going = going(snapshot)
+        self._offers: dict[tuple[str, int], bool] = {}
+
+    @cached_property
+    def ripe(self) -> Sequence[Running]:
+        """Those that have run long enough to be stopped, cheapest first."""
+        return sorted((run for run in self._stoppable if began(run) <= self._latest), key=self._cost)
+
+    def offers(self, gang: Pending) -> bool:
+        """Whether anybody runs who might have to make room for such a gang: a quick look, by queues and priorities."""
+        key = gang.queue, gang.priority
+        if key not in self._offers:
+            self._offers[key] = any(self._may_give(rank, gang) for rank in self._snapshot.ranks) or any(
+                run.queue == gang.queue and surplus(run) for run in self._snapshot.special.values()
+            )
+        return self._offers[key]
+
+    def candidates(self, asked: Asked, mask: Mask | None) -> Sequence[Running]:
+        """Those that may be stopped or made smaller, if their queues stand as they do now, cheapest first.
+
+        `mask` (bool[N]): only who holds something of these nodes; None: anybody.
+        """
+        if not self.ripe:
+            return ()
+        near = self._near(asked)
+        keep = near if mask is None else near & self._touching(mask)
+        return [self.ripe[number] for number in np.flatnonzero(keep).tolist()]
+
+    def ripens(self, gang: Pending) -> int | None:
+        """When, in ms, the next gang of those which are too young to be stopped for this one is not any more."""
+        young = [run for run in self._stoppable if began(run) > self._latest]
+        soon = [began(run) for run in young if self._may_give((run.queue, run.priority), gang) or surplus(run)]
+        return min(soon) + self._snapshot.policy.min_runtime if soon else None
+
+    @cached_property
+    def gone_by(self) -> int:
+        """When everybody has gone who is going or could be asked to, in ms."""
+        return max((gone_by(run, self._now) for run in (*self.going, *self._stoppable)), default=self._now)
+
+    @property
+    def _latest(self) -> int:
+        return self._now - self._snapshot.policy.min_runtime
+
+    @cached_property
+    def _stoppable(self) -> list[Running]:
+        running = self._snapshot.running.values()
+        return [run for run in running if run.preemptible and not run.leaving and run.resize_to is None]
+
+    def _may_give(self, rank: tuple[str, int], gang: Pending) -> bool:
+        """Whether a gang of this queue and priority could be stopped for that one, as far as these tell."""
+        queue, priority = rank
+        if self._root(queue) != self._root(gang.queue):
+            return False
+        order = ORDERS[self._snapshot.policy.order]
+        lower = priority < gang.priority and order.ranks and (queue == gang.queue or _ranks_between_queues(order))
+        return lower or (order.fair and queue != gang.queue and self._may_have_borrowed(queue))
+
+    def _may_have_borrowed(self, queue: str) -> bool:
+        quota, drawn = self._tree.quota.get(queue, {}), self._accounts.drawn(queue)
+        limited = self._tree.limited.get(queue, ())
+        return queue in self._tree.children or any(drawn.get(name, 0) > quota.get(name, 0) for name in limited)
+
+    @property
+    def _tree(self) -> Tree:
+        return self._accounts.tree
+
+    def _root(self, queue: str) -> str:
+        return self._tree.path.get(queue, (queue,))[-1]
+
+    def _near(self, asked: Asked) -> Mask:
+        """bool[V]: in the same tree, and lower in priority, or of another queue, which may have borrowed."""
+        gang, root = asked.gang, self._root(asked.gang.queue)
+        same_tree = np.array([self._root(queue) == root for queue in self._queues], dtype=np.bool_)
+        other = np.array([queue != gang.queue for queue in self._queues], dtype=np.bool_)
+        lower = self._priorities < gang.priority
+        level = self._elastic & (self._priorities <= gang.priority)
+        near: Mask = same_tree[self._queue_of] & (lower | level | other[self._queue_of])
+        return near
+
+    def _touching(self, mask: Mask) -> Mask:
+        """bool[V]: which of them hold something of these nodes."""
+        rows, starts = self._rows
+        touched = np.zeros(len(self.ripe), dtype=np.bool_)
+        held = np.flatnonzero(np.diff(starts, append=len(rows)))
+        if len(held):
+            touched[held] = np.logical_or.reduceat(mask[rows], starts[held])
+        return touched
+
+    @cached_property
+    def _rows(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """The rows that each of them holds, one after the other, and where each one's begin."""
+        grants = [self._snapshot.grants[run.id] for run in self.ripe]
+        lengths = np.array([len(grant.rows) for grant in grants], dtype=np.intp)
+        starts = np.concatenate(([0], lengths.cumsum()[:-1])).astype(np.intp)
+        return np.concatenate([grant.rows for grant in grants]), starts
+
+    @cached_property
+    def _queues(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(run.queue for run in self.ripe))
+
+    @cached_property
+    def _queue_of(self) -> NDArray[np.intp]:
+        number = {queue: place for place, queue in enumerate(self._queues)}
+        return np.array([number[run.queue] for run in self.ripe], dtype=np.intp)
+
+    @cached_property
+    def _priorities(self) -> NDArray[np.int64]:
+        return np.array([run.priority for run in self.ripe], dtype=np.int64)
+
+    @cached_property
+    def _elastic(self) -> Mask:
+        return np.array([any(d.least for d in run.demands) for run in self.ripe], dtype=np.bool_)
+
+    @cached_property
+    def _borrowed(self) -> Mapping[str, int]:
+        """By queue, in millionths of the cluster: by how much it holds more than its own, of what it holds most of."""
+        capacity = total_capacity(self._snapshot.table)
+        return {queue: _borrowed(self._accounts, capacity, queue) for queue in self._tree.queues}
+
+    def _cost(self, run: Running) -> Cost:
+        lost = self._now - max(run.admitted_at, run.saved_at or 0)
+        demands = run.demands
+        members = demands[0].count if len(demands) == 1 else sum(demand.count for demand in demands)
+        borrowed = self._borrowed.get(run.queue, 0)
+        return Cost(run.priority, -borrowed, lost, milli_gpus_of(demands), members, -run.admitted_at, run.id)
+
+
+def going(snapshot: Snapshot) -> tuple[Running, ...]:
+    """Those that give something back already: earlier plans, or people, have stopped them or made them smaller."""
+    return tuple(run for run in snapshot.special.values() if run.leaving or run.resize_to is not None)
+
+
+def began(run: Running) -> int:
+    """Since when it has run undisturbed by the scheduler, in ms."""
+    return run.admitted_at if run.resized_at is None else max(run.admitted_at, run.resized_at)
+
+
+def gone_by(run: Running, now: int) -> int:
+    """When, in ms, a gang that this plan or an earlier one asks to stop has given back what it does not keep."""
+    if run.leaving and run.ends_by is not None:
+        return max(run.ends_by, now)
+    asked_at = run.resized_at if run.resize_to is not None and run.resized_at is not None else now
+    return max(asked_at + run.grace, now)
+
+
+def may_stop(shares: Shares, asked: Asked, victim: Running, holds: Amounts) -> str:
+    """Why this gang, which holds so much, may be stopped for the one that asks, in words; "" if it may not.
+
+    `shares` as they are with the victim, and without those chosen before it.
+    """
+    gang = asked.gang
+    if victim.queue == gang.queue:
+        return LOWER_PRIORITY if asked.order.ranks and victim.priority < gang.priority else ""
+    if asked.order.fair and may_reclaim(shares, gang.queue, victim.queue, asked.request, holds):
+        return f"{BORROWED} {gang.queue} asks for"
+    if (
+        _ranks_between_queues(asked.order)
+        and victim.priority < gang.priority
+        and not _its_own(shares, asked, victim.queue, holds)
+    ):
+        return LOWER_PRIORITY
+    return ""
+
+
+def may_shrink(shares: Shares, asked: Asked, victim: Running, holds: Amounts) -> str:
+    """The same for making an elastic gang smaller: also one of equal priority in the same queue."""
+    if victim.queue == asked.gang.queue and victim.priority == asked.gang.priority:
+        return "others of its queue wait"
+    return may_stop(shares, asked, victim, holds)
+
+
+def _ranks_between_queues(order: Order) -> bool:
+    return order.ranks and (order.classes or not order.fair)
+
+
+def _its_own(shares: Shares, asked: Asked, queue: str, holds: Amounts) -> bool:
+    """Whether what the queue holds of that which is asked for is within its own quota, or that of a queue above it.
+
+    Of a resource of which no queue below the one where the two paths meet has a quota, nobody has a part of his own.
+    """
+    tree = shares.tree
+    mine, theirs = tree.path.get(asked.gang.queue, ()), tree.path.get(queue, ())
+    meeting = next((level for level in theirs if level in mine), "")
+    if not meeting:
+        return True
+    branch = theirs[: theirs.index(meeting)]
+    disputed = [
+        name for name in tree.disputed.get(meeting, ()) if charge(asked.request, name) > 0 and charge(holds, name) > 0
+    ]
+    return any(not _has_borrowed(shares, branch, meeting, name) for name in disputed)
+
+
+def _has_borrowed(shares: Shares, branch: Sequence[str], meeting: str, resource: str) -> bool:
+    if not branch:
+        return shares.own_borrows(meeting, resource)
+    return all(shares.borrows(level, resource) for level in branch)
+
+
+def _borrowed(accounts: QueueUsage, capacity: Amounts, queue: str) -> int:
+    return max(_parts(accounts, capacity, queue), default=0)
+
+
+def _parts(accounts: QueueUsage, capacity: Amounts, queue: str) -> Iterator[int]:
+    drawn = accounts.drawn(queue)
+    for resource, quota in accounts.tree.quota.get(queue, {}).items():
+        if capacity.get(resource, 0) > 0:
+            yield max(drawn.get(resource, 0) - quota, 0) * MILLIONTHS // capacity[resource]

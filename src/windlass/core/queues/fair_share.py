@@ -1,0 +1,187 @@
+"""Fair share: whose turn it is between queues, and who may take back what from whom. One measure for both.
+
+At each level of the tree siblings are compared: whoever stays within his own quota goes before whoever borrows, and
+of two such the one with the lower share. A share is the largest, over all resources, of (held + past use) to
+(capacity · weight), as an integer in millionths (dominant resource fairness, Ghodsi et al., NSDI 2011, weighted).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import TypeAlias
+
+from windlass.core.model.resources import is_shared_out
+from windlass.core.model.snapshot import NodeTable, PastUse
+from windlass.core.queues.decayed_usage import SCALE
+from windlass.core.queues.queue_tree import Amounts, Tree, charge, charges
+from windlass.core.queues.quota import rise
+from windlass.core.queues.usage import NOTHING, QueueUsage
+
+MILLIONTHS = 1_000_000
+
+Standing: TypeAlias = tuple[bool, int]
+"""Of a side that asks for something: whether it borrows with it, and its share before. The smaller goes first.
+
+The share is the one *before* it takes the request. By the one after it a queue of large gangs would go last for ever,
+as long as its siblings have small ones.
+"""
+
+
+class Shares:
+    """The shares of queues and of everything below them; follows the accounts, and so the plan."""
+
+    def __init__(self, accounts: QueueUsage, capacity: Amounts, past: Mapping[str, PastUse]) -> None:
+        self.accounts = accounts
+        self.tree = accounts.tree
+        self.capacity = capacity
+        """Of the whole cluster, as `cohort.charge` counts it."""
+        self._past = past_along(self.tree, past)
+
+    def follow(self, accounts: QueueUsage) -> Shares:
+        """The same, by other books of the same queues."""
+        other = Shares(accounts, self.capacity, {})
+        other._past = self._past
+        return other
+
+    def share(self, queue: str) -> int:
+        """In millionths of the cluster for each unit of weight, of the queue and all below it."""
+        return self._share(self.accounts.total(queue), self._past.get(queue, NOTHING), self._weight(queue))
+
+    def own_share(self, queue: str) -> int:
+        """The same of the queue's own jobs alone, with a weight of 1: how they stand against the queues below it."""
+        return self._share(self.accounts.own(queue), NOTHING, 1)
+
+    def within(self, queue: str, level: str, request: Amounts) -> bool:
+        """Whether `level` holds no more than its own quota once the queue, at or below it, has taken the request."""
+        path = self.tree.path.get(queue, ())
+        if not path or level == path[-1]:
+            return True
+        place = path.index(level) + 1
+        drawn, quota = self.accounts.drawn(level), self.tree.quota[level]
+        for name in self.tree.disputed[path[place]]:
+            asked = charge(request, name)
+            if asked > 0 and drawn.get(name, 0) + rise(self.accounts, path[:place], name, asked) > quota.get(name, 0):
+                return False
+        return True
+
+    def own_within(self, queue: str, request: Amounts) -> bool:
+        """The same of the own jobs of a queue that has children."""
+        own, nominal = self.accounts.own(queue), self.tree.queues[queue].nominal
+        asked = {name: charge(request, name) for name in self.tree.disputed[queue]}
+        return all(own.get(name, 0) + more <= charge(nominal, name) for name, more in asked.items() if more > 0)
+
+    def borrows(self, level: str, resource: str) -> bool:
+        """Whether a queue and all below it hold more of a resource than their quota."""
+        return self.accounts.drawn(level).get(resource, 0) > self.tree.quota[level].get(resource, 0)
+
+    def own_borrows(self, queue: str, resource: str) -> bool:
+        """Whether the own jobs of a queue with children hold more of it than its own nominal quota."""
+        return self.accounts.own(queue).get(resource, 0) > charge(self.tree.queues[queue].nominal, resource)
+
+    def _weight(self, queue: str) -> int:
+        declared = self.tree.queues.get(queue)
+        return 1 if declared is None else max(declared.weight, 1)
+
+    def _share(self, held: Amounts, past: Amounts, weight: int) -> int:
+        share = 0
+        for resource, capacity in self.capacity.items():
+            if used := held.get(resource, 0):
+                share = max(share, used * MILLIONTHS // (capacity * weight))
+            if before := past.get(resource, 0):
+                share = max(share, (used * SCALE + before) * MILLIONTHS // (capacity * weight * SCALE))
+        return share
+
+
+def may_reclaim(shares: Shares, taker: str, loser: str, request: Amounts, victim: Amounts | None = None) -> bool:
+    """Whether a gang of queue `loser` may be stopped so that one of queue `taker` gets `request`.
+
+    `shares` as they are with this victim, and without those chosen before it. `victim` is what it holds; None: not
+    looked at. Where the paths of the two queues part, the taker's branch stays within its quota with the request, and
+    the loser's branch, as every queue from there down to the loser, borrows something that is asked for and that the
+    victim holds. So the taker's branch goes before the loser's, now and afterwards.
+    """
+    tree = shares.tree
+    mine, theirs, meeting = _branches(tree, taker, loser)
+    if not meeting or taker == loser:
+        return False
+    stays = shares.within(taker, mine[-1], request) if mine else shares.own_within(taker, request)
+    return stays and any(
+        charge(request, name) > 0
+        and (victim is None or charge(victim, name) > 0)
+        and (all(shares.borrows(level, name) for level in theirs) if theirs else shares.own_borrows(loser, name))
+        and _borrows_itself(shares, loser, name)
+        for name in tree.disputed[meeting]
+    )
+
+
+def reclaims(shares: Shares, taker: str, request: Amounts, victims: Sequence[tuple[str, str, Amounts]]) -> bool:
+    """Whether all these gangs (queue, user, what it holds) may be stopped, in this order, for one that is to start.
+
+    Beyond `may_reclaim` for each, nobody above the two sides may come to borrow more than before. So the amounts
+    borrowed, summed up level by level, become smaller at the highest level that a reclaim touches, and grow at
+    none above it: no sequence of reclaims comes back to where it began.
+    """
+    tree, before = shares.tree, shares.accounts
+    after = before.copy()
+    left = shares.follow(after)
+    for queue, user, held in victims:
+        if not may_reclaim(left, taker, queue, request, held):
+            return False
+        after.give_back(queue, user, held)
+    after.take(taker, "", request)
+    heights = [len(_branches(tree, taker, queue)[0]) for queue, _, _ in victims]
+    return not any(
+        after.drawn(level).get(name, 0) > max(before.drawn(level).get(name, 0), tree.quota[level].get(name, 0))
+        for level, parent in pairwise(tree.path.get(taker, ())[max(heights, default=0) :])
+        for name in tree.disputed[parent]
+    )
+
+
+def total_capacity(table: NodeTable) -> dict[str, int]:
+    """What all nodes have, up or not, as `cohort.charge` counts it; without what nobody has or pays for."""
+    key = ("capacity of all",)
+    found: dict[str, int] | None = table.derived.get(key)
+    if found is None:
+        found = {name: amount for name, amount in charges(_sums(table)).items() if amount and is_shared_out(name)}
+        table.derived[key] = found
+    return found
+
+
+def _sums(table: NodeTable) -> Mapping[str, int]:
+    if table.devices is None:
+        return {name: sum(table.capacity[:, column].tolist()) for column, name in enumerate(table.axis)}
+    # as declared: of a GPU that is shared the table has the whole, its parts and its profiles side by side
+    sums: Counter[str] = Counter()
+    for node in table.nodes:
+        sums.update(node.capacity)
+    return sums
+
+
+def past_along(tree: Tree, past: Mapping[str, PastUse]) -> dict[str, dict[str, int]]:
+    """The past use of every queue and all below it, in 1/SCALE of what `cohort.charge` counts."""
+    sums: dict[str, dict[str, int]] = {}
+    for name, use in past.items():
+        for level in tree.path.get(name, ()):
+            there = sums.setdefault(level, {})
+            for resource, amount in charges(use.amounts).items():
+                there[resource] = there.get(resource, 0) + amount
+    return sums
+
+
+def _branches(tree: Tree, one: str, other: str) -> tuple[tuple[str, ...], tuple[str, ...], str]:
+    """The paths of two queues below the one where they meet, and that one; "" if they are in different trees.
+
+    A path is empty if its queue is where they meet: its own jobs are the branch.
+    """
+    mine, theirs, meeting = list(tree.path.get(one, ())), list(tree.path.get(other, ())), ""
+    while mine and theirs and mine[-1] == theirs[-1]:
+        meeting = mine.pop()
+        theirs.pop()
+    return tuple(mine), tuple(theirs), meeting
+
+
+def _borrows_itself(shares: Shares, loser: str, resource: str) -> bool:
+    """Of a queue with children the own jobs lose nothing that is within its own nominal quota."""
+    return loser not in shares.tree.children or shares.own_borrows(loser, resource)

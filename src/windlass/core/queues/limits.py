@@ -1,0 +1,70 @@
+"""What people set for a queue beside its quota: how many jobs run, and what one user may hold.
+
+A limit of a queue holds for it and all below it together. Whoever waits for one keeps nothing from others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from windlass.core.model.reasons import Reason, Verdict
+from windlass.core.model.resources import GPU
+from windlass.core.placement.topology_shortage import counted
+from windlass.core.queues.queue_tree import Amounts, Tree, charge, thousandths
+from windlass.core.queues.quota import ceiling, said, verdict_on
+from windlass.core.queues.usage import QueueUsage
+
+
+def limit(accounts: QueueUsage, queue: str, user: str, request: Amounts, *, jobs: int = 1) -> Verdict | None:
+    """The first limit, from the queue up to its root, that keeps a gang of the user out; None: no limit does.
+
+    ExceedsMaxQuota if it would even if nobody held anything, else WaitingForQuota. `jobs` is 0 for a gang that
+    runs already, and would grow.
+    """
+    tree = accounts.tree
+    if not tree.crowded:
+        return None
+    for level in tree.path.get(queue, ()):
+        if level in tree.crowded:
+            for found in _at(accounts, level, user, request, jobs):
+                return found
+    return None
+
+
+def allowed_to_a_user(tree: Tree, queue: str, resource: str, amount: int) -> int:
+    """No more of `amount`, in the resource's unit, than a user may ever hold in the queue, by quota and limits."""
+    part = thousandths(resource)
+    name, wanted = (GPU, amount * part) if part else (resource, amount)
+    most = ceiling(tree, queue, name)
+    limits = [charge(rules, name) for level in tree.path[queue] if name in (rules := tree.queues[level].user_limits)]
+    least: int = min([wanted, *limits, *(() if most is None else (most,))])
+    return least // (part or 1)
+
+
+def _at(accounts: QueueUsage, level: str, user: str, request: Amounts, jobs: int) -> Iterator[Verdict]:
+    rules = accounts.tree.queues[level]
+    for name, most in sorted(rules.user_limits.items()):
+        asked, allowed = charge(request, name), charge({name: most}, name)
+        if asked > allowed:
+            text = f"asks for {said(name, asked)} {name}, a user may hold {said(name, allowed)} in queue {level}"
+            yield verdict_on(Reason.EXCEEDS_MAX_QUOTA, text, name, asked)
+        held = accounts.crowd(level, user).amounts.get(name, 0)
+        if asked > 0 and held + asked > allowed:
+            text = (
+                f"needs {said(name, asked)} {name}: {user or 'its user'} holds {said(name, held)} of the "
+                f"{said(name, allowed)} {name} that a user may hold in queue {level}"
+            )
+            yield verdict_on(Reason.WAITING_FOR_QUOTA, text, name, asked, max(allowed - held, 0))
+    if jobs:
+        yield from _jobs(accounts, level, user)
+
+
+def _jobs(accounts: QueueUsage, level: str, user: str) -> Iterator[Verdict]:
+    rules = accounts.tree.queues[level]
+    mine, all_of_them = rules.user_running, rules.max_running
+    if mine and (running := accounts.crowd(level, user).jobs) >= mine:
+        text = f"{user or 'its user'} runs {counted(running, 'job')} in queue {level}, and a user may run {mine}"
+        yield Verdict(Reason.WAITING_FOR_QUOTA, text, "jobs", 1)
+    if all_of_them and (running := accounts.crowd(level).jobs) >= all_of_them:
+        text = f"queue {level} runs {counted(running, 'job')}, and may run {all_of_them} at a time"
+        yield Verdict(Reason.WAITING_FOR_QUOTA, text, "jobs", 1)

@@ -1,0 +1,236 @@
+"""Who has what and who should: what `windlass share` shows, queue by queue."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from windlass.core.model.gang import total_of
+from windlass.core.model.snapshot import Snapshot
+from windlass.core.queues.decayed_usage import SCALE
+from windlass.core.queues.fair_share import Shares, past_along, total_capacity
+from windlass.core.queues.queue_tree import Amounts, Tree, charge, charges, discharged, tree_of
+from windlass.core.queues.quota import ceiling
+from windlass.core.queues.usage import NOTHING, QueueUsage
+
+_FINE = 1 << 20
+"""The level of the water is found to a millionth of a unit for each weight."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueueShare:
+    """One queue and all below it. Amounts in the resources' own units; zeros are left out, but of quotas."""
+
+    queue: str
+    parent: str
+    depth: int
+    """0: a root."""
+    weight: int
+    quota: Mapping[str, int]
+    """Its own nominal quota, and what its children lend."""
+    target: Mapping[str, int]
+    """What it should hold now: its part by weight, no more than it asks for and may hold, no less than its quota if it
+    asks for so much (Volcano's `proportion`)."""
+    held: Mapping[str, int]
+    borrowed: Mapping[str, int]
+    """Of `held`: beyond its quota."""
+    lent: Mapping[str, int]
+    """Of its quota: in use by its relatives. What several lend is divided by what each has idle."""
+    past: Mapping[str, int]
+    """On average of late; of queues that have a half-life."""
+    share: int
+    """In millionths of the cluster for each unit of weight: the lowest among siblings goes first."""
+    running: int
+    """Jobs."""
+    waiting: int
+    next: str
+    """The gang of it that goes first; "": none waits for its turn."""
+
+
+def queue_shares(snapshot: Snapshot, order: Sequence[str] = ()) -> tuple[QueueShare, ...]:
+    """Every queue, each before those below it. `order` is the plan's: ids of waiting gangs, next first."""
+    tree = tree_of(snapshot.queues)
+    accounts = QueueUsage(tree, snapshot.held, snapshot.users)
+    shares = Shares(accounts, total_capacity(snapshot.table), snapshot.past)
+    past = past_along(tree, snapshot.past)
+    wanted = _wanted(snapshot, tree)
+    targets = _targets(shares, wanted)
+    lent = _lent(accounts)
+    nexts = _next_by_queue(snapshot, tree, order)
+    running, waiting = _counts(snapshot, tree)
+    return tuple(
+        QueueShare(
+            queue=name,
+            parent=tree.path[name][1] if depth else "",
+            depth=depth,
+            weight=max(tree.queues[name].weight, 1),
+            quota=dict.fromkeys(tree.quota[name], 0) | discharged(tree.quota[name]),
+            target=discharged(targets.get(name, NOTHING)),
+            held=discharged(accounts.total(name)),
+            borrowed=discharged(_over(accounts, name)) if depth else {},
+            lent=discharged(lent.get(name, NOTHING)),
+            past=discharged({r: (a + SCALE // 2) // SCALE for r, a in past.get(name, NOTHING).items()}),
+            share=shares.share(name),
+            running=running.get(name, 0),
+            waiting=waiting.get(name, 0),
+            next=nexts.get(name, ""),
+        )
+        for name, depth in _down(tree)
+    )
+
+
+def water_fill(total: int, claims: Sequence[Claim]) -> list[int]:
+    """Divide `total`: to each its weight times one common level, but no less than its floor and no more than its cap.
+
+    What is left for want of claims, or by rounding, goes to nobody. If even the floors are more than there is, they
+    are cut in proportion.
+    """
+    floors = sum(claim.floor for claim in claims)
+    if floors > total:
+        return [claim.floor * total // floors for claim in claims]
+    low, high = 0, max((claim.cap * _FINE // claim.weight for claim in claims), default=0) + _FINE
+    while high - low > 1:
+        level = (low + high) // 2
+        low, high = (level, high) if sum(claim.at(level) for claim in claims) <= total else (low, level)
+    return [claim.at(low) for claim in claims]
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """What one side may ask for of something that is divided. `floor` is at most `cap`."""
+
+    weight: int
+    floor: int
+    cap: int
+
+    def at(self, level: int) -> int:
+        """What it gets if the water stands so high, in 1/_FINE of a unit for each weight."""
+        return min(self.cap, max(self.floor, level * self.weight // _FINE))
+
+
+def _down(tree: Tree) -> Iterator[tuple[str, int]]:
+    """Every queue and its depth, each before those below it, siblings by name."""
+
+    def below(name: str, depth: int) -> Iterator[tuple[str, int]]:
+        yield name, depth
+        for child in tree.children.get(name, ()):
+            yield from below(child, depth + 1)
+
+    for name in sorted(tree.queues):
+        if len(tree.path[name]) == 1:
+            yield from below(name, 0)
+
+
+@dataclass(slots=True)
+class _Wanted:
+    """By queue, what its jobs hold and ask for together, as `cohort.charge` counts it."""
+
+    own: dict[str, dict[str, int]] = field(default_factory=dict)
+    total: dict[str, dict[str, int]] = field(default_factory=dict)
+
+
+def _wanted(snapshot: Snapshot, tree: Tree) -> _Wanted:
+    found = _Wanted()
+
+    def add(queue: str, amounts: Amounts, times: int) -> None:
+        for sums in (
+            found.own.setdefault(queue, {}),
+            *(found.total.setdefault(q, {}) for q in tree.path.get(queue, ())),
+        ):
+            for name, amount in amounts.items():
+                sums[name] = sums.get(name, 0) + amount * times
+
+    for queue, held in snapshot.held.items():
+        add(queue, charges(held), 1)
+    for line in snapshot.lines:
+        add(line.gangs[0].queue, charges(total_of(line.gangs[0].demands)), len(line.gangs))
+    return found
+
+
+def _targets(shares: Shares, wanted: _Wanted) -> dict[str, dict[str, int]]:
+    """Level by level from the roots down, each resource on its own."""
+    tree, targets = shares.tree, {name: dict[str, int]() for name in shares.tree.queues}
+    roots = [name for name, depth in _down(tree) if not depth]
+    for resource, capacity in shares.capacity.items():
+        _divide(tree, roots, capacity, resource, wanted, targets)
+        for name, _ in _down(tree):
+            if name in tree.children:
+                _divide(tree, tree.children[name], targets[name].get(resource, 0), resource, wanted, targets, own=name)
+    return targets
+
+
+def _divide(
+    tree: Tree,
+    queues: Sequence[str],
+    total: int,
+    resource: str,
+    wanted: _Wanted,
+    targets: dict[str, dict[str, int]],
+    own: str = "",
+) -> None:
+    """Among siblings; `own` names their parent, whose own jobs take part with a weight of 1."""
+    claims = [_claim(tree, name, resource, wanted.total.get(name, NOTHING).get(resource, 0)) for name in queues]
+    if own:
+        asked = wanted.own.get(own, NOTHING).get(resource, 0)
+        claims.append(Claim(1, min(charge(tree.queues[own].nominal, resource), asked), asked))
+    for name, target in zip(queues, water_fill(total, claims), strict=False):
+        targets[name][resource] = target
+
+
+def _claim(tree: Tree, name: str, resource: str, asked: int) -> Claim:
+    most = ceiling(tree, name, resource)
+    cap = asked if most is None else min(asked, most)
+    return Claim(max(tree.queues[name].weight, 1), min(tree.quota[name].get(resource, 0), cap), cap)
+
+
+def _over(accounts: QueueUsage, name: str) -> dict[str, int]:
+    """What a queue that has a parent holds beyond its quota."""
+    quota, used = accounts.tree.quota[name], accounts.drawn(name)
+    limited = accounts.tree.limited[name]
+    return {r: over for r, amount in used.items() if r in limited and (over := amount - quota.get(r, 0)) > 0}
+
+
+def _lent(accounts: QueueUsage) -> dict[str, dict[str, int]]:
+    """Of each queue's idle quota its part, in proportion, of what its siblings have borrowed from one another."""
+    tree, lent = accounts.tree, dict[str, dict[str, int]]()
+    for parent, children in tree.children.items():
+        own = accounts.own(parent)
+        for resource in tree.disputed[parent]:
+            idle = {name: _idle(accounts, name, resource) for name in children}
+            nominal = charge(tree.queues[parent].nominal, resource)
+            borrowed = sum(_over(accounts, name).get(resource, 0) for name in children)
+            borrowed += max(own.get(resource, 0) - nominal, 0)
+            there = sum(idle.values()) + max(nominal - own.get(resource, 0), 0)
+            for name, amount in idle.items():
+                if part := amount * min(borrowed, there) // max(there, 1):
+                    lent.setdefault(name, {})[resource] = part
+    return lent
+
+
+def _idle(accounts: QueueUsage, name: str, resource: str) -> int:
+    """What the queue would lend and does not use itself."""
+    tree = accounts.tree
+    shared = max(accounts.drawn(name).get(resource, 0), tree.kept[name].get(resource, 0))
+    return max(tree.quota[name].get(resource, 0) - shared, 0)
+
+
+def _counts(snapshot: Snapshot, tree: Tree) -> tuple[dict[str, int], dict[str, int]]:
+    """By queue, and all below it: jobs that hold nodes, and jobs that wait."""
+    running: dict[str, int] = {}
+    waiting: dict[str, int] = {}
+    for (queue, _), holding in snapshot.users.items():
+        for name in tree.path.get(queue, ()):
+            running[name] = running.get(name, 0) + holding.jobs
+    for line in snapshot.lines:
+        for name in tree.path.get(line.gangs[0].queue, ()):
+            waiting[name] = waiting.get(name, 0) + len(line.gangs)
+    return running, waiting
+
+
+def _next_by_queue(snapshot: Snapshot, tree: Tree, order: Sequence[str]) -> dict[str, str]:
+    queues = {gang.id: gang.queue for line in snapshot.lines for gang in line.gangs}
+    found: dict[str, str] = {}
+    for job_id in order:
+        for name in tree.path.get(queues.get(job_id, ""), ()):
+            found.setdefault(name, job_id)
+    return found

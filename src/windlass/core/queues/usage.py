@@ -1,0 +1,142 @@
+"""What every queue and every user holds, summed up the tree of queues and kept up gang by gang.
+
+A trial's books: they begin as its snapshot stands and follow whatever the plan starts, stops and resizes. Amounts that
+come out are such as `cohort.charge` counts them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypeAlias
+
+from windlass.core.model.snapshot import Holding
+from windlass.core.queues.queue_tree import Amounts, Tree, charges
+
+NOTHING: Amounts = {}
+NOBODY = Holding(0, NOTHING)
+
+Sums: TypeAlias = dict[str, int]
+Crowds: TypeAlias = dict[tuple[str, str | None], Holding]
+
+
+class QueueUsage:
+    """A sum is worked out when it is first asked for, and kept up from then on: most plans ask for few of them."""
+
+    def __init__(self, tree: Tree, held: Mapping[str, Amounts], users: Mapping[tuple[str, str], Holding]) -> None:
+        """`held`: by queue, what its own jobs hold. `users`: the same by queue and user. Neither is changed."""
+        self.tree = tree
+        self.changed: list[str] = []
+        """The queue of every change so far; whoever keeps something worked out sees by it what is stale."""
+        self._held = held
+        self._users = users
+        self._own: dict[str, Sums] = {}
+        self._totals: dict[str, Sums] = {}
+        self._drawn: dict[str, Sums] = {}
+        self._crowds: Crowds | None = None
+
+    def take(self, queue: str, user: str, amounts: Amounts, *, jobs: int = 1) -> None:
+        """So much more is held. `jobs` is 0 if it is a gang that runs already, and grows."""
+        self._change(queue, user, charges(amounts), jobs)
+
+    def give_back(self, queue: str, user: str, amounts: Amounts, *, jobs: int = 1) -> None:
+        """The exact opposite."""
+        self._change(queue, user, {name: -amount for name, amount in charges(amounts).items()}, -jobs)
+
+    def copy(self) -> QueueUsage:
+        """Other books with the same content, to try something on."""
+        other = QueueUsage(self.tree, self._held, self._users)
+        other._own = {name: dict(sums) for name, sums in self._own.items()}
+        other._totals = {name: dict(sums) for name, sums in self._totals.items()}
+        other._drawn = {name: dict(sums) for name, sums in self._drawn.items()}
+        other._crowds = None if self._crowds is None else dict(self._crowds)
+        return other
+
+    def own(self, queue: str) -> Amounts:
+        """What the queue's own jobs hold, those of the queues below it left out."""
+        return self._own_sums(queue)
+
+    def total(self, queue: str) -> Amounts:
+        """What the jobs in the queue and in all below it hold."""
+        if queue not in self.tree.children:
+            return self._own_sums(queue)
+        if queue not in self._totals:
+            sums = self._totals[queue] = {}
+            for name in self._held.keys() | self._own.keys():
+                if queue in self.tree.path.get(name, ()):
+                    _add(sums, self._own_sums(name))
+        return self._totals[queue]
+
+    def drawn(self, queue: str) -> Amounts:
+        """What of the queue's quota is used: by its own jobs, and by its children beyond what they keep for themselves.
+
+        Kueue's `usage` of a resource node.
+        """
+        if not self.tree.keeps or queue not in self.tree.children:
+            return self.total(queue)
+        if queue not in self._drawn:
+            sums = self._drawn[queue] = dict(self._own_sums(queue))
+            for child in self.tree.children[queue]:
+                kept = self.tree.kept[child]
+                _add(sums, {name: max(used - kept.get(name, 0), 0) for name, used in self.drawn(child).items()})
+        return self._drawn[queue]
+
+    def crowd(self, queue: str, user: str | None = None) -> Holding:
+        """What the jobs of one user (None: of all) hold in the queue and below, of what a user's part is limited.
+
+        Only of queues in `tree.crowded`.
+        """
+        return self._all_crowds().get((queue, user), NOBODY)
+
+    def _change(self, queue: str, user: str, by: Amounts, jobs: int) -> None:
+        self.changed.append(queue)
+        if self.tree.crowded:
+            self._count_in(self._all_crowds(), queue, user, Holding(jobs, by))
+        path = self.tree.path.get(queue, ())
+        own = self._own_sums(queue)
+        _add(own, by)
+        for name in path:
+            if name in self._totals:
+                _add(self._totals[name], by)
+        if self._drawn:
+            for resource, amount in by.items():
+                self._draw_along(path, resource, amount)
+
+    def _own_sums(self, queue: str) -> Sums:
+        found = self._own.get(queue)
+        if found is None:
+            found = self._own[queue] = charges(self._held.get(queue, NOTHING))
+        return found
+
+    def _draw_along(self, path: tuple[str, ...], resource: str, amount: int) -> None:
+        """An amount goes up the path until it has been covered by what a queue keeps for itself."""
+        for name in path:
+            if name in self.tree.children:
+                sums = self._drawn.get(name)
+                if sums is None:
+                    return  # nor is anybody's above it worked out
+                after = sums[resource] = sums.get(resource, 0) + amount
+            else:
+                after = self._own[name][resource]
+            kept = self.tree.kept[name].get(resource, 0)
+            amount = max(after - kept, 0) - max(after - amount - kept, 0)
+
+    def _all_crowds(self) -> Crowds:
+        if self._crowds is None:
+            self._crowds = {}
+            for (queue, user), holding in self._users.items():
+                self._count_in(self._crowds, queue, user, Holding(holding.jobs, charges(holding.amounts)))
+        return self._crowds
+
+    def _count_in(self, crowds: Crowds, queue: str, user: str, by: Holding) -> None:
+        for name in self.tree.path.get(queue, ()):
+            if name in self.tree.crowded:
+                limits = self.tree.queues[name].user_limits
+                for who in (user, None):
+                    before = crowds.get((name, who), NOBODY)
+                    amounts = {r: before.amounts.get(r, 0) + by.amounts.get(r, 0) for r in limits}
+                    crowds[name, who] = Holding(before.jobs + by.jobs, amounts)
+
+
+def _add(sums: Sums, by: Amounts) -> None:
+    for name, amount in by.items():
+        sums[name] = sums.get(name, 0) + amount

@@ -1,0 +1,227 @@
+"""What will be free, and when, if everything that runs uses its walltime in full."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from typing import Final, NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from windlass.core.model.gang import Demand, Running
+from windlass.core.model.snapshot import Amounts, Grant, NodeTable, Snapshot
+from windlass.core.nodes.allocation import less, settle
+from windlass.core.nodes.feasibility import Mask
+from windlass.core.nodes.incremental_fit import counts_tell, parts_needed
+from windlass.core.placement.elastic_resizing import resized
+from windlass.core.placement.gang_placement import fits
+from windlass.core.preemption.victims import gone_by
+
+NEVER: Final = 2**62
+"""A moment after every other, in ms: the end of a gang that has no walltime."""
+
+_FIRST_BATCH = 32
+
+
+class End(NamedTuple):
+    """A gang gives back what it holds, at this moment at the latest."""
+
+    at: int
+    grant: Grant
+
+
+class Early(NamedTuple):
+    """A gang that runs gives back a part of what it holds at this moment, and the rest at its end."""
+
+    job_id: str
+    at: int
+    grant: Grant
+
+
+class Moment(NamedTuple):
+    """What is free from then on."""
+
+    at: int
+    free: Amounts
+
+
+def end_of(run: Running) -> int:
+    """When it ends at the latest, in ms."""
+    return NEVER if run.ends_by is None else run.ends_by
+
+
+class Forecast:
+    """Begins as `free` stands now and goes through the ends, as far as somebody asks. Nothing in it changes `free`.
+
+    `new`: those that start now. `early`: what a plan takes back from those that run, beside what is shrinking already.
+    """
+
+    def __init__(
+        self, snapshot: Snapshot, now: int, free: Amounts, new: Iterable[End] = (), *, early: Iterable[Early] = ()
+    ) -> None:
+        self._table = snapshot.table
+        self._now = Moment(now, free.copy(order="F"))
+        self._coming = _chunks(snapshot, now, new, early)
+        self._batches: list[_Batch] = []
+
+    def first_fit(self, demands: Sequence[Demand], closed: Mask | None = None) -> Moment | None:
+        """When enough gangs have ended to let this one in, or now, if nothing else starts; None if they never do.
+
+        Outside the `closed` nodes (bool[N]; None: anywhere).
+
+        At NEVER if it takes the end of gangs that have no walltime; then `free` is what is free once those with
+        a walltime have ended and, of the others, the longest-running ones.
+        """
+        if fits(self._now.free, self._table, demands, closed):
+            return self._now
+        for batch in self._all():
+            number = batch.first_fit(demands, closed)
+            if number is not None:
+                return Moment(batch.times[number - 1], batch.after(number))
+        return None
+
+    def free_at(self, moment: int) -> Amounts:
+        """int64[N, R], a copy: once every gang that ends by then has ended."""
+        last = None
+        for batch in self._all():
+            if batch.times[0] > moment:
+                break
+            last = batch
+            if batch.times[-1] > moment:
+                break
+        return self._now.free.copy(order="F") if last is None else last.after(bisect_right(last.times, moment))
+
+    def last_ends(self) -> NDArray[np.int64]:
+        """int64[N]: when everybody will have left each node; 0 where nobody is, NEVER where one has no walltime."""
+        found = np.zeros(len(self._table.nodes), dtype=np.int64)
+        for batch in self._all():
+            batch.mark(found)
+        return found
+
+    def moments(self, after: int) -> Iterator[int]:
+        """The moments after this one at which anything ends, each once, NEVER last if anything has no end."""
+        last = after
+        for at in chain.from_iterable(batch.times for batch in self._all()):
+            if at > last:
+                last = at
+                yield at
+
+    def _all(self) -> Iterator[_Batch]:
+        yield from self._batches
+        while found := next(self._coming, None):
+            before = self._batches[-1].after_all() if self._batches else self._now.free
+            self._batches.append(_Batch(self._table, before, found))
+            yield self._batches[-1]
+
+
+class _Chunk(NamedTuple):
+    """Some ends, soonest first."""
+
+    times: list[int]
+    grants: list[Grant]
+
+
+def _chunks(snapshot: Snapshot, now: int, new: Iterable[End], early: Iterable[Early]) -> Iterator[_Chunk]:
+    """When each gang that runs, and each `new` one, ends at the latest, soonest first. In ms, none before now.
+
+    Those without a walltime come last, at NEVER, those that have run longest first. Each chunk is twice as long as the
+    one before: most gangs need few ends, and none costs more than all of them together.
+    """
+    parts = [*_shrinking(snapshot, now), *early]
+    starting = deque(sorted([*new, *(End(part.at, part.grant) for part in parts)], key=lambda end: end.at))
+    held = _without(snapshot.grants, parts)
+    for part in _doubling(snapshot.ends):
+        chunk = _Chunk([max(at, now) for at, _ in part], [held[job_id] for _, job_id in part])
+        while starting and starting[0].at < chunk.times[-1]:
+            at, grant = starting.popleft()
+            place = bisect_right(chunk.times, at)
+            chunk.times.insert(place, at)
+            chunk.grants.insert(place, grant)
+        yield chunk
+    for rest in _doubling([*_until(starting, NEVER), *_endless(snapshot, held), *starting]):
+        yield _Chunk([end.at for end in rest], [end.grant for end in rest])
+
+
+def _until(starting: deque[End], moment: int) -> Iterator[End]:
+    """Take away those that end before."""
+    while starting and starting[0].at < moment:
+        yield starting.popleft()
+
+
+def _shrinking(snapshot: Snapshot, now: int) -> Iterator[Early]:
+    """What those give back that go on with less."""
+    for run in snapshot.special.values():
+        if run.resize_to is not None and not run.leaving:
+            at = min(gone_by(run, now), max(end_of(run), now))
+            yield Early(run.id, at, resized(snapshot.table, run, snapshot.grants[run.id]).freed)
+
+
+def _without(grants: Mapping[str, Grant], parts: Sequence[Early]) -> Mapping[str, Grant]:
+    """By id: what gangs give back at their end, having given back these parts of it before."""
+    return {**grants, **{part.job_id: _rest(grants[part.job_id], part.grant) for part in parts}} if parts else grants
+
+
+def _rest(whole: Grant, part: Grant) -> Grant:
+    return Grant(whole.rows[:0], whole.amounts[:0]) if part is whole else less(whole, part)
+
+
+def _endless(snapshot: Snapshot, held: Mapping[str, Grant]) -> list[End]:
+    if len(snapshot.ends) == len(snapshot.running):
+        return []
+    found = [run for run in snapshot.running.values() if run.ends_by is None]
+    found.sort(key=lambda run: (run.admitted_at, run.number, run.id))
+    return [End(NEVER, held[run.id]) for run in found]
+
+
+_Thing = TypeVar("_Thing")
+
+
+def _doubling(things: Sequence[_Thing]) -> Iterator[Sequence[_Thing]]:
+    start, size = 0, _FIRST_BATCH
+    while start < len(things):
+        yield things[start : start + size]
+        start, size = start + size, 2 * size
+
+
+class _Batch:
+    """Some ends in their order, and what was free before the first of them."""
+
+    def __init__(self, table: NodeTable, before: Amounts, found: _Chunk) -> None:
+        self.before = before
+        self.times = found.times
+        self._table = table
+        self._until = np.array([len(grant.rows) for grant in found.grants]).cumsum()
+        self._rows = np.concatenate([grant.rows for grant in found.grants])
+        self._amounts = np.concatenate([grant.amounts for grant in found.grants])
+
+    def first_fit(self, demands: Sequence[Demand], closed: Mask | None) -> int | None:
+        """How many of them have to end, at least one, until the gang fits; None: all are not enough."""
+        if counts_tell(self._table, demands):
+            given = Grant(self._rows, self._amounts)
+            parts = parts_needed(self.before, self._table, demands[0], closed, given)
+            return None if parts is None else int(self._until.searchsorted(parts)) + 1
+        last = len(self.times)
+
+        def enough(number: int) -> bool:
+            return fits(self.after(number), self._table, demands, closed)
+
+        return bisect_left(range(1, last), x=True, key=enough) + 1 if enough(last) else None
+
+    def mark(self, last: NDArray[np.int64]) -> None:
+        """Raise the moments, by row, to those at which these gangs end there."""
+        np.maximum.at(last, self._rows, np.repeat(self.times, np.diff(self._until, prepend=0)))
+
+    def after_all(self) -> Amounts:
+        """Once all of them have; a copy."""
+        return self.after(len(self.times))
+
+    def after(self, gangs: int) -> Amounts:
+        """Once the first `gangs` of them have ended; a copy."""
+        later = self.before.copy(order="F")
+        until = self._until[gangs - 1] if gangs else 0
+        np.add.at(later, self._rows[:until], self._amounts[:until])
+        settle(self._table, later, self._rows[:until])
+        return later

@@ -1,0 +1,372 @@
+"""Who has been promised which nodes from when on, and what that leaves to those who start now.
+
+Promises are reservations of blocked gangs, made in the order in which the gangs are blocked, and what people have
+reserved (`core.model.reservation`). A gang that starts now may use, on each node, what is free now and at the
+beginning of
+every promise that falls into its walltime: between those moments gangs only end. A gang without a walltime never ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from heapq import merge
+
+import numpy as np
+
+from windlass.core.model.gang import Pending, Running, at_least
+from windlass.core.model.reservation import Reservation
+from windlass.core.model.snapshot import Amounts, Grant, NodeTable, Snapshot
+from windlass.core.nodes.allocation import give_back, lower, settle, take
+from windlass.core.nodes.feasibility import Mask, eligibility, room_per_node
+from windlass.core.placement.empty_cluster_fit import fits_outside, mask_of
+from windlass.core.placement.gang_placement import Placed, fits, place
+from windlass.core.reservations.release_forecast import NEVER, Early, End, Forecast, Moment, end_of
+from windlass.core.reservations.starvation_guard import BRIEF, Kept, has_waited_long, is_brief, spared
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Promise:
+    """A blocked gang starts at `start` at the latest, by the walltimes of what runs, and holds `grant` until `until`.
+
+    `start` is NEVER if that takes the end of a gang without a walltime: nobody knows when, but it will be there.
+    """
+
+    gang: Pending
+    start: int
+    until: int
+    grant: Grant
+    free: Amounts
+    """int64[N, R]: what is free beside it when it starts; less with everybody who is let in and still runs then."""
+    spare: Mask | None = None
+    """bool[N]: where only brief gangs fill gaps, as it has waited long (`core.reservations.starvation_guard`); None:
+    no node."""
+
+
+class ReservationProfile:
+    """Of one plan. `free` (int64[N, R]) is the plan's own: what is free now, kept up by whoever plans.
+
+    Promises are worked out when the first gang asks what they leave to it: most turns nobody fits in anyway.
+    """
+
+    def __init__(self, snapshot: Snapshot, now: int, free: Amounts) -> None:
+        self._snapshot = snapshot
+        self._now = now
+        self._free = free
+        self._limit = snapshot.policy.reservations
+        self._blocked: list[tuple[Pending, Mask | None]] = []
+        """Those to which nothing has been promised yet, and on which nodes (bool[N]) nothing will be; None: on any."""
+        self._promises: list[Promise] = []
+        self._waiting = np.zeros(len(snapshot.table.nodes), dtype=np.int64)
+        """int64[N]: how many gangs, with a promise or blocked, could use each node."""
+        self._full: _Full | None = None
+        """Under a policy that bounds it: the nodes for which as many wait as may; None: no node."""
+        self._forecast: Forecast | None = None
+        self._strict: list[Pending] = []
+        self._shut: Mask | None = None
+        """Under a policy without backfill: the nodes that anybody who is blocked could use. None: no node."""
+        self._starts: list[End] = []
+        self._late: list[End] = []
+        """Those that start with the plan before the forecast was made, and since."""
+        self._kept = Kept(np.zeros_like(self._waiting, dtype=np.bool_), np.zeros_like(self._waiting, dtype=np.bool_))
+        self._rooms: dict[int, Amounts] = {}
+        """By number of a promise: what is free now and beside it; until anybody starts or is kept a place."""
+        self._early: list[Early] = []
+        """What others give back before their end, as this plan has it, for gangs that are kept a place."""
+
+    @property
+    def has_gaps(self) -> bool:
+        """Whether anybody may pass somebody who is blocked."""
+        return self._limit != 0
+
+    @property
+    def is_shut(self) -> bool:
+        """Whether nobody may start any more, wherever it is."""
+        return self._shut is not None and bool(self._shut.all())
+
+    # --- what the plan tells ------------------------------------------------------------------------
+
+    def begins(self, gang: Pending, grant: Grant) -> None:
+        """The gang starts with this plan, there."""
+        self._rooms.clear()
+        end = End(self._end_of(gang, self._now), grant)
+        (self._starts if self._forecast is None else self._late).append(end)
+        for promise in self._promises:
+            if crosses(end.at, promise):
+                take(self._snapshot.table, promise.free, grant)
+
+    def open_to(self, gang: Pending) -> bool:
+        """Whether the gang, if it cannot start, gets a promise of its own.
+
+        The policy says how many may contend for the same nodes. A gang that finds room beside those nodes, were the
+        others empty, is one of the first for these. Without backfill nobody passes anybody, so everybody gets one.
+        """
+        return self._full is None or self._full.leaves_room(self._snapshot.table, gang)
+
+    def reserve(self, gang: Pending) -> None:
+        """The gang cannot start now: whoever is asked after it must not delay it. For gangs that it is `open_to`."""
+        self._blocked.append((gang, self._full.of(self._snapshot.table, gang) if self._full else None))
+        self._contend(gang)
+
+    # --- what the plan asks -------------------------------------------------------------------------
+
+    def is_shut_to(self, gang: Pending) -> bool:
+        """Whether nobody passes on any node that the gang could use; always False if the policy has backfill."""
+        shut = self._shut
+        return shut is not None and not (mask_of(self._snapshot.table, gang.demands) > shut).any()
+
+    def room(self, gang: Pending) -> Amounts:
+        """int64[N, R], to be read only: what the gang may use if it starts now; the plan's own `free` if all of it."""
+        end = self._end_of(gang, self._now)
+        room = self._free
+        for promise in self.promises() if self._limit else ():
+            if crosses(end, promise):
+                room = lower(self._snapshot.table, room, promise.free)
+        closed = _either(_either(self._closed(gang, self._now, end), self._spare(gang)), self._shut)
+        if closed is not None:
+            room = room.copy(order="F")
+            room[closed] = 0
+            settle(self._snapshot.table, room, np.flatnonzero(closed))
+        return room
+
+    def in_the_way_of(self, gang: Pending, start: int) -> tuple[list[Promise], Mask | None]:
+        """If it starts by `start` (ms): the promises that it may run into, and the nodes closed to it (None: none)."""
+        end = self._end_of(gang, start)
+        crossed = [promise for promise in (self.promises() if self._limit else ()) if crosses(end, promise)]
+        closed = _either(self._closed(gang, self._now, end), self._spare(gang))
+        return crossed, _either(closed, self._shut)
+
+    def keep(self, gang: Pending, start: int, placed: Grant, given: Sequence[Early]) -> None:
+        """Others are stopped so that the gang has these nodes from `start` on (ms); nobody may take them meanwhile.
+
+        `given`: what those others give back then, instead of at their end.
+        """
+        table, until = self._snapshot.table, self._end_of(gang, start)
+        self._rooms.clear()
+        for promise in self.promises():
+            for early in given:
+                if start <= promise.start < end_of(self._snapshot.running[early.job_id]):
+                    give_back(table, promise.free, early.grant)
+            if start <= promise.start and crosses(until, promise):
+                take(table, promise.free, placed)
+        self._early += given
+        self._starts, self._late, self._forecast = [*self._starts, *self._late], [], None
+        beside = self._beside(self._forecasts(), start)
+        take(table, beside, placed)
+        self._promises.append(Promise(gang, start, until, placed, beside))
+        self._contend(gang)
+
+    def shorter(self, gang: Pending) -> int | None:
+        """The longest walltime, in ms, with which an equal gang would run into fewer promises; None: no walltime."""
+        end = self._end_of(gang, self._now)
+        starts = [promise.start for promise in self.promises() if self._now < promise.start < end]
+        starts += [each.start for each in self._barred(gang) if self._now < each.start < end]
+        starts += [self._now + BRIEF] if self._spare(gang) is not None else []
+        return max(starts) - self._now if starts else None
+
+    def runs_into(self, gang: Pending) -> Pending | None:
+        """Whose promise keeps it from starting now; of several that do so together the first. None: nobody's."""
+        table, end, first = self._snapshot.table, self._end_of(gang, self._now), None
+        mine = mask_of(table, gang.demands)
+        for number, promise in enumerate(self.promises() if self._limit else ()):
+            closed = None if is_brief(gang) else promise.spare
+            crossed = crosses(end, promise) and mine[promise.grant.rows].any()
+            if not crossed and (closed is None or not (mine & closed).any()):
+                continue
+            room = self._room_beside(number) if crossed else self._free
+            if not _takes_room(self._snapshot, self._free, gang, room, closed):
+                continue
+            if not fits(room, table, at_least(gang.demands), closed):
+                return promise.gang
+            first = promise.gang if first is None else first
+        return first
+
+    def _room_beside(self, number: int) -> Amounts:
+        """What is free now and beside one of the promises."""
+        if number not in self._rooms:
+            self._rooms[number] = lower(self._snapshot.table, self._free, self._promises[number].free)
+        return self._rooms[number]
+
+    def promises(self) -> list[Promise]:
+        """In the order in which they were made."""
+        if self._blocked:
+            self._rooms.clear()
+            forecast = self._forecasts()
+            for gang, full in self._blocked:
+                self._promise(forecast, gang, full)
+            self._blocked.clear()
+        return self._promises
+
+    def kept(self) -> Iterator[tuple[Pending, Mask]]:
+        """The gangs that others must not delay, and the nodes that are kept for them."""
+        if self._limit == 0:
+            for gang in self._strict:
+                yield gang, mask_of(self._snapshot.table, gang.demands)
+            return
+        for promise in self.promises():
+            mask = np.zeros(len(self._snapshot.table.nodes), dtype=np.bool_)
+            mask[promise.grant.rows] = True
+            if promise.spare is not None:
+                mask |= promise.spare
+            yield promise.gang, mask
+
+    def _forecasts(self) -> Forecast:
+        if self._forecast is None:
+            self._forecast = Forecast(self._snapshot, self._now, self._free, self._starts, early=self._early)
+        return self._forecast
+
+    # --- promises -----------------------------------------------------------------------------------
+
+    def _promise(self, forecast: Forecast, gang: Pending, full: Mask | None) -> None:
+        demands = at_least(gang.demands)
+        soonest = forecast.first_fit(demands, full)
+        for at, free in self._moments(forecast, gang, soonest) if soonest else ():
+            until = self._end_of(gang, at)
+            found = place(free, self._snapshot.table, demands, _either(self._closed(gang, at, until), full))
+            if found is None:
+                continue
+            beside = self._beside(forecast, at).copy(order="F") if at < NEVER else free.copy(order="F")
+            take(self._snapshot.table, beside, found.grant)
+            for other in self._promises:
+                if at <= other.start < until:
+                    take(self._snapshot.table, other.free, found.grant)
+            spare = self._spared(forecast, gang, at, found, full)
+            self._promises.append(Promise(gang, at, until, found.grant, beside, spare))
+            return
+
+    def _spared(self, forecast: Forecast, gang: Pending, at: int, found: Placed, full: Mask | None) -> Mask | None:
+        """The nodes that are kept for it; none if it may have to wait for a day that people have chosen."""
+        if not has_waited_long(self._snapshot.policy, gang, self._now):
+            return None
+        barred = self._closed(gang, self._now, at)
+        mine = mask_of(self._snapshot.table, gang.demands)
+        if barred is not None and (mine & barred).any():
+            return None
+        last_ends = forecast.last_ends()
+        spare = spared(self._snapshot.table, gang.demands, found, full, last_ends, self._kept)
+        if spare is not None:
+            self._kept = Kept(self._kept.nodes | spare, self._kept.among | mine)
+        return spare
+
+    def _spare(self, gang: Pending) -> Mask | None:
+        """bool[N]: where it may not start, as others ahead have waited long; None: no node."""
+        if not self._limit or is_brief(gang):
+            return None
+        self.promises()
+        return self._kept.nodes if self._kept.any else None
+
+    def _moments(self, forecast: Forecast, gang: Pending, soonest: Moment) -> Iterator[Moment]:
+        """When it may fit for the first time, and what it may use then."""
+        if not self._promises and not self._late and not self._snapshot.reservations:
+            yield soonest
+            return
+        known = {end.at for end in self._late} | {promise.until for promise in self._promises}
+        known |= {each.end for each in self._barred(gang)} | {max(soonest.at, self._now)}
+        later = sorted(at for at in known if at >= soonest.at)
+        last = None
+        for at in merge(later, forecast.moments(soonest.at)):
+            if at != last:
+                yield Moment(at, self._over(forecast, at, self._end_of(gang, at)))
+            last = at
+
+    def _beside(self, forecast: Forecast, at: int) -> Amounts:
+        """What is free at that moment, which nobody else has been promised."""
+        free = forecast.free_at(at)
+        for end in self._late:
+            if end.at > at:
+                take(self._snapshot.table, free, end.grant)
+        for promise in self._promises:
+            if promise.start <= at < promise.until or promise.start == NEVER:
+                take(self._snapshot.table, free, promise.grant)
+        return free
+
+    def _over(self, forecast: Forecast, at: int, until: int) -> Amounts:
+        """What is free from one moment to the other."""
+        free = self._beside(forecast, at)
+        for promise in self._promises:
+            if at < promise.start < until:
+                free = lower(self._snapshot.table, free, promise.free)
+        return free
+
+    # --- what people have reserved --------------------------------------------------------------------
+
+    def _barred(self, gang: Pending) -> list[Reservation]:
+        return [each for each in self._snapshot.reservations if not each.admits(gang.queue, gang.user)]
+
+    def _closed(self, gang: Pending, start: int, end: int) -> Mask | None:
+        """The nodes that are somebody else's at any time from `start` to `end`; None: no node."""
+        return barred_from(self._snapshot.table, self._snapshot.reservations, gang, start, end)
+
+    # --- small things -------------------------------------------------------------------------------
+
+    def _contend(self, gang: Pending) -> None:
+        mask = mask_of(self._snapshot.table, gang.demands)
+        if self._limit == 0:
+            self._strict.append(gang)
+            self._shut = _either(self._shut, mask)
+        elif self._limit > 0:
+            self._waiting += mask
+            self._full = _Full(self._waiting >= self._limit)
+
+    def _end_of(self, gang: Pending, start: int) -> int:
+        return NEVER if gang.walltime is None else min(start + gang.walltime, NEVER)
+
+
+class _Full:
+    """The nodes for which as many gangs wait as may hold promises there."""
+
+    def __init__(self, mask: Mask) -> None:
+        self._mask = mask
+        self._name = mask.tobytes()
+        self._parts: dict[int, tuple[Mask, bool, bool]] = {}
+        """By id of a mask (kept, so that the id stays its own): whether it has nodes outside, and whether inside."""
+
+    def leaves_room(self, table: NodeTable, gang: Pending) -> bool:
+        """Whether the gang would fit on the other nodes, if these were empty, given that it would fit on all."""
+        parts = [self._part(eligibility(table, demand).mask) for demand in gang.demands]
+        if not all(outside for outside, _ in parts):
+            return False
+        return not any(inside for _, inside in parts) or fits_outside(table, gang, self._mask, self._name)
+
+    def of(self, table: NodeTable, gang: Pending) -> Mask | None:
+        """bool[N]: these nodes; None if the gang could use none of them."""
+        parts = [self._part(eligibility(table, demand).mask) for demand in gang.demands]
+        return self._mask if any(inside for _, inside in parts) else None
+
+    def _part(self, mask: Mask) -> tuple[bool, bool]:
+        found = self._parts.get(id(mask))
+        if found is None:
+            found = self._parts[id(mask)] = mask, bool((mask > self._mask).any()), bool((mask & self._mask).any())
+        return found[1:]
+
+
+def barred_from(
+    table: NodeTable, reservations: Sequence[Reservation], gang: Pending | Running, start: int, end: int
+) -> Mask | None:
+    """bool[N]: the nodes that people have reserved for others at any time from `start` to `end`; None: no node."""
+    others = [each.nodes for each in reservations if each.keeps_out(gang.queue, gang.user, start, end)]
+    if not others:
+        return None
+    closed = np.zeros(len(table.nodes), dtype=np.bool_)
+    closed[[table.row[name] for nodes in others for name in nodes if name in table.row]] = True
+    return closed
+
+
+def crosses(end: int, promise: Promise) -> bool:
+    """Whether whoever runs until then is still there when the promise is due, which may be any time if it is NEVER."""
+    return promise.start < end or promise.start == NEVER
+
+
+def _either(one: Mask | None, other: Mask | None) -> Mask | None:
+    if one is None or other is None:
+        return other if one is None else one
+    return one | other
+
+
+def _takes_room(snapshot: Snapshot, free: Amounts, gang: Pending, room: Amounts, closed: Mask | None) -> bool:
+    """Whether any node takes fewer replicas of some role with so much room than with all that is free."""
+    asked = ((eligibility(snapshot.table, demand), demand.count) for demand in gang.demands)
+    return any(
+        (room_per_node(room, able, closed, count) < room_per_node(free, able, None, count)).any()
+        for able, count in asked
+    )

@@ -1,0 +1,141 @@
+"""From the pods of a group to the gangs that the core places: those that must start together, and each that came late.
+
+Whatever is counted here is read from the pods as they are: a scheduler that takes over comes to the same gangs.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from windlass.core.model.job import DEFAULT_QUEUE, Job, Launcher, RestartPolicy
+from windlass.core.model.resources import Resources
+from windlass.jobs.kubernetes.external.membership import Dialect, Membership
+from windlass.jobs.kubernetes.external.needs import Needs, called, needs
+from windlass.jobs.kubernetes.external.pod_seen import Pod
+from windlass.jobs.kubernetes.external.roles import Terms, own_terms, roles_of
+from windlass.jobs.kubernetes.manifests.reader import Manifest, Refused
+from windlass.jobs.kubernetes.own_labels import QUEUE
+
+P = TypeVar("P", bound=Pod)
+_INDEX = "batch.kubernetes.io/job-completion-index"
+_GRACE = 30
+"""Seconds: terminationGracePeriodSeconds where none is written."""
+_ENDED = ("Succeeded", "Failed")
+
+
+@dataclass(frozen=True, slots=True)
+class Gang(Generic[P]):
+    """Pods that are placed together."""
+
+    name: str
+    """Within the namespace: the group's, or for those that came late the group's and the first pod's."""
+    job: Job
+    pods: tuple[P, ...]
+    """In the order of the job's members."""
+    priority_class: str = ""
+    """That its PodGroup names; what a cluster makes of it is the world's to look up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gathered(Generic[P]):
+    """What is to be placed of one group."""
+
+    gangs: tuple[Gang[P], ...] = ()
+    minimum: int = 0
+    missing: str = ""
+    """Why the pods that there are must wait; empty: they need not."""
+
+
+def gather(
+    member: Membership,
+    pods: Sequence[P],
+    group: Manifest | None,
+    takes: Callable[[P], Resources],
+    known: Collection[str] = (),
+    terms: Callable[[P], Terms] = own_terms,
+) -> Gathered[P]:
+    """The gangs among the pods of one group that are on no node yet.
+
+    `pods`: all that there are, whatever has become of them. `group`: see `membership.object_of`. `takes`: what a pod
+    asks of its node. `known`: uids of pods that are in a gang of the core already, whether placed or not.
+    `terms`: where a pod may go, if more is known of it than its own affinity, as of its volumes; it may raise Refused.
+    """
+    try:
+        needed = needs(member, group, pods)
+    except Refused as refused:
+        return Gathered(missing=str(refused.fault))
+    if isinstance(needed, str):
+        return Gathered(missing=needed)
+    # 1. Who is still to be placed, and who counts as placed: he was, or a gang has him already.
+    waiting = [pod for pod in pods if _waits(pod, known)]
+    placed = sum(_counts(pod) for pod in pods) - len(waiting)
+    together = max(needed.minimum - placed, 0)
+    # 2. As many as are still needed start together, or wait for the others.
+    if not waiting:
+        return Gathered(minimum=needed.minimum)
+    if len(waiting) < together:
+        return Gathered((), needed.minimum, f"{placed + len(waiting)} of {needed.minimum} pods exist")
+    # 3. Whoever comes later is on his own.
+    waiting.sort(key=_rank)
+    parts = [waiting[:together]] if together else []
+    parts += [[pod] for pod in waiting[together:]]
+    try:
+        gangs = tuple(
+            gang_of(_name(member, part, first=not placed and not at), part, needed, takes, terms)
+            for at, part in enumerate(parts)
+        )
+    except Refused as refused:
+        return Gathered((), needed.minimum, str(refused.fault))
+    return Gathered(gangs, needed.minimum)
+
+
+def _waits(pod: Pod, known: Collection[str]) -> bool:
+    return _counts(pod) and not pod.spec.node_name and pod.metadata.uid not in known and pod.status.phase not in _ENDED
+
+
+def _counts(pod: Pod) -> bool:
+    """Whether it is one of those that must be there; one that has succeeded has been."""
+    if pod.status.phase in _ENDED:
+        return pod.status.phase == "Succeeded"
+    return pod.metadata.deletion_timestamp is None
+
+
+def _rank(pod: Pod) -> tuple[str, int, list[tuple[int, str]]]:
+    """By what they are to the gang, by their index, else by name with its numbers as numbers."""
+    index = pod.metadata.labels.get(_INDEX, "")
+    parts = re.findall(r"\d+|\D+", pod.metadata.name)
+    name = [(int(part), "") if part.isdecimal() else (-1, part) for part in parts]
+    return called(pod), int(index) if index.isdecimal() else -1, name
+
+
+def _name(member: Membership, part: Sequence[Pod], *, first: bool) -> str:
+    if first or member.dialect is Dialect.ALONE:
+        return member.name
+    return f"{member.name}/{part[0].metadata.name}"
+
+
+def gang_of(
+    name: str, pods: Sequence[P], needed: Needs, takes: Callable[[P], Resources], terms: Callable[[P], Terms]
+) -> Gang[P]:
+    """These very pods as one gang, wherever they are. See `gather`. Raises Refused."""
+    roles, ordered = roles_of(pods, takes, terms)
+    queue = next((queue for pod in pods if (queue := pod.metadata.labels.get(QUEUE))), needed.queue)
+    job = Job(
+        name=name,
+        roles=roles,
+        launcher=Launcher.TORCHRUN,
+        queue=queue or DEFAULT_QUEUE,
+        priority=max(pod.spec.priority for pod in pods) if needed.priority is None else needed.priority,
+        grace=1000 * max(_grace(pod) for pod in pods),
+        restart=RestartPolicy(user_limit=0),
+        topology=needed.topology,
+    )
+    return Gang(name, job, ordered, needed.priority_class)
+
+
+def _grace(pod: Pod) -> int:
+    seconds = pod.spec.termination_grace_period_seconds
+    return _GRACE if seconds is None else seconds

@@ -1,0 +1,109 @@
+"""Which gang a pod belongs to, by the dialect that says so.
+
+Sources: sigs.k8s.io/scheduler-plugins v0.33, apis/scheduling/v1alpha1 (coscheduling; its older label is of v0.2x);
+volcano.sh/apis v1.13, scheduling/v1beta1/labels.go; k8s.io/api v0.36, core/v1 PodSchedulingGroup;
+sigs.k8s.io/jobset v0.10, api/jobset/v1alpha2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import StrEnum
+from typing import NamedTuple
+
+from windlass.jobs.kubernetes.external.pod_seen import Owner, Pod
+from windlass.jobs.kubernetes.own_labels import COSCHEDULING_LABEL, GANG, GANG_SIZE, GENERATION, ROLE
+
+
+class Dialect(StrEnum):
+    """Who says that pods are one gang."""
+
+    COSCHEDULING = "coscheduling"
+    OLD_COSCHEDULING = "old-coscheduling"
+    VOLCANO = "volcano"
+    NATIVE = "native"
+    JOB = "job"
+    """Our label, on the pods of one batch Job."""
+    JOB_SET = "jobset"
+    """Our label, on the pods of one JobSet."""
+    SIZED = "sized"
+    """Our label, and beside it how many pods bear it."""
+    ALONE = "alone"
+
+
+class Membership(NamedTuple):
+    """The key of a gang."""
+
+    namespace: str
+    name: str
+    dialect: Dialect
+    part: str = ""
+    """Tells gangs of one name apart: a Job's uid, or how often a JobSet has been started anew."""
+
+
+class ObjectKind(NamedTuple):
+    """A kind of object, as a manifest names it."""
+
+    api_version: str
+    kind: str
+
+
+POD_GROUPS = (Dialect.COSCHEDULING, Dialect.OLD_COSCHEDULING, Dialect.VOLCANO, Dialect.NATIVE)
+_OBJECTS = {
+    Dialect.COSCHEDULING: ObjectKind("scheduling.x-k8s.io/v1alpha1", "PodGroup"),
+    Dialect.OLD_COSCHEDULING: ObjectKind("scheduling.sigs.k8s.io/v1alpha1", "PodGroup"),
+    Dialect.VOLCANO: ObjectKind("scheduling.volcano.sh/v1beta1", "PodGroup"),
+    Dialect.NATIVE: ObjectKind("scheduling.k8s.io/v1alpha2", "PodGroup"),
+    Dialect.JOB: ObjectKind("batch/v1", "Job"),
+    Dialect.JOB_SET: ObjectKind("jobset.x-k8s.io/v1alpha2", "JobSet"),
+}
+_OLD_COSCHEDULING = "pod-group.scheduling.sigs.k8s.io"
+_VOLCANO = ("scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name")
+_JOB_SET = "jobset.sigs.k8s.io/"
+REPLICATED_JOB = f"{_JOB_SET}replicatedjob-name"
+
+
+def membership(pod: Pod) -> Membership | None:
+    """The gang that a pod belongs to, alone if need be; None: it is a member of a job of our kinds."""
+    about = pod.metadata
+    if GENERATION in about.labels or ROLE in about.labels:
+        return None
+    for dialect, name in _named(pod):
+        if name:
+            return Membership(about.namespace, name, dialect)
+    if label := about.labels.get(GANG):
+        return _labelled(pod, label)
+    return Membership(about.namespace, about.name, Dialect.ALONE)
+
+
+def _named(pod: Pod) -> Iterator[tuple[Dialect, str]]:
+    """What each dialect of PodGroups calls the pod's gang, if it knows one."""
+    labels, annotations = pod.metadata.labels, pod.metadata.annotations
+    group = pod.spec.scheduling_group
+    yield Dialect.NATIVE, group.pod_group_name if group is not None else ""
+    yield Dialect.COSCHEDULING, labels.get(COSCHEDULING_LABEL, "")
+    yield Dialect.OLD_COSCHEDULING, labels.get(_OLD_COSCHEDULING, "")
+    for key in _VOLCANO:
+        yield Dialect.VOLCANO, annotations.get(key) or labels.get(key, "")
+
+
+def object_of(member: Membership) -> ObjectKind | None:
+    """Which object, of the membership's namespace and name, says how many pods the gang needs; None: no object does."""
+    return _OBJECTS.get(member.dialect)
+
+
+def _labelled(pod: Pod, name: str) -> Membership:
+    """By our own label: the pods of one JobSet or Job, unless beside it stands how many they are."""
+    about = pod.metadata
+    if GANG_SIZE not in about.annotations:
+        if job_set := about.labels.get(f"{_JOB_SET}jobset-name"):
+            attempt = about.labels.get(f"{_JOB_SET}restart-attempt", "0")
+            return Membership(about.namespace, job_set, Dialect.JOB_SET, attempt)
+        if (owner := controller(pod)) is not None and owner.kind == "Job":
+            return Membership(about.namespace, owner.name, Dialect.JOB, owner.uid)
+    return Membership(about.namespace, name, Dialect.SIZED)
+
+
+def controller(pod: Pod) -> Owner | None:
+    """Whoever makes this pod anew."""
+    return next((owner for owner in pod.metadata.owner_references if owner.controller), None)

@@ -1,0 +1,47 @@
+"""JAXJob: its manifest, its pods, and what stands beside them.
+
+Source: kubeflow/training-operator v1.9, pkg/controller.v1/jax, pkg/webhooks/jax, pkg/apis/kubeflow.org/v1/jax_types.go.
+"""
+
+from __future__ import annotations
+
+from windlass.jobs.kubernetes.kinds.parsed_gang import parsed_job
+from windlass.jobs.kubernetes.kinds.replica_specs import Port, ReplicaTypes, port_of, replica_specs
+from windlass.jobs.kubernetes.kinds.run_policy import run_policy
+from windlass.jobs.kubernetes.kinds.services import services
+from windlass.jobs.kubernetes.manifests.reader import Manifest, Spot
+from windlass.jobs.kubernetes.parsed import Member, Parsed, Replicas
+from windlass.jobs.kubernetes.pods.pod_assembly import each_member, env_vars, pod
+from windlass.jobs.kubernetes.settings import Settings
+from windlass.jobs.kubernetes.status.replica_outcome import Rules
+from windlass.launch.jaxjob import environment
+
+PORT = Port("jax", "jaxjob-port", 6666)
+TYPES = ReplicaTypes("jaxReplicaSpecs", ("Worker",), "Never", PORT)
+
+
+def read(manifest: Spot, settings: Settings) -> Parsed:
+    """Raises Refused."""
+    replicas = replica_specs(manifest["spec"], TYPES)
+    return parsed_job(manifest, replicas, run_policy(manifest), field=TYPES.specs, settings=settings)
+
+
+def members(parsed: Parsed, generation: int) -> list[Member]:
+    """Every pod of a generation."""
+    port = port_of(parsed.replicas[0], PORT)
+
+    def one(replicas: Replicas, index: int) -> Manifest:
+        env = env_vars(environment(parsed.name, pods=parsed.pods, port=port, index=index))
+        return pod(parsed, replicas, index, generation=generation, env=env, lead=index == 0)
+
+    return each_member(parsed, one)
+
+
+def rules(_parsed: Parsed) -> Rules:
+    """All workers must succeed."""
+    return Rules((), PORT.container)
+
+
+def companions(parsed: Parsed) -> list[Manifest]:
+    """A service for each pod."""
+    return services(parsed, PORT.container)

@@ -1,0 +1,207 @@
+"""MPIJob v2beta1: a launcher, which is a batch Job, reaches its workers by SSH through one headless service.
+
+Source: kubeflow/mpi-operator v0.8, pkg/controller/mpi_job_controller.go, pkg/apis/kubeflow/v2beta1/{types,default}.go,
+pkg/apis/kubeflow/validation/validation.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from windlass.jobs.kubernetes.kinds.mpi_config_volume import VOLUME, config_map, config_volume, mount
+from windlass.jobs.kubernetes.kinds.mpi_replicas import V2, WORKER
+from windlass.jobs.kubernetes.kinds.parsed_gang import parsed_job
+from windlass.jobs.kubernetes.kinds.replica_specs import replica_specs
+from windlass.jobs.kubernetes.kinds.run_policy import run_policy
+from windlass.jobs.kubernetes.manifests.reader import Manifest, Spot
+from windlass.jobs.kubernetes.own_labels import ROLE
+from windlass.jobs.kubernetes.parsed import Member, Parsed, Replicas
+from windlass.jobs.kubernetes.pods.pod_assembly import (
+    JOB_NAME,
+    JOB_ROLE,
+    OPERATOR_NAME,
+    REPLICA_INDEX,
+    env_vars,
+    extended,
+    first_container,
+    metadata,
+    pod_object,
+    pod_spec,
+)
+from windlass.jobs.kubernetes.settings import Settings
+from windlass.launch import mpi
+from windlass.launch.replica_names import replica_name
+
+TYPES = V2
+_SSH_VOLUME = "ssh-auth"
+_ROOTS_KEYS = "/root/.ssh"
+_AT_STARTUP, _WHEN_READY = "AtStartup", "WaitForWorkersReady"
+
+
+def read(manifest: Spot, settings: Settings) -> Parsed:
+    """Raises Refused."""
+    spec = manifest["spec"]
+    replicas = replica_specs(spec, TYPES)
+    for each in replicas:
+        if each.restart not in ("Never", "OnFailure"):
+            spec[TYPES.specs][each.written]["restartPolicy"].refuse("expects Never or OnFailure")
+    _slots(spec)
+    _implementation(spec)
+    _computes(spec)
+    _keys(spec)
+    _creation(spec)
+    return parsed_job(manifest, replicas, run_policy(manifest), field=TYPES.specs, settings=settings)
+
+
+def members(parsed: Parsed, generation: int) -> list[Member]:
+    """Every worker of a generation. The launcher is a Job of its own, among the companions, which makes its pod."""
+    worker = parsed.of(WORKER)
+    if worker is None:
+        return []
+    first = 1 if _computes(parsed.spec) else 0  # the launcher has index 0 then
+    made = []
+    for index in range(worker.count):
+        name = replica_name(parsed.name, WORKER, index)
+        labels = {**_labels(parsed, worker.role), REPLICA_INDEX: str(index + first)}
+        spec = {**_worker_spec(parsed, worker), "hostname": name}
+        made.append(Member(name, worker.role, index, pod_object(parsed, worker, name, labels, spec, generation)))
+    return made
+
+
+def companions(parsed: Parsed, running: Collection[str] = ()) -> list[Manifest]:
+    """Service, config map, keys and launcher. `running`: names of the workers that are ready."""
+    worker = parsed.of(WORKER)
+    ready = sum(replica_name(parsed.name, WORKER, index) in running for index in range(worker.count if worker else 0))
+    waits = _creation(parsed.spec) == _WHEN_READY and worker is not None and ready < worker.count
+    return [_service(parsed), _config_map(parsed, running), _secret(parsed), *([] if waits else [_launcher(parsed)])]
+
+
+def _slots(spec: Spot) -> int:
+    written = spec["slotsPerWorker"].whole(0, 10_000)
+    return 1 if written is None else written
+
+
+def _implementation(spec: Spot) -> str:
+    return spec["mpiImplementation"].choice(mpi.IMPLEMENTATIONS, mpi.OPEN_MPI)
+
+
+def _computes(spec: Spot) -> bool:
+    """Whether the launcher is a worker too."""
+    return spec["runLauncherAsWorker"].flag()
+
+
+def _creation(spec: Spot) -> str:
+    """When the launcher is made."""
+    return spec["launcherCreationPolicy"].choice((_AT_STARTUP, _WHEN_READY), _AT_STARTUP)
+
+
+def _keys(spec: Spot) -> str:
+    """Where the SSH keys are mounted."""
+    return spec["sshAuthMountPath"].text() or _ROOTS_KEYS
+
+
+def _labels(parsed: Parsed, role: str) -> dict[str, str]:
+    return {OPERATOR_NAME: "mpi-operator", JOB_NAME: parsed.name, JOB_ROLE: role}
+
+
+def _worker_spec(parsed: Parsed, worker: Replicas) -> Manifest:
+    spec = _reachable(parsed, pod_spec(parsed, worker))
+    container = spec["containers"][0]
+    if not container.get("command") and not container.get("args"):
+        container = {**container, "command": ["/usr/sbin/sshd", "-De"]}
+    container = extended(container, env=env_vars(mpi.worker_environment()))
+    # Intel MPI and MPICH call the launcher back by its plain host name.
+    dns = spec.get("dnsConfig") or {}
+    searches = [f"{parsed.name}.{parsed.namespace}.svc.cluster.local"]
+    return {**_with_keys(parsed, spec, container), "dnsConfig": extended(dns, searches=searches)}
+
+
+def _reachable(parsed: Parsed, spec: Manifest) -> Manifest:
+    """Known by its host name behind the job's service, also on the host's network."""
+    dns = {"dnsPolicy": "ClusterFirstWithHostNet"} if spec.get("hostNetwork") else {}
+    return {**spec, "subdomain": parsed.name, **dns}
+
+
+def _with_keys(parsed: Parsed, spec: Manifest, container: Manifest) -> Manifest:
+    """The spec with its first container changed, and the keys mounted there."""
+    path = _keys(parsed.spec)
+    files = {"ssh-privatekey": ["id_rsa"], "ssh-publickey": ["id_rsa.pub", "authorized_keys"]}
+    items = [{"key": key, "path": name} for key, names in files.items() for name in names]
+    mode = {"defaultMode": 0o600} if path == _ROOTS_KEYS else {}  # another user could not read them so
+    volume = {"name": _SSH_VOLUME, "secret": {"secretName": f"{parsed.name}-ssh", "items": items, **mode}}
+    mounted = extended(container, volumeMounts=[mount(_SSH_VOLUME, path)])
+    return extended(first_container(spec, mounted), volumes=[volume])
+
+
+def _launcher(parsed: Parsed) -> Manifest:
+    """The batch Job. Its own controller retries it, and ends it at the deadline."""
+    policy = parsed.spec["runPolicy"]
+    passed_on = ("ttlSecondsAfterFinished", "activeDeadlineSeconds", "backoffLimit")
+    limits = {name: policy[name].value for name in passed_on if policy[name].value is not None}
+    if parsed.policy.gang_restart:
+        limits["backoffLimit"] = 0  # its failure is the gang's
+    suspend = {"suspend": True} if parsed.policy.suspend else {}
+    about = metadata(parsed, f"{parsed.name}-launcher", {"app": parsed.name})
+    template = _launcher_template(parsed, parsed.replicas[0])
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": about,
+        "spec": {**limits, **suspend, "template": template},
+    }
+
+
+def _launcher_template(parsed: Parsed, launcher: Replicas) -> Manifest:
+    computes = _computes(parsed.spec)
+    told = mpi.launcher_environment(_implementation(parsed.spec), _slots(parsed.spec), computes=computes)
+    spec = _reachable(parsed, pod_spec(parsed, launcher))
+    container = extended(spec["containers"][0], env=env_vars(told))
+    spec = _with_keys(parsed, spec, container)
+    container = extended(spec["containers"][0], volumeMounts=[mount(VOLUME, mpi.CONFIG)])
+    volume = config_volume(parsed, {"hostfile": 0o444, "discover_hosts.sh": 0o555})
+    about = launcher.template.get("metadata") or {}
+    index = {REPLICA_INDEX: "0"} if computes else {}
+    # Our own label tells the scheduler that this pod, which a Job makes, is the gang's.
+    labels = {**(about.get("labels") or {}), **_labels(parsed, launcher.role), **index, ROLE: launcher.role}
+    annotations = {"annotations": about["annotations"]} if about.get("annotations") else {}
+    return {
+        "metadata": {"labels": labels, **annotations},
+        "spec": {
+            **extended(first_container(spec, container), volumes=[volume]),
+            "hostname": f"{parsed.name}-launcher",
+        },
+    }
+
+
+def _service(parsed: Parsed) -> Manifest:
+    selector = {OPERATOR_NAME: "mpi-operator", JOB_NAME: parsed.name}
+    about = metadata(parsed, parsed.name, {"app": parsed.name})
+    spec: Manifest = {"clusterIP": "None", "selector": selector}
+    if _computes(parsed.spec):
+        spec["publishNotReadyAddresses"] = True  # or the launcher would wait for itself
+    return {"apiVersion": "v1", "kind": "Service", "metadata": about, "spec": spec}
+
+
+def _config_map(parsed: Parsed, running: Collection[str]) -> Manifest:
+    worker = parsed.of(WORKER)
+    first = [f"{parsed.name}-launcher"] if _computes(parsed.spec) else []
+    workers = [replica_name(parsed.name, WORKER, index) for index in range(worker.count if worker else 0)]
+
+    def hosts(pods: list[str]) -> list[str]:
+        domain = parsed.settings.cluster_domain
+        return [mpi.host_name(pod, parsed.name, parsed.namespace, domain) for pod in pods]
+
+    return config_map(
+        parsed,
+        {
+            "hostfile": mpi.hostfile(hosts([*first, *workers]), _slots(parsed.spec), _implementation(parsed.spec)),
+            "discover_hosts.sh": mpi.discover_hosts(hosts([*first, *(each for each in workers if each in running)])),
+        },
+    )
+
+
+def _secret(parsed: Parsed) -> Manifest:
+    """The job's keys, blank: whoever makes the object puts a fresh ECDSA pair in, which no pure function could."""
+    about = metadata(parsed, f"{parsed.name}-ssh", {"app": parsed.name})
+    blank = {"ssh-privatekey": "", "ssh-publickey": ""}
+    return {"apiVersion": "v1", "kind": "Secret", "metadata": about, "type": "kubernetes.io/ssh-auth", "data": blank}

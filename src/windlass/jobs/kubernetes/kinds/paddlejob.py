@@ -1,0 +1,63 @@
+"""PaddleJob: its manifest, its pods, and what stands beside them.
+
+Source: kubeflow/training-operator v1.9, pkg/controller.v1/paddlepaddle, pkg/webhooks/paddlepaddle,
+pkg/apis/kubeflow.org/v1/paddlepaddle_{types,defaults}.go.
+
+Its elastic policy sizes the gang; V1 makes no autoscaler for it.
+"""
+
+from __future__ import annotations
+
+from windlass.jobs.kubernetes.kinds.elastic_sizes import elastic_sizes
+from windlass.jobs.kubernetes.kinds.parsed_gang import parsed_job
+from windlass.jobs.kubernetes.kinds.replica_specs import Port, ReplicaTypes, port_of, replica_specs
+from windlass.jobs.kubernetes.kinds.run_policy import run_policy
+from windlass.jobs.kubernetes.kinds.services import services
+from windlass.jobs.kubernetes.manifests.reader import Manifest, Spot
+from windlass.jobs.kubernetes.parsed import Member, Parsed, Replicas
+from windlass.jobs.kubernetes.pods.pod_assembly import EnvVar, each_member, env_vars, pod
+from windlass.jobs.kubernetes.settings import Settings
+from windlass.jobs.kubernetes.status.replica_outcome import Rules
+from windlass.launch.paddlejob import POD_IP, environment
+
+MASTER, WORKER = "Master", "Worker"
+PORT = Port("paddle", "master", 36543)
+TYPES = ReplicaTypes("paddleReplicaSpecs", (MASTER, WORKER), "OnFailure", PORT)
+
+
+def read(manifest: Spot, settings: Settings) -> Parsed:
+    """Raises Refused."""
+    spec = manifest["spec"]
+    replicas = replica_specs(spec, TYPES)
+    found = elastic_sizes(spec["elasticPolicy"], replicas, TYPES.specs)
+    sizes = {"worker": found} if found else {}
+    return parsed_job(manifest, replicas, run_policy(manifest), field=TYPES.specs, settings=settings, sizes=sizes)
+
+
+def members(parsed: Parsed, generation: int) -> list[Member]:
+    """Every pod of a generation."""
+    has_master = parsed.of(MASTER) is not None
+    port = port_of(parsed.replicas[0], PORT)
+
+    def one(replicas: Replicas, index: int) -> Manifest:
+        told = environment(parsed.name, replicas.role, index, pods=parsed.pods, port=port, has_master=has_master)
+        return pod(parsed, replicas, index, generation=generation, env=_env(told), lead=replicas.type == MASTER)
+
+    return each_member(parsed, one)
+
+
+def _env(told: dict[str, str]) -> list[EnvVar]:
+    """The variables, and before them the pod's own address where one of them means it."""
+    needs_address = any(f"$({POD_IP})" in value for value in told.values())
+    address = [{"name": POD_IP, "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}] if needs_address else []
+    return [*address, *env_vars(told)]
+
+
+def rules(_parsed: Parsed) -> Rules:
+    """The masters' success is the job's; without one all workers'."""
+    return Rules((MASTER,), PORT.container)
+
+
+def companions(parsed: Parsed) -> list[Manifest]:
+    """A service for each pod."""
+    return services(parsed, PORT.container)

@@ -1,0 +1,164 @@
+"""From replicas and their policy to the gang that the core schedules."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from windlass.core.model.job import DEFAULT_QUEUE, Job, Launcher, RestartPolicy, Role
+from windlass.core.model.resources import GPU
+from windlass.jobs.kubernetes.kinds.run_policy import restart_policy
+from windlass.jobs.kubernetes.manifests.reader import Manifest, Spot
+from windlass.jobs.kubernetes.parsed import Parsed, Replicas, RunPolicy
+from windlass.jobs.kubernetes.pods.anti_affinity import avoided
+from windlass.jobs.kubernetes.pods.pod_placement import affinity_of, tolerations_of, unheeded
+from windlass.jobs.kubernetes.pods.pod_requests import pod_requests
+from windlass.jobs.kubernetes.settings import Settings
+from windlass.jobs.names import DNS_LABEL, is_name
+
+_GRACE = 30_000
+"""Kubernetes' own terminationGracePeriodSeconds, in milliseconds."""
+WORKER = "worker"
+
+Sizes = Mapping[str, tuple[int, int]]
+"""Of the roles that may have fewer or more replicas: fewest and most."""
+
+
+def parsed_job(
+    manifest: Spot,
+    replicas: Sequence[Replicas],
+    policy: RunPolicy,
+    *,
+    field: str,
+    settings: Settings,
+    sizes: Sizes | None = None,
+    nproc_per_node: str = "1",
+    init: Mapping[str, Manifest] | None = None,
+) -> Parsed:
+    """A manifest that has been read but for its gang. Raises Refused.
+
+    `field`: where the replica specs stand. `init`: the container that the operator adds to run first in the pods
+    of a type, by type; it asks for room too.
+    """
+    name = _name(manifest, replicas)
+    templates = {each.type: _spec(manifest, field, each, (init or {}).get(each.type)) for each in replicas}
+    roles = [_role(each, templates[each.type], nproc_per_node) for each in replicas if each.count]
+    roles = _sized(roles, {**_shrinkable(policy, roles, manifest), **(sizes or {})})
+    grace = max([grace_of(spec) for spec in templates.values()], default=_GRACE)
+    labels = manifest["metadata"]["labels"].texts()
+    classes = [spec["priorityClassName"].text() for spec in templates.values()]
+    return Parsed(
+        manifest=manifest.mapping(),
+        api_version=manifest["apiVersion"].text(),
+        kind=manifest["kind"].text(),
+        name=name,
+        namespace=manifest["metadata"]["namespace"].text() or "default",
+        uid=manifest["metadata"]["uid"].text(),
+        job=_job(name, roles, policy, restart_policy(policy, replicas), grace, labels),
+        replicas=tuple(replicas),
+        policy=policy,
+        settings=settings,
+        priority_class=policy.priority_class or next((name for name in classes if name), ""),
+        avoids={each.role: avoided(templates[each.type]) for each in replicas},
+        warnings=(*_of_policy(manifest["spec"]["runPolicy"]["schedulingPolicy"]), *warnings_of_templates(templates)),
+    )
+
+
+def _job(
+    name: str, roles: Sequence[Role], policy: RunPolicy, restart: RestartPolicy, grace: int, labels: Mapping[str, str]
+) -> Job:
+    return Job(
+        name=name,
+        roles=tuple(roles),
+        launcher=Launcher.TORCHRUN,
+        queue=policy.queue or DEFAULT_QUEUE,
+        deadline=policy.deadline,
+        ttl=policy.ttl,
+        grace=grace,
+        restart=restart,
+        suspend=policy.suspend,
+        labels=labels,
+    )
+
+
+def _spec(manifest: Spot, field: str, replicas: Replicas, init: Manifest | None) -> Spot:
+    """What the pods of a type are made of, as far as their node must know it."""
+    path = manifest["spec"][field][replicas.written]["template"]["spec"].path
+    spec = replicas.template["spec"]
+    return Spot({**spec, "initContainers": [*(spec.get("initContainers") or []), init]} if init else spec, path)
+
+
+def _of_policy(scheduling: Spot) -> list[str]:
+    """What of the scheduling policy has no effect."""
+    idle = ("minResources", "scheduleTimeoutSeconds")
+    return [f"schedulingPolicy: {name} has no effect" for name in idle if scheduling[name].value is not None]
+
+
+def warnings_of_templates(templates: Mapping[str, Spot]) -> list[str]:
+    """What of the pods' specs, by replica type, has no effect. Raises Refused."""
+    found = []
+    for kind, spec in templates.items():
+        found += [f"{kind}: {wish} is not heeded by the scheduler" for wish in unheeded(spec)]
+        if spec["restartPolicy"].text():
+            found.append(f"{kind}: the template's restartPolicy gives way to the one beside its replicas")
+    return found
+
+
+def _name(manifest: Spot, replicas: Sequence[Replicas]) -> str:
+    """The job's name, if every pod and service named by it may be called so."""
+    spot = manifest["metadata"]["name"]
+    name = spot.text()
+    longest = max((f"{name}-{each.role}-{max(each.count - 1, 0)}" for each in replicas), key=len, default=name)
+    if not name:
+        spot.refuse("expects the job's name")
+    if not is_name(DNS_LABEL, name):
+        spot.refuse("expects small letters, digits and dashes, a letter first: services are named by it")
+    if len(longest) > 63:
+        spot.refuse(f"is {len(longest) - 63} characters too long: {longest} must be a DNS label of 63")
+    return name
+
+
+def _role(replicas: Replicas, spec: Spot, nproc_per_node: str) -> Role:
+    resources = pod_requests(spec)
+    return Role(
+        name=replicas.role,
+        replicas=replicas.count,
+        procs=_procs(nproc_per_node, resources.get(GPU, 0)),
+        resources=resources,
+        node_selector=spec["nodeSelector"].texts(),
+        tolerations=tolerations_of(spec),
+        affinity=affinity_of(spec),
+    )
+
+
+def _procs(nproc_per_node: str, gpus: int) -> int:
+    """Ranks of a pod; of "auto" and "gpu" as many as it has GPUs, of "cpu" at least one."""
+    return int(nproc_per_node) if nproc_per_node.isdigit() else max(1, 0 if nproc_per_node == "cpu" else gpus)
+
+
+def _shrinkable(policy: RunPolicy, roles: Sequence[Role], manifest: Spot) -> dict[str, tuple[int, int]]:
+    """What `schedulingPolicy.minAvailable` means for the workers: all others must be there anyway."""
+    if policy.min_available is None:
+        return {}
+    workers = next((role.replicas for role in roles if role.name == WORKER), 0)
+    others = sum(role.replicas for role in roles) - workers
+    if policy.min_available > workers + others:
+        spot = manifest["spec"]["runPolicy"]["schedulingPolicy"]["minAvailable"]
+        spot.refuse(f"must be at most {workers + others}, the pods that there are")
+    fewest = max(policy.min_available - others, 1)
+    return {WORKER: (fewest, workers)} if fewest < workers else {}
+
+
+def _sized(roles: Sequence[Role], sizes: Sizes) -> list[Role]:
+    return [_resized(role, *sizes[role.name]) if role.name in sizes else role for role in roles]
+
+
+def _resized(role: Role, fewest: int, most: int) -> Role:
+    """The number that is asked for now may lie outside of what the policy says; nobody forbids it."""
+    return replace(role, min_replicas=min(fewest, role.replicas), max_replicas=max(most, role.replicas))
+
+
+def grace_of(spec: Spot) -> int:
+    """How long a pod may take to end, in milliseconds. Raises Refused."""
+    seconds = spec["terminationGracePeriodSeconds"].whole()
+    return _GRACE if seconds is None else seconds * 1000

@@ -1,0 +1,170 @@
+"""PyTorchJob: its manifest, its pods, and what stands beside them.
+
+Source: kubeflow/training-operator v1.9, pkg/controller.v1/pytorch, pkg/webhooks/pytorch,
+pkg/apis/kubeflow.org/v1/pytorch_{types,defaults}.go.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from windlass.jobs.kubernetes.kinds.elastic_sizes import elastic_sizes
+from windlass.jobs.kubernetes.kinds.parsed_gang import parsed_job
+from windlass.jobs.kubernetes.kinds.replica_specs import Port, ReplicaTypes, port_of, replica_specs
+from windlass.jobs.kubernetes.kinds.run_policy import run_policy
+from windlass.jobs.kubernetes.kinds.services import services
+from windlass.jobs.kubernetes.manifests.reader import Manifest, Spot
+from windlass.jobs.kubernetes.parsed import Member, Parsed, Replicas
+from windlass.jobs.kubernetes.pods.agent_pods import asked_by_annotation, with_agent, with_membership
+from windlass.jobs.kubernetes.pods.pod_assembly import each_member, env_vars, extended, metadata, pod
+from windlass.jobs.kubernetes.settings import Settings
+from windlass.jobs.kubernetes.status.replica_outcome import Rules
+from windlass.launch.pytorchjob import Elastic, PyTorchGang, environment
+from windlass.launch.replica_names import replica_name
+
+MASTER, WORKER = "Master", "Worker"
+PORT = Port("pytorch", "pytorchjob-port", 23456)
+TYPES = ReplicaTypes("pytorchReplicaSpecs", (MASTER, WORKER), "OnFailure", PORT, single=(MASTER,))
+_PROCS = ("auto", "cpu", "gpu", "xpu")
+
+
+def read(manifest: Spot, settings: Settings) -> Parsed:
+    """Raises Refused."""
+    spec = manifest["spec"]
+    replicas = _with_agents(manifest, replica_specs(spec, TYPES), settings)
+    nproc = _nproc_per_node(spec)
+    elastic = _elastic(spec, manifest["metadata"]["name"].text(), replicas)
+    per_node = (elastic.nproc_per_node if elastic else None) or nproc or "auto"
+    sizes = {"worker": (elastic.fewest, elastic.most)} if elastic else {}
+    has_master = any(each.type == MASTER for each in replicas)
+    return parsed_job(
+        manifest,
+        replicas,
+        run_policy(manifest),
+        field=TYPES.specs,
+        settings=settings,
+        sizes=sizes,
+        nproc_per_node=str(per_node),
+        init={WORKER: _waiter(manifest["metadata"]["name"].text(), settings)} if has_master else {},
+    )
+
+
+def _with_agents(manifest: Spot, replicas: tuple[Replicas, ...], settings: Settings) -> tuple[Replicas, ...]:
+    """The replicas with agents in their pods, if an annotation asks for them. A plain script stays one process."""
+    way = asked_by_annotation(manifest)
+    if not way:
+        return replicas
+    spec = manifest["spec"]
+    said = spec["nprocPerNode"].value or spec["elasticPolicy"]["nProcPerNode"].value
+    made = []
+    for each in replicas:
+        where = spec[TYPES.specs][each.written]["template"]["spec"]["containers"]
+        template = with_agent(each.template, PORT.container, way, settings, where, procs="" if said else "1")
+        made.append(replace(each, template=template))
+    return tuple(made)
+
+
+def members(parsed: Parsed, generation: int) -> list[Member]:
+    """Every pod of a generation."""
+    gang = _gang(parsed)
+    return each_member(parsed, lambda replicas, index: _pod(parsed, gang, replicas, index, generation))
+
+
+def companions(parsed: Parsed) -> list[Manifest]:
+    """A service for each pod, and an autoscaler if the elastic policy has metrics."""
+    return [*services(parsed, PORT.container), *_autoscaler(parsed)]
+
+
+def rules(parsed: Parsed) -> Rules:
+    """The master's success is the job's; without one all workers', or any one's of an elastic job."""
+    elastic = parsed.spec["elasticPolicy"].value is not None
+    return Rules((MASTER,), PORT.container, any_worker=elastic)
+
+
+def _pod(parsed: Parsed, gang: PyTorchGang, replicas: Replicas, index: int, generation: int) -> Manifest:
+    lead = replicas.type == MASTER or (parsed.of(MASTER) is None and index == 0)
+    env = env_vars(environment(gang, replicas.role, index))
+    made = pod(parsed, replicas, index, generation=generation, env=env, lead=lead)
+    if asked_by_annotation(Spot(parsed.manifest)):
+        made["spec"] = with_membership(made["spec"], parsed, PORT.container, made["metadata"]["name"])
+    if replicas.type == WORKER and gang.master_port is not None:
+        made["spec"] = extended(made["spec"], initContainers=[_waiter(parsed.name, parsed.settings)])
+    return made
+
+
+def _waiter(job: str, settings: Settings) -> Manifest:
+    """Holds a worker back until the master's name resolves."""
+    master = replica_name(job, MASTER, 0)
+    script = (
+        f"err=1;for i in $(seq {settings.waiter_tries}); do if nslookup {master}; then err=0 && break; fi;"
+        "echo waiting for master; sleep 2; done; exit $err"
+    )
+    return {
+        "name": "init-pytorch",
+        "image": settings.waiter_image,
+        "imagePullPolicy": "IfNotPresent",
+        "resources": {"limits": {"cpu": "100m", "memory": "20Mi"}, "requests": {"cpu": "50m", "memory": "10Mi"}},
+        "command": ["sh", "-c", script],
+    }
+
+
+def _gang(parsed: Parsed) -> PyTorchGang:
+    master = parsed.of(MASTER)
+    elastic = _elastic(parsed.spec, parsed.name, parsed.replicas)
+    nproc = _nproc_per_node(parsed.spec)
+    if nproc is None and (elastic is None or elastic.nproc_per_node is None):
+        nproc = "auto"
+    return PyTorchGang(parsed.name, parsed.pods, port_of(master, PORT) if master else None, nproc, elastic)
+
+
+def _nproc_per_node(spec: Spot) -> str | None:
+    spot = spec["nprocPerNode"]
+    if spot.value is None:
+        return None
+    word = spot.text()
+    if word not in _PROCS and not (word.isascii() and word.isdigit() and len(word) < 6 and int(word) > 0):
+        spot.refuse(f"expects a number, {', '.join(_PROCS[:-1])} or {_PROCS[-1]}")
+    return word
+
+
+def _elastic(spec: Spot, job: str, replicas: tuple[Replicas, ...]) -> Elastic | None:
+    """The elastic policy, every default filled in; None without one. The workers are the last replicas."""
+    policy = spec["elasticPolicy"]
+    sizes = elastic_sizes(policy, replicas, TYPES.specs)
+    if sizes is None:
+        return None
+    if policy["nProcPerNode"].value is not None and spec["nprocPerNode"].value is not None:
+        policy["nProcPerNode"].refuse("says the same as nprocPerNode; keep that one")
+    host = policy["rdzvHost"].text() or replica_name(job, WORKER, 0)
+    port = policy["rdzvPort"].whole(1, 65535) or port_of(replicas[-1], PORT)
+    return Elastic(
+        *sizes,
+        f"{host}:{port}",
+        backend=policy["rdzvBackend"].text() or "c10d",
+        max_restarts=policy["maxRestarts"].whole(),
+        nproc_per_node=policy["nProcPerNode"].whole(1),
+        rdzv_id=policy["rdzvId"].text() or None,
+        rdzv_conf=tuple((each["key"].text(), each["value"].text()) for each in policy["rdzvConf"].items()),
+        standalone=policy["standalone"].flag(),
+    )
+
+
+def _autoscaler(parsed: Parsed) -> list[Manifest]:
+    """Of the scale subresource, which is the workers' number. A job that is suspended has none."""
+    elastic = _elastic(parsed.spec, parsed.name, parsed.replicas)
+    metrics = parsed.spec["elasticPolicy"]["metrics"].items()
+    if elastic is None or not metrics or parsed.policy.suspend:
+        return []
+    return [autoscaler(parsed, elastic.fewest, elastic.most)]
+
+
+def autoscaler(parsed: Parsed, fewest: int, most: int) -> Manifest:
+    """The autoscaler of a job's elastic policy."""
+    target = {"apiVersion": parsed.api_version, "kind": parsed.kind, "name": parsed.name}
+    sizes = {"minReplicas": fewest, "maxReplicas": most}
+    return {
+        "apiVersion": "autoscaling/v2",
+        "kind": "HorizontalPodAutoscaler",
+        "metadata": metadata(parsed, parsed.name, {}),
+        "spec": {"scaleTargetRef": target, **sizes, "metrics": parsed.spec["elasticPolicy"]["metrics"].value},
+    }

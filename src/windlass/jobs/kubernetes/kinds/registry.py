@@ -1,0 +1,170 @@
+"""The kinds of jobs: a row for each, found by API version and kind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Any, Protocol
+
+from windlass.jobs.kubernetes.kinds import (
+    jaxjob,
+    mpijob_v1,
+    mpijob_v2,
+    paddlejob,
+    pytorchjob,
+    tfjob,
+    trainingjob,
+    trainjob,
+    xgboostjob,
+)
+from windlass.jobs.kubernetes.kinds.mpi_version import in_its_version
+from windlass.jobs.kubernetes.manifests.reader import Fault, Manifest, Refused, Spot
+from windlass.jobs.kubernetes.own_labels import AGENT
+from windlass.jobs.kubernetes.parsed import Member, Parsed, resized
+from windlass.jobs.kubernetes.pods import anti_affinity
+from windlass.jobs.kubernetes.pods.agent_pods import asked_by_annotation
+from windlass.jobs.kubernetes.pods.anti_affinity import Separated
+from windlass.jobs.kubernetes.pods.pod_group import pod_group
+from windlass.jobs.kubernetes.settings import Settings
+from windlass.jobs.kubernetes.status import mpijob_outcome, replica_outcome
+from windlass.jobs.kubernetes.status.replica_outcome import Judgement, Rules
+from windlass.jobs.names import did_you_mean
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One kind: how it is read, and what it becomes."""
+
+    api_version: str
+    name: str
+    plural: str
+    read: Callable[[Spot, Settings], Parsed]
+    """Raises Refused."""
+    members: Callable[[Parsed, int], list[Member]]
+    companions: Callable[[Parsed, Collection[str]], list[Manifest]]
+    rules: Callable[[Parsed], Rules] | None
+    """What decides its success; None: its launcher is a batch Job, and decides."""
+
+
+V1, V2 = "kubeflow.org/v1", "kubeflow.org/v2beta1"
+OURS, TRAINER = trainingjob.API_VERSION, "trainer.kubeflow.org/v1alpha1"
+
+
+class _Module(Protocol):
+    """A module of this package for one kind."""
+
+    def read(self, manifest: Spot, settings: Settings, /) -> Parsed:
+        """See `Kind.read`."""
+
+    def members(self, parsed: Parsed, generation: int, /) -> list[Member]:
+        """See `members`."""
+
+    def companions(self, parsed: Parsed, /) -> list[Manifest]:
+        """See `companions`; whichever pods run."""
+
+    def rules(self, parsed: Parsed, /) -> Rules:
+        """See `Kind.rules`."""
+
+
+def _kind_of(version: str, name: str, plural: str, of: _Module) -> Kind:
+    return Kind(version, name, plural, of.read, of.members, lambda parsed, _running: of.companions(parsed), of.rules)
+
+
+KINDS = (
+    _kind_of(V1, "PyTorchJob", "pytorchjobs", pytorchjob),
+    _kind_of(V1, "TFJob", "tfjobs", tfjob),
+    _kind_of(V1, "JAXJob", "jaxjobs", jaxjob),
+    _kind_of(V1, "XGBoostJob", "xgboostjobs", xgboostjob),
+    _kind_of(V1, "PaddleJob", "paddlejobs", paddlejob),
+    Kind(V1, "MPIJob", "mpijobs", mpijob_v1.read, mpijob_v1.members, mpijob_v1.companions, mpijob_v1.rules),
+    Kind(V2, "MPIJob", "mpijobs", mpijob_v2.read, mpijob_v2.members, mpijob_v2.companions, None),
+    _kind_of(TRAINER, "TrainJob", "trainjobs", trainjob),
+    _kind_of(OURS, trainingjob.KIND, trainingjob.PLURAL, trainingjob),
+)
+_DEFAULTS = Settings()
+_AS_WRITTEN: Mapping[str, int] = MappingProxyType({})
+_BY_NAME = {(kind.api_version, kind.name): kind for kind in KINDS}
+
+
+def read(manifest: Any, settings: Settings = _DEFAULTS) -> Parsed | Fault:
+    """What a manifest asks for, or the first thing that is wrong with it. Raises nothing, whatever it holds."""
+    try:
+        spot = Spot(in_its_version(manifest) if isinstance(manifest, dict) else manifest)
+        parsed = _kind(spot["apiVersion"], spot["kind"]).read(spot, settings)
+        parsed = replace(parsed, warnings=(*parsed.warnings, *_without_agent(spot)))
+    except Refused as refused:
+        return refused.fault
+    return replace(parsed, warnings=(*parsed.warnings, *_unheeded(parsed))) if _avoids(parsed) else parsed
+
+
+def _without_agent(manifest: Spot) -> list[str]:
+    """That an annotation asks for what pods of this kind cannot have. Raises Refused."""
+    if manifest["kind"].text() == "PyTorchJob" or not asked_by_annotation(manifest):
+        return []
+    instead = "write agent into the spec" if manifest["kind"].text() == trainingjob.KIND else "a PyTorchJob has it"
+    return [f"the annotation {AGENT} has no effect on this kind; {instead}"]
+
+
+def separated(parsed: Parsed) -> Separated:
+    """Which pods of a job may not share a node."""
+    if not _avoids(parsed):
+        return Separated({}, frozenset())
+    one_each = {each.role: min(each.count, 1) for each in parsed.replicas}
+    pods = {member.role: member.pod for member in members(parsed, 1, one_each)}
+    return anti_affinity.separated(parsed, {role: pod["metadata"]["labels"] for role, pod in pods.items()})
+
+
+def members(parsed: Parsed, generation: int, sizes: Mapping[str, int] = _AS_WRITTEN) -> list[Member]:
+    """Every pod that a generation of the job is, in the order of ranks. Nobody may change what pods share.
+
+    `sizes`: replicas of the roles whose number is another one than was asked for; what pods are told is of this size.
+    """
+    return _BY_NAME[parsed.api_version, parsed.kind].members(resized(parsed, sizes), generation)
+
+
+def companions(parsed: Parsed, running: Collection[str] = (), sizes: Mapping[str, int] = _AS_WRITTEN) -> list[Manifest]:
+    """Every object that must stand beside the pods, in the order in which to make them. `sizes`: see `members`.
+
+    `running`: names of the pods that are ready; MPI's script that discovers hosts tells them; a launcher may wait for
+    all of them.
+    """
+    made = _BY_NAME[parsed.api_version, parsed.kind].companions(resized(parsed, sizes), running)
+    return [*pod_group(parsed), *made]
+
+
+def judge(parsed: Parsed, objects: Sequence[Manifest], *, remade: int = 0, active_for: int = 0) -> Judgement:
+    """What is to be done about a job whose pods fail one by one, and what its status is to say.
+
+    `objects`: its pods, and for an MPIJob v2beta1 the launcher's Job. `remade`: pods made anew before. `active_for`:
+    milliseconds since `status.startTime`.
+    """
+    rules = _BY_NAME[parsed.api_version, parsed.kind].rules
+    if rules is None:
+        return mpijob_outcome.judge(parsed, objects)
+    return replica_outcome.judge(parsed, objects, rules(parsed), remade=remade, active_for=active_for)
+
+
+def _avoids(parsed: Parsed) -> bool:
+    return any(parsed.avoids.values())
+
+
+def _unheeded(parsed: Parsed) -> list[str]:
+    """Anti-affinity that has no effect, or not all that it says."""
+    heeded = separated(parsed).heeded
+    left = (each for each in parsed.replicas if each.count and parsed.avoids[each.role] and each.role not in heeded)
+    return [f"{each.type}: podAntiAffinity is not heeded by the scheduler" for each in left]
+
+
+def _kind(api_version: Spot, kind: Spot) -> Kind:
+    version, name = api_version.text(), kind.text()
+    versions = [each.api_version for each in KINDS if each.name == name]
+    if not name:
+        kind.refuse(f"expects a kind of job: {', '.join(sorted({k.name for k in KINDS}))}")
+    if not versions:
+        kind.refuse(
+            f"{name[:40]!r} is no kind of job that is known here{did_you_mean(name, sorted({k.name for k in KINDS}))}"
+        )
+    if version not in versions:
+        api_version.refuse(f"expects {' or '.join(versions)} for a {name}")
+    return _BY_NAME[version, name]

@@ -1,0 +1,153 @@
+"""The replica specs of a job: which types there are, how many of each, their templates, and every default.
+
+Source: kubeflow/training-operator v1.9, pkg/apis/kubeflow.org/v1/{defaulting_utils,*_defaults}.go, pkg/webhooks. The
+defaults are applied here, in memory; what is stored in the cluster stays as it was written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from windlass.jobs.kubernetes.manifests.reader import Spot
+from windlass.jobs.kubernetes.parsed import Replicas
+from windlass.jobs.names import did_you_mean
+
+RESTARTS = ("OnFailure", "Never", "Always", "ExitCode")
+MOST_REPLICAS = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class Port:
+    """The port that a kind's processes meet at, in the container of a given name."""
+
+    container: str
+    name: str
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaTypes:
+    """What a kind says of its replica specs."""
+
+    specs: str
+    """The field of `spec` that holds them: "pytorchReplicaSpecs"."""
+    types: tuple[str, ...]
+    restart: str
+    """The restart policy where none is written."""
+    port: Port | None = None
+    """None: no container need have a name, and no port is added."""
+    single: tuple[str, ...] = ()
+    """Types of which there is one pod at most, and it says so."""
+    needed: tuple[str, ...] = ()
+    fold_case: bool = True
+    """`worker` is as good as `Worker`."""
+    fewest: int = 1
+    counts: Mapping[str, int] = field(default_factory=dict)
+    """Replicas of a type where none are written, if not one."""
+    restarts: Mapping[str, str] = field(default_factory=dict)
+    """The restart policy of a type where none is written, if not the kind's."""
+
+
+def replica_specs(spec: Spot, kind: ReplicaTypes) -> tuple[Replicas, ...]:
+    """The replicas of a job in the order of the kind's types. Raises Refused."""
+    written = spec[kind.specs]
+    if not written.mapping():
+        written.refuse(f"expects {' and '.join(kind.types)}, one of them at least")
+    found: dict[str, Spot] = {}
+    for name, spot in written.fields():
+        known = _type(name, spot, kind)
+        if known in found:
+            spot.refuse(f"is the {known} a second time; write it once")
+        found[known] = spot
+    for needed in kind.needed:
+        if needed not in found:
+            written.refuse(f"has no {needed}; every job of this kind has one")
+    replicas = tuple(_replicas(name, found[name], kind) for name in kind.types if name in found)
+    if not any(each.count for each in replicas):
+        written.refuse("asks for no pods at all; write replicas: 1 at least once")
+    return replicas
+
+
+def _type(name: str, spot: Spot, kind: ReplicaTypes) -> str:
+    same = str.lower if kind.fold_case else str
+    known = next((known for known in kind.types if same(name) == same(known)), None)
+    if known is None:
+        spot.refuse(f"{name[:40]!r} is no replica type of this kind{did_you_mean(name, kind.types)}")
+    return known
+
+
+def _replicas(name: str, spot: Spot, kind: ReplicaTypes) -> Replicas:
+    default = kind.counts.get(name, 1)
+    count = spot["replicas"].whole(0, MOST_REPLICAS)
+    count = default if count is None else count
+    if name in kind.single and count != 1:
+        spot["replicas"].refuse(f"must be 1: a job has one {name}")
+    if count < min(kind.fewest, default):
+        spot["replicas"].refuse(f"must be at least {kind.fewest}; leave the {name} out instead")
+    template = spot["template"]
+    check_template(template, kind.port)
+    restart = spot["restartPolicy"].choice(RESTARTS, kind.restarts.get(name, kind.restart))
+    return Replicas(name, str(spot.path[-1]), count, restart, _with_port(template.mapping(), kind.port))
+
+
+def check_template(template: Spot, port: Port | None) -> None:
+    """That what pods are made of has the shapes that making them needs. Raises Refused."""
+    template["metadata"]["labels"].texts()
+    template["metadata"]["annotations"].texts()
+    spec = template["spec"]
+    containers = spec["containers"]
+    if not containers.items():
+        containers.refuse("expects one container at least, with a name and an image")
+    for container in (*containers.items(), *spec["initContainers"].items()):
+        _check_container(container)
+    for name in ("volumes", "schedulerName", "restartPolicy", "priorityClassName", "dnsConfig"):
+        _CHECKS.get(name, Spot.text)(spec[name])
+    names = [container["name"].text() for container in containers.items()]
+    if port is not None and port.container not in names:
+        containers.refuse(f"no container is called {port.container!r}; call the one that trains so")
+
+
+def _check_container(container: Spot) -> None:
+    for name in ("name", "image"):
+        if not container[name].text():
+            container[name].refuse(f"expects the container's {name}")
+    for name in ("env", "ports", "volumeMounts"):
+        for item in container[name].items():
+            item["name"].text()
+    for name in ("command", "args"):
+        container[name].words()
+    for port in container["ports"].items():
+        if port["containerPort"].whole(1, 65535) is None:
+            port["containerPort"].refuse("expects the port's number")
+
+
+def _check_dns(spot: Spot) -> None:
+    spot["searches"].words()
+
+
+_CHECKS: dict[str, Any] = {"volumes": Spot.items, "dnsConfig": _check_dns}
+
+
+def _with_port(template: Mapping[str, Any], port: Port | None) -> Mapping[str, Any]:
+    """The template, with the kind's port in its container unless one of that name is there."""
+    if port is None:
+        return template
+    containers = list(template["spec"]["containers"])
+    at = next(number for number, container in enumerate(containers) if container["name"] == port.container)
+    ports = containers[at].get("ports") or []
+    if any(each.get("name") == port.name for each in ports):
+        return template
+    containers[at] = {**containers[at], "ports": [*ports, {"name": port.name, "containerPort": port.number}]}
+    return {**template, "spec": {**template["spec"], "containers": containers}}
+
+
+def port_of(replicas: Replicas, port: Port) -> int:
+    """The number under which a replica's container has the kind's port."""
+    for container in replicas.template["spec"]["containers"]:
+        if container["name"] == port.container:
+            for each in container.get("ports") or []:
+                if each.get("name") == port.name:
+                    return int(each["containerPort"])
+    return port.number

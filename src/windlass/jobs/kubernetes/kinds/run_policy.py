@@ -1,0 +1,90 @@
+"""`spec.runPolicy`, and what of it becomes fields of the core's job.
+
+Source: kubeflow/training-operator v1.9, pkg/apis/kubeflow.org/v1/common_types.go. mpi-operator v0.8 has the same
+fields.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from windlass.core.model.job import RestartPolicy
+from windlass.jobs.durations import MAX_DURATION
+from windlass.jobs.kubernetes.manifests.reader import Spot
+from windlass.jobs.kubernetes.own_labels import QUEUE
+from windlass.jobs.kubernetes.parsed import Replicas, RunPolicy
+
+RESTART_MODE = "windlass.dev/restart-mode"
+CLEAN = ("None", "Running", "All")
+MULTI_KUEUE = "kueue.x-k8s.io/multikueue"
+TRAINING_OPERATOR = "kubeflow.org/training-operator"
+MPI_OPERATOR = "kubeflow.org/mpi-operator"
+TRAINER = "trainer.kubeflow.org/trainjob-controller"
+US = "windlass.dev/operator"
+_OURS = ("", US, TRAINING_OPERATOR, MPI_OPERATOR, TRAINER)
+MANAGERS = (US, TRAINING_OPERATOR, MPI_OPERATOR, MULTI_KUEUE)
+
+_BACKOFF_LIMIT = 6
+"""Restarts of a whole gang where the manifest names no limit; batch/v1's. V1 without one restarts for ever."""
+_PERMANENT_CODES = tuple(range(1, 128))
+"""Of the restart policy ExitCode: these end the job, 128 and more do not."""
+
+
+def run_policy(manifest: Spot, *, clean: str = "None") -> RunPolicy:
+    """Raises Refused. `clean`: the cleanPodPolicy that holds where runPolicy names none."""
+    written = manifest["spec"]["runPolicy"]
+    scheduling = written["schedulingPolicy"]
+    return RunPolicy(
+        clean=written["cleanPodPolicy"].choice(CLEAN, clean),
+        ttl=seconds(written["ttlSecondsAfterFinished"]),
+        deadline=seconds(written["activeDeadlineSeconds"]),
+        backoff_limit=written["backoffLimit"].whole(),
+        suspend=written["suspend"].flag(),
+        managed_by=check_manager(written["managedBy"]),
+        queue=scheduling["queue"].text() or labelled_queue(manifest),
+        min_available=scheduling["minAvailable"].whole(),
+        priority_class=scheduling["priorityClass"].text(),
+        gang_restart=_gang_restart(manifest, written),
+    )
+
+
+def labelled_queue(manifest: Spot) -> str:
+    """The queue that the object's label names, for those whose spec names none. Raises Refused."""
+    return manifest["metadata"]["labels"][QUEUE].text()
+
+
+def is_ours(policy: RunPolicy) -> bool:
+    """Whether the job is not another controller's."""
+    return policy.managed_by in _OURS
+
+
+def restart_policy(policy: RunPolicy, replicas: Sequence[Replicas]) -> RestartPolicy:
+    """When the gang is restarted whole, if it is: under `restartMode: gang`."""
+    policies = {each.restart for each in replicas}
+    if policies <= {"Never"}:
+        return RestartPolicy(user_limit=0)
+    limit = _BACKOFF_LIMIT if policy.backoff_limit is None else policy.backoff_limit
+    fatal = _PERMANENT_CODES if policies <= {"Never", "ExitCode"} else ()
+    return RestartPolicy(user_limit=limit, fatal_exit_codes=fatal)
+
+
+def seconds(spot: Spot) -> int | None:
+    """Seconds as milliseconds; None if absent. Raises Refused."""
+    number = spot.whole(0, 2**63 - 1)
+    return None if number is None else min(number * 1000, MAX_DURATION)
+
+
+def check_manager(spot: Spot, operators: tuple[str, ...] = (TRAINING_OPERATOR, MPI_OPERATOR)) -> str:
+    """Who runs the job; empty: nobody is named. `operators`: those of the kind that we take the place of.
+
+    Raises Refused.
+    """
+    name, known = spot.text(), (US, *operators, MULTI_KUEUE)
+    if name and name not in known:
+        spot.refuse(f"expects {' or '.join(known)}; leave it out for whoever serves the kind")
+    return name
+
+
+def _gang_restart(manifest: Spot, written: Spot) -> bool:
+    said = [written["restartMode"], manifest["metadata"]["annotations"][RESTART_MODE]]
+    return "gang" in [spot.choice(("gang", "pod"), "pod") for spot in said]

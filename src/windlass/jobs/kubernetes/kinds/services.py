@@ -1,0 +1,41 @@
+"""The headless service of each pod: its stable name.
+
+Source: kubeflow/training-operator v1.9, pkg/controller.v1/common/service.go.
+"""
+
+from __future__ import annotations
+
+from windlass.jobs.kubernetes.manifests.reader import Manifest
+from windlass.jobs.kubernetes.parsed import Parsed, Replicas
+from windlass.jobs.kubernetes.pods.pod_assembly import metadata, replica_labels
+from windlass.launch.replica_names import replica_name
+
+
+def services(parsed: Parsed, container: str) -> list[Manifest]:
+    """One for each pod, with the ports of its `container`; none while the job is suspended."""
+    if parsed.policy.suspend:
+        return []
+    return [
+        _service(parsed, replicas, index, container) for replicas in parsed.replicas for index in range(replicas.count)
+    ]
+
+
+def _service(parsed: Parsed, replicas: Replicas, index: int, container: str) -> Manifest:
+    labels = replica_labels(parsed, replicas, index)
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": metadata(parsed, replica_name(parsed.name, replicas.role, index), labels),
+        "spec": {"clusterIP": "None", "selector": labels, "ports": _ports(replicas, container)},
+    }
+
+
+def _ports(replicas: Replicas, container: str) -> list[Manifest]:
+    """The ports by name, each name once."""
+    named = {
+        port.get("name") or "": port["containerPort"]
+        for each in replicas.template["spec"]["containers"]
+        if each["name"] == container
+        for port in each.get("ports") or []
+    }
+    return [{"name": name, "port": number} if name else {"port": number} for name, number in named.items()]

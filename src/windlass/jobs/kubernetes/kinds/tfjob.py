@@ -1,0 +1,75 @@
+"""TFJob: its manifest, its pods, and what stands beside them.
+
+Source: kubeflow/training-operator v1.9, pkg/controller.v1/tensorflow, pkg/webhooks/tensorflow,
+pkg/apis/kubeflow.org/v1/tensorflow_{types,defaults}.go.
+"""
+
+from __future__ import annotations
+
+from windlass.jobs.kubernetes.kinds.parsed_gang import parsed_job
+from windlass.jobs.kubernetes.kinds.replica_specs import Port, ReplicaTypes, port_of, replica_specs
+from windlass.jobs.kubernetes.kinds.run_policy import run_policy
+from windlass.jobs.kubernetes.kinds.services import services
+from windlass.jobs.kubernetes.manifests.reader import Manifest, Spot
+from windlass.jobs.kubernetes.parsed import Member, Parsed, Replicas
+from windlass.jobs.kubernetes.pods.pod_assembly import each_member, env_vars, pod
+from windlass.jobs.kubernetes.settings import Settings
+from windlass.jobs.kubernetes.status.replica_outcome import Rules
+from windlass.launch.tf_config import VARIABLE, cluster_of, tf_config
+
+CHIEF, MASTER, WORKER = "Chief", "Master", "Worker"
+PORT = Port("tensorflow", "tfjob-port", 2222)
+TYPES = ReplicaTypes("tfReplicaSpecs", (CHIEF, MASTER, "PS", WORKER, "Evaluator"), "Never", PORT, fewest=0)
+ALL_WORKERS = "AllWorkers"
+
+
+def read(manifest: Spot, settings: Settings) -> Parsed:
+    """Raises Refused."""
+    spec = manifest["spec"]
+    replicas = replica_specs(spec, TYPES)
+    if {CHIEF, MASTER} <= {each.type for each in replicas}:
+        spec[TYPES.specs].refuse("has a Chief and a Master, which are the same thing; keep the Chief")
+    success_policy(spec)
+    dynamic_workers(spec)
+    return parsed_job(manifest, replicas, run_policy(manifest), field=TYPES.specs, settings=settings)
+
+
+def success_policy(spec: Spot) -> str:
+    """Empty: the first worker's success is the job's. Raises Refused."""
+    policy = spec["successPolicy"]
+    return policy.choice((ALL_WORKERS,), ALL_WORKERS) if policy.text() else ""
+
+
+def dynamic_workers(spec: Spot) -> bool:
+    """Whether workers may come and go. Raises Refused."""
+    return spec["enableDynamicWorker"].flag()
+
+
+def members(parsed: Parsed, generation: int) -> list[Member]:
+    """Every pod of a generation."""
+    sizes = {each.role: (each.count, port_of(each, PORT)) for each in parsed.replicas}
+    cluster = cluster_of(parsed.name, parsed.namespace, sizes, parsed.settings.cluster_domain)
+    dynamic = dynamic_workers(parsed.spec)
+    leads = {CHIEF, MASTER} & {each.type for each in parsed.replicas}
+
+    def one(replicas: Replicas, index: int) -> Manifest:
+        lead = replicas.type in leads or (not leads and replicas.type == WORKER and index == 0)
+        # A job of one pod is no cluster: TensorFlow would wait for others.
+        told = {VARIABLE: tf_config(cluster, replicas.role, index, dynamic=dynamic)} if parsed.pods != 1 else {}
+        return pod(
+            parsed, replicas, index, generation=generation, env=env_vars(told), only_in=PORT.container, lead=lead
+        )
+
+    return each_member(parsed, one)
+
+
+def rules(parsed: Parsed) -> Rules:
+    """The chief's success is the job's; without one the first worker's, unless all are asked for."""
+    first = success_policy(parsed.spec) != ALL_WORKERS
+    spare = (WORKER,) if dynamic_workers(parsed.spec) else ()
+    return Rules((CHIEF, MASTER), PORT.container, first_worker=first, spare=spare)
+
+
+def companions(parsed: Parsed) -> list[Manifest]:
+    """A service for each pod."""
+    return services(parsed, PORT.container)

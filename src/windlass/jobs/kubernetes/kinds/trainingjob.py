@@ -1,0 +1,280 @@
+"""TrainingJob: a job of our own as a resource. Its `spec` is what a job file says, its name the object's.
+
+The gang is always restarted whole; which generation a pod belongs to is its label, and the life is the core's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from windlass import wire
+from windlass.core.model.job import DEFAULT_QUEUE, ArrayMember, Job, Launcher, Role
+from windlass.core.model.resources import GPU_MILLI
+from windlass.jobs.fields import JOB
+from windlass.jobs.kubernetes.kinds.parsed_gang import grace_of, warnings_of_templates
+from windlass.jobs.kubernetes.kinds.replica_specs import check_template
+from windlass.jobs.kubernetes.kinds.run_policy import labelled_queue
+from windlass.jobs.kubernetes.manifests.newer_version_fields import known_part
+from windlass.jobs.kubernetes.manifests.plain_fields import plain_fields
+from windlass.jobs.kubernetes.manifests.reader import Manifest, Spot
+from windlass.jobs.kubernetes.own_labels import (
+    ARRAY,
+    ARRAY_INDEX,
+    ARRAY_LIMIT,
+    CALLED,
+    JOB_NAME,
+    OURS,
+    REPLICA_INDEX,
+    ROLE,
+    USER,
+)
+from windlass.jobs.kubernetes.parsed import Member, Parsed, Replicas, RunPolicy
+from windlass.jobs.kubernetes.pods.agent_pods import IMAGE, with_agent, with_membership
+from windlass.jobs.kubernetes.pods.anti_affinity import avoided
+from windlass.jobs.kubernetes.pods.pod_assembly import env_vars, metadata, pod_object, pod_spec, with_env
+from windlass.jobs.kubernetes.pods.pod_placement import affinity_of, tolerations_of
+from windlass.jobs.kubernetes.pods.pod_requests import pod_requests
+from windlass.jobs.kubernetes.pods.trainingjob_template import CONTAINER, gpus, template
+from windlass.jobs.kubernetes.settings import Settings
+from windlass.jobs.kubernetes.status.replica_outcome import Rules
+from windlass.jobs.names import DNS_LABEL, MAX_DNS_LABEL, is_name
+from windlass.jobs.resolve import check, resolve
+from windlass.launch.ranks import Rank, ranks_of, role_named
+from windlass.launch.replica_names import replica_name
+from windlass.launch.torchrun import Rendezvous, environment
+
+API_VERSION, KIND, PLURAL = "windlass.dev/v1alpha1", "TrainingJob", "trainingjobs"
+_PORT = 29_500
+"""torchrun's own: a pod has all ports to itself."""
+
+
+def read(manifest: Spot, settings: Settings) -> Parsed:
+    """Raises Refused."""
+    # 1. What is written, by the reader of job files.
+    name = _name(manifest)
+    later: list[str] = []
+    values = _values(manifest, later)
+    queue = values.get("queue") or labelled_queue(manifest)
+    job = _job(manifest, {**values, "queue": queue or DEFAULT_QUEUE}, name)
+    # 2. What the pods are made of, and what they ask for with all that `pod` adds.
+    replicas = tuple(_replicas(manifest, job, role, settings) for role in job.roles)
+    spots = {each.type: Spot(each.template, _path(manifest, each.type, "pod")) for each in replicas}
+    job = replace(job, roles=tuple(_as_pods(job, role, spots) for role in job.roles), grace=_grace(job, spots))
+    # 3. Whether all of it can be pods.
+    for role in job.roles:
+        _refuse_without_image(manifest, role, spots[role.name])
+    _refuse_if_no_pods(manifest, job, name)
+    specs = {kind: spot["spec"] for kind, spot in spots.items()}
+    return Parsed(
+        manifest=manifest.mapping(),
+        api_version=manifest["apiVersion"].text(),
+        kind=manifest["kind"].text(),
+        name=name,
+        namespace=manifest["metadata"]["namespace"].text() or "default",
+        uid=manifest["metadata"]["uid"].text(),
+        job=job,
+        replicas=replicas,
+        policy=_policy(job, queue),
+        settings=settings,
+        priority_class=next((c for spec in specs.values() if (c := spec["priorityClassName"].text())), ""),
+        avoids={kind: avoided(spec) for kind, spec in specs.items()},
+        warnings=(*map(_of_a_later_version, later), *warnings_of_templates(specs)),
+    )
+
+
+def members(parsed: Parsed, generation: int) -> list[Member]:
+    """Every pod of a generation: one for each replica, under any launcher."""
+    job = parsed.job
+    replicas = {each.type: each for each in parsed.replicas}
+    specs = {each.type: pod_spec(parsed, each) for each in parsed.replicas}
+    first = replica_name(parsed.name, job.roles[0].name, 0)
+    meeting = Rendezvous(f"{first}.{parsed.name}", _PORT)
+    made = []
+    for rank in ranks_of(job):
+        name = replica_name(parsed.name, rank.role, rank.replica)
+        env = _env(parsed, rank, specs[rank.role], generation, meeting)
+        told = with_env(specs[rank.role], env, CONTAINER)
+        if _agent(job):
+            told = with_membership(told, parsed, CONTAINER, name)
+        spec = {**told, "hostname": name, "subdomain": parsed.name}
+        labels = {JOB_NAME: parsed.name, ROLE: rank.role, REPLICA_INDEX: str(rank.replica)}
+        pod = pod_object(parsed, replicas[rank.role], name, labels, spec, generation)
+        made.append(Member(name, rank.role, rank.replica, pod))
+    return made
+
+
+def companions(parsed: Parsed) -> list[Manifest]:
+    """A service that names every pod `<pod>.<job>`, also those that are not ready: they are to meet before they are."""
+    if parsed.policy.suspend:
+        return []
+    labels = {JOB_NAME: parsed.name}
+    spec = {"clusterIP": "None", "selector": labels, "publishNotReadyAddresses": True}
+    return [{"apiVersion": "v1", "kind": "Service", "metadata": metadata(parsed, parsed.name, labels), "spec": spec}]
+
+
+def rules(parsed: Parsed) -> Rules:
+    """All members succeed, or the job has not: none of them leads."""
+    return Rules(tuple(each.type for each in parsed.replicas), CONTAINER)
+
+
+def _name(manifest: Spot) -> str:
+    spot = manifest["metadata"]["name"]
+    name = spot.text()
+    if not is_name(DNS_LABEL, name):
+        spot.refuse("expects small letters, digits and dashes, a letter first: the pods' service is named by it")
+    return name
+
+
+def _values(manifest: Spot, later: list[str]) -> dict[str, Any]:
+    """The fields of the spec, with what only files can say refused. `later`: paths of fields of a later version."""
+    spec = manifest["spec"]
+    if not spec.mapping():
+        spec.refuse("expects what a job file says, for example command: python train.py")
+    if manifest["metadata"]["uid"].text():  # it comes from the API server
+        spec = Spot(known_part(spec.value, JOB, "spec", later), spec.path)
+    values = plain_fields(spec, JOB, "a job", check)
+    if "name" in values:
+        spec["name"].refuse("the object's own name is the job's; leave this one out")
+    if values.get("array"):
+        spec["array"].refuse("an array is many jobs; hand it in with windlass submit, which makes an object of each")
+    if not values.get("workdir", "/").startswith("/"):
+        spec["workdir"].refuse("expects a folder of the image, with a slash first")
+    return values
+
+
+def _of_a_later_version(path: str) -> str:
+    return f"{path} is not known to this version of Windlass, and is left out"
+
+
+def _job(manifest: Spot, values: Mapping[str, Any], name: str) -> Job:
+    about = manifest["metadata"]
+    labels = {word: text for word, text in about["labels"].texts().items() if not word.startswith(OURS)}
+    user = about["annotations"][USER].text()
+    name = about["annotations"][CALLED].text() or name
+    job = resolve({**values, "name": name}, base="", user=user, source="").job
+    return replace(
+        job,
+        workdir=values.get("workdir", ""),
+        labels={**labels, **job.labels},
+        array=_array(about["labels"]),
+    )
+
+
+def _array(labels: Spot) -> ArrayMember | None:
+    """Of which array it is one, and which one, by its labels."""
+    if labels[ARRAY].value is None:
+        return None
+    return ArrayMember(labels[ARRAY].text(), _number(labels[ARRAY_INDEX]), _number(labels[ARRAY_LIMIT]))
+
+
+def _number(spot: Spot) -> int:
+    text = spot.text("0")
+    if not (text.isascii() and text.isdigit() and len(text) < 10):
+        spot.refuse("expects a number")
+    return int(text)
+
+
+def _path(manifest: Spot, role: str, field: str) -> tuple[str, ...]:
+    """Where a field of a role is written, or would be."""
+    roles = manifest["spec"]["roles"].value
+    own = isinstance(roles, dict) and field in roles[role]
+    return ("spec", "roles", role, field) if own else ("spec", field)
+
+
+def _replicas(manifest: Spot, job: Job, role: Role, settings: Settings) -> Replicas:
+    made = template(job, role)
+    if way := _agent(job):
+        where = Spot(list(role.command), _path(manifest, role.name, "command"))
+        made = with_agent(made, CONTAINER, way, settings, where)
+    return Replicas(role.name, role.name, role.replicas, "Never", made)
+
+
+def _agent(job: Job) -> str:
+    """Where its pods have their agent from; "" if they have none."""
+    return job.agent or (IMAGE if job.launcher is Launcher.AGENT else "")
+
+
+def _as_pods(job: Job, role: Role, spots: Mapping[str, Spot]) -> Role:
+    """The role as its whole pods are, where more is said of them than its fields say."""
+    whole = spots[role.name]
+    if not (role.pod or job.agent):
+        return role
+    check_template(whole, None)
+    spec = whole["spec"]
+    return replace(
+        role,
+        resources=pod_requests(spec),
+        node_selector=spec["nodeSelector"].texts(),
+        tolerations=tolerations_of(spec),
+        affinity=affinity_of(spec),
+    )
+
+
+def _grace(job: Job, spots: Mapping[str, Spot]) -> int:
+    said = [grace_of(spots[role.name]["spec"]) for role in job.roles if "terminationGracePeriodSeconds" in role.pod]
+    return max(said, default=job.grace)
+
+
+def _refuse_without_image(manifest: Spot, role: Role, whole: Spot) -> None:
+    """Every container has an image; `check_template` has seen to it where `pod` says anything."""
+    if not role.image and not role.pod:
+        missing = Spot(None, _path(manifest, role.name, "image"))
+        missing.refuse("is missing; write the container image that holds the program")
+    if all(container["name"].text() != CONTAINER for container in whole["spec"]["containers"].items()):
+        whole["spec"]["containers"].refuse(f"lacks the container {CONTAINER!r}, which runs the command")
+
+
+def _refuse_if_no_pods(manifest: Spot, job: Job, name: str) -> None:
+    if job.launcher is Launcher.PLAIN and any(role.procs > 1 for role in job.roles):
+        manifest["spec"].refuse(
+            "a pod starts one process; begin the command with torchrun, or ask for one process a replica "
+            "(procs: 1; on the command line --procs 1)"
+        )
+    if any(GPU_MILLI in role.resources for role in job.roles):
+        manifest["spec"].refuse(
+            "Kubernetes has no resource for a part of a GPU; ask for whole GPUs, or for a MIG slice"
+        )
+    longest = max((replica_name(name, role.name, role.replicas - 1) for role in job.roles), key=len)
+    if len(longest) > MAX_DNS_LABEL:
+        manifest["metadata"]["name"].refuse(
+            f"is {len(longest) - MAX_DNS_LABEL} characters too long: {longest} must be a DNS label of {MAX_DNS_LABEL}"
+        )
+
+
+def _policy(job: Job, queue: str) -> RunPolicy:
+    """What the other kinds say in their runPolicy. The pods of a job that has ended stay, for their logs."""
+    return RunPolicy(
+        clean="None",
+        ttl=job.ttl,
+        deadline=job.deadline,
+        backoff_limit=job.restart.user_limit,
+        suspend=job.suspend,
+        managed_by="",
+        queue=queue,
+        min_available=None,
+        priority_class="",
+        gang_restart=True,
+    )
+
+
+def _env(parsed: Parsed, rank: Rank, spec: Manifest, generation: int, meeting: Rendezvous) -> list[dict[str, Any]]:
+    """What a rank is told everywhere. Inside of a pod its GPUs count from 0; its node is known once it is bound."""
+    role = role_named(parsed.job, rank.role)
+    main = next(each for each in spec["containers"] if each["name"] == CONTAINER)
+    devices = gpus(role)
+    told = environment(
+        parsed.job,
+        rank,
+        job_id=parsed.name,
+        generation=generation,
+        node="",
+        rendezvous=meeting,
+        devices=[str(number) for number in range(devices or 0)],
+        inherited=dict.fromkeys((each.get("name", "") for each in main.get("env") or []), ""),
+    )
+    if devices is None:
+        del told["CUDA_VISIBLE_DEVICES"]
+    del told[wire.NODE]
+    return [{"name": wire.NODE, "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}}, *env_vars(told)]

@@ -1,0 +1,221 @@
+"""TrainJob of the Kubeflow trainer v2: a gang of pods, called and told as its JobSet would make them.
+
+Source: kubeflow/trainer v2.3; sigs.k8s.io/jobset v0.10 (names and labels of pods). There is no JobSet here: pods are
+the job's own, started together and restarted whole.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from windlass.core.model.resources import GPU
+from windlass.jobs.kubernetes.kinds.parsed_gang import parsed_job
+from windlass.jobs.kubernetes.kinds.run_policy import TRAINER as TRAINERS_OWN
+from windlass.jobs.kubernetes.kinds.run_policy import check_manager, labelled_queue, seconds
+from windlass.jobs.kubernetes.kinds.trainjob_pods import LAUNCHER, NODE, Runtime, runtime_of, upserted
+from windlass.jobs.kubernetes.manifests.reader import Manifest, Spot
+from windlass.jobs.kubernetes.parsed import Member, Parsed, Replicas, RunPolicy
+from windlass.jobs.kubernetes.pods.pod_assembly import (
+    env_vars,
+    extended,
+    job_set_labels,
+    metadata,
+    pod_object,
+    pod_spec,
+)
+from windlass.jobs.kubernetes.pods.pod_requests import pod_requests
+from windlass.jobs.kubernetes.settings import Settings
+from windlass.jobs.kubernetes.status.replica_outcome import Rules
+from windlass.launch import trainer
+from windlass.launch.replica_names import replica_name
+
+_INDEX = "batch.kubernetes.io/job-completion-index"
+_TOLD = {"torch": trainer.torch, "jax": trainer.jax, "xgboost": trainer.xgboost}
+_SSH, _HOSTS = "mpi-ssh-auth", "mpi-hostfile"
+_BACKOFF_LIMIT = 6
+"""batch/v1's, for a job of the runtime that names none."""
+
+
+def read(manifest: Spot, settings: Settings) -> Parsed:
+    """Raises Refused."""
+    runtime = runtime_of(manifest, settings)
+    _refuse_reserved(manifest, runtime)
+    return parsed_job(
+        manifest,
+        runtime.replicas,
+        _policy(manifest, runtime),
+        field="runtimeRef",
+        settings=settings,
+        nproc_per_node=_procs(manifest, runtime),
+    )
+
+
+def members(parsed: Parsed, generation: int) -> list[Member]:
+    """Every pod of a generation, in the order of the runtime's jobs."""
+    runtime = replace(runtime_of(Spot(parsed.manifest), parsed.settings), replicas=parsed.replicas)
+    nodes = _nodes(parsed, runtime)
+    return [
+        _member(parsed, runtime, nodes, replicas, index, generation)
+        for replicas in parsed.replicas
+        for index in range(replicas.count)
+    ]
+
+
+def companions(parsed: Parsed) -> list[Manifest]:
+    """The service that names the pods; of an MPI job its keys, blank, and its hostfile."""
+    if parsed.policy.suspend:
+        return []
+    runtime = runtime_of(Spot(parsed.manifest), parsed.settings)
+    made = [_service(parsed, runtime)]
+    if runtime.framework == "mpi":
+        made += [_secret(parsed), _hostfile(parsed, runtime)]
+    return made
+
+
+def rules(parsed: Parsed) -> Rules:
+    """An MPI job is its launcher; of others every pod of the trainer's must succeed."""
+    mpi = parsed.of(LAUNCHER)
+    return Rules((LAUNCHER,) if mpi else tuple(each.type for each in parsed.replicas), NODE)
+
+
+def _policy(manifest: Spot, runtime: Runtime) -> RunPolicy:
+    spec, job_set = manifest["spec"], runtime.spec["template"]["spec"]
+    backoff = [job["template"]["spec"]["backoffLimit"].whole() for job in job_set["replicatedJobs"].items()]
+    restarts = job_set["failurePolicy"]["maxRestarts"].whole() or 0
+    return RunPolicy(
+        clean="None",
+        ttl=seconds(job_set["ttlSecondsAfterFinished"]),
+        deadline=seconds(spec["activeDeadlineSeconds"]),
+        backoff_limit=restarts + max(_BACKOFF_LIMIT if limit is None else limit for limit in backoff),
+        suspend=spec["suspend"].flag(),
+        managed_by=check_manager(spec["managedBy"], (TRAINERS_OWN,)),
+        queue=labelled_queue(manifest),
+        min_available=None,
+        priority_class="",
+        gang_restart=True,
+    )
+
+
+def _refuse_reserved(manifest: Spot, runtime: Runtime) -> None:
+    """What pods are told of each other is not the job's to say. Raises Refused."""
+    told = _TOLD[runtime.framework](trainer.Nodes("", 0, ""), 0) if runtime.framework in _TOLD else {}
+    if runtime.framework == "mpi":
+        told = trainer.mpi_launcher(0)
+    for variable in manifest["spec"]["trainer"]["env"].items():
+        if variable["name"].text() in told:
+            variable["name"].refuse(f"{variable['name'].text()} is set for every pod; leave it out")
+
+
+def _trains(runtime: Runtime) -> Replicas:
+    """The pods that count as nodes."""
+    return next((each for each in runtime.replicas if each.type == NODE), runtime.replicas[0])
+
+
+def _procs(manifest: Spot, runtime: Runtime) -> str:
+    """Ranks of a pod: a number, or auto where it has GPUs."""
+    asked = manifest["spec"]["trainer"]["numProcPerNode"]
+    if not isinstance(asked.value, str) and (number := asked.whole(1, 100_000)) is not None:
+        return str(number)
+    requests = pod_requests(Spot(_trains(runtime).template, ("spec", "trainer"))["spec"])
+    gpus, cpus = requests.get(GPU, 0), requests.get("cpu", 0) // 1000
+    if runtime.framework == "mpi":
+        slots = runtime.policy["numProcPerNode"].whole(1) or 1
+        return str(gpus if slots == 1 and gpus > 1 else slots)
+    if runtime.framework == "torch":
+        return "auto" if gpus else str(max(1, cpus))
+    return "1"
+
+
+def _nodes(parsed: Parsed, runtime: Runtime) -> trainer.Nodes:
+    nodes = _trains(runtime)
+    role = next(role for role in parsed.job.roles if role.name == nodes.role)
+    procs = _procs(Spot(parsed.manifest), runtime)
+    first = f"{replica_name(parsed.name, f'{NODE}-0', 0)}.{_subdomain(parsed, runtime)}"
+    return trainer.Nodes(first, nodes.count, procs, max(1, role.resources.get(GPU, 0)))
+
+
+def _subdomain(parsed: Parsed, runtime: Runtime) -> str:
+    return runtime.spec["template"]["spec"]["network"]["subdomain"].text() or parsed.name
+
+
+def _member(
+    parsed: Parsed, runtime: Runtime, nodes: trainer.Nodes, replicas: Replicas, index: int, generation: int
+) -> Member:
+    name = replica_name(parsed.name, replicas.stem, index)
+    labels = {**job_set_labels(parsed, replicas.role), _INDEX: str(index)}
+    spec = {
+        **_spec(parsed, runtime, nodes, replicas, index),
+        "hostname": name,
+        "subdomain": _subdomain(parsed, runtime),
+    }
+    pod = pod_object(parsed, replicas, name, labels, spec, generation)
+    about = pod["metadata"]
+    pod["metadata"] = {**about, "annotations": {**about.get("annotations", {}), _INDEX: str(index)}}
+    return Member(name, replicas.role, index, pod)
+
+
+def _spec(parsed: Parsed, runtime: Runtime, nodes: trainer.Nodes, replicas: Replicas, index: int) -> Manifest:
+    """Every container has a Job's variable; the one that trains is told the rest."""
+    told = {}
+    if runtime.framework in _TOLD and replicas is _trains(runtime):
+        told = _TOLD[runtime.framework](nodes, index)
+    elif runtime.framework == "mpi" and replicas.type == LAUNCHER:
+        told = trainer.mpi_launcher(int(nodes.procs))
+    spec = pod_spec(parsed, replicas)
+    if runtime.framework == "mpi":
+        spec = _with_mpi(parsed, runtime, spec, launcher=replicas.type == LAUNCHER)
+    every = env_vars({"JOB_COMPLETION_INDEX": str(index)})
+    containers = [
+        {**each, "env": upserted(each.get("env"), [*(env_vars(told) if each["name"] == NODE else []), *every])}
+        for each in spec["containers"]
+    ]
+    return {**spec, "containers": containers}
+
+
+def _with_mpi(parsed: Parsed, runtime: Runtime, spec: Manifest, *, launcher: bool) -> Manifest:
+    """With the keys mounted where the runtime says, and the hostfile for the launcher."""
+    modes = {"ssh-privatekey": ("id_rsa", 0o640), "ssh-publickey": ("id_rsa.pub", 0o644)}
+    items = [{"key": key, "path": path, "mode": mode} for key, (path, mode) in modes.items()]
+    items.append({"key": "ssh-publickey", "path": "authorized_keys", "mode": 0o644})
+    secret = {"secretName": f"{parsed.name}-{_SSH}", "defaultMode": 0o400, "items": items}
+    volumes: list[Manifest] = [{"name": _SSH, "secret": secret}]
+    mounts = [{"name": _SSH, "mountPath": runtime.policy["sshAuthMountPath"].text() or "/root/.ssh"}]
+    if launcher:
+        files = [{"key": trainer.HOSTFILE, "path": trainer.HOSTFILE, "mode": 0o444}]
+        volumes.append({"name": _HOSTS, "configMap": {"name": f"{parsed.name}-{_HOSTS}", "items": files}})
+        mounts.append({"name": _HOSTS, "mountPath": trainer.HOSTFILE_FOLDER})
+    containers = [extended(each, volumeMounts=mounts) if each["name"] == NODE else each for each in spec["containers"]]
+    return {**extended(spec, volumes=volumes), "containers": containers}
+
+
+def _service(parsed: Parsed, runtime: Runtime) -> Manifest:
+    network = runtime.spec["template"]["spec"]["network"]
+    labels = job_set_labels(parsed)
+    spec = {
+        "clusterIP": "None",
+        "selector": labels,
+        "publishNotReadyAddresses": network["publishNotReadyAddresses"].flag(default=True),
+    }
+    about = metadata(parsed, _subdomain(parsed, runtime), labels)
+    return {"apiVersion": "v1", "kind": "Service", "metadata": about, "spec": spec}
+
+
+def _secret(parsed: Parsed) -> Manifest:
+    """Blank: whoever makes the object puts a fresh pair in."""
+    blank = {"ssh-privatekey": "", "ssh-publickey": ""}
+    about = metadata(parsed, f"{parsed.name}-{_SSH}", {})
+    return {"apiVersion": "v1", "kind": "Secret", "metadata": about, "type": "kubernetes.io/ssh-auth", "data": blank}
+
+
+def _hostfile(parsed: Parsed, runtime: Runtime) -> Manifest:
+    """The pods in the order of the runtime's jobs; the launcher is one of them if it computes."""
+    computes = runtime.policy["runLauncherAsNode"].flag()
+    hosts = [
+        f"{replica_name(parsed.name, each.stem, index)}.{_subdomain(parsed, runtime)}"
+        for each in parsed.replicas
+        if each.type == NODE or (computes and each.type == LAUNCHER)
+        for index in range(each.count)
+    ]
+    written = trainer.mpi_hostfile(hosts, int(_procs(Spot(parsed.manifest), runtime)))
+    about = metadata(parsed, f"{parsed.name}-{_HOSTS}", {})
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": about, "data": {trainer.HOSTFILE: written}}

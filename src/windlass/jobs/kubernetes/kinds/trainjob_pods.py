@@ -1,0 +1,156 @@
+"""What a TrainJob's pods are made of: its runtime's, with all laid over it that the job says otherwise.
+
+Source: kubeflow/trainer v2.3, pkg/runtime/core/trainingruntime.go, pkg/runtime/framework/plugins/{jobset,torch,mpi}.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from windlass.jobs.kubernetes.kinds.replica_specs import MOST_REPLICAS, check_template
+from windlass.jobs.kubernetes.manifests.reader import Manifest, Spot
+from windlass.jobs.kubernetes.parsed import Replicas
+from windlass.jobs.kubernetes.pods.strategic_merge import merged
+from windlass.jobs.kubernetes.settings import Settings
+from windlass.jobs.kubernetes.train_runtimes import CLUSTER_RUNTIME, RUNTIME, STEP, TRAINER, built_in
+
+NODE, LAUNCHER = "node", "launcher"
+"""Names of a runtime's jobs; the container that trains is called node in either."""
+FRAMEWORKS = ("torch", "jax", "xgboost", "mpi")
+
+
+@dataclass(frozen=True, slots=True)
+class Runtime:
+    """A runtime as one job uses it."""
+
+    spec: Spot
+    framework: str
+    """One of FRAMEWORKS; empty: pods are told nothing."""
+    policy: Spot
+    """What `mlPolicy` says of the framework."""
+    replicas: tuple[Replicas, ...]
+
+
+def runtime_of(manifest: Spot, settings: Settings) -> Runtime:
+    """Raises Refused."""
+    # 1. The runtime, of the cluster or of those that are shipped.
+    spec = _found(manifest, settings)
+    ml = spec["mlPolicy"]
+    framework = next((name for name in FRAMEWORKS if ml[name].value is not None), "")
+    if ml["flux"].value is not None:
+        _refuse(manifest, "is made for Flux, which is not started here; take one for torch, jax, xgboost or mpi")
+    # 2. Its jobs, of which all pods start together.
+    jobs = spec["template"]["spec"]["replicatedJobs"].items()
+    steps = [
+        job["name"].text() for job in jobs for other in job["dependsOn"].items() if other["status"].text() != "Ready"
+    ]
+    if steps:
+        _refuse(
+            manifest, f"has steps, of which {steps[0]} waits for another to end; all pods of a job start together here"
+        )
+    trains = [job for job in jobs if _step(job) == TRAINER]
+    if not trains:
+        _refuse(manifest, f"has no job whose template bears the label {STEP}: {TRAINER}")
+    # 3. Their pods, as this job wants them.
+    replicas = tuple(_replicas(manifest, job, ml, trains[0]) for job in jobs)
+    return Runtime(
+        spec, framework, ml[framework] if framework else Spot({}), tuple(each for each in replicas if each.count)
+    )
+
+
+def _found(manifest: Spot, settings: Settings) -> Spot:
+    reference = manifest["spec"]["runtimeRef"]
+    name, kind = reference["name"].text(), reference["kind"].choice((CLUSTER_RUNTIME, RUNTIME), CLUSTER_RUNTIME)
+    if not name:
+        reference["name"].refuse("expects the name of a runtime, such as torch-distributed")
+    namespace = (manifest["metadata"]["namespace"].text() or "default") if kind == RUNTIME else ""
+    found = settings.runtimes(kind, namespace, name) or built_in(kind, namespace, name)
+    if found is None:
+        reference["name"].refuse(f"there is no {kind} {name[:60]!r}; kubectl get {kind.lower()}s lists them")
+    return Spot(found.get("spec"), reference.path)
+
+
+def _refuse(manifest: Spot, why: str) -> None:
+    """Raises Refused."""
+    manifest["spec"]["runtimeRef"]["name"].refuse(f"the runtime {why}")
+
+
+def _step(job: Spot) -> str:
+    return job["template"]["metadata"]["labels"][STEP].text()
+
+
+def _replicas(manifest: Spot, job: Spot, ml: Spot, trains: Spot) -> Replicas:
+    name = job["name"].text()
+    if (job["replicas"].whole() or 1) != 1:
+        job["replicas"].refuse("must be 1: a runtime's job is one job")
+    template = _laid_over(manifest, name, job["template"]["spec"]["template"])
+    as_node = ml["mpi"]["runLauncherAsNode"].flag()
+    if name == trains["name"].text() or (as_node and name == NODE):
+        template = _with_trainer(template, manifest["spec"]["trainer"], runs=name == trains["name"].text())
+    check_template(Spot(template, job["template"].path), None)
+    return Replicas(name, name, _count(manifest, job, ml, trains), "OnFailure", template, f"{name}-0")
+
+
+def _count(manifest: Spot, job: Spot, ml: Spot, trains: Spot) -> int:
+    """Of MPI's pods the launcher is one, and may be counted among the nodes."""
+    parallelism = job["template"]["spec"]["parallelism"].whole(0, MOST_REPLICAS)
+    own = 1 if parallelism is None else parallelism
+    asked = manifest["spec"]["trainer"]["numNodes"].whole(0, MOST_REPLICAS)
+    name = job["name"].text()
+    if ml["mpi"].value is not None:
+        spare = 1 if ml["mpi"]["runLauncherAsNode"].flag() else 0
+        return max(asked - spare, 1) if name == NODE and asked is not None else own
+    if name != trains["name"].text():
+        return own
+    if asked is not None:
+        return asked
+    return (ml["numNodes"].whole(0, MOST_REPLICAS) or 1) if ml.mapping() else own
+
+
+def _laid_over(manifest: Spot, name: str, template: Spot) -> Manifest:
+    """The pod template with the patches that name its job, in their order."""
+    whole = template.mapping()
+    for patch in manifest["spec"]["runtimePatches"].items():
+        for job in patch["trainingRuntimeSpec"]["template"]["spec"]["replicatedJobs"].items():
+            if job["name"].text() == name:
+                whole = merged(whole, job["template"]["spec"]["template"].mapping())
+    for override in manifest["spec"]["podTemplateOverrides"].items():
+        if name in [target["name"].text() for target in override["targetJobs"].items()]:
+            parts = {part: override[part].mapping() for part in ("metadata", "spec")}
+            whole = merged(whole, {part: value for part, value in parts.items() if value})
+    return whole
+
+
+def _with_trainer(template: Mapping[str, Any], trainer: Spot, *, runs: bool) -> Manifest:
+    """The template whose container `node` is as the job's trainer says; `runs`: this one runs the program."""
+    said: Manifest = {}
+    if runs:
+        said = {part: trainer[part].text() for part in ("image",) if trainer[part].value is not None}
+        said |= {part: list(trainer[part].words()) for part in ("command", "args") if trainer[part].value is not None}
+    if trainer["resourcesPerNode"].value is not None:
+        said["resources"] = trainer["resourcesPerNode"].mapping()
+    env = [{**item.mapping(), "name": item["name"].text()} for item in trainer["env"].items()]
+    spec = Spot(template)["spec"]
+    containers = [
+        _one(each.mapping(), said, env) if each["name"].text() == NODE else each.value
+        for each in spec["containers"].items()
+    ]
+    return {**template, "spec": {**spec.mapping(), "containers": containers}}
+
+
+def _one(container: Manifest, said: Manifest, env: Sequence[Manifest]) -> Manifest:
+    changed = merged(container, said)
+    return {**changed, "env": upserted(changed.get("env"), env)} if env else changed
+
+
+def upserted(env: Any, more: Sequence[Manifest]) -> list[Manifest]:
+    """Variables with others in the places of those that have their names, or at the end."""
+    new = {each.get("name", ""): each for each in more}
+    kept = [new.pop(each.value["name"], each.value) if _named(each) else each.value for each in Spot(env).items()]
+    return [*kept, *new.values()]
+
+
+def _named(variable: Spot) -> bool:
+    return isinstance(variable.value, dict) and isinstance(variable.value.get("name"), str)

@@ -1,0 +1,55 @@
+"""XGBoostJob: its manifest, its pods, and what stands beside them.
+
+Source: kubeflow/training-operator v1.9, pkg/controller.v1/xgboost, pkg/webhooks/xgboost,
+pkg/apis/kubeflow.org/v1/xgboost_types.go.
+"""
+
+from __future__ import annotations
+
+from windlass.jobs.kubernetes.kinds.parsed_gang import parsed_job
+from windlass.jobs.kubernetes.kinds.replica_specs import Port, ReplicaTypes, port_of, replica_specs
+from windlass.jobs.kubernetes.kinds.run_policy import run_policy
+from windlass.jobs.kubernetes.kinds.services import services
+from windlass.jobs.kubernetes.manifests.reader import Manifest, Spot
+from windlass.jobs.kubernetes.parsed import Member, Parsed, Replicas
+from windlass.jobs.kubernetes.pods.pod_assembly import each_member, env_vars, pod
+from windlass.jobs.kubernetes.settings import Settings
+from windlass.jobs.kubernetes.status.replica_outcome import Rules
+from windlass.launch.xgboostjob import XGBoostGang, environment
+
+MASTER, WORKER = "Master", "Worker"
+PORT = Port("xgboost", "xgboostjob-port", 9999)
+TYPES = ReplicaTypes("xgbReplicaSpecs", (MASTER, WORKER), "Never", PORT, single=(MASTER,), needed=(MASTER,), fewest=0)
+
+
+def read(manifest: Spot, settings: Settings) -> Parsed:
+    """Raises Refused."""
+    replicas = replica_specs(manifest["spec"], TYPES)
+    return parsed_job(manifest, replicas, run_policy(manifest), field=TYPES.specs, settings=settings)
+
+
+def members(parsed: Parsed, generation: int) -> list[Member]:
+    """Every pod of a generation."""
+    gang = _gang(parsed)
+
+    def one(replicas: Replicas, index: int) -> Manifest:
+        env = env_vars(environment(gang, replicas.role, index))
+        return pod(parsed, replicas, index, generation=generation, env=env, lead=replicas.type == MASTER)
+
+    return each_member(parsed, one)
+
+
+def _gang(parsed: Parsed) -> XGBoostGang:
+    master, worker = parsed.replicas[0], parsed.of(WORKER)
+    worker_port = port_of(worker, PORT) if worker else PORT.number
+    return XGBoostGang(parsed.name, worker.count if worker else 0, port_of(master, PORT), worker_port)
+
+
+def rules(_parsed: Parsed) -> Rules:
+    """The master's success is the job's."""
+    return Rules((MASTER,), PORT.container)
+
+
+def companions(parsed: Parsed) -> list[Manifest]:
+    """A service for each pod."""
+    return services(parsed, PORT.container)

@@ -1,0 +1,90 @@
+"""Types: which fields each has, and what of them is to be looked into. Loaded by the first manifest that is read."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from windlass.jobs.field import Field, Shape, Table
+from windlass.jobs.fields import JOB
+from windlass.jobs.kubernetes.manifests.known_fields.job_kinds import JOB_TYPES
+
+_FILE = Path(__file__).with_name("api_types.json")
+"""Of Kubernetes itself; written by `tools/write_api_types.py`."""
+POD_TEMPLATE = "PodTemplateSpec"
+JOB_FILE = "job file"
+"""The type of a document of a job file."""
+_OPERATORS = ("PyTorchJob", "TFJob", "JAXJob", "XGBoostJob", "PaddleJob", "MPIJob")
+_TRAINER = {"TrainJob": "TrainJob", "TrainingRuntime": "TrainingRuntime", "ClusterTrainingRuntime": "TrainingRuntime"}
+_BESIDE = ("ConfigMap", "Secret", "Service", "ServiceAccount", "PersistentVolumeClaim", "Pod")
+KINDS: Mapping[tuple[str, str], str] = {
+    **{("kubeflow.org/v1", kind): kind for kind in _OPERATORS},
+    ("kubeflow.org/v2beta1", "MPIJob"): "MPIJob",
+    **{("trainer.kubeflow.org/v1alpha1", kind): name for kind, name in _TRAINER.items()},
+    ("windlass.dev/v1alpha1", "TrainingJob"): "TrainingJob",
+    ("jobset.x-k8s.io/v1alpha2", "JobSet"): "JobSet",
+    ("batch/v1", "Job"): "Job",
+    ("batch/v1", "CronJob"): "CronJob",
+    **{("v1", kind): kind for kind in _BESIDE},
+}
+"""The type of each kind that is looked into, by its API version and name. What is no such kind is somebody else's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Type:
+    """One type: its fields, and what is to be looked into."""
+
+    fields: Mapping[str, str]
+    """By name what each holds: a type's name, `[Name]` for a list of such, `{Name}` for a mapping of free names to
+    such, and nothing for single values and for mappings whose names are anybody's."""
+    also: Mapping[str, str] = field(default_factory=dict)
+    """What other systems call a field: named in the error, never accepted."""
+
+
+@functools.cache
+def known_types() -> Mapping[str, Type]:
+    """Every type by its name."""
+    fields = {**_of_kubernetes()["types"], **JOB_TYPES}
+    return {**{name: Type(each) for name, each in fields.items()}, **_training_job()}
+
+
+def kubernetes_version() -> str:
+    """The version of Kubernetes whose fields are known."""
+    return str(_of_kubernetes()["kubernetes"])
+
+
+@functools.cache
+def _of_kubernetes() -> dict[str, Any]:
+    return dict(json.loads(_FILE.read_text(encoding="utf-8")))
+
+
+def _training_job() -> dict[str, Type]:
+    """Our own kind: its spec is what a job file says."""
+    whole = {"apiVersion": "", "kind": "", "metadata": "ObjectMeta", "spec": JOB_FILE, "status": ""}
+    return {"TrainingJob": Type(whole), **dict(_tables(JOB_FILE, JOB))}
+
+
+def _tables(name: str, table: Table) -> Iterator[tuple[str, Type]]:
+    """A table of fields as a type, and those that its fields hold."""
+    also = {other: each.name for each in table for other in each.also}
+    yield name, Type({each.name: _shape(f"{name}.{each.name}", each) for each in table}, also)
+    for each in table:
+        if each.table:
+            yield from _tables(f"{name}.{each.name}", each.table)
+
+
+def _shape(name: str, each: Field) -> str:
+    match each.shape:
+        case Shape.TABLE:
+            return name
+        case Shape.TABLES:
+            return f"[{name}]"
+        case Shape.NAMED:
+            return f"{{{name}}}"
+        case Shape.FREE:
+            return POD_TEMPLATE
+    return ""

@@ -1,0 +1,109 @@
+"""Fields that no kind has, each with its place and what was probably meant.
+
+Only names are looked at. What is a list where a mapping is expected, or the other way round, is left to the readers.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from typing import NamedTuple, TypeAlias
+
+from windlass.jobs.document import ListNode, MapNode, Node, Scalar
+from windlass.jobs.errors import Place
+from windlass.jobs.kubernetes.manifests.known_fields.types import KINDS, Type, known_types
+from windlass.jobs.kubernetes.manifests.reader import FieldPath, dotted
+from windlass.jobs.names import did_you_mean, nearest
+
+_SHOWN = 40
+"""Characters of an odd name that an error shows."""
+_PARTS = ("spec", "template", "metadata", "runPolicy", "schedulingPolicy", "trainer", "resources", "securityContext")
+"""Fields into which others belong that people write beside them."""
+_Around: TypeAlias = tuple[tuple[FieldPath, Type], ...]
+
+
+class Unknown(NamedTuple):
+    """One such field."""
+
+    path: FieldPath
+    place: Place
+    meant: FieldPath
+    """Where what was probably meant stands; empty if nothing is near."""
+    message: str
+
+    def explains(self, fault: FieldPath) -> bool:
+        """Whether a field that is wrong, or missing, is so because of this one."""
+        return any(place and fault[: len(place)] == place for place in (self.path, self.meant))
+
+    def __str__(self) -> str:
+        """In one line: "spec.runPolcy: unknown field; did you mean 'runPolicy'?"."""
+        *around, name = self.path
+        return f"{dotted((*around, str(name)[:_SHOWN]))}: {self.message}"
+
+
+def unknown_fields(manifest: Node) -> list[Unknown]:
+    """Those of a manifest, in their order; none if its kind is not known here."""
+    fields = {key.text: value for key, value in manifest.entries} if isinstance(manifest, MapNode) else {}
+    version, kind = (_text(fields.get(name)) for name in ("apiVersion", "kind"))
+    return unknown_below(manifest, KINDS.get((version, kind), ""))
+
+
+def unknown_below(node: Node, shape: str, path: FieldPath = ()) -> list[Unknown]:
+    """The same of a part that is known to be of a shape. `path`: where it stands."""
+    return list(_below(node, shape, path, ()))
+
+
+def _text(node: Node | None) -> str:
+    return node.text if isinstance(node, Scalar) else ""
+
+
+def _below(node: Node, shape: str, path: FieldPath, around: _Around) -> Iterator[Unknown]:
+    inner = shape[1:-1]
+    if shape.startswith("["):
+        for number, item in enumerate(node.items if isinstance(node, ListNode) else ()):
+            yield from _below(item, inner, (*path, number), around)
+    elif shape and isinstance(node, MapNode):
+        if shape.startswith("{"):
+            for key, value in node.entries:
+                yield from _below(value, inner, (*path, key.text), around)
+        else:
+            yield from _of_type(node, known_types()[shape], path, around)
+
+
+def _of_type(node: MapNode, of: Type, path: FieldPath, around: _Around) -> Iterator[Unknown]:
+    for key, value in node.entries:
+        if key.text in of.fields:
+            yield from _below(value, of.fields[key.text], (*path, key.text), (*around, (path, of)))
+        else:
+            meant, told = _meant(key.text, path, of, around)
+            yield Unknown((*path, key.text), key.place, meant, f"unknown field{told}")
+            if meant[:-1] == path and meant:  # what stands in it is looked at as if it were spelt right
+                yield from _below(value, of.fields[str(meant[-1])], (*path, key.text), (*around, (path, of)))
+
+
+def _meant(name: str, path: FieldPath, of: Type, around: _Around) -> tuple[FieldPath, str]:
+    """Where what was meant stands, and the words for it: what is spelt right and stands elsewhere comes first."""
+    if other := of.also.get(name.lower().replace("-", "_")):
+        return (*path, other), f"; it is called {other!r} here"
+    below = ((*path, *inside) for inside in _inside(name, of))
+    above = (place for place, outer in reversed(around) if name in outer.fields)
+    if (place := next(itertools.chain(below, above), None)) is not None:
+        return (*place, name), f"; it belongs in {dotted(place)}"
+    if near := nearest(name, of.fields):
+        return (*path, near), f"; did you mean {near!r}?"
+    for part, inner in _parts(of):
+        if near := nearest(name, inner.fields):
+            return (*path, part, near), f"; did you mean {near!r} in {dotted((*path, part))}?"
+    return (), did_you_mean(name, of.fields)
+
+
+def _inside(name: str, of: Type, depth: int = 2) -> Iterator[FieldPath]:
+    """The parts of a type, and the parts of these, that have a field of this name."""
+    yield from ((part,) for part, each in _parts(of) if name in each.fields)
+    if depth > 1:
+        yield from ((part, *inside) for part, each in _parts(of) for inside in _inside(name, each, depth - 1))
+
+
+def _parts(of: Type) -> list[tuple[str, Type]]:
+    types = known_types()
+    return [(part, types[shape]) for part in _PARTS if (shape := of.fields.get(part, "")) in types]

@@ -1,0 +1,165 @@
+"""A file of manifests, and what it becomes: jobs of known kinds as what they are made of, all else as it stands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import yaml
+
+from windlass.jobs.document import ListNode, MapNode, Node, Scalar, compose, plain
+from windlass.jobs.errors import JobError, Place, Problem
+from windlass.jobs.fields import JOB
+from windlass.jobs.kubernetes.kinds import trainingjob
+from windlass.jobs.kubernetes.kinds.registry import companions, members, read
+from windlass.jobs.kubernetes.manifests.known_fields.messages import as_problems, as_warnings, way_out
+from windlass.jobs.kubernetes.manifests.known_fields.unknown_fields import Unknown, unknown_fields
+from windlass.jobs.kubernetes.manifests.known_fields.validate import Validate
+from windlass.jobs.kubernetes.manifests.newer_version_fields import known_part
+from windlass.jobs.kubernetes.manifests.reader import Fault, FieldPath, Manifest, dotted
+from windlass.jobs.kubernetes.parsed import Parsed
+from windlass.jobs.kubernetes.settings import Settings
+from windlass.jobs.kubernetes.train_runtimes import CLUSTER_RUNTIME, RUNTIME, Lookup
+from windlass.jobs.text import Text
+
+_GROUPS = ("kubeflow.org/", "windlass.dev/")
+"""API groups whose kinds are jobs: one of them that is not known is a mistake, not somebody else's."""
+_TRAINER = "trainer.kubeflow.org/"
+"""Here the runtimes are no jobs: jobs of the same file may be made of them."""
+_MARKS = ("apiVersion", "kind")
+
+
+class Objects(NamedTuple):
+    """What a file becomes."""
+
+    objects: list[Manifest]
+    warnings: list[str]
+    """What was written and has no effect, one line each."""
+
+
+def holds_manifests(text: Text) -> bool:
+    """Whether this is a file of manifests and not of short jobs. Raises JobError if it is no YAML."""
+    return any(_names(node) & set(_MARKS) for node in compose(text))
+
+
+def objects_of(text: Text, validate: Validate = Validate.STRICT) -> Objects:
+    """Every object that the manifests become, in their order. Raises JobError with all that is wrong with them.
+
+    `validate`: what becomes of fields that no kind has.
+    """
+    nodes = list(_manifests(compose(text)))
+    manifests = [plain(node) for node in nodes]
+    settings = Settings(runtimes=_runtimes(manifests))
+    strict = validate is Validate.STRICT
+    found, unknown, faults = Objects([], []), list[Unknown](), list[Problem]()
+    for node, manifest in zip(nodes, manifests, strict=True):
+        slips = [] if validate is Validate.IGNORE else unknown_fields(node)
+        unknown += slips
+        parsed = _read(manifest, settings, strict=strict)
+        if isinstance(parsed, Fault):
+            if not (strict and any(slip.explains(parsed.path) for slip in slips)):
+                faults.append(text.problem(f"{dotted(parsed.path)}: {parsed.message}", _place(node, parsed.path)))
+        elif parsed is None:
+            found.objects.append(manifest)
+        else:
+            found.objects.extend(made_of(parsed))
+            found.warnings.extend(f"{text.source}: {parsed.name}: {warning}" for warning in parsed.warnings)
+    if faults or (strict and unknown):
+        raise JobError([*as_problems(text, unknown), *faults], way_out() if strict and unknown else "")
+    return found._replace(warnings=[*as_warnings(text, unknown), *found.warnings])
+
+
+def _read(manifest: Any, settings: Settings, *, strict: bool) -> Parsed | Fault | None:
+    """None: it is no job."""
+    if not _is_job(manifest):
+        return None
+    if not strict and isinstance(manifest, dict) and manifest.get("kind") == trainingjob.KIND:
+        # The API server keeps no field that its definition lacks, so that our reader never sees one.
+        manifest = {**manifest, "spec": known_part(manifest.get("spec"), JOB, "spec", [])}
+    return read(manifest, settings)
+
+
+def made_of(parsed: Parsed) -> list[Manifest]:
+    """All that stands while the job runs; one that is suspended has no pods."""
+    made = [] if parsed.policy.suspend else members(parsed, 1)
+    return [*companions(parsed, [member.name for member in made]), *(member.pod for member in made)]
+
+
+def _manifests(nodes: Sequence[Node]) -> Iterator[Node]:
+    """Each document, and each item of one that is a list of objects."""
+    for node in nodes:
+        fields = {key.text: value for key, value in node.entries} if isinstance(node, MapNode) else {}
+        kind, items = fields.get("kind"), fields.get("items")
+        if isinstance(kind, Scalar) and kind.text == "List" and isinstance(items, ListNode):
+            yield from items.items
+        else:
+            yield node
+
+
+def _is_job(manifest: Any) -> bool:
+    """Whether it is to be read; so is what is no manifest at all, for the fault that it has."""
+    version = manifest.get("apiVersion") if isinstance(manifest, dict) else None
+    if not isinstance(version, str) or version.startswith(_GROUPS):
+        return True
+    return version.startswith(_TRAINER) and not _is_runtime(manifest)
+
+
+def _is_runtime(manifest: Any) -> bool:
+    return isinstance(manifest, dict) and manifest.get("kind") in (CLUSTER_RUNTIME, RUNTIME)
+
+
+def _runtimes(manifests: Iterable[Any]) -> Lookup:
+    """The runtimes of a file, by kind and name: what namespace they will be in is nobody's to ask here."""
+    found = {
+        (each["kind"], name): each
+        for each in manifests
+        if _is_runtime(each) and isinstance(about := each.get("metadata"), dict) and (name := about.get("name"))
+    }
+    return lambda kind, _namespace, name: found.get((kind, name))
+
+
+def _names(node: Node) -> set[str]:
+    return {key.text for key, _ in node.entries} if isinstance(node, MapNode) else set()
+
+
+def _place(node: Node, path: FieldPath) -> Place:
+    """Where a field stands, or else the nearest thing around it."""
+    place = node.place
+    for part in path:
+        if isinstance(node, ListNode) and isinstance(part, int):
+            node = node.items[part]
+            place = node.place
+        elif isinstance(node, MapNode) and (entry := next((e for e in node.entries if e[0].text == part), None)):
+            place, node = entry[0].place, entry[1]
+        else:
+            return place
+    return place
+
+
+class _Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]
+    """Writes what is shared between objects out in each of them, and texts of several lines as they are."""
+
+    def ignore_aliases(self, _data: Any) -> bool:
+        """Never an alias."""
+        return True
+
+
+def _text(dumper: Any, text: str) -> Any:
+    """Texts that other readers of YAML would take for numbers or for yes and no are quoted."""
+    odd = text[:1] in tuple("0123456789+-.") or text in ("y", "Y", "n", "N")
+    style = "|" if "\n" in text else "'" if odd else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+_Dumper.add_representer(str, _text)
+
+
+def as_yaml(objects: Sequence[Manifest]) -> str:
+    """Objects as documents of one file, for kubectl."""
+    written: str = yaml.dump_all(objects, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120)
+    return written
+
+
+def as_list(objects: Sequence[Manifest]) -> Manifest:
+    """The same as one object, which kubectl takes as well."""
+    return {"apiVersion": "v1", "kind": "List", "items": list(objects)}

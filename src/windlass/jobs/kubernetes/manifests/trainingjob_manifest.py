@@ -1,0 +1,50 @@
+"""A job of our own as the resource that it is on a cluster: what `trainingjob.read` reads back as the identical job."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from windlass.core.model.job import DEFAULT_QUEUE, ArrayMember, Job
+from windlass.jobs.kubernetes.kinds.trainingjob import API_VERSION, KIND
+from windlass.jobs.kubernetes.manifests.reader import Manifest
+from windlass.jobs.kubernetes.own_labels import ARRAY, ARRAY_INDEX, ARRAY_LIMIT, CALLED, USER
+from windlass.jobs.render import as_fields
+from windlass.jobs.submission import Submission
+
+_SAME_IF_FALSE = ("gpus", "suspend", "whole_node")
+"""Fields whose false value says what leaving them out says."""
+
+
+def training_job(job: Job, name: str, namespace: str = "") -> Manifest:
+    """The TrainingJob of a job. Pods are named by the object: `name` is unique in its namespace, the job's need not be.
+
+    A member of an array is told by labels; another name of the job, and whose it is, by annotations. The
+    job's workdir is written if it is not empty: it must be a folder of the image then.
+    """
+    fields = as_fields(Submission(job))
+    del fields["name"]
+    if job.queue == DEFAULT_QUEUE:
+        del fields["queue"]  # so that the namespace's own default holds
+    about: Manifest = {"name": name, **({"namespace": namespace} if namespace else {})}
+    if job.array:
+        about["labels"] = _array(job.array)
+    said = {CALLED: job.name if job.name != name else "", USER: job.user}
+    if annotations := {word: text for word, text in said.items() if text}:
+        about["annotations"] = annotations
+    return {"apiVersion": API_VERSION, "kind": KIND, "metadata": about, "spec": _without_idle(fields)}
+
+
+def _array(member: ArrayMember) -> dict[str, str]:
+    return {ARRAY: member.array_id, ARRAY_INDEX: str(member.index), ARRAY_LIMIT: str(member.limit)}
+
+
+def _without_idle(fields: dict[str, Any]) -> dict[str, Any]:
+    """Without the fields that say what is so anyway; people will read it."""
+    kept = {name: value for name, value in fields.items() if not _is_idle(name, value)}
+    if "roles" in kept:
+        kept["roles"] = {name: _without_idle(role) for name, role in kept["roles"].items()}
+    return kept
+
+
+def _is_idle(name: str, value: Any) -> bool:
+    return value is None or value in ("", [], {}) or (name in _SAME_IF_FALSE and not value)

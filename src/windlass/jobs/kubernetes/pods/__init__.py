@@ -1,0 +1,1 @@
+"""Pods made from templates: labels, requests, placement constraints, code archives, agents."""

@@ -1,0 +1,111 @@
+"""Pods whose ranks an agent starts: it is brought along as one file, or the image has it.
+
+The file is packed by an init container of the operator's own image, into a volume that the pod's container has too. It
+asks for little, and for nothing that a restricted namespace would not allow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from windlass import wire
+from windlass.jobs.agent_command import WAYS, under_agent
+from windlass.jobs.kubernetes.manifests.reader import Manifest, Spot
+from windlass.jobs.kubernetes.own_labels import AGENT, TOKEN
+from windlass.jobs.kubernetes.parsed import Parsed
+from windlass.jobs.kubernetes.pods.pod_assembly import EnvVar, env_vars, extended, with_env
+from windlass.jobs.kubernetes.settings import Settings
+
+INJECT, IMAGE = WAYS
+FOLDER = "/windlass/agent"
+FILE = f"{FOLDER}/agent.pyz"
+_NAME = "windlass-agent"
+"""Of the container and of the volume."""
+_NOBODY = 65_532
+_LITTLE = {"cpu": "250m", "memory": "256Mi"}
+_ASKS = {"requests": _LITTLE, "limits": _LITTLE}
+"""The same twice: a pod whose other containers are guaranteed what they ask for stays so."""
+_TERMINATION_LOG = "/dev/termination-log"
+
+
+def asked_by_annotation(manifest: Spot) -> str:
+    """How the pods of a kind that is not ours are to have the agent; "" if nobody asked. Raises Refused."""
+    said = manifest["metadata"]["annotations"][AGENT]
+    return said.choice(WAYS, "") if said.text() else ""
+
+
+def with_agent(
+    template: Mapping[str, Any], container: str, way: str, settings: Settings, where: Spot, procs: str = ""
+) -> Manifest:
+    """The template with the agent in the place of its container's command. Raises Refused at `where`.
+
+    `procs`: see `under_agent`.
+    """
+    spec = template["spec"]
+    try:
+        containers = [_started(each, way, procs) if each["name"] == container else each for each in spec["containers"]]
+    except ValueError as wrong:
+        where.refuse(str(wrong))
+    made = {**spec, "containers": containers}
+    if way == INJECT:
+        made = extended(made, initContainers=[_packer(settings)], volumes=[{"name": _NAME, "emptyDir": {}}])
+    if not settings.agents:
+        return {**template, "spec": made}
+    about = template.get("metadata") or {}
+    # Filled in when the pod is made: what is known of it here is no secret.
+    return {
+        **template,
+        "metadata": {**about, "annotations": {**(about.get("annotations") or {}), TOKEN: ""}},
+        "spec": made,
+    }
+
+
+def with_membership(spec: Manifest, parsed: Parsed, container: str, pod: str) -> Manifest:
+    """The spec of one pod whose agent is told where its memberships come from, and who it is there."""
+    if not parsed.settings.agents:
+        return spec
+    return with_env(spec, [*_membership(parsed, container, spec, pod), _token()], container)
+
+
+def _started(container: Mapping[str, Any], way: str, procs: str) -> Manifest:
+    words = [*(container.get("command") or ()), *(container.get("args") or ())]
+    agent = under_agent(words, (FILE,) if way == INJECT else ("-m", "windlass.agent"), procs)
+    place = "command" if container.get("command") else "args"  # arguments alone are for the image's own entry point
+    made = {name: value for name, value in container.items() if name not in ("command", "args")} | {place: list(agent)}
+    return extended(made, volumeMounts=[{"name": _NAME, "mountPath": FOLDER}]) if way == INJECT else made
+
+
+def _packer(settings: Settings) -> Manifest:
+    """Its program is the image's own: the operator's starts `windlass`."""
+    return {
+        "name": _NAME,
+        "image": settings.agent_image,
+        "args": ["agent", "pack", "--to", FILE],
+        "env": env_vars({"TMPDIR": FOLDER}),
+        "resources": _ASKS,
+        "volumeMounts": [{"name": _NAME, "mountPath": FOLDER}],
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "capabilities": {"drop": ["ALL"]},
+            "readOnlyRootFilesystem": True,
+            "runAsNonRoot": True,
+            "runAsUser": _NOBODY,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+    }
+
+
+def _membership(parsed: Parsed, container: str, spec: Manifest, pod: str) -> Sequence[EnvVar]:
+    main = next(each for each in spec["containers"] if each["name"] == container)
+    told = {
+        wire.MEMBERSHIP: f"tcp:{parsed.settings.agents}",
+        wire.AGENT_NAME: f"{parsed.namespace}/{pod}",
+        wire.LAST_WORDS: main.get("terminationMessagePath") or _TERMINATION_LOG,
+    }
+    return env_vars(told)
+
+
+def _token() -> EnvVar:
+    path = f"metadata.annotations['{TOKEN}']"
+    return {"name": wire.AGENT_TOKEN, "valueFrom": {"fieldRef": {"fieldPath": path}}}

@@ -1,0 +1,87 @@
+"""Pods that may not share a node because they avoid their own like: by a resource of which each node has one.
+
+The resource is named after the selector of their anti-affinity, so all pods that avoid what they are themselves ask
+for the same: that is exact, and what people write to get one pod on each node. Anti-affinity to pods that do not avoid
+back, or over wider domains than a host, is not looked at. Source: Kubernetes, the scheduler's InterPodAffinity plugin.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from windlass.core.model.job import Match
+from windlass.core.nodes.affinity import meets, said
+from windlass.jobs.kubernetes.manifests.reader import Spot
+from windlass.jobs.kubernetes.parsed import Parsed, Selector
+from windlass.jobs.kubernetes.pods.pod_placement import HOSTNAME
+
+APART = "apart/"
+"""Begins the name of such a resource."""
+_FURTHER = ("namespaces", "namespaceSelector", "matchLabelKeys", "mismatchLabelKeys")
+_OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
+_EVERY = (Match("", "DoesNotExist"),)
+"""An empty selector selects every pod: none has a label without a name."""
+
+Labels = Mapping[str, str]
+
+
+class Separated(NamedTuple):
+    """What a job's anti-affinity comes to."""
+
+    resources: Mapping[str, tuple[str, ...]]
+    """By role: what its pods ask for, one of each."""
+    heeded: frozenset[str]
+    """Roles of whose anti-affinity nothing is left out."""
+
+
+def avoided(spec: Spot) -> tuple[Selector, ...]:
+    """Which pods those of a template keep off their hosts; empty selectors are not heeded. Raises Refused."""
+    terms = spec["affinity"]["podAntiAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"].items()
+    return tuple(map(_selector, terms))
+
+
+def separated(parsed: Parsed, labels: Mapping[str, Labels]) -> Separated:
+    """Which pods of a job may not share a node. `labels`: of a pod of each role that has any."""
+    single = {each.role for each in parsed.replicas if each.count == 1}
+    selectors = dict.fromkeys(one for wish in parsed.avoids.values() for one in wish if one)
+    asked = {
+        role: tuple(
+            _named(parsed.namespace, one)
+            for one in selectors
+            if meets(mine, [one]) and (one in parsed.avoids[role] or role in single)
+        )
+        for role, mine in labels.items()
+    }
+    heeded = {role for role, mine in labels.items() if all(one and meets(mine, [one]) for one in parsed.avoids[role])}
+    return Separated(asked, frozenset(heeded))
+
+
+def of_labels(namespace: str, labels: Labels, avoids: tuple[Selector, ...]) -> tuple[str, ...]:
+    """What a pod that exists already asks for, one of each."""
+    return tuple(_named(namespace, one) for one in avoids if one and meets(labels, [one]))
+
+
+def _selector(term: Spot) -> Selector:
+    """Which pods of its namespace it keeps off its host; empty if it is about more than that, or about no pod."""
+    written = term["labelSelector"]
+    if term["topologyKey"].text() != HOSTNAME or written.value is None or any(term[each].value for each in _FURTHER):
+        return ()
+    equal = [Match(key, "In", (value,)) for key, value in written["matchLabels"].texts().items()]
+    others = [
+        Match(each["key"].text(), each["operator"].choice(_OPERATORS, ""), each["values"].words())
+        for each in written["matchExpressions"].items()
+    ]
+    return tuple(sorted([*equal, *others], key=_sorted)) or _EVERY
+
+
+def _sorted(match: Match) -> tuple[str, str, tuple[str, ...]]:
+    return match.key, match.operator, match.values
+
+
+def _named(namespace: str, selector: Selector) -> str:
+    parts = [
+        f"{match.key}={match.values[0]}" if match.operator == "In" and len(match.values) == 1 else said([[match]])
+        for match in selector
+    ]
+    return f"{APART}{namespace}/{','.join(parts) if selector != _EVERY else '*'}"

@@ -1,0 +1,145 @@
+"""Code that goes along with a job: a folder as one archive, the object that holds it, and pods that unpack it.
+
+Equal folders make equal archives, wherever and whenever they are packed: the object is named by what it holds.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import hashlib
+import io
+import json
+import tarfile
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import PurePosixPath
+
+from windlass.core.model.job import Job, Role
+from windlass.jobs.document import canonical
+from windlass.jobs.kubernetes.manifests.reader import Manifest
+from windlass.jobs.kubernetes.own_labels import OURS
+from windlass.jobs.kubernetes.pods.strategic_merge import merged
+from windlass.jobs.kubernetes.pods.trainingjob_template import CONTAINER
+
+MOUNT = "/windlass/code"
+"""Where the folder is, in every pod of the job."""
+LIMIT = 1 << 20
+"""Bytes that a ConfigMap may hold (MaxSecretSize in k8s.io/api/core/v1)."""
+CODE = f"{OURS}code"
+"""The label of objects that hold code; its value is the hash."""
+KEY = "code.tar.gz"
+_PACKED = "/windlass/packed"
+_DATE = 315_532_800
+"""1980, in seconds since the epoch: archives of other kinds, which builds may make of these files, know none before."""
+_UNPACK = (
+    "if command -v tar >/dev/null 2>&1 && command -v gzip >/dev/null 2>&1; "
+    f"then exec tar -xzf {_PACKED}/{KEY} -C {MOUNT}; "
+    f"else exec python3 -m tarfile -e {_PACKED}/{KEY} {MOUNT}; fi"
+)
+_TOLD = 5
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """One file of the folder. `path` is relative to it, with slashes."""
+
+    path: str
+    content: bytes
+    executable: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """A folder, packed. `sizes`: bytes of each file before that, by path."""
+
+    archive: bytes
+    sizes: dict[str, int]
+
+    @property
+    def digest(self) -> str:
+        """What it is known by."""
+        return hashlib.sha256(self.archive).hexdigest()[:16]
+
+    @property
+    def name(self) -> str:
+        """Of the object that holds it."""
+        return f"code-{self.digest}"
+
+
+def pack(files: Iterable[File]) -> Packed:
+    """The archive of some files: in the order of their names, of nobody's, of one date."""
+    ordered = sorted(files, key=lambda file: file.path)
+    raw = io.BytesIO()
+    with tarfile.open(fileobj=raw, mode="w", format=tarfile.PAX_FORMAT) as archive:
+        for file in ordered:
+            entry = tarfile.TarInfo(file.path)
+            entry.size, entry.mtime = len(file.content), _DATE
+            entry.mode = 0o755 if file.executable else 0o644
+            archive.addfile(entry, io.BytesIO(file.content))
+    return Packed(gzip.compress(raw.getvalue(), mtime=0), {file.path: len(file.content) for file in ordered})
+
+
+def too_large(packed: Packed, limit: int = LIMIT) -> str:
+    """Why it cannot go along, with the files that make it large; "" if it can."""
+    if len(packed.archive) <= limit:
+        return ""
+    return f"the code is {size(len(packed.archive))} packed, and {size(limit)} is the most; {largest(packed.sizes)}"
+
+
+def largest(sizes: dict[str, int]) -> str:
+    """The files that make a folder large, in words."""
+    first = sorted(sizes.items(), key=lambda item: (-item[1], item[0]))[:_TOLD]
+    return "largest: " + ", ".join(f"{path} {size(count)}" for path, count in first)
+
+
+def size(count: int) -> str:
+    """Bytes as people read them."""
+    for power, unit in ((20, "MiB"), (10, "KiB")):
+        if count >= 1 << power:
+            return f"{count / (1 << power):.4g} {unit}"
+    return f"{count} B"
+
+
+def config_map(packed: Packed, namespace: str = "", owners: Sequence[Manifest] = ()) -> Manifest:
+    """The object that holds it: nobody can change it, and it goes with the last job that owns it."""
+    about: Manifest = {"name": packed.name, "labels": {CODE: packed.digest}}
+    if namespace:
+        about["namespace"] = namespace
+    if owners:
+        about["ownerReferences"] = list(owners)
+    held = {KEY: base64.b64encode(packed.archive).decode()}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": about, "immutable": True, "binaryData": held}
+
+
+def with_code(job: Job, packed: Packed, workdir: PurePosixPath | None = None) -> Job:
+    """The job with the code unpacked before each of its programs starts, which start in `workdir` of it."""
+    folder = str(PurePosixPath(MOUNT, workdir or "."))
+    roles = tuple(replace(role, pod=_pod(role, packed, folder)) for role in job.roles)
+    return replace(job, roles=roles, workdir="")
+
+
+def image_of(role: Role) -> str:
+    """The image that a role's program runs in, wherever it is written; "" if nowhere."""
+    spec = (json.loads(role.pod).get("spec") or {}) if role.pod else {}
+    written = [each for each in spec.get("containers") or [] if each.get("name") == CONTAINER]
+    return next((str(each["image"]) for each in written if each.get("image")), role.image)
+
+
+def _pod(role: Role, packed: Packed, workdir: str) -> str:
+    """What the role says of its pods, and beneath it the code: a volume, who fills it, and where it is."""
+    code = {"name": "windlass-code", "mountPath": MOUNT}
+    fills = {
+        "name": "windlass-code",
+        "image": image_of(role),
+        "command": ["sh", "-c", _UNPACK],
+        "volumeMounts": [{"name": "windlass-packed", "mountPath": _PACKED, "readOnly": True}, code],
+        "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
+    }
+    volumes = [
+        {"name": "windlass-packed", "configMap": {"name": packed.name}},
+        {"name": "windlass-code", "emptyDir": {}},
+    ]
+    main = {"name": CONTAINER, "workingDir": workdir, "volumeMounts": [code]}
+    below = {"spec": {"initContainers": [fills], "containers": [main], "volumes": volumes}}
+    return canonical(merged(below, json.loads(role.pod) if role.pod else {}))

@@ -1,0 +1,151 @@
+"""A pod from its template: what the operator adds, and nothing else.
+
+Source: kubeflow/training-operator v1.9, pkg/controller.v1/common/{pod,job_controller}.go, pkg/core/pod.go.
+
+A template is never changed and never copied whole: what a pod does not change it shares with all others of its role.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from windlass.jobs.kubernetes.manifests.reader import Manifest
+from windlass.jobs.kubernetes.own_labels import COSCHEDULING_LABEL, OURS, ROLE
+from windlass.jobs.kubernetes.own_labels import GENERATION as GENERATION  # noqa: PLC0414 - the world knows pods by it
+from windlass.jobs.kubernetes.own_labels import JOB_NAME as OWN_JOB_NAME
+from windlass.jobs.kubernetes.parsed import Member, Parsed, Replicas
+from windlass.launch.replica_names import replica_name
+
+SCHEDULER = "windlass"
+TRAINER_GROUP = "trainer.kubeflow.org/"
+_JOB_SET = "jobset.sigs.k8s.io/"
+_LABEL = "training.kubeflow.org/"
+OPERATOR_NAME = f"{_LABEL}operator-name"
+JOB_NAME = f"{_LABEL}job-name"
+REPLICA_TYPE = f"{_LABEL}replica-type"
+REPLICA_INDEX = f"{_LABEL}replica-index"
+JOB_ROLE = f"{_LABEL}job-role"
+
+EnvVar = dict[str, Any]
+
+
+def env_vars(variables: Mapping[str, str]) -> list[EnvVar]:
+    """Variables as a container lists them."""
+    return [{"name": name, "value": value} for name, value in variables.items()]
+
+
+def job_labels(parsed: Parsed) -> dict[str, str]:
+    """What everything that belongs to a job is labelled with."""
+    return {OPERATOR_NAME: f"{parsed.kind.lower()}-controller", JOB_NAME: parsed.name}
+
+
+def selector_of(parsed: Parsed, role: str) -> dict[str, str]:
+    """The labels by which the pods of a role are found, in whichever kind."""
+    if parsed.api_version.startswith(OURS):
+        return {OWN_JOB_NAME: parsed.name, ROLE: role}
+    if parsed.api_version.startswith(TRAINER_GROUP):
+        return job_set_labels(parsed, role)
+    if parsed.api_version.endswith("/v2beta1"):
+        return {OPERATOR_NAME: "mpi-operator", JOB_NAME: parsed.name, JOB_ROLE: role}
+    return {**job_labels(parsed), REPLICA_TYPE: role}
+
+
+def job_set_labels(parsed: Parsed, role: str = "") -> dict[str, str]:
+    """What a JobSet would label its pods with, by which tools find them; `role`: the name of the job in it."""
+    of_role = {f"{_JOB_SET}replicatedjob-name": role, f"{_JOB_SET}job-index": "0"} if role else {}
+    return {f"{_JOB_SET}jobset-name": parsed.name, **of_role}
+
+
+def replica_labels(parsed: Parsed, replicas: Replicas, index: int) -> dict[str, str]:
+    """The same for what belongs to one replica: its pod and its service."""
+    return {**job_labels(parsed), REPLICA_TYPE: replicas.role, REPLICA_INDEX: str(index)}
+
+
+def metadata(parsed: Parsed, name: str, labels: Mapping[str, str]) -> Manifest:
+    """An object's metadata, owned by the job if that is in a cluster."""
+    labelled = {"labels": dict(labels)} if labels else {}
+    return {"name": name, "namespace": parsed.namespace, **labelled, **_owned(parsed)}
+
+
+def _owned(parsed: Parsed) -> Manifest:
+    if not parsed.uid:
+        return {}
+    owner = {"apiVersion": parsed.api_version, "kind": parsed.kind, "name": parsed.name, "uid": parsed.uid}
+    return {"ownerReferences": [{**owner, "blockOwnerDeletion": True, "controller": True}]}
+
+
+def each_member(parsed: Parsed, pod_of: Callable[[Replicas, int], Manifest]) -> list[Member]:
+    """A member for every replica, in the order of ranks; `pod_of` makes the pod of one by its index."""
+    return [
+        Member(replica_name(parsed.name, replicas.role, index), replicas.role, index, pod_of(replicas, index))
+        for replicas in parsed.replicas
+        for index in range(replicas.count)
+    ]
+
+
+def pod(
+    parsed: Parsed,
+    replicas: Replicas,
+    index: int,
+    *,
+    generation: int,
+    env: Sequence[EnvVar],
+    only_in: str = "",
+    lead: bool = False,
+) -> Manifest:
+    """The pod of one replica.
+
+    `env` is appended in every container, or in the one called `only_in`. `lead`: labelled as the job's master.
+    """
+    labels = replica_labels(parsed, replicas, index)
+    if lead:
+        labels[JOB_ROLE] = "master"
+    spec = with_env(pod_spec(parsed, replicas), env, only_in)
+    return pod_object(parsed, replicas, replica_name(parsed.name, replicas.role, index), labels, spec, generation)
+
+
+def pod_object(
+    parsed: Parsed, replicas: Replicas, name: str, labels: Mapping[str, str], spec: Manifest, generation: int
+) -> Manifest:
+    """A pod of a given spec, with the labels and annotations of its template besides."""
+    about = replicas.template.get("metadata") or {}
+    group = {COSCHEDULING_LABEL: parsed.name} if parsed.settings.pod_groups else {}
+    labels = {**(about.get("labels") or {}), **labels, **group, GENERATION: str(generation)}
+    annotations = about.get("annotations")
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {**metadata(parsed, name, labels), **({"annotations": annotations} if annotations else {})},
+        "spec": spec,
+    }
+
+
+def pod_spec(parsed: Parsed, replicas: Replicas) -> Manifest:
+    """The template's spec under the replicas' restart policy, for our scheduler unless it names another."""
+    spec = replicas.template["spec"]
+    # The kubelet does not know ExitCode: whether such a pod comes back is decided by its code. And where one lost
+    # process restarts the gang, the kubelet must not restart that process alone.
+    restart = "Never" if replicas.restart == "ExitCode" or parsed.policy.gang_restart else replicas.restart
+    return {**spec, "restartPolicy": restart, "schedulerName": spec.get("schedulerName") or SCHEDULER}
+
+
+def with_env(spec: Manifest, env: Sequence[EnvVar], only_in: str = "") -> Manifest:
+    """The spec with variables appended in every container, or in the one called `only_in`."""
+    if not env:
+        return spec
+    containers = [
+        extended(container, env=env) if only_in in ("", container["name"]) else container
+        for container in spec["containers"]
+    ]
+    return {**spec, "containers": containers}
+
+
+def first_container(spec: Manifest, container: Manifest) -> Manifest:
+    """The spec with another first container."""
+    return {**spec, "containers": [container, *spec["containers"][1:]]}
+
+
+def extended(mapping: Manifest, **more: Sequence[Any]) -> Manifest:
+    """A mapping whose lists have more items at their ends."""
+    return {**mapping, **{name: [*(mapping.get(name) or []), *items] for name, items in more.items()}}

@@ -1,0 +1,62 @@
+"""Where the pods of a template may go, in the core's terms; and what of their wishes the scheduler does not heed."""
+
+from __future__ import annotations
+
+from windlass.core.model.job import Match, Toleration
+from windlass.core.nodes.affinity import problem
+from windlass.jobs.kubernetes.manifests.reader import Spot
+
+NODE_NAME = "metadata.name"
+"""A term's matchFields look at a node's name; to the core it is a label of this name, which the world adds."""
+HOSTNAME = "kubernetes.io/hostname"
+_OPERATORS = {"Equal", "Exists"}
+_UNHEEDED = (
+    (("affinity", "podAffinity", "requiredDuringSchedulingIgnoredDuringExecution"), "podAffinity"),
+    (("topologySpreadConstraints",), "topologySpreadConstraints"),
+)
+
+
+def affinity_of(spec: Spot) -> tuple[tuple[Match, ...], ...]:
+    """The required terms of nodeAffinity; empty: every node. Raises Refused."""
+    required = spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    terms = required["nodeSelectorTerms"]
+    matches = tuple(
+        tuple(_match(match) for match in (*term["matchExpressions"].items(), *term["matchFields"].items()))
+        for term in terms.items()
+    )
+    if required.value is not None and not matches:
+        terms.refuse("expects one term at least; without terms no node would do")
+    if wrong := problem(matches):
+        terms.refuse(wrong)
+    return matches
+
+
+def _match(written: Spot) -> Match:
+    key, operator = written["key"].text(), written["operator"].text()
+    if not key:
+        written["key"].refuse("expects the name of a label, such as topology.kubernetes.io/zone")
+    return Match(key, operator, written["values"].words())
+
+
+def tolerations_of(spec: Spot) -> tuple[Toleration, ...]:
+    """Raises Refused. `tolerationSeconds` is for whoever evicts."""
+    return tuple(_toleration(toleration) for toleration in spec["tolerations"].items())
+
+
+def _toleration(written: Spot) -> Toleration:
+    operator = written["operator"].text() or "Equal"
+    if operator not in _OPERATORS:
+        written["operator"].refuse("expects Equal or Exists")
+    return Toleration(written["key"].text(), operator, written["value"].text(), written["effect"].text())
+
+
+def unheeded(spec: Spot) -> list[str]:
+    """What the template requires of its place and the scheduler never looks at, by name."""
+    found = []
+    for path, name in _UNHEEDED:
+        spot = spec
+        for part in path:
+            spot = spot[part]
+        if spot.items():
+            found.append(name)
+    return found

@@ -1,0 +1,131 @@
+"""What one pod of a template asks of its node, in the core's names and units.
+
+Sources: k8s.io/component-helpers, resource/helpers.go (PodRequests: containers add up, init containers run one after
+another, those that stay are sidecars; overhead and pod-level requests); API defaulting: a limit alone is a request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from windlass.core.model.mig import GEOMETRIES, PREFIX
+from windlass.core.model.resources import CPU, GPU, MEMORY, Resources, add
+from windlass.jobs.kubernetes.manifests.reader import Spot
+from windlass.jobs.kubernetes.pods.quantities import amount
+
+NVIDIA_GPU = "nvidia.com/gpu"
+_GPUS = ("gpu.intel.com/i915", "gpu.intel.com/xe", "habana.ai/gaudi", "google.com/tpu", "aws.amazon.com/neuron")
+"""What some vendors call a whole device; all others end in /gpu."""
+_NVIDIA_MIG = f"nvidia.com/{PREFIX}"
+_PROFILES = {PREFIX + profile.name for geometry in GEOMETRIES.values() for profile in geometry.profiles}
+_HUGE = "hugepages-"
+HOST_PORT = "hostport/"
+"""Begins the resource of which a node has one: a port of its own address. TCP's is `hostport/8080`."""
+
+
+def pod_requests(spec: Spot) -> dict[str, int]:
+    """The whole pod, from the `spec` of its template. Raises Refused."""
+    asked = effective(
+        [_container(container) for container in spec["containers"].items()],
+        [(_container(each), each["restartPolicy"].text() == "Always") for each in spec["initContainers"].items()],
+        _container(spec),
+        _amounts(spec["overhead"]),
+    )
+    return {name: count for name, count in {**asked, **_host_ports(spec)}.items() if count}
+
+
+def effective(
+    containers: Iterable[Resources],
+    init_containers: Iterable[tuple[Resources, bool]],
+    of_pod: Resources,
+    overhead: Resources,
+) -> dict[str, int]:
+    """What a node must have for a pod. Of each init container it is told whether it stays as a sidecar.
+
+    `of_pod`: what the pod asks for itself, in place of the sum of its containers.
+    """
+    peak, sidecars = _init_containers(init_containers)
+    together = _most(add(_sum(containers), sidecars), peak)
+    together |= {name: count for name, count in of_pod.items() if name in (CPU, MEMORY) or name.startswith(_HUGE)}
+    return add(together, overhead)
+
+
+def is_gpu(resource: str) -> bool:
+    """Whether this is a whole device of the kind that the core calls a GPU, whoever makes it."""
+    return resource.endswith("/gpu") or resource in _GPUS
+
+
+def core_name(resource: str) -> str:
+    """A resource as the core calls it: any vendor's whole GPU is `gpu`, a slice is `mig-…`, all else keeps its name.
+
+    So do slices of a profile that the core does not know.
+    """
+    if is_gpu(resource):
+        return GPU
+    mig = resource.removeprefix("nvidia.com/") if resource.startswith(_NVIDIA_MIG) else ""
+    return mig if mig in _PROFILES else resource
+
+
+def device_name(resource: str) -> str:
+    """A device of the core as Kubernetes calls it. Its whole GPU is NVIDIA's; no resource's name may hold a plus."""
+    if resource == GPU:
+        return NVIDIA_GPU
+    return f"nvidia.com/{resource.replace('+', '.')}" if resource.startswith(PREFIX) else resource
+
+
+def host_port(number: int, protocol: str) -> str:
+    """The resource that a port of the node is."""
+    return f"{HOST_PORT}{number}" + ("" if protocol == "TCP" else f"/{protocol.lower()}")
+
+
+def _init_containers(containers: Iterable[tuple[Resources, bool]]) -> tuple[dict[str, int], dict[str, int]]:
+    """The most that is asked before the containers start, and what goes on beside them."""
+    peak: dict[str, int] = {}
+    sidecars: dict[str, int] = {}
+    for wanted, stays in containers:
+        if stays:
+            sidecars = add(sidecars, wanted)
+            peak = _most(peak, sidecars)
+        else:
+            peak = _most(peak, add(sidecars, wanted))
+    return peak, sidecars
+
+
+def _container(container: Spot) -> dict[str, int]:
+    return {**_amounts(container["resources"]["limits"]), **_amounts(container["resources"]["requests"])}
+
+
+def _amounts(written: Spot) -> dict[str, int]:
+    amounts: dict[str, int] = {}
+    for name, spot in written.fields():
+        try:
+            one = {core_name(name): amount(core_name(name), spot.value)}
+        except ValueError as error:
+            spot.refuse(str(error))
+        amounts = add(amounts, one)
+    return amounts
+
+
+def _host_ports(spec: Spot) -> dict[str, int]:
+    """Ports on the node itself. With the host's network every port of a container is one."""
+    on_host = spec["hostNetwork"].flag()
+    ports: dict[str, int] = {}
+    sidecars = [each for each in spec["initContainers"].items() if each["restartPolicy"].text() == "Always"]
+    for container in (*spec["containers"].items(), *sidecars):
+        for port in container["ports"].items():
+            number = port["hostPort"].whole(0, 65535) or (port["containerPort"].whole(0, 65535) if on_host else 0)
+            protocol = port["protocol"].text("TCP")
+            if number:
+                ports[host_port(number, protocol)] = 1
+    return ports
+
+
+def _sum(parts: Iterable[Resources]) -> dict[str, int]:
+    total: dict[str, int] = {}
+    for part in parts:
+        total = add(total, part)
+    return total
+
+
+def _most(left: Resources, right: Resources) -> dict[str, int]:
+    return {name: max(left.get(name, 0), right.get(name, 0)) for name in left.keys() | right.keys()}

@@ -1,0 +1,194 @@
+"""The whole status of a job's object, in the words of its kind.
+
+Two ways lead here: `status`, of jobs whose pods are judged one by one, and `status_of`, of gangs whose life is the
+core's. Times are RFC 3339 and of whole seconds; a status that says nothing new is the old one, so that it need not be
+written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from windlass.core.model.status import TERMINAL, Failure, Phase
+from windlass.core.model.status import Status as Life
+from windlass.jobs.kubernetes.manifests.reader import Manifest
+from windlass.jobs.kubernetes.own_labels import OURS
+from windlass.jobs.kubernetes.parsed import Parsed
+from windlass.jobs.kubernetes.pods.pod_assembly import TRAINER_GROUP, selector_of
+from windlass.jobs.kubernetes.status import conditions as told
+from windlass.jobs.kubernetes.status.conditions import ADMITTED, QUEUED, Condition, Conditions
+from windlass.jobs.kubernetes.status.pod_counts import Counts as Counts  # noqa: PLC0414 - what `status_of` is told
+from windlass.jobs.kubernetes.status.replica_outcome import Judgement, folded
+from windlass.jobs.kubernetes.status.status_times import rfc3339, stamped
+from windlass.jobs.kubernetes.status.trainjob_status import jobs_status, train_conditions
+
+Status = Mapping[str, Any]
+
+
+def status(parsed: Parsed, judgement: Judgement, before: Status, now: int) -> Manifest:
+    """After a judgement. `before`: the status as it is stored; what it says besides stays. `now`: ms."""
+    old = _listed(before)
+    kept = judgement.replica_statuses
+    return _settled(
+        before,
+        {
+            "conditions": stamped(old, judgement.conditions, rfc3339(now), updates=True),
+            "replicaStatuses": dict(kept) if kept is not None else before.get("replicaStatuses"),
+            **_times(parsed, judgement, before, now),
+        },
+        now,
+    )
+
+
+def status_of(
+    parsed: Parsed,
+    life: Life,
+    counts: Mapping[str, Counts],
+    before: Status,
+    now: int,
+    *,
+    waits: str = "",
+    reason: str = "",
+) -> Manifest:
+    """Of a gang whose life is the core's.
+
+    `counts`: its pods by role. `waits` and `reason`: why it is still in the queue, as a sentence and in one word.
+    `before` and `now`: see `status`.
+    """
+    if parsed.api_version.startswith(TRAINER_GROUP):
+        conditions = train_conditions(parsed, life, _listed(before), waits, reason)
+        wanted: dict[str, Any] = {
+            "conditions": stamped(_listed(before), conditions, rfc3339(now), updates=False),
+            "jobsStatus": jobs_status(parsed, life, counts),
+            **_attempts(life),
+        }
+        return {**before, **wanted}
+    times = {"startTime": _started(parsed, life, before), "completionTime": life.finished_at}
+    conditions = _conditions(parsed, life, _listed(before), waits, reason)
+    wanted = {
+        "conditions": stamped(_listed(before), conditions, rfc3339(now), updates=True),
+        "replicaStatuses": _replica_statuses(parsed, life, counts),
+        **{name: rfc3339(at) for name, at in times.items() if at is not None},
+        **_attempts(life),
+    }
+    return _settled(before, wanted, now)
+
+
+def _started(parsed: Parsed, life: Life, before: Status) -> int | None:
+    """When the gang ran; where pods are judged one by one, when they were made, as the first judgement says."""
+    if parsed.policy.gang_restart or life.phase not in (Phase.QUEUED, Phase.ADMITTED):
+        return life.started_at
+    resumed = told.holds(_listed(before), told.SUSPENDED)
+    if life.phase is Phase.QUEUED:
+        return life.queued_at if resumed else None
+    return life.admitted_at if resumed or "startTime" not in before else None
+
+
+def _replica_statuses(parsed: Parsed, life: Life, counts: Mapping[str, Counts]) -> dict[str, dict[str, Any]]:
+    """By replica type."""
+    statuses = {
+        each.type: _replica_status(parsed, each.role, counts.get(each.role, Counts())) for each in parsed.replicas
+    }
+    return {name: folded(each) for name, each in statuses.items()} if life.phase is Phase.SUCCEEDED else statuses
+
+
+def _listed(before: Status) -> Conditions:
+    return told.conditions_of({"status": dict(before)})
+
+
+def _settled(before: Status, wanted: Status, now: int) -> Manifest:
+    """The old status with what is wanted in it; looked at just now, if that changes anything."""
+    result = {**before, **{name: value for name, value in wanted.items() if value is not None}}
+    return result if result == before else {**result, "lastReconcileTime": rfc3339(now)}
+
+
+def _times(parsed: Parsed, judgement: Judgement, before: Status, now: int) -> dict[str, str]:
+    """A job that is resumed starts afresh; one that is suspended from the beginning has not started."""
+    times = {}
+    suspended = told.holds(_listed(before), told.SUSPENDED)
+    if not parsed.policy.suspend and (suspended or "startTime" not in before):
+        times["startTime"] = rfc3339(now)
+    if judgement.ended and "completionTime" not in before:
+        times["completionTime"] = rfc3339(now)
+    return times
+
+
+def _replica_status(parsed: Parsed, role: str, count: Counts) -> dict[str, Any]:
+    labels = selector_of(parsed, role)
+    selector = ",".join(f"{name}={value}" for name, value in sorted(labels.items()))
+    return {**{name: number for name, number in count._asdict().items() if number}, "selector": selector}
+
+
+_CURRENT = {
+    Phase.QUEUED: QUEUED,
+    Phase.ADMITTED: ADMITTED,
+    Phase.RUNNING: told.RUNNING,
+    Phase.RESTARTING: told.RESTARTING,
+    Phase.SUSPENDED: told.SUSPENDED,
+    Phase.SUCCEEDED: told.SUCCEEDED,
+    Phase.FAILED: told.FAILED,
+}
+_WHAT = {
+    QUEUED: "waits in the queue",
+    ADMITTED: "is being started",
+    told.RUNNING: "is running",
+    told.RESTARTING: "is restarting",
+    told.SUSPENDED: "is suspended",
+    told.SUCCEEDED: "is successfully completed",
+    told.FAILED: "has failed",
+}
+
+
+def _conditions(parsed: Parsed, life: Life, before: Conditions, waits: str, reason: str) -> list[Condition]:
+    """One is true, and the last: what the job is now. Those that were true are false. Created is the first."""
+    if told.ended(before):
+        return list(before)
+    created = _condition(parsed, told.CREATED, "", f"{parsed.kind} {parsed.name} is created.")
+    current = _CURRENT.get(life.phase)
+    if current is None:
+        return [created]
+    why = waits if current == QUEUED else life.message
+    word = (reason if current == QUEUED else "") or life.reason
+    ends = "" if why.endswith(".") else "."
+    because = f" because {why}" if current == told.FAILED else f": {why}"
+    message = f"{parsed.kind} {parsed.name} {_WHAT[current]}{because if why else ''}{ends}"
+    now = _condition(parsed, current, word, message)
+    earlier = [_no_more(each, now) for each in before if each["type"] not in (told.CREATED, current)]
+    return [created, *earlier, now]
+
+
+def _condition(parsed: Parsed, kind: str, word: str, message: str) -> Condition:
+    """The reason is the core's word in our own kind, and the operator's in the others: scripts wait for that."""
+    own = parsed.api_version.startswith(OURS) and word
+    return {"type": kind, "status": "True", "reason": word if own else f"{parsed.kind}{kind}", "message": message}
+
+
+def _no_more(earlier: Condition, now: Condition) -> Condition:
+    if earlier.get("status") != "True":
+        return earlier
+    return {"type": earlier["type"], "status": "False", "reason": now["reason"], "message": now["message"]}
+
+
+def _attempts(life: Life) -> dict[str, Any]:
+    """How often it was started, and what came of that."""
+    failures = {
+        "user": life.user_failures,
+        "infrastructure": life.infrastructure_failures,
+        "preemption": life.preemptions,
+    }
+    recovered = {"recoveries": life.recoveries} if life.recoveries else {}
+    last = {"lastFailure": _failure(life.last_failure)} if life.last_failure else {}
+    told = {"attempts": life.attempts, **recovered, "failures": failures, **last}
+    return told if life.attempts or life.phase in TERMINAL else {}
+
+
+def _failure(failure: Failure) -> dict[str, Any]:
+    known = {"member": failure.member, "exitCode": failure.exit_code, "signal": failure.signal}
+    return {
+        "kind": str(failure.kind),
+        "reason": failure.reason,
+        "message": failure.message,
+        "time": rfc3339(failure.at),
+        **{name: value for name, value in known.items() if value is not None},
+    }

@@ -1,0 +1,172 @@
+"""A scheduler on a real API server, with fake nodes: opened, watched, killed and opened again."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any, Self, TypeVar
+
+from controlplane.api import Api, ApiError
+from controlplane.cluster import ControlPlane
+from controlplane.fake_kubelet import FakeKubelets
+from controlplane.tidy import clear
+
+import strays
+from windlass import controller
+from windlass.backends.kubernetes.backend import KubernetesBackend
+from windlass.backends.kubernetes.client.access import plain
+from windlass.backends.kubernetes.client.connection import Connection
+from windlass.backends.kubernetes.served_kinds import served_kinds
+from windlass.backends.kubernetes.watches import watch_all
+
+from .other_kinds import COSCHEDULING_GROUPS, JOB_SETS, JOBS, NATIVE_GROUPS, PODS, VOLCANO_GROUPS
+
+T = TypeVar("T")
+LISTS = (JOBS, JOB_SETS, COSCHEDULING_GROUPS, VOLCANO_GROUPS, NATIVE_GROUPS)
+
+
+class Scheduler:
+    """One replica: watches, world and controller. `close` leaves the cluster as it is at that instant."""
+
+    def __init__(self, plane: ControlPlane, url: str | None = None) -> None:
+        self.access = plain(url or plane.url, tls=plane.admin.ssl())
+        self.troubles: list[str] = []
+        self._stack = AsyncExitStack()
+
+    async def open(self) -> Self:
+        connection = await self._stack.enter_async_context(Connection(self.access))
+        self.world = KubernetesBackend(connection, lambda: time.time_ns() // 1_000_000, on_trouble=self.troubles.append)
+        ready = asyncio.Event()
+        watching = asyncio.create_task(watch_all(self.world, await served_kinds(connection), ready.set))
+        self._stack.push_async_callback(ended, watching)
+        self._stack.push_async_callback(self.world.close)
+        waiting = asyncio.create_task(ready.wait())
+        await asyncio.wait([watching, waiting], return_when="FIRST_COMPLETED")
+        assert waiting.done(), watching.exception()
+        self.controller = controller.Controller(self.world.recover(), self.world.finished)
+        self.running = asyncio.create_task(controller.run(self.controller, self.world, on_trouble=self.troubles.append))
+        self._stack.push_async_callback(ended, self.running)
+        return self
+
+    async def close(self) -> None:
+        await self._stack.aclose()
+
+
+async def ended(task: asyncio.Task[Any]) -> None:
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+class Rig:
+    """What a story uses."""
+
+    def __init__(self, plane: ControlPlane, api: Api, nodes: FakeKubelets) -> None:
+        self.plane, self.api, self.nodes = plane, api, nodes
+        self.schedulers: list[Scheduler] = []
+
+    async def scheduler(self, url: str | None = None) -> Scheduler:
+        opened = await Scheduler(self.plane, url).open()
+        self.schedulers.append(opened)
+        return opened
+
+    async def close(self, scheduler: Scheduler) -> None:
+        self.schedulers.remove(scheduler)
+        await scheduler.close()
+
+    async def make(self, *pods: Mapping[str, Any]) -> None:
+        await asyncio.gather(*(self.api.post(PODS, each) for each in pods))
+
+    async def pods(self) -> dict[str, dict[str, Any]]:
+        """By name."""
+        return {each["metadata"]["name"]: each for each in (await self.api.get(PODS))["items"]}
+
+    async def places(self) -> dict[str, str]:
+        """The nodes of those that have one, by name."""
+        return {name: on for name, pod in (await self.pods()).items() if (on := pod["spec"].get("nodeName"))}
+
+    async def until(self, found: Callable[[], Awaitable[T | None]]) -> T:
+        """Wait until it is so; the scheduler must be alive meanwhile."""
+        give_up = time.monotonic() + strays.PATIENCE
+        while not (answer := await found()):
+            for scheduler in self.schedulers:
+                if scheduler.running.done():
+                    scheduler.running.result()
+            assert time.monotonic() < give_up, await self.told()
+            await asyncio.sleep(0.02)
+        return answer
+
+    async def until_placed(self, *names: str) -> dict[str, str]:
+        async def placed() -> dict[str, str] | None:
+            places = await self.places()
+            return places if places.keys() >= set(names) else None
+
+        return await self.until(placed)
+
+    async def until_running(self, count: int) -> list[str]:
+        async def running() -> list[str] | None:
+            names = [name for name, pod in (await self.pods()).items() if pod["status"]["phase"] == "Running"]
+            return names if len(names) == count else None
+
+        return await self.until(running)
+
+    async def until_forgotten(self, scheduler: Scheduler) -> None:
+        """Until the controller holds no gang any more."""
+
+        async def nothing() -> bool:
+            return not scheduler.controller.states
+
+        await self.until(nothing)
+
+    async def why(self, name: str) -> str:
+        """What a pod is told of why it waits, once it is."""
+
+        async def told() -> str | None:
+            self.give_reasons()
+            conditions = (await self.pods())[name]["status"].get("conditions", [])
+            return next((each["message"] for each in conditions if each.get("reason") == "Unschedulable"), None)
+
+        return await self.until(told)
+
+    def give_reasons(self) -> None:
+        """What the operator does now and then: hand the scheduler's verdicts on."""
+        for scheduler in self.schedulers:
+            for job_id, verdict in scheduler.controller.plan.verdicts.items():
+                scheduler.world.guests.say(job_id, verdict.message)
+
+    async def told(self) -> str:
+        """For whoever waits in vain."""
+        states = {
+            job_id: (state.status.phase.value, state.status.reason, state.status.message)
+            for scheduler in self.schedulers
+            for job_id, state in scheduler.controller.states.items()
+        }
+        troubles = [trouble for scheduler in self.schedulers for trouble in scheduler.troubles]
+        return f"pods {await self.places()} of {list(await self.pods())}, gangs {states}, troubles {troubles}"
+
+
+@asynccontextmanager
+async def rig(plane: ControlPlane, nodes: int = 2, gpus: int = 4) -> AsyncIterator[Rig]:
+    async with plane.api() as api, FakeKubelets(plane.admin) as kubelets:
+        await kubelets.add_nodes([f"n{index + 1}" for index in range(nodes)], gpus=gpus)
+        made = Rig(plane, api, kubelets)
+        try:
+            yield made
+        finally:
+            for scheduler in list(made.schedulers):
+                await made.close(scheduler)
+            await clear(api, *LISTS)
+            await until_empty(api)
+
+
+async def until_empty(api: Api) -> None:
+    """Whoever makes pods of Jobs may have made some more."""
+    async with asyncio.timeout(strays.PATIENCE):
+        while (await api.get(PODS))["items"]:
+            try:
+                await clear(api)
+            except ApiError as failed:
+                if failed.status != 409:
+                    raise
+            await asyncio.sleep(0.05)

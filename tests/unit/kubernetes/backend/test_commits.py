@@ -1,0 +1,138 @@
+"""How a state gets into its object: conditionally, and never over one that somebody else has written."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+from typing import Any, cast
+
+import pytest
+
+from windlass.backends.kubernetes.client.api_errors import ApiError
+from windlass.backends.kubernetes.client.connection import Connection
+from windlass.backends.kubernetes.client.resources import named
+from windlass.backends.kubernetes.jobs.gang import Gang
+from windlass.backends.kubernetes.jobs.object_reference import home_of
+from windlass.backends.kubernetes.status import state_writes
+from windlass.backends.kubernetes.status.state_writes import DeposedError
+from windlass.backends.kubernetes.status.stored_state import FIELD, Stored, written
+from windlass.core.model.status import JobState, Phase, Status
+from windlass.jobs.kubernetes.kinds import registry
+from windlass.jobs.kubernetes.parsed import Parsed
+from windlass.jobs.kubernetes.settings import Settings
+
+TRAINING = named("windlass.dev/v1alpha1", "trainingjobs", "TrainingJob")
+QUEUED, RUNNING = Status(phase=Phase.QUEUED), Status(phase=Phase.RUNNING)
+
+
+class Server:
+    """One object. It takes a status that names its version, but for the fields of `refuses`."""
+
+    def __init__(self, refuses: tuple[str, ...] = ()) -> None:
+        metadata = {"name": "digits", "namespace": "ml", "uid": "u1", "resourceVersion": "1", "generation": 1}
+        spec = {"image": "x", "command": "python train.py"}
+        self.object: dict[str, Any] = {
+            "apiVersion": "windlass.dev/v1alpha1",
+            "kind": "TrainingJob",
+            "metadata": metadata,
+            "spec": spec,
+        }
+        self.refuses = refuses
+        self.asked: list[str] = []
+
+    def change(self, **status: Any) -> None:
+        version = str(int(self.object["metadata"]["resourceVersion"]) + 1)
+        self.object["metadata"] = {**self.object["metadata"], "resourceVersion": version}
+        self.object["status"] = {**self.object.get("status", {}), **status}
+
+    async def get(self, *_: object) -> dict[str, Any]:
+        self.asked.append("get")
+        return copy.deepcopy(self.object)
+
+    async def patch(self, *about: Any, subresource: str) -> dict[str, Any]:
+        assert subresource == "status"
+        body = about[-1]
+        self.asked.append("patch")
+        if body["metadata"]["resourceVersion"] != self.object["metadata"]["resourceVersion"]:
+            raise ApiError(409, "Conflict")
+        if any(field in body["status"] for field in self.refuses):
+            raise ApiError(422, "Invalid")
+        self.change(**body["status"])
+        return copy.deepcopy(self.object)
+
+
+def gang_of(server: Server) -> Gang:
+    parsed = registry.read(copy.deepcopy(server.object), Settings())
+    assert isinstance(parsed, Parsed)
+    return Gang(home_of(TRAINING, server.object), parsed, parsed.job, 7, version=1)
+
+
+def write(server: Server, gang: Gang, status: Status, **said: Any) -> None:
+    state = JobState(gang.id, gang.number, gang.job, status)
+    asyncio.run(state_writes.write(cast("Connection", server), gang, state, said))
+
+
+def test_a_state_is_written_once() -> None:
+    server = Server()
+    gang = gang_of(server)
+    write(server, gang, QUEUED)
+    write(server, gang, QUEUED)
+    assert server.asked == ["patch"]
+    assert server.object["status"][FIELD]["revision"] == 1
+
+
+def test_what_somebody_else_has_changed_is_no_obstacle() -> None:
+    server = Server()
+    gang = gang_of(server)
+    server.change(replicas=3)
+    write(server, gang, QUEUED)
+    assert server.asked == ["patch", "get", "patch"]
+    assert server.object["status"]["replicas"] == 3
+
+
+@pytest.mark.parametrize("watched", [False, True], ids=["unseen", "seen by the watch"])
+def test_a_state_of_another_controller_is_never_overwritten(watched: bool) -> None:
+    server = Server()
+    gang = gang_of(server)
+    write(server, gang, QUEUED)
+    theirs = written(Stored(7, 2, RUNNING))
+    server.change(**{FIELD: theirs})
+    if watched:
+        gang.learn(server.object)
+    with pytest.raises(DeposedError):
+        write(server, gang, Status(phase=Phase.RUNNING, generation=1))
+    assert server.object["status"][FIELD] == theirs
+
+
+def test_a_state_that_is_not_as_it_was_written_deposes_as_well() -> None:
+    server = Server()
+    gang = gang_of(server)
+    server.change(**{FIELD: {"revision": "?"}})
+    with pytest.raises(DeposedError, match="not as this controller wrote it"):
+        write(server, gang, QUEUED)
+
+
+def test_an_attempt_whose_answer_was_lost_counts() -> None:
+    server = Server()
+    gang = gang_of(server)
+    server.change(**{FIELD: written(Stored(7, 1, QUEUED))})
+    write(server, gang, QUEUED)
+    assert gang.stored == Stored(7, 1, QUEUED)
+    write(server, gang, RUNNING)
+    assert server.asked == ["patch", "get", "patch"]
+
+
+def test_an_attempt_whose_answer_was_lost_counts_also_if_pods_were_made_anew_meanwhile() -> None:
+    server = Server()
+    gang = gang_of(server)
+    server.change(**{FIELD: written(Stored(7, 1, QUEUED))})
+    gang.remade = 1
+    write(server, gang, QUEUED)
+    assert gang.stored == Stored(7, 1, QUEUED)
+
+
+def test_the_state_is_written_also_where_the_rest_of_the_status_is_not_taken() -> None:
+    server = Server(refuses=("conditions",))
+    write(server, gang_of(server), QUEUED, conditions=[{"type": "Odd"}])
+    assert server.object["status"][FIELD]["phase"] == "Queued"
+    assert "conditions" not in server.object["status"]

@@ -1,0 +1,151 @@
+"""Who leads: on a fake Lease and a clock that the test moves. Nobody sleeps: each attempt is asked for."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+from typing import Any
+
+import pytest
+
+from windlass.backends.kubernetes.client.api_errors import ApiError, Unreachable
+from windlass.server.operator.election import ADDRESS, Election, LostError, Terms
+
+
+class FakeLease:
+    """What an API server does with one Lease."""
+
+    def __init__(self) -> None:
+        self.lease: dict[str, Any] | None = None
+        self.version = 0
+        self.down = False
+
+    async def get(self, *_: object, **__: object) -> dict[str, Any]:
+        self._answer()
+        if self.lease is None:
+            raise ApiError(404, "NotFound")
+        return copy.deepcopy(self.lease)
+
+    async def create(self, _resource: object, body: dict[str, Any], **_: object) -> dict[str, Any]:
+        self._answer()
+        if self.lease is not None:
+            raise ApiError(409, "AlreadyExists")
+        return self._keep(body)
+
+    async def replace(self, _resource: object, body: dict[str, Any], **_: object) -> dict[str, Any]:
+        self._answer()
+        assert self.lease is not None
+        if body["metadata"]["resourceVersion"] != self.lease["metadata"]["resourceVersion"]:
+            raise ApiError(409, "Conflict")
+        return self._keep(body)
+
+    def _answer(self) -> None:
+        if self.down:
+            raise Unreachable("no answer")
+
+    def _keep(self, body: dict[str, Any]) -> dict[str, Any]:
+        self.version += 1
+        self.lease = copy.deepcopy(body)
+        self.lease["metadata"]["resourceVersion"] = str(self.version)
+        return copy.deepcopy(self.lease)
+
+
+class Clock:
+    now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Stand:
+    """Two candidates for one Lease of ten seconds."""
+
+    def __init__(self) -> None:
+        self.api, self.clock = FakeLease(), Clock()
+        self.a, self.b = self.candidate("a"), self.candidate("b")
+
+    def candidate(self, name: str) -> Election:
+        terms = Terms("ns", "windlass", name, 10, f"http://{name}")
+        return Election(self.api, terms, lambda _text: None, self.clock)  # type: ignore[arg-type]
+
+    def attempt(self, election: Election) -> bool:
+        return asyncio.run(election._attempt())
+
+
+def test_the_first_leads_and_the_second_follows() -> None:
+    stand = Stand()
+    assert stand.attempt(stand.a)
+    assert not stand.attempt(stand.b)
+    assert (stand.a.may_lead(), stand.b.may_lead(), stand.b.holder) == (True, False, "a")
+    assert stand.api.lease is not None
+    assert stand.api.lease["metadata"]["annotations"] == {ADDRESS: "http://a"}
+
+
+def test_a_leader_stops_before_anybody_may_follow_him() -> None:
+    stand = Stand()
+    stand.attempt(stand.a)
+    stand.attempt(stand.b)
+    while stand.a.may_lead():
+        assert not stand.attempt(stand.b)
+        stand.clock.now += 0.5
+    assert stand.clock.now < 110
+    stand.clock.now = 110.1
+    assert stand.attempt(stand.b)
+    assert not stand.attempt(stand.a)
+
+
+def test_a_follower_counts_from_what_it_has_seen_itself() -> None:
+    stand = Stand()
+    stand.attempt(stand.a)
+    stand.clock.now += 9
+    assert not stand.attempt(stand.b)
+    stand.clock.now += 9
+    assert not stand.attempt(stand.b)
+    stand.clock.now += 1.1
+    assert stand.attempt(stand.b)
+
+
+def test_a_renewed_lease_is_kept() -> None:
+    stand = Stand()
+    stand.attempt(stand.a)
+    for _ in range(5):
+        stand.clock.now += 4
+        assert stand.attempt(stand.a)
+        assert not stand.attempt(stand.b)
+    assert stand.api.lease is not None
+    assert stand.api.lease["spec"]["leaseTransitions"] == 0
+
+
+def test_who_was_overtaken_learns_it_from_the_conflict() -> None:
+    stand = Stand()
+    stand.attempt(stand.a)
+    stand.attempt(stand.b)
+    stand.clock.now += 11
+    assert stand.attempt(stand.b)
+    assert not stand.attempt(stand.a)
+    assert not stand.attempt(stand.a)
+    assert stand.a.holder == "b"
+
+
+def test_who_cannot_renew_is_told_so_in_time() -> None:
+    stand = Stand()
+    stand.attempt(stand.a)
+    stand.api.down = True
+    stand.clock.now += 8.1
+
+    async def keep() -> None:
+        election = Election(stand.api, Terms("ns", "windlass", "a", 0.001), lambda _text: None, stand.clock)  # type: ignore[arg-type]
+        await asyncio.wait_for(election.keep(), 5)
+
+    with pytest.raises(LostError):
+        asyncio.run(keep())
+    assert not stand.a.may_lead()
+
+
+def test_a_lease_that_is_given_back_is_free_at_once() -> None:
+    stand = Stand()
+    stand.attempt(stand.a)
+    stand.attempt(stand.b)
+    asyncio.run(stand.a.resign())
+    assert not stand.a.may_lead()
+    assert stand.attempt(stand.b)

@@ -1,0 +1,108 @@
+"""What a pod has come to, as kubelets and controllers write it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from windlass.backends.kubernetes.client.objects import Pod
+from windlass.backends.kubernetes.pods import pod_ends
+from windlass.backends.kubernetes.pods.run import Stage
+from windlass.core.lifecycle.events import Declared
+
+START = "2026-01-01T00:00:00Z"
+AT = 1_767_225_600_000
+PATIENCE = 60_000
+
+
+def pod(**status: Any) -> Pod:
+    metadata = {"name": "digits-worker-0", "namespace": "ml", "uid": "u", "resourceVersion": "1"}
+    about = {"metadata": metadata, "spec": {"nodeName": "n1"}, "status": {"startTime": START, **status}}
+    return msgspec.convert(about, Pod)
+
+
+def terminated(code: int, reason: str = "Error", message: str = "") -> list[dict[str, Any]]:
+    state = {"terminated": {"exitCode": code, "reason": reason, "message": message}}
+    return [{"name": "main", "state": state}]
+
+
+def waiting(reason: str, message: str = "") -> list[dict[str, Any]]:
+    return [{"name": "main", "state": {"waiting": {"reason": reason, "message": message}}}]
+
+
+def test_a_pod_that_succeeded_ended_with_code_0() -> None:
+    seen = pod_ends.seen(pod(phase="Succeeded", containerStatuses=terminated(0, "Completed")), AT, PATIENCE)
+    assert (seen.stage, seen.exit and seen.exit.code, seen.ran) == (Stage.ENDED, 0, True)
+
+
+@pytest.mark.parametrize(
+    ("status", "detail"),
+    [
+        (terminated(3), "digits-worker-0 on n1 exited with code 3"),
+        (terminated(137, "OOMKilled"), "digits-worker-0 on n1 exited with code 137 (OOMKilled)"),
+        (terminated(143), "digits-worker-0 on n1 exited with code 143 (SIGTERM)"),
+        (terminated(1, message="a\nValueError: x\n"), "digits-worker-0 on n1 exited with code 1: ValueError: x"),
+    ],
+)
+def test_a_failure_is_told_with_its_code_and_what_is_known(status: Any, detail: str) -> None:
+    seen = pod_ends.seen(pod(phase="Failed", containerStatuses=status), AT, PATIENCE)
+    assert seen.exit is not None
+    assert seen.exit.detail == detail
+
+
+def test_a_program_may_say_how_its_end_is_to_be_taken() -> None:
+    seen = pod_ends.seen(pod(phase="Failed", containerStatuses=terminated(84)), AT, PATIENCE)
+    assert seen.exit is not None
+    assert seen.exit.declared is Declared.RETRY
+
+
+def test_a_program_that_could_not_be_started_has_not_run() -> None:
+    said = terminated(128, "StartError", 'exec: "/no/such": no such file')
+    seen = pod_ends.seen(pod(phase="Failed", containerStatuses=said), AT, PATIENCE)
+    assert not seen.ran
+    assert seen.exit is not None
+    assert seen.exit.detail == 'digits-worker-0 on n1 cannot start: exec: "/no/such": no such file'
+
+
+@pytest.mark.parametrize("reason", ["Evicted", "NodeShutdown", "Terminated"])
+def test_who_was_thrown_out_is_lost(reason: str) -> None:
+    seen = pod_ends.seen(pod(phase="Failed", reason=reason, message="the node was low on memory"), AT, PATIENCE)
+    assert seen.exit is not None
+    assert (seen.exit.lost, seen.exit.declared) == (True, None)
+    assert reason in seen.exit.detail
+
+
+def test_whom_the_kubelet_did_not_admit_needs_another_node() -> None:
+    seen = pod_ends.seen(pod(phase="Failed", reason="OutOfnvidia.com/gpu", message="Node didn't have enough"), AT, 0)
+    assert seen.exit is not None
+    assert seen.exit.declared is Declared.RETRY
+
+
+def test_a_disruption_is_nobodys_failure() -> None:
+    why = {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI", "message": "Eviction API"}
+    seen = pod_ends.seen(pod(phase="Failed", conditions=[why], containerStatuses=terminated(143)), AT, PATIENCE)
+    assert seen.exit is not None
+    assert seen.exit.lost
+    assert "EvictionByEvictionAPI" in seen.exit.detail
+
+
+def test_a_registry_may_come_back_for_a_while() -> None:
+    broken = pod(phase="Pending", containerStatuses=waiting("ImagePullBackOff", "no such image"))
+    assert pod_ends.seen(broken, AT + PATIENCE - 1, PATIENCE).exit is None
+    assert pod_ends.due(broken, PATIENCE) == AT + PATIENCE
+    late = pod_ends.seen(broken, AT + PATIENCE, PATIENCE)
+    assert late.exit is not None
+    assert late.exit.detail == ("digits-worker-0 on n1: container main cannot start: ImagePullBackOff: no such image")
+
+
+def test_what_can_never_be_started_is_told_at_once() -> None:
+    broken = pod(phase="Pending", containerStatuses=waiting("CreateContainerConfigError", "secret not found"))
+    assert pod_ends.seen(broken, AT, PATIENCE).exit is not None
+    assert pod_ends.due(broken, PATIENCE) is None
+
+
+def test_what_runs_or_waits_has_not_ended() -> None:
+    assert pod_ends.seen(pod(phase="Running"), AT, 0).stage is Stage.RUNNING
+    assert pod_ends.seen(pod(phase="Pending"), AT, 0).stage is Stage.WAITING

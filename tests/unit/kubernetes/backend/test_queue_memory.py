@@ -1,0 +1,43 @@
+"""Fairness outlives a leader: what queues have held is in their objects."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from windlass.backends.kubernetes.status.queue_usage import FIELD, QueueUsageWriter, remembered
+from windlass.core.model.snapshot import PastUse
+
+
+class Patches:
+    """An API server that takes every status of a queue."""
+
+    def __init__(self, queues: dict[str, dict[str, Any]]) -> None:
+        self.queues = queues
+        self.count = 0
+
+    async def patch(self, _resource: object, _namespace: object, name: str, body: dict[str, Any], **_: object) -> None:
+        self.count += 1
+        self.queues[name] = {**self.queues[name], **body}
+
+
+def test_what_was_noted_is_remembered_by_the_next() -> None:
+    async def story() -> None:
+        queues: dict[str, dict[str, Any]] = {"research": {"metadata": {"name": "research"}}}
+        api = Patches(queues)
+        memory = QueueUsageWriter(api, queues, lambda _text: None)  # type: ignore[arg-type]
+        use = PastUse(1_000, {"gpu": 2**45})
+        memory.note({"research": use, "default": use})
+        memory.note({})
+        memory.note({"research": use})
+        for _ in range(5):
+            await asyncio.sleep(0)
+        await memory.close()
+        assert remembered(queues) == {"research": use}
+        assert api.count == 1
+
+    asyncio.run(story())
+
+
+def test_what_cannot_be_read_is_forgotten() -> None:
+    assert remembered({"a": {"status": {FIELD: "?"}}, "b": {"status": {FIELD: 7}}, "c": {}}) == {}

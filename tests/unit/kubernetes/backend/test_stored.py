@@ -1,0 +1,86 @@
+"""What is kept in a job's object is read back as it was."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from windlass.backends.kubernetes.client.merge_patch import difference
+from windlass.backends.kubernetes.status import stored_state
+from windlass.backends.kubernetes.status.stored_state import Stored, UnreadableError
+from windlass.core.model.status import Failure, FailureClass, Phase, Placement, Status, Target
+
+names = st.text("abc-9", min_size=1, max_size=5)
+placements = st.builds(Placement, st.dictionaries(names, st.lists(names, max_size=3).map(tuple), max_size=2))
+failures = st.builds(
+    Failure, st.sampled_from(FailureClass), names, st.text(max_size=20), st.integers(0, 2**53), st.none(), st.none()
+)
+statuses = st.builds(
+    Status,
+    phase=st.sampled_from(Phase),
+    message=st.text(max_size=40).filter(lambda text: text.isprintable()),
+    generation=st.integers(0, 10_000),
+    placement=st.none() | placements,
+    target=st.none() | st.sampled_from(Target),
+    done=st.integers(0, 2**200),
+    last_failure=st.none() | failures,
+    queued_at=st.none() | st.integers(0, 2**53),
+    waits_for=st.lists(names, max_size=2).map(tuple),
+)
+
+
+@given(statuses, st.integers(1, 10**6), st.integers(1, 10**6), st.integers(0, 9))
+def test_what_is_written_is_read(status: Status, number: int, revision: int, remade: int) -> None:
+    before = Stored(number, revision, status, remade)
+    assert stored_state.read(json.loads(json.dumps(stored_state.written(before)))) == before
+
+
+def test_people_see_phase_and_generation() -> None:
+    written = stored_state.written(Stored(1, 2, Status(phase=Phase.RUNNING, generation=3)))
+    assert (written["phase"], written["generation"]) == ("Running", 3)
+
+
+def test_fields_of_a_later_version_are_passed_over() -> None:
+    written = stored_state.written(Stored(1, 2, Status()))
+    state = json.dumps({**json.loads(written["state"]), "invented": {"later": True}})
+    assert stored_state.read({**written, "state": state, "more": 1}) == Stored(1, 2, Status())
+
+
+@pytest.mark.parametrize(
+    "found", [7, {"number": 1}, {"number": 1, "revision": 1, "phase": "", "generation": 0, "state": "{"}]
+)
+def test_what_cannot_be_read_is_not_taken_for_nothing(found: object) -> None:
+    with pytest.raises(UnreadableError):
+        stored_state.read(found)
+
+
+def test_nothing_is_nothing() -> None:
+    assert stored_state.read(None) is None
+
+
+json_values = st.recursive(
+    st.integers(0, 3) | st.sampled_from("ab"), lambda inner: st.dictionaries(st.sampled_from("xyz"), inner, max_size=3)
+)
+objects = st.dictionaries(st.sampled_from("xyz"), json_values, max_size=3)
+
+
+def merged(target: object, patch: object) -> object:
+    """RFC 7386."""
+    if not isinstance(patch, dict):
+        return patch
+    result = dict(target) if isinstance(target, dict) else {}
+    for name, value in patch.items():
+        if value is None:
+            result.pop(name, None)
+        else:
+            result[name] = merged(result.get(name), value)
+    return result
+
+
+@given(objects, objects)
+def test_a_difference_leads_from_one_object_to_the_other(before: dict[str, object], wanted: dict[str, object]) -> None:
+    after = merged(before, difference(before, wanted))
+    assert after == {**before, **wanted}

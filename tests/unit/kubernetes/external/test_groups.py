@@ -1,0 +1,67 @@
+"""Pods of others by their groups, and what is to be looked at again."""
+
+from guest_pods import pod
+
+from windlass.backends.kubernetes.external.dialects import RESOURCES, job_id
+from windlass.backends.kubernetes.external.groups import Groups
+from windlass.jobs.kubernetes.external.membership import Dialect, Membership
+
+LABEL = "scheduling.x-k8s.io/pod-group"
+MEMBER = Membership("team", "g", Dialect.COSCHEDULING)
+
+
+def group_object(name="g", uid="u1"):
+    return {"metadata": {"namespace": "team", "name": name, "uid": uid}, "spec": {"minMember": 2}}
+
+
+def changed(groups):
+    return [group.member for group in groups.changed()]
+
+
+def test_a_group_is_looked_at_when_one_of_its_pods_or_its_object_changes():
+    groups = Groups()
+    groups.see_pod(pod("a", labels={LABEL: "g"}), there=True)
+    assert changed(groups) == [MEMBER]
+    assert changed(groups) == []
+    groups.see_object(RESOURCES[Dialect.COSCHEDULING], group_object(), there=True)
+    groups.see_object(RESOURCES[Dialect.COSCHEDULING], group_object("another"), there=True)
+    assert changed(groups) == [MEMBER]
+    assert groups.object_of(MEMBER) == group_object()
+
+
+def test_pods_of_other_schedulers_and_of_our_kinds_are_in_no_group():
+    groups = Groups()
+    groups.see_pod(pod("a", schedulerName="another"), there=True)
+    groups.see_pod(pod("b", labels={"windlass.dev/generation": "1"}), there=True)
+    assert list(groups) == []
+
+
+def test_a_pod_that_goes_or_says_it_belongs_elsewhere_leaves_its_group():
+    groups = Groups()
+    groups.see_pod(pod("a", labels={LABEL: "g"}), there=True)
+    groups.see_pod(pod("a", labels={LABEL: "h"}), there=True)
+    assert [group.member.name for group in groups] == ["h"]
+    groups.see_pod(pod("a", labels={LABEL: "h"}), there=False)
+    assert list(groups) == []
+
+
+def test_a_job_of_the_same_name_as_an_earlier_one_says_nothing_of_its_pods():
+    groups, earlier = Groups(), Membership("team", "j", Dialect.JOB, "u1")
+    groups.see_object(RESOURCES[Dialect.JOB], group_object("j", "u2"), there=True)
+    assert groups.object_of(earlier) is None
+    assert groups.object_of(earlier._replace(part="u2")) is not None
+
+
+def test_a_pod_with_a_gate_is_not_ready():
+    groups = Groups()
+    groups.see_pod(pod("a", labels={LABEL: "g"}, schedulingGates=[{"name": "quota"}]), there=True)
+    groups.see_pod(pod("b", labels={LABEL: "g"}), there=True)
+    [group] = groups.changed()
+    assert [each.metadata.name for each in group.ready] == ["b"]
+
+
+def test_gangs_are_called_by_what_says_that_they_are_one():
+    assert job_id(MEMBER, "g") == "team/podgroup/g"
+    assert job_id(MEMBER, "g/a-7") == "team/podgroup/g/a-7"
+    assert job_id(MEMBER._replace(dialect=Dialect.ALONE), "a") == "team/pod/a"
+    assert job_id(MEMBER._replace(dialect=Dialect.JOB_SET), "s") == "team/jobset/s"

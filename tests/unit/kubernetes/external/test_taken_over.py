@@ -1,0 +1,54 @@
+"""What a scheduler finds that an earlier one has begun."""
+
+from guest_pods import pod
+
+from windlass.backends.kubernetes.external import binding_annotations
+from windlass.backends.kubernetes.external.binding_annotations import Decision
+from windlass.backends.kubernetes.external.takeover import found
+
+DECISION = Decision("g", {"uid-a": "n1", "uid-b": "n1", "uid-c": "n2"})
+WHOLE, PART = binding_annotations.whole(DECISION), binding_annotations.part("uid-a")
+
+
+def find(*pods, usable=lambda _node: True):
+    return list(found({each.metadata.uid: each for each in pods}, usable))
+
+
+def test_a_decision_is_read_as_it_was_written():
+    first = pod("a", annotations=WHOLE)
+    assert binding_annotations.decision_on(first) == DECISION
+    assert (binding_annotations.first_of(first), binding_annotations.first_of(pod("b", annotations=PART))) == (
+        "uid-a",
+        "uid-a",
+    )
+    assert binding_annotations.first_of(pod("x", annotations={"windlass.dev/state": "somebody's"})) == "uid-x"
+
+
+def test_pods_that_are_all_bound_are_whole():
+    [gang] = find(pod("a", node="n1", annotations=WHOLE), pod("b", node="n1", annotations=PART))
+    assert (gang.name, gang.whole, set(gang.pods)) == ("g", True, {"uid-a", "uid-b"})
+
+
+def test_one_that_is_not_bound_yet_goes_where_it_was_to_go():
+    [gang] = find(pod("a", node="n1", annotations=WHOLE), pod("b"), pod("c", node="n2", annotations=PART))
+    assert (gang.whole, gang.possible, gang.nodes["uid-b"]) == (False, True, "n1")
+
+
+def test_a_gang_that_cannot_become_whole_any_more_is_not_possible():
+    first, bound = pod("a", node="n1", annotations=WHOLE), pod("c", node="n2", annotations=PART)
+    assert not find(first, bound, pod("b"), usable=lambda node: node == "n2")[0].possible
+    assert not find(first, pod("b"))[0].possible
+    assert not find(first, pod("b"), pod("c", node="n9"))[0].possible
+
+
+def test_a_pod_made_anew_in_the_place_of_one_that_ended_is_none_of_the_decision():
+    ended = pod("b", node="n1", phase="Failed", annotations=PART)
+    [gang] = find(pod("a", node="n1", annotations=WHOLE), ended, pod("c", node="n2", annotations=PART), pod("b-2"))
+    assert (gang.whole, set(gang.pods)) == (True, {"uid-a", "uid-c"})
+
+
+def test_pods_bound_each_by_itself_are_gangs_of_one():
+    assert [set(gang.pods) for gang in find(pod("a", node="n1"), pod("b", node="n2"), pod("c"))] == [
+        {"uid-a"},
+        {"uid-b"},
+    ]

@@ -1,0 +1,134 @@
+"""What a simulation may be asked, and the trace that each seed gets."""
+
+import pytest
+from small_runs import CLUSTER, FOUR, job, trace
+
+from windlass.backends.simulator import SimError, cluster_of
+from windlass.backends.simulator.faults import FaultKind, Rate
+from windlass.backends.simulator.study import Question
+from windlass.backends.simulator.study.answer import cluster_words, trace_of
+from windlass.backends.simulator.study.costs import read_costs
+from windlass.backends.simulator.study.drawn import read_drawn
+from windlass.backends.simulator.study.faults import read_fault_words
+from windlass.backends.simulator.study.load import at_load, offered_load
+from windlass.backends.simulator.study.question import read_seeds
+from windlass.core.model.policy import POLICIES
+
+HOUR = 3_600_000
+
+
+def question(**more):
+    return Question(CLUSTER, {"fifo": POLICIES["fifo"]}, **more)
+
+
+@pytest.mark.parametrize(("text", "seeds"), [("3", (1, 2, 3)), ("42-44", (42, 43, 44)), ("7-7", (7,))])
+def test_seeds_are_a_count_or_a_range(text, seeds):
+    assert read_seeds(text) == seeds
+
+
+@pytest.mark.parametrize("text", ["", "0", "9-3", "a", "1-99999", "-3"])
+def test_other_seeds_are_refused(text):
+    with pytest.raises(SimError, match="seeds"):
+        read_seeds(text)
+
+
+def test_a_trace_is_brought_to_a_load_by_its_gaps_alone():
+    whole = trace(job(1, 0, 4, 4), job(2, 2, 4, 4))
+    assert offered_load(whole, CLUSTER) == 2.0
+    scaled = at_load(whole, CLUSTER, 0.5)
+    assert [one.submit for one in scaled.jobs] == [0, 8 * HOUR]
+    assert offered_load(scaled, CLUSTER) == 0.5
+
+
+def test_jobs_that_come_all_at_once_have_no_load():
+    with pytest.raises(SimError, match="come all at once"):
+        at_load(trace(job(1, 0, 1, 1)), CLUSTER, 0.5)
+
+
+def test_a_seed_cuts_stretches_and_gives_walltimes_in_this_order():
+    asked = question(limit=3, load=1.0, walltimes="exact")
+    found = trace_of(asked, trace(*FOUR), seed=1)
+    assert len(found.jobs) == 3
+    assert offered_load(found, CLUSTER) == pytest.approx(1.0)
+    assert all(one.walltime == one.duration for one in found.jobs)
+
+
+def test_nothing_is_random_in_a_trace_with_walltimes_of_its_own():
+    assert question().random == ""
+    assert question(walltimes="users").random == "walltimes as users write them"
+
+
+def test_seeds_of_users_walltimes_differ_and_repeat():
+    asked = question(walltimes="users")
+    one, again, two = (trace_of(asked, trace(*FOUR), seed) for seed in (1, 1, 2))
+    assert one == again
+    assert one != two
+
+
+def test_a_law_is_said_on_one_line():
+    drawn = read_drawn("jobs=200 load=0.8 sizes=1/8 queues=2 users=3 median=1h daily=false", CLUSTER)
+    found = drawn.trace(1)
+    assert len(found.jobs) == 200
+    assert {one.gpus for one in found.jobs} == {1, 8}
+    assert {one.queue for one in found.jobs} == {"q1", "q2"}
+    assert 0.4 < offered_load(found, CLUSTER) < 1.6  # heavy tails: a mean of so few jobs is anywhere near
+    assert drawn.trace(1) == found
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("job=5", "there is no setting 'job'; did you mean 'jobs'?"),
+        ("load=0", "load expects a number above 0"),
+        ("sizes=1/64", "sizes has 64 GPUs, and the cluster 8"),
+    ],
+)
+def test_a_law_that_cannot_be_is_refused(text, said):
+    with pytest.raises(SimError, match="--synthetic") as error:
+        read_drawn(text, CLUSTER)
+    assert said in str(error.value)
+
+
+def test_faults_are_rates_by_kind():
+    faults = read_fault_words("node=30d/4h rank=90d", ["n1"])
+    assert faults.rates == {FaultKind.NODE: Rate(30 * 24 * HOUR, 4 * HOUR), FaultKind.RANK: Rate(90 * 24 * HOUR, 0)}
+    assert faults.about == "Every node has faults, on average: node every 30d for 4h, rank every 90d."
+
+
+def test_faults_begin_with_the_trace_and_repeat():
+    late = trace(job(1, 1_000_000, 48, 1), job(2, 1_000_100, 1, 1))
+    faults = read_fault_words("node=1d/1h", ["n1"])
+    drawn = faults.of(late, ["n1", "n2"], seed=5)
+    assert drawn
+    assert all(fault.at >= late.jobs[0].submit and fault.until > fault.at for fault in drawn)
+    assert drawn == faults.of(late, ["n1", "n2"], seed=5)
+    assert drawn != faults.of(late, ["n1", "n2"], seed=6)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [("nodes=1d", "did you mean 'node'?"), ("node=often", "node "), ("node=0s/1h", "some time between two")],
+)
+def test_faults_that_cannot_be_are_refused(text, said):
+    with pytest.raises(SimError) as error:
+        read_fault_words(text, ["n1"])
+    assert said in str(error.value)
+
+
+def test_costs_are_durations():
+    costs = read_costs("restart=1m checkpoint-every=30m checkpoint=20s")
+    assert (costs.start, costs.restart, costs.checkpoint_every, costs.checkpoint) == (0, 60_000, 1_800_000, 20_000)
+    with pytest.raises(SimError, match="did you mean 'restart'"):
+        read_costs("restarts=1m")
+
+
+@pytest.mark.parametrize("text", ["checkpoint_every=often", "checkpoint-every=often"])
+def test_costs_have_dashes_whatever_was_written(text):
+    with pytest.raises(SimError, match="--costs: checkpoint-every expects"):
+        read_costs(text)
+
+
+def test_a_cluster_in_words():
+    assert cluster_words(cluster_of(96, 8)) == "96 nodes with 8 GPUs each"
+    assert cluster_words(cluster_of(1, 1)) == "1 node with 1 GPU"
+    assert cluster_words(cluster_of(3, 0, cpus=4)) == "3 nodes"
