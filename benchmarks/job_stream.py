@@ -8,8 +8,8 @@ import time
 from pathlib import Path
 
 from windlass.jobs.options import RunOptions, from_options
-from windlass.server.attach import daemon_of
 from windlass.server.client import Client
+from windlass.server.discovery import find_daemon
 
 FIRST, MORE = 1_000, 10_000
 AT_ONCE = 50
@@ -26,7 +26,7 @@ def main() -> None:
         up = [WINDLASS, "up", "-d", "--state", str(state), "--local-nodes", "2", "--local-gpus", "4"]
         subprocess.run(up, check=True, stdout=subprocess.DEVNULL)
         try:
-            measure(daemon_of(state))
+            measure(find_daemon(state))
         finally:
             subprocess.run([WINDLASS, "down", "--yes", "--state", str(state)], check=True, stdout=subprocess.DEVNULL)
 

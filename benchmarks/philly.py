@@ -21,7 +21,7 @@ from typing import NamedTuple
 from windlass.backends.simulator import Trace, cluster_of, measure, read_trace, replay, with_walltimes
 from windlass.core.model.job import DEFAULT_QUEUE
 from windlass.core.model.policy import POLICIES
-from windlass.server.garbage import collect_seldom
+from windlass.server.garbage_collection import collect_rarely
 
 TRACE = Path(os.environ.get("WINDLASS_TRACES", Path(__file__).parents[2] / "shared/data")) / "philly/philly.csv.gz"
 SECONDS = {"fifo": 8, "easy": 20, "windlass": 30}
@@ -60,7 +60,7 @@ def main() -> None:
     if not TRACE.exists():
         print(f"no {TRACE}: WINDLASS_TRACES says where the public traces are")
         return
-    collect_seldom()  # as `simulate` does
+    collect_rarely()  # as `simulate` does
     found = {one.case: one for one in replayed_all(asked.gpus, asked.seeds, queues=asked.queues)}
     for gpus in asked.gpus:
         compare(gpus, [one for one in found.values() if one.case.gpus == gpus])
@@ -77,7 +77,7 @@ def replayed_all(sizes: list[int], seeds: int, *, queues: bool) -> Iterator[Foun
         yield found
     cases = (Case(gpus, seed, policy, queues) for gpus, seed, policy in product(sizes, range(1, seeds + 1), SECONDS))
     rest = [case for case in cases if case not in alone]
-    with ProcessPoolExecutor(mp_context=get_context("forkserver"), initializer=collect_seldom) as pool:
+    with ProcessPoolExecutor(mp_context=get_context("forkserver"), initializer=collect_rarely) as pool:
         for found in pool.map(replayed, rest):
             say(found)
             yield found

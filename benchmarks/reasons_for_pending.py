@@ -16,7 +16,7 @@ from windlass.core.ledger import Ledger
 from windlass.core.model.gang import Demand, Pending, shape_of, started
 from windlass.core.model.node import Node, Taint
 from windlass.core.model.queue import Queue
-from windlass.server.garbage import collect_seldom
+from windlass.server.garbage_collection import collect_rarely
 
 NODES, PENDING, ROUNDS = 1_000, 10_000, 7
 HOUR = 3_600_000
@@ -29,7 +29,7 @@ MANY = [
 
 
 def main() -> None:
-    collect_seldom()  # as the controller's process does
+    collect_rarely()  # as the controller's process does
     chance = random.Random(7)  # noqa: S311 - a seed, so that every run measures the same
     few = [(demand(chance),) for _ in range(20)]
     measure("all distinct", QUEUES, lambda _: (demand(chance),), target=1.0)

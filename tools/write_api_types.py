@@ -39,7 +39,7 @@ async def fetch_types(api: Api) -> str:
 
 
 def types_of(documents: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, str]]:
-    """Types that `KINDS` and `PARTS` contain, as `jobs.kubernetes.manifests.known_fields.types` reads them."""
+    """Types that `KINDS` and `PARTS` contain, by name; see `jobs.kubernetes.manifests.known_fields.types`."""
     schemas = {name: schema for each in documents for name, schema in each["components"]["schemas"].items()}
     names = {_short(full): full for full, schema in schemas.items() if "properties" in schema}
     found: dict[str, dict[str, str]] = {}

@@ -30,9 +30,9 @@ from windlass.controller import Controller, run
 from windlass.core.model.job import Job, Role
 from windlass.jobs.kubernetes.manifests.trainingjob_manifest import training_job
 from windlass.jobs.kubernetes.settings import Settings
-from windlass.server.operator.faces import Faces, listen
-from windlass.server.operator.history import History
-from windlass.server.operator.metrics import Metrics
+from windlass.server.operator.endpoints import Endpoints, listen
+from windlass.server.operator.history.store import JobHistory
+from windlass.server.operator.metrics import OperatorMetrics
 
 PYTORCHJOBS = "/apis/kubeflow.org/v1/pytorchjobs"
 
@@ -43,7 +43,7 @@ class OperatorPlace:
 
     api: Api
     kubelets: FakeKubelets
-    faces: Faces
+    faces: Endpoints
     world: KubernetesBackend
     session: aiohttp.ClientSession
     port: int
@@ -91,13 +91,13 @@ class OperatorPlace:
 async def leading(plane: ControlPlane, folder: Path) -> AsyncIterator[OperatorPlace]:
     """Two nodes of two devices each. The history is a file of this folder."""
     troubles: list[str] = []
-    metrics = Metrics()
+    metrics = OperatorMetrics()
     access = plain(plane.url, tls=plane.admin.ssl())
     async with (
         plane.api() as api,
         FakeKubelets(plane.admin, script_of=program) as kubelets,
         Connection(access, tally=metrics.tally) as connection,
-        History(f"sqlite://{folder}/history.db", _now, troubles.append) as history,
+        JobHistory(f"sqlite://{folder}/history.db", _now, troubles.append) as history,
     ):
         await define(api)
         await kubelets.add_nodes(["n1", "n2"], gpus=2)
@@ -105,7 +105,7 @@ async def leading(plane: ControlPlane, folder: Path) -> AsyncIterator[OperatorPl
         agents = calls.getsockname()[1]
         settings = BackendSettings(Settings(agents=f"127.0.0.1:{agents}"), image_patience=0)
         world = KubernetesBackend(connection, _now, settings, troubles.append)
-        faces = Faces(metrics, history)
+        faces = Endpoints(metrics, history)
         listener = listen("127.0.0.1", 0)
         port = listener.getsockname()[1]
         tasks = [asyncio.create_task(faces.serve(listener))]

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from windlass.server.attach import LOST, find
 from windlass.server.client import Stream
+from windlass.server.discovery import LOST, find_controller
 from windlass.server.errors import ApiError
 
 _TERMINAL = ("Succeeded", "Failed")
@@ -52,7 +52,7 @@ class JobEndWatch:
         if now < self._looked + _BETWEEN_LOOKS:
             return False
         self._looked = now
-        client = find(self._state)
+        client = find_controller(self._state)
         if client is None:
             return self._on_record()
         client.close()
@@ -65,9 +65,9 @@ class JobEndWatch:
         return True
 
     def _on_record(self) -> bool:
-        from windlass.server.offline import Offline  # noqa: PLC0415
+        from windlass.server.records_client import RecordsClient  # noqa: PLC0415
 
-        records = Offline.open(self._state)
+        records = RecordsClient.open(self._state)
         if records is None:
             return True
         try:

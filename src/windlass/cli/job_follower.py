@@ -17,9 +17,9 @@ from windlass.cli.log_tail import LogTail
 from windlass.cli.rank_placement import nodes_of_ranks
 from windlass.cli.terminal.interrupts import Interrupts
 from windlass.cli.terminal.screen import Screen
-from windlass.server.attach import LOST, Connection, find, find_or_become
+from windlass.server.cluster_options import ClusterOptions
+from windlass.server.discovery import LOST, Connection, find_controller, find_or_start
 from windlass.server.errors import ApiError, Code
-from windlass.server.wanted import Wanted
 
 Json = dict[str, Any]
 _QUICK, _SLOW = 0.02, 0.2
@@ -85,7 +85,7 @@ class FollowTarget(Protocol):
     """What to add to a verb, so that it looks there too."""
 
     def reach(self, hear: Callable[[str], None], *, succeeded: bool = False) -> JobController:
-        """Whoever decides there. `hear`: what it complains of in this process; `succeeded`: see `find_or_become`."""
+        """Whoever decides there. `hear`: what it complains of in this process; `succeeded`: see `find_or_start`."""
 
     def find(self) -> JobController | None:
         """The same if it answers now."""
@@ -106,16 +106,16 @@ class LocalTarget:
     lost = "the daemon has gone; {} goes on without it. Start it again with: windlass up -d"
     option = ""
 
-    def __init__(self, state: Path, wanted: Wanted) -> None:
+    def __init__(self, state: Path, wanted: ClusterOptions) -> None:
         self._paths, self._wanted = StatePaths(state), wanted
 
     def reach(self, hear: Callable[[str], None], *, succeeded: bool = False) -> Connection:
         """Whoever controls the folder, or this process."""
-        return find_or_become(self._paths.root, self._wanted, hear, succeeded=succeeded)
+        return find_or_start(self._paths.root, self._wanted, hear, succeeded=succeeded)
 
     def find(self) -> Connection | None:
         """Whoever controls the folder now."""
-        return find(self._paths.root)
+        return find_controller(self._paths.root)
 
     def told(self, ids: Sequence[str]) -> Sequence[str]:  # noqa: ARG002 - what can never run is refused here
         """Nothing."""

@@ -14,7 +14,7 @@ import typer
 from windlass.cli.errors import UsageError
 from windlass.jobs.kubernetes.manifests.known_fields.validate import Validate
 from windlass.jobs.options import RunOptions, flags_of, help_of
-from windlass.server.wanted import Wanted
+from windlass.server.cluster_options import ClusterOptions
 
 Verb: TypeAlias = Callable[..., int]
 _HINTS = get_type_hints(RunOptions)
@@ -65,13 +65,13 @@ def refuse_validate(validate: Validate | None, option: str) -> None:
         raise UsageError(f"--validate is for manifests, which go to Kubernetes\nadd {option}")
 
 
-def requested_cluster(nodes: int | None, gpus: int | None, cluster: Path | None, policy: str) -> Wanted:
+def requested_cluster(nodes: int | None, gpus: int | None, cluster: Path | None, policy: str) -> ClusterOptions:
     """The cluster that a command line asks for. Raises JobError if there is no such policy."""
     if policy:
-        from windlass.server.clusters import policy_named  # noqa: PLC0415 - loads the world
+        from windlass.server.cluster_selection import parse_policy  # noqa: PLC0415 - loads the world
 
-        policy_named(policy)
-    return Wanted(nodes, gpus, cluster, policy)
+        parse_policy(policy)
+    return ClusterOptions(nodes, gpus, cluster, policy)
 
 
 def refuse_local_cluster_options(nodes: int | None, gpus: int | None, cluster: Path | None, policy: str) -> None:

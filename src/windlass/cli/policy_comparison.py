@@ -44,7 +44,7 @@ from windlass.controller import run as control
 from windlass.jobs.cluster_file import Cluster
 from windlass.jobs.names import did_you_mean
 from windlass.jobs.policy_words import read_policies
-from windlass.server.garbage import collect_seldom
+from windlass.server.garbage_collection import collect_rarely
 
 
 def compare_policies(
@@ -68,7 +68,7 @@ def compare_policies(
 
 def _answered(asked: SimulateOptions, processes: int, *, no_color: bool) -> tuple[Experiment, list[Run]]:
     signal.signal(signal.SIGTERM, _interrupt)
-    collect_seldom()
+    collect_rarely()
     with ProgressBar("simulating", no_color=no_color) as tally:
         return answer(read_question(asked), repeat_command(asked), _controlled, processes=processes, on_progress=tally)
 

@@ -15,7 +15,7 @@ from windlass.cli.errors import UsageError
 if TYPE_CHECKING:
     from windlass.cli.kubernetes.client import ClusterClient
     from windlass.server.client import Client
-    from windlass.server.offline import Offline
+    from windlass.server.records_client import RecordsClient
 
 LOCAL, KUBERNETES = "local", "kubernetes"
 
@@ -64,7 +64,7 @@ NamespaceOption: TypeAlias = Annotated[
 ]
 
 ControllerClient: TypeAlias = "Client | ClusterClient"
-RecordSource: TypeAlias = "Client | Offline | ClusterClient"
+RecordSource: TypeAlias = "Client | RecordsClient | ClusterClient"
 
 
 def resolve_context(on: str, namespace: str = "") -> str | None:
@@ -85,9 +85,9 @@ def controller_client(on: str, namespace: str, state: Path | None) -> Controller
     context = resolve_context(on, namespace)
     if context is not None:
         return _cluster(context, namespace)
-    from windlass.server.attach import daemon_of  # noqa: PLC0415 - help and completion do without
+    from windlass.server.discovery import find_daemon  # noqa: PLC0415 - help and completion do without
 
-    return daemon_of(state_folder(state))
+    return find_daemon(state_folder(state))
 
 
 def record_source(on: str, namespace: str, state: Path | None) -> RecordSource:
@@ -95,9 +95,9 @@ def record_source(on: str, namespace: str, state: Path | None) -> RecordSource:
     context = resolve_context(on, namespace)
     if context is not None:
         return _cluster(context, namespace)
-    from windlass.server.attach import source  # noqa: PLC0415 - as above
+    from windlass.server.discovery import open_state  # noqa: PLC0415 - as above
 
-    return source(state_folder(state))
+    return open_state(state_folder(state))
 
 
 def _cluster(context: str, namespace: str) -> ClusterClient:
@@ -125,8 +125,8 @@ def warn_if_offline(asked: RecordSource) -> None:
     if asked.kind:
         return
     from windlass.cli.terminal.formatting import format_time  # noqa: PLC0415 - loads the core
-    from windlass.server.offline import Offline  # noqa: PLC0415 - loaded already where `asked` is one
+    from windlass.server.records_client import RecordsClient  # noqa: PLC0415 - loaded already where `asked` is one
 
-    if isinstance(asked, Offline):
+    if isinstance(asked, RecordsClient):
         when = format_time(asked.as_of() or None)
         print(f"as of {when} (no daemon runs; start one with: windlass up -d)", file=sys.stderr)

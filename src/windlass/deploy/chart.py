@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from windlass import __version__
 from windlass.deploy.crds import DEFAULT, POD_GROUPS, crds
-from windlass.deploy.installation import IMAGE, permissions
+from windlass.deploy.installation import IMAGE, permission_objects
 from windlass.deploy.operator import REPLICAS, Setup, operator_objects
 from windlass.jobs.kubernetes.manifests.manifest_file import as_yaml
 from windlass.jobs.kubernetes.manifests.reader import Manifest
@@ -35,7 +35,7 @@ def chart_files() -> Iterator[tuple[str, str]]:
     yield "values.yaml", as_yaml([values()])
     for group in (*DEFAULT, POD_GROUPS):
         yield f"templates/{group}.yaml", _if(f"crds.{group}", as_yaml([_kept(crd) for crd in crds([group])]))
-    yield "templates/permissions.yaml", _template(permissions(_OPEN))
+    yield "templates/permissions.yaml", _template(permission_objects(_OPEN))
     yield "templates/operator.yaml", _template(operator_objects(_OPEN))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from windlass.deploy.structural import Rule, Schema, record, text, under
+from windlass.deploy.structural_schema import Rule, Schema, closed_object, text, with_rules
 from windlass.jobs.kubernetes.manifests.reader import Manifest
 
 KEPT_FIELDS = {
@@ -17,7 +17,7 @@ _NAME_MOST = 253
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class PrinterColumn:
     """What `kubectl get` shows of an object."""
 
     name: str
@@ -28,7 +28,7 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
-class Scale:
+class ScaleSubresource:
     """Where the number of replicas stands, for `kubectl scale` and autoscalers."""
 
     wanted: str
@@ -44,10 +44,10 @@ class Version:
     about: str
     spec: Schema
     status: Schema | None
-    columns: tuple[Column, ...]
+    columns: tuple[PrinterColumn, ...]
     rules: tuple[Rule, ...] = ()
     """Of the whole object: they may look at its name."""
-    scale: Scale | None = None
+    scale: ScaleSubresource | None = None
     stored: bool = True
     needs_spec: bool = True
 
@@ -108,17 +108,17 @@ def _version(version: Version) -> Manifest:
 def _whole(version: Version) -> Schema:
     """The schema of the object, its name included where a rule looks at that."""
     named = (
-        {"metadata": record({"name": text(maxLength=_NAME_MOST)})}
+        {"metadata": closed_object({"name": text(maxLength=_NAME_MOST)})}
         if version.rules
         else {"metadata": {"type": "object"}}
     )
     status = {"status": version.status} if version.status else {}
     required: Sequence[str] = ("spec",) if version.needs_spec else ()
-    schema = record({**KEPT_FIELDS, **named, "spec": version.spec, **status}, version.about, required)
-    return under(schema, *version.rules) if version.rules else schema
+    schema = closed_object({**KEPT_FIELDS, **named, "spec": version.spec, **status}, version.about, required)
+    return with_rules(schema, *version.rules) if version.rules else schema
 
 
-def _column(column: Column) -> Manifest:
+def _column(column: PrinterColumn) -> Manifest:
     priority = {"priority": 1} if column.wide else {}
     return {"name": column.name, "type": column.type, "jsonPath": column.path, **priority}
 

@@ -14,11 +14,11 @@ IMAGE = f"windlass:{__version__}"
 """Of the Dockerfile; wherever a cluster gets it from."""
 
 
-def installation(setup: Setup, groups: Sequence[str] = DEFAULT) -> list[Manifest]:
+def installation_objects(setup: Setup, groups: Sequence[str] = DEFAULT) -> list[Manifest]:
     """The definitions of some groups, the namespace, the permissions, the operator, and the default queue."""
-    return [*crds(groups), namespace(setup), *permissions(setup), *operator_objects(setup), default_queue()]
+    return [*crds(groups), namespace(setup), *permission_objects(setup), *operator_objects(setup), default_queue()]
 
 
-def permissions(setup: Setup) -> list[Manifest]:
+def permission_objects(setup: Setup) -> list[Manifest]:
     """The operator's own, and what is added to people's roles."""
     return [*operator_roles(setup.namespace), *user_roles()]

@@ -6,22 +6,22 @@ and scale subresources are theirs.
 
 from __future__ import annotations
 
-from windlass.deploy.definition import Column, Definition, Scale, Version
+from windlass.deploy.definition import Definition, PrinterColumn, ScaleSubresource, Version
 from windlass.deploy.policy_schema import MANAGED_BY_STAYS, available_rule, run_policy_schema
 from windlass.deploy.replica_schema import count_of, is_type, replica_specs_schema
 from windlass.deploy.status_schema import status_schema
-from windlass.deploy.structural import (
+from windlass.deploy.structural_schema import (
     Rule,
     Schema,
-    flag,
-    listing,
-    opaque,
-    record,
+    array,
+    boolean,
+    closed_object,
+    integer,
+    one_of,
+    open_object,
     rule,
     text,
-    under,
-    whole,
-    words,
+    with_rules,
 )
 from windlass.jobs.kubernetes.kinds import jaxjob, mpijob_v1, mpijob_v2, paddlejob, pytorchjob, tfjob, xgboostjob
 from windlass.jobs.kubernetes.kinds.mpi_version import DIALECTS, V1, V2
@@ -32,9 +32,9 @@ from windlass.launch.mpi import IMPLEMENTATIONS
 
 GROUP = "kubeflow.org"
 COLUMNS = (
-    Column("State", ".status.state"),
-    Column("Age", ".metadata.creationTimestamp", "date"),
-    Column("Reason", ".status.conditions[-1:].reason", wide=True),
+    PrinterColumn("State", ".status.state"),
+    PrinterColumn("Age", ".metadata.creationTimestamp", "date"),
+    PrinterColumn("Reason", ".status.conditions[-1:].reason", wide=True),
 )
 _PROCS = ("auto", "cpu", "gpu", "xpu")
 
@@ -71,7 +71,7 @@ def _spec(
 ) -> Schema:
     known = {**fields, types.specs: replica_specs_schema(types, restarts), "runPolicy": run_policy_schema()}
     pods = f"self.{types.specs}.map(t, {count_of(types, f'self.{types.specs}', 't')}).sum()"
-    return under(record(known, required=(types.specs,)), MANAGED_BY_STAYS, available_rule(pods), *rules)
+    return with_rules(closed_object(known, required=(types.specs,)), MANAGED_BY_STAYS, available_rule(pods), *rules)
 
 
 def _names(types: ReplicaTypes) -> tuple[Rule, ...]:
@@ -92,9 +92,9 @@ def _names(types: ReplicaTypes) -> tuple[Rule, ...]:
     )
 
 
-def _scale(specs: str) -> Scale:
+def _scale(specs: str) -> ScaleSubresource:
     workers = ".status.replicaStatuses.Worker"
-    return Scale(f".spec.{specs}.Worker.replicas", f"{workers}.active", f"{workers}.selector")
+    return ScaleSubresource(f".spec.{specs}.Worker.replicas", f"{workers}.active", f"{workers}.selector")
 
 
 def _pytorch() -> dict[str, Schema]:
@@ -105,31 +105,31 @@ def _pytorch() -> dict[str, Schema]:
     twice = rule("!has(self.nProcPerNode) || self.nProcPerNode >= 1", "nProcPerNode expects a whole number, 1 or more")
     elastic = {
         "rdzvBackend": text("How workers find each other; c10d if left out."),
-        "rdzvPort": whole(1, 65535),
+        "rdzvPort": integer(1, 65535),
         "rdzvHost": text(),
         "rdzvId": text(),
-        "rdzvConf": listing(record({"key": text(), "value": text()})),
-        "standalone": flag(),
-        "nProcPerNode": whole(0),
-        "maxRestarts": whole(0),
+        "rdzvConf": array(closed_object({"key": text(), "value": text()})),
+        "standalone": boolean(),
+        "nProcPerNode": integer(0),
+        "maxRestarts": integer(0),
     }
     return {
-        "nprocPerNode": under(text("Ranks of each pod: a number, auto, cpu, gpu or xpu.", maxLength=5), procs),
-        "elasticPolicy": under(_elastic(elastic), twice),
+        "nprocPerNode": with_rules(text("Ranks of each pod: a number, auto, cpu, gpu or xpu.", maxLength=5), procs),
+        "elasticPolicy": with_rules(_elastic(elastic), twice),
     }
 
 
 def _paddle() -> dict[str, Schema]:
-    return {"elasticPolicy": _elastic({"maxRestarts": whole(0)})}
+    return {"elasticPolicy": _elastic({"maxRestarts": integer(0)})}
 
 
 def _elastic(fields: dict[str, Schema]) -> Schema:
-    sizes = {"minReplicas": whole(1), "maxReplicas": whole(1), "metrics": listing(opaque())}
+    sizes = {"minReplicas": integer(1), "maxReplicas": integer(1), "metrics": array(open_object())}
     ordered = rule(
         "!has(self.minReplicas) || !has(self.maxReplicas) || self.minReplicas <= self.maxReplicas",
         "minReplicas must be at most maxReplicas",
     )
-    return under(record({**sizes, **fields}, "How few and how many workers there may be."), ordered)
+    return with_rules(closed_object({**sizes, **fields}, "How few and how many workers there may be."), ordered)
 
 
 def _elastic_rules(types: ReplicaTypes) -> list[Rule]:
@@ -145,8 +145,8 @@ def _elastic_rules(types: ReplicaTypes) -> list[Rule]:
 
 def _tensorflow() -> dict[str, Schema]:
     return {
-        "successPolicy": words(("", "AllWorkers"), "Empty: the first worker's success is the job's."),
-        "enableDynamicWorker": flag("Whether workers may come and go."),
+        "successPolicy": one_of(("", "AllWorkers"), "Empty: the first worker's success is the job's."),
+        "enableDynamicWorker": boolean("Whether workers may come and go."),
     }
 
 
@@ -190,14 +190,14 @@ def _mpi_fields(dialect: str) -> dict[str, Schema]:
     stays = rule("self == oldSelf", "cannot be changed: it is the version that the job was made with")
     said = "Which operator's meaning the job has. Leave it out: the API version says it."
     return {
-        "dialect": under({**words(DIALECTS, said), "default": dialect}, stays),
-        "slotsPerWorker": whole(0, 10_000, "Ranks that each worker takes; 1 if left out."),
-        "cleanPodPolicy": words(("", *CLEAN), "v1: gives way to the one in runPolicy."),
+        "dialect": with_rules({**one_of(DIALECTS, said), "default": dialect}, stays),
+        "slotsPerWorker": integer(0, 10_000, "Ranks that each worker takes; 1 if left out."),
+        "cleanPodPolicy": one_of(("", *CLEAN), "v1: gives way to the one in runPolicy."),
         "mainContainer": text("v1: the container in which a worker's ranks start."),
-        "runLauncherAsWorker": flag("v2beta1: whether the launcher is a worker too."),
+        "runLauncherAsWorker": boolean("v2beta1: whether the launcher is a worker too."),
         "sshAuthMountPath": text("v2beta1: where the SSH keys are mounted; /root/.ssh if left out."),
-        "launcherCreationPolicy": words(
+        "launcherCreationPolicy": one_of(
             ("", "AtStartup", "WaitForWorkersReady"), "v2beta1: when the launcher is made."
         ),
-        "mpiImplementation": words(("", *IMPLEMENTATIONS), "v2beta1; OpenMPI if left out."),
+        "mpiImplementation": one_of(("", *IMPLEMENTATIONS), "v2beta1; OpenMPI if left out."),
     }

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from windlass.deploy.crds import DEFAULT, OWN, POD_GROUPS, crds
-from windlass.deploy.installation import IMAGE, permissions
+from windlass.deploy.installation import IMAGE, permission_objects
 from windlass.deploy.operator import Setup, default_queue, namespace, operator_objects
 from windlass.deploy.roles import OPERATOR
 from windlass.jobs.kubernetes.manifests.manifest_file import as_yaml
@@ -29,7 +29,7 @@ def kustomize_files() -> Iterator[tuple[str, str]]:
     setup = Setup(IMAGE)
     base = {
         "namespace.yaml": [namespace(setup)],
-        "permissions.yaml": permissions(setup),
+        "permissions.yaml": permission_objects(setup),
         "operator.yaml": operator_objects(setup),
     }
     for name, objects in base.items():

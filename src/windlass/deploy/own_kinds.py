@@ -9,18 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from windlass.deploy.definition import Column, Definition, Scale, Version
+from windlass.deploy.definition import Definition, PrinterColumn, ScaleSubresource, Version
 from windlass.deploy.status_schema import status_schema
-from windlass.deploy.structural import (
-    Schema,
-    listing,
-    opaque,
-    record,
-    rule,
-    text,
-    under,
-)
-from windlass.deploy.table_schema import structural
+from windlass.deploy.structural_schema import Schema, array, closed_object, open_object, rule, text, with_rules
+from windlass.deploy.table_schema import structural_schema
 from windlass.jobs.kubernetes.manifests.own_kinds import OWN_KINDS, TOPOLOGY
 from windlass.jobs.names import DNS_LABEL, NODE_NAME
 from windlass.jobs.queues import QUEUE
@@ -31,7 +23,7 @@ GROUP, VERSION = "windlass.dev", "v1alpha1"
 THE_POLICY = "default"
 """The name of the one SchedulingPolicy."""
 _ABOUT = {kind.name: kind.help for kind in OWN_KINDS}
-_AGE = Column("Age", ".metadata.creationTimestamp", "date")
+_AGE = PrinterColumn("Age", ".metadata.creationTimestamp", "date")
 
 
 def own_kinds() -> list[Definition]:
@@ -41,13 +33,13 @@ def own_kinds() -> list[Definition]:
 
 def _training_job() -> Definition:
     columns = (
-        Column("State", ".status.state"),
-        Column("Reason", ".status.conditions[-1:].reason"),
-        Column("Queue", ".spec.queue"),
-        Column("Attempts", ".status.attempts", "integer"),
-        Column("Step", ".status.training.step", "integer"),
+        PrinterColumn("State", ".status.state"),
+        PrinterColumn("Reason", ".status.conditions[-1:].reason"),
+        PrinterColumn("Queue", ".spec.queue"),
+        PrinterColumn("Attempts", ".status.attempts", "integer"),
+        PrinterColumn("Step", ".status.training.step", "integer"),
         _AGE,
-        Column("Message", ".status.conditions[-1:].message", wide=True),
+        PrinterColumn("Message", ".status.conditions[-1:].message", wide=True),
     )
     name = rule(
         f"self.metadata.name.matches('^{DNS_LABEL}$')",
@@ -62,13 +54,13 @@ def _training_job() -> Definition:
         status_schema(),
         columns,
         (name,),
-        Scale(".spec.nodes", f"{workers}.active", f"{workers}.selector"),
+        ScaleSubresource(".spec.nodes", f"{workers}.active", f"{workers}.selector"),
     )
     return Definition(GROUP, "TrainingJob", "trainingjobs", ("tj",), (version,))
 
 
 def _job_spec() -> Schema:
-    fields = _without_name(structural(_flat(schema())))
+    fields = _without_name(structural_schema(_flat(schema())))
     properties = fields["properties"]
     # CEL sees what has one type, or is a whole number or a text.
     properties["array"] = {"description": "Refused: see windlass submit.", "x-kubernetes-int-or-string": True}
@@ -86,7 +78,7 @@ def _job_spec() -> Schema:
         ),
     )
     what = {"anyOf": [{"required": ["command"]}, {"required": ["roles"]}]}
-    return under({**fields, **what}, *rules)
+    return with_rules({**fields, **what}, *rules)
 
 
 def _roles(roles: Schema) -> Schema:
@@ -97,25 +89,25 @@ def _roles(roles: Schema) -> Schema:
         "self.filter(name, has(self[name].elastic)).size() <= 1",
         "only one role may be elastic; give the others replicas",
     )
-    return under({**roles, "maxProperties": 100, "additionalProperties": under(role, both)}, one)
+    return with_rules({**roles, "maxProperties": 100, "additionalProperties": with_rules(role, both)}, one)
 
 
 def _ordered(elastic: Schema) -> Schema:
-    return under(elastic, rule("self.min <= self.max", "min must be at most max"))
+    return with_rules(elastic, rule("self.min <= self.max", "min must be at most max"))
 
 
 def _queue() -> Definition:
     columns = (
-        Column("Parent", ".spec.parent"),
-        Column("GPUs", ".spec.quota.gpu", "integer"),
-        Column("Weight", ".spec.weight", "integer"),
+        PrinterColumn("Parent", ".spec.parent"),
+        PrinterColumn("GPUs", ".spec.quota.gpu", "integer"),
+        PrinterColumn("Weight", ".spec.weight", "integer"),
         _AGE,
     )
     own = rule("!has(self.spec.parent) || self.spec.parent != self.metadata.name", "parent is the queue itself")
     version = Version(
         VERSION,
         _ABOUT["Queue"],
-        _bounded(_without_name(structural(table_schema(QUEUE))), "parent"),
+        _bounded(_without_name(structural_schema(table_schema(QUEUE))), "parent"),
         _summary(),
         columns,
         (own,),
@@ -125,33 +117,33 @@ def _queue() -> Definition:
 
 def _policy() -> Definition:
     level, labels = TOPOLOGY.table
-    levels = listing(
-        record(
+    levels = array(
+        closed_object(
             {
                 "level": text(level.help, pattern=f"^{NODE_NAME}$"),
-                "labels": listing(text(minLength=1), labels.help, minItems=1),
+                "labels": array(text(minLength=1), labels.help, minItems=1),
             },
             required=("level", "labels"),
         ),
         TOPOLOGY.help,
         maxItems=16,
     )
-    fields = structural(table_schema(POLICY))
+    fields = structural_schema(table_schema(POLICY))
     fields["properties"]["topology"] = levels
     only = rule(f"self.metadata.name == '{THE_POLICY}'", f"there is one policy for a cluster; call it {THE_POLICY}")
-    columns = (Column("Order", ".spec.order"), Column("Preempt", ".spec.preempt", "boolean"), _AGE)
+    columns = (PrinterColumn("Order", ".spec.order"), PrinterColumn("Preempt", ".spec.preempt", "boolean"), _AGE)
     version = Version(VERSION, _ABOUT["SchedulingPolicy"], fields, _summary(), columns, (only,))
     return Definition(GROUP, "SchedulingPolicy", "schedulingpolicies", ("wlp",), (version,), namespaced=False)
 
 
 def _reservation() -> Definition:
     columns = (
-        Column("Start", ".spec.start"),
-        Column("End", ".spec.end"),
-        Column("Reason", ".spec.reason"),
+        PrinterColumn("Start", ".spec.start"),
+        PrinterColumn("End", ".spec.end"),
+        PrinterColumn("Reason", ".spec.reason"),
         _AGE,
     )
-    fields = _without_name(structural(table_schema(RESERVATION)))
+    fields = _without_name(structural_schema(table_schema(RESERVATION)))
     version = Version(
         VERSION,
         _ABOUT["Reservation"],
@@ -163,7 +155,7 @@ def _reservation() -> Definition:
 
 
 def _summary() -> Schema:
-    return opaque("What the scheduler says of it.", conditions=listing(opaque()), message=text())
+    return open_object("What the scheduler says of it.", conditions=array(open_object()), message=text())
 
 
 def _without_name(fields: Schema) -> Schema:

@@ -5,19 +5,19 @@ The rules are those of `jobs.kubernetes.kinds.replica_specs.check_template`, `po
 
 from __future__ import annotations
 
-from windlass.deploy.structural import (
+from windlass.deploy.structural_schema import (
     INT32,
     Schema,
-    anything,
-    flag,
-    listing,
+    any_value,
+    array,
+    boolean,
+    integer,
     mapping,
-    opaque,
+    one_of,
+    open_object,
     rule,
     text,
-    under,
-    whole,
-    words,
+    with_rules,
 )
 
 MOST_CONTAINERS = 100
@@ -29,55 +29,55 @@ _CALLED = rule("size(self) > 0", "expects a name")
 def template_schema(container: str = "") -> Schema:
     """Of pods in which one container must have a given name; "" if none need have one."""
     about = "The pods, as in any workload. What Windlass does not read passes through untouched."
-    metadata = opaque(labels=mapping(text()), annotations=mapping(text()))
-    spec = opaque(
+    metadata = open_object(labels=mapping(text()), annotations=mapping(text()))
+    spec = open_object(
         containers=_containers(container),
-        initContainers=listing(_container(), maxItems=MOST_CONTAINERS),
-        volumes=listing(opaque()),
+        initContainers=array(_container(), maxItems=MOST_CONTAINERS),
+        volumes=array(open_object()),
         schedulerName=text(),
         restartPolicy=text(),
         priorityClassName=text(),
         serviceAccountName=text(),
-        terminationGracePeriodSeconds=whole(0, INT32),
-        dnsConfig=opaque(searches=listing(text())),
-        hostNetwork=flag(),
+        terminationGracePeriodSeconds=integer(0, INT32),
+        dnsConfig=open_object(searches=array(text())),
+        hostNetwork=boolean(),
         nodeSelector=mapping(text()),
-        tolerations=listing(
-            opaque(key=text(), operator=words(("", "Equal", "Exists")), value=text(), effect=text()),
+        tolerations=array(
+            open_object(key=text(), operator=one_of(("", "Equal", "Exists")), value=text(), effect=text()),
         ),
         overhead=_amounts(),
         resources=_resources(),
     )
-    return {**opaque(about, metadata=metadata, spec={**spec, "required": ["containers"]}), "required": ["spec"]}
+    return {**open_object(about, metadata=metadata, spec={**spec, "required": ["containers"]}), "required": ["spec"]}
 
 
 def _containers(name: str) -> Schema:
-    schema = listing(_container(), minItems=1, maxItems=MOST_CONTAINERS)
+    schema = array(_container(), minItems=1, maxItems=MOST_CONTAINERS)
     if not name:
         return schema
     missing = f"no container is called '{name}'; call the one that trains so"
-    return under(schema, rule(f"self.exists(container, container.name == '{name}')", missing))
+    return with_rules(schema, rule(f"self.exists(container, container.name == '{name}')", missing))
 
 
 def _container() -> Schema:
     port = {
-        **opaque(
+        **open_object(
             name=text(),
-            containerPort=whole(1, 65535),
-            hostPort=whole(0, 65535),
+            containerPort=integer(1, 65535),
+            hostPort=integer(0, 65535),
             protocol=text(),
         ),
         "required": ["containerPort"],
     }
-    named = opaque(name=text())
-    container = opaque(
-        name=under(text(maxLength=_NAME_MOST), _CALLED),
+    named = open_object(name=text())
+    container = open_object(
+        name=with_rules(text(maxLength=_NAME_MOST), _CALLED),
         image=text(minLength=1),
-        env=listing(named),
-        ports=listing(port),
-        volumeMounts=listing(named),
-        command=listing(text()),
-        args=listing(text()),
+        env=array(named),
+        ports=array(port),
+        volumeMounts=array(named),
+        command=array(text()),
+        args=array(text()),
         resources=_resources(),
         restartPolicy=text(),
     )
@@ -85,10 +85,10 @@ def _container() -> Schema:
 
 
 def _resources() -> Schema:
-    return opaque(limits=_amounts(), requests=_amounts())
+    return open_object(limits=_amounts(), requests=_amounts())
 
 
 def _amounts() -> Schema:
     """Quantities: texts, and numbers too, broken ones included, as in pods."""
     no_flag = {"not": {"enum": [True, False]}}
-    return mapping({**anything(pattern=_QUANTITY, minimum=0, maxProperties=0, maxItems=0), **no_flag})
+    return mapping({**any_value(pattern=_QUANTITY, minimum=0, maxProperties=0, maxItems=0), **no_flag})

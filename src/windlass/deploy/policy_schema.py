@@ -5,20 +5,20 @@ The rules are those of `jobs.kubernetes.kinds.run_policy`. `managedBy` and the q
 
 from __future__ import annotations
 
-from windlass.deploy.structural import (
+from windlass.deploy.structural_schema import (
     INT32,
     Rule,
     Schema,
-    anything,
-    flag,
-    long,
+    any_value,
+    boolean,
+    closed_object,
+    integer,
+    integer64,
     mapping,
-    record,
+    one_of,
     rule,
     text,
-    under,
-    whole,
-    words,
+    with_rules,
 )
 from windlass.jobs.kubernetes.kinds.run_policy import CLEAN, MANAGERS
 
@@ -38,15 +38,15 @@ def run_policy_schema() -> Schema:
         f"self == '' || self in [{', '.join(repr(name) for name in MANAGERS)}]",
         f"expects {' or '.join(MANAGERS)}; leave it out for whoever serves the kind",
     )
-    return record(
+    return closed_object(
         {
-            "cleanPodPolicy": words(("", *CLEAN), "Which pods are deleted when the job has ended; None if left out."),
-            "ttlSecondsAfterFinished": whole(0, INT32, "The job is deleted so long after its end."),
-            "activeDeadlineSeconds": long(0, "The job fails when it was active so long."),
-            "backoffLimit": whole(0, INT32, "Restarts before the job fails."),
-            "suspend": flag("No pods while it is true."),
-            "managedBy": under(text("Who runs the job.", maxLength=_MANAGER_MOST), managed),
-            "restartMode": words(
+            "cleanPodPolicy": one_of(("", *CLEAN), "Which pods are deleted when the job has ended; None if left out."),
+            "ttlSecondsAfterFinished": integer(0, INT32, "The job is deleted so long after its end."),
+            "activeDeadlineSeconds": integer64(0, "The job fails when it was active so long."),
+            "backoffLimit": integer(0, INT32, "Restarts before the job fails."),
+            "suspend": boolean("No pods while it is true."),
+            "managedBy": with_rules(text("Who runs the job.", maxLength=_MANAGER_MOST), managed),
+            "restartMode": one_of(
                 ("", "gang", "pod"),
                 "gang: one lost pod restarts all of them, as a new generation. pod: each restarts alone.",
             ),
@@ -68,12 +68,12 @@ def available_rule(pods: str) -> Rule:
 
 def _scheduling() -> Schema:
     stays = rule("self == oldSelf", "cannot be changed; delete the job and make it anew")
-    return record(
+    return closed_object(
         {
-            "minAvailable": whole(0, INT32, "Pods that must be there for the job to run; all if left out."),
-            "queue": under(text("The Queue that it is in.", maxLength=253), stays),
+            "minAvailable": integer(0, INT32, "Pods that must be there for the job to run; all if left out."),
+            "queue": with_rules(text("The Queue that it is in.", maxLength=253), stays),
             "priorityClass": text("The PriorityClass of the gang."),
-            "minResources": mapping(anything(), "Has no effect."),
-            "scheduleTimeoutSeconds": whole(-(2**31), INT32, "Has no effect."),
+            "minResources": mapping(any_value(), "Has no effect."),
+            "scheduleTimeoutSeconds": integer(-(2**31), INT32, "Has no effect."),
         }
     )

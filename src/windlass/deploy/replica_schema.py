@@ -6,7 +6,7 @@ The rules are those of `jobs.kubernetes.kinds.replica_specs.replica_specs`, from
 from __future__ import annotations
 
 from windlass.deploy.pod_schema import template_schema
-from windlass.deploy.structural import Rule, Schema, mapping, record, rule, under, whole, words
+from windlass.deploy.structural_schema import Rule, Schema, closed_object, integer, mapping, one_of, rule, with_rules
 from windlass.jobs.kubernetes.kinds.replica_specs import MOST_REPLICAS, RESTARTS, ReplicaTypes
 
 _MOST_TYPES = 10
@@ -16,16 +16,16 @@ _MOST_TYPES = 10
 def replica_specs_schema(kind: ReplicaTypes, restarts: tuple[str, ...] = RESTARTS) -> Schema:
     """Of `spec.pytorchReplicaSpecs` and its like."""
     default = f"{kind.restart} if left out"
-    replica = record(
+    replica = closed_object(
         {
             "replicas": _count(kind),
             "template": template_schema(kind.port.container if kind.port else ""),
-            "restartPolicy": words(("", *restarts), f"What happens when a container ends; {default}."),
+            "restartPolicy": one_of(("", *restarts), f"What happens when a container ends; {default}."),
         },
         required=("template",),
     )
     about = f"The replicas by type: {', '.join(kind.types)}."
-    return under(mapping(replica, about, maxProperties=_MOST_TYPES), *_rules(kind))
+    return with_rules(mapping(replica, about, maxProperties=_MOST_TYPES), *_rules(kind))
 
 
 def count_of(kind: ReplicaTypes, specs: str, name: str) -> str:
@@ -41,10 +41,10 @@ def is_type(kind: ReplicaTypes, name: str, known: str) -> str:
 
 
 def _count(kind: ReplicaTypes) -> Schema:
-    schema = whole(0, MOST_REPLICAS, "How many such pods; 1 if left out, 0 for an MPIJob's workers.")
+    schema = integer(0, MOST_REPLICAS, "How many such pods; 1 if left out, 0 for an MPIJob's workers.")
     if not kind.fewest or not all(kind.counts.get(name, 1) for name in kind.types):
         return schema
-    return under(schema, rule("self >= 1", "must be at least 1; leave the type out instead"))
+    return with_rules(schema, rule("self >= 1", "must be at least 1; leave the type out instead"))
 
 
 def _rules(kind: ReplicaTypes) -> list[Rule]:

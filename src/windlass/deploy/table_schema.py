@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from windlass.deploy.structural import Schema, anything, opaque, rule, under
+from windlass.deploy.structural_schema import Schema, any_value, open_object, rule, with_rules
 
 _MOST_NAMES = 100
 """Entries of a mapping whose names a rule looks at."""
@@ -30,7 +30,7 @@ _KEEPS_OUT: dict[str, Schema] = {
 """What keeps values of a type out, or all but the empty one."""
 
 
-def structural(described: Mapping[str, Any]) -> Schema:
+def structural_schema(described: Mapping[str, Any]) -> Schema:
     """The schema of one field, or of a whole table, from its JSON Schema."""
     every = described.get("anyOf", [described])
     accepted = [each for each in every if each.get("type") != "null"]
@@ -46,15 +46,15 @@ def _of_one_type(described: Mapping[str, Any]) -> Schema | None:
     if not isinstance(said, str):
         return None
     if said == "object" and not {"properties", "additionalProperties"} & described.keys():
-        return opaque()
+        return open_object()
     schema = {"type": said, **_keywords(described)}
     if _NOT_NOTHING in described.get("pattern", ""):
         some = rule("self.matches('[1-9]')", "expects more than no time at all; leave it out (or null) for no limit")
-        return under({**schema, "maxLength": _LONGEST}, some)
+        return with_rules({**schema, "maxLength": _LONGEST}, some)
     if described.get("additionalProperties") and schema["additionalProperties"].get("type"):
         names = described["propertyNames"]["pattern"]
         known = rule(f"self.all(name, name.matches('{names}'))", f"expects names of the form {names}")
-        return under({**schema, "maxProperties": _MOST_NAMES}, known)
+        return with_rules({**schema, "maxProperties": _MOST_NAMES}, known)
     return schema
 
 
@@ -68,7 +68,7 @@ def _of_any(accepted: list[Mapping[str, Any]]) -> Schema:
     for name, nothing in _KEEPS_OUT.items():
         if name not in types:
             merged |= nothing
-    return anything(**merged)
+    return any_value(**merged)
 
 
 def _keywords(described: Mapping[str, Any]) -> Schema:
@@ -76,9 +76,9 @@ def _keywords(described: Mapping[str, Any]) -> Schema:
     if "pattern" in described:
         schema["pattern"] = _AHEAD.sub("", described["pattern"])
     if "items" in described:
-        schema["items"] = structural(described["items"])
+        schema["items"] = structural_schema(described["items"])
     if "properties" in described:
-        schema["properties"] = {name: structural(field) for name, field in described["properties"].items()}
+        schema["properties"] = {name: structural_schema(field) for name, field in described["properties"].items()}
     if described.get("additionalProperties"):
-        schema["additionalProperties"] = structural(described["additionalProperties"])
+        schema["additionalProperties"] = structural_schema(described["additionalProperties"])
     return schema

@@ -5,27 +5,27 @@ Source: kubeflow/trainer v2.3, pkg/apis/trainer/v1alpha1. What a runtime is made
 
 from __future__ import annotations
 
-from windlass.deploy.definition import Column, Definition, Version
-from windlass.deploy.structural import (
+from windlass.deploy.definition import Definition, PrinterColumn, Version
+from windlass.deploy.structural_schema import (
     Schema,
-    flag,
-    listing,
-    long,
+    array,
+    boolean,
+    closed_object,
+    integer,
+    integer64,
     mapping,
-    opaque,
-    record,
+    one_of,
+    open_object,
     rule,
     text,
-    under,
-    whole,
-    words,
+    with_rules,
 )
 from windlass.jobs.kubernetes.kinds.run_policy import MULTI_KUEUE, US
 
 GROUP, VERSION = "trainer.kubeflow.org", "v1alpha1"
 CONTROLLER = f"{GROUP}/trainjob-controller"
 MANAGERS = (CONTROLLER, US, MULTI_KUEUE)
-_AGE = Column("Age", ".metadata.creationTimestamp", "date")
+_AGE = PrinterColumn("Age", ".metadata.creationTimestamp", "date")
 
 
 def trainer_kinds() -> list[Definition]:
@@ -42,30 +42,30 @@ def _train_job() -> Definition:
         "self.metadata.name.matches('^[a-z]([-a-z0-9]{0,61}[a-z0-9])?$')",
         "metadata.name expects small letters, digits and dashes, a letter first, 63 at most",
     )
-    columns = (Column("State", ".status.state"), _AGE)
+    columns = (PrinterColumn("State", ".status.state"), _AGE)
     version = Version(VERSION, "A job made of a runtime.", _train_job_spec(), _status(), columns, (named,))
     return Definition(GROUP, "TrainJob", "trainjobs", ("trj",), (version,))
 
 
 def _train_job_spec() -> Schema:
     """Opaque: from one release to the next fields came, and fields went."""
-    known = opaque(
+    known = open_object(
         runtimeRef=_runtime_ref(),
         trainer=_trainer(),
-        initializer=opaque(dataset=opaque(), model=opaque()),
+        initializer=open_object(dataset=open_object(), model=open_object()),
         labels=mapping(text()),
         annotations=mapping(text()),
-        podTemplateOverrides=listing(opaque()),
-        runtimePatches=listing(opaque()),
-        activeDeadlineSeconds=long(1, "The job fails when it was active so long."),
-        suspend={**flag("No pods while it is true."), "default": False},
+        podTemplateOverrides=array(open_object()),
+        runtimePatches=array(open_object()),
+        activeDeadlineSeconds=integer64(1, "The job fails when it was active so long."),
+        suspend={**boolean("No pods while it is true."), "default": False},
         managedBy=_managed_by(),
     )
     return {**known, "required": ["runtimeRef"]}
 
 
 def _runtime_ref() -> Schema:
-    reference = record(
+    reference = closed_object(
         {
             "name": text(minLength=1, maxLength=253),
             "apiGroup": {**text(maxLength=253), "default": GROUP},
@@ -74,18 +74,20 @@ def _runtime_ref() -> Schema:
         "The runtime that the job is made of.",
         required=("name",),
     )
-    return under(reference, rule("self == oldSelf", "runtimeRef cannot be changed; delete the job and make it anew"))
+    return with_rules(
+        reference, rule("self == oldSelf", "runtimeRef cannot be changed; delete the job and make it anew")
+    )
 
 
 def _trainer() -> Schema:
-    return opaque(
+    return open_object(
         "What of the runtime's trainer is otherwise for this job.",
         image=text(),
-        command=listing(text()),
-        args=listing(text()),
-        env=listing({**opaque(name=text()), "required": ["name"]}),
-        numNodes=whole(0),
-        resourcesPerNode=opaque(),
+        command=array(text()),
+        args=array(text()),
+        env=array({**open_object(name=text()), "required": ["name"]}),
+        numNodes=integer(0),
+        resourcesPerNode=open_object(),
         numProcPerNode={"x-kubernetes-int-or-string": True},
     )
 
@@ -95,18 +97,21 @@ def _managed_by() -> Schema:
         f"self in [{', '.join(map(repr, MANAGERS))}]", f"expects {' or '.join(MANAGERS)}; leave it out for the first"
     )
     stays = rule("self == oldSelf", "cannot be changed; delete the job and make it anew")
-    return {**under(text("Who runs the job.", maxLength=100), known, stays), "default": CONTROLLER}
+    return {**with_rules(text("Who runs the job.", maxLength=100), known, stays), "default": CONTROLLER}
 
 
 def _status() -> Schema:
-    condition = {**opaque(type=text(), status=words(("True", "False", "Unknown"))), "required": ["type", "status"]}
-    job = {**opaque(name=text()), "required": ["name"]}
-    return opaque(
+    condition = {
+        **open_object(type=text(), status=one_of(("True", "False", "Unknown"))),
+        "required": ["type", "status"],
+    }
+    job = {**open_object(name=text()), "required": ["name"]}
+    return open_object(
         "What became of the job.",
-        conditions={**listing(condition), **_by("type")},
-        jobsStatus={**listing(job), **_by("name")},
+        conditions={**array(condition), **_by("type")},
+        jobsStatus={**array(job), **_by("name")},
         state=text("What windlass queue calls its state."),
-        windlass=opaque("What the operator remembers of the job; of no use to anybody else."),
+        windlass=open_object("What the operator remembers of the job; of no use to anybody else."),
     )
 
 
@@ -116,11 +121,11 @@ def _by(key: str) -> Schema:
 
 
 def _runtime(kind: str, plural: str, short: str, *, namespaced: bool) -> Definition:
-    torch = opaque(numProcPerNode={"x-kubernetes-int-or-string": True}, elasticPolicy=opaque())
-    spec = opaque(
-        mlPolicy=opaque(numNodes=whole(0), torch=torch, mpi=opaque()),
-        podGroupPolicy=opaque(),
-        template=opaque("The JobSet that a job becomes.", metadata=opaque(), spec=opaque()),
+    torch = open_object(numProcPerNode={"x-kubernetes-int-or-string": True}, elasticPolicy=open_object())
+    spec = open_object(
+        mlPolicy=open_object(numNodes=integer(0), torch=torch, mpi=open_object()),
+        podGroupPolicy=open_object(),
+        template=open_object("The JobSet that a job becomes.", metadata=open_object(), spec=open_object()),
     )
     version = Version(VERSION, "What jobs are made of.", spec, None, (_AGE,), needs_spec=False)
     return Definition(GROUP, kind, plural, (short,), (version,), namespaced=namespaced)

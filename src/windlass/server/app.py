@@ -13,10 +13,10 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from windlass.backends.port import BackendError
-from windlass.server.arrivals import read
+from windlass.server.actions import JOB_ACTIONS, Actions
 from windlass.server.errors import HTTP_STATUS, ApiError, Code
-from windlass.server.orders import ACTS, Orders
 from windlass.server.service import Service
+from windlass.server.submission_request import read_submissions
 
 _MAX_BODY = 64 << 20
 """Bytes. A job file of 10 MB that is valid passes; something that never ends does not."""
@@ -24,7 +24,7 @@ _LAST_EVENT = 2**63 - 1
 """The highest number the database can count events to."""
 
 
-def application(service: Service, orders: Orders, more: Sequence[Route] = ()) -> Starlette:
+def application(service: Service, orders: Actions, more: Sequence[Route] = ()) -> Starlette:
     """The ASGI application of the API. `more` comes before the routes of every world."""
     api = _Api(service, orders)
     routes = [
@@ -42,7 +42,7 @@ def application(service: Service, orders: Orders, more: Sequence[Route] = ()) ->
         Route("/v1/reservations", api.reservations, methods=["GET"]),
         Route("/v1/reservations", api.reserve, methods=["POST"]),
         Route("/v1/reservations/{name}", api.unreserve, methods=["DELETE"]),
-        *(Route(f"/v1/{verb}", api.act_on_all, methods=["POST"]) for verb in ACTS),
+        *(Route(f"/v1/{verb}", api.act_on_all, methods=["POST"]) for verb in JOB_ACTIONS),
         Route("/v1/nodes", api.nodes, methods=["GET"]),
         Route("/v1/queues", api.queues, methods=["GET"]),
         Route("/v1/history", api.history, methods=["GET"]),
@@ -61,7 +61,7 @@ def application(service: Service, orders: Orders, more: Sequence[Route] = ()) ->
 class _Api:
     """One method a route: read the request, ask the service, write the answer."""
 
-    def __init__(self, service: Service, orders: Orders) -> None:
+    def __init__(self, service: Service, orders: Actions) -> None:
         self._service = service
         self._orders = orders
 
@@ -72,7 +72,7 @@ class _Api:
         return _json({"jobs": await self._service.jobs(dict(request.query_params))})
 
     async def submit(self, request: Request) -> Response:
-        return _json({"ids": await self._orders.submit(read(await _body(request)))}, status=201)
+        return _json({"ids": await self._orders.submit(read_submissions(await _body(request)))}, status=201)
 
     async def job(self, request: Request) -> Response:
         return _json(await self._service.job(request.path_params["name"]))

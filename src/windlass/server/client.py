@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any, Self
 from urllib.parse import quote, urlencode
 
-from windlass.server import socket as unix
-from windlass.server.errors import ApiError, Code, from_json
+from windlass.server import unix_socket as unix
+from windlass.server.errors import ApiError, Code, error_from_json
 
 Json = dict[str, Any]
 _TIMEOUT = 60.0
@@ -121,7 +121,7 @@ class Client:
             exchange.read_all()
             content = exchange.content()
         if exchange.status >= 400:
-            raise from_json(content, exchange.status)
+            raise error_from_json(content, exchange.status)
         return content
 
     def close(self) -> None:
@@ -141,7 +141,7 @@ class _Exchange:
         try:
             self.socket = unix.connect(folder, _TIMEOUT)
         except OSError as trouble:
-            raise no_daemon(trouble) from None
+            raise no_daemon_error(trouble) from None
         request = f"{method} {path} HTTP/1.0\r\nContent-Length: {len(body)}\r\n{head}\r\n".encode() + body
         try:
             self.socket.sendall(request)
@@ -149,7 +149,7 @@ class _Exchange:
                 self.read()
         except OSError as trouble:
             self.close()
-            raise gone(trouble) from None
+            raise gone_error(trouble) from None
         except ApiError:
             self.close()
             raise
@@ -170,9 +170,9 @@ class _Exchange:
         try:
             came = self.socket.recv(65536)
         except OSError as trouble:
-            raise gone(trouble) from None
+            raise gone_error(trouble) from None
         if not came:
-            raise gone(EOFError())
+            raise gone_error(EOFError())
         self.buffer += came
 
     def read_all(self) -> None:
@@ -182,7 +182,7 @@ class _Exchange:
             while part := self.socket.recv(65536):
                 parts.append(part)
         except OSError as trouble:
-            raise gone(trouble) from None
+            raise gone_error(trouble) from None
         self.buffer = b"".join(parts)
 
     def content(self) -> Json:
@@ -190,18 +190,18 @@ class _Exchange:
         try:
             content = json.loads(self.buffer)
         except ValueError as trouble:
-            raise gone(trouble) from None
+            raise gone_error(trouble) from None
         return content if isinstance(content, dict) else {}
 
 
-def no_daemon(trouble: OSError) -> ApiError:
+def no_daemon_error(trouble: OSError) -> ApiError:
     """Nobody listens, or may not be reached."""
     if isinstance(trouble, PermissionError):
         return ApiError(Code.NOT_ALLOWED, "the state folder belongs to another user", "choose your own with --state")
     return ApiError(Code.NO_DAEMON, "no Windlass daemon is running", "start one with: windlass up -d")
 
 
-def gone(trouble: Exception) -> ApiError:
+def gone_error(trouble: Exception) -> ApiError:
     """It was there, and is not any more."""
     if isinstance(trouble, TimeoutError):
         return ApiError(
@@ -220,7 +220,7 @@ class Stream:
         if self._exchange.status >= 400:
             with self._exchange as refusal:
                 refusal.read_all()
-                raise from_json(refusal.content(), refusal.status)
+                raise error_from_json(refusal.content(), refusal.status)
 
     def poll(self, timeout: float) -> list[Json]:
         """Events that have come, after at most `timeout` seconds. Raises ApiError GONE at the stream's end."""

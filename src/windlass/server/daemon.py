@@ -15,11 +15,11 @@ from typing import Any
 from windlass.backends.local import lock
 from windlass.backends.local.paths import prepare
 from windlass.backends.port import BackendError
-from windlass.server import numbers
-from windlass.server import socket as unix
-from windlass.server.attach import find
+from windlass.server import numpy_import
+from windlass.server import unix_socket as unix
+from windlass.server.cluster_options import ClusterOptions
+from windlass.server.discovery import find_controller
 from windlass.server.errors import ApiError
-from windlass.server.wanted import Wanted
 
 _LOG = "daemon.log"
 _SUCCESSION = 10.0
@@ -28,7 +28,7 @@ _START = 30.0
 _PAUSE = 0.02
 
 
-def serve(state: Path, wanted: Wanted, say: Callable[[str], None]) -> None:
+def serve(state: Path, wanted: ClusterOptions, say: Callable[[str], None]) -> None:
     """Be the daemon until SIGTERM, SIGINT or `down`. Raises HeldError, WorldError, JobError."""
     folder = prepare(state)
     held = _take_over(state)
@@ -38,7 +38,7 @@ def serve(state: Path, wanted: Wanted, say: Callable[[str], None]) -> None:
         held.release()
 
 
-def start(state: Path, wanted: Wanted) -> dict[str, Any]:
+def start(state: Path, wanted: ClusterOptions) -> dict[str, Any]:
     """Start a daemon of its own, and return its facts once it answers. Raises WorldError with its last words."""
     folder = prepare(state)
     if (holder := lock.holder(folder)) is not None and holder.kind == "up":
@@ -56,7 +56,7 @@ def start(state: Path, wanted: Wanted) -> dict[str, Any]:
         )
     until = time.monotonic() + _START
     while time.monotonic() < until and daemon.poll() is None:
-        client = find(state)
+        client = find_controller(state)
         if client is not None and client.facts["pid"] == daemon.pid:
             return client.facts
         time.sleep(_PAUSE)
@@ -64,7 +64,7 @@ def start(state: Path, wanted: Wanted) -> dict[str, Any]:
     raise BackendError(f"the daemon did not come up: {last[-1] if last else 'it said nothing'}; see {log}")
 
 
-def _words(wanted: Wanted) -> list[str]:
+def _words(wanted: ClusterOptions) -> list[str]:
     return [
         "" if value is None else str(value)
         for value in (wanted.nodes, wanted.gpus, wanted.file and wanted.file.absolute(), wanted.policy)
@@ -83,7 +83,7 @@ def _take_over(state: Path) -> lock.Lock:
             is_run = error.holder is None or error.holder.kind == "run"
             if not is_run or time.monotonic() > until:
                 raise
-        if not asked and (client := find(state)) is not None:
+        if not asked and (client := find_controller(state)) is not None:
             asked = client.kind == "run" and _ask_for_room(client)
             client.close()
         time.sleep(_PAUSE / 4)
@@ -97,11 +97,11 @@ def _ask_for_room(client: Any) -> bool:
     return True
 
 
-async def _live(state: Path, wanted: Wanted, held: lock.Lock, say: Callable[[str], None]) -> None:
-    numbers.load()
-    from windlass.server.house import House  # noqa: PLC0415 - after the lock, so that a second `up` says so at once
+async def _live(state: Path, wanted: ClusterOptions, held: lock.Lock, say: Callable[[str], None]) -> None:
+    numpy_import.load_numpy()
+    from windlass.server.local_server import LocalServer  # noqa: PLC0415 - after the lock, so that a second `up` says so at once
 
-    house = House(state, wanted, "up", held, None, say)
+    house = LocalServer(state, wanted, "up", held, None, say)
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         loop.add_signal_handler(number, house.leave)
@@ -114,7 +114,9 @@ async def _live(state: Path, wanted: Wanted, held: lock.Lock, say: Callable[[str
 def main(words: list[str]) -> int:
     """`python -m windlass.server.daemon STATE NODES GPUS FILE POLICY`: what `start` starts."""
     state, nodes, gpus, file, policy = words
-    wanted = Wanted(int(nodes) if nodes else None, int(gpus) if gpus else None, Path(file) if file else None, policy)
+    wanted = ClusterOptions(
+        int(nodes) if nodes else None, int(gpus) if gpus else None, Path(file) if file else None, policy
+    )
 
     def say(text: str) -> None:
         sys.stdout.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {text}\n")

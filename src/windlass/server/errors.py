@@ -56,7 +56,7 @@ class ApiError(Exception):
         return {"error": {"code": self.code.value, "message": self.message, "fix": self.fix}}
 
 
-def from_json(body: object, status: int) -> ApiError:
+def error_from_json(body: object, status: int) -> ApiError:
     """The error that a reply carries; anything unexpected is an internal one."""
     match body:
         case {"error": {"code": str(code), "message": str(message), "fix": str(fix)}} if code in set(Code):

@@ -16,7 +16,7 @@ _MS = "_ms"
 _OF_RANK = "rank_"
 
 
-def progress(ranks: Sequence[Mapping[str, Any]]) -> Json | None:
+def summarize_progress(ranks: Sequence[Mapping[str, Any]]) -> Json | None:
     """Of ranks as `Facts.ranks_seen` has them; None if there are none. Times in ms, moments since the epoch.
 
     `heartbeat_at`, `printed_at`: of the last rank that did. `behind`: the rank that is furthest behind. Measurements
@@ -46,7 +46,7 @@ def progress(ranks: Sequence[Mapping[str, Any]]) -> Json | None:
         "heartbeat_at": max((rank["at"] for rank in beating), default=None),
         "printed_at": max((rank["printed_at"] for rank in ranks if rank["printed_at"]), default=None),
         "behind": min(beating, key=lambda rank: (rank["step"], rank["at"]))["rank"] if beating else None,
-        "slow": slow(ranks),
+        "slow": find_slow_ranks(ranks),
         "ranks": [_line(rank) for rank in ranks],
     }
 
@@ -57,7 +57,7 @@ def _finite(rank: Mapping[str, Any]) -> Mapping[str, Any]:
     return {**rank, "values": told} if len(told) < len(values) else rank
 
 
-def slow(ranks: Sequence[Mapping[str, Any]]) -> list[int]:
+def find_slow_ranks(ranks: Sequence[Mapping[str, Any]]) -> list[int]:
     """The ranks that others wait for: much more work a step than most have."""
     busy = {rank["rank"]: b for rank in ranks if (b := rank.get("values", {}).get(f"{_OF_RANK}busy_ms"))}
     if len(busy) < _FEW:

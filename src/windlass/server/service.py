@@ -16,13 +16,13 @@ from windlass.controller import Controller
 from windlass.core.model.queue import Queue
 from windlass.core.model.status import HOLDING, TERMINAL, JobState, Phase, called
 from windlass.server import views
+from windlass.server.data_source import DataSource
 from windlass.server.errors import ApiError, Code
-from windlass.server.facts import Facts
 from windlass.server.feed import Feed
-from windlass.server.listed import listed
-from windlass.server.planning import Planning
-from windlass.server.progress import progress
-from windlass.server.views import Json, Waiting
+from windlass.server.job_filter import parse_filter
+from windlass.server.progress import summarize_progress
+from windlass.server.scheduler_queries import SchedulerQueries
+from windlass.server.views import Json, PendingStatus
 
 Filters: TypeAlias = Mapping[str, str]
 _LISTED = 1_000
@@ -38,13 +38,13 @@ class Service:
     `kind` says who answers: "up" a daemon, "run" the controller of a foreground job, "operator" that of a cluster.
     """
 
-    def __init__(self, controller: Controller, facts: Facts, feed: Feed, kind: str) -> None:
+    def __init__(self, controller: Controller, facts: DataSource, feed: Feed, kind: str) -> None:
         self._controller = controller
         self._facts = facts
         self._feed = feed
         self.kind = kind
         self._began = facts.now()
-        self.planning = Planning(controller, facts)
+        self.planning = SchedulerQueries(controller, facts)
 
     # --- asking ------------------------------------------------------------------------------------
 
@@ -61,7 +61,7 @@ class Service:
             "now": self._facts.now(),
             "cluster": self._facts.cluster(),
             "nodes": len(nodes),
-            "capacity": views.capacity(nodes),
+            "capacity": views.total_capacity(nodes),
             "waiting": phases.count(Phase.QUEUED),
             "holding": sum(phase in HOLDING for phase in phases),
             "trouble": self._feed.trouble or self._facts.trouble(),
@@ -73,7 +73,7 @@ class Service:
         Filters: those of `listed`, limit, and progress: how far those are that hold nodes. Those that have ended come
         last, the latest first.
         """
-        wanted, limit = listed(filters), _number(filters, "limit", _LISTED)
+        wanted, limit = parse_filter(filters), _number(filters, "limit", _LISTED)
         positions = self._positions()
         chosen = [state for state in (*self._controller.states.values(), *self._facts.held()) if wanted.has(state)]
         chosen.sort(key=lambda state: _rank(state, positions))
@@ -82,7 +82,7 @@ class Service:
             ended = await self._facts.ended(wanted, limit)
             chosen += [state for state in ended if state.id not in known]
         chosen = chosen[:limit]
-        lines = [views.line(state, self._waiting(state, positions)) for state in chosen]
+        lines = [views.job_line(state, self._waiting(state, positions)) for state in chosen]
         if not filters.get("progress"):
             return lines
         return [{**line, "progress": await self._progress(state)} for line, state in zip(lines, chosen, strict=True)]
@@ -90,20 +90,20 @@ class Service:
     async def _progress(self, state: JobState) -> Json | None:
         if state.status.phase not in HOLDING:
             return None
-        return progress(self._facts.ranks_seen(state, await self._facts.tasks(state.id)))
+        return summarize_progress(self._facts.ranks_seen(state, await self._facts.tasks(state.id)))
 
     async def job(self, name: str) -> Json:
         """The whole story of a job; of an array, its members' lines."""
         states = await self._states(name)
         positions = self._positions()
         if len(states) > 1:
-            return {"id": name, "members": [views.line(state, self._waiting(state, positions)) for state in states]}
+            return {"id": name, "members": [views.job_line(state, self._waiting(state, positions)) for state in states]}
         state = states[0]
         tasks, transitions = await self._facts.tasks(state.id), await self._facts.transitions(state.id)
         told = self._facts.surroundings(state.job, tasks)
         state = replace(state, job=self._facts.shown(state.job))
-        seen = progress(self._facts.ranks_seen(state, tasks))
-        return {**views.story(state, self._waiting(state, positions), tasks, transitions, told), "progress": seen}
+        seen = summarize_progress(self._facts.ranks_seen(state, tasks))
+        return {**views.job_details(state, self._waiting(state, positions), tasks, transitions, told), "progress": seen}
 
     async def why(self, name: str, what_if: str = "") -> Json:
         """Why it waits, in full; for a job that does not wait, its line and nothing more.
@@ -113,55 +113,57 @@ class Service:
         """
         states = await self._states(name)
         state = next((state for state in states if _waits(state)), states[0])
-        line = views.line(state, self._waiting(state, self._positions()))
+        line = views.job_line(state, self._waiting(state, self._positions()))
         answer: Json = {"job": line, "now": self._facts.now()}
         if what_if and not _waits(state):
             raise ApiError(Code.WRONG_STATE, f"{state.id} does not wait: it is {called(state.status)}")
         if _waits(state):
-            from windlass.server import asking  # noqa: PLC0415 - a `run` of 200 ms is never asked why
+            from windlass.server import pending_explanation  # noqa: PLC0415 - a `run` of 200 ms is never asked why
 
             snapshot, now = self._controller.snapshot(), self._facts.now()
-            job = asking.supposed(state, what_if, snapshot) if what_if else None
+            job = pending_explanation.change_job(state, what_if, snapshot) if what_if else None
             bare = self._facts.bare(state.job)
-            answer |= await asyncio.to_thread(asking.explained, snapshot, state, job, now, bare)
-            answer["explanation"] = asking.with_one_start(answer["explanation"], None if what_if else line)
+            answer |= await asyncio.to_thread(pending_explanation.explain_pending, snapshot, state, job, now, bare)
+            answer["explanation"] = pending_explanation.use_listed_start(
+                answer["explanation"], None if what_if else line
+            )
         return answer
 
     async def prospect(self, name: str) -> Json:
         """What is to be said of a job as soon as it waits: why it can never run on the cluster as it is, or ""."""
-        from windlass.server import asking  # noqa: PLC0415 - see above
+        from windlass.server import pending_explanation  # noqa: PLC0415 - see above
 
         states = await self._states(name)
         state = next((state for state in states if _waits(state)), states[0])
         if not _waits(state):
             return {"id": state.id, "never": ""}
         snapshot, bare = self._controller.snapshot(), self._facts.bare(state.job)
-        told = await asyncio.to_thread(lambda: asking.never(bare(snapshot), state.job))
+        told = await asyncio.to_thread(lambda: pending_explanation.find_impossibility(bare(snapshot), state.job))
         return {"id": state.id, "never": told}
 
     async def why_all(self) -> Json:
         """All that wait, next first, each with its reason and, of the first few, what would start now instead."""
-        from windlass.server import asking  # noqa: PLC0415 - see above
+        from windlass.server import pending_explanation  # noqa: PLC0415 - see above
 
         positions = self._positions()
         states = [*filter(_waits, self._controller.states.values()), *self._facts.held()]
         states.sort(key=lambda state: _rank(state, positions))
-        lines = [views.line(state, self._waiting(state, positions)) for state in states[:_LISTED]]
+        lines = [views.job_line(state, self._waiting(state, positions)) for state in states[:_LISTED]]
         snapshot, now = self._controller.snapshot(), self._facts.now()
-        return {"jobs": await asyncio.to_thread(asking.with_alternatives, snapshot, lines, now), "now": now}
+        return {"jobs": await asyncio.to_thread(pending_explanation.add_alternatives, snapshot, lines, now), "now": now}
 
     def nodes(self) -> list[Json]:
         """Every node."""
         snapshot, now = self._controller.snapshot(), self._facts.now()
         running, reserved = snapshot.running.values(), snapshot.reservations
-        return [views.node(node, running, reserved, now) for node in snapshot.table.nodes]
+        return [views.node_line(node, running, reserved, now) for node in snapshot.table.nodes]
 
     def queues(self) -> list[Json]:
         """Every queue that is declared or used."""
         snapshot = self._controller.snapshot()
         states = list(self._controller.states.values())
         named = {state.job.queue: Queue(state.job.queue) for state in states} | dict(snapshot.queues)
-        return [views.queue(queue, snapshot.held.get(name, {}), states) for name, queue in sorted(named.items())]
+        return [views.queue_line(queue, snapshot.held.get(name, {}), states) for name, queue in sorted(named.items())]
 
     async def history(self, filters: Filters) -> list[Json]:
         """Jobs that have ended, the last first. Filters: name, user, since (ms), limit."""
@@ -171,7 +173,7 @@ class Service:
             since=_number(filters, "since", 0),
             limit=_number(filters, "limit", _LISTED),
         )
-        return [views.line(state) for state in states]
+        return [views.job_line(state) for state in states]
 
     async def ids(self, name: str) -> list[str]:
         """The jobs that a name or an id means: one, or an array's members."""
@@ -207,7 +209,7 @@ class Service:
                     yield event
                 for state in ends:
                     ended.add(state.id)
-                    yield {"type": "end", "job": views.line(state)}
+                    yield {"type": "end", "job": views.job_line(state)}
                 if ids and ended == ids:
                     yield {"type": "all ended"}
                     return
@@ -222,7 +224,7 @@ class Service:
         positions = self._positions() if waiting else {}
         for job_id in waiting:
             state = self._controller.states[job_id]
-            line = views.line(state, self._waiting(state, positions))
+            line = views.job_line(state, self._waiting(state, positions))
             news = (line["message"], line["position"])
             if told.get(job_id) != news:
                 told[job_id] = news
@@ -236,10 +238,10 @@ class Service:
     def _positions(self) -> dict[str, int]:
         return {job_id: place for place, job_id in enumerate(self._controller.plan.order, start=1)}
 
-    def _waiting(self, state: JobState, positions: Mapping[str, int]) -> Waiting:
+    def _waiting(self, state: JobState, positions: Mapping[str, int]) -> PendingStatus:
         if not _waits(state):
-            return views.NOT_WAITING
-        return Waiting(self._controller.plan.verdicts.get(state.id), positions.get(state.id, 0))
+            return views.NOT_PENDING
+        return PendingStatus(self._controller.plan.verdicts.get(state.id), positions.get(state.id, 0))
 
 
 def _waits(state: JobState) -> bool:

@@ -25,17 +25,17 @@ Json: TypeAlias = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class PendingStatus:
     """What the last plan says of a job that waits. `position` counts from 1; 0: it is not in the line."""
 
     verdict: Verdict | None = None
     position: int = 0
 
 
-NOT_WAITING = Waiting()
+NOT_PENDING = PendingStatus()
 
 
-def line(state: JobState, waiting: Waiting = NOT_WAITING) -> Json:
+def job_line(state: JobState, waiting: PendingStatus = NOT_PENDING) -> Json:
     """A job as one line of a listing."""
     status = state.status
     job = sized(state.job, status.placement)
@@ -94,16 +94,16 @@ def exit_code(state: JobState) -> int | None:
     return failure.exit_code if failure.signal is None else 128 + failure.signal
 
 
-def story(
+def job_details(
     state: JobState,
-    waiting: Waiting,
+    waiting: PendingStatus,
     tasks: Iterable[Task],
     transitions: Iterable[Transition],
     surroundings: Sequence[str] = (),
 ) -> Json:
     """Everything about a job."""
     return {
-        **line(state, waiting),
+        **job_line(state, waiting),
         "spec": msgspec.to_builtins(state.job),
         "status": msgspec.to_builtins(state.status),
         "verdict": msgspec.to_builtins(waiting.verdict) if waiting.verdict else None,
@@ -113,7 +113,7 @@ def story(
     }
 
 
-def node(node: Node, running: Iterable[Running], reservations: Iterable[Reservation] = (), now: int = 0) -> Json:
+def node_line(node: Node, running: Iterable[Running], reservations: Iterable[Reservation] = (), now: int = 0) -> Json:
     """A node, what it has, who holds what of it, and for whom it is reserved: soonest first, what is over left out."""
     reserved = sorted((r for r in reservations if node.name in r.nodes and r.end > now), key=lambda r: r.start)
     jobs: dict[str, dict[str, int]] = {}
@@ -156,7 +156,7 @@ def _node_state(node: Node, reserved: Sequence[Reservation], now: int) -> str:
     return "reserved" if current.queues or current.users else "maintenance"
 
 
-def queue(queue: Queue, held: Mapping[str, int], states: Sequence[JobState]) -> Json:
+def queue_line(queue: Queue, held: Mapping[str, int], states: Sequence[JobState]) -> Json:
     """A queue, its quota, and what it holds."""
     mine = [state.status.phase for state in states if state.job.queue == queue.name]
     return {
@@ -168,7 +168,7 @@ def queue(queue: Queue, held: Mapping[str, int], states: Sequence[JobState]) -> 
     }
 
 
-def capacity(nodes: Iterable[Node]) -> dict[str, int]:
+def total_capacity(nodes: Iterable[Node]) -> dict[str, int]:
     """What all nodes have together."""
     return _sum(node.capacity for node in nodes)
 

@@ -8,7 +8,7 @@ from typing import Any
 import yaml
 
 from windlass.backends.kubernetes.client.resources import path
-from windlass.deploy.install.places import KINDS
+from windlass.deploy.install.resources import KINDS
 
 FOLDER = Path(__file__).parents[1] / "samples"
 _KINDS = {(kind.api_version, kind.kind): kind for kind in KINDS}

@@ -22,7 +22,7 @@ from controlplane.tidy import clear
 from deploy.malformed import KINDS, whole
 from deploy.samples import place, sample
 from windlass.cli.entry import main
-from windlass.deploy.installation import IMAGE, installation
+from windlass.deploy.installation import IMAGE, installation_objects
 from windlass.deploy.operator import NAMESPACE, Setup
 
 pytestmark = pytest.mark.apiserver
@@ -75,7 +75,7 @@ def verdicts(windlass, *words):
 def test_a_check_of_a_cluster_without_windlass_says_to_install_it(windlass):
     code, found = verdicts(windlass)
     assert code == 1
-    assert [about for about, row in found.items() if row["verdict"] == "wrong"] == ["Windlass", "nodes"]
+    assert [about for about, row in found.items() if row["severity"] == "error"] == ["Windlass", "nodes"]
     assert found["Windlass"]["fix"] == "windlass operator install"
     assert len(windlass("check")[1].splitlines()) < 8
     assert verdicts(windlass, "-n", "team")[1]["Windlass"]["fix"] == "windlass operator install -n team"
@@ -91,7 +91,7 @@ def test_all_that_is_missing_is_listed_if_that_is_wanted(windlass):
 
 def test_a_dry_run_changes_nothing(windlass, api):
     code, out, err = windlass("install", "--dry-run")
-    assert (code, out.count("would be created ")) == (0, len(installation(Setup(IMAGE))))
+    assert (code, out.count("would be created ")) == (0, len(installation_objects(Setup(IMAGE))))
     assert out.count("created") == out.count("would be created")
     assert err == "nothing was changed: this was a dry run\n"
     assert api(lambda client: client.get(DEFINITION))["items"] == []
@@ -99,9 +99,9 @@ def test_a_dry_run_changes_nothing(windlass, api):
 
 def test_an_installation_brings_everything_and_a_second_one_changes_nothing(windlass):
     code, out, _ = windlass("install", "--wait", "0")
-    assert (code, out.count("created")) == (0, len(installation(Setup(IMAGE))))
+    assert (code, out.count("created")) == (0, len(installation_objects(Setup(IMAGE))))
     code, out, _ = windlass("install", "--wait", "0")
-    assert (code, out.count("unchanged")) == (0, len(installation(Setup(IMAGE))))
+    assert (code, out.count("unchanged")) == (0, len(installation_objects(Setup(IMAGE))))
 
 
 def test_an_upgrade_changes_only_what_is_new(windlass):
@@ -123,7 +123,7 @@ def test_replicas_that_do_not_come_are_told_with_what_is_known_of_them(windlass)
 def test_a_check_finds_what_is_wrong_and_nothing_once_it_is_mended(windlass, api):
     code, found = verdicts(windlass)
     assert code == 1
-    assert {about for about, row in found.items() if row["verdict"] == "wrong"} == {"operator", "leader", "nodes"}
+    assert {about for about, row in found.items() if row["severity"] == "error"} == {"operator", "leader", "nodes"}
 
     now = datetime.now(UTC)
     lease = {
@@ -148,14 +148,14 @@ def test_a_check_finds_what_is_wrong_and_nothing_once_it_is_mended(windlass, api
 
     api(mend)
     code, found = verdicts(windlass)
-    assert [row for row in found.values() if row["verdict"] != "ok"] == []
+    assert [row for row in found.values() if row["severity"] != "ok"] == []
     assert code == 0
-    assert found["nodes"]["says"] == "1 nodes with 8 GPUs"
+    assert found["nodes"]["message"] == "1 nodes with 8 GPUs"
 
     late = (now - timedelta(hours=1)).strftime(MICRO_TIME)
     api(lambda client: client.patch(f"{LEASE}/windlass-operator", {"spec": {"renewTime": late}}))
     code, found = verdicts(windlass)
-    assert (code, found["leader"]["verdict"]) == (1, "wrong")
+    assert (code, found["leader"]["severity"]) == (1, "error")
 
 
 def test_a_check_names_an_operator_that_serves_the_same_kinds(windlass, api):
@@ -177,7 +177,7 @@ def test_a_check_names_an_operator_that_serves_the_same_kinds(windlass, api):
     finally:
         api(lambda client: client.delete(f"{where}/training-operator"))
     assert code == 1
-    assert found["other operators"]["says"].startswith("the training operator (default/training-operator) serves Py")
+    assert found["other operators"]["message"].startswith("the training operator (default/training-operator) serves Py")
 
 
 def test_a_permission_that_was_taken_away_is_named_with_what_it_is_for(windlass, api):
@@ -186,9 +186,9 @@ def test_a_permission_that_was_taken_away_is_named_with_what_it_is_for(windlass,
     api(lambda client: client.patch(role, {"rules": kept}))
     code, found = verdicts(windlass)
     assert code == 1
-    assert found["permissions"]["says"].endswith("may not create pods/binding, to put pods on nodes")
+    assert found["permissions"]["message"].endswith("may not create pods/binding, to put pods on nodes")
     windlass("install", "--wait", "0")
-    assert verdicts(windlass)[1]["permissions"]["verdict"] == "ok"
+    assert verdicts(windlass)[1]["permissions"]["severity"] == "ok"
 
 
 def test_a_queue_under_a_queue_that_is_not_there_is_named(windlass, api):
@@ -198,8 +198,8 @@ def test_a_queue_under_a_queue_that_is_not_there_is_named(windlass, api):
         _, found = verdicts(windlass)
     finally:
         api(lambda client: client.delete(place(queue, "vision")))
-    assert (found["queues"]["verdict"], found["queues"]["fix"]) == ("wrong", "kubectl edit queue vision")
-    assert "research" in found["queues"]["says"]
+    assert (found["queues"]["severity"], found["queues"]["fix"]) == ("error", "kubectl edit queue vision")
+    assert "research" in found["queues"]["message"]
 
 
 def test_what_others_have_brought_is_left_as_it_is_unless_it_is_taken_over(windlass, api):
@@ -212,10 +212,11 @@ def test_what_others_have_brought_is_left_as_it_is_unless_it_is_taken_over(windl
     labels = api(lambda client: client.get("/api/v1/namespaces/default"))["metadata"]["labels"]
     assert "pod-security.kubernetes.io/enforce" not in labels
     assert (
-        verdicts(windlass)[1]["kinds"]["says"] == "jaxjobs.kubeflow.org is of another operator: its rules are not ours"
+        verdicts(windlass)[1]["kinds"]["message"]
+        == "jaxjobs.kubeflow.org is of another operator: its rules are not ours"
     )
     windlass("install", "--wait", "0", "--take-over")
-    assert verdicts(windlass)[1]["kinds"]["verdict"] == "ok"
+    assert verdicts(windlass)[1]["kinds"]["severity"] == "ok"
     windlass("uninstall", "-n", "default")
     assert api(lambda client: client.get("/api/v1/namespaces/default"))["status"]["phase"] == "Active"
     windlass("install", "--wait", "0")
@@ -229,7 +230,7 @@ def test_kustomize_builds_every_overlay(overlay):
 
 def test_kustomize_brings_what_the_command_brings():
     """But for the default queue, which kubectl could not apply together with its kind."""
-    wanted = [each for each in installation(Setup(IMAGE)) if each["kind"] != "Queue"]
+    wanted = [each for each in installation_objects(Setup(IMAGE)) if each["kind"] != "Queue"]
     assert by_name(kustomized("default")) == by_name(wanted)
 
 
@@ -246,7 +247,9 @@ def by_name(objects):
 
 def test_the_operators_pods_are_let_in_where_others_are_refused(api):
     """The namespace holds pods to the standard `restricted`."""
-    template = next(each for each in installation(Setup(IMAGE)) if each["kind"] == "Deployment")["spec"]["template"]
+    template = next(each for each in installation_objects(Setup(IMAGE)) if each["kind"] == "Deployment")["spec"][
+        "template"
+    ]
     pods = f"/api/v1/namespaces/{NAMESPACE}/pods"
     ours = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "ours"}, "spec": template["spec"]}
     root = {**ours, "spec": {"containers": [{"name": "a", "image": "a"}]}}

@@ -15,8 +15,8 @@ from controlplane.real_nodes import RealCluster
 from e2e.user import IMAGE, WINDLASS, User
 from windlass.backends.kubernetes.client.access import from_kubeconfig
 from windlass.backends.kubernetes.client.connection import Connection
-from windlass.deploy.install.applying import apply
-from windlass.deploy.installation import installation
+from windlass.deploy.install.installer import apply
+from windlass.deploy.installation import installation_objects
 from windlass.deploy.operator import NAMESPACE, Setup
 
 IMAGES = (IMAGE, "alpine:3.10")
@@ -54,7 +54,7 @@ def beside(real: RealCluster, folder: Path) -> Iterator[Path]:
 
 async def _command(real: RealCluster, folder: Path) -> list[str | Path]:
     async with Connection(from_kubeconfig(str(real.plane.kubeconfig))) as connection:
-        objects = [each for each in installation(Setup(OPERATOR)) if each["kind"] not in _INSIDE]
+        objects = [each for each in installation_objects(Setup(OPERATOR)) if each["kind"] not in _INSIDE]
         async for _ in apply(connection, objects):
             pass
     account = await real.plane.service_account(NAMESPACE, "windlass-operator")

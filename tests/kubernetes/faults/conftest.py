@@ -14,7 +14,7 @@ from controlplane.fixtures import serve
 from windlass.backends.kubernetes.client.access import from_kubeconfig
 from windlass.backends.kubernetes.client.connection import Connection
 from windlass.deploy.crds import DEFAULT, POD_GROUPS, crds
-from windlass.deploy.install.applying import apply
+from windlass.deploy.install.installer import apply
 
 from .story import Story, story
 

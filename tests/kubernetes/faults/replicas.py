@@ -15,11 +15,11 @@ from kubernetes_place import ended
 import strays
 from windlass.backends.kubernetes.client.access import plain
 from windlass.backends.kubernetes.settings import BackendSettings
-from windlass.server.operator.election import Terms
-from windlass.server.operator.faces import Faces
-from windlass.server.operator.history import History
-from windlass.server.operator.metrics import Metrics
-from windlass.server.operator.ruling import Rule, reign
+from windlass.server.operator.election import LeaseSettings
+from windlass.server.operator.endpoints import Endpoints
+from windlass.server.operator.history.store import JobHistory
+from windlass.server.operator.metrics import OperatorMetrics
+from windlass.server.operator.replica import ReplicaContext, run_replica
 
 LEASE = "faults"
 _OF_THE_PROGRAM = re.compile(r"(?!ApiError)[A-Z]\w*(Error|Exception|Group): |.*Traceback")
@@ -41,12 +41,14 @@ class Replica:
         self.task = asyncio.create_task(self._reign())
 
     async def _reign(self) -> None:
-        metrics = Metrics()
+        metrics = OperatorMetrics()
         access = plain(self.wire.url, tls=self._plane.admin.ssl())
-        async with History(f"sqlite://{self._folder}/{self.name}.db", now, self.said.append) as history:
-            terms = Terms("default", LEASE, self.name, self._lease)
+        async with JobHistory(f"sqlite://{self._folder}/{self.name}.db", now, self.said.append) as history:
+            terms = LeaseSettings("default", LEASE, self.name, self._lease)
             world = BackendSettings(image_patience=0)
-            await reign(Rule(access, terms, self.said.append, Faces(metrics, history), metrics, world))
+            await run_replica(
+                ReplicaContext(access, terms, self.said.append, Endpoints(metrics, history), metrics, world)
+            )
 
     @property
     def leads(self) -> bool:

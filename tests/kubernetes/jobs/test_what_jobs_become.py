@@ -12,7 +12,7 @@ import yaml
 from windlass.backends.kubernetes.client.access import from_kubeconfig
 from windlass.backends.kubernetes.client.connection import Connection
 from windlass.deploy.crds import DEFAULT, POD_GROUPS, crds
-from windlass.deploy.install.applying import apply
+from windlass.deploy.install.installer import apply
 from windlass.jobs.job_file import loads
 from windlass.jobs.kubernetes.kinds.registry import KINDS, companions, members, read
 from windlass.jobs.kubernetes.manifests.reader import Fault

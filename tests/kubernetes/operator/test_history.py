@@ -16,10 +16,10 @@ import strays
 from windlass.backends.port import Transition
 from windlass.core.model.job import Job, Role
 from windlass.core.model.status import JobState, Phase, Status
-from windlass.server.operator import databases, history, tables
-from windlass.server.operator.databases import HistoryError
-from windlass.server.operator.entries import Entry, LastLines, Member, Told
-from windlass.server.operator.history import History, Keeping
+from windlass.server.operator.history import databases, store, tables
+from windlass.server.operator.history.databases import HistoryError
+from windlass.server.operator.history.entries import HistoryEntry, LogEntry, MemberEntry, TransitionEntry
+from windlass.server.operator.history.store import JobHistory, Retention
 from windlass.server.operator.pod_tasks import PodTask
 
 NOON = 1_700_000_000_000
@@ -55,24 +55,26 @@ def ended(
     return JobState(f"team/{name}", 1, job, status)
 
 
-def told(state: JobState, *phases: Phase) -> tuple[Told, ...]:
+def told(state: JobState, *phases: Phase) -> tuple[TransitionEntry, ...]:
     created = state.status.created_at
     ways = zip(("", *phases), phases, strict=False)
     steps = enumerate(ways)
-    return tuple(Told(created, Transition(state.id, created + at, "E", was, now, "why")) for at, (was, now) in steps)
+    return tuple(
+        TransitionEntry(created, Transition(state.id, created + at, "E", was, now, "why")) for at, (was, now) in steps
+    )
 
 
-def member(state: JobState, rank: int = 0, **how: object) -> Member:
+def member(state: JobState, rank: int = 0, **how: object) -> MemberEntry:
     task = PodTask(state.id, 1, rank, "worker", rank, "n1", f"{state.job.name}-worker-{rank}")
-    return Member(state.status.created_at, replace(task, **how))
+    return MemberEntry(state.status.created_at, replace(task, **how))
 
 
-def run(url: str, story: Callable[[History], object], **how: object) -> list[str]:
+def run(url: str, story: Callable[[JobHistory], object], **how: object) -> list[str]:
     """What was complained of meanwhile."""
     troubles: list[str] = []
 
     async def told_within() -> None:
-        async with asyncio.timeout(strays.PATIENCE * 3), History(url, lambda: NOON, troubles.append, **how) as kept:
+        async with asyncio.timeout(strays.PATIENCE * 3), JobHistory(url, lambda: NOON, troubles.append, **how) as kept:
             await story(kept)
 
     asyncio.run(told_within())
@@ -86,14 +88,14 @@ async def until(holds: Callable[[], object]) -> None:
 
 def test_a_job_is_told_as_it_was_at_last_by_whoever_comes_later(url):
     state = ended("digits")
-    log = LastLines(NOON, state.id, 1, 0, "loss 0.1\nnul \x00 é\n")
+    log = LogEntry(NOON, state.id, 1, 0, "loss 0.1\nnul \x00 é\n")
 
-    async def happen(kept: History) -> None:
-        kept.note(Entry(told(state, Phase.CREATED, Phase.QUEUED, Phase.RUNNING)))
-        kept.note(Entry(told(state, Phase.SUCCEEDED), (state,), (member(state, code=0, detail="ended well"),)))
-        kept.note(Entry(lines=(log,)))
+    async def happen(kept: JobHistory) -> None:
+        kept.note(HistoryEntry(told(state, Phase.CREATED, Phase.QUEUED, Phase.RUNNING)))
+        kept.note(HistoryEntry(told(state, Phase.SUCCEEDED), (state,), (member(state, code=0, detail="ended well"),)))
+        kept.note(HistoryEntry(lines=(log,)))
 
-    async def look_back(kept: History) -> None:
+    async def look_back(kept: JobHistory) -> None:
         assert await kept.job("team/digits") == state
         assert await kept.job("team/other") is None
         assert [each.after for each in await kept.transitions("team/digits", NOON)] == [
@@ -112,10 +114,10 @@ def test_a_job_is_told_as_it_was_at_last_by_whoever_comes_later(url):
 
 
 def test_what_was_noted_is_there_for_whoever_asks_next(url):
-    async def story(kept: History) -> None:
+    async def story(kept: JobHistory) -> None:
         for number in range(50):
             state = ended("digits", NOON + number * DAY)
-            kept.note(Entry(told(state, Phase.SUCCEEDED), (state,)))
+            kept.note(HistoryEntry(told(state, Phase.SUCCEEDED), (state,)))
             assert await kept.job("team/digits") == state
         assert len(await kept.ended(name="digits", user="", since=0, limit=100)) == 50
 
@@ -129,8 +131,8 @@ def test_listings(url):
         ended("c", NOON + 2, phase=Phase.FAILED, reason="ExitCode"),
     ]
 
-    async def story(kept: History) -> None:
-        kept.note(Entry(ended=tuple(states)))
+    async def story(kept: JobHistory) -> None:
+        kept.note(HistoryEntry(ended=tuple(states)))
 
         async def listed(**query: object) -> str:
             return "".join(state.job.name for state in await kept.jobs(query, 10))
@@ -152,12 +154,12 @@ def test_listings(url):
 def test_events_have_numbers_that_grow_with_time_also_over_writers(url):
     state = ended("digits")
 
-    async def first(kept: History) -> None:
-        kept.note(Entry(told(state, Phase.CREATED, Phase.QUEUED)))
-        kept.note(Entry(told(ended("other"), Phase.CREATED)))
+    async def first(kept: JobHistory) -> None:
+        kept.note(HistoryEntry(told(state, Phase.CREATED, Phase.QUEUED)))
+        kept.note(HistoryEntry(told(ended("other"), Phase.CREATED)))
 
-    async def second(kept: History) -> None:
-        kept.note(Entry(told(replace(state, status=replace(state.status, created_at=NOON + 5)), Phase.FAILED)))
+    async def second(kept: JobHistory) -> None:
+        kept.note(HistoryEntry(told(replace(state, status=replace(state.status, created_at=NOON + 5)), Phase.FAILED)))
         events = await kept.events(0, ())
         assert [t.job_id for _, t in events] == ["team/digits", "team/digits", "team/other", "team/digits"]
         numbers = [number for number, _ in events]
@@ -172,11 +174,13 @@ def test_events_have_numbers_that_grow_with_time_also_over_writers(url):
 def test_an_end_and_a_log_that_were_seen_are_not_forgotten_for_a_later_look(url):
     state = ended("digits")
 
-    async def story(kept: History) -> None:
-        kept.note(Entry(members=(member(state, code=3, detail="exited with code 3"), member(state, rank=1))))
-        kept.note(Entry(lines=(LastLines(NOON, state.id, 1, 0, "boom"), LastLines(NOON, state.id, 1, 1, "", "gone"))))
-        kept.note(Entry(members=(member(state), member(state, rank=1, code=143))))
-        kept.note(Entry(lines=(LastLines(NOON, state.id, 1, 0, "", "the pod was gone"),)))
+    async def story(kept: JobHistory) -> None:
+        kept.note(HistoryEntry(members=(member(state, code=3, detail="exited with code 3"), member(state, rank=1))))
+        kept.note(
+            HistoryEntry(lines=(LogEntry(NOON, state.id, 1, 0, "boom"), LogEntry(NOON, state.id, 1, 1, "", "gone")))
+        )
+        kept.note(HistoryEntry(members=(member(state), member(state, rank=1, code=143))))
+        kept.note(HistoryEntry(lines=(LogEntry(NOON, state.id, 1, 0, "", "the pod was gone"),)))
         assert [(t.code, t.detail) for t in await kept.tasks(state.id, NOON)] == [(3, "exited with code 3"), (143, "")]
         assert [(log.text, log.missing) for log in await kept.logs(state.id, NOON)] == [("boom", ""), ("", "gone")]
 
@@ -187,12 +191,12 @@ def test_what_is_too_old_goes_and_what_still_runs_does_not(url):
     old, new, runs = ended("old", NOON - 15 * DAY), ended("new", NOON - 13 * DAY), ended("runs", NOON - 30 * DAY)
     lost = ended("lost", NOON - 30 * DAY)
 
-    async def before(kept: History) -> None:
+    async def before(kept: JobHistory) -> None:
         for state in (old, new):
-            kept.note(Entry(told(state, Phase.SUCCEEDED), (state,), (member(state, code=0),)))
-        kept.note(Entry((*told(runs, Phase.RUNNING), *told(lost, Phase.RUNNING))))
+            kept.note(HistoryEntry(told(state, Phase.SUCCEEDED), (state,), (member(state, code=0),)))
+        kept.note(HistoryEntry((*told(runs, Phase.RUNNING), *told(lost, Phase.RUNNING))))
 
-    async def later(kept: History) -> None:
+    async def later(kept: JobHistory) -> None:
         kept.living([replace(runs, status=replace(runs.status, phase=Phase.RUNNING))])
         await cleaned(kept)
         assert await kept.names() == ["team/new"]
@@ -227,7 +231,7 @@ def test_tables_are_prepared_beside_somebody_who_forgets_jobs(postgres):
         each.close()
 
 
-async def cleaned(kept: History) -> None:
+async def cleaned(kept: JobHistory) -> None:
     """What begins with the first look at the clock is over: only this history may forget the lost one."""
     while any(told.job_id == "team/lost" for _, told in await kept.events(0, ())):  # noqa: ASYNC110 - nobody says when
         await asyncio.sleep(0.01)
@@ -236,38 +240,38 @@ async def cleaned(kept: History) -> None:
 def test_an_embedded_file_stays_within_its_size(tmp_path):
     url = f"sqlite://{tmp_path}/history.db"
 
-    async def fill(kept: History) -> None:
+    async def fill(kept: JobHistory) -> None:
         for number in range(400):
             state = ended(f"job-{number}", NOON - DAY + number)
-            lines = LastLines(state.status.created_at, state.id, 1, 0, "x" * 10_000)
-            kept.note(Entry(ended=(state,), members=(member(state, code=0),)))
-            kept.note(Entry(lines=(lines,)))
+            lines = LogEntry(state.status.created_at, state.id, 1, 0, "x" * 10_000)
+            kept.note(HistoryEntry(ended=(state,), members=(member(state, code=0),)))
+            kept.note(HistoryEntry(lines=(lines,)))
 
-    async def later(kept: History) -> None:
+    async def later(kept: JobHistory) -> None:
         while await kept.job("team/job-0") is not None:  # noqa: ASYNC110 - nobody says when
             await asyncio.sleep(0.01)
         assert await kept.job("team/job-399") is not None  # the latest are kept
 
     run(url, fill)
-    run(url, later, keeping=Keeping(most=2 << 20))
+    run(url, later, keeping=Retention(most=2 << 20))
     database = databases.connect(url)
     assert 1 << 20 < database.size() <= 2 << 20
     database.close()
 
 
 def test_nobody_waits_for_a_server_that_is_gone_and_all_is_written_when_it_is_back(postgres, monkeypatch):
-    monkeypatch.setattr(history, "_AGAIN", 0.05)
+    monkeypatch.setattr(store, "_AGAIN", 0.05)
     states = [ended(f"through-{number}") for number in range(3)]
     troubles: list[str] = []
 
     async def story() -> None:
-        async with History(postgres.url, lambda: NOON, troubles.append) as kept:
-            kept.note(Entry(ended=(states[0],)))
+        async with JobHistory(postgres.url, lambda: NOON, troubles.append) as kept:
+            kept.note(HistoryEntry(ended=(states[0],)))
             assert await kept.job(states[0].id)
             await asyncio.to_thread(postgres.stop)
             began = time.monotonic()
             for state in states[1:]:
-                kept.note(Entry(ended=(state,)))
+                kept.note(HistoryEntry(ended=(state,)))
             assert time.monotonic() - began < 1  # it only waits in line
             await until(lambda: kept.trouble)
             with pytest.raises(HistoryError):
@@ -283,15 +287,15 @@ def test_nobody_waits_for_a_server_that_is_gone_and_all_is_written_when_it_is_ba
 
 
 def test_when_there_is_no_room_the_rest_is_counted_not_kept(monkeypatch, tmp_path):
-    monkeypatch.setattr(history, "_ROOM", 3)
-    monkeypatch.setattr(history, "_AGAIN", 0.01)
+    monkeypatch.setattr(store, "_ROOM", 3)
+    monkeypatch.setattr(store, "_AGAIN", 0.01)
     (tmp_path / "file").touch()
     troubles = []
 
     async def story() -> None:
-        async with History(f"sqlite://{tmp_path}/file/history.db", lambda: NOON, troubles.append) as kept:
+        async with JobHistory(f"sqlite://{tmp_path}/file/history.db", lambda: NOON, troubles.append) as kept:
             for number in range(5):
-                kept.note(Entry(ended=(ended(f"job-{number}"),)))
+                kept.note(HistoryEntry(ended=(ended(f"job-{number}"),)))
             assert (kept.waiting, kept.lost) == (3, 2)
             await until(lambda: kept.trouble)
             (tmp_path / "file").unlink()
@@ -304,10 +308,10 @@ def test_when_there_is_no_room_the_rest_is_counted_not_kept(monkeypatch, tmp_pat
 
 
 def test_one_entry_that_no_database_takes_costs_only_itself(url):
-    async def story(kept: History) -> None:
-        kept.note(Entry(ended=(ended("before"),)))
-        kept.note(Entry(ended=(replace(ended("never"), number=2**70),)))
-        kept.note(Entry(ended=(ended("after"),)))
+    async def story(kept: JobHistory) -> None:
+        kept.note(HistoryEntry(ended=(ended("before"),)))
+        kept.note(HistoryEntry(ended=(replace(ended("never"), number=2**70),)))
+        kept.note(HistoryEntry(ended=(ended("after"),)))
         await until(lambda: not kept.waiting)
         assert set(await kept.names()) == {"team/before", "team/after"}
         assert kept.lost == 1
@@ -318,13 +322,13 @@ def test_one_entry_that_no_database_takes_costs_only_itself(url):
 @pytest.mark.parametrize("url", ["", "history.db", "mysql://root@host/db", "sqlite://", "postgres"])
 def test_an_address_that_names_no_database_is_told_so(url):
     with pytest.raises(HistoryError, match=r"say sqlite:///path/of/a/file, or postgresql://user@host/database"):
-        History(url, lambda: NOON, print)
+        JobHistory(url, lambda: NOON, print)
 
 
 def test_tables_of_another_version_are_left_alone(tmp_path):
     url = f"sqlite://{tmp_path}/history.db"
 
-    async def nothing(kept: History) -> None:
+    async def nothing(kept: JobHistory) -> None:
         assert await kept.names() == []
 
     run(url, nothing)
@@ -332,7 +336,7 @@ def test_tables_of_another_version_are_left_alone(tmp_path):
     database.write([("UPDATE windlass_meta SET value = ?", [("99",)])])
     database.close()
 
-    async def ask(kept: History) -> None:
+    async def ask(kept: JobHistory) -> None:
         with pytest.raises(HistoryError, match="another version of Windlass"):
             await kept.names()
 

@@ -119,7 +119,7 @@ def succeeded(number: int = 1, **more: Any) -> JobState:
 
 def line(state: JobState, **more: Any) -> dict[str, Any]:
     """As the API tells it."""
-    return {**views.line(state), **more}
+    return {**views.job_line(state), **more}
 
 
 @pytest.fixture

@@ -16,8 +16,8 @@ from windlass.cli.terminal import formatting
 from windlass.cli.terminal.screen import Screen
 from windlass.core.model.job import Job, Role
 from windlass.jobs.submission import Submission
+from windlass.server.cluster_options import ClusterOptions
 from windlass.server.errors import ApiError, Code
-from windlass.server.wanted import Wanted
 
 NOW = 1_700_000_000_000
 HANDED = [Submission(Job("digits", (Role(command=("true",)),)))]
@@ -78,8 +78,8 @@ def attend(tmp_path, capsys, monkeypatch):
 
     def follow(*connections, interrupts=None):
         reached = iter(connections)
-        monkeypatch.setattr("windlass.cli.job_follower.find_or_become", lambda *_words, **_more: next(reached))
-        attendance = JobFollower(LocalTarget(tmp_path, Wanted()), Screen(no_color=True))
+        monkeypatch.setattr("windlass.cli.job_follower.find_or_start", lambda *_words, **_more: next(reached))
+        attendance = JobFollower(LocalTarget(tmp_path, ClusterOptions()), Screen(no_color=True))
         with closing(attendance):
             code = attendance.run(HANDED, interrupts or SimpleNamespace(count=0, names=[]))
         return code, capsys.readouterr().err

@@ -16,7 +16,7 @@ NOW = 1_700_000_000_000
 
 
 def story(state, tasks=(), transitions=(), **more):
-    told = views.story(state, views.NOT_WAITING, tasks, transitions, ["4 threads a rank"])
+    told = views.job_details(state, views.NOT_PENDING, tasks, transitions, ["4 threads a rank"])
     return {**json.loads(json.dumps(told)), **more}
 
 

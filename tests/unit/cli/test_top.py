@@ -7,7 +7,7 @@ import pytest
 from windlass.cli.errors import UsageError
 from windlass.cli.terminal.output import Format, show
 from windlass.cli.verbs import top
-from windlass.server.progress import progress
+from windlass.server.progress import summarize_progress
 
 VALUES = {"loss": 1.5, "steps": 100.0, "step_ms": 200.0, "samples_per_second": 64.0, "rank_busy_ms": 150.0}
 RANK = {"rank": 0, "node": "n1", "pid": 7, "printed_at": None}
@@ -20,10 +20,13 @@ class Asked:
     def jobs(self, **filters):
         assert filters["progress"]
         line = {"phase": "Running", "reason": "", "message": "", "ranks": 1, "nodes": ["n1"], "user": "ada"}
-        return [{**line, "id": "a-1", "progress": progress([BEATING])}, {**line, "id": "b-2", "progress": None}]
+        return [
+            {**line, "id": "a-1", "progress": summarize_progress([BEATING])},
+            {**line, "id": "b-2", "progress": None},
+        ]
 
     def job(self, name):
-        return {"members": [{"id": "a_0"}]} if name == "a" else {"progress": progress([BEATING])}
+        return {"members": [{"id": "a_0"}]} if name == "a" else {"progress": summarize_progress([BEATING])}
 
 
 def test_all_that_run(capsys):

@@ -1,13 +1,13 @@
 """How far a job is, in words."""
 
 from windlass.cli.training_progress import progress_lines
-from windlass.server.progress import progress
+from windlass.server.progress import summarize_progress
 
 VALUES = {"loss": 1.5, "steps": 100.0, "step_ms": 200.0, "samples_per_second": 64.0, "forward_ms": 120.0}
 
 
 def lines(ranks, phase="Running", recoveries=0):
-    job = {"phase": phase, "status": {"recoveries": recoveries}, "progress": progress(ranks)}
+    job = {"phase": phase, "status": {"recoveries": recoveries}, "progress": summarize_progress(ranks)}
     return list(progress_lines(job, now=12_500))
 
 

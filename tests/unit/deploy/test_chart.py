@@ -4,7 +4,7 @@ import yaml
 
 from windlass.deploy.chart import chart_files, values
 from windlass.deploy.crds import DEFAULT, POD_GROUPS, crds
-from windlass.deploy.installation import IMAGE, permissions
+from windlass.deploy.installation import IMAGE, permission_objects
 from windlass.deploy.operator import NAMESPACE, Setup, operator_objects
 
 
@@ -42,7 +42,7 @@ def by_name(objects):
 
 def test_the_chart_brings_what_the_command_and_kustomize_bring():
     setup = Setup(IMAGE)
-    assert by_name(rendered()) == by_name([*crds(), *permissions(setup), *operator_objects(setup)])
+    assert by_name(rendered()) == by_name([*crds(), *permission_objects(setup), *operator_objects(setup)])
 
 
 def test_what_is_chosen_is_in_the_objects():

@@ -1,12 +1,12 @@
 from typer.main import get_command
 
 from windlass.cli.verbs.operator import operator
-from windlass.deploy.installation import IMAGE, installation
+from windlass.deploy.installation import IMAGE, installation_objects
 from windlass.deploy.operator import Setup
 
 
 def one(kind, setup=None):
-    return next(each for each in installation(setup or Setup(IMAGE)) if each["kind"] == kind)
+    return next(each for each in installation_objects(setup or Setup(IMAGE)) if each["kind"] == kind)
 
 
 def test_its_pods_meet_the_restricted_standard():
@@ -43,13 +43,13 @@ def test_budget_service_and_spread_select_the_operators_pods():
 
 
 def test_everything_is_in_the_namespace_that_is_asked_for():
-    objects = installation(Setup(IMAGE, namespace="team"))
+    objects = installation_objects(Setup(IMAGE, namespace="team"))
     namespaces = {each["metadata"].get("namespace") for each in objects}
     assert namespaces == {None, "team"}
 
 
 def test_the_kinds_come_first():
-    kinds = [each["kind"] for each in installation(Setup(IMAGE))]
+    kinds = [each["kind"] for each in installation_objects(Setup(IMAGE))]
     assert kinds.index("Namespace") == kinds.count("CustomResourceDefinition")
 
 

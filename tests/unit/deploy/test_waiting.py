@@ -1,6 +1,6 @@
 import pytest
 
-from windlass.deploy.install.waiting import is_ready
+from windlass.deploy.install.readiness import is_ready
 
 
 def deployment(*, generation=2, observed=2, updated=2, ready=2):

@@ -28,8 +28,8 @@ from windlass.core.model.status import TERMINAL, JobState
 from windlass.jobs.submission import Submission
 from windlass.server.app import application
 from windlass.server.feed import Feed, Watched
-from windlass.server.local_facts import LocalFacts
-from windlass.server.local_orders import LocalOrders
+from windlass.server.local_actions import LocalActions
+from windlass.server.local_data_source import LocalDataSource
 from windlass.server.service import Service
 
 NOON = 1_700_000_000_000
@@ -138,8 +138,8 @@ class Daemon:
         self.feed = Feed()
         self.left: list[bool] = []
         self.controller = Controller(self.world.recover(), self.world.finished)
-        self.service = Service(self.controller, LocalFacts(self.world), self.feed, kind)
-        self.orders = LocalOrders(self.service, self.controller, self.world, self.feed, self.left.append)
+        self.service = Service(self.controller, LocalDataSource(self.world), self.feed, kind)
+        self.orders = LocalActions(self.service, self.controller, self.world, self.feed, self.left.append)
         self._application = application(self.service, self.orders)
         watched = Watched(self.world, self.feed)
         self._controlling = self.start(run(self.controller, watched, on_trouble=self.feed.complain))

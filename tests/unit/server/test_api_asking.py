@@ -252,6 +252,6 @@ def test_a_line_has_the_same_fields_for_every_job(daemon, job):
     daemon.submit(job("plain"), Submission(job("sweep"), array=(3,)))
     rows = daemon.get("/v1/jobs").json["jobs"]
     state = daemon.world.store.job("plain-1")
-    assert list(rows[0]) == list(rows[1]) == list(views.line(state))
+    assert list(rows[0]) == list(rows[1]) == list(views.job_line(state))
     assert state.job.array is None
     assert daemon.world.store.job("sweep-2_3").job.array == ArrayMember("sweep-2", 3)

@@ -10,9 +10,9 @@ import pytest
 from windlass.core.model.job import Job, Role
 from windlass.jobs.submission import Submission
 from windlass.server import client as ours
-from windlass.server.attach import daemon_of, find, source
 from windlass.server.client import Client, Stream
-from windlass.server.errors import HTTP_STATUS, ApiError, Code, from_json
+from windlass.server.discovery import find_controller, find_daemon, open_state
+from windlass.server.errors import HTTP_STATUS, ApiError, Code, error_from_json
 
 OK = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n\r\n"
 
@@ -67,7 +67,7 @@ def test_a_request_and_its_answer_in_whatever_pieces(answers, client):
 
 
 def test_what_is_handed_in_is_what_the_daemon_reads(answers, client):
-    from windlass.server.arrivals import read  # noqa: PLC0415 - the other side
+    from windlass.server.submission_request import read_submissions  # noqa: PLC0415 - the other side
 
     handed = Submission(Job("digits", (Role(replicas=2, command=("echo", "größe")),)), array=(0, 1))
     plug = answers(OK + b'{"ids": ["digits-1"]}')
@@ -75,7 +75,7 @@ def test_what_is_handed_in_is_what_the_daemon_reads(answers, client):
     head, _, body = plug.sent.partition(b"\r\n\r\n")
     assert head.startswith(b"POST /v1/jobs HTTP/1.0\r\n")
     assert f"Content-Length: {len(body)}".encode() in head
-    found = read(json.loads(body))
+    found = read_submissions(json.loads(body))
     assert (found.submissions, found.environment, found.owner, found.key) == ((handed,), {"A": "b"}, "1:2:x", "k")
     assert found.again is True
 
@@ -112,7 +112,7 @@ def test_an_error_that_explains_nothing_is_an_internal_one(answers, client, body
 def test_every_code_has_a_status_that_is_an_error():
     assert set(HTTP_STATUS) == set(Code)
     assert all(400 <= status < 600 for status in HTTP_STATUS.values())
-    assert from_json(None, 500).code is Code.INTERNAL
+    assert error_from_json(None, 500).code is Code.INTERNAL
 
 
 @pytest.mark.parametrize("trouble", [FileNotFoundError(), ConnectionRefusedError()])
@@ -125,7 +125,7 @@ def test_nobody_listens(monkeypatch, client, trouble):
 
 def test_a_folder_of_another_user_is_not_taken_for_an_empty_one(monkeypatch):
     monkeypatch.setattr(ours.unix, "connect", raising(PermissionError()))
-    for ask in (daemon_of, source, find):
+    for ask in (find_daemon, open_state, find_controller):
         with pytest.raises(ApiError, match="belongs to another user") as caught:
             ask(Path("/state"))
         assert caught.value.code is Code.NOT_ALLOWED

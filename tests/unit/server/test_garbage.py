@@ -5,7 +5,7 @@ import weakref
 
 import pytest
 
-from windlass.server.garbage import collect_seldom
+from windlass.server.garbage_collection import collect_rarely
 
 
 @pytest.fixture(autouse=True)
@@ -23,7 +23,7 @@ class Ring:
 
 def test_what_is_there_is_looked_at_no_more_and_what_comes_is_collected_in_the_end():
     gc.collect()
-    collect_seldom()
+    collect_rarely()
     assert gc.get_freeze_count() > 10_000
     lost = weakref.ref(Ring())
     few = [[] for _ in range(10_000)]

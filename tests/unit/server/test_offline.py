@@ -10,9 +10,9 @@ import pytest
 from windlass.backends.local.store import Notes
 from windlass.core.lifecycle.events import Cancel, Exit, GangGone
 from windlass.jobs.submission import Submission
-from windlass.server.attach import source
+from windlass.server.discovery import open_state
 from windlass.server.errors import ApiError, Code
-from windlass.server.offline import Offline
+from windlass.server.records_client import RecordsClient
 
 
 @pytest.fixture
@@ -24,7 +24,7 @@ def records(daemon, job):
     daemon.happen("sweep-4_1", Cancel("ada"), GangGone(1))
     verdicts = daemon.controller.plan.verdicts
     daemon.world.store.note(Notes(verdicts={name: (daemon.world.clock, verdicts[name]) for name in verdicts}))
-    offline = Offline.open(daemon.world.paths.root)
+    offline = RecordsClient.open(daemon.world.paths.root)
     assert offline is not None
     with closing(offline):
         yield daemon, offline
@@ -106,7 +106,7 @@ def test_an_unknown_job(records):
 
 
 def test_a_folder_in_which_nothing_has_happened(tmp_path):
-    assert Offline.open(tmp_path / "nowhere") is None
+    assert RecordsClient.open(tmp_path / "nowhere") is None
     with pytest.raises(ApiError) as caught:
-        source(tmp_path / "nowhere")
+        open_state(tmp_path / "nowhere")
     assert caught.value.code is Code.NO_DAEMON

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from windlass.server import http
-from windlass.server import socket as unix
+from windlass.server import http_server
+from windlass.server import unix_socket as unix
 
 
 class Transport:
@@ -46,7 +46,7 @@ def rings(daemon):
     async def connect(uid: int) -> Transport:
         from uvicorn.server import ServerState  # noqa: PLC0415 - slow, and for these tests only
 
-        config = http._load(daemon.service, daemon.orders).config
+        config = http_server._load(daemon.service, daemon.orders).config
         config.load()
         transport = Transport(uid)
         config.http_protocol_class(config, ServerState(), {}).connection_made(transport)

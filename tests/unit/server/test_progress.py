@@ -2,7 +2,7 @@
 
 import json
 
-from windlass.server.progress import progress
+from windlass.server.progress import summarize_progress
 
 QUIET = {"rank": 0, "node": "n1", "pid": 7, "printed_at": 9_000}
 
@@ -13,12 +13,12 @@ def rank(number, step=41, at=10_000, busy=100.0, **values):
 
 
 def test_nothing_is_known_of_no_ranks():
-    assert progress([]) is None
+    assert summarize_progress([]) is None
 
 
 def test_the_step_and_what_it_costs():
     told = {"loss": 1.5, "steps": 100.0, "step_ms": 200.0, "samples_per_second": 64.0, "forward_ms": 120.0}
-    seen = progress([rank(0, at=9_000, **told), rank(1, at=9_800), rank(2, step=40)])
+    seen = summarize_progress([rank(0, at=9_000, **told), rank(1, at=9_800), rank(2, step=40)])
     assert (seen["step"], seen["steps"], seen["loss"], seen["eta"]) == (41, 100, 1.5, 59 * 200)
     assert (seen["phases"], seen["memory"]) == ({"forward": 120.0}, 1e9 + 2)
     assert (seen["heartbeat_at"], seen["behind"]) == (10_000, 2)
@@ -26,18 +26,18 @@ def test_the_step_and_what_it_costs():
 
 
 def test_a_rank_with_much_more_work_is_named():
-    assert progress([rank(0), rank(1, busy=130.0), rank(2)])["slow"] == [1]
-    assert progress([rank(0), rank(1, busy=130.0)])["slow"] == []
+    assert summarize_progress([rank(0), rank(1, busy=130.0), rank(2)])["slow"] == [1]
+    assert summarize_progress([rank(0), rank(1, busy=130.0)])["slow"] == []
 
 
 def test_of_a_script_without_heartbeats_only_its_output_is_known():
-    seen = progress([QUIET, {**QUIET, "rank": 1, "printed_at": None}])
+    seen = summarize_progress([QUIET, {**QUIET, "rank": 1, "printed_at": None}])
     assert (seen["step"], seen["heartbeat_at"], seen["behind"], seen["printed_at"]) == (None, None, None, 9_000)
 
 
 def test_a_loss_that_is_no_number_takes_nothing_else_with_it():
     nan, inf = float("nan"), float("inf")
-    seen = progress([rank(0, loss=nan, steps=inf, step_ms=nan, forward_ms=120.0), rank(1, busy=nan), rank(2)])
+    seen = summarize_progress([rank(0, loss=nan, steps=inf, step_ms=nan, forward_ms=120.0), rank(1, busy=nan), rank(2)])
     assert (seen["step"], seen["loss"], seen["steps"], seen["eta"]) == (41, None, None, None)
     assert (seen["phases"], seen["slow"]) == ({"forward": 120.0}, [])
     json.dumps(seen, allow_nan=False)

@@ -20,7 +20,7 @@ from windlass.cli.kubernetes.reservations import reserve, unreserve
 from windlass.core.model.status import TERMINAL, Phase
 from windlass.server import views
 from windlass.server.errors import ApiError, Code
-from windlass.server.listed import listed
+from windlass.server.job_filter import parse_filter
 
 Json = dict[str, Any]
 _SILENT = (Code.NO_DAEMON, Code.NOT_ALLOWED)
@@ -78,7 +78,7 @@ class ClusterClient:
         """A job's whole story; of an array, its members' lines."""
         found = self.finder.find(name)
         if len(found) > 1:
-            return {"id": name, "members": [views.line(each.state()) for each in found]}
+            return {"id": name, "members": [views.job_line(each.state()) for each in found]}
         try:
             return self.operator.get(f"/v1/jobs/{self._id(name, found)}")
         except ApiError as error:
@@ -118,7 +118,7 @@ class ClusterClient:
                 self._go_on_alone(error)
             if not found:
                 raise self._unknown(name, error) from None
-            return {"job": views.line(found[0].state()), "now": 0}
+            return {"job": views.job_line(found[0].state()), "now": 0}
 
     def never(self, job_id: str) -> str:
         """Why a job that waits can never run on the cluster as it is, by the operator's word; "" if it can."""
@@ -227,19 +227,19 @@ class ClusterClient:
 
     def _lines(self, filters: Mapping[str, Any]) -> list[Json]:
         """Jobs as their objects tell: those that hold nodes, those that wait, others, those that have ended."""
-        wanted, limit = listed(filters), int(filters.get("limit") or _LISTED)
+        wanted, limit = parse_filter(filters), int(filters.get("limit") or _LISTED)
         everything = self.finder.all(None if not self._chosen else self.namespace)
         states = [each.state() for each in everything]
         chosen = [s for s in states if (wanted.ended or s.status.phase not in TERMINAL) and wanted.has(s)]
-        lines = [views.line(state) for state in sorted(chosen, key=listing_order)]
+        lines = [views.job_line(state) for state in sorted(chosen, key=listing_order)]
         return lines[:limit]
 
     def _story(self, found: JobObject) -> Json:
         """A job's story without the operator: how it stands, and where its pods are."""
         state = found.state()
         pods = self.finder.pods(found)
-        line = views.line(state)
-        told = views.story(state, views.NOT_WAITING, pod_tasks(found, pods), ())
+        line = views.job_line(state)
+        told = views.job_details(state, views.NOT_PENDING, pod_tasks(found, pods), ())
         return {**told, **line, "nodes": line["nodes"] or pod_nodes(pods)}
 
 

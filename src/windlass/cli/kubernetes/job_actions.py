@@ -13,8 +13,8 @@ from windlass.cli.kubernetes.api_session import ApiSession
 from windlass.cli.kubernetes.job_finder import JobFinder, list_pods
 from windlass.cli.kubernetes.job_objects import JobObject
 from windlass.core.model.status import TERMINAL, Phase
+from windlass.server.actions import describe_end
 from windlass.server.errors import ApiError, Code
-from windlass.server.orders import ended_already
 
 Json = dict[str, Any]
 CANCEL_ANNOTATION = "windlass.dev/cancel"
@@ -75,7 +75,7 @@ def _hindrance(verb: str, job: JobObject) -> str:
     status = job.state().status
     phase = status.phase
     if phase in TERMINAL:
-        return ended_already(status)
+        return describe_end(status)
     if verb == "resume" and not job.suspended:
         return f"is not suspended but {phase.value}"
     if verb == "suspend" and (job.suspended or phase is Phase.SUSPENDED):

@@ -111,7 +111,7 @@ class JobEvents:
         else:
             self._waiting.pop(job.id, None)
         if state.status.phase in TERMINAL or gone:
-            line = views.line(state)
+            line = views.job_line(state)
             self._end(job.id, line if state.status.phase in TERMINAL else _deleted(line))
         if self._events:
             self._news.set()

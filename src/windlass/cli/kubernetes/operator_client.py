@@ -10,7 +10,7 @@ from windlass.backends.kubernetes.client import api_errors
 from windlass.backends.kubernetes.client.connection import Connection
 from windlass.backends.kubernetes.client.resources import LEASES, PODS, path
 from windlass.cli.kubernetes.api_session import ApiSession, translate_error
-from windlass.server.errors import ApiError, Code, from_json
+from windlass.server.errors import ApiError, Code, error_from_json
 
 Json = dict[str, Any]
 LEASE = "windlass-system/windlass-operator"
@@ -103,7 +103,7 @@ def _meant(error: api_errors.ApiError) -> ApiError:
     except ValueError:
         content = None
     if isinstance(content, dict) and "error" in content:
-        return from_json(content, error.status)
+        return error_from_json(content, error.status)
     if error.status in (404, 502, 503, 504):
         return _nobody(f"the operator does not answer: {' '.join(str(error).split())[:_SHOWN]}")
     return translate_error(error)

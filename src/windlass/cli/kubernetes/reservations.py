@@ -9,7 +9,7 @@ from windlass.backends.kubernetes.cluster.cluster_state import RESERVATIONS
 from windlass.cli.kubernetes.api_session import ApiSession
 from windlass.cli.kubernetes.operator_client import OperatorClient
 from windlass.jobs.moments import format_moment
-from windlass.server import reserving
+from windlass.server import reservation_request
 from windlass.server.errors import ApiError, Code
 
 Json = dict[str, Any]
@@ -21,7 +21,7 @@ def reserve(reach: ApiSession, operator: OperatorClient, asked: Json) -> Json:
 
     now = int(time.time() * 1000)
     snapshot = load(operator.get("/v1/snapshot")).snapshot
-    kept = reserving.reservation(reserving.read(asked), snapshot, now)
+    kept = reservation_request.make_reservation(reservation_request.read_reservation(asked), snapshot, now)
     told = {"nodes": kept.nodes, "queues": kept.queues, "users": kept.users, "reason": kept.reason}
     spec = {"start": format_moment(kept.start), "end": format_moment(kept.end)}
     body = {
@@ -31,7 +31,7 @@ def reserve(reach: ApiSession, operator: OperatorClient, asked: Json) -> Json:
         "spec": {**spec, **{name: value for name, value in told.items() if value}},
     }
     reach.do(reach.connection.create(RESERVATIONS, body))
-    return reserving.line(kept, snapshot, now, ours=True)
+    return reservation_request.reservation_line(kept, snapshot, now, ours=True)
 
 
 def unreserve(reach: ApiSession, name: str) -> Json:

@@ -34,7 +34,7 @@ from windlass.cli.terminal.interrupts import Interrupts
 from windlass.cli.terminal.screen import Screen
 from windlass.jobs.options import RunOptions, from_options
 from windlass.jobs.submission import Submission
-from windlass.server.attach import LOST, Connection, differs, find, find_or_become
+from windlass.server.discovery import LOST, Connection, describe_mismatch, find_controller, find_or_start
 from windlass.server.errors import ApiError
 
 Json = dict[str, Any]
@@ -84,9 +84,9 @@ def alloc(
     held = _unforgiving(from_options(described, _HOLDER, cwd=current_folder(), user=current_user()))
     wanted = requested_cluster(local_nodes, local_gpus, cluster, policy)
     with Interrupts() as interrupts, contextlib.closing(screen):
-        connection = find_or_become(folder, wanted, screen.say)
+        connection = find_or_start(folder, wanted, screen.say)
         with contextlib.closing(_Allocation(folder, connection, screen, interrupts)) as allocation:
-            if ignored := differs(connection, wanted):
+            if ignored := describe_mismatch(connection, wanted):
                 screen.say(ignored)
             return allocation.run(held, command)
 
@@ -217,7 +217,7 @@ class _Allocation:
 
     def _ask_successor(self) -> None:
         """Go on with whoever controls now; if nobody does yet, wait a little."""
-        if successor := find(self._state):
+        if successor := find_controller(self._state):
             try:
                 stream = successor.follow(self._job_id)
             except ApiError as error:

@@ -13,7 +13,7 @@ from windlass.cli.exit_codes import ExitCode
 from windlass.cli.options import requested_cluster
 from windlass.cli.target import StateOption, state_folder
 from windlass.cli.terminal.formatting import pluralize
-from windlass.server.attach import daemon_of
+from windlass.server.discovery import find_daemon
 from windlass.server.errors import ApiError, Code
 
 _STOP_PATIENCE = 30.0
@@ -63,7 +63,7 @@ def down(
     state: StateOption = None,
 ) -> int:
     """End the daemon. Its jobs are cancelled first, after asking; or they go on without it."""
-    client = daemon_of(state_folder(state))
+    client = find_daemon(state_folder(state))
     facts = client.ping()
     living = facts["waiting"] + facts["holding"]
     if living and not keep_jobs and not (yes or _agrees(living)):

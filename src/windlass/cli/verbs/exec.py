@@ -14,7 +14,7 @@ from windlass.cli.errors import UsageError
 from windlass.cli.exit_codes import ExitCode
 from windlass.cli.target import NamespaceOption, OnOption, StateOption, resolve_context, state_folder
 from windlass.cli.terminal.formatting import state_name
-from windlass.server.attach import source
+from windlass.server.discovery import open_state
 from windlass.server.errors import ApiError, Code
 
 Json = dict[str, Any]
@@ -42,7 +42,7 @@ def exec(
 
         cluster = ClusterClient.at(context, namespace)
         return execute_in_pod(cluster.reach, cluster.running(job, rank), words or ["sh"])
-    asked = source(state_folder(state))
+    asked = open_state(state_folder(state))
     story = asked.job(job)
     asked.close()
     seen = _seen(story, rank)

@@ -12,7 +12,7 @@ from windlass.cli.completion import complete_job_names
 from windlass.cli.exit_codes import OF_ERROR, ExitCode
 from windlass.cli.job_submission import current_user
 from windlass.cli.target import ControllerClient, NamespaceOption, OnOption, StateOption, controller_client
-from windlass.server.errors import from_json
+from windlass.server.errors import error_from_json
 
 Jobs = Annotated[list[str], typer.Argument(metavar="JOB…", help="Names or ids.", autocompletion=complete_job_names)]
 
@@ -42,7 +42,7 @@ def _each(verb: str, said: str, jobs: Sequence[str], daemon: ControllerClient, *
     done = daemon.act_on_all(verb, jobs, by=current_user(), **how)
     for line in done["jobs"]:
         print(f"{line['id']} {said}")
-    errors = [from_json({"error": error}, 400) for error in done["errors"]]
+    errors = [error_from_json({"error": error}, 400) for error in done["errors"]]
     for error in errors:
         print(f"windlass: {error}", file=sys.stderr)
     return OF_ERROR[errors[-1].code] if errors else ExitCode.OK

@@ -24,7 +24,7 @@ from windlass.cli.rank_placement import nodes_of_ranks
 from windlass.cli.target import NamespaceOption, NoColorOption, OnOption, StateOption, resolve_context, state_folder
 from windlass.cli.terminal.screen import Screen
 from windlass.jobs.submission import parse_array
-from windlass.server.attach import source
+from windlass.server.discovery import open_state
 
 _QUICK, _SLOW = 0.02, 0.2
 
@@ -57,7 +57,7 @@ def logs(
     folder = state_folder(state)
     wanted = _Wanted(folder, rank, attempt, since, stdout=stdout, stderr=stderr, follow=follow)
     passes = _filter(grep)
-    asked = source(folder)
+    asked = open_state(folder)
     story = asked.job(job)
     asked.close()
     stories = story.get("members") or [story]
@@ -147,7 +147,7 @@ class _Shown:
     def _nodes_of(self, job_id: str, generation: int) -> dict[tuple[int, int], str]:
         key = (job_id, generation)
         if key not in self._nodes:
-            asked = source(self._folder)
+            asked = open_state(self._folder)
             self._nodes[key] = nodes_of_ranks(asked.job(job_id))
             asked.close()
         return self._nodes[key]

@@ -24,7 +24,7 @@ from windlass.cli.verbs.operator_run import (
 
 if TYPE_CHECKING:
     from windlass.backends.kubernetes.client.connection import Connection
-    from windlass.deploy.install.applying import Change
+    from windlass.deploy.install.installer import ApplyOutcome
     from windlass.deploy.operator import Setup
 
 T = TypeVar("T")
@@ -35,12 +35,12 @@ operator = typer.Typer(
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-_STYLES = {"ok": "green", "odd": "yellow", "wrong": "red"}
+_STYLES = {"ok": "green", "warning": "yellow", "error": "red"}
 _CHECKED = Listing(
     (
-        Column("", lambda row: row["verdict"], style=lambda row: _STYLES[row["verdict"]]),
+        Column("", lambda row: row["severity"], style=lambda row: _STYLES[row["severity"]]),
         Column("ABOUT", lambda row: row["about"]),
-        Column("FOUND", lambda row: row["says"]),
+        Column("FOUND", lambda row: row["message"]),
         Column("WHAT TO DO", lambda row: row["fix"]),
     ),
     key="about",
@@ -80,26 +80,26 @@ def install(
     Run it again after an upgrade of Windlass. Definitions that somebody else has brought are left as they are.
     """
     from windlass.deploy.crds import DEFAULT, OWN, POD_GROUPS  # noqa: PLC0415 - verbs start light
-    from windlass.deploy.installation import IMAGE, installation  # noqa: PLC0415
+    from windlass.deploy.installation import IMAGE, installation_objects  # noqa: PLC0415
     from windlass.deploy.operator import Setup  # noqa: PLC0415
     from windlass.jobs.kubernetes.manifests.manifest_file import as_yaml  # noqa: PLC0415
 
     setup = Setup(image or IMAGE, namespace, replicas)
     groups = ((OWN,) if without_crds else DEFAULT) + ((POD_GROUPS,) if pod_groups else ())
-    objects = installation(setup, groups)
+    objects = installation_objects(setup, groups)
     if render:
         print(as_yaml(objects), end="")
         return ExitCode.OK
 
     async def story(connection: Connection) -> None:
-        from windlass.deploy.install.applying import apply  # noqa: PLC0415
-        from windlass.deploy.install.waiting import until_ready  # noqa: PLC0415
+        from windlass.deploy.install.installer import apply  # noqa: PLC0415
+        from windlass.deploy.install.readiness import wait_until_ready  # noqa: PLC0415
 
         async for applied in apply(connection, objects, dry_run=dry_run, take_over=take_over):
             print(f"{_word(applied.change, dry_run=dry_run)} {applied.name}", flush=True)
         if wait and not dry_run:
             print(f"waiting for {replicas} of {setup.image} …", file=sys.stderr)
-            await until_ready(connection, namespace, wait)
+            await wait_until_ready(connection, namespace, wait)
 
     _with(story, context, kubeconfig)
     if dry_run:
@@ -128,9 +128,9 @@ def uninstall(
     from windlass.deploy.operator import Setup  # noqa: PLC0415
 
     async def story(connection: Connection) -> None:
-        from windlass.deploy.install.removing import jobs_there  # noqa: PLC0415
+        from windlass.deploy.install.uninstaller import count_jobs  # noqa: PLC0415
 
-        there = ", ".join(f"{count} {kind}" for kind, count in (await jobs_there(connection)).items()) or "no jobs"
+        there = ", ".join(f"{count} {kind}" for kind, count in (await count_jobs(connection)).items()) or "no jobs"
         _ask(f"from {connection.access.server}", there, delete_jobs=delete_jobs, yes=yes)
         await _remove(connection, Setup(IMAGE, namespace), delete_jobs=delete_jobs)
         if not delete_jobs:
@@ -157,17 +157,17 @@ def check(
     """
 
     async def story(connection: Connection) -> list[dict[str, Any]]:
-        from windlass.deploy.install.checking import check as look  # noqa: PLC0415
+        from windlass.deploy.install.installation_check import check_installation as look  # noqa: PLC0415
 
         found = await look(connection, namespace, whole=verbose)
-        return [{"verdict": str(f.verdict), "about": f.about, "says": f.says, "fix": f.fix} for f in found]
+        return [{"severity": str(f.severity), "about": f.about, "message": f.message, "fix": f.fix} for f in found]
 
     rows = _with(story, context, kubeconfig)
     show(_CHECKED, rows, output, paint=uses_color(no_color=no_color))
-    return ExitCode.FAILED if any(row["verdict"] == "wrong" for row in rows) else ExitCode.OK
+    return ExitCode.FAILED if any(row["severity"] == "error" for row in rows) else ExitCode.OK
 
 
-def _word(change: Change, *, dry_run: bool) -> str:
+def _word(change: ApplyOutcome, *, dry_run: bool) -> str:
     """What was done to an object, or would be; words of one list are equally long."""
     would = f"would be {change}" if change in ("created", "changed") else change
     return f"{would:<16}" if dry_run else f"{change:<13}"
@@ -186,7 +186,7 @@ def _with(story: Callable[[Connection], Awaitable[T]], context: str | None, kube
 
 
 async def _remove(connection: Connection, setup: Setup, *, delete_jobs: bool) -> None:
-    from windlass.deploy.install.removing import remove  # noqa: PLC0415
+    from windlass.deploy.install.uninstaller import remove  # noqa: PLC0415
 
     nothing = True
     async for gone in remove(connection, setup, delete_jobs=delete_jobs):

@@ -129,10 +129,10 @@ def run(
         kinds, image_patience=parse_duration_option("--image-patience", image_patience), at_once=at_once
     )
     access = access_to(context, kubeconfig)
-    from windlass.server.operator.history import Keeping  # noqa: PLC0415
-    from windlass.server.operator.running import Replica, serve  # noqa: PLC0415 - after a missing extra was told
+    from windlass.server.operator.history.store import Retention  # noqa: PLC0415
+    from windlass.server.operator.process import OperatorOptions, run_operator  # noqa: PLC0415 - after a missing extra was told
 
-    replica = Replica(
+    replica = OperatorOptions(
         access,
         history or _history_here(),
         namespace=namespace,
@@ -142,10 +142,10 @@ def run(
         host=metrics_host,
         port=metrics_port,
         agents_port=agents_port,
-        keeping=Keeping(keep=parse_duration_option("--keep", keep)),
+        keeping=Retention(keep=parse_duration_option("--keep", keep)),
         world=world,
     )
-    asyncio.run(serve(replica, lambda text: print(text, flush=True)))
+    asyncio.run(run_operator(replica, lambda text: print(text, flush=True)))
     return ExitCode.OK
 
 

@@ -36,10 +36,10 @@ from windlass.cli.target import NamespaceOption, NoColorOption, OnOption, StateO
 from windlass.cli.terminal.interrupts import Interrupts
 from windlass.cli.terminal.screen import Screen
 from windlass.jobs.options import RunOptions
-from windlass.server.attach import daemon_of, differs
+from windlass.server.discovery import describe_mismatch, find_daemon
 
 if TYPE_CHECKING:
-    from windlass.server.attach import Connection
+    from windlass.server.discovery import Connection
 
 
 @takes_job_options
@@ -80,13 +80,13 @@ def run(
     handed = use_agents(read_submissions(options, words or [], file))
     warn_unused_fields(handed)
     if detach:
-        print(*daemon_of(folder).submit(handed, **submission_context()), sep="\n")
+        print(*find_daemon(folder).submit(handed, **submission_context()), sep="\n")
         return ExitCode.OK
     screen = Screen(no_color=no_color)
     wanted = requested_cluster(local_nodes, local_gpus, cluster, policy)
     with Interrupts() as interrupts, contextlib.closing(screen):
         attendance = JobFollower(LocalTarget(folder, wanted), screen)
         with contextlib.closing(attendance):
-            if ignored := differs(cast("Connection", attendance.connection), wanted):
+            if ignored := describe_mismatch(cast("Connection", attendance.connection), wanted):
                 screen.say(ignored)
             return attendance.run(handed, interrupts)

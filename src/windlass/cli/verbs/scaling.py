@@ -47,8 +47,8 @@ from windlass.cli.terminal.output import Format, FormatOption, show
 from windlass.cli.terminal.screen import Screen
 from windlass.jobs.options import RunOptions
 from windlass.jobs.submission import Submission
-from windlass.server.attach import differs, find_or_become
-from windlass.server.wanted import Wanted
+from windlass.server.cluster_options import ClusterOptions
+from windlass.server.discovery import describe_mismatch, find_or_start
 
 _PLOTS = {".svg": svg, ".html": html_page}
 
@@ -114,7 +114,7 @@ def scaling(
 
 
 def _measured(
-    state: Path, wanted: Wanted, submission: Submission, sizes: list[Size], enough: StopRule, screen: Screen
+    state: Path, wanted: ClusterOptions, submission: Submission, sizes: list[Size], enough: StopRule, screen: Screen
 ) -> list[MeasuredRun]:
     """All runs, the largest first: what can never run here is refused before anything has."""
     cores = len(os.sched_getaffinity(0))
@@ -122,9 +122,9 @@ def _measured(
     env = threads_for(single_role(submission.job), most, cores, os.environ)
     runs = []
     with Interrupts() as interrupts, contextlib.closing(screen):
-        connection = find_or_become(state, wanted, screen.say)
+        connection = find_or_start(state, wanted, screen.say)
         with contextlib.closing(connection):
-            if ignored := differs(connection, wanted):
+            if ignored := describe_mismatch(connection, wanted):
                 screen.say(ignored)
             for size in sorted(sizes, key=lambda size: -size.ranks):
                 who = pluralize(size.ranks, "rank")

@@ -111,10 +111,10 @@ def replay(
 def _under(snapshot: Any, words: str) -> Any:
     """The same picture, its lines in another policy's order."""
     from windlass.core.ledger import Ledger  # noqa: PLC0415 - as above
-    from windlass.server.clusters import policy_named  # noqa: PLC0415
+    from windlass.server.cluster_selection import parse_policy  # noqa: PLC0415
 
     ledger, table = Ledger.at(snapshot), snapshot.table
-    policy = policy_named(words)
+    policy = parse_policy(words)
     ledger.set_cluster(table.nodes, snapshot.queues.values(), table.topology, policy, snapshot.reservations)
     return ledger.snapshot()
 

@@ -23,7 +23,7 @@ from windlass.cli.options import (
 from windlass.cli.target import NamespaceOption, OnOption, StateOption, resolve_context, state_folder
 from windlass.cli.terminal.output import Format, FormatOption, as_json, as_line, as_yaml
 from windlass.jobs.options import RunOptions
-from windlass.server.attach import daemon_of
+from windlass.server.discovery import find_daemon
 
 
 @takes_job_options
@@ -52,7 +52,7 @@ def submit(
     refuse_validate(validate, ON_KUBERNETES)
     handed = use_agents(read_submissions(options, words or [], file))
     warn_unused_fields(handed)
-    _show(daemon_of(state_folder(state)).submit(handed, **submission_context()), output)
+    _show(find_daemon(state_folder(state)).submit(handed, **submission_context()), output)
     return ExitCode.OK
 
 

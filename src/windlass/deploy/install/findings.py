@@ -1,4 +1,4 @@
-"""What a look at an installation has found."""
+"""Findings of an installation check: a subject, its severity, a message and a fix."""
 
 from __future__ import annotations
 
@@ -6,36 +6,37 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 
-class Verdict(StrEnum):
-    """How it stands with one thing."""
+class Severity(StrEnum):
+    """Severity of a finding."""
 
-    FINE = "ok"
-    ODD = "odd"
-    """It may be meant so."""
-    WRONG = "wrong"
+    OK = "ok"
+    WARNING = "warning"
+    """The state may be intended."""
+    ERROR = "error"
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One line of a check: what was looked at, how it stands, and what to do about it."""
+    """One line of a check."""
 
     about: str
-    verdict: Verdict
-    says: str
+    """The part that was checked, such as "kinds" or "leader"."""
+    severity: Severity
+    message: str
     fix: str = ""
-    """Empty where nothing is to be done."""
+    """Empty where no action is needed."""
 
 
-def fine(about: str, says: str) -> Finding:
-    """Nothing to be done."""
-    return Finding(about, Verdict.FINE, says)
+def ok(about: str, message: str) -> Finding:
+    """A finding that needs no action."""
+    return Finding(about, Severity.OK, message)
 
 
-def odd(about: str, says: str, fix: str) -> Finding:
-    """Perhaps something to be done."""
-    return Finding(about, Verdict.ODD, says, fix)
+def warning(about: str, message: str, fix: str) -> Finding:
+    """A finding that may need an action."""
+    return Finding(about, Severity.WARNING, message, fix)
 
 
-def wrong(about: str, says: str, fix: str) -> Finding:
-    """Something to be done."""
-    return Finding(about, Verdict.WRONG, says, fix)
+def failure(about: str, message: str, fix: str) -> Finding:
+    """A finding that needs an action."""
+    return Finding(about, Severity.ERROR, message, fix)

@@ -14,9 +14,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from windlass.server.app import application
 from windlass.server.errors import HTTP_STATUS, ApiError, Code
-from windlass.server.operator.facts import ClusterFacts
+from windlass.server.operator.cluster_data_source import ClusterDataSource
 from windlass.server.operator.metrics import CONTENT_TYPE
-from windlass.server.operator.orders import NoOrders
+from windlass.server.operator.read_only_actions import ReadOnlyActions
 from windlass.server.service import Service
 
 
@@ -49,7 +49,7 @@ def operator_application(
     return Starlette(routes=[*(Route(path, what, methods=["GET"]) for path, what in probes), Mount("/", answer)])
 
 
-def cluster_api(service: Service, facts: ClusterFacts) -> Starlette:
+def cluster_api(service: Service, facts: ClusterDataSource) -> Starlette:
     """The API of `server.app` for a cluster, and the logs that were kept."""
 
     async def logs(request: Request) -> Response:
@@ -57,7 +57,7 @@ def cluster_api(service: Service, facts: ClusterFacts) -> Starlette:
         found = [{"job": job_id, **asdict(each)} for job_id in ids for each in await facts.logs(job_id)]
         return _json({"logs": found})
 
-    return application(service, NoOrders(), [Route("/v1/jobs/{name:path}/logs", logs, methods=["GET"])])
+    return application(service, ReadOnlyActions(), [Route("/v1/jobs/{name:path}/logs", logs, methods=["GET"])])
 
 
 def _told(leader: str) -> Response:

@@ -30,7 +30,7 @@ class LostError(BackendError):
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class LeaseSettings:
     """What is run for, and by whom. `duration` in seconds."""
 
     namespace: str
@@ -54,7 +54,7 @@ class Election:
     def __init__(
         self,
         connection: Connection,
-        terms: Terms,
+        terms: LeaseSettings,
         on_trouble: Callable[[str], None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:

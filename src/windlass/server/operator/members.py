@@ -13,7 +13,7 @@ from windlass.backends.kubernetes.pods.pod_binding import generation_of
 from windlass.core.model.status import JobState
 from windlass.jobs.kubernetes import own_labels
 from windlass.jobs.kubernetes.pods import pod_assembly
-from windlass.server.operator.pod_tasks import PodTask, task
+from windlass.server.operator.pod_tasks import PodTask, pod_task
 
 _ROLES = (own_labels.ROLE, pod_assembly.REPLICA_TYPE, pod_assembly.JOB_ROLE)
 _INDEXES = (own_labels.REPLICA_INDEX, pod_assembly.REPLICA_INDEX)
@@ -24,7 +24,7 @@ Place: TypeAlias = tuple[Pod, str, int]
 _ENDED = ("Succeeded", "Failed")
 
 
-def members(world: KubernetesBackend, state: JobState, *, ended: bool = False) -> list[tuple[PodTask, Pod]]:
+def list_members(world: KubernetesBackend, state: JobState, *, ended: bool = False) -> list[tuple[PodTask, Pod]]:
     """The pods that are on nodes, or were, of every generation that is still there; in order.
 
     `ended`: only those that have. Most turns change gangs of which none has, so these are looked for first.
@@ -36,7 +36,7 @@ def members(world: KubernetesBackend, state: JobState, *, ended: bool = False) -
     elif guest is not None:
         places = _of_guest(world, guest)
     found = [
-        (task(state, pod, role, index), pod)
+        (pod_task(state, pod, role, index), pod)
         for pod, role, index in places
         if pod.spec.node_name and (not ended or pod.status.phase in _ENDED)
     ]

@@ -19,7 +19,7 @@ from windlass.backends.kubernetes.client.request_counters import Histogram, Requ
 from windlass.backends.port import Changes
 from windlass.controller import Controller
 from windlass.core.model.status import Phase
-from windlass.server.operator.history import History
+from windlass.server.operator.history.store import JobHistory
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _WAITS = (0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, 3_600.0, 14_400.0, 86_400.0)
@@ -27,7 +27,7 @@ _WAITS = (0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, 3_600.0, 14_
 
 
 @dataclass(slots=True)
-class Metrics:
+class OperatorMetrics:
     """One of each process. `leading` is set by whoever leads, `sizes` by whoever has queues to show."""
 
     tally: RequestCounters = field(default_factory=RequestCounters)
@@ -61,7 +61,7 @@ class Metrics:
                 self.ended[told.after] += 1
 
 
-def written(metrics: Metrics, controller: Controller | None, history: History | None) -> bytes:
+def render_metrics(metrics: OperatorMetrics, controller: Controller | None, history: JobHistory | None) -> bytes:
     """As Prometheus reads it. A follower has no controller."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_Collected([*_counted(metrics), *_jobs(controller), *_kept(history)]))
@@ -76,7 +76,7 @@ class _Collected(Collector):
         return self._families
 
 
-def _counted(metrics: Metrics) -> Iterator[Any]:
+def _counted(metrics: OperatorMetrics) -> Iterator[Any]:
     tally = metrics.tally
     yield GaugeMetricFamily("windlass_leader", "1 on the replica that decides.", value=int(metrics.leading))
     yield _histogram("windlass_turn", "From what happened to what was decided.", metrics.turns)
@@ -111,7 +111,7 @@ def _jobs(controller: Controller | None) -> Iterator[Any]:
     yield GaugeMetricFamily("windlass_nodes_usable", "Nodes where something may start.", value=int(table.usable.sum()))
 
 
-def _kept(history: History | None) -> Iterator[Any]:
+def _kept(history: JobHistory | None) -> Iterator[Any]:
     if history is None:
         return
     yield GaugeMetricFamily("windlass_history_waiting", "Entries not written yet.", value=history.waiting)

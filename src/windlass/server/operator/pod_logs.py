@@ -7,7 +7,7 @@ from windlass.backends.kubernetes.client.api_errors import ApiError
 from windlass.backends.kubernetes.client.connection import Connection
 from windlass.backends.kubernetes.client.objects import Pod
 from windlass.backends.kubernetes.client.resources import PODS, path
-from windlass.server.operator.pod_tasks import told_container
+from windlass.server.operator.pod_tasks import choose_container
 
 LINES = 500
 _WITHIN = 10.0
@@ -17,7 +17,7 @@ _WITHIN = 10.0
 async def last_lines(connection: Connection, pod: Pod, most: int) -> tuple[str, str]:
     """At most `most` bytes of them; and why there are none, "" if there are."""
     where = path(PODS, pod.metadata.namespace, pod.metadata.name, "log")
-    asked = {"container": told_container(pod), "tailLines": str(LINES), "limitBytes": str(most)}
+    asked = {"container": choose_container(pod), "tailLines": str(LINES), "limitBytes": str(most)}
     try:
         body = await connection.request("GET", where, params=asked, within=_WITHIN)
     except ApiError as error:

@@ -43,14 +43,14 @@ class PodTask:
         return self.code is not None or self.signal is not None or bool(self.detail)
 
 
-def told_container(pod: Pod) -> str:
+def choose_container(pod: Pod) -> str:
     """Whose log tells most: the container that failed, else the one that stands for the pod."""
     failed = (c.name for c in pod.status.container_statuses if c.state.terminated and c.state.terminated.exit_code)
     first = pod.spec.containers[0].name if pod.spec.containers else ""
     return next(failed, pod.metadata.annotations.get(DEFAULT_CONTAINER) or first)
 
 
-def merged(kept: Sequence[PodTask], seen: Sequence[PodTask]) -> list[PodTask]:
+def merge_tasks(kept: Sequence[PodTask], seen: Sequence[PodTask]) -> list[PodTask]:
     """What was written down and what is there, each member once: an end that was seen is not lost with its pod."""
     found = {(task.generation, task.rank): task for task in kept}
     for task in seen:
@@ -60,7 +60,7 @@ def merged(kept: Sequence[PodTask], seen: Sequence[PodTask]) -> list[PodTask]:
     return [found[key] for key in sorted(found)]
 
 
-def task(state: JobState, pod: Pod, role: str, replica: int) -> PodTask:
+def pod_task(state: JobState, pod: Pod, role: str, replica: int) -> PodTask:
     """A pod that is on a node, or was."""
     seen = pod_ends.seen(pod, 0, 0)
     exit = seen.exit if seen.stage is Stage.ENDED else None

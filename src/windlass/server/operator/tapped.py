@@ -11,8 +11,8 @@ from windlass.backends.waiting import comes
 from windlass.core.lifecycle.commands import Command
 from windlass.core.model.status import JobState
 from windlass.server.feed import Feed
-from windlass.server.operator.chronicle import Chronicle
-from windlass.server.operator.metrics import Metrics
+from windlass.server.operator.history.recorder import HistoryRecorder
+from windlass.server.operator.metrics import OperatorMetrics
 
 _PATIENCE = 1.0
 """Seconds."""
@@ -21,7 +21,7 @@ _PATIENCE = 1.0
 class Tapped:
     """`worlds.port.World` around another. What is told costs the controller no waiting."""
 
-    def __init__(self, world: Backend, feed: Feed, chronicle: Chronicle, metrics: Metrics) -> None:
+    def __init__(self, world: Backend, feed: Feed, chronicle: HistoryRecorder, metrics: OperatorMetrics) -> None:
         self._world, self._feed, self._chronicle, self._metrics = world, feed, chronicle, metrics
         self._began: float | None = None
         """When the turn began that is under way."""

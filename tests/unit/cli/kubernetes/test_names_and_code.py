@@ -17,7 +17,7 @@ from windlass.core.model.job import Dependency, Job, Role
 from windlass.core.model.status import JobState, Phase, Status
 from windlass.jobs.errors import JobError
 from windlass.jobs.submission import Submission
-from windlass.server.operator import running
+from windlass.server.operator import process
 
 
 @pytest.mark.parametrize(
@@ -150,8 +150,8 @@ def test_a_commands_exit_code_is_in_the_last_message():
 
 
 def test_the_operator_is_looked_for_where_it_is():
-    assert f"windlass-system/{running.LEASE}" == LEASE
-    assert running.PORT == PORT
+    assert f"windlass-system/{process.LEASE}" == LEASE
+    assert process.PORT == PORT
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from windlass.backends.kubernetes.client.api_errors import ApiError, Unreachable
-from windlass.server.operator.election import ADDRESS, Election, LostError, Terms
+from windlass.server.operator.election import ADDRESS, Election, LeaseSettings, LostError
 
 
 class FakeLease:
@@ -65,7 +65,7 @@ class Stand:
         self.a, self.b = self.candidate("a"), self.candidate("b")
 
     def candidate(self, name: str) -> Election:
-        terms = Terms("ns", "windlass", name, 10, f"http://{name}")
+        terms = LeaseSettings("ns", "windlass", name, 10, f"http://{name}")
         return Election(self.api, terms, lambda _text: None, self.clock)  # type: ignore[arg-type]
 
     def attempt(self, election: Election) -> bool:
@@ -134,7 +134,7 @@ def test_who_cannot_renew_is_told_so_in_time() -> None:
     stand.clock.now += 8.1
 
     async def keep() -> None:
-        election = Election(stand.api, Terms("ns", "windlass", "a", 0.001), lambda _text: None, stand.clock)  # type: ignore[arg-type]
+        election = Election(stand.api, LeaseSettings("ns", "windlass", "a", 0.001), lambda _text: None, stand.clock)  # type: ignore[arg-type]
         await asyncio.wait_for(election.keep(), 5)
 
     with pytest.raises(LostError):

@@ -10,7 +10,7 @@ from windlass.core.explain.admission_check import refusal
 from windlass.core.ledger import Ledger
 from windlass.core.model.job import Job, Role
 from windlass.core.model.queue import Queue
-from windlass.server import asking
+from windlass.server import pending_explanation
 
 DGX = "{cpu: '100', nvidia.com/gpu: '8', pods: '110'}"
 NODES = [node("n1", DGX), node("n2", DGX)]
@@ -19,7 +19,7 @@ FULL = Ledger([seen(each, {"nvidia.com/gpu": 8}, View()) for each in NODES], [Qu
 
 def never(**role):
     job = Job("digits", (Role(**role),))
-    return asking.never(bare(NODES, View(), singles(job))(FULL), job)
+    return pending_explanation.find_impossibility(bare(NODES, View(), singles(job))(FULL), job)
 
 
 def test_pods_of_others_may_go():

@@ -10,17 +10,17 @@ import pytest
 from windlass.backends.kubernetes.client.api_errors import ApiError, Unreachable
 from windlass.backends.port import Changes, Transition
 from windlass.core.model.status import Phase, Target
-from windlass.server.operator.chronicle import Chronicle
-from windlass.server.operator.entries import Entry
+from windlass.server.operator.history.entries import HistoryEntry
+from windlass.server.operator.history.recorder import HistoryRecorder
 
 
 class Notes:
     """As much of a history as is told something."""
 
     def __init__(self) -> None:
-        self.entries: list[Entry] = []
+        self.entries: list[HistoryEntry] = []
 
-    def note(self, entry: Entry) -> None:
+    def note(self, entry: HistoryEntry) -> None:
         self.entries.append(entry)
 
     @property
@@ -39,7 +39,7 @@ def turn(cluster, notes):
 
     def run(*steps) -> None:
         async def told() -> None:
-            chronicle = Chronicle(cluster, notes)
+            chronicle = HistoryRecorder(cluster, notes)
             for state, change in steps:
                 change()
                 changes = Changes(states=(state,), transitions=(Transition(state.id, 1, "E", "", "", ""),))

@@ -3,7 +3,7 @@
 import pytest
 
 from windlass.server.errors import ApiError
-from windlass.server.operator import meaning
+from windlass.server.operator import job_names
 
 IDS = ["team/digits", "team/pytorchjob/digits", "other/tfjob/digits", "team/pytorchjob/big", "team/podgroup/shell"]
 
@@ -26,21 +26,21 @@ IDS = ["team/digits", "team/pytorchjob/digits", "other/tfjob/digits", "team/pyto
     ],
 )
 def test_the_end_of_an_id_is_enough(typed, found):
-    assert meaning.candidates(typed, IDS) == found
+    assert job_names.find_candidates(typed, IDS) == found
 
 
 def test_in_an_address_slashes_may_be_colons():
-    assert meaning.spelled("team:pytorchjob:why") == "team/pytorchjob/why"
+    assert job_names.normalize_name("team:pytorchjob:why") == "team/pytorchjob/why"
 
 
 def test_several_candidates_are_listed():
     with pytest.raises(ApiError) as refused:
-        meaning.the_one("digits", meaning.candidates("digits", IDS))
+        job_names.choose_only("digits", job_names.find_candidates("digits", IDS))
     assert str(refused.value) == (
         "'digits' may be any of 3 jobs: other/tfjob/digits, team/digits, team/pytorchjob/digits\nsay the whole id"
     )
     with pytest.raises(ApiError, match="and 3 more"):
-        meaning.the_one("x", list("abcdefgh"))
+        job_names.choose_only("x", list("abcdefgh"))
 
 
 @pytest.mark.parametrize(
@@ -48,4 +48,4 @@ def test_several_candidates_are_listed():
     [("digit", "did you mean team/digits"), ("tean/digits", "did you mean team/digits"), ("zzz", "`windlass history`")],
 )
 def test_what_nobody_is_called_has_the_nearest_names(typed, hint):
-    assert hint in meaning.unknown(typed, ["team/digits", "team/podgroup/shell"]).message
+    assert hint in job_names.unknown_job(typed, ["team/digits", "team/podgroup/shell"]).message

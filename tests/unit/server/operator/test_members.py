@@ -4,12 +4,12 @@ from types import SimpleNamespace
 
 from windlass.core.model.status import Phase
 from windlass.jobs.kubernetes.pods.pod_assembly import GENERATION
-from windlass.server.operator.members import members
-from windlass.server.operator.pod_tasks import PodTask, merged, told_container
+from windlass.server.operator.members import list_members
+from windlass.server.operator.pod_tasks import PodTask, choose_container, merge_tasks
 
 
 def told(cluster, state):
-    return [(task.rank, task.role, task.replica, task.node, task.code) for task, _ in members(cluster, state)]
+    return [(task.rank, task.role, task.replica, task.node, task.code) for task, _ in list_members(cluster, state)]
 
 
 def test_members_are_counted_over_the_gang_in_the_order_of_roles(cluster, state, pod):
@@ -20,7 +20,7 @@ def test_members_are_counted_over_the_gang_in_the_order_of_roles(cluster, state,
         (1, "worker", 0, "n1", None),
         (2, "worker", 1, "n2", 3),
     ]
-    [*_, (last, _)] = members(cluster, job)
+    [*_, (last, _)] = list_members(cluster, job)
     assert last.detail == "digits-worker-1 on n2 exited with code 3"
 
 
@@ -43,11 +43,11 @@ def test_a_gang_of_others_has_its_members_in_their_order(cluster, state, pod):
     cluster.guest = SimpleNamespace(job=job.job, pods=bare)
     cluster.found = bare[:2]
     assert told(cluster, job) == [(0, "master", 0, "n1", None), (1, "worker", 0, "n1", None)]
-    assert [task.generation for task, _ in members(cluster, job)] == [1, 1]
+    assert [task.generation for task, _ in list_members(cluster, job)] == [1, 1]
 
 
 def test_nobody_is_a_member_of_what_is_not_there(cluster, state):
-    assert members(cluster, state()) == []
+    assert list_members(cluster, state()) == []
 
 
 def test_an_end_that_was_seen_is_not_lost_with_its_pod():
@@ -56,9 +56,9 @@ def test_an_end_that_was_seen_is_not_lost_with_its_pod():
 
     kept = [task(0, "n1", code=3), task(1, "n1")]
     seen = [task(0, "n2"), task(1, "n2"), task(2, "n2")]
-    assert [(each.node, each.code) for each in merged(kept, seen)] == [("n1", 3), ("n2", None), ("n2", None)]
+    assert [(each.node, each.code) for each in merge_tasks(kept, seen)] == [("n1", 3), ("n2", None), ("n2", None)]
 
 
 def test_of_several_containers_the_one_that_failed_tells_most(pod):
-    assert told_container(pod("worker", 0, code=1)) == "pytorch"
-    assert told_container(pod("worker", 0)) == "sidecar"
+    assert choose_container(pod("worker", 0, code=1)) == "pytorch"
+    assert choose_container(pod("worker", 0)) == "sidecar"

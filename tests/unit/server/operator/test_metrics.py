@@ -5,12 +5,12 @@ from prometheus_client.parser import text_string_to_metric_families
 from windlass.backends.kubernetes.client.request_counters import Histogram
 from windlass.backends.port import Changes, Transition
 from windlass.core.model.status import Phase
-from windlass.server.operator.metrics import Metrics, written
+from windlass.server.operator.metrics import OperatorMetrics, render_metrics
 
 
-def told(metrics: Metrics) -> dict[str, float]:
+def told(metrics: OperatorMetrics) -> dict[str, float]:
     """Samples by name and labels."""
-    families = text_string_to_metric_families(written(metrics, None, None).decode())
+    families = text_string_to_metric_families(render_metrics(metrics, None, None).decode())
     samples = [sample for family in families for sample in family.samples]
     return {
         " ".join([sample.name, *(sample.labels[key] for key in sorted(sample.labels))]): sample.value
@@ -19,7 +19,7 @@ def told(metrics: Metrics) -> dict[str, float]:
 
 
 def test_buckets_are_told_as_sums():
-    metrics = Metrics(turns=Histogram((0.1, 1.0)))
+    metrics = OperatorMetrics(turns=Histogram((0.1, 1.0)))
     for seconds in (0.05, 0.1, 0.5, 7):
         metrics.turns.observe(seconds)
     found = told(metrics)
@@ -28,7 +28,7 @@ def test_buckets_are_told_as_sums():
 
 
 def test_a_binding_counts_when_the_api_server_has_carried_it_out():
-    metrics = Metrics()
+    metrics = OperatorMetrics()
     path = "/api/v1/namespaces/team/pods/digits-0/binding"
     for status in (201, 409, 201, None):
         metrics.tally.asked("POST", path, status, 0.01)
@@ -40,7 +40,7 @@ def test_a_binding_counts_when_the_api_server_has_carried_it_out():
 
 
 def test_waits_are_counted_where_a_job_goes_on(state):
-    metrics = Metrics()
+    metrics = OperatorMetrics()
     job = state(queued_at=1_000, admitted_at=3_000)
     steps = [("Queued", "Admitted", 3_000), ("Admitted", "Admitted", 3_500), ("Admitted", "Running", 10_000)]
     for before, after, at in steps:
@@ -55,7 +55,7 @@ def test_waits_are_counted_where_a_job_goes_on(state):
 
 
 def test_one_that_follows_tells_that_it_does():
-    metrics = Metrics(sizes={"logs to read": lambda: 3})
+    metrics = OperatorMetrics(sizes={"logs to read": lambda: 3})
     found = told(metrics)
     assert (found["windlass_leader"], found["windlass_queue_size logs to read"]) == (0, 3)
     assert "windlass_nodes" not in found

@@ -10,7 +10,7 @@ import pytest
 from windlass.backends.kubernetes.client.api_errors import ApiError, Unreachable
 from windlass.backends.kubernetes.settings import BackendSettings
 from windlass.jobs.kubernetes.settings import AGENT_IMAGE, Settings
-from windlass.server.operator.own_image import with_own_image
+from windlass.server.operator.operator_image import with_operator_image
 
 
 class Api:
@@ -28,7 +28,7 @@ class Api:
 def image(answer: Any) -> str:
     api: Any = Api(answer)
     return asyncio.run(
-        with_own_image(BackendSettings(Settings(agent_image="")), api, "windlass-system")
+        with_operator_image(BackendSettings(Settings(agent_image="")), api, "windlass-system")
     ).kinds.agent_image
 
 

@@ -47,7 +47,7 @@ def _short(value: float) -> float | int:
 def ranks_seen(attendees: Iterable[Participant], now: int) -> list[dict[str, Any]]:
     """What agents said last of the rank that is furthest behind in each pod, and of those that measure something.
 
-    As `server.facts` has ranks. `now` in ms.
+    As `server.data_source` has ranks. `now` in ms.
     """
     ranks: dict[int, dict[str, Any]] = {}
     for each in attendees:

@@ -1,0 +1,209 @@
+"""Whether an installation can do its work, and what is to be done where it cannot."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from time import time
+from typing import Any
+
+from windlass import __version__
+from windlass.backends.kubernetes.client.api_errors import ApiError
+from windlass.backends.kubernetes.client.connection import Connection
+from windlass.backends.kubernetes.client.resources import DEFINITIONS, DEPLOYMENTS, LEASES, NODES, Resource
+from windlass.backends.kubernetes.cluster.cluster_settings import declared
+from windlass.backends.kubernetes.cluster.cluster_state import POLICIES, QUEUES, RESERVATIONS
+from windlass.backends.kubernetes.cluster.other_operators import OtherOperator, age_of, find_rivals, seconds
+from windlass.deploy.crds import definitions
+from windlass.deploy.install.findings import Finding, failure, ok, warning
+from windlass.deploy.install.installer import find_object
+from windlass.deploy.install.permission_check import check_permissions
+from windlass.deploy.install.readiness import describe_pods, is_ready
+from windlass.deploy.labels import VERSION, is_ours
+from windlass.deploy.operator import NAMESPACE
+from windlass.deploy.roles import OPERATOR
+from windlass.jobs.kubernetes.manifests.reader import Manifest
+from windlass.jobs.kubernetes.pods.pod_requests import core_name
+
+_OLDEST = (1, 29)
+"""The first version whose API servers have CEL and all of its functions that the rules use."""
+_SKEW = 5.0
+"""Seconds that two clocks may differ; leases last three times as long."""
+_SELF = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
+
+Look = Callable[[Connection, str], Awaitable[list[Finding]]]
+
+
+async def check_installation(connection: Connection, namespace: str, *, whole: bool = False) -> list[Finding]:
+    """Everything that was looked at, in the order in which one thing needs the other. Raises Unreachable.
+
+    Where nothing is installed that is one finding, unless the `whole` is wanted: each part that is missing.
+    """
+    # 1. The API server itself: without it there is nothing to look at.
+    server = await _server(connection)
+    # 2. What is installed, whether it may do its work, and whether it does it.
+    parts: Sequence[Look] = (_kinds, check_permissions, _deployment, _leader, _declared)
+    if not whole and await _is_bare(connection, namespace):
+        parts = (_nothing,)
+    looks = (_clock, *parts, _others, _nodes)
+    looked = await asyncio.gather(*(_safely(look, connection, namespace) for look in looks))
+    return [*server, *(finding for findings in looked for finding in findings)]
+
+
+async def _safely(look: Look, connection: Connection, namespace: str) -> list[Finding]:
+    """What cannot be looked at is a finding as well."""
+    try:
+        return await look(connection, namespace)
+    except ApiError as error:
+        about = look.__name__.strip("_").replace("findings_of_", "")
+        return [warning(about, f"could not be looked at: {error}", "ask as somebody who may")]
+
+
+async def _server(connection: Connection) -> list[Finding]:
+    version = json.loads(await connection.request("GET", "/version"))
+    says = f"{connection.access.server} runs Kubernetes {version['gitVersion']}"
+    numbers = tuple(int("".join(filter(str.isdigit, version[part])) or 0) for part in ("major", "minor"))
+    if numbers < _OLDEST:
+        oldest = ".".join(map(str, _OLDEST))
+        return [failure("API server", says, f"upgrade it: {oldest} is the first that checks what the kinds' rules say")]
+    return [ok("API server", says)]
+
+
+async def _clock(connection: Connection, _namespace: str) -> list[Finding]:
+    """By the moment that the API server puts on an object; whole seconds."""
+    body = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
+    before = time()
+    reply = json.loads(await connection.request("POST", _SELF, body=body))
+    there = seconds(reply["metadata"]["creationTimestamp"])
+    apart = max(before - there - 1, there - time(), 0.0)
+    if apart > _SKEW:
+        return [
+            warning("clock", f"this machine's clock and the API server's are {apart:.0f} s apart", "set both by NTP")
+        ]
+    return [ok("clock", "this machine's and the API server's agree")]
+
+
+async def _is_bare(connection: Connection, namespace: str) -> bool:
+    """Whether nothing of Windlass is in the cluster; not if that cannot be seen."""
+    try:
+        there = {each["metadata"]["name"]: each for each in await connection.list(DEFINITIONS)}
+        deployment = await find_object(connection, DEPLOYMENTS, namespace, OPERATOR)
+    except ApiError:
+        return False
+    return deployment is None and not any(is_ours(there[each.name]) for each in definitions() if each.name in there)
+
+
+async def _nothing(_connection: Connection, namespace: str) -> list[Finding]:
+    says = f"is not installed here: neither its kinds nor an operator in {namespace} (-v lists all that is missing)"
+    where = "" if namespace == NAMESPACE else f" -n {namespace}"
+    return [failure("Windlass", says, f"windlass operator install{where}")]
+
+
+async def _kinds(connection: Connection, _namespace: str) -> list[Finding]:
+    there = {each["metadata"]["name"]: each for each in await connection.list(DEFINITIONS)}
+    told = [_kind(each.name, [v.name for v in each.versions], there.get(each.name)) for each in definitions()]
+    troubled = [each for each in told if each is not None]
+    if troubled:
+        return troubled
+    return [ok("kinds", f"all {len(told)} are served, and of release {__version__}")]
+
+
+def _kind(name: str, versions: Iterable[str], there: Manifest | None) -> Finding | None:
+    if there is None:
+        return failure("kinds", f"{name} is not defined", "windlass operator install")
+    conditions = {each["type"]: each["status"] for each in there.get("status", {}).get("conditions", [])}
+    if conditions.get("Established") != "True":
+        return failure("kinds", f"{name} is not served", f"kubectl describe crd {name}")
+    served = {each["name"] for each in there["spec"]["versions"] if each["served"]}
+    if missing := set(versions) - served:
+        return warning("kinds", f"{name} lacks {' and '.join(sorted(missing))}", "windlass operator install")
+    if not is_ours(there):
+        return warning("kinds", f"{name} is of another operator: its rules are not ours", "nothing, if that is meant")
+    release = there["metadata"]["labels"].get(VERSION)
+    if release != __version__:
+        return warning("kinds", f"{name} is of release {release}, not {__version__}", "windlass operator install")
+    return None
+
+
+async def _deployment(connection: Connection, namespace: str) -> list[Finding]:
+    deployment = await find_object(connection, DEPLOYMENTS, namespace, OPERATOR)
+    if deployment is None:
+        return [failure("operator", f"is not deployed in {namespace}", "windlass operator install")]
+    wanted = deployment["spec"]["replicas"]
+    ready = deployment.get("status", {}).get("readyReplicas", 0)
+    image = deployment["spec"]["template"]["spec"]["containers"][0]["image"]
+    says = f"{ready} of {wanted} replicas of {image} are ready"
+    if not is_ready(deployment):
+        why = await describe_pods(connection, namespace)
+        return [(failure if ready == 0 else warning)("operator", f"{says}: {why}", f"kubectl -n {namespace} get pods")]
+    if wanted < 2:
+        return [warning("operator", says, "a second replica takes over when the first one is lost")]
+    return [ok("operator", says)]
+
+
+async def _leader(connection: Connection, namespace: str) -> list[Finding]:
+    lease = await find_object(connection, LEASES, namespace, OPERATOR)
+    holder = (lease or {}).get("spec", {}).get("holderIdentity")
+    if lease is None or not holder:
+        return [failure("leader", "no replica leads", f"kubectl -n {namespace} logs deployment/{OPERATOR}")]
+    age, lasts = age_of(lease, time()), lease["spec"]["leaseDurationSeconds"]
+    if age > lasts + _SKEW:
+        says = f"{holder} has led, but not renewed its lease for {age:.0f} s"
+        return [failure("leader", says, f"kubectl -n {namespace} logs deployment/{OPERATOR}")]
+    return [ok("leader", f"{holder} leads, renewed {max(age, 0):.0f} s ago")]
+
+
+async def _others(connection: Connection, _namespace: str) -> list[Finding]:
+    rivals = await find_rivals(connection, time())
+    about = "other operators"
+    return [_rival(about, each) for each in rivals] or [ok(about, "no other operator or batch scheduler was found")]
+
+
+def _rival(about: str, rival: OtherOperator) -> Finding:
+    if not rival.serves:
+        return warning(
+            about, f"{rival} runs beside Windlass", "nothing, if every pod names the scheduler that it means"
+        )
+    says = f"{rival} serves {', '.join(rival.serves)} as well: both would make a job's pods"
+    return failure(about, says, "scale it to 0")
+
+
+async def _nodes(connection: Connection, _namespace: str) -> list[Finding]:
+    nodes = await connection.list(NODES)
+    gpus = sum(_gpus(node) for node in nodes)
+    says = f"{len(nodes)} nodes with {gpus} GPUs"
+    if not nodes:
+        return [failure("nodes", "there are none", "join one to the cluster")]
+    if not gpus:
+        return [warning("nodes", says, "install the device plugin of their GPUs, if they have any")]
+    return [ok("nodes", says)]
+
+
+def _gpus(node: Manifest) -> int:
+    allocatable: dict[str, Any] = node.get("status", {}).get("allocatable", {})
+    return sum(int(count) for name, count in allocatable.items() if core_name(name) == "gpu")
+
+
+async def _declared(connection: Connection, _namespace: str) -> list[Finding]:
+    """Queues, the policy and reservations, as the scheduler reads them."""
+    queues, policies, reservations, nodes = await asyncio.gather(
+        *(_there(connection, kind) for kind in (QUEUES, POLICIES, RESERVATIONS, NODES))
+    )
+    read = declared(queues, policies, reservations, [node["metadata"]["name"] for node in nodes])
+    names = ", ".join(queue.name for queue in read.queues)
+    told = [
+        failure("queues", f"{key.kind} {key.name}: {fault}", f"kubectl edit {key.kind.lower()} {key.name}")
+        for key, fault in sorted(read.faults.items())
+    ]
+    return told or [ok("queues", f"{names}; {len(reservations)} reservations")]
+
+
+async def _there(connection: Connection, kind: Resource) -> list[Manifest]:
+    """None where the kind is not: that is told already."""
+    try:
+        return await connection.list(kind)
+    except ApiError as error:
+        if error.is_missing:
+            return []
+        raise

@@ -1,0 +1,80 @@
+"""Whether the operator may do what it needs: every permission of the table, asked of the API server."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from windlass.backends.kubernetes.client.api_errors import ApiError
+from windlass.backends.kubernetes.client.connection import Connection
+from windlass.deploy.install.findings import Finding, failure, ok
+from windlass.deploy.permissions import JOBS, SCHEDULING, Permission, lease_permissions
+from windlass.deploy.roles import OPERATOR
+
+_ABOUT = "permissions"
+_AT_A_TIME = 32
+_GROUP = "/apis/authorization.k8s.io/v1"
+
+
+async def check_permissions(connection: Connection, namespace: str) -> list[Finding]:
+    """One for each permission that is missing. Who may not ask about the operator's account asks about himself."""
+    account = f"system:serviceaccount:{namespace}:{OPERATOR}"
+    asked = [(each, "") for each in (*SCHEDULING, *JOBS)]
+    asked += [(each, namespace) for each in lease_permissions(OPERATOR)]
+    try:
+        missing = await _missing(connection, asked, account)
+        whose = f"the account {namespace}/{OPERATOR}"
+    except ApiError as error:
+        if not error.is_forbidden:
+            raise
+        missing = await _missing(connection, asked, "")
+        whose = "whoever asks here"
+    if not missing:
+        return [ok(_ABOUT, f"{whose} has all {len(asked)}")]
+    return [failure(_ABOUT, f"{whose} {says}", "windlass operator install") for says in missing]
+
+
+async def _missing(connection: Connection, asked: Sequence[tuple[Permission, str]], account: str) -> list[str]:
+    """In words: "may not patch pods/status, to say why a pod waits"."""
+    turns = asyncio.Semaphore(_AT_A_TIME)
+
+    async def one(permission: Permission, namespace: str, resource: str, verb: str) -> str:
+        async with turns:
+            allowed = await _allowed(connection, _attributes(permission, namespace, resource, verb), account)
+        return "" if allowed else f"may not {verb} {_full(permission, resource)}, to {permission.what_for}"
+
+    answers = await asyncio.gather(
+        *(
+            one(permission, namespace, resource, verb)
+            for permission, namespace in asked
+            for resource in permission.resources
+            for verb in permission.verbs
+        )
+    )
+    return [answer for answer in answers if answer]
+
+
+async def _allowed(connection: Connection, attributes: dict[str, str], account: str) -> bool:
+    kind = "SubjectAccessReview" if account else "SelfSubjectAccessReview"
+    user = {"user": account, "groups": ["system:serviceaccounts", "system:authenticated"]} if account else {}
+    body = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": kind,
+        "spec": {"resourceAttributes": attributes, **user},
+    }
+    reply: dict[str, Any] = json.loads(await connection.request("POST", f"{_GROUP}/{kind.lower()}s", body=body))
+    return bool(reply["status"]["allowed"])
+
+
+def _attributes(permission: Permission, namespace: str, resource: str, verb: str) -> dict[str, str]:
+    plain, _, sub = resource.partition("/")
+    named = {"name": permission.names[0]} if permission.names else {}
+    inside = {"namespace": namespace} if namespace else {}
+    return {"group": permission.group, "resource": plain, "subresource": sub, "verb": verb, **named, **inside}
+
+
+def _full(permission: Permission, resource: str) -> str:
+    plain, slash, sub = resource.partition("/")
+    return f"{plain}{f'.{permission.group}' if permission.group else ''}{slash}{sub}"

@@ -1,0 +1,49 @@
+"""Where the API server keeps the objects of an installation."""
+
+from __future__ import annotations
+
+from windlass.backends.kubernetes.client.resources import (
+    CLUSTER_ROLE_BINDINGS,
+    CLUSTER_ROLES,
+    DEFINITIONS,
+    DEPLOYMENTS,
+    DISRUPTION_BUDGETS,
+    NAMESPACES,
+    ROLE_BINDINGS,
+    ROLES,
+    SERVICE_ACCOUNTS,
+    SERVICES,
+    Resource,
+)
+from windlass.deploy.crds import DEFAULT, POD_GROUPS, definitions
+from windlass.jobs.kubernetes.manifests.reader import Manifest
+
+KINDS = tuple(
+    Resource(each.group, version.name, each.plural, each.kind, each.namespaced)
+    for each in definitions((*DEFAULT, POD_GROUPS))
+    for version in each.versions
+)
+"""Of every definition and version."""
+_BUILT_IN = (
+    CLUSTER_ROLE_BINDINGS,
+    CLUSTER_ROLES,
+    DEFINITIONS,
+    DEPLOYMENTS,
+    DISRUPTION_BUDGETS,
+    NAMESPACES,
+    ROLE_BINDINGS,
+    ROLES,
+    SERVICE_ACCOUNTS,
+    SERVICES,
+)
+_BY_KIND = {(each.api_version, each.kind): each for each in (*_BUILT_IN, *KINDS)}
+
+
+def resource_of(manifest: Manifest) -> Resource:
+    """The resource of an object of an installation."""
+    return _BY_KIND[manifest["apiVersion"], manifest["kind"]]
+
+
+def display_name(manifest: Manifest) -> str:
+    """As people call it: "deployment windlass-operator"."""
+    return f"{resource_of(manifest).kind.lower()} {manifest['metadata']['name']}"

@@ -1,0 +1,66 @@
+"""Which nodes a local controller hands out: as asked for, or as found."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import msgspec
+
+from windlass.backends.local.nodes import LocalCluster, declared, found, from_nodes, machine
+from windlass.backends.local.paths import StatePaths
+from windlass.backends.local.records import Records
+from windlass.backends.local.store import Notes, Store
+from windlass.core.model.policy import Policy
+from windlass.jobs.errors import job_error
+from windlass.server.cluster_options import ClusterOptions
+
+_CLUSTER = "cluster"
+
+
+def choose_cluster(state: Path, wanted: ClusterOptions) -> LocalCluster:
+    """As asked for; else as it was, if jobs of then still live; else what is found. Raises JobError, WorldError."""
+    records = Records.open(StatePaths(state)) if wanted == ClusterOptions() else None
+    if records is None:
+        return build_cluster(wanted)
+    kept = records.meta(_CLUSTER) if records.alive() else None
+    records.close()
+    return build_cluster(wanted) if kept is None else msgspec.json.decode(kept, type=LocalCluster)
+
+
+def save_cluster(store: Store, cluster: LocalCluster) -> None:
+    """Write it down for whoever controls this folder next. Raises WorldError."""
+    text = msgspec.json.encode(cluster).decode()
+    if store.meta(_CLUSTER) != text:
+        store.note(Notes(meta={_CLUSTER: text}))
+
+
+def build_cluster(wanted: ClusterOptions) -> LocalCluster:
+    """The cluster. Raises JobError if its file, or its policy, is wrong."""
+    nodes = _nodes_of(wanted)
+    return replace(nodes, policy=parse_policy(wanted.policy)) if wanted.policy else nodes
+
+
+def parse_policy(text: str) -> Policy:
+    """What `--policy` says. Raises JobError."""
+    from windlass.jobs.policy_words import read_policy  # noqa: PLC0415 - few commands name one
+
+    try:
+        return read_policy(text)
+    except ValueError as error:
+        raise job_error("--policy", str(error)) from None
+
+
+def _nodes_of(wanted: ClusterOptions) -> LocalCluster:
+    if wanted.file is not None:
+        from windlass.jobs.cluster_file import load_cluster  # noqa: PLC0415 - loads the YAML parser
+
+        read = load_cluster(str(wanted.file))
+        nodes = from_nodes(machine(), read.nodes, read.queues, read.topology, str(wanted.file))
+        return replace(nodes, policy=read.policy, reservations=read.reservations)
+    here = machine()
+    if wanted.nodes is None and wanted.gpus is None:
+        return found(here)
+    count = wanted.nodes or 1
+    devices = len(here.gpus) or here.cpu // 1000
+    return declared(here, count, max(1, devices // count) if wanted.gpus is None else wanted.gpus)

@@ -1,0 +1,51 @@
+"""What cannot be ordered here: on a cluster users change objects, under their own rights, and the operator sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NoReturn
+
+from windlass.server.errors import ApiError, Code
+from windlass.server.submission_request import SubmissionRequest
+from windlass.server.views import Json
+
+_WHY = "the operator only answers questions: on a cluster jobs are objects, and whoever may change those does"
+
+
+class ReadOnlyActions:
+    """`orders.Orders`, each refused with what to do instead."""
+
+    async def submit(self, _handed: SubmissionRequest) -> list[str]:
+        """By making objects."""
+        _refuse("windlass submit --on kubernetes, or kubectl apply, makes the objects")
+
+    async def act(self, verb: str, name: str, _body: Mapping[str, Any]) -> Json:
+        """By deleting them, or changing their spec."""
+        _refuse(f"windlass {verb} --on kubernetes {name}, or {_BY_HAND.get(verb, 'kubectl')}")
+
+    async def act_on_all(self, verb: str, _body: Mapping[str, Any]) -> Json:
+        """As `act`."""
+        _refuse(f"windlass {verb} --on kubernetes, or {_BY_HAND.get(verb, 'kubectl')}")
+
+    async def reserve(self, _body: object) -> Json:
+        """By making an object."""
+        _refuse("windlass reserve --on kubernetes, or kubectl apply, makes a Reservation")
+
+    async def unreserve(self, name: str) -> Json:
+        """By deleting it."""
+        _refuse(f"kubectl delete reservations.windlass.dev {name}")
+
+    async def down(self, _body: Mapping[str, Any]) -> Json:
+        """By uninstalling it."""
+        _refuse("windlass operator uninstall removes the operator")
+
+
+_BY_HAND = {
+    "cancel": "kubectl delete the object",
+    "suspend": "kubectl patch its spec: suspend: true",
+    "resume": "kubectl patch its spec: suspend: false",
+}
+
+
+def _refuse(instead: str) -> NoReturn:
+    raise ApiError(Code.NOT_ALLOWED, _WHY, instead)

@@ -1,0 +1,50 @@
+"""What the ranks of a job find around them, in words: threads and devices."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from windlass.backends.local.launching import cpu_share
+from windlass.backends.local.nodes import LocalCluster
+from windlass.backends.local.records import Task
+from windlass.core.model.job import Job, Role
+from windlass.core.model.resources import GPU, GPU_MILLI
+from windlass.launch.threads import threads_of
+
+
+def describe_rank_resources(job: Job, tasks: Sequence[Task], cluster: LocalCluster) -> list[str]:
+    """A line on threads (for each role, where they differ) and one on devices, of the latest start; [] before it."""
+    latest = [task for task in tasks if task.generation == tasks[-1].generation]
+    if not latest:
+        return []
+    placed = _placed(latest)
+    threads = {role.name: _threads(role, placed, cluster) for role in job.roles}
+    same = len(set(threads.values())) == 1
+    said = [next(iter(threads.values()))] if same else [f"{name}: {text}" for name, text in threads.items()]
+    return [*said, *_devices(job, latest)]
+
+
+def _placed(tasks: Sequence[Task]) -> dict[str, tuple[str, ...]]:
+    """Role → its nodes, by replica."""
+    nodes: dict[str, dict[int, str]] = {}
+    for task in tasks:
+        nodes.setdefault(task.role, {})[task.replica] = task.node
+    return {role: tuple(node for _, node in sorted(replicas.items())) for role, replicas in nodes.items()}
+
+
+def _threads(role: Role, placed: Mapping[str, tuple[str, ...]], cluster: LocalCluster) -> str:
+    node = next((node for node in cluster.nodes if node.name == placed[role.name][0]), None)
+    share = 1000 if node is None else cpu_share(placed, role, node)
+    return threads_of(role, cpu_share=share).why
+
+
+def _devices(job: Job, tasks: Sequence[Task]) -> list[str]:
+    wanted = {role.name: role.resources.get(GPU, 0) + (GPU_MILLI in role.resources) for role in job.roles}
+    real = {(task.role, task.replica): len(task.devices) for task in tasks}
+    asked = sum(wanted[role] for role, _ in real)
+    if not asked:
+        return []
+    if not sum(real.values()):
+        return [f"{asked} CPU slot{'s' * (asked > 1)} stand{'s' * (asked == 1)} in for GPUs"]
+    parts = " (in part)" if any(GPU_MILLI in role.resources for role in job.roles) else ""
+    return [f"{sum(real.values())} GPU{'s' * (sum(real.values()) > 1)} found{parts}"]
