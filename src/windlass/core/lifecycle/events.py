@@ -76,6 +76,8 @@ class MemberExited:
     generation: int
     member: int
     exit: Exit
+    at: int | None = None
+    """Finish time in ms, by the backend's clock. None: unknown."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,233 @@
+"""Tracks the members of one generation of a gang: present, started, ended, gone.
+
+A backend reports its observations, in any order and as often as it likes; `MemberTracker.take_events` returns the
+lifecycle events that follow, each once. The tracker does no I/O and reads no clock. A report costs the same in a gang
+of eight as in one of five thousand.
+
+Use by a backend:
+
+1. On `Launch`, make a tracker. After a restart of the controller, make it from the stored state: `started` if the
+   phase is beyond Admitted, `ended` = the members in `Status.done`, and, if `Status.target` is set, every member that
+   has ended by now (the lifecycle has decided; it needs no further ends). Then report everything that is observed, as
+   if it were new.
+2. Translate each observation of a member into one call:
+   - `appear`: something of the member exists that runs or may come to run (a pod, bound or not).
+   - `start`: its program has begun.
+   - `end`: it has ended, with its exit and its finish time; nothing of it is alive.
+   - `fail`: it cannot run (binding refused, image missing), although something of it may still exist.
+   - `lose`: it is gone and its end was not observed. A pod that disappears, a node that is lost.
+   - `leave`: nothing of it is alive, and that by itself means nothing (a pod that is replaced one by one).
+   Other processes of the gang that are no members (a pod whose slot is taken) have numbers from `count` on. They only
+   delay `GangGone`.
+3. A backend that decides success or failure by other rules than the members' ends reports `appear`, `start` and
+   `leave`, and the outcome of the whole by `conclude`.
+4. On `Stop`, call `stop`. A backend that hears of the end of the whole gang instead of each member calls `vanish`.
+5. After each batch of reports, call `take_events(now)` and report the result to the controller. While `due` is a time,
+   call it again then. `more_may_come` delays `GangGone`: requests are under way that could still create a member.
+
+Blame by time: when a member fails, its peers soon fail as well, and a backend may see these ends in any order. The
+first failure therefore waits `SETTLING_MS` for others; then the ends are reported by finish time. A backend that
+observes ends in the order in which they happen passes `settling=0`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from typing import NamedTuple
+
+from windlass.core.lifecycle.events import Event, Exit, GangGone, MemberExited, Started
+from windlass.core.lifecycle.failure import judge
+from windlass.core.model.job import RestartPolicy
+
+SETTLING_MS = 1_000
+"""Time for which the first failure of a generation waits for ends that happened before it."""
+_NO_LISTS = RestartPolicy()
+
+
+class _End(NamedTuple):
+    member: int
+    exit: Exit
+    at: int | None
+
+
+class MemberTracker:
+    """Members 0 to `count` - 1 of one generation; the module's text tells how a backend uses it.
+
+    `serving` members do not end by themselves: they succeed when all others have succeeded.
+    """
+
+    def __init__(
+        self,
+        generation: int,
+        count: int,
+        *,
+        serving: Collection[int] = (),
+        settling: int = SETTLING_MS,
+        started: bool = False,
+        ended: Iterable[int] = (),
+    ) -> None:
+        self.generation, self.count = generation, count
+        self.stopping = False
+        """A `Stop` was received."""
+        self.started = started
+        """`Started` was reported."""
+        self.gone = False
+        """`GangGone` was reported: no event follows."""
+        self.failed = False
+        """The end of a member that failed was reported."""
+        self._serving, self._settling = frozenset(serving), settling
+        self._reported = set(ended)
+        """Members whose end was reported."""
+        self._to_serve = count - len(self._serving | self._reported)
+        """Members that do not serve and whose end was not reported."""
+        self._begun: set[int] = set()
+        self._alive: set[int] = set()
+        self._over: set[int] = set()
+        """Members that have ended: a late report that one is there means nothing."""
+        self._good: dict[int, _End] = {}
+        """Ends that are yet to be reported: successes here, failures in `_bad`."""
+        self._bad: dict[int, _End] = {}
+        self._settles_at: int | None = None
+        self._concluded = self._vanished = False
+
+    # --- reports --------------------------------------------------------------------------------------
+
+    def appear(self, member: int) -> None:
+        """Something of the member exists that runs or may come to run."""
+        if member not in self._over:
+            self._alive.add(member)
+
+    def start(self, member: int) -> None:
+        """The member's program has begun."""
+        self.appear(member)
+        self._begin(member)
+
+    def end(self, member: int, exit: Exit, at: int | None = None) -> None:
+        """The member has ended. `at`: finish time in ms, None if unknown. The first report of an end counts."""
+        self._alive.discard(member)
+        self._over.add(member)
+        if exit.ok:
+            self._begin(member)
+        self._note_end(member, exit, at)
+
+    def fail(self, member: int, exit: Exit, at: int | None = None) -> None:
+        """The member cannot run. Whether something of it exists stays as it was reported."""
+        self._note_end(member, exit, at)
+
+    def lose(self, member: int, detail: str) -> None:
+        """The member is gone, and its end was not observed."""
+        self.end(member, Exit(lost=True, detail=detail))
+
+    def leave(self, member: int) -> None:
+        """Nothing of the member is alive; this is no end of it."""
+        self._alive.discard(member)
+
+    def conclude(self, exit: Exit, at: int | None = None) -> None:
+        """The gang as a whole has come to this: a success of every member, or a failure of the first."""
+        self._concluded = True
+        for member in range(self.count) if exit.ok else (0,):
+            self._note_end(member, exit, at)
+
+    def stop(self) -> None:
+        """The generation is to end: `GangGone` follows as soon as nothing of it is alive."""
+        self.stopping = True
+
+    def vanish(self) -> None:
+        """Nothing of the gang is alive, whether or not it was to be stopped."""
+        self._alive.clear()
+        self._vanished = True
+
+    def is_alive(self, member: int) -> bool:
+        """Whether something of the member runs or may come to run."""
+        return member in self._alive
+
+    def has_ended(self, member: int) -> bool:
+        """Whether an end of the member is known."""
+        return member in self._reported or member in self._good or member in self._bad
+
+    @property
+    def alive(self) -> Collection[int]:
+        """Members, and other processes of the gang, that run or may come to run."""
+        return self._alive
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether the success of every member was reported."""
+        return not self.failed and len(self._reported) >= self.count
+
+    # --- events ---------------------------------------------------------------------------------------
+
+    @property
+    def due(self) -> int | None:
+        """Time in ms at which `take_events` has something to report even if nothing else happens."""
+        return self._settles_at if self._bad else None
+
+    def take_events(self, now: int, *, more_may_come: bool = False) -> list[Event]:
+        """Events that follow from the reports since the last call: Started, ends by finish time, GangGone."""
+        if self.gone:
+            return []
+        events: list[Event] = []
+        # 1. every member runs, or did
+        if not (self.started or self.stopping) and len(self._begun) == self.count > 0:
+            self.started = True
+            events.append(Started(self.generation))
+        # 2. ends, first the earliest
+        events += map(self._report, sorted(self._take_ends(now), key=_finish))
+        events += map(self._report, self._take_served())
+        # 3. nothing is left
+        if self._vanished or (self.stopping and not (self._alive or more_may_come)):
+            self.gone = True
+            events.append(GangGone(self.generation))
+        return events
+
+    def _begin(self, member: int) -> None:
+        if not self.started and 0 <= member < self.count:
+            self._begun.add(member)
+
+    def _note_end(self, member: int, exit: Exit, at: int | None) -> None:
+        if 0 <= member < self.count and not self.has_ended(member):
+            (self._good if exit.ok else self._bad)[member] = _End(member, exit, at)
+
+    def _take_ends(self, now: int) -> list[_End]:
+        ends: list[_End] = []
+        settled = bool(self._bad) and self._has_settled(now)
+        # a member that succeeds before all have started is reported after Started
+        if self.started or self.stopping or self._concluded or self._vanished:
+            ends += self._good.values()
+            self._good.clear()
+        if settled:
+            ends += self._bad.values()
+            self._bad.clear()
+        return ends
+
+    def _has_settled(self, now: int) -> bool:
+        decided = self.stopping or self.failed or self._concluded or self._vanished
+        if decided or len(self._reported) + len(self._good) + len(self._bad) >= self.count:
+            return True
+        if self._settles_at is None:
+            self._settles_at = now + self._settling
+        return now >= self._settles_at
+
+    def _take_served(self) -> list[_End]:
+        """Ends of the serving members, once no other member is left to be served."""
+        undecided = self.stopping or self.failed or self._bad or self._vanished
+        if not self._serving or self._to_serve or undecided:
+            return []
+        served = Exit(code=0, detail="it is not needed any more")
+        return [_End(member, served, None) for member in sorted(self._serving - self._reported)]
+
+    def _report(self, end: _End) -> MemberExited:
+        self._reported.add(end.member)
+        self._to_serve -= end.member not in self._serving
+        self.failed = self.failed or not end.exit.ok
+        return MemberExited(self.generation, end.member, end.exit, end.at)
+
+
+def _finish(end: _End) -> tuple[int, bool]:
+    """Sorts ends by cause before effect.
+
+    An end without a finish time was not observed, and its peers' ends follow from it. Where finish times are equal
+    (pods have them in whole seconds), a member that was killed or lost precedes one that exited by itself.
+    """
+    exited_by_itself = not end.exit.ok and judge(end.exit, _NO_LISTS).reason == "ExitCode"
+    return -1 if end.at is None else end.at, exited_by_itself

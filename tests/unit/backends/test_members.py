@@ -1,0 +1,275 @@
+"""The member tracker: which events follow from which reports, in which order, and how often."""
+
+import random
+import signal
+import time
+
+import pytest
+
+from windlass.backends.members import SETTLING_MS, MemberTracker
+from windlass.core.lifecycle.events import Event, Exit, GangGone, MemberExited, Started
+
+OK = Exit(code=0)
+CRASH = Exit(code=1, detail="exit 1")
+KILLED = Exit(signal=signal.SIGKILL, detail="killed")
+SHELL_KILLED = Exit(code=128 + signal.SIGKILL, detail="killed, by the shell's word")
+
+
+def running(count: int = 3, **options: object) -> MemberTracker:
+    tracker = MemberTracker(1, count, **options)  # type: ignore[arg-type]  # options of the tracker
+    for member in range(count):
+        tracker.start(member)
+    assert tracker.take_events(0) == [Started(1)]
+    return tracker
+
+
+def causes(events: list[Event]) -> list[tuple[int, str]]:
+    return [(event.member, event.exit.detail) for event in events if isinstance(event, MemberExited)]
+
+
+def test_a_gang_has_started_when_its_last_member_has() -> None:
+    tracker = MemberTracker(7, 2)
+    tracker.appear(0)
+    tracker.start(1)
+    assert tracker.take_events(0) == []
+    tracker.start(0)
+    assert tracker.take_events(0) == [Started(7)]
+    tracker.start(0)
+    assert tracker.take_events(0) == []
+
+
+def test_a_member_that_succeeds_early_is_reported_after_the_start() -> None:
+    tracker = MemberTracker(1, 2)
+    tracker.end(0, OK, 5)
+    assert tracker.take_events(0) == []
+    tracker.start(1)
+    assert tracker.take_events(0) == [Started(1), MemberExited(1, 0, OK, 5)]
+
+
+def test_a_member_that_cannot_run_is_reported_before_the_start() -> None:
+    tracker = MemberTracker(1, 1)
+    tracker.appear(0)
+    tracker.fail(0, CRASH)
+    assert tracker.take_events(0) == [MemberExited(1, 0, CRASH)]
+    tracker.stop()
+    assert tracker.take_events(0) == []
+    tracker.leave(0)
+    assert tracker.take_events(0) == [GangGone(1)]
+
+
+def test_every_end_is_reported_once() -> None:
+    tracker = running()
+    for _ in range(2):
+        tracker.end(1, OK, 5)
+    assert tracker.take_events(9) == [MemberExited(1, 1, OK, 5)]
+    tracker.end(1, CRASH, 4)
+    tracker.lose(1, "gone")
+    assert tracker.take_events(10_000) == []
+
+
+def test_a_late_report_that_a_member_is_there_does_not_revive_it() -> None:
+    tracker = running(1)
+    tracker.end(0, OK, 5)
+    tracker.start(0)
+    tracker.appear(0)
+    tracker.stop()
+    assert tracker.take_events(9) == [MemberExited(1, 0, OK, 5), GangGone(1)]
+
+
+def test_the_earliest_end_is_the_cause_not_the_lowest_member() -> None:
+    tracker = running()
+    tracker.end(0, CRASH, 1_005)
+    assert tracker.take_events(1_010) == []
+    assert tracker.due == 1_010 + SETTLING_MS
+    tracker.end(2, KILLED, 1_001)
+    assert tracker.take_events(1_020) == []
+    assert causes(tracker.take_events(1_010 + SETTLING_MS)) == [(2, "killed"), (0, "exit 1")]
+    assert tracker.due is None
+
+
+def test_a_failure_is_reported_at_once_where_no_other_end_can_come() -> None:
+    tracker = running(2)
+    tracker.end(0, CRASH, 1_005)
+    tracker.end(1, KILLED, 1_001)
+    assert causes(tracker.take_events(1_010)) == [(1, "killed"), (0, "exit 1")]
+
+
+@pytest.mark.parametrize("kill", [KILLED, SHELL_KILLED])
+def test_a_killed_member_precedes_one_that_exited_in_the_same_second(kill: Exit) -> None:
+    tracker = running(2)
+    tracker.end(0, CRASH, 2_000)
+    tracker.end(1, kill, 2_000)
+    assert [member for member, _ in causes(tracker.take_events(2_010))] == [1, 0]
+
+
+def test_an_end_that_was_not_observed_precedes_those_that_follow_from_it() -> None:
+    tracker = running(3)
+    tracker.end(0, CRASH, 2_000)
+    tracker.lose(1, "the pod is gone")
+    assert tracker.take_events(2_010) == []
+    assert causes(tracker.take_events(2_010 + SETTLING_MS)) == [(1, "the pod is gone"), (0, "exit 1")]
+
+
+def test_successes_do_not_wait_for_a_failure_to_settle() -> None:
+    tracker = running()
+    tracker.end(0, CRASH, 10)
+    tracker.end(1, OK, 11)
+    assert tracker.take_events(12) == [MemberExited(1, 1, OK, 11)]
+
+
+def test_a_backend_that_observes_ends_in_order_need_not_wait() -> None:
+    tracker = running(settling=0)
+    tracker.end(0, CRASH, 10)
+    assert tracker.take_events(10) == [MemberExited(1, 0, CRASH, 10)]
+
+
+def test_a_stop_ends_the_wait_for_earlier_ends() -> None:
+    tracker = running()
+    tracker.end(0, CRASH, 10)
+    assert tracker.take_events(10) == []
+    tracker.stop()
+    assert tracker.take_events(11) == [MemberExited(1, 0, CRASH, 10)]
+
+
+def test_a_stopped_gang_is_gone_when_nothing_of_it_is_alive() -> None:
+    tracker = running(2)
+    tracker.appear(5)  # no member: a pod whose slot is taken
+    tracker.stop()
+    tracker.end(0, KILLED, 3)
+    tracker.end(1, KILLED, 4)
+    assert causes(tracker.take_events(5)) == [(0, "killed"), (1, "killed")]
+    tracker.leave(5)
+    assert tracker.take_events(6, more_may_come=True) == []
+    assert tracker.take_events(7) == [GangGone(1)]
+    tracker.end(0, OK, 3)
+    assert tracker.take_events(8) == []
+
+
+def test_a_gang_that_never_appeared_is_gone_as_soon_as_it_is_stopped() -> None:
+    tracker = MemberTracker(3, 2)
+    tracker.stop()
+    assert tracker.take_events(0) == [GangGone(3)]
+
+
+def test_a_gang_without_living_members_is_not_gone_until_it_is_stopped() -> None:
+    tracker = running(1)
+    tracker.end(0, OK, 5)
+    assert tracker.take_events(5) == [MemberExited(1, 0, OK, 5)]
+    assert tracker.succeeded
+
+
+def test_a_gang_that_vanishes_is_gone_unasked() -> None:
+    tracker = running(2)
+    tracker.end(1, CRASH, 4)
+    tracker.vanish()
+    assert tracker.take_events(5) == [MemberExited(1, 1, CRASH, 4), GangGone(1)]
+
+
+def test_serving_members_end_when_all_others_have_succeeded() -> None:
+    tracker = running(3, serving=(0, 2))
+    tracker.end(1, OK, 5)
+    events = tracker.take_events(6)
+    assert [(event.member, event.exit.ok) for event in events if isinstance(event, MemberExited)] == [
+        (1, True),
+        (0, True),
+        (2, True),
+    ]
+    assert tracker.succeeded
+    assert tracker.take_events(7) == []
+
+
+def test_serving_members_go_on_after_a_failure_and_while_the_gang_is_stopped() -> None:
+    failed = running(2, serving=(1,))
+    failed.end(0, CRASH, 5)
+    failed.take_events(5)
+    assert causes(failed.take_events(5 + SETTLING_MS)) == [(0, "exit 1")]
+    assert not failed.succeeded
+    stopped = running(2, serving=(1,))
+    stopped.stop()
+    stopped.end(0, OK, 5)
+    assert stopped.take_events(6) == [MemberExited(1, 0, OK, 5)]
+
+
+def test_a_serving_member_may_fail() -> None:
+    tracker = running(2, serving=(1,))
+    tracker.end(1, CRASH, 5)
+    tracker.end(0, OK, 6)
+    assert causes(tracker.take_events(7)) == [(1, "exit 1"), (0, "")]
+    assert not tracker.succeeded
+
+
+def test_a_conclusion_ends_every_member_or_the_first() -> None:
+    good = running(2)
+    good.conclude(OK, 8)
+    assert good.take_events(9) == [MemberExited(1, 0, OK, 8), MemberExited(1, 1, OK, 8)]
+    bad = running(2)
+    bad.leave(1)
+    bad.start(1)
+    bad.conclude(CRASH, 8)
+    assert bad.take_events(9) == [MemberExited(1, 0, CRASH, 8)]
+    bad.stop()
+    bad.leave(0)
+    bad.leave(1)
+    assert bad.take_events(10) == [GangGone(1)]
+
+
+def test_a_conclusion_need_not_wait_for_the_start() -> None:
+    tracker = MemberTracker(1, 1)
+    tracker.conclude(OK)
+    assert tracker.take_events(0) == [MemberExited(1, 0, OK)]
+
+
+def test_a_tracker_rebuilt_from_the_stored_state_repeats_nothing() -> None:
+    tracker = MemberTracker(4, 3, started=True, ended=(1,))
+    for member in range(3):
+        tracker.start(member)
+    tracker.end(1, OK, 5)
+    tracker.end(2, OK, 6)
+    assert tracker.take_events(7) == [MemberExited(4, 2, OK, 6)]
+    tracker.end(0, OK, 8)
+    assert tracker.take_events(9) == [MemberExited(4, 0, OK, 8)]
+    assert tracker.succeeded
+
+
+def test_a_rebuilt_tracker_still_releases_serving_members() -> None:
+    tracker = MemberTracker(4, 3, serving=(0,), started=True, ended=(1,))
+    tracker.end(2, OK, 6)
+    assert [event.member for event in tracker.take_events(7) if isinstance(event, MemberExited)] == [2, 0]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_the_order_and_number_of_reports_do_not_change_the_result(seed: int) -> None:
+    rng = random.Random(seed)  # noqa: S311 - not for secrets
+    ends = {member: rng.choice([OK, CRASH, KILLED]) for member in range(5)}
+    reports = [("start", member) for member in ends] + [("end", member) for member in ends]
+    reports += rng.choices(reports, k=8)
+    rng.shuffle(reports)
+    tracker, events = MemberTracker(1, 5), list[Event]()
+    for kind, member in reports:
+        if kind == "start":
+            tracker.start(member)
+        else:
+            tracker.end(member, ends[member], member * 10)
+        events += tracker.take_events(100)
+    tracker.stop()
+    events += tracker.take_events(100)
+    assert sum(event == Started(1) for event in events) <= 1
+    exits = [event for event in events if isinstance(event, MemberExited)]
+    assert {event.member: event.exit for event in exits} == ends
+    assert len(exits) == len(ends)
+    failed = [event.member for event in exits if not event.exit.ok]
+    assert failed == sorted(failed)
+    assert events[-1] == GangGone(1)
+
+
+def test_a_report_costs_the_same_in_a_large_gang() -> None:
+    def cost(count: int) -> float:
+        tracker = running(count)
+        begun = time.process_time()
+        for member in range(2_000):
+            tracker.end(member, OK, member)
+            tracker.take_events(member)
+        return time.process_time() - begun
+
+    cost(2_000)
+    assert cost(100_000) < 5 * cost(2_000) + 0.05
