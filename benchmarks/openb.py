@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from windlass.core.cycle.scheduler import decide
+from windlass.core.cycle.scheduler import schedule_with_cycle
 from windlass.core.ledger import Ledger
 from windlass.core.model.devices import MILLI
 from windlass.core.model.gang import Demand, Pending, milli_gpus_of, shape_of, started
@@ -108,7 +108,7 @@ def run(nodes: list[Node], order: list[Demand], policy: Policy) -> tuple[float, 
         wants = milli_gpus_of((pod,))
         gang = Pending(f"p-{number}", number, "default", 0, number, (pod,), shape_of("default", (pod,)))
         ledger.add_pending(gang)
-        starts = decide(ledger.snapshot(), number).started
+        starts = schedule_with_cycle(ledger.snapshot(), number)[1].started
         for start in starts:
             ledger.hold(started(gang, start.placement, number), start.grant)
         if not starts:

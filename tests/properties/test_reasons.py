@@ -3,7 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from windlass.core.cycle.scheduler import decide
+from windlass.core.cycle.scheduler import schedule_with_cycle
 from windlass.core.cycle.start_bounds import EDGES, expectations
 from windlass.core.ledger import Ledger
 from windlass.core.model.gang import Demand, Pending, shape_of, started, total_of
@@ -62,11 +62,11 @@ def trials(draw):
     ledger = Ledger(draw(clusters()), QUEUES, None, Policy(draw(st.sampled_from(["windlass", "fifo"]))))
     for number in range(draw(st.integers(1, 14))):
         ledger.add_pending(draw(gangs(number)))
-    for start in decide(ledger.snapshot(), 0).started:
+    for start in schedule_with_cycle(ledger.snapshot(), 0)[1].started:
         ledger.hold(started(start.gang, start.placement, 0))
     for number in range(20, 20 + draw(st.integers(0, 4))):
         ledger.add_pending(draw(gangs(number)))
-    return decide(ledger.snapshot(), MINUTE)
+    return schedule_with_cycle(ledger.snapshot(), MINUTE)[1]
 
 
 @settings(max_examples=60, deadline=None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from windlass.core.cycle.pending_reasons import PendingReasons
 from windlass.core.cycle.preemptive_sorting import refill
+from windlass.core.cycle.running_changes import RunningChanges
 from windlass.core.cycle.scheduling_cycle import SchedulingCycle
 from windlass.core.model.gang import EquivalenceClass
 from windlass.core.model.obstacle import LACKS_NODES, Obstacle
@@ -24,45 +25,37 @@ def schedule(snapshot: Snapshot, now: int) -> Plan:
     """
     if ORDERS[snapshot.policy.order].refill:
         return refill(snapshot, now)[0]
-    return _plan(decide(snapshot, now))
+    return schedule_with_cycle(snapshot, now)[0]
 
 
-def decide(snapshot: Snapshot, now: int, watched: str = "") -> SchedulingCycle:
-    """Give away what is free; the trial it returns knows who got it and who waits for what.
-
-    For orders that let those who run go on.
-    """
-    return _give_away(
-        SchedulingCycle(snapshot, now, rehearse=lambda later: _give_away(SchedulingCycle(later, now)), watched=watched)
-    )
-
-
-def tried(snapshot: Snapshot, now: int, watched: str) -> tuple[Plan, SchedulingCycle]:
-    """The plan, and how it stands once that is carried out, for whoever explains the gang that is `watched`."""
+def schedule_with_cycle(snapshot: Snapshot, now: int, watched: str = "") -> tuple[Plan, SchedulingCycle]:
+    """The plan, and the cycle as it ends; `watched` is the id of a gang whose view of the nodes the cycle keeps."""
     if ORDERS[snapshot.policy.order].refill:
         plan, verdicts = refill(snapshot, now)
         return plan, verdicts.trial
-    trial = decide(snapshot, now, watched)
-    return _plan(trial), trial
+    trial = SchedulingCycle(snapshot, now, watched)
+    changes = RunningChanges(trial, dry_run=lambda later: _run(SchedulingCycle(later, now)))
+    return _plan(_run(trial, changes), changes), trial
 
 
-def _give_away(trial: SchedulingCycle) -> SchedulingCycle:
+def _run(trial: SchedulingCycle, changes: RunningChanges | None = None) -> SchedulingCycle:
     snapshot, now = trial.snapshot, trial.now
+    changes = changes or RunningChanges(trial)
     # 1. gates: lines that wait out a backoff or another job are not in the contest
     lines = [line for line in snapshot.lines if not shut(line.gangs[0], snapshot.arrays, now)]
     # 2. by turn: they start, or wait, and those who wait first hold reservations that nobody may delay
-    gaps = _by_turn(trial, lines)
+    gaps = _by_turn(trial, changes, lines)
     # 3. into the gaps between the reservations: whoever delays none of them
-    _into_gaps(trial, gaps)
+    _into_gaps(trial, changes, gaps)
     # 4. to elastic gangs, what nobody else can use
-    trial.reclaim.grow()
+    changes.grow()
     return trial
 
 
-def _by_turn(trial: SchedulingCycle, lines: list[EquivalenceClass]) -> list[EquivalenceClass]:
+def _by_turn(trial: SchedulingCycle, changes: RunningChanges, lines: list[EquivalenceClass]) -> list[EquivalenceClass]:
     """Returns the lines of which somebody may still fill a gap."""
     gaps: list[EquivalenceClass] = []
-    asked_by_turn = trial.reclaim.may_help and (trial.has_limits or not fills_by_another_order(trial.snapshot.policy))
+    asked_by_turn = changes.may_help and (trial.has_limits or not fills_by_another_order(trial.snapshot.policy))
     contest = QueueOrder(lines, trial.shares_that_count, classes=trial.classes)
     firsts = [line.gangs[0] for line in lines]
     for gang in contest:
@@ -74,7 +67,7 @@ def _by_turn(trial: SchedulingCycle, lines: list[EquivalenceClass]) -> list[Equi
             continue
         obstacle = obstacle or trial.attempt(gang)
         # others are made smaller or stopped, whole gangs, the cheapest that suffice
-        if obstacle is None or trial.reclaim.make_room(gang, obstacle):
+        if obstacle is None or changes.make_room(gang, obstacle):
             continue
         if obstacle in LACKS_NODES and not trial.timetable.open_to(gang):
             gaps.append(contest.line)
@@ -90,8 +83,8 @@ def _by_turn(trial: SchedulingCycle, lines: list[EquivalenceClass]) -> list[Equi
     return gaps
 
 
-def _into_gaps(trial: SchedulingCycle, lines: list[EquivalenceClass]) -> None:
-    if not trial.reclaim.may_help:
+def _into_gaps(trial: SchedulingCycle, changes: RunningChanges, lines: list[EquivalenceClass]) -> None:
+    if not changes.may_help:
         lines = [line for line in lines if not trial.is_too_large(line.gangs[0])]
     if not lines:
         return
@@ -100,7 +93,7 @@ def _into_gaps(trial: SchedulingCycle, lines: list[EquivalenceClass]) -> None:
         if gang.id in trial.settled:
             continue
         obstacle = trial.limit(gang) or trial.attempt(gang)
-        if obstacle is None or trial.reclaim.make_room(gang, obstacle):
+        if obstacle is None or changes.make_room(gang, obstacle):
             continue
         longest = trial.timetable.shorter(gang) if obstacle is Obstacle.PROMISED else None
         if longest is None:
@@ -112,7 +105,7 @@ def _into_gaps(trial: SchedulingCycle, lines: list[EquivalenceClass]) -> None:
             return
 
 
-def _plan(trial: SchedulingCycle) -> Plan:
+def _plan(trial: SchedulingCycle, changes: RunningChanges) -> Plan:
     # 5. one reason, with counts, for everything that stays; worked out when it is read
     verdicts = PendingReasons(trial)
     return Plan(
@@ -120,15 +113,15 @@ def _plan(trial: SchedulingCycle) -> Plan:
         now=trial.now,
         admissions=tuple(Admission(start.gang.id, start.placement, start.grant) for start in trial.started),
         verdicts=verdicts,
-        preemptions=trial.reclaim.preemptions,
-        resizes=(*trial.reclaim.shrinking, *trial.reclaim.growing),
+        preemptions=changes.preemptions,
+        resizes=(*changes.shrinking, *changes.growing),
         order=verdicts.order(),
-        due=_due(trial),
+        due=_due(trial, changes),
     )
 
 
-def _due(trial: SchedulingCycle) -> int | None:
+def _due(trial: SchedulingCycle, changes: RunningChanges) -> int | None:
     """When time alone may change what was decided."""
     turns = [at for each in trial.snapshot.reservations for at in (each.start, each.end) if at > trial.now]
-    due = trial.reclaim.due
+    due = changes.due
     return min(turns if due is None else [*turns, due], default=None)

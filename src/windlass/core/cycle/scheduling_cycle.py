@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import NamedTuple
 
@@ -21,9 +21,7 @@ from windlass.core.placement.elastic_resizing import largest
 from windlass.core.placement.empty_cluster_fit import fits_empty
 from windlass.core.placement.gang_placement import Placed, place
 from windlass.core.preemption.preemption_simulation import Given
-from windlass.core.preemption.reclaim import Reclaim
 from windlass.core.preemption.victim_search import Eviction, coming
-from windlass.core.preemption.victims import going
 from windlass.core.queues.admission_gates import shut
 from windlass.core.queues.fair_share import Shares, total_capacity
 from windlass.core.queues.limits import limit
@@ -52,23 +50,13 @@ class Start(NamedTuple):
 class SchedulingCycle:
     """Begins as its snapshot stands. Only `attempt`, `start`, `wait` and `wait_for` change it."""
 
-    def __init__(
-        self,
-        snapshot: Snapshot,
-        now: int,
-        rehearse: Callable[[Snapshot], SchedulingCycle] | None = None,
-        watched: str = "",
-    ) -> None:
-        """`rehearse`: what a plan would be in which nobody is stopped; None: this is such a plan.
-
-        `watched`: the gang of which somebody will ask why it got its nodes, by id.
-        """
+    def __init__(self, snapshot: Snapshot, now: int, watched: str = "") -> None:
+        """`watched`: the gang of which somebody will ask why it got its nodes, by id."""
         self._watched = watched
         self.seen: Amounts | None = None
         """int64[N, R]: what the gang that is watched could use when it started; None: it has not."""
         self.snapshot = snapshot
         self.now = now
-        self.rehearse = rehearse
         self.free = snapshot.free.copy(order="F")
         self.accounts = QueueUsage(tree_of(snapshot.queues), snapshot.held, snapshot.users)
         """What running gangs hold and those that this plan starts."""
@@ -175,16 +163,11 @@ class SchedulingCycle:
         if obstacle not in KEEPS_NOTHING and self._is_limited(gang.queue):
             if self.spoken_for is None:
                 self.spoken_for = self.accounts.copy()
-                _give_back(self.spoken_for, coming(self.snapshot, going(self.snapshot), self.evictions.values()))
+                _give_back(self.spoken_for, coming(self.snapshot, self.snapshot.releasing, self.evictions.values()))
             request = gang.request
             claim = home(self.accounts.tree, gang.queue, request)
             self.spoken_for.take(claim, gang.user, request)
             self.first_in.setdefault(claim, gang)
-
-    @cached_property
-    def reclaim(self) -> Reclaim:
-        """What it takes back from those that run."""
-        return Reclaim(self)
 
     @cached_property
     def has_limits(self) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from windlass.core.cycle.scheduler import tried
+from windlass.core.cycle.scheduler import schedule_with_cycle
 from windlass.core.cycle.scheduling_cycle import SchedulingCycle
 from windlass.core.explain.alternatives import Alternative, alternatives
 from windlass.core.explain.node_choice import Choice, choices
@@ -86,7 +86,7 @@ def explain(snapshot: Snapshot, job_id: str, now: int) -> Explanation:
     gang = next((gang for line in snapshot.lines for gang in line.gangs if gang.id == job_id), None)
     if gang is None:
         raise KeyError(job_id)
-    plan, trial = tried(snapshot, now, watched=job_id)
+    plan, trial = schedule_with_cycle(snapshot, now, watched=job_id)
     starts = next((admission.placement for admission in plan.admissions if admission.job_id == job_id), None)
     comes = any(start.gang.id == job_id for start in trial.started)
     demand, column = _what_binds(trial, gang)

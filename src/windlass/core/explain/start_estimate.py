@@ -11,7 +11,6 @@ from windlass.core.model.gang import Pending, Running, placed, started, waiting_
 from windlass.core.model.plan import Plan
 from windlass.core.model.snapshot import Snapshot
 from windlass.core.model.status import Placement
-from windlass.core.preemption.victims import gone_by
 
 _MOST_WORK = 20_000
 """Lines looked at before it is too far off to tell: a second or so."""
@@ -51,7 +50,9 @@ class _Ahead:
         turns |= {at for each in snapshot.reservations for at in (each.start, each.end)}
         self._turns = sorted(at for at in turns if at > now)
         self._ends = [(max(run.ends_by, now), run.id) for run in snapshot.running.values() if run.ends_by is not None]
-        self._ends += [(gone_by(run, now), run.id) for run in snapshot.special.values() if run.resize_to is not None]
+        self._ends += [
+            (run.release_time(now), run.id) for run in snapshot.special.values() if run.resize_to is not None
+        ]
         heapq.heapify(self._ends)
 
     def carry_out(self, plan: Plan) -> None:
@@ -92,7 +93,7 @@ class _Ahead:
                 again = waiting_again(self._stopped.pop(run.id), self.now)
                 self._waiting[run.id] = again
                 self.ledger.add_pending(again)
-        elif run.resize_to is not None and gone_by(run, self.now) <= self.now:
+        elif run.resize_to is not None and run.release_time(self.now) <= self.now:
             smaller = replace(run, placement=run.resize_to, demands=placed(run.demands, run.resize_to), resize_to=None)
             self._hold(smaller, None)
 

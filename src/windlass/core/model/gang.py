@@ -127,6 +127,18 @@ class Running:
     ending: bool = False
     """Some of its members have ended well, so it is not resized any more: they would have to begin again."""
 
+    @property
+    def last_changed_at(self) -> int:
+        """When its current generation was admitted or last resized, in ms."""
+        return self.admitted_at if self.resized_at is None else max(self.admitted_at, self.resized_at)
+
+    def release_time(self, now: int) -> int:
+        """Latest time, in ms, at which it has released what it does not keep, if it is told to stop by `now`."""
+        if self.leaving and self.ends_by is not None:
+            return max(self.ends_by, now)
+        asked_at = self.resized_at if self.resize_to is not None and self.resized_at is not None else now
+        return max(asked_at + self.grace, now)
+
 
 def demands_of(job: Job) -> tuple[Demand, ...]:
     """One demand per role, in the roles' order."""

@@ -80,3 +80,8 @@ class Verdict:
     """When it starts, in ms; None: it cannot be told."""
     sure: Certainty = Certainty.UNKNOWN
     """How sure that is."""
+
+
+def format_count(number: int, noun: str) -> str:
+    """Number and noun, in the plural unless it is one: "1 rack", "40 racks"."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"

@@ -110,6 +110,11 @@ class Snapshot:
     special: Mapping[str, Running]
     """Those of the running gangs that are elastic, being stopped or being resized."""
 
+    @property
+    def releasing(self) -> tuple[Running, ...]:
+        """Running gangs that are already being stopped or made smaller."""
+        return tuple(run for run in self.special.values() if run.leaving or run.resize_to is not None)
+
     @cached_property
     def pending(self) -> tuple[Pending, ...]:
         """Every gang that waits, by its turn."""

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from windlass.core.model.gang import Demand
-from windlass.core.model.reasons import Count, Reason, Verdict
+from windlass.core.model.reasons import Count, Reason, Verdict, format_count
 from windlass.core.model.resources import PODS, format_quantity
 from windlass.core.model.snapshot import Amounts, NodeTable
 from windlass.core.nodes.allocation import take
@@ -19,7 +19,7 @@ from windlass.core.nodes.topology_domains import domain_name
 from windlass.core.placement.domain_packing import Counts
 from windlass.core.placement.gang_placement import by_type, fits, orders, place
 from windlass.core.placement.topology_placement import choose, roomiest
-from windlass.core.placement.topology_shortage import TopologyShortage, asked, counted, found_in, nearness
+from windlass.core.placement.topology_shortage import TopologyShortage, asked, found_in, nearness
 
 _NAMED = ("label ", "affinity ", "gpu-type ", "taint ")
 """Causes that say what exactly was asked for."""
@@ -212,7 +212,7 @@ def all_said(resources: Mapping[str, int]) -> str:
 
 
 def _nodes(count: int) -> str:
-    return counted(count, "node")
+    return format_count(count, "node")
 
 
 def _all_lost(short: Shortage) -> str:
@@ -224,9 +224,9 @@ def _all_lost(short: Shortage) -> str:
 def _said(lost: Sequence[Count], what: str) -> str:
     """Say where nodes went: "; 40 nodes lost to label zone=a, 3 cordoned"."""
     parts = [
-        f"{counted(count.nodes, what)} lost to {count.cause}"
+        f"{format_count(count.nodes, what)} lost to {count.cause}"
         if count.cause.startswith(_NAMED)
-        else f"{count.nodes if place_in_line else counted(count.nodes, what)} {count.cause}"
+        else f"{count.nodes if place_in_line else format_count(count.nodes, what)} {count.cause}"
         for place_in_line, count in enumerate(lost)
     ]
     return f"; {', '.join(parts)}" if parts else ""

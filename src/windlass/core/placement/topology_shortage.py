@@ -11,7 +11,7 @@ import numpy as np
 
 from windlass.core.model.gang import Demand
 from windlass.core.model.job import TopologyRequest
-from windlass.core.model.reasons import Count
+from windlass.core.model.reasons import Count, format_count
 from windlass.core.model.snapshot import NodeTable
 from windlass.core.nodes.feasibility import Mask, Screen
 from windlass.core.nodes.topology_domains import Bounds, domain_name, level_number, levels
@@ -94,17 +94,12 @@ def found_in(near: TopologyShortage) -> str:
         return f"the cluster's topology has no level {level}"
     if not near.domains:
         return f"no {level} that it could use"
-    there = counted(near.domains, level)
+    there = format_count(near.domains, level)
     if near.request.spread:
         return f"room for {near.fits}, as the fullest of {there} ({near.decisive}) takes {near.room}"
     if size:
-        return f"room for {counted(near.fits // size, 'slice')} in {there}"
+        return f"room for {format_count(near.fits // size, 'slice')} in {there}"
     return f"room for {near.room} in the largest of {there} ({near.decisive})"
-
-
-def counted(number: int, what: str) -> str:
-    """Say how many: "1 rack", "40 racks"."""
-    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def _any(mask: Mask, bounds: Bounds) -> Mask:

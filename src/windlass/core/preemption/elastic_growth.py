@@ -23,7 +23,6 @@ from windlass.core.nodes.feasibility import Mask
 from windlass.core.nodes.topology_domains import level_number
 from windlass.core.placement.elastic_resizing import elastic_role
 from windlass.core.placement.gang_placement import Placed, fits, place
-from windlass.core.preemption.victims import began
 from windlass.core.queues.fair_share import Shares, total_capacity
 from windlass.core.queues.limits import limit
 from windlass.core.queues.quota import claimed, short
@@ -78,7 +77,7 @@ def growth(idle: Idle) -> tuple[Resize, ...]:
 def grows_at(idle: Idle) -> int | None:
     """When, in ms, the next gang may grow that is too young for it now; None: there is none."""
     interval = idle.snapshot.policy.resize_interval
-    moments = [began(each.run) + interval for each in _below_their_most(idle)]
+    moments = [each.run.last_changed_at + interval for each in _below_their_most(idle)]
     return min((at for at in moments if at > idle.now), default=None)
 
 
@@ -100,7 +99,7 @@ def _may_stay(table: NodeTable, run: Running) -> bool:
 
 def _pays(idle: Idle, run: Running) -> bool:
     interval = idle.snapshot.policy.resize_interval
-    return began(run) + interval <= idle.now and (run.ends_by is None or run.ends_by > idle.now + interval)
+    return run.last_changed_at + interval <= idle.now and (run.ends_by is None or run.ends_by > idle.now + interval)
 
 
 def _anything_left(idle: Idle) -> bool:

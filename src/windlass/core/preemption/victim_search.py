@@ -32,7 +32,7 @@ from windlass.core.placement.elastic_resizing import (
 from windlass.core.placement.gang_placement import Placed
 from windlass.core.preemption.preemption_rights import PreemptionRights
 from windlass.core.preemption.preemption_simulation import Given, PreemptionSimulation
-from windlass.core.preemption.victims import Asked, Lineup, gone_by
+from windlass.core.preemption.victims import Asked, Lineup
 from windlass.core.queues.usage import QueueUsage
 from windlass.core.reservations.reservation_profile import Promise
 
@@ -356,7 +356,9 @@ class _Search:
         """When those of its nodes are free that are not yet."""
         now, rows = self._ground.now, set(grant.rows.tolist())
         ends = [now + step.given.run.grace for step in self._chosen]
-        ends += [gone_by(given.run, now) for given in self._coming if not rows.isdisjoint(given.grant.rows.tolist())]
+        ends += [
+            given.run.release_time(now) for given in self._coming if not rows.isdisjoint(given.grant.rows.tolist())
+        ]
         return max(ends, default=now)
 
 

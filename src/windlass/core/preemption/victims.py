@@ -60,13 +60,13 @@ class Lineup:
         self._snapshot = snapshot
         self._now = now
         self._accounts = accounts
-        self.going = going(snapshot)
+        self.going = snapshot.releasing
         self._offers: dict[tuple[str, int], bool] = {}
 
     @cached_property
     def ripe(self) -> Sequence[Running]:
         """Those that have run long enough to be stopped, cheapest first."""
-        return sorted((run for run in self._stoppable if began(run) <= self._latest), key=self._cost)
+        return sorted((run for run in self._stoppable if run.last_changed_at <= self._latest), key=self._cost)
 
     def offers(self, gang: Pending) -> bool:
         """Whether anybody runs who might have to make room for such a gang: a quick look, by queues and priorities."""
@@ -90,14 +90,14 @@ class Lineup:
 
     def ripens(self, gang: Pending) -> int | None:
         """When, in ms, the next gang of those which are too young to be stopped for this one is not any more."""
-        young = [run for run in self._stoppable if began(run) > self._latest]
-        soon = [began(run) for run in young if self._may_give((run.queue, run.priority), gang) or surplus(run)]
+        young = [run for run in self._stoppable if run.last_changed_at > self._latest]
+        soon = [run.last_changed_at for run in young if self._may_give((run.queue, run.priority), gang) or surplus(run)]
         return min(soon) + self._snapshot.policy.min_runtime if soon else None
 
     @cached_property
     def gone_by(self) -> int:
         """When everybody has gone who is going or could be asked to, in ms."""
-        return max((gone_by(run, self._now) for run in (*self.going, *self._stoppable)), default=self._now)
+        return max((run.release_time(self._now) for run in (*self.going, *self._stoppable)), default=self._now)
 
     @property
     def _latest(self) -> int:
@@ -185,24 +185,6 @@ class Lineup:
         members = demands[0].count if len(demands) == 1 else sum(demand.count for demand in demands)
         borrowed = self._borrowed.get(run.queue, 0)
         return Cost(run.priority, -borrowed, lost, milli_gpus_of(demands), members, -run.admitted_at, run.id)
-
-
-def going(snapshot: Snapshot) -> tuple[Running, ...]:
-    """Those that give something back already: earlier plans, or people, have stopped them or made them smaller."""
-    return tuple(run for run in snapshot.special.values() if run.leaving or run.resize_to is not None)
-
-
-def began(run: Running) -> int:
-    """Since when it has run undisturbed by the scheduler, in ms."""
-    return run.admitted_at if run.resized_at is None else max(run.admitted_at, run.resized_at)
-
-
-def gone_by(run: Running, now: int) -> int:
-    """When, in ms, a gang that this plan or an earlier one asks to stop has given back what it does not keep."""
-    if run.leaving and run.ends_by is not None:
-        return max(run.ends_by, now)
-    asked_at = run.resized_at if run.resize_to is not None and run.resized_at is not None else now
-    return max(asked_at + run.grace, now)
 
 
 def may_stop(shares: Shares, asked: Asked, victim: Running, holds: Amounts) -> str:

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from windlass.core.model.reasons import Reason, Verdict
+from windlass.core.model.reasons import Reason, Verdict, format_count
 from windlass.core.model.resources import GPU
-from windlass.core.placement.topology_shortage import counted
 from windlass.core.queues.queue_tree import Amounts, Tree, charge, thousandths
 from windlass.core.queues.quota import ceiling, said, verdict_on
 from windlass.core.queues.usage import QueueUsage
@@ -63,8 +62,8 @@ def _jobs(accounts: QueueUsage, level: str, user: str) -> Iterator[Verdict]:
     rules = accounts.tree.queues[level]
     mine, all_of_them = rules.user_running, rules.max_running
     if mine and (running := accounts.crowd(level, user).jobs) >= mine:
-        text = f"{user or 'its user'} runs {counted(running, 'job')} in queue {level}, and a user may run {mine}"
+        text = f"{user or 'its user'} runs {format_count(running, 'job')} in queue {level}, and a user may run {mine}"
         yield Verdict(Reason.WAITING_FOR_QUOTA, text, "jobs", 1)
     if all_of_them and (running := accounts.crowd(level).jobs) >= all_of_them:
-        text = f"queue {level} runs {counted(running, 'job')}, and may run {all_of_them} at a time"
+        text = f"queue {level} runs {format_count(running, 'job')}, and may run {all_of_them} at a time"
         yield Verdict(Reason.WAITING_FOR_QUOTA, text, "jobs", 1)

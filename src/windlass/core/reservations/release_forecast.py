@@ -18,7 +18,6 @@ from windlass.core.nodes.feasibility import Mask
 from windlass.core.nodes.incremental_fit import counts_tell, parts_needed
 from windlass.core.placement.elastic_resizing import resized
 from windlass.core.placement.gang_placement import fits
-from windlass.core.preemption.victims import gone_by
 
 NEVER: Final = 2**62
 """A moment after every other, in ms: the end of a gang that has no walltime."""
@@ -155,7 +154,7 @@ def _shrinking(snapshot: Snapshot, now: int) -> Iterator[Early]:
     """What those give back that go on with less."""
     for run in snapshot.special.values():
         if run.resize_to is not None and not run.leaving:
-            at = min(gone_by(run, now), max(end_of(run), now))
+            at = min(run.release_time(now), max(end_of(run), now))
             yield Early(run.id, at, resized(snapshot.table, run, snapshot.grants[run.id]).freed)
 
 

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from windlass.core.cycle.scheduling_cycle import SchedulingCycle
 from windlass.core.ledger import Ledger
 from windlass.core.model.gang import Pending, Running, placed, waiting_again
 from windlass.core.model.obstacle import Obstacle
 from windlass.core.model.plan import Preemption, Resize
+from windlass.core.model.snapshot import Snapshot
 from windlass.core.model.status import Placement
 from windlass.core.nodes.feasibility import Mask
 from windlass.core.placement.empty_cluster_fit import mask_of
@@ -20,9 +21,6 @@ from windlass.core.preemption.elastic_growth import Idle, grows_at, growth
 from windlass.core.preemption.victim_search import Eviction, Ground, victims_for
 from windlass.core.preemption.victims import Lineup
 from windlass.core.queues.admission_gates import shut
-
-if TYPE_CHECKING:
-    from windlass.core.cycle.scheduling_cycle import SchedulingCycle
 
 _MOST_SEARCHES = 32
 """Gangs of one plan for which others are looked for in vain; so that a plan's cost is bounded."""
@@ -32,11 +30,13 @@ _WANTS_NODES = frozenset({None, Obstacle.CAPACITY, Obstacle.PROMISED, Obstacle.L
 """What is in the way of a gang that would take nodes if it found them; None: nothing but these."""
 
 
-class Reclaim:
+class RunningChanges:
     """Of one trial, whose gangs it asks for as they turn out to have to wait."""
 
-    def __init__(self, trial: SchedulingCycle) -> None:
+    def __init__(self, trial: SchedulingCycle, dry_run: Callable[[Snapshot], SchedulingCycle] | None = None) -> None:
+        """`dry_run`: schedules a snapshot without stopping any gang; None: this cycle is such a dry run."""
         self._trial = trial
+        self._dry_run = dry_run
         self._on = trial.snapshot.policy.preempt
         self._searches = 0
         self._ripens: dict[tuple[str, int], int | None] = {}
@@ -48,7 +48,7 @@ class Reclaim:
 
         If so, the gang's place is kept for it from then on.
         """
-        if not self.may_help or obstacle not in _HELPS or self._trial.rehearse is None:
+        if not self.may_help or obstacle not in _HELPS or self._dry_run is None:
             return False
         offers = self._lineup.offers(gang)
         if not (offers or self._lineup.going):
@@ -71,7 +71,7 @@ class Reclaim:
         blocked = any(obstacle is not Obstacle.LEAVING for obstacle in trial.obstacles.values())
         if not (found.preemptions or found.resizes) or not blocked:
             return True
-        assert trial.rehearse is not None  # noqa: S101 - or nobody would be stopped
+        assert self._dry_run is not None  # noqa: S101 - or nobody would be stopped
         ledger = Ledger.at(trial.snapshot)
         for run in self._lineup.going:
             _give_up(ledger, run, run.resize_to)
@@ -80,7 +80,7 @@ class Reclaim:
                 _give_up(ledger, trial.snapshot.running[resize.job_id], resize.placement)
             for preemption in eviction.preemptions:
                 ledger.add_pending(waiting_again(trial.snapshot.running[preemption.job_id], trial.now))
-        return any(start.gang.id == found.gang.id for start in trial.rehearse(ledger.snapshot()).started)
+        return any(start.gang.id == found.gang.id for start in self._dry_run(ledger.snapshot()).started)
 
     @cached_property
     def may_help(self) -> bool:
