@@ -269,7 +269,7 @@ def _script(rng: Random) -> Script:
 
 def _user_events(rng: Random, jobs: Sequence[str]) -> Iterator[tuple[int, WorldEvent]]:
     for job_id in jobs:
-        for event in (e.Cancel("ann"), e.Suspend("ann"), e.Resume("ann"), e.Preempt("by hand")):
+        for event in (e.Cancel("ann"), e.Kill("ann"), e.Suspend("ann"), e.Resume("ann"), e.Preempt("by hand")):
             if rng.random() < 0.08:
                 yield rng.randrange(HORIZON), JobEvent(job_id, event)
         if rng.random() < 0.2:

@@ -45,7 +45,7 @@ from windlass.core.lifecycle.events import (
     Timer,
 )
 from windlass.core.lifecycle.spec_update import can_change
-from windlass.core.lifecycle.transitions import created
+from windlass.core.lifecycle.transitions import created, stop_command
 from windlass.core.model.gang import pending_of, running_of
 from windlass.core.model.job import Condition, Dependency, Job
 from windlass.core.model.plan import Plan, Preemption
@@ -423,7 +423,7 @@ def _unanswered(state: JobState) -> list[Command]:
     if status.gone or status.phase in TERMINAL:
         return []
     if status.target is not None:
-        return [Stop(state.id, status.generation, state.job.grace)]
+        return [stop_command(state)]
     if status.phase is Phase.ADMITTED and status.placement is not None:
         return [Launch(state.id, status.generation, status.placement)]
     return []

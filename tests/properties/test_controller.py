@@ -166,7 +166,7 @@ def _happen(world: MemoryWorld, rng: random.Random, *, kindly: bool) -> None:
         world.end_member(rng.choice(busy), rng, kindly=kindly)
     if not kindly and world.stored:
         known = sorted(world.stored)
-        for event in (e.Cancel(), e.Suspend(), e.Resume(), e.Preempt("for another")):
+        for event in (e.Cancel(), e.Kill(), e.Suspend(), e.Resume(), e.Preempt("for another")):
             if rng.random() < 0.06:
                 world.unheard.append(JobEvent(rng.choice(known), event))
         if world.alive and rng.random() < 0.2:

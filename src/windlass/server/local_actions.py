@@ -12,8 +12,7 @@ from windlass.backends.local.backend import LocalBackend
 from windlass.backends.local.store import Origin
 from windlass.backends.port import JobEvent
 from windlass.controller import Controller
-from windlass.core.lifecycle.commands import Stop
-from windlass.core.lifecycle.events import Cancel
+from windlass.core.lifecycle.events import Cancel, Kill
 from windlass.core.model.job import Job
 from windlass.core.model.resources import CPU
 from windlass.core.model.status import TERMINAL
@@ -101,11 +100,10 @@ class LocalActions:
         return list(possible), refused
 
     async def _do(self, verb: str, job_ids: Sequence[str], body: Mapping[str, Any]) -> list[Json]:
-        event = JOB_ACTIONS[verb](str(body.get("by", "")))
+        make_event = Kill if verb == "cancel" and body.get("now") else JOB_ACTIONS[verb]
+        event = make_event(str(body.get("by", "")))
         await self._durable([self._world.inject(JobEvent(job_id, event)) for job_id in job_ids])
         states = [await self._service.state(job_id) for job_id in job_ids]
-        if verb == "cancel" and body.get("now"):
-            self._world.perform([Stop(s.id, s.status.generation, 0) for s in states if not s.status.gone])
         return [views.job_line(state) for state in states]
 
     # --- the rest ----------------------------------------------------------------------------------

@@ -91,7 +91,7 @@ def _random_event(rng: random.Random, state: JobState, alive: set[int]) -> e.Eve
     member = rng.randrange(sized(state.job, state.status.placement).members)
     size = rng.randint(1, 4)
     exit = rng.choice([e.Exit(code=0), e.Exit(code=1), e.Exit(signal=9), e.Exit(code=83), e.Exit(lost=True)])
-    choices: list[e.Event] = [e.Timer()] * 2 + [e.Cancel()] * (rng.random() < 0.2)
+    choices: list[e.Event] = [e.Timer()] * 2 + [rng.choice([e.Cancel(), e.Kill()])] * (rng.random() < 0.2)
     choices += [e.Suspend(), e.Resume(), e.NodeLost("n1"), e.Preempt("for k"), e.NodeClosed("n1")]
     choices += [e.DependencyEnded("k-1", satisfied=rng.random() < 0.5)]
     choices += [e.Admit(Placement({"worker": ("n1",) * state.job.members}))] * 4

@@ -140,6 +140,14 @@ def test_cancelling_one_that_runs_gives_it_its_grace(daemon, job):
     assert daemon.phase("digits") == "Failed"
 
 
+def test_cancelling_one_at_once_stops_it_once_and_without_grace(daemon, job):
+    daemon.submit(job(grace=7_000))
+    daemon.happen("digits-1", Started(1))
+    daemon.post("/v1/jobs/digits/cancel", {"now": True})
+    assert [c for c in daemon.world.performed if isinstance(c, Stop)] == [Stop("digits-1", 1, 0)]
+    assert daemon.world.store.transitions("digits-1")[-1].event == "Kill"
+
+
 def test_suspended_and_resumed(daemon, job):
     daemon.submit(job())
     daemon.happen("digits-1", Started(1))

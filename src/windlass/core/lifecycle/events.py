@@ -109,6 +109,13 @@ class Cancel:
 
 
 @dataclass(frozen=True, slots=True)
+class Kill:
+    """A request to cancel the job without grace: every process that is left gets SIGKILL."""
+
+    by: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Suspend:
     """Someone wants the job off its nodes until it is resumed."""
 
@@ -174,6 +181,7 @@ Event: TypeAlias = (
     | NodeLost
     | NodeClosed
     | Cancel
+    | Kill
     | Suspend
     | Resume
     | Preempt

@@ -22,6 +22,7 @@ from windlass.core.lifecycle.events import (
     DependencyEnded,
     Event,
     GangGone,
+    Kill,
     MemberExited,
     NodeClosed,
     NodeLost,
@@ -86,6 +87,9 @@ TABLE: tuple[Row, ...] = (
     _row((CREATED, QUEUED, SUSPENDED), Cancel, (FAILED,), t.cancel),
     _row(STARTED, Cancel, (), t.cancel),
     _row((RESTARTING,), Cancel, (FAILED,), t.cancel),
+    _row((CREATED, QUEUED, SUSPENDED), Kill, (FAILED,), t.kill),
+    _row(STARTED, Kill, (), t.kill),
+    _row((RESTARTING,), Kill, (FAILED,), t.kill),
     _row((QUEUED,), Timer, (FAILED,), t.timer),
     _row(STARTED, Timer, (), t.timer),
     _row((RESTARTING,), Timer, (ADMITTED, FAILED), t.timer),
@@ -110,6 +114,7 @@ NO_OPS: frozenset[tuple[Phase, type[Event]]] = frozenset(
     | {(phase, Resume) for phase in (CREATED, QUEUED, SUCCEEDED, FAILED)}  # nothing to resume
     | {(phase, Suspend) for phase in (SUSPENDED, SUCCEEDED, FAILED)}
     | {(phase, Cancel) for phase in TERMINAL}
+    | {(phase, Kill) for phase in TERMINAL}
 )
 
 _ROWS: dict[tuple[Phase, type[Event]], Row] = {(source, row.on): row for row in TABLE for source in row.sources}

@@ -15,6 +15,7 @@ from windlass.core.lifecycle.events import (
     DependencyEnded,
     Exit,
     GangGone,
+    Kill,
     MemberExited,
     NodeClosed,
     NodeLost,
@@ -198,7 +199,12 @@ def _stop(state: JobState, target: Target, reason: str, message: str, now: int) 
         message=message,
         stopping_since=now if since is None else since,
     )
-    return after, (Stop(state.id, state.status.generation, state.job.grace),)
+    return after, (stop_command(after),)
+
+
+def stop_command(state: JobState) -> Stop:
+    """Stops the generation with the job's grace, or without grace once the job was killed."""
+    return Stop(state.id, state.status.generation, state.stop_grace)
 
 
 def gang_gone(state: JobState, _event: GangGone, now: int) -> Outcome:
@@ -399,6 +405,14 @@ def cancel(state: JobState, event: Cancel, now: int) -> Outcome:
     if status.gone:
         return _ended(state, Phase.FAILED, CANCELLED, message, now)
     return _stop(state, Target.FAIL, CANCELLED, message, now)
+
+
+def kill(state: JobState, event: Kill, now: int) -> Outcome:
+    """The end on request, without grace."""
+    if state.status.gone:
+        return cancel(state, Cancel(event.by), now)
+    after, _ = cancel(_with(state, killed=True), Cancel(event.by), now)
+    return after, (stop_command(after),)
 
 
 # --- time -----------------------------------------------------------------------------------------

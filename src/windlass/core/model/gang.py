@@ -311,5 +311,5 @@ def _ends_by(state: JobState, admitted_at: int) -> int | None:
     by_walltime = None if job.walltime is None else admitted_at + job.walltime + job.grace
     if status.target not in _GIVES_BACK or status.stopping_since is None:
         return by_walltime
-    by_grace = status.stopping_since + job.grace
+    by_grace = status.stopping_since + state.stop_grace
     return by_grace if by_walltime is None else min(by_grace, by_walltime)

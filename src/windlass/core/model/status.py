@@ -121,6 +121,8 @@ class Status:
     """When this allocation last saved all of its work, if it tells."""
     target: Target | None = None
     """Set while the gang is being stopped."""
+    killed: bool = False
+    """A request to end the job without grace has come: stops of the gang have none."""
     done: int = 0
     """Bit set of the members of this generation that ended well."""
     gone: bool = True
@@ -148,3 +150,8 @@ class JobState:
     number: int
     job: Job
     status: Status
+
+    @property
+    def stop_grace(self) -> int:
+        """Milliseconds from SIGTERM to SIGKILL when the gang is stopped."""
+        return 0 if self.status.killed else self.job.grace
