@@ -3,6 +3,8 @@
 # `make -s` shows only what the commands themselves say.
 
 PYTHON ?=
+# Test processes side by side; tests mostly wait, so more than there are cores.
+WORKERS ?= 4
 BIN := .venv/bin
 SCHEDULER := openb muri philly small_traces topology_gang reclaim_cycle reasons_for_pending fault_schedules
 TRAIN := train_meshes train_resume train_overhead checkpoint_stall peer_copies agent_start agent_recovery training_faults train_mfu
@@ -14,7 +16,7 @@ help:
 	@echo 'make demo    install, train a model on real data, lose a rank, recover: see it happen'
 	@echo 'make demo-kubernetes   the same on a cluster: two real nodes, a PyTorchJob, a killed pod, an MPIJob (Linux, root)'
 	@echo 'make test    install what the tests need, run every test'
-	@echo 'make soak    10,000 fault schedules through the controller in simulated time'
+	@echo 'make soak    10,000 fault schedules in simulated time, and the properties with 25 times the examples'
 	@echo 'make lint    style, types, sizes, words, import contracts'
 	@echo 'make format  let the formatter and the linter mend what they can'
 	@echo 'make bench   run every benchmark and print one table'
@@ -35,10 +37,11 @@ test: .venv/.installed-dev
 	@sh tools/install_browser.sh
 	@sh tools/install_postgresql.sh
 	@sh tools/install_nodes.sh
-	$(BIN)/python -m pytest $(TESTS)
+	$(BIN)/python -m pytest $(if $(TESTS),$(TESTS),-n $(WORKERS) --dist loadgroup --no-loadscope-reorder --durations 20)
 
 soak: .venv/.installed-dev
 	@$(BIN)/python tools/soak.py $(SOAK)
+	@$(if $(SOAK),,WINDLASS_DEPTH=1000 $(BIN)/python -m pytest -n auto --timeout 3600 tests/properties)
 
 lint: .venv/.installed-dev
 	$(BIN)/ruff check

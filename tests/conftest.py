@@ -5,12 +5,15 @@ import signal
 import pytest
 from controlplane import fixtures
 
+import side_by_side
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--rewrite", action="store_true", help="write what was decided into the golden scenario scripts")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """A shell that runs us in the background hands SIGINT down as ignored; programs under test are to get theirs."""
+    """Give programs under test a SIGINT that works: a shell that runs pytest in the background has it ignored."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
     config.pluginmanager.register(fixtures)
+    config.pluginmanager.register(side_by_side)

@@ -6,9 +6,10 @@ What is free is followed here by hand, from the devices that placements name, an
 from dataclasses import replace
 from functools import cache
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from depth import depth
 from windlass.core.invariants import violations
 from windlass.core.ledger import Ledger
 from windlass.core.model.gang import Demand, Pending, Running, shape_of, started
@@ -177,7 +178,7 @@ def _instances(mask, profile):
 
 
 @given(scenes(), demands())
-@settings(max_examples=400, deadline=None)
+@depth(400)
 def test_a_gang_of_equal_members_is_placed_exactly_if_it_fits(scene, demand):
     ledger, policy = scene
     before = ledger.snapshot()
@@ -208,7 +209,7 @@ def test_the_count_of_instances_is_the_most_that_any_choice_of_places_gives(mask
 
 
 @given(scenes())
-@settings(max_examples=100, deadline=None)
+@depth(100)
 def test_what_all_give_back_is_all_there_was(scene):
     ledger, _ = scene
     for job_id in list(ledger.snapshot().running):
@@ -226,7 +227,7 @@ def test_what_all_give_back_is_all_there_was(scene):
     st.sampled_from([Policy(), LOOKING_AHEAD]),
     st.randoms(use_true_random=False),
 )
-@settings(max_examples=100, deadline=None)
+@depth(100)
 def test_names_and_the_order_of_nodes_do_not_matter(nodes, crowd, policy, chance):
     def placements(nodes, crowd):
         ledger = Ledger(nodes, ())
@@ -239,7 +240,7 @@ def test_names_and_the_order_of_nodes_do_not_matter(nodes, crowd, policy, chance
 
 
 @given(scenes(), demands(), st.data())
-@settings(max_examples=150, deadline=None)
+@depth(150)
 def test_one_more_idle_node_never_keeps_a_gang_out(scene, demand, data):
     ledger, policy = scene
     snapshot = ledger.snapshot()

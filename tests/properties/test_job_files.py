@@ -6,9 +6,10 @@ import string
 from dataclasses import replace
 
 import pytest
-from hypothesis import assume, example, given, settings
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
+from depth import depth
 from windlass.core.model.job import (
     ArrayMember,
     Condition,
@@ -291,7 +292,7 @@ def near_jobs(draw):
     return document
 
 
-@settings(max_examples=400)
+@depth(400)
 @given(near_jobs() | anything)
 @example({"command": "python train.py", "restarts": 3, "restart": {"user": 2}})
 @example({"roles": {"a": {"command": "x"}, "b": {}}})

@@ -7,9 +7,10 @@ from dataclasses import replace
 from itertools import product
 
 from gangs import demand, ledger_of, nodes, running, waiting
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from depth import depth
 from windlass.core.ledger import Ledger
 from windlass.core.model.gang import Pending, Running, total_of
 from windlass.core.model.policy import Policy
@@ -55,7 +56,7 @@ takers = st.builds(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@depth(150)
 @given(clusters(), takers)
 def test_by_priority_the_most_costly_victim_is_as_cheap_as_can_be_then_the_next(
     runs: list[Running], gang: Pending
@@ -83,7 +84,7 @@ def suffices(snapshot: Snapshot, gang: Pending, names: set[str]) -> bool:
     return fits(free, snapshot.table, gang.demands)
 
 
-@settings(max_examples=150, deadline=None)
+@depth(150)
 @given(clusters(("a", "b")), takers, st.sampled_from(["a", "b"]))
 def test_by_reclaim_all_are_entitled_to_and_none_could_stay(runs: list[Running], gang: Pending, queue: str) -> None:
     gang = replace(gang, queue=queue)

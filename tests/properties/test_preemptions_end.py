@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
+from depth import depth
 from windlass.backends.port import Changes, ClusterChanged, JobArrived, JobEvent, Recovery, WorldEvent
 from windlass.controller import Controller
 from windlass.core.cycle.scheduler import schedule
@@ -69,7 +70,7 @@ def _role(replicas: int, gpu: int, least: int | None) -> Role:
     return Role("worker", replicas, 1, {"gpu": gpu}, **bounds)
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@depth(30, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(jobs, min_size=2, max_size=9), st.sampled_from(["windlass", "fair", "priority"]), st.integers(1, 4))
 def test_with_nobody_new_and_nobody_done_all_comes_to_rest(wanted: list[Job], order: str, every: int) -> None:
     policy = Policy(order=order, min_runtime=0, resize_interval=0)

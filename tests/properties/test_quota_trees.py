@@ -3,9 +3,10 @@
 from dataclasses import dataclass, field, replace
 from random import Random
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from depth import depth
 from windlass.core.cycle.scheduler import schedule
 from windlass.core.invariants import plan_violations
 from windlass.core.ledger import Ledger
@@ -69,7 +70,7 @@ def allowed(tree: Tree, held, queue, resource):
 
 
 @given(st.data())
-@settings(max_examples=50, deadline=None)
+@depth(50)
 def test_what_is_available_is_the_most_that_breaks_no_limit(data):
     queues = data.draw(trees())
     tree = tree_of({queue.name: queue for queue in queues})
@@ -91,7 +92,7 @@ def test_what_is_available_is_the_most_that_breaks_no_limit(data):
 
 
 @given(st.data())
-@settings(max_examples=50, deadline=None)
+@depth(50)
 def test_books_that_follow_the_plan_say_what_new_books_would(data):
     queues = data.draw(trees())
     accounts, held, gangs = books(queues), {}, []
@@ -114,7 +115,7 @@ def test_books_that_follow_the_plan_say_what_new_books_would(data):
 
 
 @given(st.data())
-@settings(max_examples=50, deadline=None)
+@depth(50)
 def test_nobody_touches_what_is_not_lent_nor_borrows_beyond_a_limit(data):
     queues = data.draw(trees())
     accounts = books(queues)
@@ -217,7 +218,7 @@ def crowded_floor(rng):
 
 
 @given(st.integers(0, 2**32))
-@settings(max_examples=150, deadline=None)
+@depth(150)
 def test_no_sequence_of_reclaims_comes_back_to_where_it_began(seed):
     rng = Random(seed)  # noqa: S311 - no secret
     floor = crowded_floor(rng)
@@ -264,7 +265,7 @@ def starts(queues, gangs):
 
 
 @given(clusters())
-@settings(max_examples=50, deadline=None)
+@depth(50)
 def test_a_plan_keeps_every_limit_and_nobody_waits_for_himself(cluster):
     snapshot = snapshot_of(*cluster)
     plan = schedule(snapshot, 0)
@@ -274,7 +275,7 @@ def test_a_plan_keeps_every_limit_and_nobody_waits_for_himself(cluster):
 
 
 @given(clusters(), st.randoms(use_true_random=False))
-@settings(max_examples=50, deadline=None)
+@depth(50)
 def test_names_of_queues_and_the_order_in_which_they_are_told_mean_nothing(cluster, rng):
     queues, gangs = cluster
     names = [queue.name for queue in queues]
@@ -289,7 +290,7 @@ def test_names_of_queues_and_the_order_in_which_they_are_told_mean_nothing(clust
 
 
 @given(clusters(), st.data())
-@settings(max_examples=50, deadline=None)
+@depth(50)
 def test_an_idle_queue_without_a_quota_changes_nothing(cluster, data):
     queues, gangs = cluster
     parent = data.draw(st.sampled_from(["", *(queue.name for queue in queues)]))

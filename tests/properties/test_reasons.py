@@ -1,8 +1,9 @@
 """Reasons and expected starts are counted in a few passes over arrays: as node by node and cell by cell."""
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from depth import depth
 from windlass.core.cycle.scheduler import schedule_with_cycle
 from windlass.core.cycle.start_bounds import EDGES, expectations
 from windlass.core.ledger import Ledger
@@ -69,7 +70,7 @@ def trials(draw):
     return schedule_with_cycle(ledger.snapshot(), MINUTE)[1]
 
 
-@settings(max_examples=60, deadline=None)
+@depth(60)
 @given(trials())
 def test_what_is_short_is_counted_as_node_by_node(trial):
     table, free = trial.snapshot.table, trial.free.tolist()
@@ -97,7 +98,7 @@ def test_what_is_short_is_counted_as_node_by_node(trial):
             assert (short.freest, short.nodes_with_free) == (max(amounts, default=0), sum(map(bool, amounts)))
 
 
-@settings(max_examples=60, deadline=None)
+@depth(60)
 @given(trials(), st.data())
 def test_starts_are_expected_as_cell_by_cell(trial, data):
     waiting = list(trial.snapshot.pending)
@@ -107,7 +108,7 @@ def test_starts_are_expected_as_cell_by_cell(trial, data):
     assert told == plainly_expected(trial, waiting, bounds)
 
 
-@settings(max_examples=60, deadline=None)
+@depth(60)
 @given(trials())
 def test_the_order_is_that_of_one_start_after_the_other(trial):
     lines = trial.snapshot.lines

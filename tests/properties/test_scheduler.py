@@ -4,10 +4,11 @@ import re
 from dataclasses import replace
 from itertools import combinations, product
 
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from depth import depth
 from windlass.core.cycle.scheduler import schedule
 from windlass.core.explain.admission_check import refusal
 from windlass.core.explain.alternatives import variant
@@ -184,14 +185,14 @@ class Cluster(RuleBasedStateMachine):
 
 
 TestCluster = Cluster.TestCase
-TestCluster.settings = settings(max_examples=60, stateful_step_count=25, deadline=None)
+TestCluster.settings = depth(60, stateful_step_count=25)
 
 
 # --- exact ----------------------------------------------------------------------------------------------
 
 
 @given(st.lists(sizes, min_size=1, max_size=5), st.integers(1, 7), st.integers(0, 3), st.integers(0, 2))
-@settings(max_examples=300, deadline=None)
+@depth(300)
 def test_a_gang_of_equal_members_starts_exactly_if_any_placement_exists_and_on_as_few_nodes(free, count, gpu, cpu):
     asked = (Demand("worker", count, {"gpu": gpu, "cpu": cpu}),)
     ledger = Ledger([Node(f"n{number}", size) for number, size in enumerate(free)], ())
@@ -211,7 +212,7 @@ def _most(size, asked, count):
 
 
 @given(st.lists(sizes, min_size=1, max_size=3), demands("worker"), demands("chief"))
-@settings(max_examples=200, deadline=None)
+@depth(200)
 def test_two_roles_start_only_if_a_placement_exists(free, worker, chief):
     roles = tuple(replace(role, count=min(role.count, 2), node_selector={}) for role in (worker, chief))
     ledger = Ledger([Node(f"n{number}", size) for number, size in enumerate(free)], ())
@@ -235,7 +236,7 @@ def _any_placement(free, replicas):
 
 
 @given(clusters(), crowds(), st.randoms(use_true_random=False))
-@settings(max_examples=100, deadline=None)
+@depth(100)
 def test_names_and_the_order_of_arrival_in_the_ledger_do_not_matter(nodes, crowd, chance):
     def plan_of(nodes, crowd):
         ledger = Ledger(nodes, QUEUES, RACKS)
@@ -254,7 +255,7 @@ def test_names_and_the_order_of_arrival_in_the_ledger_do_not_matter(nodes, crowd
 
 
 @given(scenes(roles=1), sizes, zones)
-@settings(max_examples=200, deadline=None)
+@depth(200)
 def test_one_more_idle_node_never_keeps_the_first_in_line_from_starting(ledger, size, labels):
     snapshot = ledger.snapshot()
     first = next((gang.id for gang in snapshot.pending if gang.id in _open(snapshot)), None)
@@ -269,7 +270,7 @@ def _open(snapshot):
 
 
 @given(clusters(), crowds(most=5), gangs(number=50), st.randoms(use_true_random=False))
-@settings(max_examples=100, deadline=None)
+@depth(100)
 def test_the_first_in_line_starts_whatever_comes_in_behind_it(nodes, crowd, first, chance):
     first = replace(first, priority=9, array_id="", array_limit=0, not_before=None)
     up = [replace(node, ready=True, cordoned="") for node in nodes]
@@ -314,7 +315,7 @@ def _role(demand: Demand) -> Role:
 
 
 @given(scenes())
-@settings(max_examples=200, deadline=None)
+@depth(200)
 def test_a_gang_that_is_said_to_be_behind_would_start_but_for_those_ahead_and_nobody_else_would(ledger):
     plan = carry_out(ledger, 5)
     for gang in ledger.snapshot().pending:
@@ -326,7 +327,7 @@ def test_a_gang_that_is_said_to_be_behind_would_start_but_for_those_ahead_and_no
 
 
 @given(scenes(roles=1), st.randoms(use_true_random=False))
-@settings(max_examples=100, deadline=None)
+@depth(100)
 def test_a_bound_is_kept_however_early_others_end(ledger, chance):
     for gang in ledger.snapshot().pending:
         if gang.not_before is not None or gang.waits_for:
@@ -355,7 +356,7 @@ def under(order: str, ledger: Ledger) -> Snapshot:
 
 
 @given(scenes(), st.sampled_from(sorted(ORDERS)))
-@settings(max_examples=150, deadline=None)
+@depth(150)
 def test_whatever_is_said_to_start_now_starts(ledger, order):
     snapshot = under(order, ledger)
     for gang in snapshot.pending:
@@ -366,7 +367,7 @@ def test_whatever_is_said_to_start_now_starts(ledger, order):
 
 
 @given(scenes(), st.sampled_from(sorted(ORDERS)))
-@settings(max_examples=150, deadline=None)
+@depth(150)
 def test_an_explanation_agrees_with_the_plan(ledger, order):
     snapshot = under(order, ledger)
     plan = schedule(snapshot, 5)
@@ -382,7 +383,7 @@ def test_an_explanation_agrees_with_the_plan(ledger, order):
 
 
 @given(clusters(), gangs(number=1))
-@settings(max_examples=300, deadline=None)
+@depth(300)
 def test_a_job_is_refused_exactly_if_it_would_not_start_alone_on_all_nodes(nodes, gang):
     gang = replace(gang, array_id="", array_limit=0, not_before=None)
     job = Job("x", tuple(_role(demand) for demand in gang.demands), queue=gang.queue, topology=gang.demands[0].topology)
@@ -394,7 +395,7 @@ def test_a_job_is_refused_exactly_if_it_would_not_start_alone_on_all_nodes(nodes
 
 
 @given(clusters(), gangs(number=1, roles=1))
-@settings(max_examples=300, deadline=None)
+@depth(300)
 def test_the_largest_gang_that_is_named_fits_and_one_more_replica_does_not(nodes, gang):
     snapshot = Ledger(nodes, QUEUES, RACKS).snapshot()
     role = replace(_role(gang.demands[0]), replicas=gang.demands[0].count)

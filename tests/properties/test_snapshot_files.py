@@ -4,9 +4,10 @@ import json
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from depth import depth
 from windlass.core.cycle.scheduler import schedule
 from windlass.core.ledger import Ledger
 from windlass.core.model.gang import Demand, Pending, milli_gpus_of, shape_of, started
@@ -123,7 +124,7 @@ def whole(plan: Plan):
     return replace(plan, order=tuple(plan.order), verdicts=dict(plan.verdicts))
 
 
-@settings(max_examples=100)
+@depth(100)
 @given(scenes(), st.booleans())
 def test_a_plan_made_on_what_was_read_is_the_plan(scene, packed):
     snapshot, now = scene

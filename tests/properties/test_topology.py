@@ -3,9 +3,10 @@
 from collections import Counter
 from itertools import combinations, product
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from depth import depth
 from windlass.core.cycle.scheduler import schedule
 from windlass.core.ledger import Ledger
 from windlass.core.model.gang import Demand, Pending, Running, shape_of
@@ -14,7 +15,7 @@ from windlass.core.model.node import Node, Topology
 from windlass.core.model.status import Placement
 
 LEVELS = ("block", "rack")
-FEW = settings(max_examples=300, deadline=None)
+FEW = depth(300)
 clusters = st.lists(st.lists(st.lists(st.integers(0, 3), min_size=1, max_size=3), min_size=1, max_size=3), max_size=3)
 """Blocks of racks of nodes, each the number of replicas it could take."""
 

@@ -43,13 +43,16 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests without a control plane first."""
-    items.sort(key=lambda item: len(programs_of([item])))
+    """Put tests without a control plane first where its programs are still to be built."""
+    if missing(programs_of(items)):
+        items.sort(key=lambda item: len(programs_of([item])))
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Start to build what is missing, in a process that ends with us."""
     wanted = missing(programs_of(session.items))
+    if os.environ.get("PYTEST_XDIST_WORKER", "gw0") != "gw0":
+        return  # one builder for all workers
     if wanted and sys.platform == "linux" and not session.config.option.collectonly:
         say(f"building {', '.join(wanted)} while other tests run")
         session.config.add_cleanup(spawn([sys.executable, BUILDER, "build", *wanted], Path(os.devnull)).kill)

@@ -2,9 +2,10 @@
 
 import numpy as np
 from gangs import demand, ledger_of, node
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from depth import depth
 from windlass.core.nodes.feasibility import eligibility
 from windlass.core.placement.batched_selection import seat_each
 from windlass.core.placement.node_selection import seat
@@ -15,7 +16,7 @@ PARTS = st.lists(
 
 
 @given(PARTS, st.data())
-@settings(max_examples=200, deadline=None)
+@depth(200)
 def test_many_parts_are_seated_as_one_by_one(cells, data):
     free = [cell for part in cells for cell in part]
     table = ledger_of([node(f"n{n}", 4, cpu=4) for n in range(len(free))]).snapshot().table

@@ -3,9 +3,10 @@
 import copy
 
 import yaml
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from depth import depth
 from windlass.jobs.kubernetes.kinds.registry import KINDS, companions, judge, members, read
 from windlass.jobs.kubernetes.manifests.reader import Fault, Spot
 from windlass.jobs.kubernetes.pods.pod_requests import pod_requests
@@ -140,13 +141,13 @@ def test_every_kind_has_a_whole_manifest_here():
         assert not isinstance(read(whole(kind)), Fault), read(whole(kind))
 
 
-@settings(max_examples=60, deadline=None)
+@depth(60)
 @given(plain)
 def test_any_value_is_survived(value):
     survives(value)
 
 
-@settings(max_examples=200, deadline=None)
+@depth(200)
 @given(st.data())
 def test_any_value_in_the_place_of_any_field_is_survived(data):
     manifest = whole(data.draw(st.sampled_from(KINDS)))

@@ -1,9 +1,10 @@
 """Lives of jobs under `judge`: pods do what they like, the judgement is carried out, and some things never happen."""
 
 import yaml
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from depth import depth
 from windlass.jobs.kubernetes.kinds.registry import judge, read
 from windlass.jobs.kubernetes.status.pod_states import member_names
 
@@ -45,7 +46,7 @@ lives = st.lists(
 )
 
 
-@settings(max_examples=80, deadline=None)
+@depth(80)
 @given(
     st.sampled_from(sorted(ROLES)),
     st.sampled_from(POLICIES),

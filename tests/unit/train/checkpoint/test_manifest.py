@@ -2,9 +2,10 @@ import json
 import zlib
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from depth import depth
 from windlass.train.checkpoint.store.errors import CheckpointError, ManifestError
 from windlass.train.checkpoint.store.manifest import FileFact, Manifest, TensorFact, from_json, to_json
 
@@ -38,7 +39,7 @@ def test_a_manifest_comes_back_as_it_was(manifest):
 
 
 @given(MANIFESTS, st.data())
-@settings(max_examples=300)
+@depth(300)
 def test_a_flipped_bit_is_seen_or_changes_nothing(manifest, data):
     written = bytearray(to_json(manifest))
     bit = data.draw(st.integers(0, len(written) * 8 - 1))
