@@ -7,7 +7,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from windlass.jobs.options import RunOptions, from_options
+from windlass.jobs.description.options import RunOptions, from_options
 from windlass.server.client import Client
 from windlass.server.discovery import find_daemon
 

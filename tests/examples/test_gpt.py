@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from windlass.jobs.job_file import load
+from windlass.jobs.description.job_file import load
 
 SCRIPT = Path(__file__).parents[2] / "examples/gpt/train.py"
 

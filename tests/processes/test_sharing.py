@@ -11,7 +11,7 @@ import pytest
 from terminal import crash, daemon, facts, ok, phase, start, until
 
 from windlass.core.cycle.scheduler import schedule
-from windlass.jobs.snapshot_file import decisions_of, read_snapshot
+from windlass.jobs.cluster.snapshot_file import decisions_of, read_snapshot
 
 SLEEP = ("--", "sleep", "60")
 EXAMPLE = Path(__file__).parents[2] / "examples/digits/train.py"

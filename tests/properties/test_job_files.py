@@ -22,18 +22,19 @@ from windlass.core.model.job import (
     Toleration,
     TopologyRequest,
 )
-from windlass.jobs.durations import MAX_DURATION, PATTERN, SLURM, UNITS, format_duration, parse_duration
+from windlass.jobs.description.fields import JOB, walk
+from windlass.jobs.description.job_file import loads
+from windlass.jobs.description.rendering import render
+from windlass.jobs.description.submission import Submission
 from windlass.jobs.errors import MAX_SHOWN, JobError
-from windlass.jobs.fields import JOB, walk
-from windlass.jobs.job_file import loads
+from windlass.jobs.field_docs.json_schema import schema
 from windlass.jobs.kubernetes.kinds.registry import members
 from windlass.jobs.kubernetes.kinds.registry import read as read_manifest
-from windlass.jobs.kubernetes.manifests.reader import Fault
+from windlass.jobs.kubernetes.manifest_reader import Fault
 from windlass.jobs.kubernetes.manifests.trainingjob_manifest import training_job
-from windlass.jobs.names import IMAGE, JOB_NAME, LABEL_VALUE, MAX_NAME, NODE_NAME, is_name, valid_name
-from windlass.jobs.render import render
-from windlass.jobs.schema import schema
-from windlass.jobs.submission import Submission, format_array, parse_array
+from windlass.jobs.syntax.array_indexes import format_array, parse_array
+from windlass.jobs.syntax.durations import MAX_DURATION, PATTERN, SLURM, UNITS, format_duration, parse_duration
+from windlass.jobs.syntax.names import IMAGE, JOB_NAME, LABEL_VALUE, MAX_NAME, NODE_NAME, is_name, valid_name
 
 names = st.from_regex(rf"\A{JOB_NAME}\Z")
 labels = st.from_regex(r"\A[a-zA-Z0-9]([-a-zA-Z0-9_./]{0,20}[a-zA-Z0-9])?\Z")

@@ -18,8 +18,8 @@ from windlass.core.model.policy import ORDERS, Policy
 from windlass.core.model.queue import Queue
 from windlass.core.model.reservation import Reservation
 from windlass.core.model.snapshot import PastUse
+from windlass.jobs.cluster.snapshot_file import Taken, decisions_of, dump, from_bytes, load, to_bytes
 from windlass.jobs.errors import JobError
-from windlass.jobs.snapshot_file import Taken, decisions_of, dump, from_bytes, load, to_bytes
 
 QUEUES = (
     Queue("default"),

@@ -39,10 +39,10 @@ def configured() -> Config:
 
 @cache
 def _read(path: Path) -> Config:
-    from windlass.jobs.document import MapNode, Scalar, compose  # noqa: PLC0415 - loads the YAML parser
     from windlass.jobs.errors import JobError  # noqa: PLC0415
-    from windlass.jobs.names import did_you_mean  # noqa: PLC0415
-    from windlass.jobs.text import read_text  # noqa: PLC0415
+    from windlass.jobs.syntax.names import did_you_mean  # noqa: PLC0415
+    from windlass.jobs.syntax.text import read_text  # noqa: PLC0415
+    from windlass.jobs.syntax.yaml_tree import MapNode, Scalar, compose  # noqa: PLC0415 - loads the YAML parser
 
     text = read_text(str(path))
     documents = compose(text)

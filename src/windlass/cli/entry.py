@@ -37,7 +37,7 @@ class _Verbs(TyperGroup):
         """The verb that was typed. Raises UsageError with the one that was probably meant."""
         if args[0] not in VERBS and not args[0].startswith("-") and not ctx.resilient_parsing:
             from windlass.cli.errors import UsageError  # noqa: PLC0415 - only when something is wrong
-            from windlass.jobs.names import did_you_mean  # noqa: PLC0415
+            from windlass.jobs.syntax.names import did_you_mean  # noqa: PLC0415
 
             hint = did_you_mean(args[0], VERBS)
             raise UsageError(f"there is no verb {args[0][:40]!r}{hint}\nwindlass --help lists them")

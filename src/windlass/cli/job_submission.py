@@ -13,8 +13,8 @@ from typing import Any
 
 from windlass.cli.errors import UsageError
 from windlass.core.model.job import Launcher
-from windlass.jobs.options import RunOptions, from_options
-from windlass.jobs.submission import Submission
+from windlass.jobs.description.options import RunOptions, from_options
+from windlass.jobs.description.submission import Submission
 from windlass.launch.agent import entry_of
 
 _JOB_FILES = (".yaml", ".yml")
@@ -46,7 +46,7 @@ def read_submissions(
     _refuse_folder(words)
     command = image_command(words) if elsewhere else local_command(words)
     if file is not None:
-        from windlass.jobs.job_file import load  # noqa: PLC0415 - loads the YAML parser
+        from windlass.jobs.description.job_file import load  # noqa: PLC0415 - loads the YAML parser
 
         return load(file, options, command, cwd=current_folder(), user=current_user(), for_manifests=for_manifests)
     if not command:

@@ -6,8 +6,8 @@ import re
 import time
 
 from windlass.cli.errors import UsageError
-from windlass.jobs.durations import UNITS, parse_duration
-from windlass.jobs.moments import parse_moment
+from windlass.jobs.syntax.durations import UNITS, parse_duration
+from windlass.jobs.syntax.timestamps import parse_moment
 
 
 def parse_duration_option(option: str, text: str) -> int:

@@ -12,8 +12,8 @@ from typing import Annotated, Any, TypeAlias, get_type_hints
 import typer
 
 from windlass.cli.errors import UsageError
-from windlass.jobs.kubernetes.manifests.known_fields.validate import Validate
-from windlass.jobs.options import RunOptions, flags_of, help_of
+from windlass.jobs.description.options import RunOptions, flags_of, help_of
+from windlass.jobs.kubernetes.manifests.known_fields import Validate
 from windlass.server.cluster_options import ClusterOptions
 
 Verb: TypeAlias = Callable[..., int]

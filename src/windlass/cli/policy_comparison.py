@@ -41,9 +41,9 @@ from windlass.cli.terminal.output import Column, Format, Listing, Row, show
 from windlass.cli.terminal.progress import ProgressBar
 from windlass.controller import Controller
 from windlass.controller import run as control
-from windlass.jobs.cluster_file import Cluster
-from windlass.jobs.names import did_you_mean
-from windlass.jobs.policy_words import read_policies
+from windlass.jobs.cluster.cluster_file import Cluster
+from windlass.jobs.cluster.policy_names import read_policies
+from windlass.jobs.syntax.names import did_you_mean
 from windlass.server.garbage_collection import collect_rarely
 
 

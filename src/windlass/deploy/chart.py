@@ -13,8 +13,8 @@ from windlass import __version__
 from windlass.deploy.crds import DEFAULT, POD_GROUPS, crds
 from windlass.deploy.installation import IMAGE, permission_objects
 from windlass.deploy.operator import REPLICAS, Setup, operator_objects
+from windlass.jobs.kubernetes.manifest_reader import Manifest
 from windlass.jobs.kubernetes.manifests.manifest_file import as_yaml
-from windlass.jobs.kubernetes.manifests.reader import Manifest
 
 _KEEP = {"helm.sh/resource-policy": "keep"}
 _NUMBER = "{{ .Values.replicas }}"

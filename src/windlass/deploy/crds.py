@@ -10,7 +10,7 @@ from windlass.deploy.labels import labels_of
 from windlass.deploy.own_kinds import own_kinds
 from windlass.deploy.pod_group import pod_group_kinds
 from windlass.deploy.trainer import trainer_kinds
-from windlass.jobs.kubernetes.manifests.reader import Manifest
+from windlass.jobs.kubernetes.manifest_reader import Manifest
 
 OWN, KUBEFLOW, TRAINER, POD_GROUPS = "windlass", "kubeflow", "trainer", "podgroups"
 DEFAULT = (OWN, KUBEFLOW, TRAINER)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from windlass.deploy.structural_schema import Rule, Schema, closed_object, text, with_rules
-from windlass.jobs.kubernetes.manifests.reader import Manifest
+from windlass.jobs.kubernetes.manifest_reader import Manifest
 
 KEPT_FIELDS = {
     "apiVersion": text("Which version of the kind this is."),

@@ -8,7 +8,7 @@ from windlass import __version__
 from windlass.deploy.crds import DEFAULT, crds
 from windlass.deploy.operator import Setup, default_queue, namespace, operator_objects
 from windlass.deploy.roles import operator_roles, user_roles
-from windlass.jobs.kubernetes.manifests.reader import Manifest
+from windlass.jobs.kubernetes.manifest_reader import Manifest
 
 IMAGE = f"windlass:{__version__}"
 """Of the Dockerfile; wherever a cluster gets it from."""

@@ -24,10 +24,10 @@ from windlass.deploy.structural_schema import (
     with_rules,
 )
 from windlass.jobs.kubernetes.kinds import jaxjob, mpijob_v1, mpijob_v2, paddlejob, pytorchjob, tfjob, xgboostjob
-from windlass.jobs.kubernetes.kinds.mpi_version import DIALECTS, V1, V2
+from windlass.jobs.kubernetes.kinds.mpijob_parts import DIALECTS, V1, V2
 from windlass.jobs.kubernetes.kinds.replica_specs import RESTARTS, ReplicaTypes
 from windlass.jobs.kubernetes.kinds.run_policy import CLEAN
-from windlass.jobs.names import DNS_LABEL, MAX_DNS_LABEL
+from windlass.jobs.syntax.names import DNS_LABEL, MAX_DNS_LABEL
 from windlass.launch.mpi import IMPLEMENTATIONS
 
 GROUP = "kubeflow.org"

@@ -12,8 +12,8 @@ from windlass.deploy.crds import DEFAULT, OWN, POD_GROUPS, crds
 from windlass.deploy.installation import IMAGE, permission_objects
 from windlass.deploy.operator import Setup, default_queue, namespace, operator_objects
 from windlass.deploy.roles import OPERATOR
+from windlass.jobs.kubernetes.manifest_reader import Manifest
 from windlass.jobs.kubernetes.manifests.manifest_file import as_yaml
-from windlass.jobs.kubernetes.manifests.reader import Manifest
 
 _BASE = "../../base"
 _DEV = (

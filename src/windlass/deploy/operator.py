@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from windlass.deploy.labels import labels_of, selector_of
 from windlass.deploy.own_kinds import GROUP, VERSION
 from windlass.deploy.roles import OPERATOR
-from windlass.jobs.kubernetes.manifests.reader import Manifest
+from windlass.jobs.kubernetes.manifest_reader import Manifest
 
 NAMESPACE = "windlass-system"
 PORT = 8080

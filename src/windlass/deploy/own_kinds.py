@@ -13,11 +13,11 @@ from windlass.deploy.definition import Definition, PrinterColumn, ScaleSubresour
 from windlass.deploy.status_schema import status_schema
 from windlass.deploy.structural_schema import Schema, array, closed_object, open_object, rule, text, with_rules
 from windlass.deploy.table_schema import structural_schema
+from windlass.jobs.cluster.policy_fields import POLICY, RESERVATION
+from windlass.jobs.cluster.queues import QUEUE
+from windlass.jobs.field_docs.json_schema import schema, table_schema
 from windlass.jobs.kubernetes.manifests.own_kinds import OWN_KINDS, TOPOLOGY
-from windlass.jobs.names import DNS_LABEL, NODE_NAME
-from windlass.jobs.queues import QUEUE
-from windlass.jobs.rules import POLICY, RESERVATION
-from windlass.jobs.schema import schema, table_schema
+from windlass.jobs.syntax.names import DNS_LABEL, NODE_NAME
 
 GROUP, VERSION = "windlass.dev", "v1alpha1"
 THE_POLICY = "default"

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from windlass.deploy.crds import definitions
 from windlass.deploy.labels import NAME, labels_of
 from windlass.deploy.permissions import JOBS, SCHEDULING, SEE, Permission, lease_permissions, rules
-from windlass.jobs.kubernetes.manifests.reader import Manifest
+from windlass.jobs.kubernetes.manifest_reader import Manifest
 
 OPERATOR = "windlass-operator"
 """The service account, its roles and its lease are all called so."""

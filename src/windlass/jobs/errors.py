@@ -5,7 +5,10 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
+FieldPath: TypeAlias = tuple[str | int, ...]
+"""Path to a field: names of fields and indexes of lists, from the outermost in."""
 MAX_SHOWN = 20
 """Problems told at once; of the rest only the number."""
 _WIDTH = 100

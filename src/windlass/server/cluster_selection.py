@@ -43,7 +43,7 @@ def build_cluster(wanted: ClusterOptions) -> LocalCluster:
 
 def parse_policy(text: str) -> Policy:
     """What `--policy` says. Raises JobError."""
-    from windlass.jobs.policy_words import read_policy  # noqa: PLC0415 - few commands name one
+    from windlass.jobs.cluster.policy_names import read_policy  # noqa: PLC0415 - few commands name one
 
     try:
         return read_policy(text)
@@ -53,7 +53,7 @@ def parse_policy(text: str) -> Policy:
 
 def _nodes_of(wanted: ClusterOptions) -> LocalCluster:
     if wanted.file is not None:
-        from windlass.jobs.cluster_file import load_cluster  # noqa: PLC0415 - loads the YAML parser
+        from windlass.jobs.cluster.cluster_file import load_cluster  # noqa: PLC0415 - loads the YAML parser
 
         read = load_cluster(str(wanted.file))
         nodes = from_nodes(machine(), read.nodes, read.queues, read.topology, str(wanted.file))

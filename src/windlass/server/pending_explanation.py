@@ -16,7 +16,7 @@ from windlass.core.model.gang import Pending, pending_of
 from windlass.core.model.job import Job
 from windlass.core.model.snapshot import Snapshot
 from windlass.core.model.status import JobState
-from windlass.jobs.what_if import changed
+from windlass.jobs.description.hypothetical_job import with_changes
 from windlass.server.data_source import SnapshotFilter
 from windlass.server.errors import ApiError, Code
 
@@ -29,7 +29,7 @@ _TRIED = 10
 def change_job(state: JobState, what_if: str, snapshot: Snapshot) -> Job:
     """The job as if it had asked for something else. Raises ApiError if it cannot ask for that, or never had it."""
     try:
-        job = changed(state.job, what_if)
+        job = with_changes(state.job, what_if)
     except ValueError as error:
         raise ApiError(Code.BAD_REQUEST, f"--what-if {error}") from None
     if no := refusal(snapshot, job):

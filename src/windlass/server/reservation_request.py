@@ -13,7 +13,7 @@ from windlass.core.model.node import Node
 from windlass.core.model.reservation import Reservation
 from windlass.core.model.resources import GPU
 from windlass.core.model.snapshot import Snapshot
-from windlass.jobs.names import JOB_NAME, did_you_mean, is_name
+from windlass.jobs.syntax.names import JOB_NAME, did_you_mean, is_name
 from windlass.server.errors import ApiError, Code
 
 Json = dict[str, Any]

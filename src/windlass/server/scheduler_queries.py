@@ -24,7 +24,7 @@ class SchedulerQueries:
     def shares(self) -> Json:
         """Every queue: what it should have, what it has, and who of it is next."""
         from windlass.core.queues.share_report import queue_shares  # noqa: PLC0415 - few ask
-        from windlass.jobs.queues import warnings_of  # noqa: PLC0415
+        from windlass.jobs.cluster.queues import warnings_of  # noqa: PLC0415
 
         snapshot = self._controller.snapshot()
         rows = queue_shares(snapshot, tuple(self._controller.plan.order))
@@ -33,7 +33,7 @@ class SchedulerQueries:
 
     async def snapshot(self, *, planned: bool) -> Json:
         """Everything the scheduler knows now; `planned`: what it knew when it last decided, and what it decided."""
-        from windlass.jobs import snapshot_file  # noqa: PLC0415 - few ask
+        from windlass.jobs.cluster import snapshot_file  # noqa: PLC0415 - few ask
 
         decided = self._controller.decided
         if not planned:

@@ -13,8 +13,9 @@ from windlass.backends.port import JobArrived
 from windlass.core.model.elastic_size import fully_grown
 from windlass.core.model.job import Dependency, Job, Role
 from windlass.core.model.status import JobState
-from windlass.jobs.names import JOB_NAME, is_name
-from windlass.jobs.submission import MAX_ARRAY, Submission, members
+from windlass.jobs.description.submission import Submission, members
+from windlass.jobs.syntax.array_indexes import MAX_ARRAY
+from windlass.jobs.syntax.names import JOB_NAME, is_name
 from windlass.server.errors import ApiError, Code
 
 KEY_LABEL = "windlass.dev/submission"

@@ -9,7 +9,7 @@ import pytest
 from controlplane.api import ApiError
 
 from deploy.samples import place, sample, samples
-from windlass.jobs.kubernetes.kinds.mpi_version import in_its_version
+from windlass.jobs.kubernetes.kinds.mpijob_parts import in_its_version
 
 STRICT = {"dryRun": "All", "fieldValidation": "Strict"}
 

@@ -12,9 +12,9 @@ import yaml
 from cli.terminal_there import Ran, Terminal
 
 from deploy.samples import FOLDER
-from windlass.jobs.document import compose
 from windlass.jobs.kubernetes.manifests.known_fields.unknown_fields import unknown_fields
-from windlass.jobs.text import read_text
+from windlass.jobs.syntax.text import read_text
+from windlass.jobs.syntax.yaml_tree import compose
 
 JOB = """\
 apiVersion: kubeflow.org/v1

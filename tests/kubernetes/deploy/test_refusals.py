@@ -10,7 +10,7 @@ from controlplane.api import ApiError
 from deploy.malformed import KINDS, malformed, whole
 from deploy.samples import place
 from windlass.jobs.kubernetes.kinds.registry import read
-from windlass.jobs.kubernetes.manifests.reader import Fault
+from windlass.jobs.kubernetes.manifest_reader import Fault
 
 ALL = malformed()
 

@@ -13,9 +13,9 @@ from windlass.backends.kubernetes.client.access import from_kubeconfig
 from windlass.backends.kubernetes.client.connection import Connection
 from windlass.deploy.crds import DEFAULT, POD_GROUPS, crds
 from windlass.deploy.install.installer import apply
-from windlass.jobs.job_file import loads
+from windlass.jobs.description.job_file import loads
 from windlass.jobs.kubernetes.kinds.registry import KINDS, companions, members, read
-from windlass.jobs.kubernetes.manifests.reader import Fault
+from windlass.jobs.kubernetes.manifest_reader import Fault
 from windlass.jobs.kubernetes.manifests.trainingjob_manifest import training_job
 from windlass.jobs.kubernetes.settings import Settings
 

@@ -14,8 +14,8 @@ from operator_place import OperatorPlace
 
 import strays
 from windlass.core.model.job import Job, Launcher, RestartPolicy, Role
+from windlass.jobs.kubernetes.labels import TOKEN
 from windlass.jobs.kubernetes.manifests.trainingjob_manifest import training_job
-from windlass.jobs.kubernetes.own_labels import TOKEN
 
 pytestmark = pytest.mark.apiserver
 PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"

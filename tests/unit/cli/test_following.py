@@ -15,7 +15,7 @@ from windlass.cli.job_follower import JobFollower, LocalTarget
 from windlass.cli.terminal import formatting
 from windlass.cli.terminal.screen import Screen
 from windlass.core.model.job import Job, Role
-from windlass.jobs.submission import Submission
+from windlass.jobs.description.submission import Submission
 from windlass.server.cluster_options import ClusterOptions
 from windlass.server.errors import ApiError, Code
 

@@ -13,7 +13,7 @@ from windlass.backends.port import BackendError
 from windlass.backends.simulator.traces.read import FORMATS
 from windlass.cli import entry
 from windlass.cli.verb_table import VERBS
-from windlass.jobs.options import RunOptions, flags_of, help_of
+from windlass.jobs.description.options import RunOptions, flags_of, help_of
 from windlass.server.errors import ApiError, Code
 
 DESCRIBE_A_JOB = ("run", "submit", "alloc", "render")

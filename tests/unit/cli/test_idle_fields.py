@@ -1,7 +1,7 @@
 """Fields that only matter on Kubernetes are told to have no effect on this machine."""
 
 from windlass.cli.job_submission import warn_unused_fields
-from windlass.jobs.job_file import loads
+from windlass.jobs.description.job_file import loads
 
 
 def test_what_has_no_effect_here_is_said(capsys):

@@ -20,7 +20,7 @@ from windlass.core.model.gang import Demand, pending_of
 from windlass.core.model.node import Node
 from windlass.core.model.policy import Policy
 from windlass.core.model.queue import Queue
-from windlass.jobs.snapshot_file import Taken, decisions_of, dump
+from windlass.jobs.cluster.snapshot_file import Taken, decisions_of, dump
 
 NOW = 1_700_000_000_000
 HOUR = 3_600_000

@@ -4,9 +4,9 @@ import pytest
 
 from windlass.core.model.node import Node, Taint, Topology
 from windlass.core.model.queue import Queue
-from windlass.jobs.cluster_file import load_cluster, read_cluster
+from windlass.jobs.cluster.cluster_file import load_cluster, read_cluster
 from windlass.jobs.errors import JobError
-from windlass.jobs.text import Text
+from windlass.jobs.syntax.text import Text
 
 
 def cluster(text):

@@ -5,14 +5,14 @@ from pathlib import Path
 import pytest
 
 from windlass.deploy.own_kinds import own_kinds
-from windlass.jobs.cluster_file import CLUSTER
+from windlass.jobs.cluster.cluster_file import CLUSTER
+from windlass.jobs.description.fields import JOB, walk
+from windlass.jobs.description.job_file import loads
+from windlass.jobs.description.rendering import render
 from windlass.jobs.errors import JobError
-from windlass.jobs.explain import explain
-from windlass.jobs.fields import JOB, walk
-from windlass.jobs.job_file import loads
-from windlass.jobs.reference import reference
-from windlass.jobs.render import render
-from windlass.jobs.schema import DIALECT, schema
+from windlass.jobs.field_docs.field_help import explain
+from windlass.jobs.field_docs.json_schema import DIALECT, schema
+from windlass.jobs.field_docs.reference_page import reference
 
 PAGE = Path(__file__).parents[3] / "docs/reference/job-file.md"
 

@@ -7,12 +7,12 @@ from types import SimpleNamespace
 import pytest
 
 from windlass.core.model.job import Launcher, RestartPolicy, Toleration
-from windlass.jobs import document
-from windlass.jobs import text as text_module
+from windlass.jobs.description.job_file import load, loads
+from windlass.jobs.description.options import RunOptions
+from windlass.jobs.description.submission import members
 from windlass.jobs.errors import JobError
-from windlass.jobs.job_file import load, loads
-from windlass.jobs.options import RunOptions
-from windlass.jobs.submission import members
+from windlass.jobs.syntax import text as text_module
+from windlass.jobs.syntax import yaml_tree
 
 
 def the_job(text):
@@ -277,7 +277,7 @@ def test_files_that_cannot_be_read(tmp_path):
 
 
 def test_a_slow_parser_does_when_there_is_no_fast_one(monkeypatch):
-    monkeypatch.setattr(document, "_LOADER", document.yaml.SafeLoader)
+    monkeypatch.setattr(yaml_tree, "_LOADER", yaml_tree.yaml.SafeLoader)
     assert the_job("command: [python, train.py]\nenv: {A: 010, B: '1'}").roles[0].env == {"A": "010", "B": "1"}
     assert error_of("nodes: two").startswith("job.yaml:1:8: nodes expects a whole number")
     assert error_of("env:\n\tA: 1").startswith("job.yaml:2:1: a tab")

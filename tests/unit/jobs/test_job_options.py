@@ -7,8 +7,8 @@ import sys
 import pytest
 
 from windlass.core.model.job import Condition, Dependency, Launcher
+from windlass.jobs.description.options import RunOptions, flags_of, from_options, help_of
 from windlass.jobs.errors import JobError
-from windlass.jobs.options import RunOptions, flags_of, from_options, help_of
 
 
 def job(*command, **options):
@@ -174,6 +174,7 @@ def test_help_and_flags_come_from_the_table():
 
 
 def test_a_job_from_the_command_line_loads_neither_yaml_nor_numpy():
-    script = "import sys, windlass.jobs.options; print([m for m in ('yaml', 'numpy', 'msgspec') if m in sys.modules])"
+    module = "windlass.jobs.description.options"
+    script = f"import sys, {module}; print([m for m in ('yaml', 'numpy', 'msgspec') if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

@@ -2,9 +2,9 @@
 
 import pytest
 
+from windlass.jobs.description.job_file import loads
+from windlass.jobs.description.options import RunOptions, from_options
 from windlass.jobs.errors import JobError
-from windlass.jobs.job_file import loads
-from windlass.jobs.options import RunOptions, from_options
 
 
 def job(**options):

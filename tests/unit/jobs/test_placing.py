@@ -3,9 +3,9 @@
 import pytest
 
 from windlass.core.model.job import Match, TopologyRequest
+from windlass.jobs.description.job_file import load, loads
+from windlass.jobs.description.options import RunOptions, from_options
 from windlass.jobs.errors import JobError
-from windlass.jobs.job_file import load, loads
-from windlass.jobs.options import RunOptions, from_options
 
 
 def job(written):

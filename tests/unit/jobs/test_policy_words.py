@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from windlass.core.model.policy import POLICIES, Policy
-from windlass.jobs.policy_words import read_policies, read_policy
+from windlass.jobs.cluster.policy_names import read_policies, read_policy
 
 
 def error_of(*texts):

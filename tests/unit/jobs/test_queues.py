@@ -3,10 +3,10 @@
 import pytest
 
 from windlass.core.model.queue import Queue
-from windlass.jobs.cluster_file import read_cluster
+from windlass.jobs.cluster.cluster_file import read_cluster
+from windlass.jobs.cluster.queues import warnings_of
 from windlass.jobs.errors import JobError
-from windlass.jobs.queues import warnings_of
-from windlass.jobs.text import Text
+from windlass.jobs.syntax.text import Text
 
 NODES = "nodes: [{name: n}]\n"
 

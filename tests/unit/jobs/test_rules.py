@@ -7,11 +7,11 @@ import pytest
 
 from windlass.core.model.policy import Policy
 from windlass.core.model.reservation import Reservation
-from windlass.jobs.cluster_file import read_cluster
+from windlass.jobs.cluster.cluster_file import read_cluster
+from windlass.jobs.cluster.policy_fields import POLICY
 from windlass.jobs.errors import JobError
-from windlass.jobs.moments import format_moment, parse_moment
-from windlass.jobs.rules import POLICY
-from windlass.jobs.text import Text
+from windlass.jobs.syntax.text import Text
+from windlass.jobs.syntax.timestamps import format_moment, parse_moment
 
 NODES = "nodes: [{name: n, count: 4, gpus: 4}]\n"
 EIGHT = 1_795_334_400_000

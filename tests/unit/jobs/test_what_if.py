@@ -3,7 +3,7 @@
 import pytest
 
 from windlass.core.model.job import ArrayMember, Job, Role
-from windlass.jobs.what_if import changed
+from windlass.jobs.description.hypothetical_job import with_changes
 
 JOB = Job(
     "digits",
@@ -15,17 +15,17 @@ JOB = Job(
 
 
 def test_what_is_not_named_stays_as_it_is():
-    other = changed(JOB, "gpus=2 time=1h")
+    other = with_changes(JOB, "gpus=2 time=1h")
     assert (other.roles[0].resources, other.walltime) == ({"gpu": 2}, 3_600_000)
     assert (other.roles[0].replicas, other.roles[0].env, other.array, other.user) == (2, {"A": "1"}, JOB.array, "ada")
 
 
 def test_names_of_options_and_of_fields_do():
-    assert changed(JOB, "replicas=1").roles[0].replicas == changed(JOB, "nodes=1").roles[0].replicas == 1
-    assert changed(JOB, "gpu-share=0.5").roles[0].resources == {"gpu-milli": 500}
-    assert changed(JOB, "nodes=1:4").roles[0].elastic
-    assert changed(JOB, "queue=b priority=-3 preemptible=false").priority == -3
-    assert changed(JOB, "affinity='zone in (a,b)'").roles[0].affinity[0][0].values == ("a", "b")
+    assert with_changes(JOB, "replicas=1").roles[0].replicas == with_changes(JOB, "nodes=1").roles[0].replicas == 1
+    assert with_changes(JOB, "gpu-share=0.5").roles[0].resources == {"gpu-milli": 500}
+    assert with_changes(JOB, "nodes=1:4").roles[0].elastic
+    assert with_changes(JOB, "queue=b priority=-3 preemptible=false").priority == -3
+    assert with_changes(JOB, "affinity='zone in (a,b)'").roles[0].affinity[0][0].values == ("a", "b")
 
 
 @pytest.mark.parametrize(
@@ -43,4 +43,4 @@ def test_names_of_options_and_of_fields_do():
 )
 def test_what_cannot_be_read_says_what_to_write(words, said):
     with pytest.raises(ValueError, match="^" + said.replace("(", r"\(").replace("?", r"\?")):
-        changed(JOB, words)
+        with_changes(JOB, words)

@@ -25,7 +25,7 @@ from windlass.core.model.job import Job, Role
 from windlass.core.model.queue import Queue
 from windlass.core.model.reservation import Reservation
 from windlass.core.model.status import TERMINAL, JobState
-from windlass.jobs.submission import Submission
+from windlass.jobs.description.submission import Submission
 from windlass.server.app import application
 from windlass.server.feed import Feed, Watched
 from windlass.server.local_actions import LocalActions

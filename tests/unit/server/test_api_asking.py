@@ -11,7 +11,7 @@ from windlass.backends.local.records import Task
 from windlass.backends.local.store import Notes
 from windlass.core.lifecycle.events import Cancel, Exit, GangGone, MemberExited, Started, Suspend
 from windlass.core.model.job import ArrayMember, Job, Role
-from windlass.jobs.submission import Submission
+from windlass.jobs.description.submission import Submission
 from windlass.server import views
 
 

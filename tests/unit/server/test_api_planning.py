@@ -7,7 +7,7 @@ from tests.unit.server.conftest import NOON
 
 from windlass.core.cycle.scheduler import schedule
 from windlass.core.lifecycle.events import Started
-from windlass.jobs.snapshot_file import decisions_of, load
+from windlass.jobs.cluster.snapshot_file import decisions_of, load
 
 HOUR = 3_600_000
 

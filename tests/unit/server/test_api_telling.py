@@ -8,7 +8,7 @@ from windlass.core.lifecycle.commands import Launch, Stop
 from windlass.core.lifecycle.events import Exit, GangGone, Started
 from windlass.core.model.job import Condition, Dependency, Job, Role
 from windlass.core.model.resources import CPU
-from windlass.jobs.submission import Submission
+from windlass.jobs.description.submission import Submission
 
 FULL = "windlass.db: the disk is full; nothing was changed, free some space"
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from windlass.core.model.job import Job, Role
-from windlass.jobs.submission import Submission
+from windlass.jobs.description.submission import Submission
 from windlass.server import client as ours
 from windlass.server.client import Client, Stream
 from windlass.server.discovery import find_controller, find_daemon, open_state

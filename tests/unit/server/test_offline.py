@@ -9,7 +9,7 @@ import pytest
 
 from windlass.backends.local.store import Notes
 from windlass.core.lifecycle.events import Cancel, Exit, GangGone
-from windlass.jobs.submission import Submission
+from windlass.jobs.description.submission import Submission
 from windlass.server.discovery import open_state
 from windlass.server.errors import ApiError, Code
 from windlass.server.records_client import RecordsClient

@@ -51,7 +51,7 @@ from windlass.core.lifecycle.events import GangGone
 from windlass.core.model.elastic_size import sized
 from windlass.core.model.job import RestartPolicy
 from windlass.core.model.status import TERMINAL, JobState, Phase, Placement, Status
-from windlass.jobs.kubernetes.parsed import Parsed
+from windlass.jobs.kubernetes.parsed_job import ParsedJob
 from windlass.jobs.kubernetes.pods.pod_assembly import SCHEDULER
 from windlass.jobs.kubernetes.status.clean_up import left_over
 from windlass.jobs.kubernetes.status.serving_members import serving
@@ -463,7 +463,7 @@ class KubernetesBackend:
 
     # --- arrivals ------------------------------------------------------------------------------------
 
-    def _finish(self, parsed: Parsed) -> Fitted:
+    def _finish(self, parsed: ParsedJob) -> Fitted:
         """The job as the controller is told it. Of a judged one the core is told only what it has come to."""
         found = fitted(parsed, self.surroundings.of(parsed.namespace))
         if other := another_scheduler(parsed):
@@ -488,7 +488,7 @@ class KubernetesBackend:
             self.concern(gang)
 
 
-def another_scheduler(parsed: Parsed) -> str:
+def another_scheduler(parsed: ParsedJob) -> str:
     """The scheduler that its pods name, if it is not ours."""
     named = ((each.template.get("spec") or {}).get("schedulerName") or SCHEDULER for each in parsed.replicas)
     return next((name for name in named if name != SCHEDULER), "")

@@ -14,7 +14,7 @@ from windlass.core.model.job import DEFAULT_QUEUE
 from windlass.core.model.node import Node, Topology
 from windlass.core.model.queue import Queue
 from windlass.core.model.resources import CPU, GPU, GPU_TYPE, MEMORY
-from windlass.jobs.cluster_file import Cluster, load_cluster
+from windlass.jobs.cluster.cluster_file import Cluster, load_cluster
 
 _MOST_NODES = 100_000
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from windlass.backends.simulator.traces.job import Trace
 from windlass.core.model.policy import Policy
-from windlass.jobs.cluster_file import Cluster
+from windlass.jobs.cluster.cluster_file import Cluster
 
 Times = NDArray[np.int64]
 NEVER = -1

@@ -15,7 +15,7 @@ from windlass.core.model.gang import Demand
 from windlass.core.model.policy import Policy
 from windlass.core.model.snapshot import NodeTable
 from windlass.core.model.status import Placement
-from windlass.jobs.cluster_file import Cluster
+from windlass.jobs.cluster.cluster_file import Cluster
 
 
 class Record:

@@ -27,7 +27,7 @@ from windlass.core.model.queue import Queue
 from windlass.core.model.snapshot import Grant, NodeTable
 from windlass.core.model.status import Placement
 from windlass.core.placement.empty_cluster_fit import fits_empty
-from windlass.jobs.cluster_file import Cluster
+from windlass.jobs.cluster.cluster_file import Cluster
 
 TOO_LARGE = "too large for the cluster"
 _TOLD_EVERY = 500

@@ -23,7 +23,7 @@ from windlass.core.model.job import Job
 from windlass.core.model.policy import Policy
 from windlass.core.model.status import Placement
 from windlass.core.nodes.node_table import tabulate
-from windlass.jobs.cluster_file import Cluster
+from windlass.jobs.cluster.cluster_file import Cluster
 
 Controlled: TypeAlias = Callable[[SimulatorBackend], Coroutine[Any, Any, None]]
 """Starts a controller on a world and drives it until the end, as `windlass.controller.run` does."""

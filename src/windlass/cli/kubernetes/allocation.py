@@ -14,7 +14,7 @@ from windlass.cli.kubernetes.run import prepare_objects
 from windlass.cli.kubernetes.submission import SubmitRequest
 from windlass.cli.terminal.interrupts import Interrupts
 from windlass.cli.terminal.screen import Screen
-from windlass.jobs.options import RunOptions
+from windlass.jobs.description.options import RunOptions
 from windlass.server.errors import ApiError, Code
 
 Json = dict[str, Any]

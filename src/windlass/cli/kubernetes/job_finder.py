@@ -13,9 +13,9 @@ from windlass.cli.kubernetes.api_session import ApiSession
 from windlass.cli.kubernetes.job_names import OWN_KIND, RESOURCES, JobName, parse_job_name, resources_of
 from windlass.cli.kubernetes.job_objects import JobObject
 from windlass.core.model.status import HOLDING, JobState, Phase
-from windlass.jobs.kubernetes import own_labels
+from windlass.jobs.kubernetes import labels
 from windlass.jobs.kubernetes.pods.pod_assembly import JOB_NAME
-from windlass.jobs.names import nearest
+from windlass.jobs.syntax.names import nearest
 from windlass.server.errors import ApiError, Code
 
 _OWN = resources_of(OWN_KIND)[0]
@@ -121,7 +121,7 @@ async def list_pods(reach: ApiSession, found: JobObject) -> list[dict[str, Any]]
 
 def pod_selector(found: JobObject) -> str:
     """The label of its pods."""
-    label = own_labels.JOB_NAME if found.resource == _OWN else JOB_NAME
+    label = labels.JOB_NAME if found.resource == _OWN else JOB_NAME
     return f"{label}={found.name}"
 
 
@@ -147,7 +147,7 @@ def _each_once(found: Iterable[JobObject]) -> list[JobObject]:
 
 
 def _index(found: JobObject) -> tuple[int, str]:
-    text = str((found.manifest["metadata"].get("labels") or {}).get(own_labels.ARRAY_INDEX, ""))
+    text = str((found.manifest["metadata"].get("labels") or {}).get(labels.ARRAY_INDEX, ""))
     return (int(text) if text.isdecimal() else 0, found.name)
 
 

@@ -15,9 +15,9 @@ from windlass.core.model.job import Job, Role
 from windlass.core.model.reasons import Reason
 from windlass.core.model.status import TERMINAL, JobState, Phase, Status
 from windlass.jobs.kubernetes.kinds import registry
-from windlass.jobs.kubernetes.manifests.reader import Fault
-from windlass.jobs.kubernetes.own_labels import ARRAY, CALLED
-from windlass.jobs.kubernetes.parsed import Parsed
+from windlass.jobs.kubernetes.labels import ARRAY, CALLED
+from windlass.jobs.kubernetes.manifest_reader import Fault
+from windlass.jobs.kubernetes.parsed_job import ParsedJob
 from windlass.jobs.kubernetes.status.conditions import QUEUED, conditions_of
 
 Manifest = Mapping[str, Any]
@@ -69,7 +69,7 @@ class JobObject:
         policy = spec if self.resource.kind == "TrainingJob" else spec.get("runPolicy") or {}
         return bool(policy.get("suspend"))
 
-    def parsed(self) -> Parsed | Fault:
+    def parsed(self) -> ParsedJob | Fault:
         """What it asks for."""
         version = self.manifest.get("apiVersion") or self.resource.api_version
         return registry.read({**self.manifest, "apiVersion": version, "kind": self.resource.kind})

@@ -10,9 +10,9 @@ from typing import Any
 from windlass.backends.local.records import Task
 from windlass.cli.kubernetes.job_objects import JobObject
 from windlass.jobs.kubernetes.kinds import registry
-from windlass.jobs.kubernetes.manifests.reader import Fault
-from windlass.jobs.kubernetes.own_labels import GENERATION
-from windlass.jobs.kubernetes.parsed import Member
+from windlass.jobs.kubernetes.labels import GENERATION
+from windlass.jobs.kubernetes.manifest_reader import Fault
+from windlass.jobs.kubernetes.parsed_job import Member
 
 Pod = Mapping[str, Any]
 _DEFAULT = "kubectl.kubernetes.io/default-container"

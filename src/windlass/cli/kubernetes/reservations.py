@@ -8,7 +8,7 @@ from typing import Any
 from windlass.backends.kubernetes.cluster.cluster_state import RESERVATIONS
 from windlass.cli.kubernetes.api_session import ApiSession
 from windlass.cli.kubernetes.operator_client import OperatorClient
-from windlass.jobs.moments import format_moment
+from windlass.jobs.syntax.timestamps import format_moment
 from windlass.server import reservation_request
 from windlass.server.errors import ApiError, Code
 
@@ -17,7 +17,7 @@ Json = dict[str, Any]
 
 def reserve(reach: ApiSession, operator: OperatorClient, asked: Json) -> Json:
     """Keep nodes for somebody, or for nobody, for a time. Returns the reservation's line. Raises ApiError."""
-    from windlass.jobs.snapshot_file import load  # noqa: PLC0415 - few ask
+    from windlass.jobs.cluster.snapshot_file import load  # noqa: PLC0415 - few ask
 
     now = int(time.time() * 1000)
     snapshot = load(operator.get("/v1/snapshot")).snapshot

@@ -17,15 +17,15 @@ from windlass.cli.kubernetes.job_names import resource_of
 from windlass.cli.kubernetes.training_jobs import build_training_jobs
 from windlass.cli.terminal.formatting import pluralize
 from windlass.core.model.job import Job
-from windlass.jobs.document import compose, plain
-from windlass.jobs.job_file import loads
+from windlass.jobs.description.job_file import loads
+from windlass.jobs.description.options import RunOptions
+from windlass.jobs.description.submission import Submission
+from windlass.jobs.kubernetes.manifests.known_fields import Validate
 from windlass.jobs.kubernetes.manifests.known_fields.messages import warnings_of_job_file
-from windlass.jobs.kubernetes.manifests.known_fields.validate import Validate
 from windlass.jobs.kubernetes.manifests.manifest_file import holds_manifests, objects_of
 from windlass.jobs.kubernetes.pods.code_archive import Packed, config_map, image_of, size, with_code
-from windlass.jobs.options import RunOptions
-from windlass.jobs.submission import Submission
-from windlass.jobs.text import STDIN, Text, read_text
+from windlass.jobs.syntax.text import STDIN, Text, read_text
+from windlass.jobs.syntax.yaml_tree import compose, plain
 
 if TYPE_CHECKING:
     from windlass.cli.kubernetes.job_finder import JobFinder

@@ -20,7 +20,7 @@ from windlass.backends.kubernetes.client.resources import (
 )
 from windlass.core.model.status import JobState, Phase
 from windlass.jobs.kubernetes.kinds.registry import read
-from windlass.jobs.kubernetes.parsed import Parsed
+from windlass.jobs.kubernetes.parsed_job import ParsedJob
 from windlass.server.errors import ApiError, Code
 
 if TYPE_CHECKING:
@@ -57,14 +57,14 @@ class Prospects(NamedTuple):
 def missing_object_warnings(cluster: ClusterClient, manifests: Sequence[Manifest]) -> list[str]:
     """A line for each object that jobs name and that is not there; what the user may not see is passed over."""
     made = {(each["kind"], each["metadata"]["name"]) for each in manifests}
-    parsed = [found for each in manifests[:_ASKED_OF] if isinstance(found := read(each), Parsed)]
+    parsed = [found for each in manifests[:_ASKED_OF] if isinstance(found := read(each), ParsedJob)]
     wanted = dict.fromkeys(named for each in parsed for named in named_objects(each))
     asked = [named for named in wanted if (named.resource.kind, named.name) not in made]
     missing = cluster.reach.do(_missing(cluster.reach, asked))
     return [f"there is no {each.resource.kind} {each.name}: {each.fate}" for each in missing]
 
 
-def named_objects(parsed: Parsed) -> Iterator[NamedObject]:
+def named_objects(parsed: ParsedJob) -> Iterator[NamedObject]:
     """The objects that a job of any kind names: its priority class, and what its pods need to start.
 
     Not its queue: of that `outlook` tells, with the nearest name.

@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from windlass.core.model.job import Dependency, Job
+from windlass.jobs.description.submission import Submission, members
 from windlass.jobs.errors import job_error
 from windlass.jobs.kubernetes.kinds.registry import read
-from windlass.jobs.kubernetes.manifests.reader import Fault
+from windlass.jobs.kubernetes.manifest_reader import Fault
 from windlass.jobs.kubernetes.manifests.trainingjob_manifest import training_job
-from windlass.jobs.kubernetes.parsed import Parsed
-from windlass.jobs.submission import Submission, members
+from windlass.jobs.kubernetes.parsed_job import ParsedJob
 
 Manifest = dict[str, Any]
 DrawSuffix = Callable[[], str]
@@ -62,7 +62,7 @@ def _after(job: Job, meant: ResolveName) -> tuple[Dependency, ...]:
     return tuple(dict.fromkeys(waits))
 
 
-def _read(manifest: Manifest, submission: Submission) -> Parsed:
+def _read(manifest: Manifest, submission: Submission) -> ParsedJob:
     parsed = read(manifest)
     if isinstance(parsed, Fault):
         path = parsed.path[1:] if parsed.path[:1] == ("spec",) else parsed.path

@@ -15,7 +15,7 @@ from windlass.cli.speedup.sizes import Size, resize_job
 from windlass.cli.speedup.telemetry import TelemetryReceiver
 from windlass.cli.speedup.throughput import MeasuredRun, counted_readings
 from windlass.cli.terminal.interrupts import Interrupts
-from windlass.jobs.submission import Submission
+from windlass.jobs.description.submission import Submission
 from windlass.server.discovery import Connection
 from windlass.server.errors import ApiError, Code
 

@@ -32,8 +32,8 @@ from windlass.cli.options import (
 from windlass.cli.target import NamespaceOption, NoColorOption, OnOption, StateOption, resolve_context, state_folder
 from windlass.cli.terminal.interrupts import Interrupts
 from windlass.cli.terminal.screen import Screen
-from windlass.jobs.options import RunOptions, from_options
-from windlass.jobs.submission import Submission
+from windlass.jobs.description.options import RunOptions, from_options
+from windlass.jobs.description.submission import Submission
 from windlass.server.discovery import LOST, Connection, describe_mismatch, find_controller, find_or_start
 from windlass.server.errors import ApiError
 

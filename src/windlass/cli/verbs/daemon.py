@@ -38,8 +38,8 @@ def up(
 
     Without options its nodes are those of this machine, or, after a crash, those that it had.
     """
-    from windlass.jobs.cluster_file import load_cluster  # noqa: PLC0415 - loads the YAML parser
-    from windlass.jobs.queues import warnings_of  # noqa: PLC0415
+    from windlass.jobs.cluster.cluster_file import load_cluster  # noqa: PLC0415 - loads the YAML parser
+    from windlass.jobs.cluster.queues import warnings_of  # noqa: PLC0415
     from windlass.server import daemon  # noqa: PLC0415
 
     folder, wanted = state_folder(state), requested_cluster(local_nodes, local_gpus, cluster, policy)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from windlass.jobs.kubernetes.manifests.known_fields.validate import Validate
-from windlass.jobs.options import RunOptions
+from windlass.jobs.description.options import RunOptions
+from windlass.jobs.kubernetes.manifests.known_fields import Validate
 
 if TYPE_CHECKING:
+    from windlass.jobs.description.submission import Submission
     from windlass.jobs.kubernetes.manifests.manifest_file import Objects
-    from windlass.jobs.submission import Submission
 import sys
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
@@ -50,7 +50,7 @@ def explain(
     field: Annotated[str, typer.Argument(metavar="[FIELD]", help="Such as job.restart.user, or queue.quota.")] = "job",
 ) -> int:
     """What a field of a job file, or of a kind of ours on Kubernetes, means, takes and defaults to."""
-    from windlass.jobs import explain as pages  # noqa: PLC0415
+    from windlass.jobs.field_docs import field_help as pages  # noqa: PLC0415
 
     print(pages.explain(field).rstrip())
     return ExitCode.OK
@@ -73,8 +73,8 @@ def render(
     output: Annotated[_Form, typer.Option("-o", "--output", help="How to print it.")] = _Form.YAML,
 ) -> int:
     """Print a job as Windlass understands it, every default filled in. What it prints is a job file."""
-    from windlass.jobs.render import as_fields  # noqa: PLC0415
-    from windlass.jobs.render import render as rendered  # noqa: PLC0415
+    from windlass.jobs.description.rendering import as_fields  # noqa: PLC0415
+    from windlass.jobs.description.rendering import render as rendered  # noqa: PLC0415
 
     if target is _Target.KUBERNETES:
         return _print_objects(kubernetes_objects(options, words or [], file, ship, validate), output)
@@ -103,7 +103,7 @@ def _print_objects(found: Objects, form: _Form) -> int:
 
 def schema() -> int:
     """Print the JSON Schema of job files, for editors."""
-    from windlass.jobs import schema as written  # noqa: PLC0415
+    from windlass.jobs.field_docs import json_schema as written  # noqa: PLC0415
 
     print(as_json(written.schema()))
     return ExitCode.OK
@@ -122,8 +122,8 @@ def kubernetes_objects(
         pod_template_warnings,
         refuse_extra_options,
     )
+    from windlass.jobs.kubernetes.manifests.job_file_objects import objects_of_jobs  # noqa: PLC0415
     from windlass.jobs.kubernetes.manifests.manifest_file import Objects, holds_manifests, objects_of  # noqa: PLC0415
-    from windlass.jobs.kubernetes.manifests.short_jobs import objects_of_jobs  # noqa: PLC0415
     from windlass.jobs.kubernetes.pods.code_archive import config_map  # noqa: PLC0415
 
     given = SubmitRequest(options, words, file, ship, validate)
@@ -139,6 +139,6 @@ def kubernetes_objects(
 
 def training_job_resources(handed: Sequence[Submission]) -> Objects:
     """The resource that each short job is on a cluster. Raises JobError."""
-    from windlass.jobs.kubernetes.manifests.short_jobs import resources_of_jobs  # noqa: PLC0415
+    from windlass.jobs.kubernetes.manifests.job_file_objects import resources_of_jobs  # noqa: PLC0415
 
     return resources_of_jobs(handed)

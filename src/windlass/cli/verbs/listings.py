@@ -201,7 +201,7 @@ def queue(
 
 def _check(phases: str) -> None:
     """Refuse a state that there is not: it would list nothing, and say nothing. Raises UsageError."""
-    from windlass.jobs.names import did_you_mean  # noqa: PLC0415 - few filter
+    from windlass.jobs.syntax.names import did_you_mean  # noqa: PLC0415 - few filter
 
     for phase in phases.split(",") if phases else ():
         if phase not in _STATES:

@@ -23,7 +23,7 @@ from windlass.cli.option_values import parse_duration_option
 from windlass.cli.rank_placement import nodes_of_ranks
 from windlass.cli.target import NamespaceOption, NoColorOption, OnOption, StateOption, resolve_context, state_folder
 from windlass.cli.terminal.screen import Screen
-from windlass.jobs.submission import parse_array
+from windlass.jobs.syntax.array_indexes import parse_array
 from windlass.server.discovery import open_state
 
 _QUICK, _SLOW = 0.02, 0.2

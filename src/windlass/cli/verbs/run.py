@@ -35,7 +35,7 @@ from windlass.cli.options import (
 from windlass.cli.target import NamespaceOption, NoColorOption, OnOption, StateOption, resolve_context, state_folder
 from windlass.cli.terminal.interrupts import Interrupts
 from windlass.cli.terminal.screen import Screen
-from windlass.jobs.options import RunOptions
+from windlass.jobs.description.options import RunOptions
 from windlass.server.discovery import describe_mismatch, find_daemon
 
 if TYPE_CHECKING:

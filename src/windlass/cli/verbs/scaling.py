@@ -45,8 +45,8 @@ from windlass.cli.terminal.formatting import pluralize
 from windlass.cli.terminal.interrupts import Interrupts
 from windlass.cli.terminal.output import Format, FormatOption, show
 from windlass.cli.terminal.screen import Screen
-from windlass.jobs.options import RunOptions
-from windlass.jobs.submission import Submission
+from windlass.jobs.description.options import RunOptions
+from windlass.jobs.description.submission import Submission
 from windlass.server.cluster_options import ClusterOptions
 from windlass.server.discovery import describe_mismatch, find_or_start
 

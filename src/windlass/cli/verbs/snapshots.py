@@ -46,7 +46,7 @@ def snapshot(
     `windlass replay` makes the same plan of it, on any machine. Commands and environments of jobs are not in it.
     """
     taken = controller_client(on, namespace, state).snapshot(planned=planned)
-    from windlass.jobs.snapshot_file import pack, plain_bytes  # noqa: PLC0415 - loads the core
+    from windlass.jobs.cluster.snapshot_file import pack, plain_bytes  # noqa: PLC0415 - loads the core
 
     content = as_yaml(taken).encode() if output is _Form.YAML else plain_bytes(taken) + b"\n"
     if file is None:
@@ -95,7 +95,7 @@ def replay(
     If the snapshot has the plan that was made then, the two are compared; exits with 1 if they differ.
     """
     from windlass.core.cycle.scheduler import schedule  # noqa: PLC0415 - only this verb plans by itself
-    from windlass.jobs.snapshot_file import decisions_of, read_snapshot  # noqa: PLC0415
+    from windlass.jobs.cluster.snapshot_file import decisions_of, read_snapshot  # noqa: PLC0415
 
     taken = read_snapshot(file)
     other = _under(taken.snapshot, policy) if policy else taken.snapshot

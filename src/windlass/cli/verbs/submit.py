@@ -22,7 +22,7 @@ from windlass.cli.options import (
 )
 from windlass.cli.target import NamespaceOption, OnOption, StateOption, resolve_context, state_folder
 from windlass.cli.terminal.output import Format, FormatOption, as_json, as_line, as_yaml
-from windlass.jobs.options import RunOptions
+from windlass.jobs.description.options import RunOptions
 from windlass.server.discovery import find_daemon
 
 

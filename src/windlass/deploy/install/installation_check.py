@@ -23,7 +23,7 @@ from windlass.deploy.install.readiness import describe_pods, is_ready
 from windlass.deploy.labels import VERSION, is_ours
 from windlass.deploy.operator import NAMESPACE
 from windlass.deploy.roles import OPERATOR
-from windlass.jobs.kubernetes.manifests.reader import Manifest
+from windlass.jobs.kubernetes.manifest_reader import Manifest
 from windlass.jobs.kubernetes.pods.pod_requests import core_name
 
 _OLDEST = (1, 29)

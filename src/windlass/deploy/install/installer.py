@@ -14,7 +14,7 @@ from windlass.backends.kubernetes.client.retries import APPLY_PATCH
 from windlass.deploy.install.readiness import wait_until_established
 from windlass.deploy.install.resources import display_name, resource_of
 from windlass.deploy.labels import is_ours
-from windlass.jobs.kubernetes.manifests.reader import Manifest
+from windlass.jobs.kubernetes.manifest_reader import Manifest
 
 _OF_THE_SERVER = ("managedFields", "resourceVersion", "generation")
 

@@ -11,7 +11,7 @@ from windlass.backends.kubernetes.client.connection import Connection
 from windlass.backends.kubernetes.client.resources import DEFINITIONS, DEPLOYMENTS, PODS
 from windlass.deploy.labels import selector_of
 from windlass.deploy.roles import OPERATOR
-from windlass.jobs.kubernetes.manifests.reader import Manifest
+from windlass.jobs.kubernetes.manifest_reader import Manifest
 
 _SERVED_WITHIN = 60.0
 """Seconds that the API server may take to serve a new kind; it takes less than one."""

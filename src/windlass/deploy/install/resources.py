@@ -16,7 +16,7 @@ from windlass.backends.kubernetes.client.resources import (
     Resource,
 )
 from windlass.deploy.crds import DEFAULT, POD_GROUPS, definitions
-from windlass.jobs.kubernetes.manifests.reader import Manifest
+from windlass.jobs.kubernetes.manifest_reader import Manifest
 
 KINDS = tuple(
     Resource(each.group, version.name, each.plural, each.kind, each.namespaced)

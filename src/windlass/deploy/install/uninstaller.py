@@ -14,7 +14,7 @@ from windlass.deploy.install.resources import KINDS, display_name, resource_of
 from windlass.deploy.installation import permission_objects
 from windlass.deploy.labels import is_ours
 from windlass.deploy.operator import Setup, namespace, operator_objects
-from windlass.jobs.kubernetes.manifests.reader import Manifest
+from windlass.jobs.kubernetes.manifest_reader import Manifest
 
 
 async def count_jobs(connection: Connection) -> dict[str, int]:

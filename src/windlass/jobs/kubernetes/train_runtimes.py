@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from windlass.jobs.kubernetes.manifests.reader import Manifest
+from windlass.jobs.kubernetes.manifest_reader import Manifest
 
 Lookup: TypeAlias = Callable[[str, str, str], Manifest | None]
 """A runtime by its kind, namespace ("" if it has none) and name; None if there is none."""

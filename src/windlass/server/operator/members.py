@@ -11,12 +11,12 @@ from windlass.backends.kubernetes.external.external_gang import ExternalGang
 from windlass.backends.kubernetes.jobs.gang import Gang
 from windlass.backends.kubernetes.pods.pod_binding import generation_of
 from windlass.core.model.status import JobState
-from windlass.jobs.kubernetes import own_labels
+from windlass.jobs.kubernetes import labels
 from windlass.jobs.kubernetes.pods import pod_assembly
 from windlass.server.operator.pod_tasks import PodTask, pod_task
 
-_ROLES = (own_labels.ROLE, pod_assembly.REPLICA_TYPE, pod_assembly.JOB_ROLE)
-_INDEXES = (own_labels.REPLICA_INDEX, pod_assembly.REPLICA_INDEX)
+_ROLES = (labels.ROLE, pod_assembly.REPLICA_TYPE, pod_assembly.JOB_ROLE)
+_INDEXES = (labels.REPLICA_INDEX, pod_assembly.REPLICA_INDEX)
 
 
 Place: TypeAlias = tuple[Pod, str, int]

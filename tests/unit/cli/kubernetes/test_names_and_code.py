@@ -15,8 +15,8 @@ from windlass.cli.kubernetes.pod_exec import read_exit_code
 from windlass.cli.kubernetes.training_jobs import build_training_jobs
 from windlass.core.model.job import Dependency, Job, Role
 from windlass.core.model.status import JobState, Phase, Status
+from windlass.jobs.description.submission import Submission
 from windlass.jobs.errors import JobError
-from windlass.jobs.submission import Submission
 from windlass.server.operator import process
 
 

@@ -9,7 +9,7 @@ from windlass.cli.errors import UsageError
 from windlass.cli.kubernetes.job_objects import JobObject
 from windlass.cli.kubernetes.run import prepare_objects
 from windlass.cli.kubernetes.submission import SubmitObjects, SubmitRequest
-from windlass.jobs.options import RunOptions
+from windlass.jobs.description.options import RunOptions
 
 TRAINING = named("windlass.dev/v1alpha1", "trainingjobs", "TrainingJob")
 

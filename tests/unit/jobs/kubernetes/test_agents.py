@@ -4,9 +4,9 @@ import pytest
 import yaml
 
 from windlass.core.model.job import Launcher
-from windlass.jobs.agent_command import under_agent
+from windlass.jobs.description.agent_command import under_agent
 from windlass.jobs.kubernetes.kinds.registry import members, read
-from windlass.jobs.kubernetes.manifests.reader import Fault
+from windlass.jobs.kubernetes.manifest_reader import Fault
 from windlass.jobs.kubernetes.pods.agent_pods import FILE, FOLDER
 from windlass.jobs.kubernetes.settings import Settings
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from depth import depth
 from windlass.jobs.kubernetes.kinds.registry import KINDS, companions, judge, members, read
-from windlass.jobs.kubernetes.manifests.reader import Fault, Spot
+from windlass.jobs.kubernetes.manifest_reader import Fault, Spot
 from windlass.jobs.kubernetes.pods.pod_requests import pod_requests
 
 SMALL = yaml.safe_load("""

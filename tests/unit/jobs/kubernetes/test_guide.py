@@ -6,7 +6,7 @@ from pathlib import Path
 import yaml
 
 from windlass.jobs.kubernetes.kinds.registry import KINDS, read
-from windlass.jobs.kubernetes.manifests.reader import Fault
+from windlass.jobs.kubernetes.manifest_reader import Fault
 
 GUIDE = Path(__file__).parents[4] / "docs" / "guides" / "manifests.md"
 MANIFESTS = [

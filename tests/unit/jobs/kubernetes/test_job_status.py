@@ -7,7 +7,7 @@ import yaml
 
 from windlass.core.model.status import Failure, FailureClass, Phase, Status
 from windlass.jobs.kubernetes.kinds.registry import judge, members, read
-from windlass.jobs.kubernetes.status.clean_up import expires_at, left_over, services_of
+from windlass.jobs.kubernetes.status.clean_up import left_over
 from windlass.jobs.kubernetes.status.job_status import Counts, status, status_of
 from windlass.jobs.kubernetes.status.status_times import merge_conditions, milliseconds, rfc3339
 
@@ -78,8 +78,6 @@ def test_a_judged_job_from_its_start_to_its_end():
         ("Running", "False"),
         ("Succeeded", "True"),
     ]
-    parsed = read({**DIGITS, "status": ended})
-    assert expires_at(parsed, ended) == T0 + 2 * MINUTE
 
 
 def test_a_job_that_is_resumed_starts_afresh():
@@ -163,7 +161,6 @@ def test_what_is_left_over_is_the_policys_to_say(policy, gone):
     parsed = read(DIGITS)
     parsed = replace(parsed, policy=replace(parsed.policy, clean=policy))
     assert left_over(parsed, {"a": "Running", "b": "Pending", "c": "Succeeded", "d": "Failed"}) == gone
-    assert services_of(gone, ("a", "c", "digits")) == tuple(name for name in ("a", "c") if name in gone)
 
 
 def test_merged_conditions_leave_others_alone():

@@ -4,12 +4,12 @@ import pytest
 import yaml
 
 from windlass.jobs.errors import JobError
+from windlass.jobs.kubernetes.manifests.known_fields import Validate
 from windlass.jobs.kubernetes.manifests.known_fields.messages import warnings_of_job_file, way_out
 from windlass.jobs.kubernetes.manifests.known_fields.types import KINDS, known_types
-from windlass.jobs.kubernetes.manifests.known_fields.validate import Validate
 from windlass.jobs.kubernetes.manifests.manifest_file import objects_of
 from windlass.jobs.kubernetes.train_runtimes import built_in
-from windlass.jobs.text import Text
+from windlass.jobs.syntax.text import Text
 
 PYTORCH = """\
 apiVersion: kubeflow.org/v1

@@ -3,11 +3,11 @@
 import pytest
 import yaml
 
+from windlass.jobs.description.job_file import loads
 from windlass.jobs.errors import JobError
-from windlass.jobs.job_file import loads
+from windlass.jobs.kubernetes.manifests.job_file_objects import objects_of_jobs
 from windlass.jobs.kubernetes.manifests.manifest_file import as_list, as_yaml, holds_manifests, objects_of
-from windlass.jobs.kubernetes.manifests.short_jobs import objects_of_jobs
-from windlass.jobs.text import Text
+from windlass.jobs.syntax.text import Text
 
 JAX = """\
 apiVersion: kubeflow.org/v1

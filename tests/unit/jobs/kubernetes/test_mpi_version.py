@@ -1,8 +1,8 @@
 import pytest
 
-from windlass.jobs.kubernetes.kinds.mpi_version import in_its_version
+from windlass.jobs.kubernetes.kinds.mpijob_parts import in_its_version
 from windlass.jobs.kubernetes.kinds.registry import read
-from windlass.jobs.kubernetes.manifests.reader import Fault
+from windlass.jobs.kubernetes.manifest_reader import Fault
 
 
 def mpi_job(version, **spec):

@@ -4,7 +4,7 @@ import pytest
 import yaml
 
 from windlass.core.model.job import Match, Toleration
-from windlass.jobs.kubernetes.manifests.reader import Refused, Spot
+from windlass.jobs.kubernetes.manifest_reader import Refused, Spot
 from windlass.jobs.kubernetes.pods.pod_placement import affinity_of, tolerations_of
 from windlass.jobs.kubernetes.pods.pod_requests import pod_requests
 from windlass.jobs.kubernetes.pods.quantities import amount

@@ -6,7 +6,7 @@ import yaml
 from windlass.core.model.job import Job
 from windlass.jobs.kubernetes.kinds.registry import companions, members, read
 from windlass.jobs.kubernetes.kinds.run_policy import is_ours
-from windlass.jobs.kubernetes.manifests.reader import Fault
+from windlass.jobs.kubernetes.manifest_reader import Fault
 from windlass.jobs.kubernetes.settings import Settings
 
 DIGITS = yaml.safe_load("""

@@ -7,11 +7,11 @@ import tarfile
 from pathlib import PurePosixPath
 
 from windlass.core.model.job import Job, Role
-from windlass.jobs.document import canonical
 from windlass.jobs.kubernetes.kinds.registry import members, read
 from windlass.jobs.kubernetes.manifests.trainingjob_manifest import training_job
-from windlass.jobs.kubernetes.parsed import Parsed
+from windlass.jobs.kubernetes.parsed_job import ParsedJob
 from windlass.jobs.kubernetes.pods.code_archive import File, config_map, image_of, pack, too_large, with_code
+from windlass.jobs.syntax.yaml_tree import canonical
 
 TRAIN = File("train.py", b"print('hello')\n")
 START = File("bin/start", b"#!/bin/sh\n", executable=True)
@@ -24,7 +24,7 @@ def job(pod: object = None, image: str = "example.com/base:1") -> Job:
 
 def pod_of(shipped: Job) -> dict:
     parsed = read(training_job(shipped, "digits", "team"))
-    assert isinstance(parsed, Parsed), parsed
+    assert isinstance(parsed, ParsedJob), parsed
     return members(parsed, 1)[0].pod
 
 

@@ -7,9 +7,9 @@ import pytest
 import yaml
 
 from windlass.core.model.job import ArrayMember, Job, Role
-from windlass.jobs.job_file import loads
+from windlass.jobs.description.job_file import loads
 from windlass.jobs.kubernetes.kinds.registry import companions, members, read
-from windlass.jobs.kubernetes.manifests.reader import Fault
+from windlass.jobs.kubernetes.manifest_reader import Fault
 from windlass.jobs.kubernetes.manifests.trainingjob_manifest import training_job
 from windlass.jobs.kubernetes.settings import Settings
 

@@ -7,10 +7,10 @@ import yaml
 
 from windlass.jobs.kubernetes.kinds.registry import companions, members, read
 from windlass.jobs.kubernetes.kinds.run_policy import is_ours
+from windlass.jobs.kubernetes.manifest_reader import Fault
 from windlass.jobs.kubernetes.manifests.manifest_file import objects_of
-from windlass.jobs.kubernetes.manifests.reader import Fault
 from windlass.jobs.kubernetes.settings import Settings
-from windlass.jobs.text import Text
+from windlass.jobs.syntax.text import Text
 
 DIGITS = yaml.safe_load("""
 apiVersion: trainer.kubeflow.org/v1alpha1

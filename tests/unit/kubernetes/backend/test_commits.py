@@ -18,7 +18,7 @@ from windlass.backends.kubernetes.status.state_writes import DeposedError
 from windlass.backends.kubernetes.status.stored_state import FIELD, Stored, written
 from windlass.core.model.status import JobState, Phase, Status
 from windlass.jobs.kubernetes.kinds import registry
-from windlass.jobs.kubernetes.parsed import Parsed
+from windlass.jobs.kubernetes.parsed_job import ParsedJob
 from windlass.jobs.kubernetes.settings import Settings
 
 TRAINING = named("windlass.dev/v1alpha1", "trainingjobs", "TrainingJob")
@@ -63,7 +63,7 @@ class Server:
 
 def gang_of(server: Server) -> Gang:
     parsed = registry.read(copy.deepcopy(server.object), Settings())
-    assert isinstance(parsed, Parsed)
+    assert isinstance(parsed, ParsedJob)
     return Gang(home_of(TRAINING, server.object), parsed, parsed.job, 7, version=1)
 
 

@@ -18,7 +18,7 @@ from windlass.backends.kubernetes.status.stored_state import Stored
 from windlass.backends.port import JobArrived, JobChanged, JobEvent, WorldEvent
 from windlass.core.lifecycle.events import Cancel, Resume, Suspend
 from windlass.core.model.status import Phase, Placement, Status
-from windlass.jobs.kubernetes.parsed import Parsed
+from windlass.jobs.kubernetes.parsed_job import ParsedJob
 from windlass.jobs.kubernetes.settings import Settings
 
 TRAINING = named("windlass.dev/v1alpha1", "trainingjobs", "TrainingJob")
@@ -40,7 +40,7 @@ class Desk:
     def __post_init__(self) -> None:
         self.roster = JobStore(Settings(), self.fit, self.told.append, self.refused.append, self.changed.append)
 
-    def fit(self, parsed: Parsed) -> Fitted:
+    def fit(self, parsed: ParsedJob) -> Fitted:
         roles = tuple(replace(role, node_selector=self.near) for role in parsed.job.roles)
         return Fitted(replace(parsed.job, roles=roles), self.to_choose, self.trouble)
 

@@ -14,7 +14,7 @@ from windlass.backends.kubernetes.cluster.topology_levels import levels_of
 from windlass.backends.kubernetes.cluster.volumes import Stock, storage_class
 from windlass.core.model.job import Job, Match, Role, TopologyRequest
 from windlass.jobs.kubernetes.kinds.registry import read
-from windlass.jobs.kubernetes.parsed import Parsed
+from windlass.jobs.kubernetes.parsed_job import ParsedJob
 
 FIELDS = [
     *(
@@ -43,7 +43,7 @@ def manifest_of(worker, master=None, gpu="nvidia.com/gpu", run_policy=None):
 
 def job(worker="", master="", gpu="nvidia.com/gpu", **run_policy):
     parsed = read(manifest_of(yaml.safe_load(worker), yaml.safe_load(master), gpu, run_policy))
-    assert isinstance(parsed, Parsed), parsed
+    assert isinstance(parsed, ParsedJob), parsed
     return parsed
 
 
@@ -177,5 +177,5 @@ ODD = st.recursive(
 @given(st.dictionaries(st.sampled_from(["affinity", "volumes", "nodeSelector"]), ODD))
 def test_no_template_is_too_odd(more):
     parsed = read(manifest_of(more))
-    if isinstance(parsed, Parsed):
+    if isinstance(parsed, ParsedJob):
         assert isinstance(fitted(parsed, Surroundings()), Fitted)

@@ -13,7 +13,7 @@ from windlass.backends.kubernetes.cluster.volumes import (
     storage_class,
 )
 from windlass.core.model.job import Match
-from windlass.jobs.kubernetes.manifests.reader import Spot
+from windlass.jobs.kubernetes.manifest_reader import Spot
 
 ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
 

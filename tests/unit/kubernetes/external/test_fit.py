@@ -13,7 +13,7 @@ from windlass.backends.kubernetes.external.late_pods import vacancy
 from windlass.core.model.job import Match
 from windlass.jobs.kubernetes.external.gang_assembly import gather
 from windlass.jobs.kubernetes.external.membership import Dialect, Membership
-from windlass.jobs.kubernetes.manifests.reader import Refused
+from windlass.jobs.kubernetes.manifest_reader import Refused
 
 GROUP = {"scheduling.x-k8s.io/pod-group": "g"}
 MEMBER = Membership("team", "g", Dialect.COSCHEDULING)

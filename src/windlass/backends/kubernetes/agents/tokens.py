@@ -9,7 +9,7 @@ import secrets
 from typing import Any
 
 from windlass.backends.kubernetes.client.objects import Pod
-from windlass.jobs.kubernetes.own_labels import TOKEN
+from windlass.jobs.kubernetes.labels import TOKEN
 
 
 def with_token(pod: dict[str, Any]) -> dict[str, Any]:

@@ -15,14 +15,21 @@ from windlass.backends.kubernetes.cluster.topology_levels import Level
 from windlass.core.model.policy import Policy
 from windlass.core.model.queue import Queue
 from windlass.core.model.reservation import Reservation
-from windlass.jobs.document import compose
+from windlass.jobs.cluster.policy_fields import (
+    POLICY,
+    RESERVATION,
+    check_policy,
+    check_reservations,
+    policy_of,
+    reservations_of,
+)
+from windlass.jobs.cluster.queues import QUEUE, check_queues, queues_of
 from windlass.jobs.errors import JobError
-from windlass.jobs.field import Table
-from windlass.jobs.kubernetes.manifests.reader import Manifest, Refused, Spot
-from windlass.jobs.queues import QUEUE, check_queues, queues_of
-from windlass.jobs.reader import Reader
-from windlass.jobs.rules import POLICY, RESERVATION, check_policy, check_reservations, policy_of, reservations_of
-from windlass.jobs.text import Text
+from windlass.jobs.kubernetes.manifest_reader import Manifest, Refused, Spot
+from windlass.jobs.syntax.field import Table
+from windlass.jobs.syntax.table_reader import Reader
+from windlass.jobs.syntax.text import Text
+from windlass.jobs.syntax.yaml_tree import compose
 
 THE_POLICY = "default"
 """The name of the one SchedulingPolicy."""

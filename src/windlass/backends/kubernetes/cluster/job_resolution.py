@@ -15,9 +15,9 @@ from windlass.backends.kubernetes.cluster.volumes import Stock, Storage, both, c
 from windlass.core.model.job import DEFAULT_QUEUE, Job, Role
 from windlass.core.model.resources import GPU, GPU_KIND, PODS, add
 from windlass.jobs.kubernetes.kinds.registry import separated
-from windlass.jobs.kubernetes.manifests.reader import Refused, Spot
-from windlass.jobs.kubernetes.own_labels import QUEUE
-from windlass.jobs.kubernetes.parsed import Parsed
+from windlass.jobs.kubernetes.labels import QUEUE
+from windlass.jobs.kubernetes.manifest_reader import Refused, Spot
+from windlass.jobs.kubernetes.parsed_job import ParsedJob
 from windlass.jobs.kubernetes.pods.anti_affinity import APART, Separated
 from windlass.jobs.kubernetes.pods.pod_requests import HOST_PORT, core_name, is_gpu
 
@@ -49,7 +49,7 @@ class Fitted:
     """What was written and has no effect, or may not come as it is meant: those of the manifest, and more."""
 
 
-def fitted(parsed: Parsed, around: Surroundings) -> Fitted:
+def fitted(parsed: ParsedJob, around: Surroundings) -> Fitted:
     """What the core is told of a job of one of our kinds."""
     try:
         return _fitted(parsed, around)
@@ -108,7 +108,7 @@ class _Wishes:
     apart: tuple[str, ...]
 
 
-def _fitted(parsed: Parsed, around: Surroundings) -> Fitted:
+def _fitted(parsed: ParsedJob, around: Surroundings) -> Fitted:
     """Raises Refused."""
     apart = separated(parsed)
     wishes = {each.role: _wishes(each.role, each.template, parsed, around, apart) for each in parsed.replicas}
@@ -130,7 +130,7 @@ def _fitted(parsed: Parsed, around: Surroundings) -> Fitted:
 
 
 def _wishes(
-    role: str, template: Mapping[str, object], parsed: Parsed, around: Surroundings, apart: Separated
+    role: str, template: Mapping[str, object], parsed: ParsedJob, around: Surroundings, apart: Separated
 ) -> _Wishes:
     spec = Spot(template, (role,))["spec"]
     claims = claims_of(spec)
@@ -168,7 +168,7 @@ def _troubles(role: Role, wish: _Wishes) -> Iterator[str]:
         yield f"{role.name}: {error}"
 
 
-def _warnings(parsed: Parsed, around: Surroundings, pairs: Sequence[tuple[Role, _Wishes]]) -> Iterator[str]:
+def _warnings(parsed: ParsedJob, around: Surroundings, pairs: Sequence[tuple[Role, _Wishes]]) -> Iterator[str]:
     """What may not come as it is meant in this cluster."""
     known = around.priorities.get(parsed.priority_class)
     if known and known.preemption_policy == "Never":

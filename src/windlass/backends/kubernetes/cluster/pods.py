@@ -8,7 +8,7 @@ from functools import lru_cache
 from windlass.backends.kubernetes.client.objects import Container, Pod, Words
 from windlass.backends.kubernetes.client.objects import Resources as Asked
 from windlass.core.model.resources import PODS, Resources
-from windlass.jobs.kubernetes.manifests.reader import Refused, Spot
+from windlass.jobs.kubernetes.manifest_reader import Refused, Spot
 from windlass.jobs.kubernetes.pods.anti_affinity import avoided, of_labels
 from windlass.jobs.kubernetes.pods.pod_requests import effective, host_port
 from windlass.jobs.kubernetes.pods.quantities import amount

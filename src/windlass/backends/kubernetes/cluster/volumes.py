@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 from windlass.backends.kubernetes.client.objects import PersistentVolume, PersistentVolumeClaim
 from windlass.core.model.job import Match
-from windlass.jobs.kubernetes.manifests.reader import Manifest, Refused, Spot
+from windlass.jobs.kubernetes.manifest_reader import Manifest, Refused, Spot
 from windlass.jobs.kubernetes.pods.pod_placement import affinity_of
 
 Terms: TypeAlias = tuple[tuple[Match, ...], ...]

@@ -12,8 +12,8 @@ from windlass.core.model.job import DEFAULT_QUEUE, Job, Match
 from windlass.core.model.resources import GPU_KIND
 from windlass.jobs.kubernetes.external.gang_assembly import Gang
 from windlass.jobs.kubernetes.external.roles import Terms, own_terms
-from windlass.jobs.kubernetes.manifests.reader import Fault, Refused
-from windlass.jobs.kubernetes.own_labels import QUEUE
+from windlass.jobs.kubernetes.labels import QUEUE
+from windlass.jobs.kubernetes.manifest_reader import Fault, Refused
 from windlass.jobs.kubernetes.pods.pod_requests import is_gpu
 
 

@@ -15,7 +15,7 @@ from windlass.backends.kubernetes.external.external_gang import ExternalGang, No
 from windlass.backends.kubernetes.pods.pod_ends import was_turned_away
 from windlass.core.model.job import Role
 from windlass.jobs.kubernetes.external.roles import Terms, roles_of
-from windlass.jobs.kubernetes.manifests.reader import Refused
+from windlass.jobs.kubernetes.manifest_reader import Refused
 
 
 def vacancy(

@@ -15,8 +15,8 @@ from windlass.core.model.job import Job
 from windlass.core.model.status import Phase, Status
 from windlass.jobs.kubernetes.external.gang_assembly import gang_of
 from windlass.jobs.kubernetes.external.membership import Dialect
-from windlass.jobs.kubernetes.external.needs import Needs, needs
-from windlass.jobs.kubernetes.manifests.reader import Refused
+from windlass.jobs.kubernetes.external.pod_demands import Needs, needs
+from windlass.jobs.kubernetes.manifest_reader import Refused
 from windlass.jobs.kubernetes.status.status_times import milliseconds
 
 

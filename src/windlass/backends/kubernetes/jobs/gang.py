@@ -14,7 +14,7 @@ from windlass.backends.kubernetes.status.stored_state import Stored, revision_of
 from windlass.core.model.job import Job
 from windlass.core.model.status import JobState, Status
 from windlass.jobs.kubernetes.kinds import registry
-from windlass.jobs.kubernetes.parsed import Member, Parsed
+from windlass.jobs.kubernetes.parsed_job import Member, ParsedJob
 from windlass.jobs.kubernetes.status.status_times import milliseconds
 
 
@@ -23,11 +23,11 @@ class Gang:
     """`home` has the state in it that was committed last: `stored`."""
 
     home: ObjectReference
-    parsed: Parsed
+    parsed: ParsedJob
     job: Job
     """What the controller is told."""
     number: int
-    wanted: tuple[Parsed, Job] | None = None
+    wanted: tuple[ParsedJob, Job] | None = None
     """What its object asks for by now, if it is held to something else until its next start."""
     version: int = 0
     """The resource version of the object as it is known."""

@@ -24,8 +24,8 @@ from windlass.core.lifecycle.spec_update import as_placed, can_change
 from windlass.core.model.status import TERMINAL, JobState, Phase, Target
 from windlass.jobs.kubernetes.kinds import registry
 from windlass.jobs.kubernetes.kinds.run_policy import US, is_ours
-from windlass.jobs.kubernetes.manifests.reader import Fault
-from windlass.jobs.kubernetes.parsed import Parsed
+from windlass.jobs.kubernetes.manifest_reader import Fault
+from windlass.jobs.kubernetes.parsed_job import ParsedJob
 from windlass.jobs.kubernetes.settings import Settings
 
 Manifest = Mapping[str, Any]
@@ -42,7 +42,7 @@ class JobStore:
     def __init__(
         self,
         settings: Settings,
-        finish: Callable[[Parsed], Fitted],
+        finish: Callable[[ParsedJob], Fitted],
         tell: Callable[[WorldEvent], None],
         refuse: Callable[[Refusal], None],
         changed: Callable[[Gang], None],
@@ -241,7 +241,7 @@ class JobStore:
             return
         self._respecify(gang, parsed)
 
-    def _respecify(self, gang: Gang, parsed: Parsed) -> None:
+    def _respecify(self, gang: Gang, parsed: ParsedJob) -> None:
         """Somebody has changed what is asked for: to be suspended, or another job for the next start."""
         found = self._finish(parsed)
         before = gang.wanted[1] if gang.wanted else gang.job

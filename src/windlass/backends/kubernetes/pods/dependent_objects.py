@@ -20,7 +20,7 @@ from windlass.backends.kubernetes.client.resources import Resource
 from windlass.backends.kubernetes.jobs.gang import Gang
 from windlass.backends.kubernetes.pods.run import Run
 from windlass.jobs.kubernetes.kinds import registry
-from windlass.jobs.kubernetes.own_labels import GENERATION
+from windlass.jobs.kubernetes.labels import GENERATION
 
 RESOURCES = {
     (resource.api_version, resource.kind): resource

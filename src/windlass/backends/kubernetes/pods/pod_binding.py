@@ -28,7 +28,7 @@ from windlass.backends.kubernetes.client.resources import PODS, path
 from windlass.backends.kubernetes.pods.pod_store import PodStore, key_of
 from windlass.backends.kubernetes.pods.run import Run, Slot
 from windlass.core.lifecycle.events import Declared, Exit
-from windlass.jobs.kubernetes.parsed import Member
+from windlass.jobs.kubernetes.parsed_job import Member
 from windlass.jobs.kubernetes.pods.pod_assembly import GENERATION
 
 _GARBAGE_COLLECTED = 15.0

@@ -23,7 +23,7 @@ from windlass.backends.kubernetes.pods.pod_store import PodStore
 from windlass.backends.kubernetes.pods.run import Run, Slot
 from windlass.backends.kubernetes.pods.volume_binding import choose_volumes
 from windlass.core.lifecycle.events import Declared, Exit
-from windlass.jobs.kubernetes.parsed import Member
+from windlass.jobs.kubernetes.parsed_job import Member
 
 _BEHIND = 3.0
 """Seconds that what stands beside pods may come after them, while other gangs start."""

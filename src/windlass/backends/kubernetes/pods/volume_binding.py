@@ -10,7 +10,7 @@ from windlass.backends.kubernetes.client.resources import CLAIMS
 from windlass.backends.kubernetes.cluster.volumes import SELECTED_NODE
 from windlass.backends.kubernetes.jobs.gang import Gang
 from windlass.backends.kubernetes.pods.run import Slot
-from windlass.jobs.kubernetes.parsed import Member
+from windlass.jobs.kubernetes.parsed_job import Member
 
 
 async def choose_volumes(connection: Connection, gang: Gang, seats: Sequence[tuple[Slot, Member]]) -> None:

@@ -24,7 +24,7 @@ from windlass.backends.simulator.traces.job import Trace
 from windlass.backends.simulator.traces.read import FORMATS, read_trace
 from windlass.backends.simulator.walltimes import with_walltimes
 from windlass.core.model.resources import GPU
-from windlass.jobs.cluster_file import Cluster
+from windlass.jobs.cluster.cluster_file import Cluster
 
 WALLTIMES_SAID = {
     "trace": "",

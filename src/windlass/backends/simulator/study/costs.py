@@ -4,16 +4,22 @@ from __future__ import annotations
 
 from windlass.backends.simulator.errors import SimError
 from windlass.backends.simulator.progress import Costs
-from windlass.jobs import kinds
-from windlass.jobs.field import Field, Table
-from windlass.jobs.spelled import read_spelled
+from windlass.jobs.syntax import value_types
+from windlass.jobs.syntax.field import Field, Table
+from windlass.jobs.syntax.settings_line import read_spelled
 
 COSTS: Table = (
-    Field("start", "Before the first step of a job.", kinds.DURATION, default="0s", example="20s"),
-    Field("restart", "Before the first step after each restart.", kinds.DURATION, default="0s", example="1m"),
-    Field("checkpoint_every", "Work between two checkpoints.", kinds.DURATION, default="never", example="30m"),
-    Field("checkpoint", "What a checkpoint takes.", kinds.DURATION, default="0s", example="20s"),
-    Field("saves_when_stopped", "Whether a gang that is preempted saves.", kinds.FLAG, default="true", example="false"),
+    Field("start", "Before the first step of a job.", value_types.DURATION, default="0s", example="20s"),
+    Field("restart", "Before the first step after each restart.", value_types.DURATION, default="0s", example="1m"),
+    Field("checkpoint_every", "Work between two checkpoints.", value_types.DURATION, default="never", example="30m"),
+    Field("checkpoint", "What a checkpoint takes.", value_types.DURATION, default="0s", example="20s"),
+    Field(
+        "saves_when_stopped",
+        "Whether a gang that is preempted saves.",
+        value_types.FLAG,
+        default="true",
+        example="false",
+    ),
 )
 
 

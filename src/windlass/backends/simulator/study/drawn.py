@@ -10,11 +10,11 @@ from windlass.backends.simulator.errors import SimError
 from windlass.backends.simulator.synthetic import Law, Size, synthesize
 from windlass.backends.simulator.traces.job import Trace
 from windlass.core.model.resources import GPU
-from windlass.jobs import kinds
-from windlass.jobs.cluster_file import Cluster
-from windlass.jobs.field import Field, Shape, Table
-from windlass.jobs.kinds import Kind, Plain, whole
-from windlass.jobs.spelled import read_spelled
+from windlass.jobs.cluster.cluster_file import Cluster
+from windlass.jobs.syntax import value_types
+from windlass.jobs.syntax.field import Field, Shape, Table
+from windlass.jobs.syntax.settings_line import read_spelled
+from windlass.jobs.syntax.value_types import Plain, ValueType, whole
 
 OFFICE_HOURS = tuple(1.0 + 0.8 * math.cos((hour - 15) / 24 * 2 * math.pi) for hour in range(24))
 """Busiest at 15:00, quietest at 3:00, nine times as busy."""
@@ -22,11 +22,11 @@ OFFICE_HOURS = tuple(1.0 + 0.8 * math.cos((hour - 15) / 24 * 2 * math.pi) for ho
 
 def _read_number(value: Plain) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= 100:
-        raise ValueError(f"expects a number above 0, at most 100, not {kinds.show(value)}")
+        raise ValueError(f"expects a number above 0, at most 100, not {value_types.show(value)}")
     return float(value)
 
 
-_NUMBER = Kind("number above 0", {"type": "number"}, _read_number, float)
+_NUMBER = ValueType("number above 0", {"type": "number"}, _read_number, float)
 LAW: Table = (
     Field("jobs", "How many.", whole(1, 1_000_000), default="1000", example="5000"),
     Field("load", "Work that they ask for, over what the cluster can do.", _NUMBER, default="0.9", example="1.1"),
@@ -38,11 +38,11 @@ LAW: Table = (
         default="1/2/4/8/16/32",
         example="1/8/64",
     ),
-    Field("median", "Median run time.", kinds.LIMIT, default="30m", example="2h"),
+    Field("median", "Median run time.", value_types.LIMIT, default="30m", example="2h"),
     Field("sigma", "Standard deviation of the run time's logarithm.", _NUMBER, default="1.5", example="2"),
     Field("queues", "Queues, all equally busy.", whole(1, 1_000), default="3", example="15"),
     Field("users", "Users in each queue.", whole(1, 1_000), default="10", example="4"),
-    Field("daily", "Whether days have busy hours.", kinds.FLAG, default="true", example="false"),
+    Field("daily", "Whether days have busy hours.", value_types.FLAG, default="true", example="false"),
 )
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from windlass.backends.simulator.errors import SimError
 from windlass.backends.simulator.faults import Fault, FaultKind, Rate, Rates, draw_faults, read_faults
 from windlass.backends.simulator.traces.job import Trace
-from windlass.jobs.durations import format_duration, parse_duration
-from windlass.jobs.names import did_you_mean
+from windlass.jobs.syntax.durations import format_duration, parse_duration
+from windlass.jobs.syntax.names import did_you_mean
 
 _KINDS = [kind.value for kind in FaultKind]
 _EXAMPLE = "node=30d/4h gpu=90d/12h"

@@ -7,7 +7,7 @@ from dataclasses import replace
 from windlass.backends.simulator.errors import SimError
 from windlass.backends.simulator.gangs import asked, milli_units, unit_of
 from windlass.backends.simulator.traces.job import Trace
-from windlass.jobs.cluster_file import Cluster
+from windlass.jobs.cluster.cluster_file import Cluster
 
 
 def at_load(trace: Trace, cluster: Cluster, load: float) -> Trace:

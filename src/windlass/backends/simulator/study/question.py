@@ -11,7 +11,7 @@ from windlass.backends.simulator.progress import Costs
 from windlass.backends.simulator.study.drawn import Drawn
 from windlass.backends.simulator.study.faults import Faults
 from windlass.core.model.policy import Policy
-from windlass.jobs.cluster_file import Cluster
+from windlass.jobs.cluster.cluster_file import Cluster
 
 MOST_SEEDS = 10_000
 _SEEDS = re.compile(r"^(?:(\d+)-(\d+)|(\d+))$")

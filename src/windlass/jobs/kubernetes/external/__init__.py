@@ -12,5 +12,5 @@ Public names:
 - `membership`: `membership(pod) -> Membership | None`; `Dialect`; `object_of(membership)`: which object says the size
 - `gathering`: `gather(membership, pods, group, takes, known) -> Gathered`: the gangs to place, or why it must wait
 - `group_status`: `group_patch(...)`: what a PodGroup's status is to say, in the words of its dialect
-- `pod_seen`: what is looked at of a pod
+- `observed_pod`: the fields of a pod that decide
 """

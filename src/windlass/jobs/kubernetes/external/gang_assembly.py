@@ -13,11 +13,11 @@ from typing import Generic, TypeVar
 from windlass.core.model.job import DEFAULT_QUEUE, Job, Launcher, RestartPolicy
 from windlass.core.model.resources import Resources
 from windlass.jobs.kubernetes.external.membership import Dialect, Membership
-from windlass.jobs.kubernetes.external.needs import Needs, called, needs
-from windlass.jobs.kubernetes.external.pod_seen import Pod
+from windlass.jobs.kubernetes.external.observed_pod import Pod
+from windlass.jobs.kubernetes.external.pod_demands import Needs, called, needs
 from windlass.jobs.kubernetes.external.roles import Terms, own_terms, roles_of
-from windlass.jobs.kubernetes.manifests.reader import Manifest, Refused
-from windlass.jobs.kubernetes.own_labels import QUEUE
+from windlass.jobs.kubernetes.labels import QUEUE
+from windlass.jobs.kubernetes.manifest_reader import Manifest, Refused
 
 P = TypeVar("P", bound=Pod)
 _INDEX = "batch.kubernetes.io/job-completion-index"

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from windlass.jobs.kubernetes.external.membership import Dialect
-from windlass.jobs.kubernetes.external.pod_seen import Pod
-from windlass.jobs.kubernetes.manifests.reader import Manifest
-from windlass.jobs.kubernetes.own_labels import PENDING
+from windlass.jobs.kubernetes.external.observed_pod import Pod
+from windlass.jobs.kubernetes.labels import PENDING
+from windlass.jobs.kubernetes.manifest_reader import Manifest
 from windlass.jobs.kubernetes.status.conditions import Conditions, conditions_of
 from windlass.jobs.kubernetes.status.status_times import merge_conditions
 

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from enum import StrEnum
 from typing import NamedTuple
 
-from windlass.jobs.kubernetes.external.pod_seen import Owner, Pod
-from windlass.jobs.kubernetes.own_labels import COSCHEDULING_LABEL, GANG, GANG_SIZE, GENERATION, ROLE
+from windlass.jobs.kubernetes.external.observed_pod import Owner, Pod
+from windlass.jobs.kubernetes.labels import COSCHEDULING_LABEL, GANG, GANG_SIZE, GENERATION, ROLE
 
 
 class Dialect(StrEnum):

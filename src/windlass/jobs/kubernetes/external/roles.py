@@ -8,9 +8,9 @@ from typing import TypeAlias, TypeVar
 
 from windlass.core.model.job import Match, Role, Toleration
 from windlass.core.model.resources import Resources
-from windlass.jobs.kubernetes.external.needs import called
-from windlass.jobs.kubernetes.external.pod_seen import Pod
-from windlass.jobs.kubernetes.manifests.reader import Spot
+from windlass.jobs.kubernetes.external.observed_pod import Pod
+from windlass.jobs.kubernetes.external.pod_demands import called
+from windlass.jobs.kubernetes.manifest_reader import Spot
 from windlass.jobs.kubernetes.pods.pod_placement import affinity_of
 
 P = TypeVar("P", bound=Pod)

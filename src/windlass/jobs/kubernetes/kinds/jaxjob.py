@@ -9,8 +9,8 @@ from windlass.jobs.kubernetes.kinds.parsed_gang import parsed_job
 from windlass.jobs.kubernetes.kinds.replica_specs import Port, ReplicaTypes, port_of, replica_specs
 from windlass.jobs.kubernetes.kinds.run_policy import run_policy
 from windlass.jobs.kubernetes.kinds.services import services
-from windlass.jobs.kubernetes.manifests.reader import Manifest, Spot
-from windlass.jobs.kubernetes.parsed import Member, Parsed, Replicas
+from windlass.jobs.kubernetes.manifest_reader import Manifest, Spot
+from windlass.jobs.kubernetes.parsed_job import Member, ParsedJob, Replicas
 from windlass.jobs.kubernetes.pods.pod_assembly import each_member, env_vars, pod
 from windlass.jobs.kubernetes.settings import Settings
 from windlass.jobs.kubernetes.status.replica_outcome import Rules
@@ -20,13 +20,13 @@ PORT = Port("jax", "jaxjob-port", 6666)
 TYPES = ReplicaTypes("jaxReplicaSpecs", ("Worker",), "Never", PORT)
 
 
-def read(manifest: Spot, settings: Settings) -> Parsed:
+def read(manifest: Spot, settings: Settings) -> ParsedJob:
     """Raises Refused."""
     replicas = replica_specs(manifest["spec"], TYPES)
     return parsed_job(manifest, replicas, run_policy(manifest), field=TYPES.specs, settings=settings)
 
 
-def members(parsed: Parsed, generation: int) -> list[Member]:
+def members(parsed: ParsedJob, generation: int) -> list[Member]:
     """Every pod of a generation."""
     port = port_of(parsed.replicas[0], PORT)
 
@@ -37,11 +37,11 @@ def members(parsed: Parsed, generation: int) -> list[Member]:
     return each_member(parsed, one)
 
 
-def rules(_parsed: Parsed) -> Rules:
+def rules(_parsed: ParsedJob) -> Rules:
     """All workers must succeed."""
     return Rules((), PORT.container)
 
 
-def companions(parsed: Parsed) -> list[Manifest]:
+def companions(parsed: ParsedJob) -> list[Manifest]:
     """A service for each pod."""
     return services(parsed, PORT.container)

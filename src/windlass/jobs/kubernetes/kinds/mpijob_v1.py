@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from windlass.jobs.kubernetes.kinds.mpi_config_volume import VOLUME, config_map, config_volume, mount
-from windlass.jobs.kubernetes.kinds.mpi_replicas import LAUNCHER, V1, WORKER
+from windlass.jobs.kubernetes.kinds.mpijob_parts import VOLUME, config_map, config_volume, mount
 from windlass.jobs.kubernetes.kinds.parsed_gang import parsed_job
-from windlass.jobs.kubernetes.kinds.replica_specs import replica_specs
+from windlass.jobs.kubernetes.kinds.replica_specs import ReplicaTypes, replica_specs
 from windlass.jobs.kubernetes.kinds.run_policy import CLEAN, run_policy
-from windlass.jobs.kubernetes.manifests.reader import Manifest, Spot
-from windlass.jobs.kubernetes.parsed import Member, Parsed, Replicas
+from windlass.jobs.kubernetes.manifest_reader import Manifest, Spot
+from windlass.jobs.kubernetes.parsed_job import LAUNCHER, WORKER, Member, ParsedJob, Replicas
 from windlass.jobs.kubernetes.pods.pod_assembly import (
     JOB_ROLE,
     REPLICA_INDEX,
@@ -32,14 +31,22 @@ from windlass.jobs.kubernetes.status.replica_outcome import Rules
 from windlass.launch import mpi
 from windlass.launch.replica_names import replica_name
 
-TYPES = V1
+TYPES = ReplicaTypes(
+    "mpiReplicaSpecs",
+    (LAUNCHER, WORKER),
+    "Never",
+    single=(LAUNCHER,),
+    needed=(LAUNCHER,),
+    counts={WORKER: 0},
+    fold_case=False,
+)
 _KUBECTL_VOLUME = "mpi-job-kubectl"
 _KUBECTL_ASKS = {"cpu": "100m", "memory": "512Mi", "ephemeral-storage": "5Gi"}
 _MOUNTS = [mount(_KUBECTL_VOLUME, mpi.KUBECTL), mount(VOLUME, mpi.CONFIG)]
 _RBAC = "rbac.authorization.k8s.io"
 
 
-def read(manifest: Spot, settings: Settings) -> Parsed:
+def read(manifest: Spot, settings: Settings) -> ParsedJob:
     """Raises Refused."""
     spec = manifest["spec"]
     replicas = replica_specs(spec, TYPES)
@@ -57,7 +64,7 @@ def slots(spec: Spot) -> int:
     return 1 if written is None else written
 
 
-def members(parsed: Parsed, generation: int) -> list[Member]:
+def members(parsed: ParsedJob, generation: int) -> list[Member]:
     """Every pod of a generation: the launcher, then the workers."""
     launcher, worker = parsed.replicas[0], parsed.of(WORKER)
     name = f"{parsed.name}-launcher"
@@ -67,12 +74,12 @@ def members(parsed: Parsed, generation: int) -> list[Member]:
     return [Member(name, launcher.role, 0, first), *workers]
 
 
-def rules(_parsed: Parsed) -> Rules:
+def rules(_parsed: ParsedJob) -> Rules:
     """The launcher's success is the job's, and so is its failure."""
     return Rules((LAUNCHER,), leader_is_kept=True)
 
 
-def companions(parsed: Parsed, running: Collection[str] = ()) -> list[Manifest]:
+def companions(parsed: ParsedJob, running: Collection[str] = ()) -> list[Manifest]:
     """The hostfile and scripts, and the right to exec into the workers; nothing while the job is suspended.
 
     `running`: names of the workers that run.
@@ -82,7 +89,7 @@ def companions(parsed: Parsed, running: Collection[str] = ()) -> list[Manifest]:
     return [_config_map(parsed, running), *_rights(parsed)]
 
 
-def _workers(parsed: Parsed, worker: Replicas, generation: int) -> list[Member]:
+def _workers(parsed: ParsedJob, worker: Replicas, generation: int) -> list[Member]:
     spec = _worker_spec(parsed, worker)
     made = []
     for index in range(worker.count):
@@ -92,7 +99,7 @@ def _workers(parsed: Parsed, worker: Replicas, generation: int) -> list[Member]:
     return made
 
 
-def _worker_spec(parsed: Parsed, worker: Replicas) -> Manifest:
+def _worker_spec(parsed: ParsedJob, worker: Replicas) -> Manifest:
     """A worker does nothing until it is told to. Open MPI looks for the remote shell's script in every rank."""
     spec = pod_spec(parsed, worker)
     container = spec["containers"][0]
@@ -103,7 +110,7 @@ def _worker_spec(parsed: Parsed, worker: Replicas) -> Manifest:
     return extended(first_container(spec, container), volumes=[volume])
 
 
-def _launcher_spec(parsed: Parsed, launcher: Replicas) -> Manifest:
+def _launcher_spec(parsed: ParsedJob, launcher: Replicas) -> Manifest:
     spec = pod_spec(parsed, launcher)
     container = spec["containers"][0]
     own = {each.get("name") for each in container.get("env") or []}
@@ -141,7 +148,7 @@ def _account(launcher: Replicas) -> str:
     return str(launcher.template["spec"].get("serviceAccountName") or "")
 
 
-def _config_map(parsed: Parsed, running: Collection[str]) -> Manifest:
+def _config_map(parsed: ParsedJob, running: Collection[str]) -> Manifest:
     launcher, worker = parsed.replicas[0], parsed.of(WORKER)
     count = slots(parsed.spec)
     first = [f"{parsed.name}-launcher"] if _computes(launcher) else []
@@ -156,7 +163,7 @@ def _config_map(parsed: Parsed, running: Collection[str]) -> Manifest:
     )
 
 
-def _rights(parsed: Parsed) -> list[Manifest]:
+def _rights(parsed: ParsedJob) -> list[Manifest]:
     """An account for the launcher that may look at pods and exec into its own workers, and into no other pod."""
     launcher, worker = parsed.replicas[0], parsed.of(WORKER)
     about = metadata(parsed, f"{parsed.name}-launcher", {"app": parsed.name})

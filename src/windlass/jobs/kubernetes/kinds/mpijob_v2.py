@@ -7,15 +7,16 @@ pkg/apis/kubeflow/validation/validation.go.
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import replace
 
-from windlass.jobs.kubernetes.kinds.mpi_config_volume import VOLUME, config_map, config_volume, mount
-from windlass.jobs.kubernetes.kinds.mpi_replicas import V2, WORKER
+from windlass.jobs.kubernetes.kinds import mpijob_v1
+from windlass.jobs.kubernetes.kinds.mpijob_parts import VOLUME, config_map, config_volume, mount
 from windlass.jobs.kubernetes.kinds.parsed_gang import parsed_job
 from windlass.jobs.kubernetes.kinds.replica_specs import replica_specs
 from windlass.jobs.kubernetes.kinds.run_policy import run_policy
-from windlass.jobs.kubernetes.manifests.reader import Manifest, Spot
-from windlass.jobs.kubernetes.own_labels import ROLE
-from windlass.jobs.kubernetes.parsed import Member, Parsed, Replicas
+from windlass.jobs.kubernetes.labels import ROLE
+from windlass.jobs.kubernetes.manifest_reader import Manifest, Spot
+from windlass.jobs.kubernetes.parsed_job import LAUNCHER, WORKER, Member, ParsedJob, Replicas
 from windlass.jobs.kubernetes.pods.pod_assembly import (
     JOB_NAME,
     JOB_ROLE,
@@ -32,13 +33,13 @@ from windlass.jobs.kubernetes.settings import Settings
 from windlass.launch import mpi
 from windlass.launch.replica_names import replica_name
 
-TYPES = V2
+TYPES = replace(mpijob_v1.TYPES, restarts={LAUNCHER: "OnFailure"})
 _SSH_VOLUME = "ssh-auth"
 _ROOTS_KEYS = "/root/.ssh"
 _AT_STARTUP, _WHEN_READY = "AtStartup", "WaitForWorkersReady"
 
 
-def read(manifest: Spot, settings: Settings) -> Parsed:
+def read(manifest: Spot, settings: Settings) -> ParsedJob:
     """Raises Refused."""
     spec = manifest["spec"]
     replicas = replica_specs(spec, TYPES)
@@ -53,7 +54,7 @@ def read(manifest: Spot, settings: Settings) -> Parsed:
     return parsed_job(manifest, replicas, run_policy(manifest), field=TYPES.specs, settings=settings)
 
 
-def members(parsed: Parsed, generation: int) -> list[Member]:
+def members(parsed: ParsedJob, generation: int) -> list[Member]:
     """Every worker of a generation. The launcher is a Job of its own, among the companions, which makes its pod."""
     worker = parsed.of(WORKER)
     if worker is None:
@@ -68,7 +69,7 @@ def members(parsed: Parsed, generation: int) -> list[Member]:
     return made
 
 
-def companions(parsed: Parsed, running: Collection[str] = ()) -> list[Manifest]:
+def companions(parsed: ParsedJob, running: Collection[str] = ()) -> list[Manifest]:
     """Service, config map, keys and launcher. `running`: names of the workers that are ready."""
     worker = parsed.of(WORKER)
     ready = sum(replica_name(parsed.name, WORKER, index) in running for index in range(worker.count if worker else 0))
@@ -100,11 +101,11 @@ def _keys(spec: Spot) -> str:
     return spec["sshAuthMountPath"].text() or _ROOTS_KEYS
 
 
-def _labels(parsed: Parsed, role: str) -> dict[str, str]:
+def _labels(parsed: ParsedJob, role: str) -> dict[str, str]:
     return {OPERATOR_NAME: "mpi-operator", JOB_NAME: parsed.name, JOB_ROLE: role}
 
 
-def _worker_spec(parsed: Parsed, worker: Replicas) -> Manifest:
+def _worker_spec(parsed: ParsedJob, worker: Replicas) -> Manifest:
     spec = _reachable(parsed, pod_spec(parsed, worker))
     container = spec["containers"][0]
     if not container.get("command") and not container.get("args"):
@@ -116,13 +117,13 @@ def _worker_spec(parsed: Parsed, worker: Replicas) -> Manifest:
     return {**_with_keys(parsed, spec, container), "dnsConfig": extended(dns, searches=searches)}
 
 
-def _reachable(parsed: Parsed, spec: Manifest) -> Manifest:
+def _reachable(parsed: ParsedJob, spec: Manifest) -> Manifest:
     """Known by its host name behind the job's service, also on the host's network."""
     dns = {"dnsPolicy": "ClusterFirstWithHostNet"} if spec.get("hostNetwork") else {}
     return {**spec, "subdomain": parsed.name, **dns}
 
 
-def _with_keys(parsed: Parsed, spec: Manifest, container: Manifest) -> Manifest:
+def _with_keys(parsed: ParsedJob, spec: Manifest, container: Manifest) -> Manifest:
     """The spec with its first container changed, and the keys mounted there."""
     path = _keys(parsed.spec)
     files = {"ssh-privatekey": ["id_rsa"], "ssh-publickey": ["id_rsa.pub", "authorized_keys"]}
@@ -133,7 +134,7 @@ def _with_keys(parsed: Parsed, spec: Manifest, container: Manifest) -> Manifest:
     return extended(first_container(spec, mounted), volumes=[volume])
 
 
-def _launcher(parsed: Parsed) -> Manifest:
+def _launcher(parsed: ParsedJob) -> Manifest:
     """The batch Job. Its own controller retries it, and ends it at the deadline."""
     policy = parsed.spec["runPolicy"]
     passed_on = ("ttlSecondsAfterFinished", "activeDeadlineSeconds", "backoffLimit")
@@ -151,7 +152,7 @@ def _launcher(parsed: Parsed) -> Manifest:
     }
 
 
-def _launcher_template(parsed: Parsed, launcher: Replicas) -> Manifest:
+def _launcher_template(parsed: ParsedJob, launcher: Replicas) -> Manifest:
     computes = _computes(parsed.spec)
     told = mpi.launcher_environment(_implementation(parsed.spec), _slots(parsed.spec), computes=computes)
     spec = _reachable(parsed, pod_spec(parsed, launcher))
@@ -173,7 +174,7 @@ def _launcher_template(parsed: Parsed, launcher: Replicas) -> Manifest:
     }
 
 
-def _service(parsed: Parsed) -> Manifest:
+def _service(parsed: ParsedJob) -> Manifest:
     selector = {OPERATOR_NAME: "mpi-operator", JOB_NAME: parsed.name}
     about = metadata(parsed, parsed.name, {"app": parsed.name})
     spec: Manifest = {"clusterIP": "None", "selector": selector}
@@ -182,7 +183,7 @@ def _service(parsed: Parsed) -> Manifest:
     return {"apiVersion": "v1", "kind": "Service", "metadata": about, "spec": spec}
 
 
-def _config_map(parsed: Parsed, running: Collection[str]) -> Manifest:
+def _config_map(parsed: ParsedJob, running: Collection[str]) -> Manifest:
     worker = parsed.of(WORKER)
     first = [f"{parsed.name}-launcher"] if _computes(parsed.spec) else []
     workers = [replica_name(parsed.name, WORKER, index) for index in range(worker.count if worker else 0)]
@@ -200,7 +201,7 @@ def _config_map(parsed: Parsed, running: Collection[str]) -> Manifest:
     )
 
 
-def _secret(parsed: Parsed) -> Manifest:
+def _secret(parsed: ParsedJob) -> Manifest:
     """The job's keys, blank: whoever makes the object puts a fresh ECDSA pair in, which no pure function could."""
     about = metadata(parsed, f"{parsed.name}-ssh", {"app": parsed.name})
     blank = {"ssh-privatekey": "", "ssh-publickey": ""}

@@ -8,13 +8,12 @@ Its elastic policy sizes the gang; V1 makes no autoscaler for it.
 
 from __future__ import annotations
 
-from windlass.jobs.kubernetes.kinds.elastic_sizes import elastic_sizes
 from windlass.jobs.kubernetes.kinds.parsed_gang import parsed_job
-from windlass.jobs.kubernetes.kinds.replica_specs import Port, ReplicaTypes, port_of, replica_specs
+from windlass.jobs.kubernetes.kinds.replica_specs import Port, ReplicaTypes, elastic_sizes, port_of, replica_specs
 from windlass.jobs.kubernetes.kinds.run_policy import run_policy
 from windlass.jobs.kubernetes.kinds.services import services
-from windlass.jobs.kubernetes.manifests.reader import Manifest, Spot
-from windlass.jobs.kubernetes.parsed import Member, Parsed, Replicas
+from windlass.jobs.kubernetes.manifest_reader import Manifest, Spot
+from windlass.jobs.kubernetes.parsed_job import Member, ParsedJob, Replicas
 from windlass.jobs.kubernetes.pods.pod_assembly import EnvVar, each_member, env_vars, pod
 from windlass.jobs.kubernetes.settings import Settings
 from windlass.jobs.kubernetes.status.replica_outcome import Rules
@@ -25,7 +24,7 @@ PORT = Port("paddle", "master", 36543)
 TYPES = ReplicaTypes("paddleReplicaSpecs", (MASTER, WORKER), "OnFailure", PORT)
 
 
-def read(manifest: Spot, settings: Settings) -> Parsed:
+def read(manifest: Spot, settings: Settings) -> ParsedJob:
     """Raises Refused."""
     spec = manifest["spec"]
     replicas = replica_specs(spec, TYPES)
@@ -34,7 +33,7 @@ def read(manifest: Spot, settings: Settings) -> Parsed:
     return parsed_job(manifest, replicas, run_policy(manifest), field=TYPES.specs, settings=settings, sizes=sizes)
 
 
-def members(parsed: Parsed, generation: int) -> list[Member]:
+def members(parsed: ParsedJob, generation: int) -> list[Member]:
     """Every pod of a generation."""
     has_master = parsed.of(MASTER) is not None
     port = port_of(parsed.replicas[0], PORT)
@@ -53,11 +52,11 @@ def _env(told: dict[str, str]) -> list[EnvVar]:
     return [*address, *env_vars(told)]
 
 
-def rules(_parsed: Parsed) -> Rules:
+def rules(_parsed: ParsedJob) -> Rules:
     """The masters' success is the job's; without one all workers'."""
     return Rules((MASTER,), PORT.container)
 
 
-def companions(parsed: Parsed) -> list[Manifest]:
+def companions(parsed: ParsedJob) -> list[Manifest]:
     """A service for each pod."""
     return services(parsed, PORT.container)

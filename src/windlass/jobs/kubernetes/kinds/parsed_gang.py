@@ -8,13 +8,13 @@ from dataclasses import replace
 from windlass.core.model.job import DEFAULT_QUEUE, Job, Launcher, RestartPolicy, Role
 from windlass.core.model.resources import GPU
 from windlass.jobs.kubernetes.kinds.run_policy import restart_policy
-from windlass.jobs.kubernetes.manifests.reader import Manifest, Spot
-from windlass.jobs.kubernetes.parsed import Parsed, Replicas, RunPolicy
+from windlass.jobs.kubernetes.manifest_reader import Manifest, Spot
+from windlass.jobs.kubernetes.parsed_job import ParsedJob, Replicas, RunPolicy
 from windlass.jobs.kubernetes.pods.anti_affinity import avoided
 from windlass.jobs.kubernetes.pods.pod_placement import affinity_of, tolerations_of, unheeded
 from windlass.jobs.kubernetes.pods.pod_requests import pod_requests
 from windlass.jobs.kubernetes.settings import Settings
-from windlass.jobs.names import DNS_LABEL, is_name
+from windlass.jobs.syntax.names import DNS_LABEL, is_name
 
 _GRACE = 30_000
 """Kubernetes' own terminationGracePeriodSeconds, in milliseconds."""
@@ -34,7 +34,7 @@ def parsed_job(
     sizes: Sizes | None = None,
     nproc_per_node: str = "1",
     init: Mapping[str, Manifest] | None = None,
-) -> Parsed:
+) -> ParsedJob:
     """A manifest that has been read but for its gang. Raises Refused.
 
     `field`: where the replica specs stand. `init`: the container that the operator adds to run first in the pods
@@ -47,7 +47,7 @@ def parsed_job(
     grace = max([grace_of(spec) for spec in templates.values()], default=_GRACE)
     labels = manifest["metadata"]["labels"].texts()
     classes = [spec["priorityClassName"].text() for spec in templates.values()]
-    return Parsed(
+    return ParsedJob(
         manifest=manifest.mapping(),
         api_version=manifest["apiVersion"].text(),
         kind=manifest["kind"].text(),

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from windlass.jobs.kubernetes.kinds.elastic_sizes import elastic_sizes
 from windlass.jobs.kubernetes.kinds.parsed_gang import parsed_job
-from windlass.jobs.kubernetes.kinds.replica_specs import Port, ReplicaTypes, port_of, replica_specs
+from windlass.jobs.kubernetes.kinds.replica_specs import Port, ReplicaTypes, elastic_sizes, port_of, replica_specs
 from windlass.jobs.kubernetes.kinds.run_policy import run_policy
 from windlass.jobs.kubernetes.kinds.services import services
-from windlass.jobs.kubernetes.manifests.reader import Manifest, Spot
-from windlass.jobs.kubernetes.parsed import Member, Parsed, Replicas
+from windlass.jobs.kubernetes.manifest_reader import Manifest, Spot
+from windlass.jobs.kubernetes.parsed_job import Member, ParsedJob, Replicas
 from windlass.jobs.kubernetes.pods.agent_pods import asked_by_annotation, with_agent, with_membership
 from windlass.jobs.kubernetes.pods.pod_assembly import each_member, env_vars, extended, metadata, pod
 from windlass.jobs.kubernetes.settings import Settings
@@ -28,7 +27,7 @@ TYPES = ReplicaTypes("pytorchReplicaSpecs", (MASTER, WORKER), "OnFailure", PORT,
 _PROCS = ("auto", "cpu", "gpu", "xpu")
 
 
-def read(manifest: Spot, settings: Settings) -> Parsed:
+def read(manifest: Spot, settings: Settings) -> ParsedJob:
     """Raises Refused."""
     spec = manifest["spec"]
     replicas = _with_agents(manifest, replica_specs(spec, TYPES), settings)
@@ -64,24 +63,24 @@ def _with_agents(manifest: Spot, replicas: tuple[Replicas, ...], settings: Setti
     return tuple(made)
 
 
-def members(parsed: Parsed, generation: int) -> list[Member]:
+def members(parsed: ParsedJob, generation: int) -> list[Member]:
     """Every pod of a generation."""
     gang = _gang(parsed)
     return each_member(parsed, lambda replicas, index: _pod(parsed, gang, replicas, index, generation))
 
 
-def companions(parsed: Parsed) -> list[Manifest]:
+def companions(parsed: ParsedJob) -> list[Manifest]:
     """A service for each pod, and an autoscaler if the elastic policy has metrics."""
     return [*services(parsed, PORT.container), *_autoscaler(parsed)]
 
 
-def rules(parsed: Parsed) -> Rules:
+def rules(parsed: ParsedJob) -> Rules:
     """The master's success is the job's; without one all workers', or any one's of an elastic job."""
     elastic = parsed.spec["elasticPolicy"].value is not None
     return Rules((MASTER,), PORT.container, any_worker=elastic)
 
 
-def _pod(parsed: Parsed, gang: PyTorchGang, replicas: Replicas, index: int, generation: int) -> Manifest:
+def _pod(parsed: ParsedJob, gang: PyTorchGang, replicas: Replicas, index: int, generation: int) -> Manifest:
     lead = replicas.type == MASTER or (parsed.of(MASTER) is None and index == 0)
     env = env_vars(environment(gang, replicas.role, index))
     made = pod(parsed, replicas, index, generation=generation, env=env, lead=lead)
@@ -108,7 +107,7 @@ def _waiter(job: str, settings: Settings) -> Manifest:
     }
 
 
-def _gang(parsed: Parsed) -> PyTorchGang:
+def _gang(parsed: ParsedJob) -> PyTorchGang:
     master = parsed.of(MASTER)
     elastic = _elastic(parsed.spec, parsed.name, parsed.replicas)
     nproc = _nproc_per_node(parsed.spec)
@@ -149,7 +148,7 @@ def _elastic(spec: Spot, job: str, replicas: tuple[Replicas, ...]) -> Elastic | 
     )
 
 
-def _autoscaler(parsed: Parsed) -> list[Manifest]:
+def _autoscaler(parsed: ParsedJob) -> list[Manifest]:
     """Of the scale subresource, which is the workers' number. A job that is suspended has none."""
     elastic = _elastic(parsed.spec, parsed.name, parsed.replicas)
     metrics = parsed.spec["elasticPolicy"]["metrics"].items()
@@ -158,7 +157,7 @@ def _autoscaler(parsed: Parsed) -> list[Manifest]:
     return [autoscaler(parsed, elastic.fewest, elastic.most)]
 
 
-def autoscaler(parsed: Parsed, fewest: int, most: int) -> Manifest:
+def autoscaler(parsed: ParsedJob, fewest: int, most: int) -> Manifest:
     """The autoscaler of a job's elastic policy."""
     target = {"apiVersion": parsed.api_version, "kind": parsed.kind, "name": parsed.name}
     sizes = {"minReplicas": fewest, "maxReplicas": most}

@@ -18,18 +18,18 @@ from windlass.jobs.kubernetes.kinds import (
     trainjob,
     xgboostjob,
 )
-from windlass.jobs.kubernetes.kinds.mpi_version import in_its_version
-from windlass.jobs.kubernetes.manifests.reader import Fault, Manifest, Refused, Spot
-from windlass.jobs.kubernetes.own_labels import AGENT
-from windlass.jobs.kubernetes.parsed import Member, Parsed, resized
+from windlass.jobs.kubernetes.kinds.mpijob_parts import in_its_version
+from windlass.jobs.kubernetes.kinds.pod_group import pod_group
+from windlass.jobs.kubernetes.labels import AGENT
+from windlass.jobs.kubernetes.manifest_reader import Fault, Manifest, Refused, Spot
+from windlass.jobs.kubernetes.parsed_job import Member, ParsedJob, resized
 from windlass.jobs.kubernetes.pods import anti_affinity
 from windlass.jobs.kubernetes.pods.agent_pods import asked_by_annotation
 from windlass.jobs.kubernetes.pods.anti_affinity import Separated
-from windlass.jobs.kubernetes.pods.pod_group import pod_group
 from windlass.jobs.kubernetes.settings import Settings
 from windlass.jobs.kubernetes.status import mpijob_outcome, replica_outcome
 from windlass.jobs.kubernetes.status.replica_outcome import Judgement, Rules
-from windlass.jobs.names import did_you_mean
+from windlass.jobs.syntax.names import did_you_mean
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +39,11 @@ class Kind:
     api_version: str
     name: str
     plural: str
-    read: Callable[[Spot, Settings], Parsed]
+    read: Callable[[Spot, Settings], ParsedJob]
     """Raises Refused."""
-    members: Callable[[Parsed, int], list[Member]]
-    companions: Callable[[Parsed, Collection[str]], list[Manifest]]
-    rules: Callable[[Parsed], Rules] | None
+    members: Callable[[ParsedJob, int], list[Member]]
+    companions: Callable[[ParsedJob, Collection[str]], list[Manifest]]
+    rules: Callable[[ParsedJob], Rules] | None
     """What decides its success; None: its launcher is a batch Job, and decides."""
 
 
@@ -54,16 +54,16 @@ OURS, TRAINER = trainingjob.API_VERSION, "trainer.kubeflow.org/v1alpha1"
 class _Module(Protocol):
     """A module of this package for one kind."""
 
-    def read(self, manifest: Spot, settings: Settings, /) -> Parsed:
+    def read(self, manifest: Spot, settings: Settings, /) -> ParsedJob:
         """See `Kind.read`."""
 
-    def members(self, parsed: Parsed, generation: int, /) -> list[Member]:
+    def members(self, parsed: ParsedJob, generation: int, /) -> list[Member]:
         """See `members`."""
 
-    def companions(self, parsed: Parsed, /) -> list[Manifest]:
+    def companions(self, parsed: ParsedJob, /) -> list[Manifest]:
         """See `companions`; whichever pods run."""
 
-    def rules(self, parsed: Parsed, /) -> Rules:
+    def rules(self, parsed: ParsedJob, /) -> Rules:
         """See `Kind.rules`."""
 
 
@@ -87,7 +87,7 @@ _AS_WRITTEN: Mapping[str, int] = MappingProxyType({})
 _BY_NAME = {(kind.api_version, kind.name): kind for kind in KINDS}
 
 
-def read(manifest: Any, settings: Settings = _DEFAULTS) -> Parsed | Fault:
+def read(manifest: Any, settings: Settings = _DEFAULTS) -> ParsedJob | Fault:
     """What a manifest asks for, or the first thing that is wrong with it. Raises nothing, whatever it holds."""
     try:
         spot = Spot(in_its_version(manifest) if isinstance(manifest, dict) else manifest)
@@ -106,7 +106,7 @@ def _without_agent(manifest: Spot) -> list[str]:
     return [f"the annotation {AGENT} has no effect on this kind; {instead}"]
 
 
-def separated(parsed: Parsed) -> Separated:
+def separated(parsed: ParsedJob) -> Separated:
     """Which pods of a job may not share a node."""
     if not _avoids(parsed):
         return Separated({}, frozenset())
@@ -115,7 +115,7 @@ def separated(parsed: Parsed) -> Separated:
     return anti_affinity.separated(parsed, {role: pod["metadata"]["labels"] for role, pod in pods.items()})
 
 
-def members(parsed: Parsed, generation: int, sizes: Mapping[str, int] = _AS_WRITTEN) -> list[Member]:
+def members(parsed: ParsedJob, generation: int, sizes: Mapping[str, int] = _AS_WRITTEN) -> list[Member]:
     """Every pod that a generation of the job is, in the order of ranks. Nobody may change what pods share.
 
     `sizes`: replicas of the roles whose number is another one than was asked for; what pods are told is of this size.
@@ -123,7 +123,9 @@ def members(parsed: Parsed, generation: int, sizes: Mapping[str, int] = _AS_WRIT
     return _BY_NAME[parsed.api_version, parsed.kind].members(resized(parsed, sizes), generation)
 
 
-def companions(parsed: Parsed, running: Collection[str] = (), sizes: Mapping[str, int] = _AS_WRITTEN) -> list[Manifest]:
+def companions(
+    parsed: ParsedJob, running: Collection[str] = (), sizes: Mapping[str, int] = _AS_WRITTEN
+) -> list[Manifest]:
     """Every object that must stand beside the pods, in the order in which to make them. `sizes`: see `members`.
 
     `running`: names of the pods that are ready; MPI's script that discovers hosts tells them; a launcher may wait for
@@ -133,7 +135,7 @@ def companions(parsed: Parsed, running: Collection[str] = (), sizes: Mapping[str
     return [*pod_group(parsed), *made]
 
 
-def judge(parsed: Parsed, objects: Sequence[Manifest], *, remade: int = 0, active_for: int = 0) -> Judgement:
+def judge(parsed: ParsedJob, objects: Sequence[Manifest], *, remade: int = 0, active_for: int = 0) -> Judgement:
     """What is to be done about a job whose pods fail one by one, and what its status is to say.
 
     `objects`: its pods, and for an MPIJob v2beta1 the launcher's Job. `remade`: pods made anew before. `active_for`:
@@ -145,11 +147,11 @@ def judge(parsed: Parsed, objects: Sequence[Manifest], *, remade: int = 0, activ
     return replica_outcome.judge(parsed, objects, rules(parsed), remade=remade, active_for=active_for)
 
 
-def _avoids(parsed: Parsed) -> bool:
+def _avoids(parsed: ParsedJob) -> bool:
     return any(parsed.avoids.values())
 
 
-def _unheeded(parsed: Parsed) -> list[str]:
+def _unheeded(parsed: ParsedJob) -> list[str]:
     """Anti-affinity that has no effect, or not all that it says."""
     heeded = separated(parsed).heeded
     left = (each for each in parsed.replicas if each.count and parsed.avoids[each.role] and each.role not in heeded)

@@ -6,13 +6,13 @@ defaults are applied here, in memory; what is stored in the cluster stays as it 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from windlass.jobs.kubernetes.manifests.reader import Spot
-from windlass.jobs.kubernetes.parsed import Replicas
-from windlass.jobs.names import did_you_mean
+from windlass.jobs.kubernetes.manifest_reader import Spot
+from windlass.jobs.kubernetes.parsed_job import WORKER, Replicas
+from windlass.jobs.syntax.names import did_you_mean
 
 RESTARTS = ("OnFailure", "Never", "Always", "ExitCode")
 MOST_REPLICAS = 100_000
@@ -151,3 +151,23 @@ def port_of(replicas: Replicas, port: Port) -> int:
                 if each.get("name") == port.name:
                     return int(each["containerPort"])
     return port.number
+
+
+def elastic_sizes(policy: Spot, replicas: Sequence[Replicas], field: str) -> tuple[int, int] | None:
+    """Fewest and most; one that is missing is the other, or else the workers' number. None without a policy.
+
+    Source: kubeflow/training-operator v1.9, pkg/apis/kubeflow.org/v1/pytorch_defaults.go, setElasticPolicy.
+    `field`: where the replica specs stand. Raises Refused.
+    """
+    if policy.value is None:
+        return None
+    worker = next((each for each in replicas if each.type == WORKER), None)
+    if worker is None:
+        policy.refuse(f"needs a Worker in {field}: workers are what come and go")
+    policy["metrics"].items()
+    fewest, most = policy["minReplicas"].whole(1), policy["maxReplicas"].whole(1)
+    fewest = fewest or most or worker.count
+    most = most or fewest
+    if fewest > most:
+        policy["minReplicas"].refuse(f"must be at most maxReplicas, {most}")
+    return fewest, most

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from windlass.core.model.job import RestartPolicy
-from windlass.jobs.durations import MAX_DURATION
-from windlass.jobs.kubernetes.manifests.reader import Spot
-from windlass.jobs.kubernetes.own_labels import QUEUE
-from windlass.jobs.kubernetes.parsed import Replicas, RunPolicy
+from windlass.jobs.kubernetes.labels import QUEUE
+from windlass.jobs.kubernetes.manifest_reader import Spot
+from windlass.jobs.kubernetes.parsed_job import Replicas, RunPolicy
+from windlass.jobs.syntax.durations import MAX_DURATION
 
 RESTART_MODE = "windlass.dev/restart-mode"
 CLEAN = ("None", "Running", "All")

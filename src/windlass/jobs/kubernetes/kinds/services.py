@@ -5,13 +5,13 @@ Source: kubeflow/training-operator v1.9, pkg/controller.v1/common/service.go.
 
 from __future__ import annotations
 
-from windlass.jobs.kubernetes.manifests.reader import Manifest
-from windlass.jobs.kubernetes.parsed import Parsed, Replicas
+from windlass.jobs.kubernetes.manifest_reader import Manifest
+from windlass.jobs.kubernetes.parsed_job import ParsedJob, Replicas
 from windlass.jobs.kubernetes.pods.pod_assembly import metadata, replica_labels
 from windlass.launch.replica_names import replica_name
 
 
-def services(parsed: Parsed, container: str) -> list[Manifest]:
+def services(parsed: ParsedJob, container: str) -> list[Manifest]:
     """One for each pod, with the ports of its `container`; none while the job is suspended."""
     if parsed.policy.suspend:
         return []
@@ -20,7 +20,7 @@ def services(parsed: Parsed, container: str) -> list[Manifest]:
     ]
 
 
-def _service(parsed: Parsed, replicas: Replicas, index: int, container: str) -> Manifest:
+def _service(parsed: ParsedJob, replicas: Replicas, index: int, container: str) -> Manifest:
     labels = replica_labels(parsed, replicas, index)
     return {
         "apiVersion": "v1",

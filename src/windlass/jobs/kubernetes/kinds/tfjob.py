@@ -10,8 +10,8 @@ from windlass.jobs.kubernetes.kinds.parsed_gang import parsed_job
 from windlass.jobs.kubernetes.kinds.replica_specs import Port, ReplicaTypes, port_of, replica_specs
 from windlass.jobs.kubernetes.kinds.run_policy import run_policy
 from windlass.jobs.kubernetes.kinds.services import services
-from windlass.jobs.kubernetes.manifests.reader import Manifest, Spot
-from windlass.jobs.kubernetes.parsed import Member, Parsed, Replicas
+from windlass.jobs.kubernetes.manifest_reader import Manifest, Spot
+from windlass.jobs.kubernetes.parsed_job import Member, ParsedJob, Replicas
 from windlass.jobs.kubernetes.pods.pod_assembly import each_member, env_vars, pod
 from windlass.jobs.kubernetes.settings import Settings
 from windlass.jobs.kubernetes.status.replica_outcome import Rules
@@ -23,7 +23,7 @@ TYPES = ReplicaTypes("tfReplicaSpecs", (CHIEF, MASTER, "PS", WORKER, "Evaluator"
 ALL_WORKERS = "AllWorkers"
 
 
-def read(manifest: Spot, settings: Settings) -> Parsed:
+def read(manifest: Spot, settings: Settings) -> ParsedJob:
     """Raises Refused."""
     spec = manifest["spec"]
     replicas = replica_specs(spec, TYPES)
@@ -45,7 +45,7 @@ def dynamic_workers(spec: Spot) -> bool:
     return spec["enableDynamicWorker"].flag()
 
 
-def members(parsed: Parsed, generation: int) -> list[Member]:
+def members(parsed: ParsedJob, generation: int) -> list[Member]:
     """Every pod of a generation."""
     sizes = {each.role: (each.count, port_of(each, PORT)) for each in parsed.replicas}
     cluster = cluster_of(parsed.name, parsed.namespace, sizes, parsed.settings.cluster_domain)
@@ -63,13 +63,13 @@ def members(parsed: Parsed, generation: int) -> list[Member]:
     return each_member(parsed, one)
 
 
-def rules(parsed: Parsed) -> Rules:
+def rules(parsed: ParsedJob) -> Rules:
     """The chief's success is the job's; without one the first worker's, unless all are asked for."""
     first = success_policy(parsed.spec) != ALL_WORKERS
     spare = (WORKER,) if dynamic_workers(parsed.spec) else ()
     return Rules((CHIEF, MASTER), PORT.container, first_worker=first, spare=spare)
 
 
-def companions(parsed: Parsed) -> list[Manifest]:
+def companions(parsed: ParsedJob) -> list[Manifest]:
     """A service for each pod."""
     return services(parsed, PORT.container)

@@ -12,14 +12,14 @@ from typing import Any
 from windlass import wire
 from windlass.core.model.job import DEFAULT_QUEUE, ArrayMember, Job, Launcher, Role
 from windlass.core.model.resources import GPU_MILLI
-from windlass.jobs.fields import JOB
+from windlass.jobs.description.fields import JOB
+from windlass.jobs.description.resolution import check, resolve
+from windlass.jobs.kubernetes.kinds.newer_version_fields import known_part
 from windlass.jobs.kubernetes.kinds.parsed_gang import grace_of, warnings_of_templates
+from windlass.jobs.kubernetes.kinds.plain_fields import plain_fields
 from windlass.jobs.kubernetes.kinds.replica_specs import check_template
 from windlass.jobs.kubernetes.kinds.run_policy import labelled_queue
-from windlass.jobs.kubernetes.manifests.newer_version_fields import known_part
-from windlass.jobs.kubernetes.manifests.plain_fields import plain_fields
-from windlass.jobs.kubernetes.manifests.reader import Manifest, Spot
-from windlass.jobs.kubernetes.own_labels import (
+from windlass.jobs.kubernetes.labels import (
     ARRAY,
     ARRAY_INDEX,
     ARRAY_LIMIT,
@@ -30,7 +30,8 @@ from windlass.jobs.kubernetes.own_labels import (
     ROLE,
     USER,
 )
-from windlass.jobs.kubernetes.parsed import Member, Parsed, Replicas, RunPolicy
+from windlass.jobs.kubernetes.manifest_reader import Manifest, Spot
+from windlass.jobs.kubernetes.parsed_job import Member, ParsedJob, Replicas, RunPolicy
 from windlass.jobs.kubernetes.pods.agent_pods import IMAGE, with_agent, with_membership
 from windlass.jobs.kubernetes.pods.anti_affinity import avoided
 from windlass.jobs.kubernetes.pods.pod_assembly import env_vars, metadata, pod_object, pod_spec, with_env
@@ -39,8 +40,7 @@ from windlass.jobs.kubernetes.pods.pod_requests import pod_requests
 from windlass.jobs.kubernetes.pods.trainingjob_template import CONTAINER, gpus, template
 from windlass.jobs.kubernetes.settings import Settings
 from windlass.jobs.kubernetes.status.replica_outcome import Rules
-from windlass.jobs.names import DNS_LABEL, MAX_DNS_LABEL, is_name
-from windlass.jobs.resolve import check, resolve
+from windlass.jobs.syntax.names import DNS_LABEL, MAX_DNS_LABEL, is_name
 from windlass.launch.ranks import Rank, ranks_of, role_named
 from windlass.launch.replica_names import replica_name
 from windlass.launch.torchrun import Rendezvous, environment
@@ -50,7 +50,7 @@ _PORT = 29_500
 """torchrun's own: a pod has all ports to itself."""
 
 
-def read(manifest: Spot, settings: Settings) -> Parsed:
+def read(manifest: Spot, settings: Settings) -> ParsedJob:
     """Raises Refused."""
     # 1. What is written, by the reader of job files.
     name = _name(manifest)
@@ -67,7 +67,7 @@ def read(manifest: Spot, settings: Settings) -> Parsed:
         _refuse_without_image(manifest, role, spots[role.name])
     _refuse_if_no_pods(manifest, job, name)
     specs = {kind: spot["spec"] for kind, spot in spots.items()}
-    return Parsed(
+    return ParsedJob(
         manifest=manifest.mapping(),
         api_version=manifest["apiVersion"].text(),
         kind=manifest["kind"].text(),
@@ -84,7 +84,7 @@ def read(manifest: Spot, settings: Settings) -> Parsed:
     )
 
 
-def members(parsed: Parsed, generation: int) -> list[Member]:
+def members(parsed: ParsedJob, generation: int) -> list[Member]:
     """Every pod of a generation: one for each replica, under any launcher."""
     job = parsed.job
     replicas = {each.type: each for each in parsed.replicas}
@@ -105,7 +105,7 @@ def members(parsed: Parsed, generation: int) -> list[Member]:
     return made
 
 
-def companions(parsed: Parsed) -> list[Manifest]:
+def companions(parsed: ParsedJob) -> list[Manifest]:
     """A service that names every pod `<pod>.<job>`, also those that are not ready: they are to meet before they are."""
     if parsed.policy.suspend:
         return []
@@ -114,7 +114,7 @@ def companions(parsed: Parsed) -> list[Manifest]:
     return [{"apiVersion": "v1", "kind": "Service", "metadata": metadata(parsed, parsed.name, labels), "spec": spec}]
 
 
-def rules(parsed: Parsed) -> Rules:
+def rules(parsed: ParsedJob) -> Rules:
     """All members succeed, or the job has not: none of them leads."""
     return Rules(tuple(each.type for each in parsed.replicas), CONTAINER)
 
@@ -259,7 +259,7 @@ def _policy(job: Job, queue: str) -> RunPolicy:
     )
 
 
-def _env(parsed: Parsed, rank: Rank, spec: Manifest, generation: int, meeting: Rendezvous) -> list[dict[str, Any]]:
+def _env(parsed: ParsedJob, rank: Rank, spec: Manifest, generation: int, meeting: Rendezvous) -> list[dict[str, Any]]:
     """What a rank is told everywhere. Inside of a pod its GPUs count from 0; its node is known once it is bound."""
     role = role_named(parsed.job, rank.role)
     main = next(each for each in spec["containers"] if each["name"] == CONTAINER)

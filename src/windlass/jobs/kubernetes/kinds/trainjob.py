@@ -13,8 +13,8 @@ from windlass.jobs.kubernetes.kinds.parsed_gang import parsed_job
 from windlass.jobs.kubernetes.kinds.run_policy import TRAINER as TRAINERS_OWN
 from windlass.jobs.kubernetes.kinds.run_policy import check_manager, labelled_queue, seconds
 from windlass.jobs.kubernetes.kinds.trainjob_pods import LAUNCHER, NODE, Runtime, runtime_of, upserted
-from windlass.jobs.kubernetes.manifests.reader import Manifest, Spot
-from windlass.jobs.kubernetes.parsed import Member, Parsed, Replicas, RunPolicy
+from windlass.jobs.kubernetes.manifest_reader import Manifest, Spot
+from windlass.jobs.kubernetes.parsed_job import Member, ParsedJob, Replicas, RunPolicy
 from windlass.jobs.kubernetes.pods.pod_assembly import (
     env_vars,
     extended,
@@ -36,7 +36,7 @@ _BACKOFF_LIMIT = 6
 """batch/v1's, for a job of the runtime that names none."""
 
 
-def read(manifest: Spot, settings: Settings) -> Parsed:
+def read(manifest: Spot, settings: Settings) -> ParsedJob:
     """Raises Refused."""
     runtime = runtime_of(manifest, settings)
     _refuse_reserved(manifest, runtime)
@@ -50,7 +50,7 @@ def read(manifest: Spot, settings: Settings) -> Parsed:
     )
 
 
-def members(parsed: Parsed, generation: int) -> list[Member]:
+def members(parsed: ParsedJob, generation: int) -> list[Member]:
     """Every pod of a generation, in the order of the runtime's jobs."""
     runtime = replace(runtime_of(Spot(parsed.manifest), parsed.settings), replicas=parsed.replicas)
     nodes = _nodes(parsed, runtime)
@@ -61,7 +61,7 @@ def members(parsed: Parsed, generation: int) -> list[Member]:
     ]
 
 
-def companions(parsed: Parsed) -> list[Manifest]:
+def companions(parsed: ParsedJob) -> list[Manifest]:
     """The service that names the pods; of an MPI job its keys, blank, and its hostfile."""
     if parsed.policy.suspend:
         return []
@@ -72,7 +72,7 @@ def companions(parsed: Parsed) -> list[Manifest]:
     return made
 
 
-def rules(parsed: Parsed) -> Rules:
+def rules(parsed: ParsedJob) -> Rules:
     """An MPI job is its launcher; of others every pod of the trainer's must succeed."""
     mpi = parsed.of(LAUNCHER)
     return Rules((LAUNCHER,) if mpi else tuple(each.type for each in parsed.replicas), NODE)
@@ -126,7 +126,7 @@ def _procs(manifest: Spot, runtime: Runtime) -> str:
     return "1"
 
 
-def _nodes(parsed: Parsed, runtime: Runtime) -> trainer.Nodes:
+def _nodes(parsed: ParsedJob, runtime: Runtime) -> trainer.Nodes:
     nodes = _trains(runtime)
     role = next(role for role in parsed.job.roles if role.name == nodes.role)
     procs = _procs(Spot(parsed.manifest), runtime)
@@ -134,12 +134,12 @@ def _nodes(parsed: Parsed, runtime: Runtime) -> trainer.Nodes:
     return trainer.Nodes(first, nodes.count, procs, max(1, role.resources.get(GPU, 0)))
 
 
-def _subdomain(parsed: Parsed, runtime: Runtime) -> str:
+def _subdomain(parsed: ParsedJob, runtime: Runtime) -> str:
     return runtime.spec["template"]["spec"]["network"]["subdomain"].text() or parsed.name
 
 
 def _member(
-    parsed: Parsed, runtime: Runtime, nodes: trainer.Nodes, replicas: Replicas, index: int, generation: int
+    parsed: ParsedJob, runtime: Runtime, nodes: trainer.Nodes, replicas: Replicas, index: int, generation: int
 ) -> Member:
     name = replica_name(parsed.name, replicas.stem, index)
     labels = {**job_set_labels(parsed, replicas.role), _INDEX: str(index)}
@@ -154,7 +154,7 @@ def _member(
     return Member(name, replicas.role, index, pod)
 
 
-def _spec(parsed: Parsed, runtime: Runtime, nodes: trainer.Nodes, replicas: Replicas, index: int) -> Manifest:
+def _spec(parsed: ParsedJob, runtime: Runtime, nodes: trainer.Nodes, replicas: Replicas, index: int) -> Manifest:
     """Every container has a Job's variable; the one that trains is told the rest."""
     told = {}
     if runtime.framework in _TOLD and replicas is _trains(runtime):
@@ -172,7 +172,7 @@ def _spec(parsed: Parsed, runtime: Runtime, nodes: trainer.Nodes, replicas: Repl
     return {**spec, "containers": containers}
 
 
-def _with_mpi(parsed: Parsed, runtime: Runtime, spec: Manifest, *, launcher: bool) -> Manifest:
+def _with_mpi(parsed: ParsedJob, runtime: Runtime, spec: Manifest, *, launcher: bool) -> Manifest:
     """With the keys mounted where the runtime says, and the hostfile for the launcher."""
     modes = {"ssh-privatekey": ("id_rsa", 0o640), "ssh-publickey": ("id_rsa.pub", 0o644)}
     items = [{"key": key, "path": path, "mode": mode} for key, (path, mode) in modes.items()]
@@ -188,7 +188,7 @@ def _with_mpi(parsed: Parsed, runtime: Runtime, spec: Manifest, *, launcher: boo
     return {**extended(spec, volumes=volumes), "containers": containers}
 
 
-def _service(parsed: Parsed, runtime: Runtime) -> Manifest:
+def _service(parsed: ParsedJob, runtime: Runtime) -> Manifest:
     network = runtime.spec["template"]["spec"]["network"]
     labels = job_set_labels(parsed)
     spec = {
@@ -200,14 +200,14 @@ def _service(parsed: Parsed, runtime: Runtime) -> Manifest:
     return {"apiVersion": "v1", "kind": "Service", "metadata": about, "spec": spec}
 
 
-def _secret(parsed: Parsed) -> Manifest:
+def _secret(parsed: ParsedJob) -> Manifest:
     """Blank: whoever makes the object puts a fresh pair in."""
     blank = {"ssh-privatekey": "", "ssh-publickey": ""}
     about = metadata(parsed, f"{parsed.name}-{_SSH}", {})
     return {"apiVersion": "v1", "kind": "Secret", "metadata": about, "type": "kubernetes.io/ssh-auth", "data": blank}
 
 
-def _hostfile(parsed: Parsed, runtime: Runtime) -> Manifest:
+def _hostfile(parsed: ParsedJob, runtime: Runtime) -> Manifest:
     """The pods in the order of the runtime's jobs; the launcher is one of them if it computes."""
     computes = runtime.policy["runLauncherAsNode"].flag()
     hosts = [

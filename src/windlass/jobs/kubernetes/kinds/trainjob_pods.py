@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from windlass.jobs.kubernetes.kinds.replica_specs import MOST_REPLICAS, check_template
-from windlass.jobs.kubernetes.manifests.reader import Manifest, Spot
-from windlass.jobs.kubernetes.parsed import Replicas
+from windlass.jobs.kubernetes.manifest_reader import Manifest, Spot
+from windlass.jobs.kubernetes.parsed_job import Replicas
 from windlass.jobs.kubernetes.pods.strategic_merge import merged
 from windlass.jobs.kubernetes.settings import Settings
 from windlass.jobs.kubernetes.train_runtimes import CLUSTER_RUNTIME, RUNTIME, STEP, TRAINER, built_in

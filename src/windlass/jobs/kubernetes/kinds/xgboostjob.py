@@ -10,8 +10,8 @@ from windlass.jobs.kubernetes.kinds.parsed_gang import parsed_job
 from windlass.jobs.kubernetes.kinds.replica_specs import Port, ReplicaTypes, port_of, replica_specs
 from windlass.jobs.kubernetes.kinds.run_policy import run_policy
 from windlass.jobs.kubernetes.kinds.services import services
-from windlass.jobs.kubernetes.manifests.reader import Manifest, Spot
-from windlass.jobs.kubernetes.parsed import Member, Parsed, Replicas
+from windlass.jobs.kubernetes.manifest_reader import Manifest, Spot
+from windlass.jobs.kubernetes.parsed_job import Member, ParsedJob, Replicas
 from windlass.jobs.kubernetes.pods.pod_assembly import each_member, env_vars, pod
 from windlass.jobs.kubernetes.settings import Settings
 from windlass.jobs.kubernetes.status.replica_outcome import Rules
@@ -22,13 +22,13 @@ PORT = Port("xgboost", "xgboostjob-port", 9999)
 TYPES = ReplicaTypes("xgbReplicaSpecs", (MASTER, WORKER), "Never", PORT, single=(MASTER,), needed=(MASTER,), fewest=0)
 
 
-def read(manifest: Spot, settings: Settings) -> Parsed:
+def read(manifest: Spot, settings: Settings) -> ParsedJob:
     """Raises Refused."""
     replicas = replica_specs(manifest["spec"], TYPES)
     return parsed_job(manifest, replicas, run_policy(manifest), field=TYPES.specs, settings=settings)
 
 
-def members(parsed: Parsed, generation: int) -> list[Member]:
+def members(parsed: ParsedJob, generation: int) -> list[Member]:
     """Every pod of a generation."""
     gang = _gang(parsed)
 
@@ -39,17 +39,17 @@ def members(parsed: Parsed, generation: int) -> list[Member]:
     return each_member(parsed, one)
 
 
-def _gang(parsed: Parsed) -> XGBoostGang:
+def _gang(parsed: ParsedJob) -> XGBoostGang:
     master, worker = parsed.replicas[0], parsed.of(WORKER)
     worker_port = port_of(worker, PORT) if worker else PORT.number
     return XGBoostGang(parsed.name, worker.count if worker else 0, port_of(master, PORT), worker_port)
 
 
-def rules(_parsed: Parsed) -> Rules:
+def rules(_parsed: ParsedJob) -> Rules:
     """The master's success is the job's."""
     return Rules((MASTER,), PORT.container)
 
 
-def companions(parsed: Parsed) -> list[Manifest]:
+def companions(parsed: ParsedJob) -> list[Manifest]:
     """A service for each pod."""
     return services(parsed, PORT.container)

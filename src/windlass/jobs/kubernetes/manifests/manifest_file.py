@@ -7,20 +7,20 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from windlass.jobs.document import ListNode, MapNode, Node, Scalar, compose, plain
-from windlass.jobs.errors import JobError, Place, Problem
-from windlass.jobs.fields import JOB
+from windlass.jobs.description.fields import JOB
+from windlass.jobs.errors import FieldPath, JobError, Place, Problem
 from windlass.jobs.kubernetes.kinds import trainingjob
+from windlass.jobs.kubernetes.kinds.newer_version_fields import known_part
 from windlass.jobs.kubernetes.kinds.registry import companions, members, read
+from windlass.jobs.kubernetes.manifest_reader import Fault, Manifest, dotted
+from windlass.jobs.kubernetes.manifests.known_fields import Validate
 from windlass.jobs.kubernetes.manifests.known_fields.messages import as_problems, as_warnings, way_out
 from windlass.jobs.kubernetes.manifests.known_fields.unknown_fields import Unknown, unknown_fields
-from windlass.jobs.kubernetes.manifests.known_fields.validate import Validate
-from windlass.jobs.kubernetes.manifests.newer_version_fields import known_part
-from windlass.jobs.kubernetes.manifests.reader import Fault, FieldPath, Manifest, dotted
-from windlass.jobs.kubernetes.parsed import Parsed
+from windlass.jobs.kubernetes.parsed_job import ParsedJob
 from windlass.jobs.kubernetes.settings import Settings
 from windlass.jobs.kubernetes.train_runtimes import CLUSTER_RUNTIME, RUNTIME, Lookup
-from windlass.jobs.text import Text
+from windlass.jobs.syntax.text import Text
+from windlass.jobs.syntax.yaml_tree import ListNode, MapNode, Node, Scalar, compose, plain
 
 _GROUPS = ("kubeflow.org/", "windlass.dev/")
 """API groups whose kinds are jobs: one of them that is not known is a mistake, not somebody else's."""
@@ -69,7 +69,7 @@ def objects_of(text: Text, validate: Validate = Validate.STRICT) -> Objects:
     return found._replace(warnings=[*as_warnings(text, unknown), *found.warnings])
 
 
-def _read(manifest: Any, settings: Settings, *, strict: bool) -> Parsed | Fault | None:
+def _read(manifest: Any, settings: Settings, *, strict: bool) -> ParsedJob | Fault | None:
     """None: it is no job."""
     if not _is_job(manifest):
         return None
@@ -79,7 +79,7 @@ def _read(manifest: Any, settings: Settings, *, strict: bool) -> Parsed | Fault 
     return read(manifest, settings)
 
 
-def made_of(parsed: Parsed) -> list[Manifest]:
+def made_of(parsed: ParsedJob) -> list[Manifest]:
     """All that stands while the job runs; one that is suspended has no pods."""
     made = [] if parsed.policy.suspend else members(parsed, 1)
     return [*companions(parsed, [member.name for member in made]), *(member.pod for member in made)]

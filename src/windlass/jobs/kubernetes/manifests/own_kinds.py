@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from windlass.jobs.field import Field, Shape, Table
-from windlass.jobs.fields import JOB
-from windlass.jobs.kinds import named
-from windlass.jobs.names import NODE_NAME
-from windlass.jobs.queues import QUEUE
-from windlass.jobs.rules import POLICY, RESERVATION
+from windlass.jobs.cluster.policy_fields import POLICY, RESERVATION
+from windlass.jobs.cluster.queues import QUEUE
+from windlass.jobs.description.fields import JOB
+from windlass.jobs.syntax.field import Field, Shape, Table
+from windlass.jobs.syntax.names import NODE_NAME
+from windlass.jobs.syntax.value_types import named
 
 _LEVEL = named(NODE_NAME, "name", "small letters, digits, dashes and dots")
 TOPOLOGY = Field(

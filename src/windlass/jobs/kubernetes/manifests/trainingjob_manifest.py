@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from windlass.core.model.job import DEFAULT_QUEUE, ArrayMember, Job
+from windlass.jobs.description.rendering import as_fields
+from windlass.jobs.description.submission import Submission
 from windlass.jobs.kubernetes.kinds.trainingjob import API_VERSION, KIND
-from windlass.jobs.kubernetes.manifests.reader import Manifest
-from windlass.jobs.kubernetes.own_labels import ARRAY, ARRAY_INDEX, ARRAY_LIMIT, CALLED, USER
-from windlass.jobs.render import as_fields
-from windlass.jobs.submission import Submission
+from windlass.jobs.kubernetes.labels import ARRAY, ARRAY_INDEX, ARRAY_LIMIT, CALLED, USER
+from windlass.jobs.kubernetes.manifest_reader import Manifest
 
 _SAME_IF_FALSE = ("gpus", "suspend", "whole_node")
 """Fields whose false value says what leaving them out says."""

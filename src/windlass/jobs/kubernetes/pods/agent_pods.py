@@ -10,10 +10,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from windlass import wire
-from windlass.jobs.agent_command import WAYS, under_agent
-from windlass.jobs.kubernetes.manifests.reader import Manifest, Spot
-from windlass.jobs.kubernetes.own_labels import AGENT, TOKEN
-from windlass.jobs.kubernetes.parsed import Parsed
+from windlass.jobs.description.agent_command import WAYS, under_agent
+from windlass.jobs.kubernetes.labels import AGENT, TOKEN
+from windlass.jobs.kubernetes.manifest_reader import Manifest, Spot
+from windlass.jobs.kubernetes.parsed_job import ParsedJob
 from windlass.jobs.kubernetes.pods.pod_assembly import EnvVar, env_vars, extended, with_env
 from windlass.jobs.kubernetes.settings import Settings
 
@@ -61,7 +61,7 @@ def with_agent(
     }
 
 
-def with_membership(spec: Manifest, parsed: Parsed, container: str, pod: str) -> Manifest:
+def with_membership(spec: Manifest, parsed: ParsedJob, container: str, pod: str) -> Manifest:
     """The spec of one pod whose agent is told where its memberships come from, and who it is there."""
     if not parsed.settings.agents:
         return spec
@@ -96,7 +96,7 @@ def _packer(settings: Settings) -> Manifest:
     }
 
 
-def _membership(parsed: Parsed, container: str, spec: Manifest, pod: str) -> Sequence[EnvVar]:
+def _membership(parsed: ParsedJob, container: str, spec: Manifest, pod: str) -> Sequence[EnvVar]:
     main = next(each for each in spec["containers"] if each["name"] == container)
     told = {
         wire.MEMBERSHIP: f"tcp:{parsed.settings.agents}",

@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 from windlass.core.model.job import Match
 from windlass.core.nodes.affinity import meets, said
-from windlass.jobs.kubernetes.manifests.reader import Spot
-from windlass.jobs.kubernetes.parsed import Parsed, Selector
+from windlass.jobs.kubernetes.manifest_reader import Spot
+from windlass.jobs.kubernetes.parsed_job import ParsedJob, Selector
 from windlass.jobs.kubernetes.pods.pod_placement import HOSTNAME
 
 APART = "apart/"
@@ -41,7 +41,7 @@ def avoided(spec: Spot) -> tuple[Selector, ...]:
     return tuple(map(_selector, terms))
 
 
-def separated(parsed: Parsed, labels: Mapping[str, Labels]) -> Separated:
+def separated(parsed: ParsedJob, labels: Mapping[str, Labels]) -> Separated:
     """Which pods of a job may not share a node. `labels`: of a pod of each role that has any."""
     single = {each.role for each in parsed.replicas if each.count == 1}
     selectors = dict.fromkeys(one for wish in parsed.avoids.values() for one in wish if one)

@@ -16,11 +16,11 @@ from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
 from windlass.core.model.job import Job, Role
-from windlass.jobs.document import canonical
-from windlass.jobs.kubernetes.manifests.reader import Manifest
-from windlass.jobs.kubernetes.own_labels import OURS
+from windlass.jobs.kubernetes.labels import OURS
+from windlass.jobs.kubernetes.manifest_reader import Manifest
 from windlass.jobs.kubernetes.pods.strategic_merge import merged
 from windlass.jobs.kubernetes.pods.trainingjob_template import CONTAINER
+from windlass.jobs.syntax.yaml_tree import canonical
 
 MOUNT = "/windlass/code"
 """Where the folder is, in every pod of the job."""

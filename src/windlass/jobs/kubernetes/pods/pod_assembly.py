@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from windlass.jobs.kubernetes.manifests.reader import Manifest
-from windlass.jobs.kubernetes.own_labels import COSCHEDULING_LABEL, OURS, ROLE
-from windlass.jobs.kubernetes.own_labels import GENERATION as GENERATION  # noqa: PLC0414 - the world knows pods by it
-from windlass.jobs.kubernetes.own_labels import JOB_NAME as OWN_JOB_NAME
-from windlass.jobs.kubernetes.parsed import Member, Parsed, Replicas
+from windlass.jobs.kubernetes.labels import COSCHEDULING_LABEL, OURS, ROLE
+from windlass.jobs.kubernetes.labels import GENERATION as GENERATION  # noqa: PLC0414 - the world knows pods by it
+from windlass.jobs.kubernetes.labels import JOB_NAME as OWN_JOB_NAME
+from windlass.jobs.kubernetes.manifest_reader import Manifest
+from windlass.jobs.kubernetes.parsed_job import Member, ParsedJob, Replicas
 from windlass.launch.replica_names import replica_name
 
 SCHEDULER = "windlass"
@@ -35,12 +35,12 @@ def env_vars(variables: Mapping[str, str]) -> list[EnvVar]:
     return [{"name": name, "value": value} for name, value in variables.items()]
 
 
-def job_labels(parsed: Parsed) -> dict[str, str]:
+def job_labels(parsed: ParsedJob) -> dict[str, str]:
     """What everything that belongs to a job is labelled with."""
     return {OPERATOR_NAME: f"{parsed.kind.lower()}-controller", JOB_NAME: parsed.name}
 
 
-def selector_of(parsed: Parsed, role: str) -> dict[str, str]:
+def selector_of(parsed: ParsedJob, role: str) -> dict[str, str]:
     """The labels by which the pods of a role are found, in whichever kind."""
     if parsed.api_version.startswith(OURS):
         return {OWN_JOB_NAME: parsed.name, ROLE: role}
@@ -51,31 +51,31 @@ def selector_of(parsed: Parsed, role: str) -> dict[str, str]:
     return {**job_labels(parsed), REPLICA_TYPE: role}
 
 
-def job_set_labels(parsed: Parsed, role: str = "") -> dict[str, str]:
+def job_set_labels(parsed: ParsedJob, role: str = "") -> dict[str, str]:
     """What a JobSet would label its pods with, by which tools find them; `role`: the name of the job in it."""
     of_role = {f"{_JOB_SET}replicatedjob-name": role, f"{_JOB_SET}job-index": "0"} if role else {}
     return {f"{_JOB_SET}jobset-name": parsed.name, **of_role}
 
 
-def replica_labels(parsed: Parsed, replicas: Replicas, index: int) -> dict[str, str]:
+def replica_labels(parsed: ParsedJob, replicas: Replicas, index: int) -> dict[str, str]:
     """The same for what belongs to one replica: its pod and its service."""
     return {**job_labels(parsed), REPLICA_TYPE: replicas.role, REPLICA_INDEX: str(index)}
 
 
-def metadata(parsed: Parsed, name: str, labels: Mapping[str, str]) -> Manifest:
+def metadata(parsed: ParsedJob, name: str, labels: Mapping[str, str]) -> Manifest:
     """An object's metadata, owned by the job if that is in a cluster."""
     labelled = {"labels": dict(labels)} if labels else {}
     return {"name": name, "namespace": parsed.namespace, **labelled, **_owned(parsed)}
 
 
-def _owned(parsed: Parsed) -> Manifest:
+def _owned(parsed: ParsedJob) -> Manifest:
     if not parsed.uid:
         return {}
     owner = {"apiVersion": parsed.api_version, "kind": parsed.kind, "name": parsed.name, "uid": parsed.uid}
     return {"ownerReferences": [{**owner, "blockOwnerDeletion": True, "controller": True}]}
 
 
-def each_member(parsed: Parsed, pod_of: Callable[[Replicas, int], Manifest]) -> list[Member]:
+def each_member(parsed: ParsedJob, pod_of: Callable[[Replicas, int], Manifest]) -> list[Member]:
     """A member for every replica, in the order of ranks; `pod_of` makes the pod of one by its index."""
     return [
         Member(replica_name(parsed.name, replicas.role, index), replicas.role, index, pod_of(replicas, index))
@@ -85,7 +85,7 @@ def each_member(parsed: Parsed, pod_of: Callable[[Replicas, int], Manifest]) -> 
 
 
 def pod(
-    parsed: Parsed,
+    parsed: ParsedJob,
     replicas: Replicas,
     index: int,
     *,
@@ -106,7 +106,7 @@ def pod(
 
 
 def pod_object(
-    parsed: Parsed, replicas: Replicas, name: str, labels: Mapping[str, str], spec: Manifest, generation: int
+    parsed: ParsedJob, replicas: Replicas, name: str, labels: Mapping[str, str], spec: Manifest, generation: int
 ) -> Manifest:
     """A pod of a given spec, with the labels and annotations of its template besides."""
     about = replicas.template.get("metadata") or {}
@@ -121,7 +121,7 @@ def pod_object(
     }
 
 
-def pod_spec(parsed: Parsed, replicas: Replicas) -> Manifest:
+def pod_spec(parsed: ParsedJob, replicas: Replicas) -> Manifest:
     """The template's spec under the replicas' restart policy, for our scheduler unless it names another."""
     spec = replicas.template["spec"]
     # The kubelet does not know ExitCode: whether such a pod comes back is decided by its code. And where one lost

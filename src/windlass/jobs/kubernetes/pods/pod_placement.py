@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from windlass.core.model.job import Match, Toleration
 from windlass.core.nodes.affinity import problem
-from windlass.jobs.kubernetes.manifests.reader import Spot
+from windlass.jobs.kubernetes.manifest_reader import Spot
 
 NODE_NAME = "metadata.name"
 """A term's matchFields look at a node's name; to the core it is a label of this name, which the world adds."""

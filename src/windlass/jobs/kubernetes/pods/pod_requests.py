@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from windlass.core.model.mig import GEOMETRIES, PREFIX
 from windlass.core.model.resources import CPU, GPU, MEMORY, Resources, add
-from windlass.jobs.kubernetes.manifests.reader import Spot
+from windlass.jobs.kubernetes.manifest_reader import Spot
 from windlass.jobs.kubernetes.pods.quantities import amount
 
 NVIDIA_GPU = "nvidia.com/gpu"

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping
 
 from windlass.core.model.job import Job, Launcher, Match, Role
 from windlass.core.model.resources import CPU, GPU, MEMORY, format_quantity, is_device
-from windlass.jobs.kubernetes.manifests.reader import Manifest
+from windlass.jobs.kubernetes.manifest_reader import Manifest
 from windlass.jobs.kubernetes.pods.pod_placement import NODE_NAME
 from windlass.jobs.kubernetes.pods.pod_requests import device_name
 from windlass.jobs.kubernetes.pods.strategic_merge import merged
-from windlass.jobs.names import KUBERNETES_LABEL, KUBERNETES_LABEL_VALUE, is_name
+from windlass.jobs.syntax.names import KUBERNETES_LABEL, KUBERNETES_LABEL_VALUE, is_name
 from windlass.launch.agent import agent_words, entry_of
 
 CONTAINER = "main"

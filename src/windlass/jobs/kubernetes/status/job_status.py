@@ -7,26 +7,32 @@ written.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
 
 from windlass.core.model.status import TERMINAL, Failure, Phase
 from windlass.core.model.status import Status as Life
-from windlass.jobs.kubernetes.manifests.reader import Manifest
-from windlass.jobs.kubernetes.own_labels import OURS
-from windlass.jobs.kubernetes.parsed import Parsed
+from windlass.jobs.kubernetes.labels import OURS
+from windlass.jobs.kubernetes.manifest_reader import Manifest
+from windlass.jobs.kubernetes.parsed_job import ParsedJob
 from windlass.jobs.kubernetes.pods.pod_assembly import TRAINER_GROUP, selector_of
 from windlass.jobs.kubernetes.status import conditions as told
 from windlass.jobs.kubernetes.status.conditions import ADMITTED, QUEUED, Condition, Conditions
-from windlass.jobs.kubernetes.status.pod_counts import Counts as Counts  # noqa: PLC0414 - what `status_of` is told
 from windlass.jobs.kubernetes.status.replica_outcome import Judgement, folded
 from windlass.jobs.kubernetes.status.status_times import rfc3339, stamped
-from windlass.jobs.kubernetes.status.trainjob_status import jobs_status, train_conditions
 
 Status = Mapping[str, Any]
 
 
-def status(parsed: Parsed, judgement: Judgement, before: Status, now: int) -> Manifest:
+class Counts(NamedTuple):
+    """Pods of one role: `active` ones run."""
+
+    active: int = 0
+    succeeded: int = 0
+    failed: int = 0
+
+
+def status(parsed: ParsedJob, judgement: Judgement, before: Status, now: int) -> Manifest:
     """After a judgement. `before`: the status as it is stored; what it says besides stays. `now`: ms."""
     old = _listed(before)
     kept = judgement.replica_statuses
@@ -42,7 +48,7 @@ def status(parsed: Parsed, judgement: Judgement, before: Status, now: int) -> Ma
 
 
 def status_of(
-    parsed: Parsed,
+    parsed: ParsedJob,
     life: Life,
     counts: Mapping[str, Counts],
     before: Status,
@@ -57,10 +63,10 @@ def status_of(
     `before` and `now`: see `status`.
     """
     if parsed.api_version.startswith(TRAINER_GROUP):
-        conditions = train_conditions(parsed, life, _listed(before), waits, reason)
+        conditions = _merged_train_conditions(parsed, life, _listed(before), waits, reason)
         wanted: dict[str, Any] = {
             "conditions": stamped(_listed(before), conditions, rfc3339(now), updates=False),
-            "jobsStatus": jobs_status(parsed, life, counts),
+            "jobsStatus": _jobs_status(parsed, life, counts),
             **_attempts(life),
         }
         return {**before, **wanted}
@@ -75,7 +81,7 @@ def status_of(
     return _settled(before, wanted, now)
 
 
-def _started(parsed: Parsed, life: Life, before: Status) -> int | None:
+def _started(parsed: ParsedJob, life: Life, before: Status) -> int | None:
     """When the gang ran; where pods are judged one by one, when they were made, as the first judgement says."""
     if parsed.policy.gang_restart or life.phase not in (Phase.QUEUED, Phase.ADMITTED):
         return life.started_at
@@ -85,7 +91,7 @@ def _started(parsed: Parsed, life: Life, before: Status) -> int | None:
     return life.admitted_at if resumed or "startTime" not in before else None
 
 
-def _replica_statuses(parsed: Parsed, life: Life, counts: Mapping[str, Counts]) -> dict[str, dict[str, Any]]:
+def _replica_statuses(parsed: ParsedJob, life: Life, counts: Mapping[str, Counts]) -> dict[str, dict[str, Any]]:
     """By replica type."""
     statuses = {
         each.type: _replica_status(parsed, each.role, counts.get(each.role, Counts())) for each in parsed.replicas
@@ -103,7 +109,7 @@ def _settled(before: Status, wanted: Status, now: int) -> Manifest:
     return result if result == before else {**result, "lastReconcileTime": rfc3339(now)}
 
 
-def _times(parsed: Parsed, judgement: Judgement, before: Status, now: int) -> dict[str, str]:
+def _times(parsed: ParsedJob, judgement: Judgement, before: Status, now: int) -> dict[str, str]:
     """A job that is resumed starts afresh; one that is suspended from the beginning has not started."""
     times = {}
     suspended = told.holds(_listed(before), told.SUSPENDED)
@@ -114,7 +120,7 @@ def _times(parsed: Parsed, judgement: Judgement, before: Status, now: int) -> di
     return times
 
 
-def _replica_status(parsed: Parsed, role: str, count: Counts) -> dict[str, Any]:
+def _replica_status(parsed: ParsedJob, role: str, count: Counts) -> dict[str, Any]:
     labels = selector_of(parsed, role)
     selector = ",".join(f"{name}={value}" for name, value in sorted(labels.items()))
     return {**{name: number for name, number in count._asdict().items() if number}, "selector": selector}
@@ -140,7 +146,7 @@ _WHAT = {
 }
 
 
-def _conditions(parsed: Parsed, life: Life, before: Conditions, waits: str, reason: str) -> list[Condition]:
+def _conditions(parsed: ParsedJob, life: Life, before: Conditions, waits: str, reason: str) -> list[Condition]:
     """One is true, and the last: what the job is now. Those that were true are false. Created is the first."""
     if told.ended(before):
         return list(before)
@@ -158,7 +164,7 @@ def _conditions(parsed: Parsed, life: Life, before: Conditions, waits: str, reas
     return [created, *earlier, now]
 
 
-def _condition(parsed: Parsed, kind: str, word: str, message: str) -> Condition:
+def _condition(parsed: ParsedJob, kind: str, word: str, message: str) -> Condition:
     """The reason is the core's word in our own kind, and the operator's in the others: scripts wait for that."""
     own = parsed.api_version.startswith(OURS) and word
     return {"type": kind, "status": "True", "reason": word if own else f"{parsed.kind}{kind}", "message": message}
@@ -191,4 +197,58 @@ def _failure(failure: Failure) -> dict[str, Any]:
         "message": failure.message,
         "time": rfc3339(failure.at),
         **{name: value for name, value in known.items() if value is not None},
+    }
+
+
+# --- TrainJob: conditions of the API's own form, of which tools wait for three, and counts of its jobs ------------
+# Source: kubeflow/trainer v2.3, pkg/apis/trainer/v1alpha1; sigs.k8s.io/jobset v0.10, pkg/constants (reasons).
+
+_COMPLETE = "Complete"
+
+
+def _merged_train_conditions(
+    parsed: ParsedJob, life: Life, before: Conditions, waits: str, reason: str
+) -> list[Condition]:
+    """Whose life is the core's: suspended or not, waiting or not, and how it ended. An end stays."""
+    if told.holds(before, _COMPLETE) or told.holds(before, told.FAILED):
+        return list(before)
+    new = {each["type"]: each for each in _train_conditions(parsed, life, before, waits, reason)}
+    kept = [new.pop(each["type"], each) for each in before]
+    return [*kept, *new.values()]
+
+
+def _train_conditions(
+    parsed: ParsedJob, life: Life, before: Conditions, waits: str, reason: str
+) -> Iterator[Condition]:
+    if life.phase is Phase.SUSPENDED:
+        yield _train_condition(told.SUSPENDED, True, "Suspended", "TrainJob is suspended")
+    elif told.holds(before, told.SUSPENDED):
+        yield _train_condition(told.SUSPENDED, False, "Resumed", "TrainJob is resumed")
+    if life.phase is Phase.QUEUED:
+        yield _train_condition(QUEUED, True, reason or life.reason or QUEUED, waits)
+    elif told.holds(before, QUEUED):
+        yield _train_condition(QUEUED, False, life.reason or str(life.phase), life.message)
+    if life.phase is Phase.SUCCEEDED:
+        yield _train_condition(_COMPLETE, True, "AllJobsCompleted", f"TrainJob {parsed.name} is successfully completed")
+    if life.phase is Phase.FAILED:
+        yield _train_condition(told.FAILED, True, life.reason or "FailedJobs", life.message)
+
+
+def _train_condition(kind: str, holds_now: bool, reason: str, message: str) -> Condition:  # noqa: FBT001 - private, one use
+    return {"type": kind, "status": str(holds_now), "reason": reason, "message": message}
+
+
+def _jobs_status(parsed: ParsedJob, life: Life, counts: Mapping[str, Counts]) -> list[dict[str, Any]]:
+    """Each of the runtime's jobs, of which every one is there once."""
+    return [_job(each.type, each.count, counts.get(each.role, Counts()), life) for each in parsed.replicas]
+
+
+def _job(name: str, pods: int, count: Counts, life: Life) -> dict[str, Any]:
+    return {
+        "name": name,
+        "ready": int(count.active + count.succeeded >= pods),
+        "succeeded": int(count.succeeded >= pods or life.phase is Phase.SUCCEEDED),
+        "failed": int(life.phase is Phase.FAILED),
+        "active": int(count.active > 0),
+        "suspended": int(life.phase is Phase.SUSPENDED),
     }

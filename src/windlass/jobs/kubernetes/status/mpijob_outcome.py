@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from windlass.jobs.kubernetes.kinds.mpi_replicas import LAUNCHER, WORKER
-from windlass.jobs.kubernetes.manifests.reader import Manifest
-from windlass.jobs.kubernetes.parsed import Parsed
+from windlass.jobs.kubernetes.manifest_reader import Manifest
+from windlass.jobs.kubernetes.parsed_job import LAUNCHER, WORKER, ParsedJob
 from windlass.jobs.kubernetes.pods.pod_assembly import JOB_ROLE
 from windlass.jobs.kubernetes.status import conditions as told
 from windlass.jobs.kubernetes.status.conditions import Conditions, settled
@@ -27,7 +26,7 @@ from windlass.jobs.kubernetes.status.replica_outcome import (
 )
 
 
-def judge(parsed: Parsed, objects: Sequence[Manifest]) -> Judgement:
+def judge(parsed: ParsedJob, objects: Sequence[Manifest]) -> Judgement:
     """Judge a job by its workers' pods, its launcher's pods, and the launcher's Job."""
     job = next((each for each in objects if each.get("kind") == "Job"), {})
     pods = [each for each in objects if each.get("kind") != "Job"]
@@ -48,7 +47,7 @@ def _role(pod: Manifest) -> str:
 
 
 def _counted(
-    parsed: Parsed, workers: Sequence[Manifest], launchers: Sequence[Manifest], job: Mapping[str, Any]
+    parsed: ParsedJob, workers: Sequence[Manifest], launchers: Sequence[Manifest], job: Mapping[str, Any]
 ) -> dict[str, Count]:
     """The launcher's pods bear names of its Job's making: what runs is active, what has failed has failed."""
     found = counts(parsed, workers)
@@ -65,7 +64,7 @@ def _condition(job: Mapping[str, Any], kind: str) -> Mapping[str, Any] | None:
 
 
 def _concluded(
-    parsed: Parsed,
+    parsed: ParsedJob,
     conditions: Conditions,
     job: Mapping[str, Any],
     launchers: Sequence[Manifest],
@@ -90,7 +89,7 @@ def _failed(found: Mapping[str, Count]) -> list[Manifest]:
 
 
 def _going_on(
-    parsed: Parsed, workers: Sequence[Manifest], conditions: Conditions, found: Mapping[str, Count]
+    parsed: ParsedJob, workers: Sequence[Manifest], conditions: Conditions, found: Mapping[str, Count]
 ) -> Judgement:
     """Workers that have failed stay: whether the launcher can do without them shows in it."""
     names = {name: replicas for name, (replicas, _) in member_names(parsed).items() if replicas.type == WORKER}

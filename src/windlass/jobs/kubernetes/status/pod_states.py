@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from windlass.jobs.kubernetes.manifests.reader import Manifest
-from windlass.jobs.kubernetes.parsed import Parsed, Replicas
+from windlass.jobs.kubernetes.manifest_reader import Manifest
+from windlass.jobs.kubernetes.parsed_job import ParsedJob, Replicas
 from windlass.launch.replica_names import replica_name
 
 _RETRYABLE = 128
@@ -29,7 +29,7 @@ class Count:
     """Also those that are being deleted while they run: on a dead node no pod reaches the phase Failed."""
 
 
-def member_names(parsed: Parsed) -> dict[str, tuple[Replicas, int]]:
+def member_names(parsed: ParsedJob) -> dict[str, tuple[Replicas, int]]:
     """What each pod is called, in the order of ranks. The launcher of an MPIJob has no index."""
     return {
         name_of(parsed, replicas, index): (replicas, index)
@@ -38,7 +38,7 @@ def member_names(parsed: Parsed) -> dict[str, tuple[Replicas, int]]:
     }
 
 
-def name_of(parsed: Parsed, replicas: Replicas, index: int) -> str:
+def name_of(parsed: ParsedJob, replicas: Replicas, index: int) -> str:
     """The name of one pod."""
     if replicas.type == _LAUNCHER:
         return f"{parsed.name}-{replicas.role}"
@@ -60,7 +60,7 @@ def leaving(pod: Manifest) -> bool:
     return bool(pod["metadata"].get("deletionTimestamp"))
 
 
-def counts(parsed: Parsed, pods: Iterable[Manifest]) -> dict[str, Count]:
+def counts(parsed: ParsedJob, pods: Iterable[Manifest]) -> dict[str, Count]:
     """By replica type. Pods that belong to no replica are not counted."""
     names = member_names(parsed)
     found = {replicas.type: Count(replicas) for replicas in parsed.replicas}

@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from windlass.jobs.kubernetes.manifests.reader import Manifest
-from windlass.jobs.kubernetes.parsed import Parsed
+from windlass.jobs.kubernetes.manifest_reader import Manifest
+from windlass.jobs.kubernetes.parsed_job import WORKER, ParsedJob
 from windlass.jobs.kubernetes.pods.pod_assembly import selector_of
 from windlass.jobs.kubernetes.status import conditions as told
 from windlass.jobs.kubernetes.status.clean_up import goes
@@ -31,7 +31,6 @@ from windlass.jobs.kubernetes.status.pod_states import (
 
 _SHOWN = 3
 """Pods that a message names."""
-WORKER = "Worker"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +72,9 @@ class Judgement:
         return told.ended(self.conditions)
 
 
-def judge(parsed: Parsed, pods: Sequence[Manifest], rules: Rules, *, remade: int = 0, active_for: int = 0) -> Judgement:
+def judge(
+    parsed: ParsedJob, pods: Sequence[Manifest], rules: Rules, *, remade: int = 0, active_for: int = 0
+) -> Judgement:
     """Judge a job by its pods.
 
     `remade`: pods of it made anew before. `active_for`: milliseconds since `status.startTime`.
@@ -100,7 +101,7 @@ def judge(parsed: Parsed, pods: Sequence[Manifest], rules: Rules, *, remade: int
     return _going_on(parsed, pods, conditions, found, lost, rules)
 
 
-def not_running(parsed: Parsed, pods: Sequence[Manifest]) -> tuple[Conditions, Judgement | None]:
+def not_running(parsed: ParsedJob, pods: Sequence[Manifest]) -> tuple[Conditions, Judgement | None]:
     """The job's conditions, Created first; and what is to be done of a job that has ended or is suspended."""
     conditions = say(parsed, told.conditions_of(parsed.manifest), told.CREATED, "is created")
     if told.ended(conditions):
@@ -110,12 +111,12 @@ def not_running(parsed: Parsed, pods: Sequence[Manifest]) -> tuple[Conditions, J
     return _resumed(parsed, conditions), None
 
 
-def say(parsed: Parsed, conditions: Conditions, kind: str, what: str) -> Conditions:
+def say(parsed: ParsedJob, conditions: Conditions, kind: str, what: str) -> Conditions:
     """The conditions after "PyTorchJob digits <what>."."""
     return settled(conditions, kind, f"{parsed.kind}{kind}", f"{parsed.kind} {parsed.name} {what}.")
 
 
-def _suspended(parsed: Parsed, pods: Sequence[Manifest], conditions: Conditions) -> Judgement:
+def _suspended(parsed: ParsedJob, pods: Sequence[Manifest], conditions: Conditions) -> Judgement:
     """All pods go, whatever cleanPodPolicy says."""
     reason, message = f"{parsed.kind}Suspended", f"{parsed.kind} {parsed.name} is suspended."
     if told.holds(conditions, told.RUNNING):
@@ -125,7 +126,7 @@ def _suspended(parsed: Parsed, pods: Sequence[Manifest], conditions: Conditions)
     return Judgement((), deletable(pods), True, 0, conditions, kept)
 
 
-def _resumed(parsed: Parsed, conditions: Conditions) -> Conditions:
+def _resumed(parsed: ParsedJob, conditions: Conditions) -> Conditions:
     """The conditions of a job that is not to be suspended; `status.startTime` begins afresh where this changes them."""
     if not told.holds(conditions, told.SUSPENDED):
         return conditions
@@ -139,7 +140,7 @@ def _leaders(found: Mapping[str, Count], rules: Rules) -> list[Count]:
     return leaders or [count for name, count in found.items() if name == WORKER]
 
 
-def _succeeded(parsed: Parsed, found: Mapping[str, Count], rules: Rules) -> bool:
+def _succeeded(parsed: ParsedJob, found: Mapping[str, Count], rules: Rules) -> bool:
     leaders = _leaders(found, rules)
     if leaders and all(len(count.succeeded) >= count.replicas.count for count in leaders):
         return True
@@ -164,7 +165,7 @@ def _fatal(count: Count, rules: Rules) -> list[Manifest]:
     return [pod for pod in count.failed if pod_name(pod) not in again and (never or phase(pod) == "Failed")]
 
 
-def _limit(parsed: Parsed, found: Mapping[str, Count], remade: int, lost: int, active_for: int) -> str:
+def _limit(parsed: ParsedJob, found: Mapping[str, Count], remade: int, lost: int, active_for: int) -> str:
     """The limit that is reached, in words; empty if none is."""
     policy = parsed.policy
     if policy.deadline is not None and active_for >= policy.deadline:
@@ -178,7 +179,7 @@ def _limit(parsed: Parsed, found: Mapping[str, Count], remade: int, lost: int, a
 
 
 def _going_on(
-    parsed: Parsed,
+    parsed: ParsedJob,
     pods: Sequence[Manifest],
     conditions: Conditions,
     found: Mapping[str, Count],
@@ -203,7 +204,7 @@ def _going_on(
 
 
 def cleaned(
-    parsed: Parsed, pods: Sequence[Manifest], conditions: Conditions, found: Mapping[str, Count] | None = None
+    parsed: ParsedJob, pods: Sequence[Manifest], conditions: Conditions, found: Mapping[str, Count] | None = None
 ) -> Judgement:
     """The job has ended: which pods go is its cleanPodPolicy's to say; a pod that pends would run yet."""
     statuses = statuses_of(parsed, found) if found is not None else _stored(parsed)
@@ -223,19 +224,19 @@ def whys(pods: Sequence[Manifest]) -> str:
     return named + (f" and {len(pods) - _SHOWN} more pods failed" if len(pods) > _SHOWN else "")
 
 
-def statuses_of(parsed: Parsed, found: Mapping[str, Count]) -> dict[str, dict[str, Any]]:
+def statuses_of(parsed: ParsedJob, found: Mapping[str, Count]) -> dict[str, dict[str, Any]]:
     """What the API calls replicaStatuses; nothing is said of none. The selector is the scale subresource's."""
     return {name: _status(parsed, count) for name, count in found.items()}
 
 
-def _status(parsed: Parsed, count: Count) -> dict[str, Any]:
+def _status(parsed: ParsedJob, count: Count) -> dict[str, Any]:
     numbers = {"active": len(count.active), "succeeded": len(count.succeeded), "failed": len(count.failed)}
     labels = selector_of(parsed, count.replicas.role)
     selector = ",".join(f"{name}={value}" for name, value in sorted(labels.items()))
     return {**{name: number for name, number in numbers.items() if number}, "selector": selector}
 
 
-def _stored(parsed: Parsed) -> dict[str, dict[str, Any]]:
+def _stored(parsed: ParsedJob) -> dict[str, dict[str, Any]]:
     status = parsed.manifest.get("status")
     found = status.get("replicaStatuses") if isinstance(status, dict) else None
     kept = found if isinstance(found, dict) else {}

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from windlass.jobs.kubernetes.parsed import Parsed
+from windlass.jobs.kubernetes.parsed_job import ParsedJob
 
 _LAUNCHERS = ("Launcher", "launcher")
 """Of MPIJobs, and of TrainJobs with MPI: whoever is started by one runs sshd, or sleeps."""
 _SERVERS = {"TFJob": ("PS", "Evaluator")}
 
 
-def serving(parsed: Parsed) -> frozenset[str]:
+def serving(parsed: ParsedJob) -> frozenset[str]:
     """Their roles. When all others have succeeded the job has."""
     types = [each.type for each in parsed.replicas]
     launched = any(each in _LAUNCHERS for each in types)

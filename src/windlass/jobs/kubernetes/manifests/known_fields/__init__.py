@@ -5,7 +5,22 @@ Does not belong here: what a field's value may be (the readers of `windlass.jobs
 Imports: the standard library and the rest of `windlass.jobs`. The tables are loaded by the first manifest.
 
 Public names:
-- `validate`: `Validate`: what becomes of a field that nobody knows
-- `finding`: `unknown_fields(node)`, `unknown_below(node, shape, path)`
+- `Validate`: the words of the option `--validate`
+- `unknown_fields`: `unknown_fields(node)`, `unknown_below(node, shape, path)`
 - `types`: `Type`, `known_types()`, `KINDS`
 """
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Validate(StrEnum):
+    """A verb's option `--validate`."""
+
+    STRICT = "strict"
+    """The manifest is refused."""
+    WARN = "warn"
+    """It is told, and the manifest is handed in."""
+    IGNORE = "ignore"
+    """Nothing is said."""

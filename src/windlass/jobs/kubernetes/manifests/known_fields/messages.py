@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from windlass.jobs.document import compose
 from windlass.jobs.errors import JobError, Place, Problem
+from windlass.jobs.kubernetes.manifests.known_fields import Validate
 from windlass.jobs.kubernetes.manifests.known_fields.types import JOB_FILE, kubernetes_version
 from windlass.jobs.kubernetes.manifests.known_fields.unknown_fields import Unknown, unknown_below
-from windlass.jobs.kubernetes.manifests.known_fields.validate import Validate
-from windlass.jobs.text import Text
+from windlass.jobs.syntax.text import Text
+from windlass.jobs.syntax.yaml_tree import compose
 
 
 def way_out() -> str:

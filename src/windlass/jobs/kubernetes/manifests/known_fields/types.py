@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from windlass.jobs.field import Field, Shape, Table
-from windlass.jobs.fields import JOB
+from windlass.jobs.description.fields import JOB
 from windlass.jobs.kubernetes.manifests.known_fields.job_kinds import JOB_TYPES
+from windlass.jobs.syntax.field import Field, Shape, Table
 
 _FILE = Path(__file__).with_name("api_types.json")
 """Of Kubernetes itself; written by `tools/write_api_types.py`."""

@@ -9,11 +9,11 @@ import itertools
 from collections.abc import Iterator
 from typing import NamedTuple, TypeAlias
 
-from windlass.jobs.document import ListNode, MapNode, Node, Scalar
-from windlass.jobs.errors import Place
+from windlass.jobs.errors import FieldPath, Place
+from windlass.jobs.kubernetes.manifest_reader import dotted
 from windlass.jobs.kubernetes.manifests.known_fields.types import KINDS, Type, known_types
-from windlass.jobs.kubernetes.manifests.reader import FieldPath, dotted
-from windlass.jobs.names import did_you_mean, nearest
+from windlass.jobs.syntax.names import did_you_mean, nearest
+from windlass.jobs.syntax.yaml_tree import ListNode, MapNode, Node, Scalar
 
 _SHOWN = 40
 """Characters of an odd name that an error shows."""

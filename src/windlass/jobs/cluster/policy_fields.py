@@ -1,0 +1,195 @@
+"""The part of a cluster file that says how its nodes are given away: the policy, and what is reserved for whom."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from windlass.core.model.policy import ORDERS, Policy, heeds_patience, without_idle_patience
+from windlass.core.model.reservation import Reservation
+from windlass.core.placement.node_scores import SCORINGS
+from windlass.jobs.errors import FieldPath
+from windlass.jobs.syntax import value_types
+from windlass.jobs.syntax.durations import format_duration
+from windlass.jobs.syntax.field import Field, Shape, Table
+from windlass.jobs.syntax.names import JOB_NAME, NODE_NAME
+from windlass.jobs.syntax.value_types import choice, named, whole
+
+_PLAIN = Policy()
+_NODE = named(NODE_NAME, "name of a node", "a node's name")
+_QUEUE = named(NODE_NAME, "name of a queue", "a queue's name")
+
+POLICY: Table = (
+    Field(
+        "order",
+        "Who is asked first. " + " ".join(f"{name}: {order.about}." for name, order in ORDERS.items()),
+        choice(tuple(ORDERS)),
+        default=_PLAIN.order,
+        example="fair",
+        flags=("--policy",),
+        also=("name", "policy"),
+    ),
+    Field(
+        "reservations",
+        "How many of the first gangs that cannot start have a time and nodes reserved, which nobody behind them may "
+        "delay. 1 is EASY backfill; -1: every gang, conservative backfill.",
+        whole(-1, 1_000_000),
+        default=str(_PLAIN.reservations),
+        example="4",
+        also=("backfill",),
+    ),
+    Field(
+        "patience",
+        "Order windlass: once a job with a reservation has waited so long, a tenth of the nodes, those that are empty "
+        "soonest, is kept from jobs behind it that last longer than two hours. It helps jobs that need no more than "
+        "those nodes. 0s: never, as under every other order and without reservations.",
+        value_types.DURATION,
+        default=format_duration(_PLAIN.patience),
+        example="1h",
+    ),
+    Field(
+        "preempt",
+        "Whether jobs may be stopped for others: by priority, and to give a queue back what it is owed.",
+        value_types.FLAG,
+        default=str(_PLAIN.preempt).lower(),
+        example="false",
+        also=("preemption",),
+    ),
+    Field(
+        "min_runtime",
+        "Nobody is stopped for others before it has run so long.",
+        value_types.DURATION,
+        default=format_duration(_PLAIN.min_runtime),
+        example="10m",
+    ),
+    Field(
+        "resize_interval",
+        "An elastic job grows no sooner than this after it has started or changed its size.",
+        value_types.DURATION,
+        default=format_duration(_PLAIN.resize_interval),
+        example="30m",
+    ),
+    Field(
+        "assumed_walltime",
+        "What orders by walltime take for jobs that have none.",
+        value_types.LIMIT,
+        default=format_duration(_PLAIN.assumed_walltime),
+        example="8h",
+    ),
+    Field(
+        "courtesy",
+        "Order windlass: a gang lets those pass that came up to so many hundredths of its walltime later.",
+        whole(0, 1_000_000),
+        default=str(_PLAIN.courtesy),
+        example="50",
+    ),
+    Field(
+        "longest_courtesy",
+        "Order windlass: but none that came later than this, so nobody starves.",
+        value_types.DURATION,
+        default=format_duration(_PLAIN.longest_courtesy),
+        example="12h",
+    ),
+    Field(
+        "scoring",
+        "How nodes are chosen among those that do. " + " ".join(f"{n}: {s.about}." for n, s in SCORINGS.items()),
+        choice(tuple(SCORINGS)),
+        default=_PLAIN.scoring,
+        example="fgd",
+    ),
+    Field(
+        "service_limits",
+        "Order las: time on one GPU, or half of it on two, after which a gang falls into the next queue.",
+        value_types.DURATION,
+        Shape.LIST,
+        default=str([format_duration(limit) for limit in _PLAIN.service_limits]).replace("'", ""),
+        example="[1h, 4h]",
+    ),
+)
+
+RESERVATION: Table = (
+    Field(
+        "name",
+        "What it is called.",
+        named(JOB_NAME, "name", "small letters, digits and dashes, a letter first"),
+        example="repair",
+    ),
+    Field("nodes", "Its nodes, whole.", _NODE, Shape.LIST, example="[n1, n2]"),
+    Field("start", "When it begins.", value_types.MOMENT, example="2026-11-22T08:00", also=("from", "begin")),
+    Field("end", "When it is over.", value_types.MOMENT, example="2026-11-22T18:00", also=("until",)),
+    Field("queues", "Jobs of these queues may use it.", _QUEUE, Shape.LIST, default="[]", example="[research]"),
+    Field(
+        "users",
+        "Jobs of these users may use it. Neither queues nor users: nobody's may, as for maintenance.",
+        value_types.WORD,
+        Shape.LIST,
+        default="[]",
+        example="[ada]",
+    ),
+    Field("reason", "Why, for people.", value_types.TEXT, default='""', example="new cables"),
+)
+
+
+def policy_of(written: Mapping[str, Any]) -> Policy:
+    """The policy that a file, or an option, says."""
+    values: dict[str, Any] = {k: tuple(value) if isinstance(value, list) else value for k, value in written.items()}
+    return without_idle_patience(Policy(**values))
+
+
+def check_policy(written: Mapping[str, Any], base: Policy = _PLAIN) -> str:
+    """What is wrong between the settings that are written beside those of `base`; "" if nothing is."""
+    policy = replace(base, **{name: written[name] for name in ("order", "reservations", "patience") if name in written})
+    if not written.get("patience") or heeds_patience(policy):
+        return ""
+    why = "without reservations" if policy.reservations == 0 else f"under order {policy.order}"
+    return f"patience has no effect {why}: leave it out, or use order windlass with a reservation or more"
+
+
+def reservations_of(written: Sequence[Mapping[str, Any]]) -> tuple[Reservation, ...]:
+    """What a file reserves. `written` has passed `check_reservations`."""
+    return tuple(
+        Reservation(
+            name=each["name"],
+            nodes=tuple(dict.fromkeys(each["nodes"])),
+            start=each["start"],
+            end=each["end"],
+            queues=tuple(each.get("queues", ())),
+            users=tuple(each.get("users", ())),
+            reason=each.get("reason", ""),
+        )
+        for each in written
+    )
+
+
+def check_reservations(
+    written: Sequence[Mapping[str, Any]], nodes: Sequence[str], path: FieldPath
+) -> Iterator[tuple[FieldPath, str]]:
+    """What is wrong with the reservations of a file: (field, message)."""
+    known = set(nodes)
+    for number, each in enumerate(written):
+        here = (*path, number)
+        missing = [field.name for field in RESERVATION if not field.default and not each.get(field.name)]
+        if missing:
+            yield here, f"it lacks {missing[0]}; write for example {missing[0]}: {_EXAMPLES[missing[0]]}"
+            continue
+        if each["end"] <= each["start"]:
+            yield (*here, "end"), "it ends before it begins"
+        for node in each["nodes"]:
+            if node not in known:
+                yield (*here, "nodes"), f"there is no node {node!r}"
+        for other in written[:number]:
+            if overlap := overlapping(each, other):
+                yield here, f"{other.get('name')!r} has {overlap} at that time already"
+
+
+def overlapping(one: Mapping[str, Any], other: Mapping[str, Any]) -> str:
+    """A node that both reserve for the same moment, "" if there is none."""
+    if not all(each.get(name) for each in (one, other) for name in ("nodes", "start", "end")):
+        return ""
+    if one["end"] <= other["start"] or other["end"] <= one["start"]:
+        return ""
+    return next((node for node in one["nodes"] if node in set(other["nodes"])), "")
+
+
+_EXAMPLES = {field.name: field.example for field in RESERVATION}

@@ -1,0 +1,153 @@
+"""The queues of a cluster file: how they stand in trees, share quota, and what they allow a user."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from windlass.core.model.job import DEFAULT_QUEUE
+from windlass.core.model.queue import Queue
+from windlass.core.queues.queue_tree import faults_of, tree_of
+from windlass.jobs.errors import FieldPath
+from windlass.jobs.syntax import value_types
+from windlass.jobs.syntax.field import Field, Shape, Table
+from windlass.jobs.syntax.names import NODE_NAME
+from windlass.jobs.syntax.value_types import named, whole
+
+MAX_WEIGHT = 1_000_000
+MAX_JOBS = 1_000_000_000
+
+_NAME = named(NODE_NAME, "name", "small letters, digits, dashes and dots")
+_QUOTA: Table = (
+    Field(
+        "gpu",
+        "GPUs, whole ones, parts and slices together.",
+        whole(0, 2**53),
+        default="no limit",
+        example="8",
+        also=("gpus",),
+    ),
+    Field("cpu", "CPU cores.", value_types.CORES, default="no limit", example="64", also=("cpus",)),
+    Field("memory", "Memory.", value_types.BYTES, default="no limit", example="1Ti", also=("mem",)),
+)
+
+QUEUE: Table = (
+    Field("name", "The queue's name.", _NAME, example="team-a"),
+    Field(
+        "parent",
+        "The queue it stands under. Relatives lend each other what they do not use.",
+        _NAME,
+        default="none: it has nobody to borrow from, and its quota is a hard limit",
+        example="research",
+        also=("cohort", "parentQueue"),
+    ),
+    Field(
+        "weight",
+        "Its part among its siblings, in proportion, of what nobody has a quota of.",
+        whole(1, MAX_WEIGHT),
+        default="1",
+        example="2",
+        also=("share", "shares", "fairshare", "overQuotaWeight"),
+    ),
+    Field(
+        "quota",
+        "What its jobs may always hold together. That of a parent comes on top of its children's.",
+        shape=Shape.TABLE,
+        default="{} (no limit, if nobody in its tree has one)",
+        example="{gpu: 4}",
+        table=_QUOTA,
+        also=("nominal", "limits", "nominalQuota", "deserved"),
+    ),
+    Field(
+        "borrowing",
+        "The most that it may hold beyond its quota.",
+        shape=Shape.TABLE,
+        default="{} (all that is lent)",
+        example="{gpu: 2}",
+        table=_QUOTA,
+        also=("borrow", "borrowingLimit", "borrowing_limit"),
+    ),
+    Field(
+        "lending",
+        "The most of its quota that others may use.",
+        shape=Shape.TABLE,
+        default="{} (all that is idle)",
+        example="{gpu: 2}",
+        table=_QUOTA,
+        also=("lend", "lendingLimit", "lending_limit"),
+    ),
+    Field(
+        "half_life",
+        "Past use counts in its share, half after so long. 0s: it does not count.",
+        value_types.DURATION,
+        default="its parent's, or 0s",
+        example="7d",
+        also=("halfLife", "decay"),
+    ),
+    Field(
+        "max_running",
+        "Jobs, its own and those of the queues below it, that may hold nodes at a time. 0: no limit.",
+        whole(0, MAX_JOBS),
+        default="0",
+        example="20",
+        also=("max_jobs", "MaxJobs", "GrpJobs"),
+    ),
+    Field(
+        "user_running",
+        "The same for the jobs of one user. 0: no limit.",
+        whole(0, MAX_JOBS),
+        default="0",
+        example="4",
+        also=("max_jobs_per_user", "MaxJobsPerUser"),
+    ),
+    Field(
+        "user_limits",
+        "The most that the jobs of one user may hold together.",
+        shape=Shape.TABLE,
+        default="{} (no limit)",
+        example="{gpu: 8}",
+        table=_QUOTA,
+        also=("per_user", "MaxTRESPerUser"),
+    ),
+)
+
+
+def queues_of(written: Sequence[Mapping[str, Any]]) -> tuple[Queue, ...]:
+    """The queues of a file that has passed `check_queues`, and the default queue, first, even if it is not written."""
+    return tuple(_with_half_lives(_declared(written), written).values())
+
+
+def check_queues(written: Sequence[Mapping[str, Any]], path: FieldPath) -> Iterator[tuple[FieldPath, str]]:
+    """What is wrong between the queues. All have names, each its own."""
+    places = {each["name"]: number for number, each in enumerate(written)}
+    for fault in faults_of(_declared(written)):
+        yield (*path, places[fault.queue], fault.field), fault.message
+
+
+def warnings_of(queues: Iterable[Queue]) -> Iterator[str]:
+    """What is no mistake, and may not be meant: queues without a limit beside those that have one."""
+    tree = tree_of({queue.name: queue for queue in queues})
+    limited = frozenset[str]().union(*tree.limited.values())
+    for root in (name for name, path in tree.path.items() if len(path) == 1):
+        if free := sorted(limited - tree.limited.get(root, frozenset())):
+            yield (
+                f"queue {root} has no quota of {', '.join(free)}: its jobs may hold all that other queues have a quota "
+                "of, and none can ask for its own back; give it a quota (0 closes it), or a parent"
+            )
+
+
+def _declared(written: Sequence[Mapping[str, Any]]) -> dict[str, Queue]:
+    queues = {
+        each["name"]: Queue(nominal=each.get("quota", {}), **{k: v for k, v in each.items() if k != "quota"})
+        for each in written
+    }
+    return {DEFAULT_QUEUE: Queue(DEFAULT_QUEUE), **queues}
+
+
+def _with_half_lives(queues: dict[str, Queue], written: Sequence[Mapping[str, Any]]) -> dict[str, Queue]:
+    """A queue that does not say its half-life has that of the next queue above it that does."""
+    said = {each["name"]: each["half_life"] for each in written if "half_life" in each}
+    path = tree_of(queues).path
+    above = {name: next((said[level] for level in path[name] if level in said), 0) for name in queues}
+    return {name: replace(queue, half_life=above[name]) for name, queue in queues.items()}

@@ -1,0 +1,171 @@
+"""Snapshots as files: the whole picture a plan was made on, so that anybody can make the same plan again.
+
+JSON, versioned, gzip if its name ends in .gz or its first bytes say so. Only what cannot be worked out is written: what
+is free, who stands in which line and what every queue holds follow from nodes, queues and gangs.
+"""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import msgspec
+
+from windlass.core.ledger import Ledger
+from windlass.core.model.gang import Pending, Running, shape_of
+from windlass.core.model.node import Node, Topology
+from windlass.core.model.plan import Plan, Preemption, Resize
+from windlass.core.model.policy import Policy
+from windlass.core.model.queue import Queue
+from windlass.core.model.reservation import Reservation
+from windlass.core.model.snapshot import PastUse, Snapshot
+from windlass.core.model.status import Placement
+from windlass.jobs.errors import job_error
+from windlass.jobs.syntax.text import read_bytes
+
+FORMAT = "windlass snapshot"
+VERSION = 1
+MAX_BYTES = 2**30
+"""Unpacked. 100,000 nodes and as many gangs take a tenth of it."""
+_GZIP = b"\x1f\x8b"
+
+
+@dataclass(frozen=True, slots=True)
+class Decisions:
+    """What a plan does, without the reasons for what it does not do."""
+
+    admissions: Mapping[str, Placement]
+    preemptions: tuple[Preemption, ...] = ()
+    resizes: tuple[Resize, ...] = ()
+    order: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Taken:
+    """A snapshot, the moment for which a plan is asked (ms), and the plan that was made then, if one was."""
+
+    snapshot: Snapshot
+    now: int
+    plan: Decisions | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Written:
+    """The file's fields."""
+
+    format: str
+    version: int
+    now: int
+    number: int
+    nodes: tuple[Node, ...]
+    topology: Topology
+    queues: tuple[Queue, ...]
+    policy: Policy
+    reservations: tuple[Reservation, ...]
+    running: tuple[Running, ...]
+    pending: tuple[Pending, ...]
+    past: Mapping[str, PastUse]
+    plan: Decisions | None = None
+
+
+def decisions_of(plan: Plan) -> Decisions:
+    """What the plan does."""
+    admissions = {admission.job_id: admission.placement for admission in plan.admissions}
+    return Decisions(admissions, plan.preemptions, plan.resizes, tuple(plan.order))
+
+
+def dump(taken: Taken) -> dict[str, Any]:
+    """As plain data: dicts, lists, numbers, text."""
+    snapshot = taken.snapshot
+    pending = sorted((gang for line in snapshot.lines for gang in line.gangs), key=lambda gang: (gang.number, gang.id))
+    written = _Written(
+        format=FORMAT,
+        version=VERSION,
+        now=taken.now,
+        number=snapshot.version,
+        nodes=snapshot.table.nodes,
+        topology=snapshot.table.topology,
+        queues=tuple(snapshot.queues.values()),
+        policy=snapshot.policy,
+        reservations=snapshot.reservations,
+        running=tuple(snapshot.running.values()),
+        pending=tuple(replace(gang, shape=()) for gang in pending),
+        past=snapshot.past,
+        plan=taken.plan,
+    )
+    plain: dict[str, Any] = msgspec.to_builtins(written)
+    for gang in plain["pending"]:
+        del gang["shape"]
+    return plain
+
+
+def load(plain: object) -> Taken:
+    """The inverse of `dump`. Raises ValueError, whose text says what is wrong."""
+    if not isinstance(plain, dict) or plain.get("format") != FORMAT:
+        raise ValueError("is no snapshot; make one with: windlass snapshot FILE")
+    if plain.get("version") != VERSION:
+        raise ValueError(f"is a snapshot of version {plain.get('version')}, and this Windlass reads version {VERSION}")
+    try:
+        pending = [{**gang, "shape": []} for gang in plain["pending"]]
+        written = msgspec.convert({**plain, "pending": pending}, _Written)
+        return Taken(_rebuilt(written), written.now, written.plan)
+    except (msgspec.ValidationError, KeyError, TypeError, ValueError, OverflowError) as error:
+        raise ValueError(f"is a damaged snapshot: {error}") from None
+
+
+def to_bytes(taken: Taken, *, packed: bool) -> bytes:
+    """A file's content."""
+    text = plain_bytes(dump(taken))
+    return pack(text) if packed else text
+
+
+def plain_bytes(plain: Mapping[str, Any]) -> bytes:
+    """What `dump` gave as a file's content."""
+    return msgspec.json.format(msgspec.json.encode(plain), indent=1)
+
+
+def pack(content: bytes) -> bytes:
+    """With gzip; equal contents give equal bytes."""
+    return gzip.compress(content, mtime=0)
+
+
+def from_bytes(content: bytes, source: str) -> Taken:
+    """The inverse of `to_bytes`. `source` names the file in errors. Raises JobError."""
+    try:
+        text = _unpacked(content) if content.startswith(_GZIP) else content
+        return load(msgspec.json.decode(text))
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        problem = f"is no JSON, in which `windlass snapshot FILE` writes snapshots: {error}"
+        raise job_error(source, problem) from None
+    except ValueError as error:
+        raise job_error(source, str(error)) from None
+
+
+def read_snapshot(path: str) -> Taken:
+    """A file's snapshot, or standard input's for "-". Raises JobError."""
+    return from_bytes(read_bytes(path, MAX_BYTES), path)
+
+
+def _unpacked(content: bytes) -> bytes:
+    try:
+        opener = zlib.decompressobj(wbits=31)
+        text = opener.decompress(content, MAX_BYTES)
+    except zlib.error as error:
+        raise ValueError(f"is a damaged gzip file: {error}") from None
+    if not opener.eof:
+        raise ValueError("is a gzip file that was cut off, or of more than 1 GiB")
+    return text
+
+
+def _rebuilt(written: _Written) -> Snapshot:
+    """The ledger filled anew, as it stood."""
+    ledger = Ledger(written.nodes, written.queues, written.topology, written.policy, written.reservations)
+    for run in written.running:
+        ledger.hold(run)
+    for gang in written.pending:
+        ledger.add_pending(replace(gang, shape=shape_of(gang.queue, gang.demands)))
+    ledger.version = written.number
+    return replace(ledger.snapshot(), past=written.past)

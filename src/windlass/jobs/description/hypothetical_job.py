@@ -1,0 +1,73 @@
+"""A job as it would be if it had asked for something else: "gpus=4 replicas=2 time=1h queue=b"."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import replace
+from typing import Any, get_type_hints
+
+from windlass.core.model.job import Job
+from windlass.jobs.description.job_file import loads
+from windlass.jobs.description.options import RunOptions
+from windlass.jobs.description.rendering import render
+from windlass.jobs.description.submission import Submission
+from windlass.jobs.errors import JobError
+from windlass.jobs.syntax.names import did_you_mean
+
+MATTER = (
+    *("nodes", "gpus", "gpu_share", "mig", "gpu_type", "cpus", "mem", "queue", "priority", "time"),
+    *("selector", "affinity", "topology", "avoid", "whole_node", "preemptible"),
+)
+"""The options that may change who starts when."""
+_CALLED = {"replicas": "nodes", "n": "nodes", "g": "gpus", "exclude": "avoid", "exclusive": "whole_node"}
+_HINTS = get_type_hints(RunOptions)
+
+
+def with_changes(job: Job, words: str) -> Job:
+    """The job with these fields of its own instead. Raises ValueError, whose text says what is wrong with them."""
+    options = _options(words)
+    try:
+        (submission,) = loads(render(Submission(replace(job, workdir="/")), "json"), user=job.user, options=options)
+    except JobError as error:
+        raise ValueError("; ".join(problem.message for problem in error.problems)) from None
+    return replace(submission.job, array=job.array, labels=job.labels, workdir=job.workdir)
+
+
+def _options(words: str) -> RunOptions:
+    given: dict[str, Any] = {}
+    for word in _split(words):
+        name, equals, text = word.partition("=")
+        plain = name.replace("-", "_").lower()
+        field = _CALLED.get(plain, plain)
+        if field not in MATTER:
+            raise ValueError(f"{name[:40]!r} is nothing that could be asked for otherwise{did_you_mean(plain, MATTER)}")
+        if not equals or not text:
+            raise ValueError(f"{word[:40]!r} is no change; write for example {field}=2")
+        if field in given:
+            raise ValueError(f"{name} is said twice")
+        given[field] = _typed(field, text)
+    if not given:
+        raise ValueError("says nothing; write for example gpus=4 or 'replicas=2 time=1h'")
+    return RunOptions(**given)
+
+
+def _split(words: str) -> list[str]:
+    try:
+        return shlex.split(words)
+    except ValueError as error:
+        raise ValueError(f"has quotes that are not balanced ({str(error).lower()})") from None
+
+
+def _typed(field: str, text: str) -> Any:
+    hint = _HINTS[field]
+    if hint == tuple[str, ...]:
+        return (text,)
+    if hint == bool | None:
+        if text not in ("true", "false"):
+            raise ValueError(f"{field} is true or false, not {text[:40]!r}")
+        return text == "true"
+    if hint == int | None:
+        if not text.removeprefix("-").isdecimal() or len(text) > 15:
+            raise ValueError(f"{field} is a number, not {text[:40]!r}")
+        return int(text)
+    return text

@@ -1,0 +1,42 @@
+"""Degrees of parallelism as a job says them, for `windlass.train` to split its model by.
+
+Only their product matters here: a job whose ranks are another number is refused before it waits for nodes.
+"""
+
+from __future__ import annotations
+
+import math
+
+from windlass.jobs.syntax.field import Field
+from windlass.jobs.syntax.value_types import named
+
+DEGREES = r"(?:pp|dp|fsdp|cp|tp)=(?:[1-9][0-9]{0,5}|\*)"
+MESH = Field(
+    "mesh",
+    "For scripts that use windlass.train: how a model is split over the ranks, by pipeline stages (pp), replicas (dp), "
+    "shards (fsdp), parts of sequences (cp) and of matrices (tp). One degree may be *: what is left. auto: the "
+    "simplest in which the model fits.",
+    named(
+        rf"(?:auto|{DEGREES}(?:,{DEGREES}){{0,4}})", "mesh", "degrees such as pp=2,dp=2,tp=2 or fsdp=*,tp=2, or auto"
+    ),
+    default="null",
+    example="fsdp=*",
+    flags=("--mesh",),
+    nullable=True,
+    also=("parallelism", "parallel"),
+)
+
+
+def unequal(mesh: str, replicas: int, procs: int) -> str:
+    """What is wrong with a mesh for so many ranks, "" if nothing is."""
+    if mesh == "auto":
+        return ""
+    degrees = [part.partition("=")[2] for part in mesh.split(",")]
+    known = math.prod(int(degree) for degree in degrees if degree != "*")
+    ranks = replicas * procs
+    said = f"{mesh} makes {known} ranks" if "*" not in degrees else f"{mesh} makes {known} ranks or a multiple"
+    if known == ranks or ("*" in degrees and ranks % known == 0):
+        return ""
+    return (
+        f"{said}, and there are {ranks}: {replicas} × {procs}; change the mesh, the nodes or the ranks on each (procs)"
+    )

@@ -1,0 +1,138 @@
+"""The fields that say where a job may run: parts of GPUs, kinds of nodes, and how near to each other."""
+
+from __future__ import annotations
+
+from windlass.jobs.syntax import value_types
+from windlass.jobs.syntax.field import Field, Shape, Table
+from windlass.jobs.syntax.names import LABEL_VALUE, NODE_NAME
+from windlass.jobs.syntax.value_types import named, whole
+
+MAX_REPLICAS = 100_000
+_MANY = whole(1, MAX_REPLICAS)
+
+GPU_PARTS: Table = (
+    Field(
+        "gpu_share",
+        "Part of one GPU of each node (replica), instead of whole ones. Other jobs may have the rest of it.",
+        value_types.SHARE,
+        default="null (whole ones)",
+        example="0.5",
+        flags=("--gpu-share",),
+        nullable=True,
+        also=("gpu_milli", "gpu_fraction", "fraction", "shard"),
+    ),
+    Field(
+        "mig",
+        "A MIG profile: each node (replica) gets one such slice of a GPU, instead of whole ones.",
+        value_types.MIG,
+        default="null (whole ones)",
+        example="3g.20gb",
+        flags=("--mig",),
+        nullable=True,
+        also=("mig_profile",),
+    ),
+)
+
+REPLICA_PLACING: Table = (
+    Field(
+        "whole_node",
+        "Each replica has its node to itself.",
+        value_types.FLAG,
+        default="false",
+        example="true",
+        flags=("--exclusive",),
+        also=("exclusive",),
+    ),
+    Field(
+        "affinity",
+        "Only nodes whose labels meet one of these: conditions as kubectl -l takes them, all of which must hold.",
+        value_types.TERM,
+        Shape.LIST,
+        default="[]",
+        example='["zone in (a,b), !spot", "zone=c"]',
+        flags=("--affinity",),
+        also=("node_affinity", "nodeAffinity"),
+        commas=False,
+    ),
+)
+
+ELASTIC = Field(
+    "elastic",
+    "Its number of replicas may change while it runs: it starts with at least min, grows to max where nodes are idle, "
+    "and shrinks before anybody is stopped for others. Each change restarts the gang.",
+    shape=Shape.TABLE,
+    default="null (always the same number)",
+    example="{min: 2, max: 8}",
+    nullable=True,
+    also=("elastic_policy", "elasticPolicy", "autoscale"),
+    table=(
+        Field("min", "Fewest replicas that it runs with.", _MANY, example="2", also=("min_replicas", "minReplicas")),
+        Field("max", "Most replicas that it runs with.", _MANY, example="8", also=("max_replicas", "maxReplicas")),
+    ),
+)
+
+PLACING: Table = (
+    Field(
+        "topology",
+        "How near to each other its replicas are: all of them in one domain of this level of the cluster's topology.",
+        shape=Shape.TABLE,
+        default="null (anywhere)",
+        example="{level: rack, preferred: true}",
+        flags=("--topology",),
+        nullable=True,
+        also=("topology_policy", "switches"),
+        table=(
+            Field("level", "A level of the cluster's topology.", named(NODE_NAME, "level", "a level"), example="rack"),
+            Field(
+                "preferred",
+                "Rather in a few domains than not at all: it starts in as few of them as can be.",
+                value_types.FLAG,
+                default="false",
+                example="true",
+            ),
+            Field(
+                "spread",
+                "Evenly over the domains instead of in one.",
+                value_types.FLAG,
+                default="false",
+                example="true",
+            ),
+            Field(
+                "slice",
+                "So many neighbours by rank are in one domain, instead of the whole gang. 0: the whole gang.",
+                whole(0, MAX_REPLICAS),
+                default="0",
+                example="4",
+            ),
+        ),
+    ),
+    Field(
+        "gpu_type",
+        "Models of GPU it may run on, best first; all replicas get the same. The nodes' label gpu-type says theirs.",
+        named(LABEL_VALUE, "model of GPU", "a model such as H100"),
+        Shape.LIST,
+        default="[] (any, also mixed)",
+        example="[H100, A100]",
+        flags=("--gpu-type",),
+        also=("gpu_model", "accelerator", "gpu_types"),
+    ),
+    Field(
+        "avoid",
+        "Nodes it does not want.",
+        named(NODE_NAME, "name of a node", "a node's name"),
+        Shape.LIST,
+        default="[]",
+        example="[n3, n7]",
+        flags=("--exclude",),
+        also=("exclude", "excluded_nodes"),
+    ),
+    Field(
+        "preemptible",
+        "Whether it may be stopped, with its grace, to give its nodes to others. It then waits at its old place.",
+        value_types.FLAG,
+        default="true",
+        example="false",
+        flags=("--preemptible/--no-preemptible",),
+        also=("preemptable", "requeue"),
+    ),
+)

@@ -1,0 +1,121 @@
+"""A whole submission as fields again, every default filled in: what it prints reads back as the identical job."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, Literal
+
+import yaml
+
+from windlass.core.model.job import Job, RestartPolicy, Role, TopologyRequest
+from windlass.core.model.resources import CPU, GPU, GPU_MILLI, MEMORY
+from windlass.jobs.description.fields import JOB, RESTART, ROLE
+from windlass.jobs.description.resolution import MIG, POLICY_NAMES
+from windlass.jobs.description.submission import Submission
+from windlass.jobs.syntax.field import Field, Shape, Table
+from windlass.jobs.syntax.yaml_tree import UNPRINTABLE
+
+_ESCAPED = re.compile(rf"{UNPRINTABLE.pattern}|[\x85\u2028\u2029]")
+"""What JSON lets stand in a string as it is and YAML does not: the last three are line ends to YAML."""
+_DUMPER = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+
+
+def render(submission: Submission, form: Literal["yaml", "json"] = "yaml") -> str:
+    """The job as a file. Its user is not in it: that is whoever hands it in."""
+    fields = as_fields(submission)
+    if form == "json":
+        written = json.dumps(fields, indent=2, ensure_ascii=False) + "\n"
+        return _ESCAPED.sub(lambda found: f"\\u{ord(found[0]):04x}", written)
+    text: str = yaml.dump(fields, Dumper=_DUMPER, sort_keys=False, allow_unicode=True, width=120)
+    return text
+
+
+def as_fields(submission: Submission) -> dict[str, Any]:
+    """The same as plain data: str, int, bool, None, lists and dicts."""
+    job = submission.job
+    values: dict[str, Any] = {
+        "name": job.name,
+        **_roles(job),
+        "topology": _topology(job.topology),
+        "gpu_type": job.gpu_types,
+        "avoid": job.avoid,
+        "preemptible": job.preemptible,
+        "launcher": job.launcher,
+        "agent": job.agent or None,
+        "workdir": job.workdir,
+        "queue": job.queue,
+        "priority": job.priority,
+        "time": job.walltime,
+        "deadline": job.deadline,
+        "ttl": job.ttl,
+        "grace": job.grace,
+        "restart": _restart(job.restart),
+        "array": (submission.array, submission.array_limit) if submission.array else None,
+        "after": job.after,
+        "suspend": job.suspend,
+        "labels": job.labels,
+    }
+    return _written(values, JOB)
+
+
+def _roles(job: Job) -> dict[str, Any]:
+    """A single role called worker stands in the job itself."""
+    if len(job.roles) > 1 or job.roles[0].name != "worker":
+        return {"roles": {role.name: _written(_role(role), ROLE) for role in job.roles}}
+    fields = _role(job.roles[0])
+    return {"nodes" if name == "replicas" else name: value for name, value in fields.items()}
+
+
+def _role(role: Role) -> dict[str, Any]:
+    size = {"min": role.min_replicas, "max": role.max_replicas}
+    return {
+        **({"elastic": size} if role.elastic else {"replicas": role.replicas}),
+        "gpus": role.resources.get(GPU, 0),
+        "gpu_share": role.resources.get(GPU_MILLI),
+        "mig": next((name.removeprefix(MIG) for name in role.resources if name.startswith(MIG)), None),
+        "procs": role.procs,
+        "cpus": role.resources.get(CPU, 0),
+        "mem": role.resources.get(MEMORY),
+        "command": role.command,
+        "env": role.env,
+        "image": role.image or None,
+        "pod": role.pod,
+        "selector": role.node_selector,
+        "whole_node": role.whole_node,
+        "affinity": role.affinity,
+        "tolerations": [
+            {"key": t.key, "operator": t.operator, "value": t.value, "effect": t.effect} for t in role.tolerations
+        ],
+    }
+
+
+def _topology(request: TopologyRequest | None) -> dict[str, Any] | None:
+    if request is None:
+        return None
+    how = {"preferred": not request.required, "spread": request.spread, "slice": request.slice}
+    return {"level": request.level, **how}
+
+
+def _restart(policy: RestartPolicy) -> dict[str, Any]:
+    return _written({name: getattr(policy, attribute) for name, attribute in POLICY_NAMES.items()}, RESTART)
+
+
+def _written(values: dict[str, Any], table: Table) -> dict[str, Any]:
+    fields = {field.name: field for field in table}
+    return {name: _write(value, fields[name]) for name, value in values.items()}
+
+
+def _write(value: Any, field: Field) -> Any:
+    match field.shape:
+        case Shape.ONE:
+            return None if value is None else field.kind.write(value)
+        case Shape.LIST:
+            return [field.kind.write(item) for item in value]
+        case Shape.COMMAND:
+            return list(value)
+        case Shape.FREE:
+            return json.loads(value or "{}")
+        case Shape.MAP:
+            return dict(value)
+    return value

@@ -1,0 +1,239 @@
+"""From what was written to a whole `core.Job`: checks between fields, and every default.
+
+`Values` are the fields as `kinds` read them, from a file, the command line, or one laid over the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from windlass import wire
+from windlass.core.model.job import Job, Launcher, RestartPolicy, Role, Toleration, TopologyRequest
+from windlass.core.model.resources import CPU, GPU, GPU_MILLI, MEMORY
+from windlass.jobs.description.agent_command import under_agent
+from windlass.jobs.description.mesh import unequal
+from windlass.jobs.description.submission import Submission
+from windlass.jobs.errors import FieldPath
+from windlass.jobs.syntax.command_line import is_standalone, launcher_of, procs_of, script_of, words_of
+from windlass.jobs.syntax.names import valid_name
+
+Values: TypeAlias = Mapping[str, Any]
+
+POLICY_NAMES = {
+    "user": "user_limit",
+    "infrastructure": "infrastructure_limit",
+    "backoff": "backoff_base",
+    "backoff_max": "backoff_max",
+    "healthy_after": "healthy_after",
+    "retryable_exit_codes": "retryable_exit_codes",
+    "fatal_exit_codes": "fatal_exit_codes",
+}
+"""Fields of `restart` and what `core.RestartPolicy` calls them."""
+
+MIG = "mig-"
+"""What the name of a resource begins with that is a MIG profile."""
+_GPU_WAYS = ("gpus", "gpu_share", "mig")
+
+
+def check(values: Values) -> Iterator[tuple[FieldPath, str]]:
+    """What is wrong between fields that are right one by one: (field, message)."""
+    if "nodes" in values and "roles" in values:
+        yield ("nodes",), "nodes is for a job of one role; with roles write replicas in each of them"
+    if values.get("elastic") and "roles" in values:
+        yield ("elastic",), "elastic is for a job of one role; with roles write it in the one that is elastic"
+    if "restarts" in values and "user" in values.get("restart", {}):
+        yield ("restarts",), "restarts and restart.user say the same thing; keep one of them"
+    yield from _check_sizes(values)
+    yield from _check_commands(values)
+    yield from _check_agent(values)
+    yield from _check_meshes(values)
+
+
+def _check_sizes(values: Values) -> Iterator[tuple[FieldPath, str]]:
+    """Sizes and GPUs, each said in one way, in the job and in each of its roles."""
+    roles = values.get("roles", {})
+    tables: list[tuple[FieldPath, str, Values]] = [((), "nodes", values)]
+    tables += [(("roles", name), "replicas", role) for name, role in roles.items()]
+    for path, size, table in tables:
+        elastic = table.get("elastic")
+        if elastic and size in table:
+            yield (*path, "elastic"), f"elastic and {size} both say how many; keep one of them"
+        if elastic and elastic["min"] > elastic["max"]:
+            yield (*path, "elastic"), f"elastic expects min to be at most max, not {elastic['min']} > {elastic['max']}"
+        ways = [way for way in _GPU_WAYS if table.get(way)]
+        if len(ways) > 1:
+            yield (*path, ways[1]), f"{ways[0]} and {ways[1]} are two ways to ask for GPUs; keep one of them"
+    several = [name for name, role in roles.items() if role.get("elastic")]
+    if len(several) > 1:
+        yield ("roles", several[1], "elastic"), f"only one role can be elastic, and {several[0]!r} is"
+
+
+def _check_commands(values: Values) -> Iterator[tuple[FieldPath, str]]:
+    for name, role in roles_of(values).items():
+        path: FieldPath = ("roles", name) if "roles" in values else ()
+        if "command" not in role:
+            whose = f"role {name!r}" if path else "the job"
+            yield path, f"{whose} has no command; write for example command: python train.py"
+        elif not role["command"][0]:
+            yield ("command",), "the command's first word is empty; write for example python train.py"
+        elif _size(role)[0] > 1 and is_standalone(words_of(role["command"])):
+            place = path if path and "command" in values["roles"][name] else ()
+            yield (
+                (*place, "command"),
+                "torchrun --standalone stays on one node; leave it out, Windlass tells torchrun where the others are",
+            )
+
+
+def _check_agent(values: Values) -> Iterator[tuple[FieldPath, str]]:
+    """Whether an agent can start the ranks of every role."""
+    if not values.get("agent"):
+        return
+    if values.get("launcher", Launcher.AGENT) != Launcher.AGENT:
+        yield ("launcher",), f"launcher {values['launcher']} leaves nothing to the agent; leave it out"
+    for name, role in roles_of(values).items():
+        try:
+            under_agent(role.get("command") or ("python", "train.py"), ())
+        except ValueError as wrong:
+            path: FieldPath = ("roles", name) if "command" in values.get("roles", {}).get(name, {}) else ()
+            yield (*path, "command"), f"command {wrong} (agent: {values['agent']})"
+
+
+def _check_meshes(values: Values) -> Iterator[tuple[FieldPath, str]]:
+    """A mesh has as many ranks as its role; of one that is elastic the script decides."""
+    for name, role in roles_of(values).items():
+        if (mesh := role.get("mesh")) and not role.get("elastic"):
+            path: FieldPath = ("roles", name) if "mesh" in values.get("roles", {}).get(name, {}) else ()
+            if wrong := unequal(mesh, role.get("replicas", 1), _procs(role)):
+                yield (*path, "mesh"), wrong
+
+
+def roles_of(values: Values) -> dict[str, dict[str, Any]]:
+    """Each role's own fields over the job's, which are its defaults; env, selector and tolerations add up."""
+    shared = {name: values[name] for name in _SHARED if name in values}
+    if "roles" not in values:
+        return {"worker": {**shared, "replicas": values.get("nodes", 1), "elastic": values.get("elastic")}}
+    return {name: _over(shared, own) for name, own in values["roles"].items()}
+
+
+_SHARED = (
+    *("gpus", "gpu_share", "mig", "procs", "mesh", "cpus", "mem", "command", "env", "image", "pod"),
+    *("selector", "tolerations", "whole_node", "affinity"),
+)
+
+
+def _over(shared: Values, own: Values) -> dict[str, Any]:
+    if any(own.get(way) for way in _GPU_WAYS):  # its own way to ask for GPUs takes the place of the job's
+        shared = {name: value for name, value in shared.items() if name not in _GPU_WAYS}
+    merged = {"replicas": 1, **shared, **own}
+    for name in ("env", "selector"):
+        merged[name] = {**shared.get(name, {}), **own.get(name, {})}
+    merged["tolerations"] = [*shared.get("tolerations", ()), *own.get("tolerations", ())]
+    return merged
+
+
+def resolve(values: Values, *, base: str, user: str, source: str) -> Submission:
+    """The whole job. `base`: the folder that workdir is relative to. `values` have passed `check`."""
+    roles = roles_of(values)
+    words = [words_of(role["command"]) for role in roles.values()]
+    launcher = _launcher(values, words[0])
+    array, array_limit = values.get("array") or ((), 0)
+    job = Job(
+        name=values.get("name") or valid_name(script_of(words[0])),
+        roles=tuple(_role(name, role, launcher) for name, role in roles.items()),
+        launcher=launcher,
+        agent=values.get("agent") or "",
+        restart=_restart(values),
+        walltime=values.get("time"),
+        after=tuple(dict.fromkeys(values.get("after", ()))),
+        workdir=str(Path(base, values.get("workdir", ".")).expanduser()),
+        user=user,
+        labels=dict(values.get("labels", {})),
+        topology=_topology(values.get("topology")),
+        gpu_types=tuple(dict.fromkeys(values.get("gpu_type", ()))),
+        avoid=tuple(dict.fromkeys(values.get("avoid", ()))),
+        **{name: values[name] for name in _AS_WRITTEN if name in values},
+    )
+    return Submission(job, array, array_limit, source, "launcher" in values)
+
+
+def _launcher(values: Values, words: Sequence[str]) -> Launcher:
+    """As said; pods that are to have an agent are started by it."""
+    if "launcher" in values:
+        return Launcher(values["launcher"])
+    return Launcher.AGENT if values.get("agent") else launcher_of(words)
+
+
+_AS_WRITTEN = ("queue", "priority", "deadline", "ttl", "grace", "suspend", "preemptible")
+"""Fields whose names and defaults are those of `core.Job`."""
+
+
+def _role(name: str, role: Values, launcher: Launcher) -> Role:
+    devices = _devices(role)
+    fewest, replicas = _size(role)
+    procs = _procs(role, launcher)
+    # A mesh on CPUs is tried out, on whatever there is: its ranks share the cores.
+    cpus = role.get("cpus", 0 if devices or role.get("mesh") else 1000 * procs)
+    amounts = {CPU: cpus, MEMORY: role.get("mem") or 0, **devices}
+    return Role(
+        name=name,
+        replicas=replicas,
+        procs=procs,
+        resources={resource: amount for resource, amount in amounts.items() if amount},
+        command=tuple(role["command"]),
+        env={**({wire.MESH: role["mesh"]} if role.get("mesh") else {}), **role.get("env", {})},
+        image=role.get("image") or "",
+        pod=role.get("pod", ""),
+        node_selector=dict(role.get("selector", {})),
+        tolerations=tuple(Toleration(**toleration) for toleration in role.get("tolerations", ())),
+        affinity=tuple(role.get("affinity", ())),
+        whole_node=role.get("whole_node", False),
+        min_replicas=fewest if role.get("elastic") else None,
+        max_replicas=replicas if role.get("elastic") else None,
+    )
+
+
+def _procs(role: Values, launcher: Launcher | None = None) -> int:
+    """Ranks of each replica: as said, or as torchrun's own command line says, or one for each GPU."""
+    words = words_of(role["command"]) if role.get("command") else ()
+    by_torchrun = words and (launcher or launcher_of(words)) is not Launcher.PLAIN
+    told = procs_of(words) if by_torchrun else None
+    return role.get("procs") or told or max(1, role.get("gpus", 0))
+
+
+def _devices(role: Values) -> dict[str, int]:
+    """Whole GPUs, a part of one, or a slice of one."""
+    if share := role.get("gpu_share"):
+        return {GPU_MILLI: share}
+    if profile := role.get("mig"):
+        return {f"{MIG}{profile}": 1}
+    gpus = role.get("gpus", 0)
+    return {GPU: gpus} if gpus else {}
+
+
+def _size(role: Values) -> tuple[int, int]:
+    """Fewest and most replicas. An elastic role asks for its most, and takes what there is."""
+    elastic = role.get("elastic")
+    return (elastic["min"], elastic["max"]) if elastic else (role["replicas"], role["replicas"])
+
+
+def _topology(written: Values | None) -> TopologyRequest | None:
+    if written is None:
+        return None
+    return TopologyRequest(
+        level=written["level"],
+        required=not written.get("preferred", False),
+        spread=written.get("spread", False),
+        slice=written.get("slice", 0),
+    )
+
+
+def _restart(values: Values) -> RestartPolicy:
+    written = dict(values.get("restart", {}))
+    if "restarts" in values:
+        written["user"] = values["restarts"]
+    policy: dict[str, Any] = {
+        POLICY_NAMES[name]: tuple(value) if isinstance(value, list) else value for name, value in written.items()
+    }
+    return RestartPolicy(**policy)

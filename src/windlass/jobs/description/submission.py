@@ -1,0 +1,31 @@
+"""What a person hands in: a job, or an array of equal ones, before the server has given it an id."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from windlass.core.model.job import ArrayMember, Job
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """`job.after` holds what was written, names or ids; the server puts ids in their place."""
+
+    job: Job
+    array: tuple[int, ...] = ()
+    """Indexes, ascending. Empty: one job and no array."""
+    array_limit: int = 0
+    """Members that may run at a time; 0: all that fit."""
+    source: str = ""
+    """Where it was written: a file, or the command line."""
+    launcher_said: bool = field(default=False, compare=False)
+    """Whether a person has said which launcher; else a world may choose a better one than plain."""
+
+
+def members(submission: Submission, array_id: str) -> list[tuple[str, Job]]:
+    """The jobs of an array with their ids, `<array id>_<index>`, in order. Empty if it is no array."""
+    limit = submission.array_limit
+    return [
+        (f"{array_id}_{index}", replace(submission.job, array=ArrayMember(array_id, index, limit)))
+        for index in submission.array
+    ]

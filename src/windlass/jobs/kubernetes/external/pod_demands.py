@@ -1,0 +1,99 @@
+"""How many pods must start together, and what their group says of them besides.
+
+Sources: as of `membership`; k8s.io/api v0.36, batch/v1 (parallelism, completions) and scheduling/v1alpha2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from windlass.core.model.job import TopologyRequest
+from windlass.jobs.kubernetes.external.membership import REPLICATED_JOB, Dialect, Membership, object_of
+from windlass.jobs.kubernetes.external.observed_pod import Pod
+from windlass.jobs.kubernetes.labels import GANG, GANG_SIZE
+from windlass.jobs.kubernetes.manifest_reader import Manifest, Spot
+
+_TASK = "volcano.sh/task-spec"
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """Of one gang."""
+
+    minimum: int
+    """Pods that start together, or none does."""
+    queue: str = ""
+    priority_class: str = ""
+    priority: int | None = None
+    topology: TopologyRequest | None = None
+
+
+def needs(member: Membership, group: Manifest | None, pods: Sequence[Pod]) -> Needs | str:
+    """What the gang's object says, or why nothing can be said. Raises Refused if the object is malformed."""
+    if member.dialect is Dialect.ALONE:
+        return Needs(1)
+    if member.dialect is Dialect.SIZED:
+        return _sized(pods)
+    if group is None:
+        kind = object_of(member)
+        return f"{kind.kind if kind else 'object'} {member.namespace}/{member.name} does not exist"
+    return _of_object(member.dialect, Spot(group)["spec"], pods)
+
+
+def _of_object(dialect: Dialect, spec: Spot, pods: Sequence[Pod]) -> Needs:
+    match dialect:
+        case Dialect.NATIVE:
+            return _native(spec)
+        case Dialect.JOB:
+            return Needs(_of_job(spec))
+        case Dialect.JOB_SET:
+            return Needs(_of_job_set(spec, pods))
+    return Needs(spec["minMember"].whole() or 1, spec["queue"].text(), spec["priorityClassName"].text())
+
+
+def called(pod: Pod) -> str:
+    """What the pod is to its gang, where a label tells."""
+    labels = pod.metadata.labels
+    return labels.get(REPLICATED_JOB) or labels.get(_TASK) or "pods"
+
+
+def _sized(pods: Sequence[Pod]) -> Needs | str:
+    sizes = {pod.metadata.annotations.get(GANG_SIZE, "") for pod in pods}
+    wrong = next((size for size in sizes if not (size.isascii() and size.isdigit() and 0 < int(size[:9]) <= 10**6)), "")
+    if "" in sizes:
+        return f"nobody says how many pods the gang has; give each the annotation {GANG_SIZE} beside the label {GANG}"
+    if wrong or len(sizes) > 1:
+        return f"the annotation {GANG_SIZE} must be one and the same number on all pods of the gang"
+    return Needs(int(sizes.pop()))
+
+
+def _native(spec: Spot) -> Needs:
+    """Under the policy basic every pod is for itself."""
+    least = spec["schedulingPolicy"]["gang"]["minCount"].whole(1) or 1
+    keys = [constraint["key"].text() for constraint in spec["schedulingConstraints"]["topology"].items()]
+    topology = TopologyRequest(keys[0]) if keys and keys[0] else None
+    priority = spec["priority"].whole(-(2**31))
+    return Needs(least, "", spec["priorityClassName"].text(), priority, topology)
+
+
+def _of_job(spec: Spot) -> int:
+    """The pods of a batch Job that run at a time."""
+    parallelism, completions = spec["parallelism"].whole(), spec["completions"].whole()
+    parallelism = 1 if parallelism is None else parallelism
+    return parallelism if completions is None else min(parallelism, completions)
+
+
+def _of_job_set(spec: Spot, pods: Sequence[Pod]) -> int:
+    """The pods of all jobs of a JobSet, or of those that have begun where one waits for another."""
+    jobs = spec["replicatedJobs"].items()
+    in_order = spec["startupPolicy"]["startupPolicyOrder"].text() == "InOrder"
+    if in_order or any(job["dependsOn"].items() for job in jobs):
+        begun = {pod.metadata.labels.get(REPLICATED_JOB) for pod in pods}
+        jobs = [job for job in jobs if job["name"].text() in begun]
+    return sum(_replicas(job) * _of_job(job["template"]["spec"]) for job in jobs)
+
+
+def _replicas(job: Spot) -> int:
+    written = job["replicas"].whole()
+    return 1 if written is None else written

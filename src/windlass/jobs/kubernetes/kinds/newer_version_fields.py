@@ -1,0 +1,37 @@
+"""Fields that a later version of Windlass has defined.
+
+The API server keeps no field that the definition of a kind lacks. So one that we do not know is no slip of the pen: a
+later version was here, and its objects must not be lost to an earlier one.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from windlass.jobs.syntax.field import Shape, Table
+
+
+def known_part(value: Any, table: Table, path: str, unknown: list[str]) -> Any:
+    """The value without fields that are not in its table; their paths are added to `unknown`.
+
+    What is no mapping at all is left for whoever reads it.
+    """
+    if not isinstance(value, dict):
+        return value
+    fields = {field.name: field for field in table}
+    unknown += [f"{path}.{name}" for name in value if name not in fields]
+    return {
+        name: _known_below(each, fields[name].shape, fields[name].table, f"{path}.{name}", unknown)
+        for name, each in value.items()
+        if name in fields
+    }
+
+
+def _known_below(value: Any, shape: Shape, table: Table, path: str, unknown: list[str]) -> Any:
+    if shape is Shape.TABLE:
+        return known_part(value, table, path, unknown)
+    if shape is Shape.TABLES and isinstance(value, list):
+        return [known_part(each, table, f"{path}[{number}]", unknown) for number, each in enumerate(value)]
+    if shape is Shape.NAMED and isinstance(value, dict):
+        return {name: known_part(each, table, f"{path}.{name}", unknown) for name, each in value.items()}
+    return value

@@ -1,0 +1,52 @@
+"""Short jobs, of a file or from the command line, as the objects that they become on a cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from windlass.core.model.job import Job
+from windlass.jobs.description.submission import Submission
+from windlass.jobs.errors import job_error
+from windlass.jobs.kubernetes.kinds.registry import read
+from windlass.jobs.kubernetes.manifest_reader import Fault, Manifest
+from windlass.jobs.kubernetes.manifests.manifest_file import Objects, made_of
+from windlass.jobs.kubernetes.manifests.trainingjob_manifest import training_job
+
+
+def objects_of_jobs(submissions: Iterable[Submission]) -> Objects:
+    """The service and every pod of each job's first generation. Raises JobError."""
+    found = Objects([], [])
+    for submission in submissions:
+        parsed = read(_resource(submission))
+        if isinstance(parsed, Fault):
+            raise job_error(submission.source, _in_a_file(parsed))
+        found.objects.extend(made_of(parsed))
+        found.warnings.extend(f"{submission.source}: {parsed.name}: {warning}" for warning in parsed.warnings)
+    return found
+
+
+def resources_of_jobs(submissions: Iterable[Submission]) -> Objects:
+    """The TrainingJob of each job. Raises JobError."""
+    made = [_resource(submission) for submission in submissions]
+    for submission, manifest in zip(submissions, made, strict=True):
+        if isinstance(fault := read(manifest), Fault):
+            raise job_error(submission.source, _in_a_file(fault))
+    return Objects(made, [])
+
+
+def _resource(submission: Submission) -> Manifest:
+    if submission.array:
+        raise job_error(submission.source, "an array is many jobs; render it without its array")
+    return training_job(_in_the_image(submission.job), submission.job.name)
+
+
+def _in_the_image(job: Job) -> Job:
+    """The folder that the job was written in is none of the image's."""
+    return replace(job, workdir="", user="")
+
+
+def _in_a_file(fault: Fault) -> str:
+    """A fault of the resource as one of the file that it came from."""
+    path = fault.path[1:] if fault.path[:1] == ("spec",) else fault.path
+    return str(Fault(path, fault.message)) if path else fault.message

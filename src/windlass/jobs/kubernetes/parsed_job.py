@@ -1,0 +1,115 @@
+"""What a manifest says once it has been read: the core's job, and what its pods are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeAlias
+
+from windlass.core.model.job import Job, Match
+from windlass.jobs.kubernetes.manifest_reader import Manifest, Spot
+from windlass.jobs.kubernetes.settings import Settings
+
+Selector: TypeAlias = tuple[Match, ...]
+"""Conditions on a pod's labels, all of them."""
+LAUNCHER, WORKER = "Launcher", "Worker"
+"""Replica types: of every kind, and of MPIJobs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Replicas:
+    """Equal pods: one entry of a job's replica specs, defaults filled in."""
+
+    type: str
+    """As the kind writes it: "Master"."""
+    written: str
+    """As this manifest writes it; most kinds take "master" as well."""
+    count: int
+    restart: str
+    """Always, OnFailure, Never or ExitCode."""
+    template: Mapping[str, Any]
+    """As written, but for the default port."""
+    stem: str = ""
+    """What a pod's name has between the job's and its index, if not the role."""
+
+    @property
+    def role(self) -> str:
+        """Its name in labels, in pods' names, and in the core."""
+        return self.type.lower()
+
+
+@dataclass(frozen=True, slots=True)
+class RunPolicy:
+    """`spec.runPolicy`, defaults filled in; times in milliseconds."""
+
+    clean: str
+    """cleanPodPolicy: All, Running or None."""
+    ttl: int | None
+    deadline: int | None
+    backoff_limit: int | None
+    suspend: bool
+    managed_by: str
+    """Empty: nobody is named."""
+    queue: str
+    min_available: int | None
+    priority_class: str
+    gang_restart: bool
+    """One lost pod restarts all: `restartMode: gang`, or the annotation `windlass.dev/restart-mode: gang`."""
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedJob:
+    """One manifest, read without a fault."""
+
+    manifest: Manifest
+    api_version: str
+    kind: str
+    name: str
+    namespace: str
+    uid: str
+    """Empty: it was never in a cluster."""
+    job: Job
+    settings: Settings
+    replicas: tuple[Replicas, ...]
+    """In the kind's order, by which ranks are counted."""
+    policy: RunPolicy
+    priority_class: str = ""
+    """Of the gang, by name: what a cluster makes of it is the world's to look up."""
+    avoids: Mapping[str, tuple[Selector, ...]] = field(default_factory=dict)
+    """By role: the pods that its own may not share a node with (`apart.avoided`)."""
+    warnings: tuple[str, ...] = ()
+    """What was written and has no effect, one line each."""
+
+    @property
+    def spec(self) -> Spot:
+        """Where the kind's own fields stand."""
+        return Spot(self.manifest)["spec"]
+
+    @property
+    def pods(self) -> int:
+        """Over all replicas."""
+        return sum(each.count for each in self.replicas)
+
+    def of(self, kind: str) -> Replicas | None:
+        """The replicas of a type, if the job has any."""
+        return next((each for each in self.replicas if each.type == kind), None)
+
+
+def resized(parsed: ParsedJob, sizes: Mapping[str, int]) -> ParsedJob:
+    """The job with another number of replicas in some roles, as an elastic gang has."""
+    if all(sizes.get(each.role, each.count) == each.count for each in parsed.replicas):
+        return parsed
+    replicas = tuple(replace(each, count=sizes.get(each.role, each.count)) for each in parsed.replicas)
+    roles = tuple(replace(role, replicas=sizes.get(role.name, role.replicas)) for role in parsed.job.roles)
+    return replace(parsed, replicas=replicas, job=replace(parsed.job, roles=roles))
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One pod to be. What it shares with its template is shared: nobody may change it."""
+
+    name: str
+    role: str
+    index: int
+    """Within its role."""
+    pod: Manifest
