@@ -23,26 +23,27 @@ def exited(member: int, exit: Exit) -> JobEvent:
 
 def test_a_member_has_ended_well_when_all_its_ranks_have():
     of_two = gang()
-    assert of_two.end_rank(0, {"code": 0})[0] is None
-    event, words = of_two.end_rank(1, {"code": 0})
+    assert of_two.start() == [JobEvent("job-1", Started(3))]
+    assert of_two.end_rank(0, {"code": 0})[0] == []
+    events, words = of_two.end_rank(1, {"code": 0})
     assert words == "rank 1 (worker/0) on n1 exited with code 0"
-    assert event == exited(0, Exit(code=0, detail=words))
+    assert events == [exited(0, Exit(code=0, detail=words))]
 
 
 def test_a_member_has_ended_at_its_first_failing_rank_and_only_then():
     of_two = gang()
-    event, words = of_two.end_rank(3, {"signal": 9})
+    events, words = of_two.end_rank(3, {"signal": 9})
     assert words == "rank 3 (worker/1) on n2 killed by SIGKILL"
-    assert event == exited(1, Exit(signal=9, detail=words))
-    assert of_two.end_rank(2, {"code": 1}) == (None, "rank 2 (worker/1) on n2 exited with code 1")
+    assert events == [exited(1, Exit(signal=9, detail=words))]
+    assert of_two.end_rank(2, {"code": 1}) == ([], "rank 2 (worker/1) on n2 exited with code 1")
 
 
 def test_start_and_end_are_told_once():
     of_two = gang()
-    assert of_two.start() == JobEvent("job-1", Started(3))
-    assert of_two.start() is None
-    assert of_two.vanish() == JobEvent("job-1", GangGone(3))
-    assert of_two.vanish() is None
+    assert of_two.start() == [JobEvent("job-1", Started(3))]
+    assert of_two.start() == []
+    assert of_two.vanish() == [JobEvent("job-1", GangGone(3))]
+    assert of_two.vanish() == []
 
 
 def test_a_gang_that_is_gone_holds_no_devices():
@@ -56,7 +57,7 @@ def test_a_gang_that_is_gone_holds_no_devices():
 def test_a_gang_that_cannot_be_launched_ends_with_the_reason():
     of_two = gang()
     of_two.cannot = "n1 has no free device"
-    assert of_two.give_up() == exited(0, Exit(lost=True, detail="n1 has no free device"))
+    assert of_two.give_up() == [exited(0, Exit(lost=True, detail="n1 has no free device"))]
 
 
 def test_a_new_controller_knows_what_the_last_one_wrote_down():
@@ -68,15 +69,16 @@ def test_a_new_controller_knows_what_the_last_one_wrote_down():
     after = remembered_gang(KEY, JOB, [*seen, *rows[2:]])
     assert after.devices == before.devices
     assert after.nodes == before.nodes
-    assert after.started
-    event, _ = after.end_rank(1, {"code": 0})
-    assert event is not None
+    assert after.members.started
+    events, words = after.end_rank(1, {"code": 0})
+    assert events == [exited(0, Exit(code=0, detail=words))]
+    assert after.start() == []
 
 
 def test_of_an_unknown_gang_only_the_end_can_be_told():
     unknown = Gang(KEY)
-    assert unknown.end_rank(0, {"code": 1}) == (None, "")
-    assert unknown.vanish() == JobEvent("job-1", GangGone(3))
+    assert unknown.end_rank(0, {"code": 1}) == ([], "")
+    assert unknown.vanish() == [JobEvent("job-1", GangGone(3))]
 
 
 def failed(rank: int, code: int) -> dict[str, object]:
@@ -108,9 +110,9 @@ def test_a_recovery_that_was_overtaken_by_the_next_failure_still_counts():
 def test_what_agents_could_not_put_right_is_told_as_it_was():
     gang = by_agents()
     gang.hear_agent(1, failed(2, 7))
-    event, words = gang.end_rank(0, {"code": 7})
+    events, words = gang.end_rank(0, {"code": 7})
     assert words == "rank 2 (worker/1) on n2 exited with code 7"
-    assert event == exited(0, Exit(code=7, detail=words))
+    assert events == [exited(0, Exit(code=7, detail=words))]
     gang = by_agents()
     assert gang.end_rank(1, {"signal": 9})[1] == "the agent (worker/1) on n2 killed by SIGKILL"
 

@@ -303,7 +303,7 @@ class LocalBackend:
         except OSError as error:
             gang.cannot = str(error)
         if gang.cannot:
-            self._tell(gang.give_up())
+            self._tell(*gang.give_up())
             return
         inherited = self.store.environment(key[0])
         message = spawn_message(
@@ -340,19 +340,18 @@ class LocalBackend:
             case "started":
                 rows = enumerate(report["pids"])
                 self._since.notes.started += [(pid, ticks, *key, rank) for rank, (pid, ticks) in rows if pid]
-                self._tell(gang.start())
+                self._tell(*gang.start())
             case "exit":
                 self._come_back(gang)
-                event, detail = gang.end_rank(report["rank"], report)
+                events, detail = gang.end_rank(report["rank"], report)
                 self._since.notes.ended.append((report.get("code"), report.get("signal"), detail, *key, report["rank"]))
-                self._tell(event)
+                self._tell(*events)
             case "agent":
                 self._agents_spoke = True
-                for event in gang.hear_agent(report["rank"], report["said"]):
-                    self._tell(event)
+                self._tell(*gang.hear_agent(report["rank"], report["said"]))
             case "gone":
                 self._come_back(gang)
-                self._tell(gang.vanish())
+                self._tell(*gang.vanish())
             case "output lost":
                 self._on_trouble(f"{key[0]}: output of rank {report['rank']} is being lost: {report['why']}")
             case "stuck":
@@ -364,7 +363,7 @@ class LocalBackend:
         for key, gang in self._book.items():
             if _EARLIER <= gang.line < line and key not in gangs:
                 self._come_back(gang)
-                self._tell(gang.vanish())
+                self._tell(*gang.vanish())
         for job_id, generation in gangs - self._book.keys():
             self._keeper.send({"do": "stop", "job": job_id, "generation": generation, "grace": 0})
 
@@ -393,8 +392,8 @@ class LocalBackend:
             self._agents_spoke = True
             self._tell(event)
 
-    def _tell(self, event: JobEvent | None) -> None:
-        if event is not None:
+    def _tell(self, *events: JobEvent) -> None:
+        for event in events:
             self._inbox.put(event)
 
 

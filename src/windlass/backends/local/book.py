@@ -13,8 +13,9 @@ from typing import Any, TypeAlias
 from windlass.backends.local.devices import Assigned
 from windlass.backends.local.exits import Tried, Who, exit_of
 from windlass.backends.local.records import Task
+from windlass.backends.members import MemberTracker
 from windlass.backends.port import JobEvent
-from windlass.core.lifecycle.events import Exit, GangGone, MemberExited, Recovered, Started
+from windlass.core.lifecycle.events import Exit, Recovered
 from windlass.core.model.elastic_size import sized
 from windlass.core.model.job import Job, Launcher
 from windlass.core.model.status import Placement, Status
@@ -58,16 +59,24 @@ class Gang:
     ranks: tuple[Rank, ...] = ()
     line: int = -1
     """On which line to a warden its launch was said; -1: not yet."""
-    started: bool = False
-    gone: bool = False
     cannot: str = ""
     """Why it cannot be launched at all; "" if it can."""
     left: dict[int, set[int]] = field(default_factory=dict)
-    """Member → its ranks that have not ended. Members whose end has been told are not in here."""
+    """Member → its ranks that have not ended. Members that have ended are not in here."""
+    members: MemberTracker = field(init=False)
 
     before: Status = field(default_factory=Status)
     """As it was when this generation was decided on: what of its limits was used up."""
     told: Told = field(default_factory=Told)
+
+    def __post_init__(self) -> None:
+        # the warden reports ends in the order in which they happen
+        self.members = MemberTracker(self.key[1], len(self.left), settling=0)
+
+    @property
+    def gone(self) -> bool:
+        """Whether the end of its last process was reported."""
+        return self.members.gone
 
     def who(self, rank: Rank) -> Who:
         """The rank as people know it."""
@@ -121,22 +130,22 @@ class Gang:
         """The devices it holds."""
         return () if self.gone else (device for devices in self.devices.values() for device in devices)
 
-    def start(self) -> JobEvent | None:
-        """All its ranks have been started; told once."""
-        if self.started or self.gone:
-            return None
-        self.started = True
-        return JobEvent(self.key[0], Started(self.key[1]))
+    def start(self) -> list[JobEvent]:
+        """All its ranks have been started."""
+        for member in range(self.members.count):
+            self.members.start(member)
+        return self._events()
 
-    def give_up(self) -> JobEvent:
+    def give_up(self) -> list[JobEvent]:
         """It cannot be launched: its first member ends with the reason."""
         self.left.pop(0, None)
-        return JobEvent(self.key[0], MemberExited(self.key[1], 0, Exit(lost=True, detail=self.cannot)))
+        self.members.lose(0, self.cannot)
+        return self._events()
 
-    def end_rank(self, number: int, report: Mapping[str, Any]) -> tuple[JobEvent | None, str]:
+    def end_rank(self, number: int, report: Mapping[str, Any]) -> tuple[list[JobEvent], str]:
         """A rank has ended. Returns the end of its member, if this is it, and the rank's own end in words."""
         if self.job is None or number >= len(self.ranks):
-            return None, ""
+            return [], ""
         rank = self.ranks[number]
         tried = Tried(role_named(self.job, rank.role).command, self.job.workdir)
         exit = exit_of(self.who(rank), report, tried)
@@ -144,19 +153,21 @@ class Gang:
             exit = self._exit_by(self.told.fault)
         waiting = self.left.get(rank.member)
         if waiting is None:
-            return None, exit.detail
+            return [], exit.detail
         waiting.discard(number)
         if exit.ok and waiting:
-            return None, exit.detail
+            return [], exit.detail
         del self.left[rank.member]
-        return JobEvent(self.key[0], MemberExited(self.key[1], rank.member, exit)), exit.detail
+        self.members.end(rank.member, exit)
+        return self._events(), exit.detail
 
-    def vanish(self) -> JobEvent | None:
-        """Nothing is left of it; told once."""
-        if self.gone:
-            return None
-        self.gone = True
-        return JobEvent(self.key[0], GangGone(self.key[1]))
+    def vanish(self) -> list[JobEvent]:
+        """Nothing is left of it."""
+        self.members.vanish()
+        return self._events()
+
+    def _events(self) -> list[JobEvent]:
+        return [JobEvent(self.key[0], event) for event in self.members.take_events(0)]
 
 
 def new_gang(key: Key, job: Job, placement: Placement) -> Gang:
@@ -178,12 +189,13 @@ def remembered_gang(key: Key, job: Job, tasks: Iterable[Task], told: Told | None
     placement = Placement({role: tuple(by[index] for index in sorted(by)) for role, by in nodes.items()})
     gang = new_gang(key, job, placement)
     gang.devices = {(task.role, task.replica): task.devices for task in tasks}
+    if any(task.pid is not None for task in tasks):
+        gang.start()
     for task in tasks:
         if task.code is not None:
             gang.end_rank(task.rank, {"code": task.code})
         elif task.signal is not None:
             gang.end_rank(task.rank, {"signal": task.signal})
-    gang.started = any(task.pid is not None for task in tasks)
     gang.told = told or Told()
     return gang
 

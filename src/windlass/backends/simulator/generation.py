@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Collection
+from dataclasses import dataclass
 
+from windlass.backends.members import MemberTracker
 from windlass.backends.simulator.faults import NORMAL
 from windlass.backends.simulator.progress import Costs, work_kept
 from windlass.backends.simulator.script import Script
@@ -19,6 +21,7 @@ class Generation:
     placement: Placement
     nodes: tuple[str, ...]
     """Of each member."""
+    members: MemberTracker
     script: Script
     begun: int
     settled: int
@@ -27,7 +30,6 @@ class Generation:
     """Time at normal speed until its work is done, start and checkpoints included. None: never."""
     pace: int = NORMAL
     """Its speed on nodes that are well: an elastic gang's goes with its size."""
-    alive: set[int] = field(default_factory=set)
     hurt: bool = False
     """A member was lost or failed: its work goes no further, and it saves nothing any more."""
     asked: int | None = None
@@ -36,6 +38,11 @@ class Generation:
     run: int = 0
     plan: int = 0
     """Counts the ends that were planned for it: only the last one is valid."""
+
+    @property
+    def alive(self) -> Collection[int]:
+        """Members that run."""
+        return self.members.alive
 
     def settle(self, now: int) -> None:
         """Reckon what ran since the last time, at the speed that held until now."""

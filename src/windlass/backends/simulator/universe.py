@@ -11,6 +11,7 @@ from functools import partial
 from heapq import heappop, heappush
 from typing import TypeAlias
 
+from windlass.backends.members import MemberTracker
 from windlass.backends.port import ClusterChanged, JobEvent, WorldEvent
 from windlass.backends.simulator.faults import NORMAL, Fault, FaultKind
 from windlass.backends.simulator.generation import Generation
@@ -142,17 +143,20 @@ class Universe:
         script = self._script_of(job_id, asked)
         left = self._left.setdefault(job_id, script.work)
         nodes = tuple(name for role in job.roles for name in placement.nodes[role.name])
+        members = MemberTracker(generation, len(nodes), settling=0)
+        for member in range(len(nodes)):
+            members.appear(member)
         gang = Generation(
             job_id=job_id,
             number=generation,
             placement=placement,
             nodes=nodes,
+            members=members,
             script=script,
             begun=self.now,
             settled=self.now,
             needed=None if left is None else time_needed(left, self._costs, first=generation == 1),
             pace=NORMAL * job.members // asked.members,
-            alive=set(range(len(nodes))),
         )
         self.gangs[job_id] = gang
         self._start(gang)
@@ -170,7 +174,13 @@ class Universe:
 
     def _started(self, gang: Generation) -> None:
         if gang.alive and not gang.hurt:
-            self.tell(JobEvent(gang.job_id, e.Started(gang.number)))
+            for member in range(len(gang.nodes)):
+                gang.members.start(member)
+            self._tell_events(gang)
+
+    def _tell_events(self, gang: Generation) -> None:
+        for event in gang.members.take_events(self.now):
+            self.tell(JobEvent(gang.job_id, event))
 
     def _set_speed(self, gang: Generation) -> None:
         """Now, and until something changes; its end is planned anew."""
@@ -192,19 +202,20 @@ class Universe:
             self._exit(gang, member, replace(exit, detail=detail))
 
     def _exit(self, gang: Generation, member: int, exit: e.Exit) -> None:
-        gang.alive.discard(member)
+        gang.members.end(member, exit, self.now)
         if not exit.ok:
             gang.settle(self.now)
             gang.hurt = gang.hurt or gang.asked is None
             gang.plan += 1
-        self.tell(JobEvent(gang.job_id, e.MemberExited(gang.number, member, exit)))
+        self._tell_events(gang)
 
     def _lose(self, gang: Generation, nodes: set[str]) -> None:
         """What of the gang is on these nodes is gone, and nobody saw it go."""
         lost = {member for member in gang.alive if gang.nodes[member] in nodes}
         if lost:
             gang.settle(self.now)
-            gang.alive -= lost
+            for member in lost:
+                gang.members.leave(member)
             gang.hurt = True
             gang.plan += 1
             if not gang.alive and gang.asked is not None:
@@ -244,7 +255,8 @@ class Universe:
             self._left[gang.job_id] = max(0, left - kept)
         job = sized(self.states[gang.job_id].job, gang.placement)
         self._ran(gang.job_id, job, gang.placement, gang.begun, self.now, cause)
-        self.tell(JobEvent(gang.job_id, e.GangGone(gang.number)))
+        gang.members.vanish()
+        self._tell_events(gang)
 
     def _tell_once(self, answer: JobEvent) -> None:
         if answer not in self._untold:
