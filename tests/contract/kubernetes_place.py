@@ -22,8 +22,9 @@ from windlass.backends.kubernetes.backend import KubernetesBackend
 from windlass.backends.kubernetes.client.access import plain
 from windlass.backends.kubernetes.client.connection import Connection
 from windlass.backends.kubernetes.cluster.cluster_state import QUEUES
+from windlass.backends.kubernetes.served_kinds import JOB_KINDS
 from windlass.backends.kubernetes.settings import BackendSettings
-from windlass.backends.kubernetes.watches import JOB_KINDS, watch_all
+from windlass.backends.kubernetes.watches import watch_all
 from windlass.backends.port import Backend
 from windlass.core.model.job import Job, Role
 from windlass.deploy.crds import crds
@@ -88,7 +89,7 @@ class KubernetesPlace:
         name = f"job-{number}"
         manifest = training_job(replace(job, name=name), name, NAMESPACE)
         await asyncio.to_thread(self.background.do, self.api.post(f"{inside(JOBS)}", manifest))
-        arrived = await until(lambda: world.roster.get(f"{NAMESPACE}/{name}"))
+        arrived = await until(lambda: world.jobs.get(f"{NAMESPACE}/{name}"))
         return arrived.id, arrived.job
 
     async def leave(self) -> None:

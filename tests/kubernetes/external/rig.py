@@ -133,7 +133,7 @@ class Rig:
         """What the operator does now and then: hand the scheduler's verdicts on."""
         for scheduler in self.schedulers:
             for job_id, verdict in scheduler.controller.plan.verdicts.items():
-                scheduler.world.guests.say(job_id, verdict.message)
+                scheduler.world.external.say(job_id, verdict.message)
 
     async def told(self) -> str:
         """For whoever waits in vain."""

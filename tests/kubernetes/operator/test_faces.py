@@ -109,7 +109,7 @@ def test_a_job_that_was_deleted_stays_in_history_with_its_attempts(tell):
         before = await place.phase("breaks", "Failed")
         for name in ("works", "breaks"):
             await place.delete(name)
-        await place.until("/v1/ping", lambda _: not list(place.world.roster))
+        await place.until("/v1/ping", lambda _: not list(place.world.jobs))
 
         story = await place.get("/v1/jobs/default:breaks")
         assert story == before
@@ -149,7 +149,7 @@ def test_another_job_of_the_same_name_has_a_history_of_its_own(tell):
         await place.submit("digits", Behaviour.FAIL)
         await place.phase("digits", "Failed")
         await place.delete("digits")
-        await place.until("/v1/ping", lambda _: not list(place.world.roster))
+        await place.until("/v1/ping", lambda _: not list(place.world.jobs))
         await place.submit("digits", Behaviour.SUCCEED)
         latest = await place.phase("digits", "Succeeded")
         assert [step["after"] for step in latest["transitions"]][-1] == "Succeeded"

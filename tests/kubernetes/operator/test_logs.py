@@ -63,7 +63,7 @@ def test_the_last_lines_of_every_member_outlive_the_job(apiserver: ControlPlane,
             await place.phase("digits", "Failed")
             found = await place.until("/v1/jobs/digits/logs", lambda answer: len(answer["logs"]) == 2)
             await place.delete("digits")
-            await place.until("/v1/ping", lambda _: not list(place.world.roster))
+            await place.until("/v1/ping", lambda _: not list(place.world.jobs))
 
             kept = (await place.get("/v1/jobs/digits/logs"))["logs"]
             assert kept == found["logs"]

@@ -39,7 +39,7 @@ import strays
 from windlass.backends.kubernetes.backend import KubernetesBackend
 from windlass.backends.kubernetes.client.access import plain
 from windlass.backends.kubernetes.client.connection import Connection
-from windlass.backends.kubernetes.jobs.gang import Gang
+from windlass.backends.kubernetes.gangs.gang import Gang
 from windlass.backends.kubernetes.jobs.job_store import CANCEL
 from windlass.backends.kubernetes.served_kinds import served_kinds
 from windlass.backends.kubernetes.settings import BackendSettings
@@ -209,7 +209,7 @@ class KubernetesStage(Stage):
 
     def _gang(self, job_id: str) -> Gang:
         assert self.world is not None
-        gang = self.world.roster.get(job_id)
+        gang = self.world.jobs.get(job_id)
         assert gang is not None
         return gang
 

@@ -3,7 +3,7 @@ import re
 
 import pytest
 
-from windlass.backends.kubernetes.status.stored_state import STATE
+from windlass.backends.kubernetes.gangs.stored_state import STATE
 from windlass.deploy.crds import DEFAULT, POD_GROUPS, crds, definitions
 from windlass.jobs.kubernetes.kinds.registry import KINDS
 

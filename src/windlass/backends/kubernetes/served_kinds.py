@@ -1,4 +1,4 @@
-"""Which of the kinds that mean something to us a cluster has, by what its API server says of itself."""
+"""Finds out which of the watched kinds a cluster serves, by the discovery endpoints of its API server."""
 
 from __future__ import annotations
 
@@ -8,16 +8,22 @@ import orjson
 
 from windlass.backends.kubernetes.client.api_errors import ApiError
 from windlass.backends.kubernetes.client.connection import Connection
-from windlass.backends.kubernetes.client.resources import Resource
-from windlass.backends.kubernetes.watches import WATCHED
+from windlass.backends.kubernetes.client.resources import Resource, named
+from windlass.backends.kubernetes.cluster.cluster_state import POLICIES, QUEUES, RESERVATIONS
+from windlass.backends.kubernetes.external import dialects
+from windlass.jobs.kubernetes.kinds.registry import KINDS
+
+JOB_KINDS = tuple(named(kind.api_version, kind.plural, kind.name) for kind in KINDS)
+WATCHED = (*JOB_KINDS, QUEUES, POLICIES, RESERVATIONS, *dialects.OPTIONAL)
+"""Watched kinds that a cluster may lack."""
 
 
 async def served_kinds(connection: Connection) -> tuple[Resource, ...]:
-    """Those of the watched kinds that are not built in, and are there. Raises ApiError, Unreachable."""
+    """The watched kinds that are not built in and that the cluster serves. Raises ApiError, Unreachable."""
     versions = sorted({kind.api_version for kind in WATCHED})
     lists = await asyncio.gather(*(_plurals(connection, version) for version in versions))
     there = dict(zip(versions, lists, strict=True))
-    # of a kind that is there in several versions one tells of all its objects
+    # one version of a kind returns all its objects
     found = {kind.full_name: kind for kind in WATCHED if kind.plural in there[kind.api_version]}
     return tuple(found.values())
 

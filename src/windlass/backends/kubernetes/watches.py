@@ -20,14 +20,11 @@ from windlass.backends.kubernetes.client.reflector import reflect
 from windlass.backends.kubernetes.client.resources import Resource
 from windlass.backends.kubernetes.cluster.cluster_state import POLICIES, QUEUES, RESERVATIONS, Manifests
 from windlass.backends.kubernetes.external import dialects
-from windlass.jobs.kubernetes.kinds.registry import KINDS
+from windlass.backends.kubernetes.served_kinds import WATCHED
 from windlass.jobs.kubernetes.pods.pod_assembly import SCHEDULER
 
 T = TypeVar("T")
 STORAGE_CLASSES = Resource("storage.k8s.io", "v1", "storageclasses", "StorageClass", namespaced=False)
-JOB_KINDS = tuple(r.named(kind.api_version, kind.plural, kind.name) for kind in KINDS)
-WATCHED = (*JOB_KINDS, QUEUES, POLICIES, RESERVATIONS, *dialects.OPTIONAL)
-"""Kinds that a cluster may lack."""
 
 
 async def watch_all(world: KubernetesBackend, served: Sequence[Resource], ready: Callable[[], None]) -> Never:
@@ -39,12 +36,12 @@ async def watch_all(world: KubernetesBackend, served: Sequence[Resource], ready:
     wanted = [
         watches.of(r.PODS, objects.pod, world.pods.apply, world.pods.fresh),
         watches.of(r.NODES, objects.node, watches.nodes),
-        watches.of(r.JOBS, dialects.group_object, world.hear_of_jobs, world.jobs[r.JOBS]),
-        watches.of(r.NAMESPACES, objects.namespace, world.surroundings.see_namespaces),
-        watches.of(r.PRIORITY_CLASSES, objects.priority_class, world.surroundings.see_priorities),
-        watches.of(r.CLAIMS, objects.claim, world.surroundings.see_claims),
-        watches.of(r.VOLUMES, objects.volume, world.surroundings.see_volumes),
-        watches.of(STORAGE_CLASSES, orjson.loads, world.surroundings.see_classes),
+        watches.of(r.JOBS, dialects.group_object, world.router.see_jobs, world.job_objects[r.JOBS]),
+        watches.of(r.NAMESPACES, objects.namespace, world.monitor.lookups.see_namespaces),
+        watches.of(r.PRIORITY_CLASSES, objects.priority_class, world.monitor.lookups.see_priorities),
+        watches.of(r.CLAIMS, objects.claim, world.monitor.lookups.see_claims),
+        watches.of(r.VOLUMES, objects.volume, world.monitor.lookups.see_volumes),
+        watches.of(STORAGE_CLASSES, orjson.loads, world.monitor.lookups.see_classes),
         *(watches.optional(kind) for kind in WATCHED if kind in served),
     ]
     await asyncio.gather(*wanted)
@@ -64,7 +61,7 @@ async def catch_up(world: KubernetesBackend) -> None:
     A follower's watch may hang while its leader works on, and the states in the objects are all that the next leader
     knows. Raises WorldError.
     """
-    await asyncio.gather(_pods(world), *(_jobs(world, kind) for kind in list(world.jobs)))
+    await asyncio.gather(_pods(world), *(_jobs(world, kind) for kind in list(world.job_objects)))
 
 
 async def _pods(world: KubernetesBackend) -> None:
@@ -76,8 +73,10 @@ async def _pods(world: KubernetesBackend) -> None:
 
 
 async def _jobs(world: KubernetesBackend, kind: Resource) -> None:
-    decode, apply = (dialects.group_object, world.hear_of_jobs) if kind == r.JOBS else (orjson.loads, jobs(world, kind))
-    mirror = Mirror(decode, _told_by_the_watch, world.jobs[kind])
+    decode, apply = (
+        (dialects.group_object, world.router.see_jobs) if kind == r.JOBS else (orjson.loads, jobs(world, kind))
+    )
+    mirror = Mirror(decode, _told_by_the_watch, world.job_objects[kind])
     try:
         listed = await world.connection.listed(kind, mirror.decoded)
     except ApiError as error:
@@ -97,9 +96,9 @@ def jobs(world: KubernetesBackend, resource: Resource) -> Callable[[Sequence[Cha
     def apply(changes: Sequence[Change[dict[str, Any]]]) -> None:
         for change in changes:
             if change.kind == "deleted":
-                world.roster.lose(change.object["metadata"]["uid"])
+                world.jobs.lose(change.object["metadata"]["uid"])
             else:
-                world.roster.see(resource, change.object)
+                world.jobs.see(resource, change.object)
 
     return apply
 
@@ -139,7 +138,7 @@ class Watches:
             return self.of(kind, orjson.loads, self.declared(held[kind]))
         if kind in dialects.OPTIONAL:
             return self.of(kind, dialects.group_object, self.groups(kind))
-        return self.of(kind, orjson.loads, jobs(self._world, kind), self._world.jobs[kind])
+        return self.of(kind, orjson.loads, jobs(self._world, kind), self._world.job_objects[kind])
 
     def nodes(self, changes: Sequence[Change[objects.Node]]) -> None:
         """Nodes have come, changed or gone."""
@@ -148,14 +147,14 @@ class Watches:
                 self._world.cluster.lose_node(change.object.metadata.name)
             else:
                 self._world.cluster.see_node(change.object)
-        self._world.look_at_nodes()
+        self._world.monitor.check()
 
     def groups(self, resource: Resource) -> Callable[[Sequence[Change[dict[str, Any]]]], None]:
         """For objects that say what gangs of others need."""
 
         def apply(changes: Sequence[Change[dict[str, Any]]]) -> None:
             for change in changes:
-                self._world.guests.see_object(resource, change.object, there=change.kind != "deleted")
+                self._world.external.see_object(resource, change.object, there=change.kind != "deleted")
 
         return apply
 
@@ -168,7 +167,7 @@ class Watches:
                 if change.kind != "deleted":
                     held[change.object["metadata"]["name"]] = change.object
             self._world.cluster.declare()
-            self._world.look_at_nodes()
+            self._world.monitor.check()
 
         return apply
 

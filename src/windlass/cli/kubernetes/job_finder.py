@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from windlass.backends.kubernetes.client.api_errors import ApiError as Refusal
+from windlass.backends.kubernetes.client.object_reference import job_id
 from windlass.backends.kubernetes.client.resources import PODS, Resource
-from windlass.backends.kubernetes.jobs.object_reference import job_id
 from windlass.cli.kubernetes.api_session import ApiSession
 from windlass.cli.kubernetes.job_names import OWN_KIND, RESOURCES, JobName, parse_job_name, resources_of
 from windlass.cli.kubernetes.job_objects import JobObject

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
+from windlass.backends.kubernetes.client.object_reference import job_id
 from windlass.backends.kubernetes.client.resources import Resource
-from windlass.backends.kubernetes.jobs.object_reference import job_id
-from windlass.backends.kubernetes.status import stored_state
+from windlass.backends.kubernetes.gangs import stored_state
 from windlass.backends.kubernetes.status.refusals import ACCEPTED
 from windlass.core.model.job import Job, Role
 from windlass.core.model.reasons import Reason

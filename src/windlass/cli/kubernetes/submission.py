@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-from windlass.backends.kubernetes.status.stored_state import ANNOTATION
+from windlass.backends.kubernetes.gangs.stored_state import ANNOTATION
 from windlass.cli.config_file import config_path, configured
 from windlass.cli.errors import UsageError
 from windlass.cli.job_submission import current_folder, current_user, image_command, read_submissions, split_job_file

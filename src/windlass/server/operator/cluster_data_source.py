@@ -80,7 +80,7 @@ class ClusterDataSource:
 
     def held(self) -> Sequence[JobState]:
         """Those whose volumes or priority classes are missing."""
-        return [gang.state for gang in self._world.roster if gang.held]
+        return [gang.state for gang in self._world.jobs if gang.fit.held]
 
     # --- which jobs --------------------------------------------------------------------------------
 
@@ -91,7 +91,7 @@ class ClusterDataSource:
     async def ids(self, name: str) -> list[str]:
         """The id itself, else the only job with that end, here or else in history; an array's jobs. Raises ApiError."""
         text = job_names.normalize_name(name)
-        here = {gang.id: gang.job for gang in self._world.roster}
+        here = {gang.id: gang.job for gang in self._world.jobs}
         here |= {state.id: state.job for state in self._controller.states.values()}
         if members := [job_id for job_id, job in here.items() if _is_of(job_id, job, text)]:
             return members
@@ -135,7 +135,7 @@ class ClusterDataSource:
 
     def ranks_seen(self, state: JobState, _tasks: Sequence[PodTask]) -> list[dict[str, Any]]:
         """What agents in its pods have told."""
-        gang = self._world.roster.get(state.id)
+        gang = self._world.jobs.get(state.id)
         return self._world.agents.ranks_seen(gang) if gang is not None else []
 
     async def transitions(self, job_id: str) -> Sequence[Transition]:
@@ -160,12 +160,12 @@ class ClusterDataSource:
         return self._controller.states.get(job_id) or await self.job(job_id)
 
     def _here(self, job_id: str) -> JobState | None:
-        gang = self._world.roster.get(job_id)
-        return gang.state if gang is not None and (gang.stored is not None or gang.held) else None
+        gang = self._world.jobs.get(job_id)
+        return gang.state if gang is not None and (gang.stored is not None or gang.fit.held) else None
 
     def _ended(self) -> list[JobState]:
         """Those whose objects are still there."""
-        states = (gang.state for gang in self._world.roster if gang.stored is not None)
+        states = (gang.state for gang in self._world.jobs if gang.stored is not None)
         return [state for state in states if state.status.phase in TERMINAL]
 
     async def _kept(self, question: Awaitable[T], otherwise: T) -> T:

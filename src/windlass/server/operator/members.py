@@ -8,7 +8,7 @@ from typing import TypeAlias
 from windlass.backends.kubernetes.backend import KubernetesBackend
 from windlass.backends.kubernetes.client.objects import Pod
 from windlass.backends.kubernetes.external.external_gang import ExternalGang
-from windlass.backends.kubernetes.jobs.gang import Gang
+from windlass.backends.kubernetes.gangs.gang import Gang
 from windlass.backends.kubernetes.pods.pod_binding import generation_of
 from windlass.core.model.status import JobState
 from windlass.jobs.kubernetes import labels
@@ -29,7 +29,7 @@ def list_members(world: KubernetesBackend, state: JobState, *, ended: bool = Fal
 
     `ended`: only those that have. Most turns change gangs of which none has, so these are looked for first.
     """
-    gang, guest = world.roster.get(state.id), world.guests.get(state.id)
+    gang, guest = world.jobs.get(state.id), world.external.get(state.id)
     places: Iterable[Place] = ()
     if gang is not None:
         places = _of_gang(world, gang)

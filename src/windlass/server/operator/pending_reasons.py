@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Iterable
 
 from windlass.backends.kubernetes.backend import KubernetesBackend
-from windlass.backends.kubernetes.jobs.gang import Gang
+from windlass.backends.kubernetes.gangs.gang import Gang
 from windlass.controller import Controller
 from windlass.core.model.reasons import Verdict
 from windlass.core.model.status import JobState, Phase
@@ -52,18 +52,18 @@ async def _tell(controller: Controller, world: KubernetesBackend, states: Iterab
 
 def write_reason(world: KubernetesBackend, job_id: str, verdict: Verdict) -> None:
     """Have a gang's objects say why it waits."""
-    gang = world.roster.get(job_id)
+    gang = world.jobs.get(job_id)
     if gang is None:
-        world.guests.say(job_id, verdict.message)
+        world.external.say(job_id, verdict.message)
         return
-    if (gang.waits, gang.waits_reason) != (verdict.message, verdict.reason.value):
-        gang.waits, gang.waits_reason, gang.news = verdict.message, verdict.reason.value, True
-        world.concern(gang)
-        world.words.say(job_id, verdict.message, lambda: world.pods.owned(gang.home.uid))
+    if (gang.notes.waits, gang.notes.waits_reason) != (verdict.message, verdict.reason.value):
+        gang.notes.waits, gang.notes.waits_reason, gang.notes.stale = verdict.message, verdict.reason.value, True
+        world.changed.mark(gang)
+        world.pending.say(job_id, verdict.message, lambda: world.pods.owned(gang.home.uid))
 
 
 def _forget(world: KubernetesBackend, job_id: str) -> None:
-    gang: Gang | None = world.roster.get(job_id)
+    gang: Gang | None = world.jobs.get(job_id)
     if gang is not None:
-        gang.waits = gang.waits_reason = ""
-    world.words.forget(job_id)
+        gang.notes.waits = gang.notes.waits_reason = ""
+    world.pending.forget(job_id)

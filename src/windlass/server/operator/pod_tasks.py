@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from itertools import takewhile
 
 from windlass.backends.kubernetes.client.objects import Pod
+from windlass.backends.kubernetes.gangs.run import Stage
 from windlass.backends.kubernetes.pods import pod_ends
 from windlass.backends.kubernetes.pods.pod_binding import generation_of
-from windlass.backends.kubernetes.pods.run import Stage
 from windlass.core.model.status import JobState
 
 DEFAULT_CONTAINER = "kubectl.kubernetes.io/default-container"

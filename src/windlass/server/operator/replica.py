@@ -97,11 +97,11 @@ async def _leave_to_others(rule: ReplicaContext, world: KubernetesBackend) -> No
     """Kinds that another operator serves are left to it, until it is gone."""
     rivals = [rival for rival in await find_rivals(world.connection, time.time()) if rival.serves]
     kinds = frozenset(kind for rival in rivals for kind in rival.serves)
-    if kinds == world.roster.left:
+    if kinds == world.jobs.left:
         return
     for rival in rivals:
         rule.say(f"{', '.join(rival.serves)} are left to {rival}, but for jobs with managedBy: {US}")
-    world.roster.leave(kinds)
+    world.jobs.leave(kinds)
 
 
 async def _discover(rule: ReplicaContext, world: KubernetesBackend, served: Collection[Resource]) -> None:

@@ -15,7 +15,7 @@ from windlass.backends.kubernetes.client import access
 from windlass.backends.kubernetes.client.api_errors import ApiError
 from windlass.backends.kubernetes.client.paging import Listed
 from windlass.backends.kubernetes.client.resources import LEASES, Resource, path
-from windlass.backends.kubernetes.status.stored_state import Stored, written
+from windlass.backends.kubernetes.gangs.stored_state import Stored, written
 from windlass.cli.kubernetes import api_session, submit_warnings
 from windlass.core.model.status import Status
 

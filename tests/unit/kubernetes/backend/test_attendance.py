@@ -10,8 +10,8 @@ import pytest
 
 from windlass.agent.rendezvous import state_machine as rules
 from windlass.backends.kubernetes.agents.agent_registry import GIVEN_UP, AgentRegistry
+from windlass.backends.kubernetes.gangs.run import Run
 from windlass.backends.kubernetes.pods.pod_binding import GENERATION, pod_of
-from windlass.backends.kubernetes.pods.run import Run
 from windlass.core.model.job import RestartPolicy
 
 

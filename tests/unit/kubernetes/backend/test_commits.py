@@ -10,12 +10,12 @@ import pytest
 
 from windlass.backends.kubernetes.client.api_errors import ApiError
 from windlass.backends.kubernetes.client.connection import Connection
+from windlass.backends.kubernetes.client.object_reference import home_of
 from windlass.backends.kubernetes.client.resources import named
-from windlass.backends.kubernetes.jobs.gang import Gang
-from windlass.backends.kubernetes.jobs.object_reference import home_of
+from windlass.backends.kubernetes.gangs.gang import Gang, ObjectVersion
+from windlass.backends.kubernetes.gangs.stored_state import FIELD, Stored, written
 from windlass.backends.kubernetes.status import state_writes
 from windlass.backends.kubernetes.status.state_writes import DeposedError
-from windlass.backends.kubernetes.status.stored_state import FIELD, Stored, written
 from windlass.core.model.status import JobState, Phase, Status
 from windlass.jobs.kubernetes.kinds import registry
 from windlass.jobs.kubernetes.parsed_job import ParsedJob
@@ -64,7 +64,7 @@ class Server:
 def gang_of(server: Server) -> Gang:
     parsed = registry.read(copy.deepcopy(server.object), Settings())
     assert isinstance(parsed, ParsedJob)
-    return Gang(home_of(TRAINING, server.object), parsed, parsed.job, 7, version=1)
+    return Gang(home_of(TRAINING, server.object), parsed, parsed.job, 7, version=ObjectVersion(1))
 
 
 def write(server: Server, gang: Gang, status: Status, **said: Any) -> None:
@@ -126,7 +126,7 @@ def test_an_attempt_whose_answer_was_lost_counts_also_if_pods_were_made_anew_mea
     server = Server()
     gang = gang_of(server)
     server.change(**{FIELD: written(Stored(7, 1, QUEUED))})
-    gang.remade = 1
+    gang.notes.remade = 1
     write(server, gang, QUEUED)
     assert gang.stored == Stored(7, 1, QUEUED)
 

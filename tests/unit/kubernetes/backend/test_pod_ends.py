@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 from windlass.backends.kubernetes.client.objects import Pod
+from windlass.backends.kubernetes.gangs.run import Stage
 from windlass.backends.kubernetes.pods import pod_ends
-from windlass.backends.kubernetes.pods.run import Stage
 from windlass.core.lifecycle.events import Declared
 
 START = "2026-01-01T00:00:00Z"

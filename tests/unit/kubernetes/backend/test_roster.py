@@ -9,12 +9,12 @@ import pytest
 
 from windlass.backends.kubernetes.client.resources import named
 from windlass.backends.kubernetes.cluster.job_resolution import Fitted
-from windlass.backends.kubernetes.jobs.gang import Gang
+from windlass.backends.kubernetes.gangs import stored_state
+from windlass.backends.kubernetes.gangs.gang import Gang
+from windlass.backends.kubernetes.gangs.stored_state import Stored
 from windlass.backends.kubernetes.jobs.job_store import CANCEL, JobStore
-from windlass.backends.kubernetes.status import stored_state
 from windlass.backends.kubernetes.status.refusals import Refusal
 from windlass.backends.kubernetes.status.state_writes import DeposedError
-from windlass.backends.kubernetes.status.stored_state import Stored
 from windlass.backends.port import JobArrived, JobChanged, JobEvent, WorldEvent
 from windlass.core.lifecycle.events import Cancel, Resume, Suspend
 from windlass.core.model.status import Phase, Placement, Status
@@ -118,7 +118,7 @@ def test_what_names_stand_for_may_be_listed_after_the_job() -> None:
     desk.roster.recover()
     gang = desk.roster.get("ml/digits")
     assert gang is not None
-    assert gang.to_choose == ("data",)
+    assert gang.fit.to_choose == ("data",)
 
 
 def test_what_is_wrong_is_told_once_for_each_version_of_the_spec() -> None:
@@ -229,7 +229,7 @@ def test_the_next_start_is_near_the_volume_that_the_first_one_has_chosen() -> No
     desk.roster.look_around()
     desk.roster.look_around()
     (changed,) = desk.heard()
-    assert gang.to_choose == ()
+    assert gang.fit.to_choose == ()
     assert isinstance(changed, JobChanged)
     assert changed.job.roles[0].node_selector == {"zone": "a"}
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from windlass.backends.kubernetes.pods.run import GONE, Run, Seen, Stage, slots
+from windlass.backends.kubernetes.gangs.run import GONE, Run, Seen, Stage, slots
 from windlass.core.lifecycle.events import Exit, GangGone, MemberExited, Started
 from windlass.core.model.job import Job, Role
 from windlass.core.model.status import Placement

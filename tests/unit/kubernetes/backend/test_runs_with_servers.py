@@ -1,6 +1,6 @@
 """What the pods of a run tell the controller."""
 
-from windlass.backends.kubernetes.pods.run import Run, Seen, Slot, Stage
+from windlass.backends.kubernetes.gangs.run import Run, Seen, Slot, Stage
 from windlass.core.lifecycle.events import Exit, MemberExited, Started
 
 WELL = Exit(code=0)

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from windlass.backends.kubernetes.client.merge_patch import difference
-from windlass.backends.kubernetes.status import stored_state
-from windlass.backends.kubernetes.status.stored_state import Stored, UnreadableError
+from windlass.backends.kubernetes.gangs import stored_state
+from windlass.backends.kubernetes.gangs.stored_state import Stored, UnreadableError
 from windlass.core.model.status import Failure, FailureClass, Phase, Placement, Status, Target
 
 names = st.text("abc-9", min_size=1, max_size=5)

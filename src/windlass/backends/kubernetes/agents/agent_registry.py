@@ -13,12 +13,12 @@ from windlass.backends.kubernetes.agents.hub import Caller
 from windlass.backends.kubernetes.agents.messages import Message
 from windlass.backends.kubernetes.agents.progress import ranks_remembered, ranks_seen, training
 from windlass.backends.kubernetes.agents.rendezvous import Ears, Rendezvous
-from windlass.backends.kubernetes.agents.tokens import is_of
 from windlass.backends.kubernetes.client.objects import Pod
-from windlass.backends.kubernetes.jobs.gang import Gang
+from windlass.backends.kubernetes.gangs.gang import Gang
+from windlass.backends.kubernetes.gangs.run import Run
+from windlass.backends.kubernetes.pods.agent_tokens import is_of
 from windlass.backends.kubernetes.pods.pod_binding import generation_of
 from windlass.backends.kubernetes.pods.pod_store import PodStore
-from windlass.backends.kubernetes.pods.run import Run
 from windlass.backends.kubernetes.status.events import EventRecorder, News
 from windlass.backends.port import JobEvent, WorldEvent
 from windlass.core.lifecycle.events import Declared, Exit, Recovered
@@ -140,7 +140,7 @@ class AgentRegistry:
         """What is known of its ranks right now, or was at last."""
         each = self._attended.get(gang.home.uid)
         seen = ranks_seen(each.meeting.attendees.values(), self.now()) if each is not None else []
-        return seen or ranks_remembered(gang.training)
+        return seen or ranks_remembered(gang.notes.training)
 
     # --- whose it is --------------------------------------------------------------------------------------
 
@@ -240,9 +240,9 @@ class AgentRegistry:
     def _write(self, each: _Attended, **more: str | int) -> None:
         """Have the gang's status say how far it is, if that has changed."""
         gang, meeting = each.gang, each.meeting
-        after = training(gang.training, meeting.measured, meeting.crew.generation, self.now(), **more)
-        if after != gang.training and meeting.crew.generation:
-            gang.training, gang.news, each.written = after, True, self.now()
+        after = training(gang.notes.training, meeting.measured, meeting.crew.generation, self.now(), **more)
+        if after != gang.notes.training and meeting.crew.generation:
+            gang.notes.training, gang.notes.stale, each.written = after, True, self.now()
             self.concern(gang)
 
 

@@ -9,8 +9,6 @@ from windlass import wire
 from windlass.backends.kubernetes.agents.rendezvous import Participant
 from windlass.jobs.kubernetes.status.status_times import rfc3339
 
-FIELD = "training"
-"""Below `status`."""
 _NAMES = {
     "steps": "steps",
     "loss": "loss",

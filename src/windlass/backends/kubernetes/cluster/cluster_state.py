@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from windlass.backends.kubernetes.client.object_reference import ObjectReference
 from windlass.backends.kubernetes.client.objects import Node, Pod
 from windlass.backends.kubernetes.client.resources import Resource
 from windlass.backends.kubernetes.cluster.cluster_settings import Declared, Key, declared
 from windlass.backends.kubernetes.cluster.cluster_view import ClusterView
-from windlass.backends.kubernetes.jobs.object_reference import ObjectReference
-from windlass.backends.kubernetes.status.refusals import Refusal
 from windlass.backends.port import ClusterChanged
 from windlass.core.model.queue import Queue
 
@@ -64,15 +63,15 @@ class ClusterState:
         """Queues, policies or reservations have changed."""
         self._declared_anew = self.has_news = True
 
-    def faults(self) -> Iterator[Refusal]:
-        """For objects that are to be told anew whether they are heeded."""
+    def faults(self) -> Iterator[tuple[ObjectReference, dict[str, Any], str]]:
+        """Objects whose fault has changed since it was last asked for; "" for a fault that is mended."""
         for resource, held in ((QUEUES, self.queues), (POLICIES, self.policies), (RESERVATIONS, self.reservations)):
             for name, manifest in held.items():
                 wrong = self.declared.faults.get(Key(resource.kind, name), "")
                 home = ObjectReference(resource, "", name, manifest["metadata"]["uid"])
                 if self._told.get(home.uid, "") != wrong:
                     self._told[home.uid] = wrong
-                    yield Refusal(home, manifest, wrong)
+                    yield home, manifest, wrong
 
     def changed(self) -> ClusterChanged:
         """The cluster as it is by now."""

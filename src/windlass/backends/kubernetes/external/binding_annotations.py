@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import msgspec
 
 from windlass.backends.kubernetes.client.objects import Pod
-from windlass.backends.kubernetes.status.stored_state import ANNOTATION
+from windlass.backends.kubernetes.gangs.stored_state import ANNOTATION
 
 
 class _Written(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from typing import Any
 
-from windlass.backends.kubernetes.background_tasks import BackgroundTasks
 from windlass.backends.kubernetes.client.api_errors import ApiError, NotLeader, Unreachable
+from windlass.backends.kubernetes.client.background_tasks import BackgroundTasks
 from windlass.backends.kubernetes.client.objects import Pod
 from windlass.backends.kubernetes.client.persistent_request import PAUSE, request_until_answered
 from windlass.backends.kubernetes.client.resources import CLAIMS

@@ -12,7 +12,7 @@ from windlass.core.model.job import Job
 from windlass.core.model.status import JobState, Placement, Status
 from windlass.jobs.kubernetes.external.membership import Membership
 
-Now: TypeAlias = Sequence[Pod | None]
+MembersNow: TypeAlias = Sequence[Pod | None]
 """The gang's very pods as they are now, in the order of its members; None: it is gone."""
 _ENDED = ("Succeeded", "Failed")
 
@@ -84,7 +84,7 @@ def placement_of(job: Job, nodes: Sequence[str]) -> Placement:
     return Placement({role.name: tuple(next(rest) for _ in range(role.replicas)) for role in job.roles})
 
 
-def hear(guest: ExternalGang, pods: Now) -> Iterator[Event]:
+def hear(guest: ExternalGang, pods: MembersNow) -> Iterator[Event]:
     """What the gang's pods tell that was not told before."""
     stay = guest.stay
     if stay is None:
@@ -95,7 +95,7 @@ def hear(guest: ExternalGang, pods: Now) -> Iterator[Event]:
         yield from _hear_stay(stay, pods)
 
 
-def _hear_stay(stay: Allocation, pods: Now) -> Iterator[Event]:
+def _hear_stay(stay: Allocation, pods: MembersNow) -> Iterator[Event]:
     living = any(living_members(stay, pods))
     # 1. All of it has begun, or could not be bound, or has ended: however it ended, the rest is its owner's.
     if not stay.stopping and not stay.busy:
@@ -116,7 +116,7 @@ def _hear_stay(stay: Allocation, pods: Now) -> Iterator[Event]:
         yield Cancel("its pods are gone")
 
 
-def living_members(stay: Allocation, pods: Now) -> Iterator[Pod]:
+def living_members(stay: Allocation, pods: MembersNow) -> Iterator[Pod]:
     """Pods on the nodes that were chosen for them, and not ended."""
     for number, pod in enumerate(pods):
         on = pod.spec.node_name if pod is not None else ""
@@ -125,7 +125,7 @@ def living_members(stay: Allocation, pods: Now) -> Iterator[Pod]:
             yield pod
 
 
-def is_leaving(guest: ExternalGang, pods: Now) -> bool:
+def is_leaving(guest: ExternalGang, pods: MembersNow) -> bool:
     """Whether it is about to end for the controller, with pods that may yet be there."""
     stay = guest.stay
     if stay is None:

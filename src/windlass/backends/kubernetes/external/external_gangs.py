@@ -179,7 +179,7 @@ class ExternalGangs:
         self._hush(job_id)
         self._porter.launch(guest, guest.stay)
 
-    def stop(self, job_id: str, generation: int) -> None:
+    def stop(self, job_id: str, generation: int, _grace: int) -> None:
         """Evict a gang; one that is not whole is unwound."""
         guest = self._guests.get(job_id)
         if guest is None or guest.stay is None:

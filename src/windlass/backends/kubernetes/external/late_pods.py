@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from windlass.backends.kubernetes.client.objects import Pod
 from windlass.backends.kubernetes.cluster.job_resolution import asks
-from windlass.backends.kubernetes.external.external_gang import ExternalGang, Now, has_ended
+from windlass.backends.kubernetes.external.external_gang import ExternalGang, MembersNow, has_ended
 from windlass.backends.kubernetes.pods.pod_ends import was_turned_away
 from windlass.core.model.job import Role
 from windlass.jobs.kubernetes.external.roles import Terms, roles_of
@@ -19,7 +19,7 @@ from windlass.jobs.kubernetes.manifest_reader import Refused
 
 
 def vacancy(
-    guest: ExternalGang, pods: Now, comer: Pod, terms: Callable[[Pod], Terms], usable: Callable[[str], bool]
+    guest: ExternalGang, pods: MembersNow, comer: Pod, terms: Callable[[Pod], Terms], usable: Callable[[str], bool]
 ) -> int | None:
     """The member in whose place `comer` may go. `pods`: the gang's own, as they are now."""
     stay = guest.stay

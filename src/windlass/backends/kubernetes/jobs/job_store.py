@@ -7,16 +7,15 @@ second is not heard of before nothing of the first is left.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import replace
 from typing import Any
 
-from windlass.backends.kubernetes.agents.progress import FIELD as TRAINING
+from windlass.backends.kubernetes.client.object_reference import ObjectReference, home_of, version_of
 from windlass.backends.kubernetes.client.resources import Resource
 from windlass.backends.kubernetes.cluster.job_resolution import Fitted, singles
-from windlass.backends.kubernetes.jobs.gang import Gang
-from windlass.backends.kubernetes.jobs.object_reference import ObjectReference, home_of, version_of
-from windlass.backends.kubernetes.status import stored_state
-from windlass.backends.kubernetes.status.refusals import WAITING, Refusal
+from windlass.backends.kubernetes.gangs import stored_state
+from windlass.backends.kubernetes.gangs.gang import WAITING, Gang, ObjectVersion
+from windlass.backends.kubernetes.gangs.stored_state import TRAINING
+from windlass.backends.kubernetes.status.refusals import Refusal
 from windlass.backends.kubernetes.status.state_writes import DeposedError
 from windlass.backends.port import JobArrived, JobChanged, JobEvent, WorldEvent
 from windlass.core.lifecycle.events import Cancel, Event, Resume, Suspend
@@ -118,7 +117,7 @@ class JobStore:
         namesake = self._gangs.get(home.job_id)
         if namesake is not None:
             self._next[home.job_id] = resource, manifest
-            if not namesake.gone:  # its end was not seen
+            if not namesake.version.gone:  # its end was not seen
                 self.lose(namesake.home.uid)
             return
         if not manifest["metadata"].get("deletionTimestamp"):
@@ -139,7 +138,7 @@ class JobStore:
         if gang is None:
             self._next = {name: kept for name, kept in self._next.items() if kept[1]["metadata"]["uid"] != uid}
             return
-        gang.gone = True
+        gang.version.gone = True
         if self._recovered:
             self._cancel(gang)
         else:
@@ -149,7 +148,7 @@ class JobStore:
         """Nothing more will be heard of a gang whose object is gone: its namesake may come."""
         self._gangs.pop(gang.id, None)
         self._by_uid.pop(gang.home.uid, None)
-        if gang.gone:
+        if gang.version.gone:
             self._changed(gang)
         if waiting := self._next.pop(gang.id, None):
             self.see(*waiting)
@@ -171,10 +170,11 @@ class JobStore:
             return
         if self._recovered and known is not None:
             raise DeposedError(f"{home.job_id} has a state that was not known when this term began")
-        gang = Gang(home, parsed, parsed.job, known.number if known else 0, version=version_of(manifest), stored=known)
-        gang.training = (manifest.get("status") or {}).get(TRAINING) or {}
-        gang.remade = known.remade if known else 0
-        gang.looked, gang.looked_generation = gang.version, manifest["metadata"].get("generation")
+        gang = Gang(home, parsed, parsed.job, known.number if known else 0, stored=known)
+        gang.notes.training = (manifest.get("status") or {}).get(TRAINING) or {}
+        gang.notes.remade = known.remade if known else 0
+        version = version_of(manifest)
+        gang.version = ObjectVersion(version, version, manifest["metadata"].get("generation"))
         self._gangs[gang.id] = self._by_uid[home.uid] = gang
         if self._recovered:  # else whoever recovers fits it: a follower reads a job anew at each of its writes
             self._fit(gang)
@@ -185,15 +185,15 @@ class JobStore:
         found = self._finish(gang.parsed)
         gang.job = as_placed(found.job, gang.stored.status.placement if gang.stored else None)
         gang.wanted = None if gang.job == found.job else (gang.parsed, found.job)
-        gang.held = "" if gang.stored else found.trouble  # the controller knows of whoever has a state
-        gang.singles, gang.warnings, gang.to_choose = singles(found.job), found.warnings, found.to_choose
+        gang.fit.held = "" if gang.stored else found.trouble  # the controller knows of whoever has a state
+        gang.fit.singles, gang.fit.to_choose = singles(found.job), found.to_choose
 
     def look_around(self) -> None:
         """What names stand for is another now: whoever was held back may come."""
-        for gang in [gang for gang in self._gangs.values() if gang.held]:
+        for gang in [gang for gang in self._gangs.values() if gang.fit.held]:
             self._fit(gang)
             self._arrive(gang)
-        for gang in [gang for gang in self._gangs.values() if gang.to_choose and not gang.held]:
+        for gang in [gang for gang in self._gangs.values() if gang.fit.to_choose and not gang.fit.held]:
             if gang.status.phase not in TERMINAL:
                 self._look_at_volumes(gang)
 
@@ -201,9 +201,9 @@ class JobStore:
         """Volumes that waited for the first pod have their place by now: the next start is to be near them."""
         parsed, asked = gang.wanted or (gang.parsed, gang.job)
         found = self._finish(parsed)
-        if found.trouble or found.to_choose == gang.to_choose:
+        if found.trouble or found.to_choose == gang.fit.to_choose:
             return
-        gang.to_choose = found.to_choose
+        gang.fit.to_choose = found.to_choose
         if found.job != asked:
             gang.wanted = parsed, found.job
             self.catch_up(gang)
@@ -211,10 +211,10 @@ class JobStore:
     def _arrive(self, gang: Gang) -> None:
         gang.stored = None
         ends = _is_to_end(gang.parsed.manifest)
-        if gang.held and not ends:
-            self._hold(gang, gang.held)
+        if gang.fit.held and not ends:
+            self._hold(gang, gang.fit.held)
             return
-        gang.held = ""
+        gang.fit.held = ""
         gang.number = self.next_number()
         self._tell(JobArrived(gang.id, gang.number, gang.job))
         if ends:
@@ -222,18 +222,18 @@ class JobStore:
 
     def _hold(self, gang: Gang, why: str) -> None:
         created = Phase.CREATED.value
-        self._refuse(Refusal(gang.home, gang.parsed.manifest, why, WAITING, created, lambda: gang.held == why))
+        self._refuse(Refusal(gang.home, gang.parsed.manifest, why, WAITING, created, lambda: gang.fit.held == why))
 
     def _update(self, gang: Gang, manifest: Manifest) -> None:
         # our own writes may have learnt of this version already, and not of what its owner wants
-        if version_of(manifest) <= gang.looked:
+        if version_of(manifest) <= gang.version.read:
             return
         gang.learn(manifest)
-        before, gang.looked_generation = gang.looked_generation, manifest["metadata"].get("generation")
-        gang.looked = version_of(manifest)
+        before, gang.version.read_generation = gang.version.read_generation, manifest["metadata"].get("generation")
+        gang.version.read = version_of(manifest)
         if manifest["metadata"].get("deletionTimestamp") or _is_to_end(manifest):
             self._cancel(gang)
-        if gang.looked_generation == before:
+        if gang.version.read_generation == before:
             return
         parsed = registry.read(manifest, self._settings)
         if isinstance(parsed, Fault):
@@ -245,8 +245,8 @@ class JobStore:
         """Somebody has changed what is asked for: to be suspended, or another job for the next start."""
         found = self._finish(parsed)
         before = gang.wanted[1] if gang.wanted else gang.job
-        was_held = bool(gang.held)
-        gang.held = found.trouble if was_held else ""
+        was_held = bool(gang.fit.held)
+        gang.fit.held = found.trouble if was_held else ""
         if before.suspend != found.job.suspend:
             event: Event = Suspend("its owner") if found.job.suspend else Resume("its owner")
             self._tell(JobEvent(gang.id, event))
@@ -259,17 +259,15 @@ class JobStore:
         """Have the controller know what is asked for by now, if the gang can be that already."""
         if gang.wanted is None or not can_change(gang.state, gang.wanted[1]):
             return
-        (parsed, gang.job), gang.wanted = gang.wanted, None
-        manifest = {**gang.parsed.manifest, "spec": parsed.manifest["spec"]}
-        gang.parsed, gang.made_for = replace(parsed, manifest=manifest), (0, ())
+        gang.respecify(*gang.wanted)
         self._tell(JobChanged(gang.id, gang.job))
         self._changed(gang)
 
     def _cancel(self, gang: Gang) -> None:
-        if gang.held and not gang.gone and _is_to_end(gang.parsed.manifest):
+        if gang.fit.held and not gang.version.gone and _is_to_end(gang.parsed.manifest):
             self._arrive(gang)
-        elif gang.held or gang.status.phase in TERMINAL:
-            if gang.gone:
+        elif gang.fit.held or gang.status.phase in TERMINAL:
+            if gang.version.gone:
                 self.close(gang)
         elif not gang.deleted:
             gang.deleted = True

@@ -13,8 +13,8 @@ from typing import Any
 import msgspec
 
 from windlass.backends.kubernetes.client.objects import Pod
-from windlass.backends.kubernetes.jobs.gang import Gang
-from windlass.backends.kubernetes.pods.run import Run
+from windlass.backends.kubernetes.gangs.gang import Gang
+from windlass.backends.kubernetes.gangs.run import Run
 from windlass.core.lifecycle.events import Declared, Exit
 from windlass.jobs.kubernetes.kinds import registry
 from windlass.jobs.kubernetes.status import conditions as told
@@ -44,12 +44,12 @@ def look(
     of this name.
     """
     objects = [*(_plain(pod, run) for pod in pods.values()), *besides]
-    judgement = registry.judge(gang.parsed, objects, remade=gang.remade)
-    gang.remade += judgement.anew
+    judgement = registry.judge(gang.parsed, objects, remade=gang.notes.remade)
+    gang.notes.remade += judgement.anew
     begun = any(pod.status.phase != "Pending" for pod in pods.values())
     said = _said(gang, judgement, now, over=(told.QUEUED, told.ADMITTED) if begun else (told.QUEUED,))
-    gang.news |= said != gang.said
-    gang.said = said
+    gang.notes.stale |= said != gang.notes.judged
+    gang.notes.judged = said
     run.outcome = _outcome(judgement)
     names = gang.pod_names(run)
     missing = [name for name in judgement.create if name in names]

@@ -17,8 +17,8 @@ from windlass.backends.kubernetes.client.api_errors import ApiError
 from windlass.backends.kubernetes.client.connection import Connection
 from windlass.backends.kubernetes.client.owners import owner_uid
 from windlass.backends.kubernetes.client.resources import Resource
-from windlass.backends.kubernetes.jobs.gang import Gang
-from windlass.backends.kubernetes.pods.run import Run
+from windlass.backends.kubernetes.gangs.gang import Gang
+from windlass.backends.kubernetes.gangs.run import Run
 from windlass.jobs.kubernetes.kinds import registry
 from windlass.jobs.kubernetes.labels import GENERATION
 
@@ -61,7 +61,7 @@ class DependentObjects:
     async def make(self, gang: Gang, run: Run, running: Collection[str]) -> None:
         """All that are missing, or not as they should be, while the run is wanted. Raises ApiError, Unreachable."""
         wanted = [_of_run(each, run) for each in registry.companions(gang.parsed, running, run.sizes)]
-        missing = [each for each in wanted if gang.companions.get(_name_of(each)) != each]
+        missing = [each for each in wanted if gang.dependents.made.get(_name_of(each)) != each]
         for late in (False, True):
             stage = [self._make(gang, run, each) for each in missing if (each["kind"] in _LATE) is late]
             # none goes on by itself when another one fails: a Job would be made when nobody expects it any more
@@ -86,11 +86,11 @@ class DependentObjects:
 
     async def _make(self, gang: Gang, run: Run, manifest: Mapping[str, Any]) -> None:
         name = _name_of(manifest)
-        known = gang.companions.get(name)
+        known = gang.dependents.made.get(name)
         give_up = time.monotonic() + _GARBAGE_COLLECTED
         while not run.stopping:
             if await self._is_made(run, manifest, known, wait=time.monotonic() < give_up):
-                gang.companions[name] = manifest
+                gang.dependents.made[name] = manifest
                 return
             await asyncio.sleep(_PAUSE)
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 
 from windlass.backends.kubernetes.client.objects import Pod
-from windlass.backends.kubernetes.jobs.gang import Gang
-from windlass.backends.kubernetes.jobs.launcher_jobs import LauncherJobs, has_failed
+from windlass.backends.kubernetes.gangs.gang import Gang
+from windlass.backends.kubernetes.gangs.run import GONE, Run, Seen, Slot, Stage, alive
 from windlass.backends.kubernetes.pods import pod_ends
+from windlass.backends.kubernetes.pods.launcher_jobs import LauncherJobs, has_failed
 from windlass.backends.kubernetes.pods.pod_binding import generation_of
 from windlass.backends.kubernetes.pods.pod_store import PodStore
-from windlass.backends.kubernetes.pods.run import GONE, Run, Seen, Slot, Stage, alive
 from windlass.core.lifecycle.events import Exit
 from windlass.jobs.kubernetes.pods.pod_assembly import JOB_ROLE
 
@@ -45,7 +45,7 @@ def left_behind(gang: Gang, run: Run, book: PodStore) -> Iterator[Pod]:
 def to_be_bound(gang: Gang, run: Run, pods: Mapping[int, Pod]) -> Iterator[tuple[Pod, Slot]]:
     """Members that somebody else makes, and where they belong."""
     for number, pod in pods.items():
-        if number < len(run.slots) and not pod.spec.node_name and pod.metadata.name not in gang.made:
+        if number < len(run.slots) and not pod.spec.node_name and not gang.is_member(pod.metadata.name):
             yield pod, run.slots[number]
 
 

@@ -16,7 +16,6 @@ from typing import Any
 import msgspec
 
 from windlass.backends.errors import BackendError
-from windlass.backends.kubernetes.agents.tokens import with_token
 from windlass.backends.kubernetes.client import objects
 from windlass.backends.kubernetes.client.api_errors import ApiError
 from windlass.backends.kubernetes.client.connection import Connection
@@ -25,8 +24,9 @@ from windlass.backends.kubernetes.client.owners import controller_of, owner_uid
 from windlass.backends.kubernetes.client.persistent_request import PAUSE
 from windlass.backends.kubernetes.client.priority_limiter import PriorityLimiter
 from windlass.backends.kubernetes.client.resources import PODS, path
+from windlass.backends.kubernetes.gangs.run import Run, Slot
+from windlass.backends.kubernetes.pods.agent_tokens import with_token
 from windlass.backends.kubernetes.pods.pod_store import PodStore, key_of
-from windlass.backends.kubernetes.pods.run import Run, Slot
 from windlass.core.lifecycle.events import Declared, Exit
 from windlass.jobs.kubernetes.parsed_job import Member
 from windlass.jobs.kubernetes.pods.pod_assembly import GENERATION

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from windlass.backends.kubernetes.client.objects import ContainerStatus, Pod, Terminated
-from windlass.backends.kubernetes.pods.run import Seen, Stage
+from windlass.backends.kubernetes.gangs.run import Seen, Stage
 from windlass.core.lifecycle.events import Declared, Exit
 from windlass.wire import ExitCode
 

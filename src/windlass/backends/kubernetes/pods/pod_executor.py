@@ -10,17 +10,17 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 from typing import Any
 
-from windlass.backends.kubernetes.background_tasks import BackgroundTasks
 from windlass.backends.kubernetes.client.api_errors import ApiError
+from windlass.backends.kubernetes.client.background_tasks import BackgroundTasks
 from windlass.backends.kubernetes.client.connection import Connection
 from windlass.backends.kubernetes.client.objects import Pod
 from windlass.backends.kubernetes.client.persistent_request import request_until_answered
 from windlass.backends.kubernetes.client.priority_limiter import PriorityLimiter
-from windlass.backends.kubernetes.jobs.gang import Gang
+from windlass.backends.kubernetes.gangs.gang import Gang
+from windlass.backends.kubernetes.gangs.run import Run, Slot
 from windlass.backends.kubernetes.pods.dependent_objects import ASK_WHO_RUNS, DependentObjects
 from windlass.backends.kubernetes.pods.pod_binding import CannotBindError, NotWantedError, PodBinding, bind_gang
 from windlass.backends.kubernetes.pods.pod_store import PodStore
-from windlass.backends.kubernetes.pods.run import Run, Slot
 from windlass.backends.kubernetes.pods.volume_binding import choose_volumes
 from windlass.core.lifecycle.events import Declared, Exit
 from windlass.jobs.kubernetes.parsed_job import Member
@@ -56,8 +56,8 @@ class PodExecutor:
 
     def prepare(self, gang: Gang, generation: int) -> None:
         """Make the pods of a generation that waits for its turn, on no node yet."""
-        gang.preparing = gang.put_away
-        self._errands.send(self._prepare(gang, generation, gang.put_away))
+        gang.standby.creating = gang.standby.discards
+        self._errands.send(self._prepare(gang, generation, gang.standby.discards))
 
     def launch(self, gang: Gang, run: Run) -> None:
         """Make what is missing, and bind every pod of it."""
@@ -80,8 +80,8 @@ class PodExecutor:
     def accompany(self, gang: Gang, run: Run, running: Iterable[str]) -> None:
         """See to what stands beside the pods: it may depend on which of them run."""
         now = run.generation, frozenset(running) if gang.parsed.kind in ASK_WHO_RUNS else frozenset()
-        if gang.accompanied != now and not run.accompanying:
-            gang.accompanied, run.accompanying = now, True
+        if gang.dependents.made_for != now and not run.accompanying:
+            gang.dependents.made_for, run.accompanying = now, True
             self._errands.send(self._accompany(gang, run, now[1]))
 
     def dismiss(self, pods: Iterable[Pod], grace: int) -> None:
@@ -101,7 +101,7 @@ class PodExecutor:
 
     def remove_services(self, gang: Gang, pods: Collection[str]) -> None:
         """The services of pods that were taken away go with them."""
-        names = [name for kind, name in gang.companions if kind == "Service" and name in pods]
+        names = [name for kind, name in gang.dependents.made if kind == "Service" and name in pods]
         if names:
             self._errands.send(
                 request_until_answered(partial(self._companions.remove_services, gang.home.namespace, names))
@@ -122,25 +122,25 @@ class PodExecutor:
             for member in members.values()
         ]
         troubles = [each for each in await asyncio.gather(*made, return_exceptions=True) if isinstance(each, Exception)]
-        before, gang.trouble = gang.trouble, f"its pods cannot be made: {troubles[0]}" if troubles else ""
-        gang.news |= before != gang.trouble
+        before, gang.notes.trouble = gang.notes.trouble, f"its pods cannot be made: {troubles[0]}" if troubles else ""
+        gang.notes.stale |= before != gang.notes.trouble
         self._concern(gang)
         if troubles:
             await asyncio.sleep(_LATER)
-        if gang.preparing == put_away:
-            gang.preparing = None
-            gang.prepared = 0 if troubles else gang.prepared  # whoever looks next has them made once more
+        if gang.standby.creating == put_away:
+            gang.standby.creating = None
+            gang.standby.generation = 0 if troubles else gang.standby.generation  # the next look retries
             self._concern(gang)
 
     async def _ready(self, gang: Gang, member: Member, generation: int, put_away: int) -> None:
         """Make one pod that is to stand ready, if it still is; away with it, if nobody wanted it when it came."""
         try:
-            pod = await self.seating.make(member, generation, wanted=lambda: gang.put_away == put_away)
+            pod = await self.seating.make(member, generation, wanted=lambda: gang.standby.discards == put_away)
         except NotWantedError:
             return
         launched = gang.run is not None and gang.run.generation == generation
-        wanted_again = gang.preparing == gang.put_away
-        if gang.put_away != put_away and not (launched or wanted_again):
+        wanted_again = gang.standby.creating == gang.standby.discards
+        if gang.standby.discards != put_away and not (launched or wanted_again):
             self.dismiss([pod], 0)
 
     async def _launch(self, gang: Gang, run: Run, names: Collection[str] | None = None) -> None:
@@ -161,21 +161,21 @@ class PodExecutor:
             await self.seating.at_once.quiet(_BEHIND)
             await request_until_answered(lambda: self._companions.make(gang, run, running))
         except ApiError as error:
-            gang.trouble, gang.news = f"what stands beside its pods cannot be made: {error}", True
-            self._on_trouble(f"{gang.id}: {gang.trouble}")
+            gang.notes.trouble, gang.notes.stale = f"what stands beside its pods cannot be made: {error}", True
+            self._on_trouble(f"{gang.id}: {gang.notes.trouble}")
             self._errands.send(self._accompany_later(gang))
         else:
-            gang.news |= bool(gang.trouble)
-            gang.trouble = ""
+            gang.notes.stale |= bool(gang.notes.trouble)
+            gang.notes.trouble = ""
         finally:
             run.accompanying = False
             self._concern(gang)
 
     async def _accompany_later(self, gang: Gang) -> None:
-        failed = gang.accompanied
+        failed = gang.dependents.made_for
         await asyncio.sleep(_LATER)
-        if gang.accompanied == failed:
-            gang.accompanied = (0, frozenset())  # whoever looks next has them made once more
+        if gang.dependents.made_for == failed:
+            gang.dependents.made_for = (0, frozenset())  # whoever looks next has them made once more
             self._concern(gang)
 
     async def _bind(self, gang: Gang, run: Run, pod: Pod, slot: Slot) -> None:

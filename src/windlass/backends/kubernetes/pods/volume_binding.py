@@ -8,14 +8,14 @@ from windlass.backends.kubernetes.client.api_errors import ApiError
 from windlass.backends.kubernetes.client.connection import Connection
 from windlass.backends.kubernetes.client.resources import CLAIMS
 from windlass.backends.kubernetes.cluster.volumes import SELECTED_NODE
-from windlass.backends.kubernetes.jobs.gang import Gang
-from windlass.backends.kubernetes.pods.run import Slot
+from windlass.backends.kubernetes.gangs.gang import Gang
+from windlass.backends.kubernetes.gangs.run import Slot
 from windlass.jobs.kubernetes.parsed_job import Member
 
 
 async def choose_volumes(connection: Connection, gang: Gang, seats: Sequence[tuple[Slot, Member]]) -> None:
     """For every claim of the gang that waits for it. Raises ApiError, Unreachable, NotLeader."""
-    for claim in gang.to_choose:
+    for claim in gang.fit.to_choose:
         node = next((slot.node for slot, member in seats if _mounts(member, claim)), None)
         if node is None:
             continue

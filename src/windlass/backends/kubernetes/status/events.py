@@ -10,9 +10,9 @@ from datetime import UTC, datetime
 
 from windlass.backends.kubernetes.client.api_errors import ApiError
 from windlass.backends.kubernetes.client.connection import Connection
+from windlass.backends.kubernetes.client.object_reference import ObjectReference
 from windlass.backends.kubernetes.client.priority_limiter import PriorityLimiter
 from windlass.backends.kubernetes.client.resources import EVENTS
-from windlass.backends.kubernetes.jobs.object_reference import ObjectReference
 from windlass.backends.port import BackendError
 
 _MOST = 1_000

@@ -9,19 +9,19 @@ from typing import Any
 from windlass.backends.kubernetes.client.api_errors import ApiError
 from windlass.backends.kubernetes.client.coalescing_writer import CoalescingWriter
 from windlass.backends.kubernetes.client.connection import Connection
-from windlass.backends.kubernetes.jobs.object_reference import ObjectReference
-from windlass.backends.kubernetes.status.stored_state import STATE
+from windlass.backends.kubernetes.client.object_reference import ObjectReference
+from windlass.backends.kubernetes.gangs.stored_state import STATE
 from windlass.jobs.kubernetes.status.conditions import conditions_of
 from windlass.jobs.kubernetes.status.status_times import merge_conditions, rfc3339
 
 ACCEPTED = "Accepted"
-INVALID, WAITING = "Invalid", "Waiting"
+INVALID = "Invalid"
 _DELAY, _EVERY = 0.0, 5.0
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """`reason`: INVALID, or WAITING for something else in the cluster; without a message all is well again."""
+    """`reason`: INVALID, or `gang.WAITING` for something else in the cluster; without a message all is well again."""
 
     home: ObjectReference
     manifest: Mapping[str, Any]

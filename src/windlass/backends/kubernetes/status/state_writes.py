@@ -14,9 +14,9 @@ from typing import Any
 from windlass.backends.kubernetes.client.api_errors import ApiError, Outcome
 from windlass.backends.kubernetes.client.connection import Connection
 from windlass.backends.kubernetes.client.merge_patch import difference
-from windlass.backends.kubernetes.jobs.gang import Gang
-from windlass.backends.kubernetes.status import stored_state
-from windlass.backends.kubernetes.status.stored_state import FIELD, Stored, UnreadableError
+from windlass.backends.kubernetes.gangs import stored_state
+from windlass.backends.kubernetes.gangs.gang import Gang
+from windlass.backends.kubernetes.gangs.stored_state import FIELD, Stored, UnreadableError
 from windlass.core.model.status import JobState
 
 
@@ -26,23 +26,23 @@ class DeposedError(Exception):
 
 async def write(connection: Connection, gang: Gang, state: JobState, said: Mapping[str, Any]) -> None:
     """Write it, with what else the status says. Raises DeposedError, ApiError, Unreachable."""
-    async with gang.writing:
-        if not gang.gone and (gang.stored is None or gang.stored.status != state.status):
+    async with gang.version.writing:
+        if not gang.version.gone and (gang.stored is None or gang.stored.status != state.status):
             await _write(connection, gang, state, said)
 
 
 async def say(connection: Connection, gang: Gang, said: Mapping[str, Any]) -> None:
     """Write only what else the status says. Raises ApiError, Unreachable."""
-    async with gang.writing:
-        home, about = gang.home, {"resourceVersion": str(gang.version), "uid": gang.home.uid}
-        body = {"metadata": about, "status": {**_changes(gang, said), FIELD: {"remade": gang.remade}}}
-        if gang.gone:
+    async with gang.version.writing:
+        home, about = gang.home, {"resourceVersion": str(gang.version.known), "uid": gang.home.uid}
+        body = {"metadata": about, "status": {**_changes(gang, said), FIELD: {"remade": gang.notes.remade}}}
+        if gang.version.gone:
             return
         try:
             answer = await connection.patch(home.resource, home.namespace, home.name, body, subresource="status")
         except ApiError as error:
             if error.is_missing:
-                gang.gone = True
+                gang.version.gone = True
                 return
             if not error.is_conflict:
                 raise
@@ -61,7 +61,7 @@ async def remove(connection: Connection, gang: Gang, on_trouble: Callable[[str],
         if not (error.is_missing or error.is_conflict):
             on_trouble(f"{gang.id} stays beyond its time to live: {error}")
             return False
-    gang.gone = True
+    gang.version.gone = True
     return True
 
 
@@ -71,10 +71,10 @@ def _changes(gang: Gang, said: Mapping[str, Any]) -> Mapping[str, Any]:
 
 async def _write(connection: Connection, gang: Gang, state: JobState, said: Mapping[str, Any]) -> None:
     revision = gang.stored.revision if gang.stored else 0
-    new = Stored(state.number, revision + 1, state.status, gang.remade)
+    new = Stored(state.number, revision + 1, state.status, gang.notes.remade)
     while True:
         body = {
-            "metadata": {"resourceVersion": str(gang.version), "uid": gang.home.uid},
+            "metadata": {"resourceVersion": str(gang.version.known), "uid": gang.home.uid},
             "status": {**_changes(gang, said), FIELD: stored_state.written(new)},
         }
         try:
@@ -83,7 +83,7 @@ async def _write(connection: Connection, gang: Gang, state: JobState, said: Mapp
             )
         except ApiError as error:
             if error.is_missing:
-                gang.gone = True
+                gang.version.gone = True
                 return
             if error.is_invalid and said:
                 said = {}  # whoever cannot be told the rest is told it with the next state
@@ -105,10 +105,10 @@ async def _look_again(connection: Connection, gang: Gang, revision: int, new: St
     except ApiError as error:
         if not error.is_missing:
             raise
-        gang.gone = True
+        gang.version.gone = True
         return True
     if found["metadata"]["uid"] != gang.home.uid:
-        gang.gone = True
+        gang.version.gone = True
         return True
     try:
         there = stored_state.read((found.get("status") or {}).get(FIELD))

@@ -7,14 +7,13 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from windlass.backends.kubernetes.agents.progress import FIELD as TRAINING
 from windlass.backends.kubernetes.client.connection import Connection
 from windlass.backends.kubernetes.client.objects import Pod
 from windlass.backends.kubernetes.client.priority_limiter import PriorityLimiter
-from windlass.backends.kubernetes.jobs.gang import Gang
+from windlass.backends.kubernetes.gangs.gang import Gang
+from windlass.backends.kubernetes.gangs.stored_state import FIELD, STATE, TRAINING
 from windlass.backends.kubernetes.status import state_writes
 from windlass.backends.kubernetes.status.refusals import ACCEPTED
-from windlass.backends.kubernetes.status.stored_state import FIELD, STATE
 from windlass.backends.port import BackendError
 from windlass.core.model.status import TERMINAL, Phase, Status, called
 from windlass.jobs.kubernetes.status import conditions as told
@@ -30,24 +29,24 @@ _COUNTED = ("replicaStatuses", "jobsStatus")
 
 def status_of(gang: Gang, life: Status, pods: Mapping[int, Pod], now: int) -> Mapping[str, Any]:
     """All of the status but what the controller keeps there."""
-    if gang.judged and gang.said and not _core_knows_better(gang, life):
-        said: Mapping[str, Any] = gang.said
+    if gang.judged and gang.notes.judged and not _core_knows_better(gang, life):
+        said: Mapping[str, Any] = gang.notes.judged
     else:
         before = gang.parsed.manifest.get("status") or {}
-        counts, waits = _counts(gang, pods), gang.trouble or gang.waits
-        said = job_status.status_of(gang.parsed, life, counts, before, now, waits=waits, reason=gang.waits_reason)
+        counts, waits = _counts(gang, pods), gang.notes.trouble or gang.notes.waits
+        said = job_status.status_of(gang.parsed, life, counts, before, now, waits=waits, reason=gang.notes.waits_reason)
         if life.phase in TERMINAL and gang.run is None:  # its pods were counted when it ended, and may have gone since
             said = {**said, **{name: before[name] for name in _COUNTED if name in before}}
     conditions = [each for each in said.get("conditions") or () if each["type"] != ACCEPTED]
     says: dict[str, Any] = {**said, "conditions": conditions, STATE: called(life)}
-    if gang.training:
-        says[TRAINING] = gang.training
+    if gang.notes.training:
+        says[TRAINING] = gang.notes.training
     return {name: value for name, value in says.items() if name != FIELD}
 
 
 def _core_knows_better(gang: Gang, life: Status) -> bool:
     """A judgement is of pods: it says nothing of a gang that waits, is suspended, or was ended by somebody."""
-    ended = told.ended(gang.said.get("conditions") or ())
+    ended = told.ended(gang.notes.judged.get("conditions") or ())
     return life.phase not in (Phase.ADMITTED, Phase.RUNNING) and not (life.phase in TERMINAL and ended)
 
 
@@ -71,10 +70,10 @@ class StatusWriter:
         self._under_way: dict[str, asyncio.Task[None]] = {}
 
     def look(self, gang: Gang) -> None:
-        """Write the gang's status if it says something new, now or soon. `gang.news`: it may."""
-        if not gang.news or gang.stored is None or gang.gone or gang.home.uid in self._under_way:
+        """Write the gang's status if it says something new, now or soon. `gang.notes.stale`: it may."""
+        if not gang.notes.stale or gang.stored is None or gang.version.gone or gang.home.uid in self._under_way:
             return
-        gang.news = False
+        gang.notes.stale = False
         if not self._is_news(gang):
             return
         task = asyncio.get_running_loop().create_task(self._write(gang))
@@ -93,7 +92,7 @@ class StatusWriter:
         return any(before.get(name) != value for name, value in self._said(gang).items())
 
     async def _write(self, gang: Gang) -> None:
-        while not gang.gone and self._is_news(gang):
+        while not gang.version.gone and self._is_news(gang):
             await self._urgent.quiet(_OFTEN)
             try:
                 async with self._at_once:
@@ -101,4 +100,4 @@ class StatusWriter:
             except BackendError:
                 pass  # it is tried again, and whoever asks in between is told by the commit
             await asyncio.sleep(_OFTEN)
-            gang.news = False
+            gang.notes.stale = False

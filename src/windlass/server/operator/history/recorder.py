@@ -50,7 +50,7 @@ class HistoryRecorder:
     def begin(self, recovery: Recovery) -> None:
         """A controller takes over: what ended and is still there belongs to history, too."""
         self._history.living(recovery.states)
-        ended = (gang.state for gang in self._world.roster if gang.stored is not None)
+        ended = (gang.state for gang in self._world.jobs if gang.stored is not None)
         self._history.note(HistoryEntry(ended=tuple(state for state in ended if state.status.phase in TERMINAL)))
 
     def look(self, changes: Changes) -> list[GangPods]:

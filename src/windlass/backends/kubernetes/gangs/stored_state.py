@@ -18,6 +18,8 @@ FIELD = "windlass"
 """Below `status`."""
 STATE = "state"
 """Beside it: what `windlass queue` calls the job's state, for people who list objects."""
+TRAINING = "training"
+"""Below `status`: the progress that agents report."""
 ANNOTATION = "windlass.dev/state"
 """The same as one text, on objects whose status belongs to others."""
 

@@ -1,0 +1,102 @@
+"""Gathers changes of the cluster and reports them to the controller together, after a short settling time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+
+from windlass.backends.kubernetes.client.objects import Pod
+from windlass.backends.kubernetes.cluster.cluster_state import ClusterState
+from windlass.backends.kubernetes.cluster.lookups import ClusterLookups
+from windlass.backends.kubernetes.cluster.nodes import is_ready
+from windlass.backends.port import WorldEvent
+
+_OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
+"""Taint by which an administrator declares that nothing runs on a node any more (KEP-2268)."""
+
+
+class Settled(Enum):
+    """Which changes have settled."""
+
+    NOTHING = 0
+    CLUSTER = 1
+    """Nodes, queues, policies, or what pods of others use."""
+    LOOKUPS = 2
+    """The same, and what names in jobs refer to."""
+
+
+class ClusterMonitor:
+    """Nothing is reported before `begin`. `settle`: ms for which changes are gathered."""
+
+    def __init__(
+        self, settle: int, now: Callable[[], int], wake: Callable[[], None], inject: Callable[[WorldEvent], None]
+    ) -> None:
+        self.state = ClusterState()
+        self.lookups = ClusterLookups(self._mark_lookups)
+        self._settle, self._now, self._wake, self._inject = settle, now, wake, inject
+        self._begun = False
+        self._since: int | None = None
+        """Time of the first change that was not reported yet."""
+        self._lookups_changed = False
+        self._singles: dict[str, frozenset[str]] = {}
+        """By job id: requested resources of which each node has one."""
+
+    def begin(self) -> None:
+        """Report from now on."""
+        self._begun = True
+
+    @property
+    def due(self) -> int | None:
+        """Time at which gathered changes have settled; None if there are none."""
+        return None if self._since is None else self._since + self._settle
+
+    def check(self) -> None:
+        """Schedule a report if the cluster has changed."""
+        if self.state.has_news:
+            self._mark()
+
+    def report(self) -> None:
+        """Report the cluster at once, before any other event that follows, if it has changed."""
+        if self.state.has_news:
+            self._inject(self.state.changed())
+
+    def take(self, now: int) -> Settled:
+        """Report changes that have settled by now."""
+        if self.due is None or now < self.due:
+            return Settled.NOTHING
+        self._since, changed, self._lookups_changed = None, self._lookups_changed, False
+        self.report()
+        return Settled.LOOKUPS if changed else Settled.CLUSTER
+
+    def count(self, pod: Pod, *, ours: bool) -> None:
+        """Count the resources of a pod on its node. `ours`: the controller accounts for it itself."""
+        self.state.see_pod(pod, ours=ours)
+
+    def require(self, job_id: str, singles: frozenset[str]) -> None:
+        """Show these single resources on nodes for the sake of a job; the empty set takes the request back."""
+        before = self._singles.pop(job_id, frozenset())
+        if singles:
+            self._singles[job_id] = singles
+        if before != singles:
+            self.state.need(singles)
+            self.state.need_no_more(before)
+        self.check()
+
+    def is_closed(self, node: str) -> bool:
+        """Whether no pod may be started on a node."""
+        found = self.state.picture.objects.get(node)
+        return found is None or found.spec.unschedulable or not is_ready(found)
+
+    def is_dead(self, node: str) -> bool:
+        """Whether nothing can run on a node any more: it was deleted, or declared out of service."""
+        found = self.state.picture.objects.get(node)
+        return found is None or any(taint.key == _OUT_OF_SERVICE for taint in found.spec.taints)
+
+    def _mark_lookups(self) -> None:
+        self._lookups_changed = True
+        self._mark()
+
+    def _mark(self) -> None:
+        if self._begun and self._since is None:
+            self._since = self._now()
+            self._wake()

@@ -1,0 +1,207 @@
+"""A job of one of our kinds as the backend knows it: its object, its stored state, its run, and the names of its pods.
+
+The fields that belong to one task are grouped: each group is written by one part of the backend.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from windlass.backends.kubernetes.client.object_reference import ObjectReference, version_of
+from windlass.backends.kubernetes.gangs.run import Run
+from windlass.backends.kubernetes.gangs.stored_state import Stored, revision_of
+from windlass.core.model.job import Job
+from windlass.core.model.status import JobState, Status
+from windlass.jobs.kubernetes.kinds import registry
+from windlass.jobs.kubernetes.parsed_job import Member, ParsedJob
+from windlass.jobs.kubernetes.status.status_times import milliseconds
+
+WAITING = "Waiting"
+"""The reason of a job that waits for something else in the cluster before it may queue."""
+
+
+@dataclass(slots=True)
+class ObjectVersion:
+    """Versions of a job's object. Written by the job store and by status writes."""
+
+    known: int = 0
+    """Resource version of the object as it is known."""
+    read: int = 0
+    """Resource version at which the owner's request was last read."""
+    read_generation: int | None = None
+    """Generation of the object at `read`: it changes with the spec only."""
+    gone: bool = False
+    """The object is deleted: nothing can be written into it."""
+    writing: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Held while the object is written."""
+
+
+@dataclass(slots=True)
+class ClusterFit:
+    """Result of resolving a job's names in its cluster. Written by the job store."""
+
+    held: str = ""
+    """Why the controller does not know the job yet; "" if it does."""
+    singles: frozenset[str] = frozenset()
+    """Requested resources of which each node has exactly one, such as host ports."""
+    to_choose: tuple[str, ...] = ()
+    """Claims whose volumes are provisioned near the first pod that mounts them."""
+
+
+@dataclass(slots=True)
+class StandbyState:
+    """Pods that exist while their gang still waits for nodes. Written by `pods.standby_pods`."""
+
+    generation: int = 0
+    """Generation whose pods were created; 0 if none."""
+    discards: int = 0
+    """Number of times such pods were discarded."""
+    creating: int | None = None
+    """Value of `discards` for which pods are being created; None if no creation is under way."""
+
+
+@dataclass(slots=True)
+class DependentState:
+    """Dependent objects of a gang. Written by the pod executor."""
+
+    made: dict[tuple[str, str], Mapping[str, Any]] = field(default_factory=dict)
+    """By kind and name: each object as it was created."""
+    made_for: tuple[int, frozenset[str]] = (0, frozenset())
+    """Generation, and names of running pods, for which they were last created."""
+
+
+@dataclass(slots=True)
+class StatusNotes:
+    """Parts of a job's status that are not the controller's state; several parts of the backend write them."""
+
+    stale: bool = False
+    """Something has changed that the status shows and no commit writes."""
+    judged: Mapping[str, Any] = field(default_factory=dict)
+    """Status after the last judgement of the pods, for kinds whose pods restart one by one."""
+    training: Mapping[str, Any] = field(default_factory=dict)
+    """`status.training`, as agents reported it."""
+    waits: str = ""
+    """Why the job waits in the queue, as a sentence."""
+    waits_reason: str = ""
+    """The same as a reason in one word."""
+    trouble: str = ""
+    """Why its pods or dependent objects cannot be created at present."""
+    remade: int = 0
+    """Pods recreated within its runs, for kinds whose pods restart one by one."""
+
+
+@dataclass(slots=True)
+class MemberNames:
+    """Cache of the pods of one generation: their manifests and numbers by name."""
+
+    made_for: tuple[int, tuple[tuple[str, int], ...]] = (0, ())
+    """Generation and replicas by role of `members`."""
+    members: dict[str, Member] = field(default_factory=dict)
+    numbered_for: Run | None = None
+    numbers: Mapping[str, int] = field(default_factory=dict)
+    """Member numbers of the run `numbered_for` by pod name."""
+
+
+@dataclass(slots=True)
+class Gang:
+    """One job. `home` is its object, `stored` the state that was last committed into it."""
+
+    home: ObjectReference
+    parsed: ParsedJob
+    job: Job
+    """The job as the controller is told it."""
+    number: int
+    wanted: tuple[ParsedJob, Job] | None = None
+    """What its object requests by now, if that applies to the next start only."""
+    stored: Stored | None = None
+    run: Run | None = None
+    deleted: bool = False
+    """The object was deleted or annotated: the job is to end."""
+    version: ObjectVersion = field(default_factory=ObjectVersion)
+    fit: ClusterFit = field(default_factory=ClusterFit)
+    standby: StandbyState = field(default_factory=StandbyState)
+    dependents: DependentState = field(default_factory=DependentState)
+    notes: StatusNotes = field(default_factory=StatusNotes)
+    _names: MemberNames = field(default_factory=MemberNames)
+
+    @property
+    def id(self) -> str:
+        """The id of the job in the controller."""
+        return self.home.job_id
+
+    @property
+    def status(self) -> Status:
+        """The status that was last committed; of a job the controller does not know yet, why not."""
+        if self.stored:
+            return self.stored.status
+        if not self.fit.held:
+            return Status()
+        made = milliseconds(self.parsed.manifest["metadata"].get("creationTimestamp"))
+        return Status(reason=WAITING, message=self.fit.held, created_at=made or 0)
+
+    @property
+    def state(self) -> JobState:
+        """The status together with the job."""
+        return JobState(self.id, self.number, self.job, self.status)
+
+    @property
+    def judged(self) -> bool:
+        """Whether its pods restart one by one, and not the gang as a whole."""
+        return not self.parsed.policy.gang_restart
+
+    @property
+    def sizes(self) -> Mapping[str, int]:
+        """Requested replicas by role."""
+        return {role.name: role.replicas for role in self.job.roles}
+
+    @property
+    def elastic(self) -> bool:
+        """Whether its size is known only at its start."""
+        return any(role.elastic for role in self.job.roles)
+
+    def learn(self, manifest: Mapping[str, Any]) -> bool:
+        """Take over the object as it is now; False if a newer version is known, or it is another object of that name.
+
+        An object with a state that was not committed here is ignored: the next write to it must be a conflict.
+        """
+        if manifest["metadata"]["uid"] != self.home.uid or version_of(manifest) <= self.version.known:
+            return False
+        if revision_of(manifest) > (self.stored.revision if self.stored else 0):
+            return False
+        self.version.known = version_of(manifest)
+        spec = self.parsed.manifest.get("spec")  # the requested spec takes effect later, by `wanted`
+        self.parsed = replace(self.parsed, manifest={**manifest, "spec": spec})
+        return True
+
+    def respecify(self, parsed: ParsedJob, job: Job) -> None:
+        """Be another job from now on, in the object as it is known."""
+        self.wanted, self.job = None, job
+        manifest = {**self.parsed.manifest, "spec": parsed.manifest["spec"]}
+        self.parsed, self._names.made_for = replace(parsed, manifest=manifest), (0, ())
+
+    def members(self, generation: int, sizes: Mapping[str, int]) -> Mapping[str, Member]:
+        """The pods of a generation of these replicas by role: by name, in the order of ranks, deterministic."""
+        sizes = {**dict.fromkeys((each.role for each in self.parsed.replicas), 0), **sizes}
+        cache, wanted = self._names, (generation, tuple(sizes.items()))
+        if cache.made_for != wanted:
+            cache.members = {member.name: member for member in registry.members(self.parsed, generation, sizes)}
+            cache.made_for = wanted
+        return cache.members
+
+    def is_member(self, name: str) -> bool:
+        """Whether a pod of this name is one that the backend creates for the latest generation it was asked for."""
+        return name in self._names.members
+
+    def pod_names(self, run: Run) -> Mapping[str, int]:
+        """The member numbers of a run by the names of their pods."""
+        cache = self._names
+        if cache.numbered_for is not run:
+            places = {(slot.role, slot.index): slot.number for slot in run.slots}
+            members = self.members(run.generation, run.sizes)
+            cache.numbers = {name: places[member.role, member.index] for name, member in members.items()}
+            run.made_by_others = frozenset(places.values()) - frozenset(cache.numbers.values())
+            cache.numbered_for = run
+        return cache.numbers
