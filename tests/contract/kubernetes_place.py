@@ -139,5 +139,5 @@ async def until(found: Callable[[], T | None]) -> T:
 
 
 def established(definition: dict[str, Any]) -> bool:
-    found = definition.get("status", {}).get("conditions", [])
+    found = (definition.get("status") or {}).get("conditions") or ()
     return any(each["type"] == "Established" and each["status"] == "True" for each in found)
