@@ -112,24 +112,24 @@ class KubernetesBackend:
         self.agents = AgentRegistry(self.pods, self.gangs.owner, self._events, self.inject, self.changed.mark, self.now)
         """Agents in pods, which report to the leader."""
         # 4. external gangs
-        self.external = ExternalGangs(
-            self._executor.seating,
-            self.pending,
-            Outlet(
-                tell=self.inject,
-                number=self.jobs.next_number,
-                recount=self._recount,
-                tell_nodes=self.monitor.report,
-                wake=self._inbox.wake,
-                usable=lambda node: not self.monitor.is_closed(node),
-                around=self.monitor.lookups.of,
-                now=self.now,
-                trouble=on_trouble,
-            ),
-        )
+        self.external = self._external_gangs()
         self.router = EventRouter(
             self.monitor, self.jobs, self.gangs, self.changed, self.launchers, self.external, self._executor
         )
+
+    def _external_gangs(self) -> ExternalGangs:
+        outlet = Outlet(
+            tell=self.inject,
+            number=self.jobs.next_number,
+            recount=self._recount,
+            tell_nodes=self.monitor.report,
+            wake=self._inbox.wake,
+            usable=lambda node: not self.monitor.is_closed(node),
+            around=self.monitor.lookups.of,
+            now=self.now,
+            trouble=self.on_trouble,
+        )
+        return ExternalGangs(self._executor.seating, self.pending, outlet)
 
     # --- the port ------------------------------------------------------------------------------------
 
