@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from windlass.backends.simulator import measure, read_nodes, read_trace, replay, with_walltimes
-from windlass.core.model.policy import POLICIES
+from windlass.core.queues.orders.registry import POLICIES
 
 TRACES = Path(os.environ.get("WINDLASS_TRACES", Path(__file__).parents[2] / "shared/data")) / "muri"
 NAMES = {"srtf": "SRTF", "srsf": "SRSF", "las": "Tiresias-L"}

@@ -23,7 +23,7 @@ from windlass.core.model.devices import MILLI
 from windlass.core.model.gang import Demand, Pending, milli_gpus_of, shape_of, started
 from windlass.core.model.node import Node
 from windlass.core.model.policy import Policy
-from windlass.core.placement.node_scores import SCORINGS
+from windlass.core.placement.scores.registry import SCORES
 
 TRACES = Path(os.environ.get("WINDLASS_TRACES", Path(__file__).parents[2] / "shared" / "data")) / "openb"
 VARIANTS = ("default", "cpu050", "gpushare40")
@@ -42,7 +42,7 @@ def main() -> None:
     for variant in options.variants:
         pods = list(demands(variant))
         for scoring in options.scorings:
-            policy = Policy(order="fifo", scoring=scoring, typical=typical(pods))
+            policy = Policy(order="fifo", scoring=scoring, typical_demands=typical(pods))
             runs = [run(nodes, arrivals(nodes, pods, seed), policy) for seed in range(42, 42 + options.seeds)]
             report(variant, scoring, [given for given, _ in runs], [took for _, took in runs])
 
@@ -50,7 +50,7 @@ def main() -> None:
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--variants", nargs="+", choices=VARIANTS, default=VARIANTS)
-    parser.add_argument("--scorings", nargs="+", choices=list(SCORINGS), default=list(SCORINGS))
+    parser.add_argument("--scorings", nargs="+", choices=list(SCORES), default=list(SCORES))
     parser.add_argument("--seeds", type=int, default=len(SEEDS), help="how many, from 42 on (default: %(default)s)")
     return parser.parse_args()
 
@@ -127,7 +127,7 @@ def report(variant: str, scoring: str, given: list[float], took: list[float]) ->
         f"{variant:10} {scoring:10} {mean:6.2f} ± {spread:.2f} % of the GPUs, FGD published {published:.2f}; "
         f"{statistics.median(took):.1f} s a run, longest {max(took):.1f} s"
     )
-    if not SCORINGS[scoring].gradient:
+    if not SCORES[scoring].uses_typical_demands:
         return  # only shown beside the others: nobody claims that best fit alone does as well as FGD
     what = f"openb {variant}, {scoring}, GPUs given away when arrivals reach 100 %"
     print(json.dumps({"claim": what, "measured": mean, "unit": "%", "target": published, "better": "higher"}))

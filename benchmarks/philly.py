@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from windlass.backends.simulator import Trace, cluster_of, measure, read_trace, replay, with_walltimes
 from windlass.core.model.job import DEFAULT_QUEUE
-from windlass.core.model.policy import POLICIES
+from windlass.core.queues.orders.registry import POLICIES
 from windlass.server.garbage_collection import collect_rarely
 
 TRACE = Path(os.environ.get("WINDLASS_TRACES", Path(__file__).parents[2] / "shared/data")) / "philly/philly.csv.gz"

@@ -5,7 +5,7 @@ import time
 from pathlib import Path
 
 from windlass.backends.simulator import Metrics, measure, read_nodes, read_trace, replay
-from windlass.core.model.policy import POLICIES
+from windlass.core.queues.orders.registry import POLICIES
 
 TRACES = Path(__file__).parents[1] / "examples/traces"
 SHOWN = ("daily.jsonl.gz", "daily.yaml")

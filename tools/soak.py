@@ -34,10 +34,11 @@ from windlass.core.lifecycle import events as e
 from windlass.core.lifecycle.commands import Command
 from windlass.core.model.job import ArrayMember, Dependency, Job, RestartPolicy, Role, TopologyRequest
 from windlass.core.model.node import Node, Topology
-from windlass.core.model.policy import ORDERS, Policy
+from windlass.core.model.policy import Policy
 from windlass.core.model.queue import Queue
 from windlass.core.model.reservation import Reservation
 from windlass.core.model.status import TERMINAL
+from windlass.core.queues.orders.registry import ORDERS
 
 HORIZON = 600_000
 """Faults begin before this time, in ms. Suspended jobs are resumed at this time, and then every job must end."""

@@ -12,7 +12,7 @@ from windlass.backends.simulator import cluster_of, measure, replay
 from windlass.backends.simulator.report import Experiment, Run, build, write
 from windlass.backends.simulator.report.experiment import Source
 from windlass.backends.simulator.study.drawn import read_drawn
-from windlass.core.model.policy import POLICIES
+from windlass.core.queues.orders.registry import POLICIES
 
 NAMES = ("fifo", "easy", "windlass")
 CLUSTER = cluster_of(6, 8)

@@ -29,7 +29,7 @@ PLACES = {  # slices and first slices, after the table that NVIDIA prints
 }
 LOOKING_AHEAD = Policy(
     scoring="fgd",
-    typical=(
+    typical_demands=(
         (Demand("worker", 1, {"gpu": 1, "cpu": 2}), 5),
         (Demand("worker", 1, {"gpu-milli": 400, "cpu": 1}), 4),
         (Demand("worker", 1, {"cpu": 1}), 2),

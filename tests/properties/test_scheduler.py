@@ -19,10 +19,11 @@ from windlass.core.model.gang import Demand, Pending, shape_of, started
 from windlass.core.model.job import Job, Role, Toleration, TopologyRequest
 from windlass.core.model.node import Node, Taint, Topology
 from windlass.core.model.plan import Plan
-from windlass.core.model.policy import ORDERS, Policy
+from windlass.core.model.policy import Policy
 from windlass.core.model.queue import Queue
 from windlass.core.model.reasons import Certainty, Reason
 from windlass.core.model.snapshot import Snapshot
+from windlass.core.queues.orders.registry import ORDERS
 
 QUEUES = (Queue("default"), Queue("small", {"gpu": 4}), Queue("mixed", {"gpu": 5, "cpu": 3}))
 LAB = Taint("lab")

@@ -14,10 +14,11 @@ from windlass.core.model.gang import Demand, Pending, milli_gpus_of, shape_of, s
 from windlass.core.model.job import Match, Toleration, TopologyRequest
 from windlass.core.model.node import Node, Taint, Topology
 from windlass.core.model.plan import Plan
-from windlass.core.model.policy import ORDERS, Policy
+from windlass.core.model.policy import Policy
 from windlass.core.model.queue import Queue
 from windlass.core.model.reservation import Reservation
 from windlass.core.model.snapshot import PastUse
+from windlass.core.queues.orders.registry import ORDERS
 from windlass.jobs.cluster.snapshot_file import Taken, decisions_of, dump, from_bytes, load, to_bytes
 from windlass.jobs.errors import JobError
 

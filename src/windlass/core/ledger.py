@@ -14,15 +14,16 @@ import numpy as np
 
 from windlass.core.model.gang import EquivalenceClass, LineKey, Pending, Running, Turn, line_of, total_of
 from windlass.core.model.node import Node, Topology
-from windlass.core.model.policy import Policy, backfill_turn_of, fills_by_another_order, turn_of
+from windlass.core.model.policy import Policy
 from windlass.core.model.queue import Queue
 from windlass.core.model.reservation import Reservation
 from windlass.core.model.snapshot import Amounts, Grant, Holding, NodeTable, PastUse, Snapshot
 from windlass.core.nodes.allocation import give_back, grant_of, take
 from windlass.core.nodes.node_table import retabulate, tabulate
-from windlass.core.placement.demand_popularity import Popularity
-from windlass.core.placement.node_scores import SCORINGS
+from windlass.core.placement.scores.demand_popularity import Popularity
+from windlass.core.placement.scores.registry import SCORES
 from windlass.core.queues.decayed_usage import advanced
+from windlass.core.queues.orders.registry import backfill_turn_of, has_backfill_order, turn_of
 
 
 class Ledger:
@@ -141,7 +142,7 @@ class Ledger:
         self.release(gang.id)
         self.remove_pending(gang.id)
         self._pending[gang.id] = gang
-        if SCORINGS[self._policy.scoring].gradient and not self._policy.typical:
+        if SCORES[self._policy.scoring].uses_typical_demands and not self._policy.typical_demands:
             self._popularity.count(gang.demands)
         self._queue_up(gang)
 
@@ -228,9 +229,9 @@ class Ledger:
 
     def _informed(self) -> Policy:
         """The policy, with what has turned out to be typical if nobody has said."""
-        if self._policy.typical or not self._popularity.typical:
+        if self._policy.typical_demands or not self._popularity.typical:
             return self._policy
-        return replace(self._policy, typical=self._popularity.typical)
+        return replace(self._policy, typical_demands=self._popularity.typical)
 
     def _thaw(self) -> None:
         """About to change what gangs hold: leave the last snapshot its own copies."""
@@ -318,7 +319,7 @@ class _Waiting:
         place = bisect_left(self.turns, turn)
         self.turns.insert(place, turn)
         self.gangs.insert(place, gang)
-        if fills_by_another_order(policy):
+        if has_backfill_order(policy):
             turn = backfill_turn_of(gang, policy)
             place = bisect_left(self._fill_turns, turn)
             self._fill_turns.insert(place, turn)
@@ -327,7 +328,7 @@ class _Waiting:
     def remove(self, gang: Pending, policy: Policy) -> None:
         place = bisect_left(self.turns, turn_of(gang, policy))
         del self.turns[place], self.gangs[place]
-        if fills_by_another_order(policy):
+        if has_backfill_order(policy):
             place = bisect_left(self._fill_turns, backfill_turn_of(gang, policy))
             del self._fill_turns[place], self._fill[place]
 

@@ -6,7 +6,7 @@ from windlass.core.model.policy import Policy
 from windlass.core.placement.gang_placement import place
 
 TYPICAL = ((Demand("worker", 1, {"gpu": 4}), 3), (Demand("worker", 1, {"gpu": 1}), 1))
-LOOKING_AHEAD = Policy(scoring="fgd", typical=TYPICAL)
+LOOKING_AHEAD = Policy(scoring="fgd", typical_demands=TYPICAL)
 
 
 def told(ledger, asked, policy):

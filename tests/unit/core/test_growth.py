@@ -42,7 +42,7 @@ def test_where_a_gang_grows_is_by_the_policys_scoring() -> None:
     grown = {}
     for scoring in ("tightest", "fgd"):
         ledger = ledger_of(machines, elastic(1, {"n1": 1}, 2))
-        ledger.set_cluster(machines, (), None, Policy(scoring=scoring, typical=typical))
+        ledger.set_cluster(machines, (), None, Policy(scoring=scoring, typical_demands=typical))
         grown[scoring] = [resize.placement.distinct() for resize in growth(idle(ledger))]
     assert grown == {"tightest": [("good", "n1")], "fgd": [("n1", "starved")]}
 

@@ -3,7 +3,8 @@ from dataclasses import replace
 from gangs import demand, waiting
 
 from windlass.core.model.gang import EquivalenceClass, Pending, Turn
-from windlass.core.model.policy import Policy, turn_of
+from windlass.core.model.policy import Policy
+from windlass.core.queues.orders.registry import turn_of
 from windlass.core.queues.queue_order import Order, QueueOrder
 
 

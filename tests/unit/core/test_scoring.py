@@ -11,10 +11,10 @@ from windlass.core.model.node import Node
 from windlass.core.model.policy import Policy
 from windlass.core.nodes.allocation import take
 from windlass.core.nodes.feasibility import eligibility
-from windlass.core.placement.fragmentation import fragmentation, left_on, most_popular, typical_of
 from windlass.core.placement.gang_placement import place
-from windlass.core.placement.node_scores import SCORINGS, chooser
-from windlass.core.placement.shadow_prices import prices, worth
+from windlass.core.placement.scores.fragmentation import fragmentation, left_on, most_popular, typical_of
+from windlass.core.placement.scores.registry import SCORES, chooser_of
+from windlass.core.placement.scores.shadow_prices import prices, worth
 
 
 def asking(**resources):
@@ -108,16 +108,16 @@ TYPICAL = ((asking(gpu=1), 4), (asking(gpu_milli=470), 3), (asking(gpu_milli=320
 def test_the_default_is_the_tightest():
     assert Policy().scoring == "tightest"
     table = ledger_of(nodes(1)).snapshot().table
-    assert chooser(Policy(), table, table.capacity, TYPICAL[0][0], eligibility(table, TYPICAL[0][0])) is None
+    assert chooser_of(Policy(), table, table.capacity, TYPICAL[0][0], eligibility(table, TYPICAL[0][0])) is None
 
 
-@pytest.mark.parametrize("scoring", [name for name, scoring in SCORINGS.items() if scoring.gradient])
+@pytest.mark.parametrize("scoring", [name for name, scoring in SCORES.items() if scoring.uses_typical_demands])
 def test_large_holes_are_kept_for_those_who_need_them(scoring):
     """Of eight GPUs four are free on either node; n1 has too little cpu left for a gang of four."""
     machines = [node("n1", 8, cpu=5), node("n2", 8, cpu=64)]
     snapshot = ledger_of(machines, running(1, {"n1": 4, "n2": 4})).snapshot()
     typical = ((asking(gpu=4, cpu=8), 3), (asking(gpu=1, cpu=1), 1))
-    policy = Policy(scoring=scoring, typical=typical)
+    policy = Policy(scoring=scoring, typical_demands=typical)
     found = place(snapshot.free, snapshot.table, (asking(gpu=1, cpu=1),), None, policy)
     assert found.placement.nodes["worker"] == ("n1",)
 
@@ -126,7 +126,7 @@ def test_prices_fill_a_gpu_with_what_fits_best():
     """350 thousandths are left of one GPU, 530 of another: 320 go beside the 650, so that 470 find room."""
     snapshot = ledger_of([sharing("n1", 3)]).snapshot()
     free = snapshot.free.copy(order="F")
-    policy = Policy(scoring="prices", typical=TYPICAL)
+    policy = Policy(scoring="prices", typical_demands=TYPICAL)
     got = []
     for milli in (650, 470, 320, 470):
         found = place(free, snapshot.table, (asking(gpu_milli=milli),), None, policy)
@@ -138,7 +138,7 @@ def test_prices_fill_a_gpu_with_what_fits_best():
 def test_scores_are_those_of_the_moment_whatever_was_asked_before():
     """Kept scores are worked out anew for nodes that have changed, and only for what has."""
     table = ledger_of([sharing(f"n{number}", 4) for number in range(6)]).snapshot().table
-    policy = Policy(scoring="prices", typical=TYPICAL)
+    policy = Policy(scoring="prices", typical_demands=TYPICAL)
     free = table.capacity.copy(order="F")
     for number in range(40):
         asked = TYPICAL[number % 4][0]

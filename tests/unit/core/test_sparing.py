@@ -8,9 +8,10 @@ from gangs import admitted, demand, ledger_of, node, nodes, running, waiting
 
 from windlass.core.cycle.scheduler import schedule
 from windlass.core.model.job import TopologyRequest
-from windlass.core.model.policy import POLICIES, Policy
+from windlass.core.model.policy import Policy
 from windlass.core.model.queue import Queue
 from windlass.core.model.reservation import Reservation
+from windlass.core.queues.orders.registry import POLICIES
 from windlass.core.reservations.release_forecast import NEVER, Forecast
 from windlass.core.reservations.reservation_profile import ReservationProfile
 
@@ -64,7 +65,7 @@ def test_who_is_brief_may_use_it():
 
 def test_who_has_waited_for_a_moment_is_passed_by_whoever_ends_in_time():
     assert kept_from(3 * HOUR, now=2 * HOUR - 1) == []
-    assert kept_from(3 * HOUR, policy=Policy(patience=0)) == []
+    assert kept_from(3 * HOUR, policy=Policy(starvation_guard=0)) == []
 
 
 @pytest.mark.parametrize(

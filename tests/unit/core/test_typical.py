@@ -2,7 +2,7 @@ from gangs import demand, ledger_of, nodes, waiting
 
 from windlass.core.ledger import Ledger
 from windlass.core.model.policy import Policy
-from windlass.core.placement.demand_popularity import Popularity
+from windlass.core.placement.scores.demand_popularity import Popularity
 
 
 def shapes(popularity):
@@ -34,17 +34,17 @@ def test_it_is_made_anew_when_as_much_again_has_been_asked_for():
 
 def test_a_ledger_learns_what_is_typical_if_its_policy_looks_ahead_and_nobody_has_said():
     crowd = [waiting(number, demand(8, 2)) for number in range(4)]
-    assert ledger_of(nodes(1), *crowd).snapshot().policy.typical == ()
+    assert ledger_of(nodes(1), *crowd).snapshot().policy.typical_demands == ()
     ledger = Ledger(nodes(1), (), policy=Policy(scoring="fgd"))
     for gang in crowd:
         ledger.add_pending(gang)
-    [(asked, times)] = ledger.snapshot().policy.typical
+    [(asked, times)] = ledger.snapshot().policy.typical_demands
     assert (dict(asked.resources), times) == ({"gpu": 2}, 32)
     assert Ledger.at(ledger.snapshot()).snapshot().policy == ledger.snapshot().policy
 
 
 def test_what_somebody_says_is_typical_stays():
-    said = Policy(scoring="fgd", typical=((demand(1, 8), 1),))
+    said = Policy(scoring="fgd", typical_demands=((demand(1, 8), 1),))
     ledger = Ledger(nodes(1), (), policy=said)
     ledger.add_pending(waiting(1, demand(64, 1)))
     assert ledger.snapshot().policy is said

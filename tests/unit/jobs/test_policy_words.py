@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from windlass.core.model.policy import POLICIES, Policy
+from windlass.core.model.policy import Policy
+from windlass.core.queues.orders.registry import POLICIES
 from windlass.jobs.cluster.policy_names import read_policies, read_policy
 
 
@@ -25,10 +26,10 @@ def test_additions_change_it():
 
 
 def test_a_policy_that_heeds_no_patience_has_none():
-    assert {name for name, policy in POLICIES.items() if policy.patience} == {"windlass"}
-    assert read_policy("windlass+strict").patience == 0
-    assert read_policy("easy:patience=0s").patience == 0
-    assert read_policy("windlass:patience=1h").patience == 3_600_000
+    assert {name for name, policy in POLICIES.items() if policy.starvation_guard} == {"windlass"}
+    assert read_policy("windlass+strict").starvation_guard == 0
+    assert read_policy("easy:starvation_guard=0s").starvation_guard == 0
+    assert read_policy("windlass:starvation_guard=1h").starvation_guard == 3_600_000
 
 
 def test_settings_stand_behind_a_colon():
@@ -38,7 +39,7 @@ def test_settings_stand_behind_a_colon():
 
 
 def test_a_clusters_own_policy_has_a_name_too():
-    own = Policy("fair", min_runtime=1, patience=0)
+    own = Policy("fair", min_runtime=1, starvation_guard=0)
     assert read_policies(["cluster,fifo", "cluster+easy"], own) == {
         "cluster": own,
         "fifo": POLICIES["fifo"],
@@ -48,9 +49,9 @@ def test_a_clusters_own_policy_has_a_name_too():
 
 
 def test_a_setting_in_a_list_belongs_to_the_policy_before_it():
-    found = read_policies(["windlass:reservations=4,courtesy=50,fifo", "sjf:reservations=2"])
-    assert list(found) == ["windlass:reservations=4,courtesy=50", "fifo", "sjf:reservations=2"]
-    assert found["windlass:reservations=4,courtesy=50"].courtesy == 50
+    found = read_policies(["windlass:reservations=4,age-penalty=50,fifo", "sjf:reservations=2"])
+    assert list(found) == ["windlass:reservations=4,age-penalty=50", "fifo", "sjf:reservations=2"]
+    assert found["windlass:reservations=4,age-penalty=50"].age_penalty == 50
 
 
 @pytest.mark.parametrize(
@@ -63,9 +64,12 @@ def test_a_setting_in_a_list_belongs_to_the_policy_before_it():
         ("windlass:reservations", "'reservations' is no setting; write it as name=value"),
         ("windlass:reservations=many", "reservations expects a whole number"),
         ("windlass:order=fifo", "there is no setting 'order'"),
-        ("windlass:courtesy=1,courtesy=2", "courtesy is given twice"),
-        ("easy:patience=1h", "'easy:patience=1h': patience has no effect under order fifo: leave it out, or use order"),
-        ("windlass+strict:patience=1h", "patience has no effect without reservations: leave it out"),
+        ("windlass:age-penalty=1,age-penalty=2", "age-penalty is given twice"),
+        (
+            "easy:starvation_guard=1h",
+            "'easy:starvation_guard=1h': starvation_guard has no effect under order fifo: leave it out, or use order",
+        ),
+        ("windlass+strict:starvation_guard=1h", "starvation_guard has no effect without reservations: leave it out"),
         ("fifo,fifo", "'fifo' is named twice"),
         (" , ", "names no policy; there are fifo, "),
     ],

@@ -30,7 +30,7 @@ def error_of(text):
 
 def test_everything_of_a_policy_can_be_said():
     """But for what is mostly asked for, which nobody writes down by hand."""
-    said = [field.name for field in fields(Policy) if field.name != "typical"]
+    said = [field.name for field in fields(Policy) if field.name != "typical_demands"]
     assert [field.name for field in POLICY] == said
 
 
@@ -40,7 +40,7 @@ def test_a_policy_is_windlass_own_unless_said():
     expected = Policy(
         "fair",
         reservations=-1,
-        patience=0,
+        starvation_guard=0,
         preempt=False,
         min_runtime=600_000,
         service_limits=(3_600_000, 14_400_000),
@@ -70,8 +70,14 @@ def test_a_moment_without_a_zone_is_of_this_machines_clock(monkeypatch):
     ("written", "said"),
     [
         ("policy: {order: best}", "2:17: order expects 'fifo' or 'priority'"),
-        ("policy: {order: fair, patience: 1h}", "2:23: patience has no effect under order fair: leave it out, or use"),
-        ("policy: {patience: 1h, reservations: 0}", "2:10: patience has no effect without reservations"),
+        (
+            "policy: {order: fair, starvation_guard: 1h}",
+            "2:23: starvation_guard has no effect under order fair: leave it out, or use",
+        ),
+        (
+            "policy: {starvation_guard: 1h, reservations: 0}",
+            "2:10: starvation_guard has no effect without reservations",
+        ),
         ("policy: {fast: true}", "2:10: unknown field 'fast'"),
         ("reservations: [{name: a}]", "2:16: it lacks nodes; write for example nodes: [n1, n2]"),
         (

@@ -3,7 +3,7 @@
 from windlass.backends.simulator import Trace, TraceJob, cluster_of, measure, replay
 from windlass.backends.simulator.report import Experiment, Run
 from windlass.backends.simulator.report.experiment import Source
-from windlass.core.model.policy import POLICIES
+from windlass.core.queues.orders.registry import POLICIES
 
 HOUR = 3_600_000
 CLUSTER = cluster_of(2, 4)

@@ -18,9 +18,10 @@ from windlass.core.cycle.scheduler import schedule
 from windlass.core.ledger import Ledger
 from windlass.core.model.node import Node
 from windlass.core.model.plan import Plan
-from windlass.core.model.policy import ORDERS, POLICIES, Policy
+from windlass.core.model.policy import Policy
 from windlass.core.model.queue import Queue
 from windlass.core.model.snapshot import Snapshot
+from windlass.core.queues.orders.registry import ORDERS, POLICIES
 
 SIZES = (Size(1, 5.0, HOUR, 1.2), Size(2, 1.0, HOUR, 1.0), Size(8, 1.0, 2 * HOUR, 1.0), Size(20, 0.5, HOUR, 0.5))
 LAW = Law(HOUR, SIZES, queues=(("a", 0.5), ("b", 0.3), ("c", 0.2)), users=2)

@@ -16,7 +16,7 @@ from windlass.backends.simulator.report.gantt import gantt
 from windlass.backends.simulator.report.lanes import Lanes
 from windlass.backends.simulator.report.page import page
 from windlass.backends.simulator.report.words import deviation, listed, span, told, told_with
-from windlass.core.model.policy import POLICIES
+from windlass.core.queues.orders.registry import POLICIES
 
 HALF_HOURS = np.arange(0, 7) * HOUR // 2
 

@@ -12,7 +12,7 @@ from windlass.backends.simulator.study.drawn import read_drawn
 from windlass.backends.simulator.study.faults import read_fault_words
 from windlass.backends.simulator.study.load import at_load, offered_load
 from windlass.backends.simulator.study.question import read_seeds
-from windlass.core.model.policy import POLICIES
+from windlass.core.queues.orders.registry import POLICIES
 
 HOUR = 3_600_000
 

@@ -10,11 +10,12 @@ from collections.abc import Iterable
 
 from windlass.core.ledger import Ledger
 from windlass.core.model.gang import Demand, Pending
-from windlass.core.model.policy import ORDERS, Policy
+from windlass.core.model.policy import Policy
 from windlass.core.model.queue import Queue
 from windlass.core.nodes.feasibility import eligibility
 from windlass.core.placement.empty_cluster_fit import mask_of
 from windlass.core.placement.gang_placement import Placed, place
+from windlass.core.queues.orders.registry import ORDERS
 
 
 class Shortcuts:
@@ -27,7 +28,7 @@ class Shortcuts:
         self._demands: dict[int, tuple[Demand, ...]] = {}
         calm = not policy.preempt or len({gang.priority for gang in gangs}) <= 1
         self._strict = policy.order == "fifo" and policy.reservations == 0
-        self.apply = calm and not ORDERS[policy.order].refill and not any(map(_is_limited, queues))
+        self.apply = calm and not ORDERS[policy.order].preemptive and not any(map(_is_limited, queues))
 
     def waits(self, gang: Pending) -> None:
         """It waits from now on."""

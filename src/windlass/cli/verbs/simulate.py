@@ -16,7 +16,7 @@ _COMPARED = "fifo,easy,windlass"
 
 def _offered_policies(incomplete: str) -> list[str]:
     """The last of a list that is being typed."""
-    from windlass.core.model.policy import POLICIES  # noqa: PLC0415 - help, which is read most, does without the simulator
+    from windlass.core.queues.orders.registry import POLICIES  # noqa: PLC0415 - help, which is read most, does without the simulator
     from windlass.jobs.cluster.policy_names import CLUSTERS_OWN  # noqa: PLC0415
 
     before, comma, last = incomplete.rpartition(",")

@@ -16,9 +16,8 @@ import numpy as np
 from windlass.core.cycle.pending_reasons import PendingReasons
 from windlass.core.cycle.scheduling_cycle import SchedulingCycle, Start
 from windlass.core.ledger import Ledger
-from windlass.core.model.gang import Pending, Running, milli_gpus_of, started, total_of, waiting_again
+from windlass.core.model.gang import Pending, Running, started, total_of, waiting_again
 from windlass.core.model.plan import Admission, Plan, Preemption
-from windlass.core.model.policy import Policy, service_level, turn_of
 from windlass.core.model.reasons import Reason, Verdict
 from windlass.core.model.snapshot import Grant, Snapshot
 from windlass.core.nodes.allocation import take
@@ -26,6 +25,7 @@ from windlass.core.nodes.feasibility import Mask
 from windlass.core.placement.gang_placement import Placed, place
 from windlass.core.queues.admission_gates import shut
 from windlass.core.queues.limits import limit
+from windlass.core.queues.orders.registry import order_of, turn_of
 from windlass.core.queues.queue_order import Order, QueueOrder
 from windlass.core.queues.queue_tree import tree_of
 from windlass.core.queues.quota import short
@@ -225,15 +225,6 @@ def _due(snapshot: Snapshot, running: list[Running], now: int) -> int | None:
     moments = [run.admitted_at + policy.min_runtime for run in running]
     moments += [at for each in snapshot.reservations for at in (each.start, each.end)]
     moments = moments if snapshot.lines else []
-    if policy.order == "las":
-        moments += [at for run in running if (at := _falls_at(run, policy, now)) is not None]
+    if (next_change := order_of(policy).next_change) is not None:
+        moments += [at for run in running if (at := next_change(run, policy, now)) is not None]
     return min((at for at in moments if at > now), default=None)
-
-
-def _falls_at(run: Running, policy: Policy, now: int) -> int | None:
-    """When it has had so much service that it comes into the next queue."""
-    each, before = milli_gpus_of(run.demands), run.served - run.admitted_at
-    level = service_level((before + now) * each, policy)
-    if level == len(policy.service_limits) or not each:
-        return None
-    return -(-policy.service_limits[level] * 1000 // each) - before

@@ -9,9 +9,9 @@ from windlass.core.cycle.scheduling_cycle import SchedulingCycle
 from windlass.core.model.gang import EquivalenceClass
 from windlass.core.model.obstacle import LACKS_NODES, Obstacle
 from windlass.core.model.plan import Admission, Plan
-from windlass.core.model.policy import ORDERS, fills_by_another_order
 from windlass.core.model.snapshot import Snapshot
 from windlass.core.queues.admission_gates import shut
+from windlass.core.queues.orders.registry import has_backfill_order, order_of
 from windlass.core.queues.queue_order import QueueOrder
 
 _MOST_TRIED = 1_000
@@ -23,14 +23,14 @@ def schedule(snapshot: Snapshot, now: int) -> Plan:
 
     Pure: equal snapshots and times give equal plans. `now` in ms.
     """
-    if ORDERS[snapshot.policy.order].refill:
+    if order_of(snapshot.policy).preemptive:
         return refill(snapshot, now)[0]
     return schedule_with_cycle(snapshot, now)[0]
 
 
 def schedule_with_cycle(snapshot: Snapshot, now: int, watched: str = "") -> tuple[Plan, SchedulingCycle]:
     """The plan, and the cycle as it ends; `watched` is the id of a gang whose view of the nodes the cycle keeps."""
-    if ORDERS[snapshot.policy.order].refill:
+    if order_of(snapshot.policy).preemptive:
         plan, verdicts = refill(snapshot, now)
         return plan, verdicts.trial
     trial = SchedulingCycle(snapshot, now, watched)
@@ -55,7 +55,7 @@ def _run(trial: SchedulingCycle, changes: RunningChanges | None = None) -> Sched
 def _by_turn(trial: SchedulingCycle, changes: RunningChanges, lines: list[EquivalenceClass]) -> list[EquivalenceClass]:
     """Returns the lines of which somebody may still fill a gap."""
     gaps: list[EquivalenceClass] = []
-    asked_by_turn = changes.may_help and (trial.has_limits or not fills_by_another_order(trial.snapshot.policy))
+    asked_by_turn = changes.may_help and (trial.has_limits or not has_backfill_order(trial.snapshot.policy))
     contest = QueueOrder(lines, trial.shares_that_count, classes=trial.classes)
     firsts = [line.gangs[0] for line in lines]
     for gang in contest:

@@ -10,7 +10,6 @@ import numpy as np
 
 from windlass.core.model.gang import Demand, Pending, Turn, placed, total_of
 from windlass.core.model.obstacle import KEEPS_NOTHING, LACKS_NODES, Obstacle
-from windlass.core.model.policy import ORDERS, turn_of
 from windlass.core.model.reasons import Reason
 from windlass.core.model.snapshot import Amounts, Grant, Snapshot
 from windlass.core.model.status import Placement
@@ -25,6 +24,7 @@ from windlass.core.preemption.victim_search import Eviction, coming
 from windlass.core.queues.admission_gates import shut
 from windlass.core.queues.fair_share import Shares, total_capacity
 from windlass.core.queues.limits import limit
+from windlass.core.queues.orders.registry import order_of, turn_of
 from windlass.core.queues.queue_tree import tree_of
 from windlass.core.queues.quota import beyond, claimed, home, queue_named, short
 from windlass.core.queues.usage import QueueUsage
@@ -183,12 +183,12 @@ class SchedulingCycle:
     @property
     def shares_that_count(self) -> Shares | None:
         """None if the policy's order knows no fairness between queues."""
-        return self.shares if ORDERS[self.snapshot.policy.order].fair else None
+        return self.shares if order_of(self.snapshot.policy).fair_share else None
 
     @property
     def classes(self) -> bool:
         """Whether a higher priority goes before the fair share."""
-        return ORDERS[self.snapshot.policy.order].classes
+        return order_of(self.snapshot.policy).priority_first
 
     @cached_property
     def holds(self) -> list[Hold]:

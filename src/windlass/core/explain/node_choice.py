@@ -14,7 +14,7 @@ from windlass.core.model.snapshot import Amounts, NodeTable
 from windlass.core.model.status import Placement
 from windlass.core.nodes.feasibility import eligibility, room_per_node
 from windlass.core.placement.gang_placement import by_type
-from windlass.core.placement.node_scores import chooser
+from windlass.core.placement.scores.registry import chooser_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ def candidates(
     """
     able = eligibility(table, demand)
     counts = room_per_node(free, able, None, demand.count)
-    by = chooser(policy, table, free, demand, able)
+    by = chooser_of(policy, table, free, demand, able)
     rows = np.flatnonzero(counts)
     scores = None if by is None or not len(rows) else by.score(rows)
     left = {table.axis[column]: free[rows, column] for column in able.ranked}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 from windlass.core.model.devices import Devices
 from windlass.core.model.gang import EquivalenceClass, Pending, Running
 from windlass.core.model.node import Node, Topology
-from windlass.core.model.policy import Policy, turn_of
+from windlass.core.model.policy import Policy
 from windlass.core.model.queue import Queue
 from windlass.core.model.reservation import Reservation
 
@@ -118,5 +119,5 @@ class Snapshot:
     @cached_property
     def pending(self) -> tuple[Pending, ...]:
         """Every gang that waits, by its turn."""
-        gangs = (gang for line in self.lines for gang in line.gangs)
-        return tuple(sorted(gangs, key=lambda gang: turn_of(gang, self.policy)))
+        pairs = (pair for line in self.lines for pair in zip(line.turns, line.gangs, strict=True))
+        return tuple(gang for _, gang in sorted(pairs, key=itemgetter(0)))

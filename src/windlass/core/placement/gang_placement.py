@@ -22,8 +22,9 @@ from windlass.core.nodes.allocation import give_back, joined, take
 from windlass.core.nodes.device_assignment import Numbers, amounts_of, hand_out, tightest
 from windlass.core.nodes.feasibility import Eligibility, Mask, eligibility, room_per_node
 from windlass.core.placement.batched_selection import seat_each
-from windlass.core.placement.node_scores import Chooser, chooser
 from windlass.core.placement.node_selection import Seats, seat
+from windlass.core.placement.scores.node_score import NodeChooser
+from windlass.core.placement.scores.registry import chooser_of
 from windlass.core.placement.topology_placement import candidates, choose
 
 _ORDERS_TRIED = 24
@@ -160,7 +161,7 @@ def _seat_role(scene: _Scene, demand: Demand) -> _Seated | None:
     """All replicas of one role, in the domains it asks for."""
     able = eligibility(scene.table, demand)
     counts = room_per_node(scene.free, able, scene.closed, demand.count)
-    by = chooser(scene.policy, scene.table, scene.free, demand, able)
+    by = chooser_of(scene.policy, scene.table, scene.free, demand, able)
     score = None if by is None else by.score
     if demand.topology is None:
         seats = seat(scene.free, able, counts, demand.count, score)
@@ -191,7 +192,7 @@ def _seat_in_rounds(scene: _Scene, demands: Sequence[Demand]) -> _Roles | None:
     return {role: _together(replicas) for role, replicas in found.items()}
 
 
-def _seated(scene: _Scene, demand: Demand, able: Eligibility, seats: Seats, by: Chooser | None) -> _Seated:
+def _seated(scene: _Scene, demand: Demand, able: Eligibility, seats: Seats, by: NodeChooser | None) -> _Seated:
     table = scene.table
     rows = np.array([row for row, _ in seats])
     if able.capacity is not None:

@@ -16,7 +16,6 @@ import numpy as np
 
 from windlass.core.model.gang import Pending, Running, at_least, total_of
 from windlass.core.model.plan import Preemption, Resize
-from windlass.core.model.policy import ORDERS
 from windlass.core.model.snapshot import Amounts, Grant, Snapshot
 from windlass.core.model.status import Placement
 from windlass.core.nodes.allocation import less
@@ -33,6 +32,7 @@ from windlass.core.placement.gang_placement import Placed
 from windlass.core.preemption.preemption_rights import PreemptionRights
 from windlass.core.preemption.preemption_simulation import Given, PreemptionSimulation
 from windlass.core.preemption.victims import Asked, Lineup
+from windlass.core.queues.orders.registry import order_of
 from windlass.core.queues.usage import QueueUsage
 from windlass.core.reservations.reservation_profile import Promise
 
@@ -112,7 +112,7 @@ class _Search:
         self._table = ground.snapshot.table
         self._gang = gang
         self._demands = at_least(gang.demands)
-        order = ORDERS[ground.snapshot.policy.order]
+        order = order_of(ground.snapshot.policy)
         self._asked = Asked(gang, total_of(self._demands), order)
         self._chosen: list[_Step] = []
         self._wholes: dict[str, Given] = {}

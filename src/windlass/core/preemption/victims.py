@@ -18,11 +18,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from windlass.core.model.gang import Pending, Running, milli_gpus_of
-from windlass.core.model.policy import ORDERS, Order
 from windlass.core.model.snapshot import Snapshot
 from windlass.core.nodes.feasibility import Mask
 from windlass.core.placement.elastic_resizing import surplus
 from windlass.core.queues.fair_share import MILLIONTHS, Shares, may_reclaim, total_capacity
+from windlass.core.queues.orders.order import Order
+from windlass.core.queues.orders.registry import order_of
 from windlass.core.queues.queue_tree import Amounts, Tree, charge
 from windlass.core.queues.usage import QueueUsage
 
@@ -113,9 +114,9 @@ class Lineup:
         queue, priority = rank
         if self._root(queue) != self._root(gang.queue):
             return False
-        order = ORDERS[self._snapshot.policy.order]
-        lower = priority < gang.priority and order.ranks and (queue == gang.queue or _ranks_between_queues(order))
-        return lower or (order.fair and queue != gang.queue and self._may_have_borrowed(queue))
+        order = order_of(self._snapshot.policy)
+        lower = priority < gang.priority and order.uses_priority and (queue == gang.queue or order.ranks_between_queues)
+        return lower or (order.fair_share and queue != gang.queue and self._may_have_borrowed(queue))
 
     def _may_have_borrowed(self, queue: str) -> bool:
         quota, drawn = self._tree.quota.get(queue, {}), self._accounts.drawn(queue)
@@ -194,11 +195,11 @@ def may_stop(shares: Shares, asked: Asked, victim: Running, holds: Amounts) -> s
     """
     gang = asked.gang
     if victim.queue == gang.queue:
-        return LOWER_PRIORITY if asked.order.ranks and victim.priority < gang.priority else ""
-    if asked.order.fair and may_reclaim(shares, gang.queue, victim.queue, asked.request, holds):
+        return LOWER_PRIORITY if asked.order.uses_priority and victim.priority < gang.priority else ""
+    if asked.order.fair_share and may_reclaim(shares, gang.queue, victim.queue, asked.request, holds):
         return f"{BORROWED} {gang.queue} asks for"
     if (
-        _ranks_between_queues(asked.order)
+        asked.order.ranks_between_queues
         and victim.priority < gang.priority
         and not _its_own(shares, asked, victim.queue, holds)
     ):
@@ -211,10 +212,6 @@ def may_shrink(shares: Shares, asked: Asked, victim: Running, holds: Amounts) ->
     if victim.queue == asked.gang.queue and victim.priority == asked.gang.priority:
         return "others of its queue wait"
     return may_stop(shares, asked, victim, holds)
-
-
-def _ranks_between_queues(order: Order) -> bool:
-    return order.ranks and (order.classes or not order.fair)
 
 
 def _its_own(shares: Shares, asked: Asked, queue: str, holds: Amounts) -> bool:

@@ -15,13 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from windlass.core.model.gang import Demand, Pending
-from windlass.core.model.policy import Policy, heeds_patience
+from windlass.core.model.policy import Policy
 from windlass.core.model.resources import is_device
 from windlass.core.model.snapshot import NodeTable
 from windlass.core.model.status import Placement
 from windlass.core.nodes.feasibility import Mask, eligibility
 from windlass.core.nodes.topology_domains import level_number
 from windlass.core.placement.gang_placement import Placed, by_type
+from windlass.core.queues.orders.registry import can_guard_against_starvation
 
 BRIEF = 7_200_000
 """The longest walltime, in ms, with which a gang may start there."""
@@ -31,7 +32,7 @@ _NODES_PER_SPARE = 10
 
 def has_waited_long(policy: Policy, gang: Pending, now: int) -> bool:
     """Whether nodes are to be kept for a gang that has to wait; `now` in ms."""
-    return heeds_patience(policy) and 0 < policy.patience <= now - gang.since
+    return can_guard_against_starvation(policy) and 0 < policy.starvation_guard <= now - gang.since
 
 
 def is_brief(gang: Pending) -> bool:

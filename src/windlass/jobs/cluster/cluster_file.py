@@ -187,7 +187,7 @@ def _check(values: dict[str, Any]) -> Iterator[tuple[FieldPath, str]]:
         yield from _check_node(("nodes", number), node, levels)
     names = [name for node in nodes if "name" in node for name in _names(node)]
     if wrong_policy := check_policy(values.get("policy", {})):
-        yield ("policy", "patience"), wrong_policy
+        yield ("policy", "starvation_guard"), wrong_policy
     yield from check_reservations(values.get("reservations", ()), names, ("reservations",))
 
 

@@ -6,9 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from windlass.core.model.policy import ORDERS, Policy, heeds_patience, without_idle_patience
+from windlass.core.model.policy import Policy
 from windlass.core.model.reservation import Reservation
-from windlass.core.placement.node_scores import SCORINGS
+from windlass.core.placement.scores.registry import SCORES
+from windlass.core.queues.orders.registry import ORDERS, can_guard_against_starvation, without_idle_guard
 from windlass.jobs.errors import FieldPath
 from windlass.jobs.syntax import value_types
 from windlass.jobs.syntax.durations import format_duration
@@ -23,7 +24,8 @@ _QUEUE = named(NODE_NAME, "name of a queue", "a queue's name")
 POLICY: Table = (
     Field(
         "order",
-        "Who is asked first. " + " ".join(f"{name}: {order.about}." for name, order in ORDERS.items()),
+        "Order in which waiting jobs are considered. "
+        + " ".join(f"{name}: {order.about}." for name, order in ORDERS.items()),
         choice(tuple(ORDERS)),
         default=_PLAIN.order,
         example="fair",
@@ -40,17 +42,17 @@ POLICY: Table = (
         also=("backfill",),
     ),
     Field(
-        "patience",
-        "Order windlass: once a job with a reservation has waited so long, a tenth of the nodes, those that are empty "
-        "soonest, is kept from jobs behind it that last longer than two hours. It helps jobs that need no more than "
-        "those nodes. 0s: never, as under every other order and without reservations.",
+        "starvation_guard",
+        "Order windlass: aging limit. Once a job with a reservation has waited so long, a tenth of the nodes, those "
+        "that are empty soonest, is closed to later jobs that last longer than two hours. It helps jobs that need no "
+        "more than those nodes. 0s: off, as under every other order and without reservations.",
         value_types.DURATION,
-        default=format_duration(_PLAIN.patience),
+        default=format_duration(_PLAIN.starvation_guard),
         example="1h",
     ),
     Field(
         "preempt",
-        "Whether jobs may be stopped for others: by priority, and to give a queue back what it is owed.",
+        "Whether jobs may be preempted: by priority, and to reclaim quota that other queues borrow.",
         value_types.FLAG,
         default=str(_PLAIN.preempt).lower(),
         example="false",
@@ -58,7 +60,7 @@ POLICY: Table = (
     ),
     Field(
         "min_runtime",
-        "Nobody is stopped for others before it has run so long.",
+        "Time that a job runs before it may be preempted.",
         value_types.DURATION,
         default=format_duration(_PLAIN.min_runtime),
         example="10m",
@@ -72,35 +74,35 @@ POLICY: Table = (
     ),
     Field(
         "assumed_walltime",
-        "What orders by walltime take for jobs that have none.",
+        "Walltime that orders assume for jobs without one.",
         value_types.LIMIT,
         default=format_duration(_PLAIN.assumed_walltime),
         example="8h",
     ),
     Field(
-        "courtesy",
-        "Order windlass: a gang lets those pass that came up to so many hundredths of its walltime later.",
+        "age_penalty",
+        "Order windlass: a job sorts as if it had come later by so many hundredths of its walltime.",
         whole(0, 1_000_000),
-        default=str(_PLAIN.courtesy),
+        default=str(_PLAIN.age_penalty),
         example="50",
     ),
     Field(
-        "longest_courtesy",
-        "Order windlass: but none that came later than this, so nobody starves.",
+        "max_age_penalty",
+        "Order windlass: the most that `age_penalty` may come to, so that no job starves.",
         value_types.DURATION,
-        default=format_duration(_PLAIN.longest_courtesy),
+        default=format_duration(_PLAIN.max_age_penalty),
         example="12h",
     ),
     Field(
         "scoring",
-        "How nodes are chosen among those that do. " + " ".join(f"{n}: {s.about}." for n, s in SCORINGS.items()),
-        choice(tuple(SCORINGS)),
+        "How nodes are chosen among those with room. " + " ".join(f"{n}: {s.about}." for n, s in SCORES.items()),
+        choice(tuple(SCORES)),
         default=_PLAIN.scoring,
         example="fgd",
     ),
     Field(
         "service_limits",
-        "Order las: time on one GPU, or half of it on two, after which a gang falls into the next queue.",
+        "Order las: time on one GPU, or half of it on two, after which a job falls into the next level.",
         value_types.DURATION,
         Shape.LIST,
         default=str([format_duration(limit) for limit in _PLAIN.service_limits]).replace("'", ""),
@@ -134,16 +136,18 @@ RESERVATION: Table = (
 def policy_of(written: Mapping[str, Any]) -> Policy:
     """The policy that a file, or an option, says."""
     values: dict[str, Any] = {k: tuple(value) if isinstance(value, list) else value for k, value in written.items()}
-    return without_idle_patience(Policy(**values))
+    return without_idle_guard(Policy(**values))
 
 
 def check_policy(written: Mapping[str, Any], base: Policy = _PLAIN) -> str:
     """What is wrong between the settings that are written beside those of `base`; "" if nothing is."""
-    policy = replace(base, **{name: written[name] for name in ("order", "reservations", "patience") if name in written})
-    if not written.get("patience") or heeds_patience(policy):
+    policy = replace(
+        base, **{name: written[name] for name in ("order", "reservations", "starvation_guard") if name in written}
+    )
+    if not written.get("starvation_guard") or can_guard_against_starvation(policy):
         return ""
     why = "without reservations" if policy.reservations == 0 else f"under order {policy.order}"
-    return f"patience has no effect {why}: leave it out, or use order windlass with a reservation or more"
+    return f"starvation_guard has no effect {why}: leave it out, or use order windlass with a reservation or more"
 
 
 def reservations_of(written: Sequence[Mapping[str, Any]]) -> tuple[Reservation, ...]:

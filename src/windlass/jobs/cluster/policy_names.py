@@ -1,4 +1,4 @@
-"""Policies as they are asked for by name: `fifo`, `sjf+easy`, `windlass:reservations=4,courtesy=50`."""
+"""Policies as they are asked for by name: `fifo`, `sjf+easy`, `windlass:reservations=4,age-penalty=50`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
-from windlass.core.model.policy import POLICIES, Policy, without_idle_patience
+from windlass.core.model.policy import Policy
+from windlass.core.queues.orders.registry import POLICIES, without_idle_guard
 from windlass.jobs.cluster.policy_fields import POLICY, check_policy
 from windlass.jobs.syntax.names import did_you_mean
 from windlass.jobs.syntax.settings_line import read_spelled
@@ -75,4 +76,4 @@ def read_policy(words: str, known: Mapping[str, Policy] = POLICIES) -> Policy:
         given |= read_spelled(settings.split(","), _SETTINGS)
     if wrong := check_policy(given, known[name]):
         raise ValueError(f"{words!r}: {wrong}")
-    return without_idle_patience(replace(known[name], **given))
+    return without_idle_guard(replace(known[name], **given))

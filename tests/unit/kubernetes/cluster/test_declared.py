@@ -76,7 +76,7 @@ def test_the_policy_and_the_levels_of_the_network():
     assert list(found.faults) == [Key("SchedulingPolicy", "other")]
 
 
-@pytest.mark.parametrize("spec", ["{order: fastest}", "{order: fifo, patience: 1h}"])
+@pytest.mark.parametrize("spec", ["{order: fastest}", "{order: fifo, starvation_guard: 1h}"])
 def test_a_policy_that_cannot_be_meant(spec):
     assert list(declared([], [an_object("default", spec)], [], []).faults) == [Key("SchedulingPolicy", "default")]
 

@@ -15,7 +15,8 @@ from windlass.backends.simulator.report.experiment import Experiment, Run
 from windlass.backends.simulator.report.figures import FIGURES, Figure, mean_and_sd
 from windlass.backends.simulator.report.gantt import gantt
 from windlass.backends.simulator.report.summary import heading, summary
-from windlass.core.model.policy import ORDERS, Policy
+from windlass.core.model.policy import Policy
+from windlass.core.queues.orders.registry import ORDERS
 
 Report: TypeAlias = dict[str, Any]
 FORMAT = 1

@@ -1,16 +1,9 @@
-"""How a node is chosen among those that do: a table of small named scores, kept up change by change.
-
-A score is an integer per node, the smaller the better; among equals the tightest node goes first
-(`core.placement.node_selection`).
-Scores are kept per kind of demand, and only those of nodes that have changed since are worked out anew.
-"""
+"""Scores by the growth of fragmentation, cached per kind of demand and updated only for nodes that have changed."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from math import exp
-from types import MappingProxyType
 
 import numpy as np
 
@@ -21,7 +14,8 @@ from windlass.core.model.resources import CPU, GPU, GPU_MILLI
 from windlass.core.model.snapshot import Amounts, NodeTable
 from windlass.core.nodes.device_assignment import Choose, tightest
 from windlass.core.nodes.feasibility import Counts, Eligibility, remember
-from windlass.core.placement.fragmentation import (
+from windlass.core.placement.node_selection import Rows
+from windlass.core.placement.scores.fragmentation import (
     Left,
     Typical,
     Weighted,
@@ -33,8 +27,7 @@ from windlass.core.placement.fragmentation import (
     with_part,
     with_whole,
 )
-from windlass.core.placement.node_selection import Rows
-from windlass.core.placement.shadow_prices import worth
+from windlass.core.placement.scores.shadow_prices import worth
 
 _STEPS = 100
 _SLOPE = 1000
@@ -49,29 +42,7 @@ _KEPT = 1_024
 """How many kinds of demand have their scores kept."""
 
 
-@dataclass(frozen=True, slots=True)
-class Scoring:
-    """`gradient`: by the growth of fragmentation; else the tightest node goes first.
-
-    `prices`: and by what a part of a GPU takes from what the rest of that GPU is worth
-    (`core.placement.shadow_prices`).
-    """
-
-    about: str
-    gradient: bool = False
-    prices: bool = False
-
-
-SCORINGS: Mapping[str, Scoring] = MappingProxyType(
-    {
-        "tightest": Scoring("the node that is left with least, resource by resource, devices first"),
-        "fgd": Scoring("where fragmentation over the typical demands grows least, then best fit", gradient=True),
-        "prices": Scoring("as fgd, and GPUs in parts are filled with what fits best", gradient=True, prices=True),
-    }
-)
-
-
-class Chooser:
+class FragmentationChooser:
     """For one kind of demand and one state of the nodes: which of them, and which of their GPUs."""
 
     def __init__(self, board: _Board, free: Amounts, able: Eligibility) -> None:
@@ -182,21 +153,20 @@ class _Board:
         return fit
 
 
-def chooser(policy: Policy, table: NodeTable, free: Amounts, demand: Demand, able: Eligibility) -> Chooser | None:
-    """How the policy chooses for this demand; None: the tightest.
-
-    A score by typical demands says nothing of whole nodes and of MIG profiles, or where nobody says what is typical.
-    """
-    if not policy.typical or demand.whole_node or not SCORINGS[policy.scoring].gradient:
+def chooser(
+    policy: Policy, table: NodeTable, free: Amounts, demand: Demand, able: Eligibility, *, prices: bool
+) -> FragmentationChooser | None:
+    """The chooser for this demand; None for whole nodes, for MIG profiles, and without typical demands."""
+    if not policy.typical_demands or demand.whole_node:
         return None
     if able.part not in ("", GPU_MILLI):
         return None
     key = ("scoring", policy.scoring)
     board: _Board | None = table.derived.get(key)
-    if board is None or board.demands is not policy.typical:
-        board = remember(table, key, _Board(table, policy.typical, prices=SCORINGS[policy.scoring].prices))
+    if board is None or board.demands is not policy.typical_demands:
+        board = remember(table, key, _Board(table, policy.typical_demands, prices=prices))
     board.look(free)
-    return Chooser(board, free, able)
+    return FragmentationChooser(board, free, able)
 
 
 def _parts(demands: Weighted) -> tuple[tuple[int, int], ...]:

@@ -1,0 +1,47 @@
+"""Order `las`: the least attained GPU time first, in discretized levels, preemptive.
+
+Source: Tiresias (NSDI'19), Tiresias-L, and the order in which its published simulator keeps its queues.
+"""
+
+from __future__ import annotations
+
+from windlass.core.model.gang import Pending, Running, milli_gpus_of
+from windlass.core.model.policy import Policy
+from windlass.core.queues.orders.order import Key, Order
+
+_NEW_WITHIN_MS = 1_000
+"""A gang counts as new in a level until each of its GPUs has served so long in it."""
+
+
+def level_of(service: int, policy: Policy) -> int:
+    """Number, from 0, of the level of a gang that has attained this service, in milli-GPU-ms."""
+    return sum(service >= limit * 1000 for limit in policy.service_limits)
+
+
+def _by_attained_service(gang: Pending, policy: Policy) -> Key:
+    """Sorts by level; within a level, gangs that have been served in it before those that have just come.
+
+    Of the former, the one that was stopped last goes first. New gangs and those from the level above are at its end.
+    """
+    service = gang.served * gang.milli_gpus
+    level = level_of(service, policy)
+    before = policy.service_limits[level - 1] * 1000 if level else 0
+    is_new = service - before <= _NEW_WITHIN_MS * gang.milli_gpus
+    return (level, is_new, 0 if is_new else -gang.stopped_at)
+
+
+def _next_level_at(run: Running, policy: Policy, now: int) -> int | None:
+    """Time in ms at which a running gang has attained so much service that it falls into the next level."""
+    each, before = milli_gpus_of(run.demands), run.served - run.admitted_at
+    level = level_of((before + now) * each, policy)
+    if level == len(policy.service_limits) or not each:
+        return None
+    return -(-policy.service_limits[level] * 1000 // each) - before
+
+
+ORDER = Order(
+    "the least attained GPU time in steps, preemptive (Tiresias-L)",
+    _by_attained_service,
+    preemptive=True,
+    next_change=_next_level_at,
+)

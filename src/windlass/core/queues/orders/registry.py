@@ -1,0 +1,80 @@
+"""Orders and policies by name, and the sort keys of gangs under a policy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from types import MappingProxyType
+
+from windlass.core.model.gang import Pending, Turn
+from windlass.core.model.policy import Policy
+from windlass.core.queues.orders import (
+    fair_share,
+    fifo,
+    least_attained_service,
+    least_remaining_service,
+    priority,
+    shortest_job,
+    shortest_remaining_time,
+    windlass,
+)
+from windlass.core.queues.orders.order import Key, Order
+
+ORDERS: Mapping[str, Order] = MappingProxyType(
+    {
+        "fifo": fifo.ORDER,
+        "priority": priority.ORDER,
+        "sjf": shortest_job.ORDER,
+        "srtf": shortest_remaining_time.ORDER,
+        "srsf": least_remaining_service.ORDER,
+        "las": least_attained_service.ORDER,
+        "fair": fair_share.ORDER,
+        "windlass": windlass.ORDER,
+    }
+)
+
+
+def order_of(policy: Policy) -> Order:
+    """The order that the policy names."""
+    return ORDERS[policy.order]
+
+
+def has_backfill_order(policy: Policy) -> bool:
+    """Whether gaps between reservations are filled by another order than that of turns."""
+    return order_of(policy).backfill_key is not None
+
+
+def can_guard_against_starvation(policy: Policy) -> bool:
+    """Whether `starvation_guard` can have any effect: with reservations, and with a backfill order of its own."""
+    return policy.reservations != 0 and has_backfill_order(policy)
+
+
+def without_idle_guard(policy: Policy) -> Policy:
+    """The policy with `starvation_guard` 0 if that has no effect, so that a listing shows what holds."""
+    if can_guard_against_starvation(policy) or not policy.starvation_guard:
+        return policy
+    return replace(policy, starvation_guard=0)
+
+
+_NAMED = {name: Policy(name, reservations=0 if name == "fifo" else 1) for name in ORDERS}
+_NAMED |= {"easy": Policy("fifo"), "conservative": Policy("fifo", reservations=-1)}
+POLICIES: Mapping[str, Policy] = MappingProxyType({name: without_idle_guard(policy) for name, policy in _NAMED.items()})
+"""Policies that `windlass simulate --policy` knows by name."""
+
+
+def turn_of(gang: Pending, policy: Policy) -> Turn:
+    """Sort key of a waiting gang: the order's key, then age, the order of submission, and an array's index.
+
+    Members of an array share a number; of their ids (sweep-7_2, sweep-7_10) the shorter has the lower index.
+    """
+    return _turn(order_of(policy).key(gang, policy), gang)
+
+
+def backfill_turn_of(gang: Pending, policy: Policy) -> Turn:
+    """Sort key of a waiting gang once all reservations are made: the smaller is tried first for the gaps."""
+    order = order_of(policy)
+    return _turn((order.backfill_key or order.key)(gang, policy), gang)
+
+
+def _turn(key: Key, gang: Pending) -> Turn:
+    return key, gang.since, gang.number, gang.array_id or gang.id, len(gang.id), gang.id
