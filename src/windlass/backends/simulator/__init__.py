@@ -1,7 +1,7 @@
-"""Time that passes as fast as it can be computed: traces of the past, replayed under another policy or with faults.
+"""The simulator backend: replays traces in virtual time under any policy, with faults if wanted.
 
-Belongs here: reading traces, making them, and the two engines that run them. Does not belong here: decisions (the core
-makes all of them), the command line, pages and plots.
+Belongs here: reading and synthesizing traces, and the two engines that run them. Does not belong here: decisions (the
+core makes all of them), the command line, pages and plots.
 
     trace = read_trace("philly.csv.gz")                 # TraceError names file, row and fix
     cluster = read_nodes("cluster.yaml")                # or cluster_of(96, gpus=8)
@@ -16,8 +16,8 @@ makes all of them), the command line, pages and plots.
 - `walltimes.with_walltimes(trace, kind, seed) -> Trace`: kind is "trace", "none", "exact" or "users" (noisy)
 - `synthetic.synthesize(law, jobs, seed) -> Trace`, `Law.at_load(gpus, load)`, `fitted.fit(trace) -> Law`
 - `simulate.simulate(trace, cluster, policy, controlled, *, costs, delays, faults) -> Outcome`: through the real
-  controller, with faults (`faults.draw_faults`, `faults.read_faults`). The worlds do not know the controller, so the
-  caller brings it: `controlled = lambda world: run(Controller(world.recover(), world.finished), world, on_trouble=…)`
+  controller, with faults (`faults.draw_faults`, `faults.read_faults`). Backends do not import the controller, so the
+  caller passes it: `controlled = lambda backend: run(Controller(backend.recover(), backend.finished), backend, …)`
 """
 
 from windlass.backends.simulator.clusters import cluster_of as cluster_of

@@ -1,4 +1,4 @@
-"""The nodes that a trace is replayed on: from a cluster file, from a trace's own list of nodes, or all equal."""
+"""The nodes of a replay: from a cluster file, from a trace's list of nodes, or all equal."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ _MOST_NODES = 100_000
 
 
 def cluster_of(nodes: int, gpus: int = 8, *, cpus: int = 0, memory: int = 0, queues: Iterable[Queue] = ()) -> Cluster:
-    """So many equal nodes, n1, n2, …; `cpus` in cores, `memory` in bytes."""
+    """Returns a cluster of equal nodes n1, n2, …; `cpus` in cores, `memory` in bytes."""
     amounts = {name: amount for name, amount in ((GPU, gpus), (CPU, cpus * 1000), (MEMORY, memory)) if amount}
     return _cluster((Node(f"n{number}", amounts) for number in range(1, nodes + 1)), queues)
 
 
 def read_nodes(path: str) -> Cluster:
-    """A cluster file of ours (YAML), openb's list of nodes or Muri's cluster (CSV, gzip or not).
+    """Reads a Windlass cluster file (YAML), openb's list of nodes or Muri's cluster (CSV, gzip or not).
 
     Raises TraceError, and JobError for a cluster file.
     """
@@ -69,7 +69,7 @@ def _openb(cells: Mapping[str, str]) -> list[Node]:
 
 
 def _muri(cells: Mapping[str, str]) -> list[Node]:
-    """Its processors and memory are left out: no job of its traces asks for any."""
+    """Parses Muri's cluster without processors and memory: no job of its traces requests any."""
     count = c.whole(cells["num_node_p_switch"], "num_node_p_switch", _MOST_NODES)
     gpus = c.gpus(cells["num_gpu_p_node"], "num_gpu_p_node")
     return [Node(f"n{number}", {GPU: gpus}) for number in range(1, count + 1)]

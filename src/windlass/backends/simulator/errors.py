@@ -1,4 +1,4 @@
-"""The one error of this room that people see."""
+"""The errors of the simulator that people see."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ class SimError(Exception):
 
 
 class TraceError(SimError):
-    """A trace that cannot be read: file, row where there is one, what is wrong, and what to do."""
+    """A trace that cannot be read. Its text names file, row, error and fix."""
 
     def __init__(self, path: str, row: int, problem: str) -> None:
         place = f"{path}, row {row}" if row else path
         super().__init__(f"{place}: {problem}")
 
 
-class Flaw(Exception):  # noqa: N818 - raised by a row, told as a TraceError or only counted
-    """What is wrong with one row. `cause` is what rows that were left out are counted by."""
+class Flaw(Exception):  # noqa: N818 - raised for one row, reported as a TraceError or only counted
+    """The error of one row. Rows that are left out are counted by `cause`."""
 
     def __init__(self, cause: str, problem: str) -> None:
         super().__init__(problem)

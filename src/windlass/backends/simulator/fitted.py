@@ -1,4 +1,4 @@
-"""The law a trace could have been drawn from."""
+"""Fits a synthetic distribution to a trace."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from windlass.backends.simulator.synthetic import HOUR, Law, Size
 from windlass.backends.simulator.traces.job import Trace, TraceJob
 
 _ENOUGH_FOR_HOURS = 24 * 10
-"""With fewer jobs the hours of the day are noise."""
+"""Minimum number of jobs for hourly rates: with fewer, the hours of the day are noise."""
 
 
 def fit(trace: Trace) -> Law:
-    """Mean gap, busy hours, sizes with a lognormal of run times each, and queues. GPUs only: raises SimError if none.
+    """Fits mean gap, hourly rates, sizes with a lognormal of run times each, and queues.
 
-    Sizes are of the whole job, and parts of a GPU are left out; each size has the median and the spread of its own
-    jobs, so that a trace in which large jobs run longer gives a law in which they do.
+    Considers jobs with whole GPUs only; raises SimError if there are none. Sizes are totals of a job.
+    Each size has the median and spread of its own jobs, which keeps a correlation of size and duration.
     """
     jobs = [job for job in trace.jobs if _gpus(job) and job.duration > 0]
     if len(jobs) < 2:

@@ -1,4 +1,4 @@
-"""The figures by which policies are compared, out of an Outcome. Times in ms, shares in [0, 1]."""
+"""Computes the metrics of an Outcome that policies are compared by. Times in ms, shares in [0, 1]."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from windlass.backends.simulator.gangs import asked
 from windlass.backends.simulator.outcome import Cause, Outcome
 
 BOUND = 10_000
-"""Bounded slowdown takes shorter jobs for this long: Feitelson et al., "Theory and Practice in Parallel Job
+"""Minimum run time in bounded slowdown, in ms: Feitelson et al., "Theory and Practice in Parallel Job
 Scheduling", JSSPP'97."""
 UNFAIR = 1.05
 SIZES = (0, 1, 2, 4, 8, 16, 32, 64, 128)
@@ -23,7 +23,7 @@ Values = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """Of some numbers. p50 and p99 are sorted[int(.5 n)] and sorted[int(.99 n)]; all 0 if there are none."""
+    """Distribution figures. p50 and p99 are sorted[int(.5 n)] and sorted[int(.99 n)]; all 0 for no values."""
 
     avg: float = 0.0
     p50: float = 0.0
@@ -33,22 +33,22 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Some of the jobs."""
+    """Metrics of a subset of the jobs."""
 
     jobs: int
     jct: Spread
     """From submission to the end."""
     wait: Spread
-    """From submission to the end, less the time that nodes were held."""
+    """From submission to the end, minus the time on nodes."""
     slowdown: Spread
     """max(1, JCT / max(run time, BOUND))."""
     held: float
-    """What they held of the outcome's unit, in hours: GPU-hours, or core-hours."""
+    """Held amount of the outcome's unit times hours: GPU-hours, or core-hours."""
 
 
 @dataclass(frozen=True, slots=True)
 class Metrics:
-    """What one replay came to."""
+    """Metrics of one replay."""
 
     everything: Group
     by_queue: Mapping[str, Group]
@@ -56,23 +56,23 @@ class Metrics:
     makespan: int
     """From the first submission to the last end."""
     unallocated: float
-    """Share of the capacity, over the makespan, that nobody held."""
+    """Share of the capacity over the makespan that no job held."""
     fragmentation: float
-    """How much of what was free was useless, on average: on a node with less free than the next job needs, that job
-    being drawn from the trace (after FGD, ATC'23)."""
+    """Average share of free capacity that is unusable: on a node with less free than the next job needs, with that job
+    drawn from the trace (after FGD, ATC'23)."""
     offered_load: float
-    """Work handed in per capacity, over the time in which it was handed in."""
+    """Submitted work over the capacity of the period of submission."""
     fairness_max: float
-    """Finish-time fairness, the worst: JCT over run time stretched by the contention that the job met."""
+    """Worst finish-time fairness: JCT over the run time multiplied by the contention during the job's life."""
     unfair: float
-    """Share of the jobs above UNFAIR."""
+    """Share of the jobs with finish-time fairness above UNFAIR."""
     preemptions: int
     killed: int
     left_out: Mapping[str, int]
 
 
 def measure(outcome: Outcome) -> Metrics:
-    """Every figure of an outcome."""
+    """Computes all metrics of an outcome."""
     jobs = _jobs(outcome)
     fairness = finish_time_fairness(outcome, jobs)
     return Metrics(
@@ -92,7 +92,7 @@ def measure(outcome: Outcome) -> Metrics:
 
 
 def spread(values: Values) -> Spread:
-    """The figures of one distribution."""
+    """Computes the figures of one distribution."""
     if not len(values):
         return Spread()
     ordered = np.sort(values)
@@ -105,14 +105,14 @@ def spread(values: Values) -> Spread:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Jobs:
-    """The jobs that were replayed, by column; times in ms."""
+    """The replayed jobs by column; times in ms."""
 
     submit: Values
     jct: Values
     held: Values
     duration: Values
     units: Values
-    """GPUs (or cores) in all."""
+    """Total GPUs (or cores) of each job."""
     queue: NDArray[np.str_]
 
 
@@ -136,7 +136,7 @@ def _group(jobs: Jobs, within: NDArray[np.bool_]) -> Group:
 
 
 def _classes(units: Values) -> list[tuple[str, NDArray[np.bool_]]]:
-    """("2–3", which jobs) for every class that has any."""
+    """Returns ("2–3", mask of jobs) for every non-empty size class."""
     uppers = [*SIZES[1:], np.inf]
     classes = [
         (_class_name(low, high), (units >= low) & (units < high)) for low, high in zip(SIZES, uppers, strict=True)
@@ -151,10 +151,10 @@ def _class_name(low: float, high: float) -> str:
 
 
 def finish_time_fairness(outcome: Outcome, jobs: Jobs) -> Values:
-    """By job: JCT / (run time × contention), contention the mean of max(1, asked for / capacity) while it was there.
+    """Returns JCT / (run time × contention) for each job; contention is the mean of max(1, requested / capacity).
 
-    Above 1 a job fared worse than with an equal part of the cluster to itself. Themis (NSDI'20), with the contention
-    reckoned as in Shockwave (NSDI'23).
+    The mean is over the job's life. Above 1 a job did worse than with an equal part of the cluster to itself. Source:
+    Themis (NSDI'20), with the contention computed as in Shockwave (NSDI'23).
     """
     came, left = jobs.submit, jobs.submit + jobs.jct
     times = np.concatenate((came, left))
@@ -188,7 +188,7 @@ def _offered_load(outcome: Outcome, jobs: Jobs) -> float:
 
 
 def fragmentation(outcome: Outcome) -> float:
-    """Node by node: what was free × the share of the trace's jobs that need more on one node, over what was free."""
+    """Computes, over all nodes: free × the share of the trace's jobs that need more on one node, divided by free."""
     if not len(outcome.end):
         return 0.0
     free, lasted, _ = free_by_node(outcome)
@@ -200,9 +200,9 @@ def fragmentation(outcome: Outcome) -> float:
 
 
 def free_by_node(outcome: Outcome) -> tuple[NDArray[np.int64], Values, NDArray[np.int64]]:
-    """(free, lasted, row): every stretch of time over which what a node has free did not change.
+    """Returns (free, lasted, row): every interval in which a node's free amount was constant.
 
-    From the first start to the last end; `free` in thousandths, `lasted` in ms.
+    Covers the time from the first start to the last end; `free` in thousandths, `lasted` in ms.
     """
     begin, end = int(outcome.begin.min()), int(outcome.end.max())
     rows = np.arange(len(outcome.nodes))

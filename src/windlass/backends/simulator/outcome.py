@@ -1,4 +1,4 @@
-"""What became of every job of a trace, as arrays: small enough to keep and quick to draw."""
+"""The outcome of a simulation: every run of every job as arrays, compact to keep and fast to draw."""
 
 from __future__ import annotations
 
@@ -19,30 +19,30 @@ NEVER = -1
 
 
 class Cause(IntEnum):
-    """Why a run ended."""
+    """The cause of a run's end."""
 
     FINISHED = 0
     PREEMPTED = 1
     KILLED = 2
-    """Its walltime was over."""
+    """Its walltime expired."""
     LOST = 3
-    """A node or a process under it failed."""
+    """A node or a process of the run failed."""
 
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """J jobs in the trace's order, S runs in the order in which they ended, K seats on nodes.
+    """J jobs in the trace's order, S runs in order of their end, K seats (a run's part of one node).
 
-    Times in ms, on the trace's clock. A job has a run for each time that it held nodes.
+    Times in ms, on the trace's clock. A job has one run for each period on nodes.
     """
 
     trace: Trace
     cluster: Cluster
     policy: Policy
     nodes: tuple[str, ...]
-    """Names by row."""
+    """Node names by row."""
     job: NDArray[np.int32]
-    """int32[S]: whose run it was, an index into `trace.jobs`."""
+    """int32[S]: the run's job, an index into `trace.jobs`."""
     begin: Times
     """int64[S]"""
     end: Times
@@ -54,60 +54,60 @@ class Outcome:
     row: NDArray[np.int32]
     """int32[K]: the node of each seat."""
     amount: NDArray[np.int32]
-    """int32[K]: how much of `unit` was held there, in thousandths."""
+    """int32[K]: the amount of `unit` held there, in thousandths."""
     by_node: NDArray[np.int64]
-    """int64[N]: how much of `unit` each node has, in thousandths."""
+    """int64[N]: each node's capacity of `unit`, in thousandths."""
     unit: str
-    """The resource that is counted: "gpu", or "cpu" if no job of the trace asks for a GPU."""
+    """The measured resource: "gpu", or "cpu" if no job of the trace requests a GPU."""
     left_out: Mapping[str, int]
     """Jobs that were not replayed, by cause."""
 
     @cached_property
     def submit(self) -> Times:
-        """When each job was handed in: int64[J]."""
+        """int64[J]: submission time of each job."""
         return np.array([job.submit for job in self.trace.jobs], dtype=np.int64)
 
     @cached_property
     def first_begin(self) -> Times:
-        """int64[J]; NEVER for jobs that were left out."""
+        """int64[J]: first start of each job; NEVER for jobs that were left out."""
         first = np.full(len(self.trace.jobs), np.iinfo(np.int64).max)
         np.minimum.at(first, self.job, self.begin)
         return np.where(first == np.iinfo(np.int64).max, NEVER, first)
 
     @cached_property
     def last_end(self) -> Times:
-        """int64[J]: when it was over, whether finished or killed; NEVER for jobs that were left out."""
+        """int64[J]: end of each job, finished or killed; NEVER for jobs that were left out."""
         last = np.full(len(self.trace.jobs), NEVER, dtype=np.int64)
         np.maximum.at(last, self.job, self.end)
         return last
 
     @cached_property
     def ended(self) -> NDArray[np.bool_]:
-        """bool[J]: finished or killed; False for jobs that were left out, or whose nodes never came back."""
+        """bool[J]: whether a job finished or was killed; False for jobs left out, or whose nodes never recovered."""
         found = np.zeros(len(self.trace.jobs), dtype=np.bool_)
         found[self.job[(self.cause == Cause.FINISHED) | (self.cause == Cause.KILLED)]] = True
         return found
 
     @cached_property
     def runs(self) -> NDArray[np.int64]:
-        """int64[J]: how often it was started."""
+        """int64[J]: number of starts of each job."""
         return np.bincount(self.job, minlength=len(self.trace.jobs))
 
     @cached_property
     def held(self) -> Times:
-        """int64[J]: how long it held nodes, over all its runs."""
+        """int64[J]: time on nodes of each job, over all runs."""
         total = np.zeros(len(self.trace.jobs), dtype=np.int64)
         np.add.at(total, self.job, self.end - self.begin)
         return total
 
     @property
     def capacity(self) -> int:
-        """What all nodes have together of `unit`, in thousandths."""
+        """Total capacity of `unit`, in thousandths."""
         return int(self.by_node.sum())
 
     @cached_property
     def held_units(self) -> NDArray[np.int64]:
-        """int64[S]: how much of `unit` each run held, in thousandths."""
+        """int64[S]: the amount of `unit` that each run held, in thousandths."""
         total = np.concatenate(([0], np.cumsum(self.amount, dtype=np.int64)))
         found: NDArray[np.int64] = total[self.seats[1:]] - total[self.seats[:-1]]
         return found

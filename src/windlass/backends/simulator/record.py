@@ -1,4 +1,4 @@
-"""Writes down runs as they end, compactly."""
+"""Records runs as they end, compactly."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from windlass.jobs.cluster.cluster_file import Cluster
 
 
 class Record:
-    """Only grows; `outcome` is what it comes to."""
+    """An append-only record of runs; `outcome` returns it as arrays."""
 
     def __init__(self, table: NodeTable, unit: str) -> None:
         self._table, self._unit = table, unit
@@ -29,7 +29,7 @@ class Record:
     def ran(
         self, job: int, demands: tuple[Demand, ...], placement: Placement, begin: int, end: int, cause: Cause
     ) -> None:
-        """A run is over."""
+        """Records the end of a run."""
         self._job.append(job)
         self._begin.append(begin)
         self._end.append(end)
@@ -44,7 +44,7 @@ class Record:
         self._seats.append(len(self._row))
 
     def outcome(self, trace: Trace, cluster: Cluster, policy: Policy, left_out: Mapping[str, int]) -> Outcome:
-        """Everything that was written down."""
+        """Returns everything recorded."""
         return Outcome(
             trace=trace,
             cluster=cluster,

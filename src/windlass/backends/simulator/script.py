@@ -1,4 +1,4 @@
-"""What a job does when it runs, in place of its commands."""
+"""The simulated behaviour of a running job, in place of its commands."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ WELL = Exit(code=0)
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """All members begin, work and end together, unless a fault befalls one. Times in ms."""
+    """Behaviour of a gang: all members begin, work and end together, unless a fault hits one. Times in ms."""
 
     work: int | None
-    """Run time at normal speed, in the size that the job asks for. None: it runs until it is stopped."""
+    """Run time at normal speed, at the requested size. None: the gang runs until it is stopped."""
     exit: Exit = WELL
-    """How each member ends when the work is done."""
+    """Exit of each member when the work is done."""
     obeys: bool = True
-    """Whether it ends when it is asked to. If not, it ends when its grace is over."""
+    """Whether the gang ends when asked to. If not, it ends when its grace period is over."""
     leaves_after: int = 0
-    """How long it takes to save and leave, once asked."""
+    """Time to save and end, once asked."""
     broken: str = ""
-    """Why its members cannot even be started; "" if they can."""
+    """The error that prevents the start of its members; "" for none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Delays:
-    """What a cluster takes for what a controller asks of it, in ms."""
+    """Delays of a cluster's reactions, in ms."""
 
     start: int = 0
     """From a launch until every member runs."""
     detect: int = 0
-    """From a node's death until somebody knows of it."""
+    """From a node's failure until it is detected."""

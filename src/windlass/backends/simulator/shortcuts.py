@@ -1,6 +1,6 @@
-"""Decisions that are known before the scheduler is asked, in clusters where nobody can be stopped for anybody.
+"""Scheduling decisions found without a full cycle, in clusters without preemption.
 
-They are the scheduler's own (tests hold them to it), found without a plan: most moments of a trace are of this kind.
+They equal the scheduler's decisions, which tests enforce. Most events of a trace are of this kind.
 """
 
 from __future__ import annotations
@@ -19,34 +19,34 @@ from windlass.core.queues.orders.registry import ORDERS
 
 
 class Shortcuts:
-    """Of one replay. Whoever waits is told to it; `apply` says whether it may be asked at all."""
+    """Shortcuts of one replay. It is given every gang that waits; `apply` tells whether shortcuts are valid at all."""
 
     def __init__(self, ledger: Ledger, policy: Policy, queues: Iterable[Queue], gangs: Iterable[Pending]) -> None:
         self._ledger, self._policy = ledger, policy
         self._asks: Counter[int] = Counter()
-        """How many wait with these demands, by their identity: equal requests share one object."""
+        """Number of waiting gangs by identity of their demands: equal requests share one object."""
         self._demands: dict[int, tuple[Demand, ...]] = {}
         calm = not policy.preempt or len({gang.priority for gang in gangs}) <= 1
         self._strict = policy.order == "fifo" and policy.reservations == 0
         self.apply = calm and not ORDERS[policy.order].preemptive and not any(map(_is_limited, queues))
 
     def waits(self, gang: Pending) -> None:
-        """It waits from now on."""
+        """Adds a gang that waits from now on."""
         key = id(gang.demands)
         self._demands[key] = gang.demands
         self._asks[key] += 1
 
     def starts(self, gang: Pending) -> None:
-        """It waits no longer."""
+        """Removes a gang that no longer waits."""
         key = id(gang.demands)
         self._asks[key] -= 1
         if not self._asks[key]:
             del self._asks[key]
 
     def is_shut(self, first: Pending, newcomers: Iterable[Pending]) -> bool:
-        """Under strict order of arrival nobody passes the first on nodes that he could use himself.
+        """Tells whether newcomers cannot start: in strict arrival order none passes the first on nodes it could use.
 
-        To be asked while nothing has been given back since the scheduler left the first waiting.
+        Valid only while nothing was released since the scheduler left the first gang waiting.
         """
         if not self._strict:
             return False
@@ -55,16 +55,16 @@ class Shortcuts:
         return not any((mask_of(table, gang.demands) > shut).any() for gang in newcomers)
 
     def holds_up_everybody(self, first: Pending) -> bool:
-        """Whether the order is strict and the first of those who wait could use every node."""
+        """Tells whether the order is strict and the first waiting gang could use every node."""
         return self._strict and bool(mask_of(self._ledger.table, first.demands).all())
 
     def nobody_fits(self) -> bool:
-        """Of all who wait each has a replica that no node has room for: nobody starts."""
+        """Tells whether every waiting gang has a replica that fits on no node, so that none starts."""
         most = self._ledger.free.max(axis=0).tolist()
         return all(self._is_too_large(self._demands[key], most) for key in self._asks)
 
     def alone(self, gang: Pending) -> Placed | None:
-        """Where the gang starts if it is all that counts. None: it has to wait."""
+        """Returns the placement of a gang that has no competitor. None: it has to wait."""
         return place(self._ledger.free, self._ledger.table, gang.demands, None, self._policy)
 
     def _is_too_large(self, demands: tuple[Demand, ...], most: list[int]) -> bool:

@@ -1,4 +1,4 @@
-"""Traces that never were, drawn from a stated law. Equal seeds give equal jobs."""
+"""Synthetic traces, drawn from a stated distribution. Equal seeds give equal jobs."""
 
 from __future__ import annotations
 
@@ -18,50 +18,50 @@ from windlass.core.model.job import DEFAULT_QUEUE
 HOUR = 3_600_000
 DAY = 24 * HOUR
 LONGEST = 60 * DAY
-"""No job that is drawn runs longer: a lognormal law has no end of its own."""
+"""Maximum duration of a drawn job in ms: a lognormal distribution has no upper bound."""
 
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """Jobs of so many GPUs: their part of all jobs, and the lognormal law of their run times."""
+    """A job size in GPUs: its share of all jobs, and the lognormal distribution of its run times."""
 
     gpus: int
     weight: float
     median: int
-    """In ms."""
+    """Median run time in ms."""
     sigma: float
     """Standard deviation of the run time's natural logarithm."""
 
 
 @dataclass(frozen=True, slots=True)
 class Law:
-    """What a synthetic trace is drawn from. Arrivals are a Poisson process; its rate may follow the hour of the day."""
+    """The distribution of a synthetic trace. Arrivals are a Poisson process; its rate may follow the hour."""
 
     mean_gap: int
-    """Between two arrivals on average, in ms."""
+    """Mean time between two arrivals, in ms."""
     sizes: tuple[Size, ...]
     by_hour: tuple[float, ...] = ()
-    """24 weights: how busy each hour is, in UTC. Empty: every hour alike."""
+    """24 weights, the relative rate of each hour in UTC. Empty: a constant rate."""
     queues: tuple[tuple[str, float], ...] = ((DEFAULT_QUEUE, 1.0),)
     """(name, weight)"""
     users: int = 1
-    """In each queue, all equally busy."""
+    """Number of users in each queue, with equal rates."""
     walltimes: bool = True
-    """Whether jobs have a limit such as people write (`backends.simulator.walltimes`)."""
+    """Whether jobs have a user's walltime estimate (`backends.simulator.walltimes`)."""
 
     @property
     def mean_work(self) -> float:
-        """GPU-ms of a job on average, LONGEST left aside. A lognormal's mean is median × exp(sigma² / 2)."""
+        """Mean GPU-ms of a job, without the bound LONGEST. A lognormal's mean is median × exp(sigma² / 2)."""
         total = sum(size.weight for size in self.sizes)
         return sum(s.weight * s.gpus * s.median * math.exp(s.sigma**2 / 2) for s in self.sizes) / total
 
     def at_load(self, gpus: int, load: float) -> Law:
-        """The same jobs, arriving such that they ask for `load` times what so many GPUs can do."""
+        """Returns the distribution with the arrival rate that offers `load` times the capacity of `gpus` GPUs."""
         return replace(self, mean_gap=max(1, round(self.mean_work / (gpus * load))))
 
 
 def synthesize(law: Law, jobs: int, seed: int, *, start: int = 0) -> Trace:
-    """So many jobs drawn from the law, the first of them after `start` ms. Raises SimError for a law of nothing."""
+    """Draws `jobs` jobs, the first after `start` ms. Raises SimError if the distribution has no jobs."""
     _check(law, jobs)
     rng = Random(seed)  # noqa: S311 - a model, no secret
     arrivals = _arrivals(law, start, rng)
@@ -90,7 +90,7 @@ def _job(law: Law, number: int, submit: int, rng: Random) -> TraceJob:
 
 
 def _arrivals(law: Law, start: int, rng: Random) -> Iterator[int]:
-    """By thinning: as many candidates as in the busiest hour, of which an hour keeps its part (Lewis, Shedler 1979)."""
+    """Draws arrivals by thinning: candidates at the peak rate, kept at each hour's rate (Lewis, Shedler 1979)."""
     hours = law.by_hour or (1.0,) * 24
     busiest, mean = max(hours), sum(hours) / 24
     now = float(start)

@@ -1,7 +1,7 @@
-"""The limits that jobs are submitted with: what the trace says, none, the run time itself, or what people would write.
+"""Walltimes of simulated jobs: those of the trace, none, the exact run time, or a model of users' estimates.
 
-People overestimate, and they write round numbers: about one in seven is near exact, the others use any part of what
-they asked for with equal likelihood, and nearly all estimates are one of some twenty values.
+Users overestimate and choose round numbers: about one estimate in seven is near exact, for the others the used share
+is uniformly distributed, and nearly all estimates are one of some twenty values.
 Source: Tsafrir, Etsion, Feitelson, "Modeling User Runtime Estimates", JSSPP'05, and "Backfilling Using
 System-Generated Predictions Rather Than User Runtime Estimates", TPDS 2007.
 """
@@ -22,23 +22,23 @@ ROUND = (
     *(hours * _HOUR for hours in (1, 2, 3, 4, 6, 8, 12, 18)),
     *(days * _DAY for days in (1, 2, 3, 4, 5, 7, 10, 14, 21, 30, 60, 90)),
 )
-"""The values people write, in ms."""
+"""Common estimates, in ms."""
 
 _NEAR_EXACT = 0.15
 _LEAST_NEAR = 0.95
-"""The accuracy from which on an estimate is near exact."""
+"""Minimum accuracy of a near-exact estimate."""
 _MOST = 30 * _DAY
-"""Nobody asks for more, unless the job runs longer."""
+"""Maximum estimate in ms, unless the job runs longer."""
 
 
 def estimate(duration: int, rng: Random) -> int:
-    """What a user asks for who will need `duration` ms: never less than that."""
+    """Draws a user's estimate for a job of `duration` ms; never less than that."""
     accuracy = rng.uniform(_LEAST_NEAR, 1.0) if rng.random() < _NEAR_EXACT else 1.0 - rng.random()
     return max(rounded_up(duration), min(rounded_up(int(duration / accuracy)), _MOST))
 
 
 def rounded_up(ms: int) -> int:
-    """The next value that somebody would write; whole days above the largest."""
+    """Rounds up to the next common estimate; to whole days above the largest."""
     place = bisect_left(ROUND, ms)
     return ROUND[place] if place < len(ROUND) else -(-ms // _DAY) * _DAY
 
@@ -66,11 +66,11 @@ WALLTIMES: dict[str, Callable[[Trace, int], Trace]] = {
     "exact": _exact,
     "users": _estimated,
 }
-"""By name: the trace's own, none, oracles, and the model above."""
+"""Walltime models by name: the trace's own, none, exact, and the user model above."""
 
 
 def with_walltimes(trace: Trace, kind: str, seed: int = 0) -> Trace:
-    """The same jobs with other walltimes: one of WALLTIMES. Equal seeds give equal estimates. Raises SimError."""
+    """Returns the same jobs with walltimes by one of WALLTIMES. Equal seeds give equal estimates. Raises SimError."""
     if kind not in WALLTIMES:
         raise SimError(f"there are no walltimes {kind!r}; there are {', '.join(WALLTIMES)}")
     return WALLTIMES[kind](trace, seed)

@@ -1,12 +1,12 @@
-"""What a simulation came to, as a page that needs nothing but itself, and as JSON.
+"""The report of a simulation: a self-contained HTML page, and JSON.
 
-Belongs here: the figures in words and tables, the series that are drawn, the page and its script. Does not belong
-here: replaying, measuring (`backends.simulator.metrics`), the command line.
+Belongs here: figures as text and tables, chart series, the page and its script. Does not belong here: replaying,
+measuring (`backends.simulator.metrics`), the command line.
 
     report = build(experiment, runs)     # plain data: what report.json holds
     write(report, Path("out"))           # out/index.html, out/report.json
 
-The same experiment and runs give the same bytes: nothing in it is of the clock or of the machine.
+The same experiment and runs give the same bytes: the report contains neither the time nor facts about the machine.
 """
 
 from windlass.backends.simulator.report.build import build as build

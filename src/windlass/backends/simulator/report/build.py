@@ -1,4 +1,4 @@
-"""Everything that a simulation came to, as plain data: what report.json holds, and what the page draws."""
+"""Builds the report as plain data: the content of report.json, which the page draws."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FORMAT = 1
 
 
 def build(experiment: Experiment, runs: Sequence[Run]) -> Report:
-    """The report. Runs of the first seed must have their outcomes. Times in seconds unless a name ends in _ms."""
+    """Builds the report. Runs of the first seed must have outcomes. Times in seconds unless a name ends in _ms."""
     drawn = {run.policy: run.outcome for run in runs if run.outcome is not None}
     return {
         "format": FORMAT,
@@ -64,7 +64,7 @@ def _figure(figure: Figure, runs: Sequence[Run], policies: list[str]) -> dict[st
 
 
 def _metrics(metrics: Metrics) -> dict[str, Any]:
-    """Every number of one run, under the names that the code has for it."""
+    """Returns every number of one run by its field name."""
     groups: Mapping[str, Mapping[str, Group]] = {"by_queue": metrics.by_queue, "by_size": metrics.by_size}
     plain = {each.name: getattr(metrics, each.name) for each in fields(metrics)}
     return {
@@ -76,7 +76,7 @@ def _metrics(metrics: Metrics) -> dict[str, Any]:
 
 
 def _jobs(drawn: Mapping[str, Outcome]) -> dict[str, Any]:
-    """Every job by column; what a policy made of it under the policy's name, of the first seed. -1: it never ran."""
+    """Returns all jobs by column; results of the first seed under each policy's name. -1: the job never ran."""
     first = next(iter(drawn.values()))
     jobs = first.trace.jobs
     return {
@@ -99,12 +99,12 @@ def _jobs(drawn: Mapping[str, Outcome]) -> dict[str, Any]:
 
 
 def _asked(outcome: Outcome) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """What each job held in its first run: 0 for those that never ran."""
+    """Returns the amount that each job held in its first run; 0 for jobs that never ran."""
     asked = np.zeros(len(outcome.trace.jobs), dtype=np.int64)
     asked[outcome.job] = outcome.held_units
     return asked
 
 
 def _exact(value: float) -> float:
-    """Twelve digits: the same on every machine, whatever the last bit of a sum."""
+    """Rounds to twelve digits, so that machines with different floating-point sums print the same number."""
     return float(f"{value:.12g}")

@@ -1,4 +1,4 @@
-"""The series of every chart, as plain data for the page's script. Times in seconds since the first submission."""
+"""Chart series as plain data for the page's script. Times in seconds since the first submission."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from windlass.backends.simulator.report.words import listed, span, told
 
 Chart: TypeAlias = dict[str, Any]
 Drawn: TypeAlias = Mapping[str, Outcome]
-"""By policy: the outcome of the first seed."""
+"""The outcome of the first seed, by policy."""
 
 STRETCHES = 320
-"""Points of a line over time."""
+"""Number of points of a line over time."""
 _MARKS = 240
-"""Points of a distribution."""
+"""Number of points of a distribution."""
 MOST_QUEUES = 16
 NOUNS = {"gpu": "GPUs", "cpu": "cores"}
 
 
 def charts(runs: Sequence[Run], drawn: Drawn) -> list[Chart]:
-    """Every chart of the page, in its order."""
+    """Returns every chart of the page, in order."""
     return [*_over_time(drawn), _completion(drawn), _by_size(runs, drawn), _by_queue(runs, drawn)]
 
 
@@ -42,7 +42,7 @@ def _over_time(drawn: Drawn) -> list[Chart]:
     noun = NOUNS[next(iter(drawn.values())).unit]
 
     def lines(value: Callable[[Outcome], NDArray[np.float64]]) -> list[list[float | None]]:
-        """A policy's line ends where its last job does."""
+        """Returns a line for each policy, which ends with the policy's last job."""
         found = []
         for policy, outcome in drawn.items():
             there = edges[:-1] < ends[policy]
@@ -83,7 +83,7 @@ def _over_time(drawn: Drawn) -> list[Chart]:
 
 
 def stretches(begin: int, end: int) -> timeline.Times:
-    """The edges of STRETCHES equal stretches from `begin` to `end`, in ms, none of them empty."""
+    """Returns the edges of STRETCHES equal, non-empty intervals from `begin` to `end`, in ms."""
     edges: timeline.Times = np.linspace(begin, max(end, begin + STRETCHES), STRETCHES + 1).astype(np.int64)
     return edges
 
@@ -93,7 +93,7 @@ def _stretch(edges: timeline.Times) -> float:
 
 
 def _means(what: str, series: Sequence[Sequence[float | None]], drawn: Drawn, unit: Any) -> str:
-    """The chart in a sentence, for those who do not see it."""
+    """Describes the chart in a sentence, for screen readers."""
     known = [[value for value in line if value is not None] for line in series]
     words = [
         f"{told(sum(line) / max(1, len(line)), unit)} under {policy}" for policy, line in zip(drawn, known, strict=True)
@@ -131,7 +131,7 @@ def _jct(outcome: Outcome) -> NDArray[np.int64]:
 
 
 def _range(values: NDArray[np.float64]) -> tuple[float, float]:
-    """For an axis of logarithms: from a second on, unless everything is shorter."""
+    """Returns the range of a logarithmic axis: from one second, unless all values are shorter."""
     high = max(0.01, float(values.max(initial=0.01)))
     least = float(values[values > 0].min(initial=high))
     return min(max(least, 1.0), high / 10), high * 1.02
@@ -211,7 +211,7 @@ def _view(
     groups: Callable[[Run], Mapping[str, Group]],
     value: Callable[[Group], float],
 ) -> dict[str, Any]:
-    """One number of each class, the mean over the seeds; a class that a seed does not have is left out of it."""
+    """Returns one number for each class, the mean over the seeds that have the class."""
     series = [
         [_average(value(groups(run)[name]) for run in _of(runs, policy) if name in groups(run)) for name in names]
         for policy in drawn
@@ -229,7 +229,7 @@ def _of(runs: Sequence[Run], policy: str) -> list[Run]:
 
 
 def _names(groups: Iterable[Mapping[str, Group]]) -> list[str]:
-    """Every class that any run has, as the metrics order them: from small to large."""
+    """Returns the classes of all runs, from small to large as in the metrics."""
     found = {name: None for mapping in groups for name in mapping}
     return sorted(found, key=lambda name: float(name.split("–")[0].rstrip("+")) if name[0].isdigit() else -1.0)
 
@@ -243,7 +243,7 @@ def _largest_queues(runs: Sequence[Run]) -> list[str]:
 
 
 def _ends(what: str, names: Sequence[str], series: Sequence[Sequence[float | None]], drawn: Drawn, unit: Any) -> str:
-    """The first and the last class in words."""
+    """Describes the first and the last class in a sentence."""
     said = []
     for policy, line in zip(drawn, series, strict=True):
         known = [(name, value) for name, value in zip(names, line, strict=True) if value is not None]
@@ -254,7 +254,7 @@ def _ends(what: str, names: Sequence[str], series: Sequence[Sequence[float | Non
 
 
 def _rounded(value: float, digits: int) -> float | None:
-    """JSON knows no NaN; and more digits than are drawn would only make the page large."""
+    """Rounds to the digits that are drawn, which keeps the page small; NaN becomes None, since JSON has no NaN."""
     if not np.isfinite(value):
         return None
     rounded = float(f"{value:.{digits + 2}g}") if abs(value) >= 1 else round(float(value), digits)

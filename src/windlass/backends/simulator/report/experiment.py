@@ -1,4 +1,4 @@
-"""What was asked for, and what each run of it gave."""
+"""The description of an experiment, and the result of each run."""
 
 from __future__ import annotations
 
@@ -12,33 +12,33 @@ from windlass.core.model.policy import Policy
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """One trace that was read or made."""
+    """One trace, read or synthetic."""
 
     name: str
-    """Without folders: the same page comes out wherever the file lies."""
+    """File name without folders, so that the page does not depend on where the file is."""
     about: str
-    """Its format, or the law it was made by."""
+    """Its format, or the distribution that it was drawn from."""
     jobs: int
     sha256: str = ""
-    """Of the file's bytes; "" for what was made."""
+    """Hash of the file's bytes; "" for a synthetic trace."""
 
 
 @dataclass(frozen=True, slots=True)
 class Experiment:
-    """What was asked for, in words that can be typed again."""
+    """The experiment in terms of its command line."""
 
     command: str
-    """The command that does the same again, paths without their folders."""
+    """The command that repeats it, with file names instead of paths."""
     sources: tuple[Source, ...]
     cluster: str
-    """In words: "96 nodes with 8 GPUs each"."""
+    """Description: "96 nodes with 8 GPUs each"."""
     policies: Mapping[str, Policy]
-    """By the name under which they were asked for, in that order."""
+    """Policies by the name on the command line, in that order."""
     seeds: tuple[int, ...]
     random: str
-    """What the seeds change, in words; "" if nothing: then there is one run for each policy."""
+    """Description of what the seeds change; "" if nothing: then each policy has one run."""
     conditions: tuple[str, ...] = ()
-    """Whatever else was set, a sentence each."""
+    """All other settings, a sentence each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,4 +49,4 @@ class Run:
     seed: int
     metrics: Metrics
     outcome: Outcome | None = field(default=None, repr=False)
-    """Of the first seed only: what is drawn."""
+    """Present for the first seed only, whose runs are drawn."""

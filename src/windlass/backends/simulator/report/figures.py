@@ -1,4 +1,4 @@
-"""The figures of the table: what each is called, what it means, and where it stands in the metrics."""
+"""The figures of the table: name, meaning, and place in the metrics of each."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ Unit: TypeAlias = Literal["s", "share", "ratio", "count"]
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One row of the page's table, one column of the terminal's."""
+    """A row of the page's table, and a column of the terminal's."""
 
     key: str
     title: str
     head: str
-    """The title where there is little room."""
+    """Short title, for table heads."""
     about: str
     unit: Unit
     value: Callable[[Metrics], float]
     better: Literal["lower", "higher", ""] = "lower"
-    """Which of two is better; "": neither, it only describes."""
+    """Which of two values is better; "": neither."""
     wide: bool = False
     """Shown by -o wide only."""
 
@@ -155,7 +155,7 @@ FIGURES: tuple[Figure, ...] = (
 
 
 def mean_and_sd(values: Sequence[float]) -> tuple[float, float]:
-    """The mean, and the standard deviation of a sample (n - 1); that of one value, or of equal ones, is 0."""
+    """Returns the mean and the sample standard deviation (n - 1); 0 for one value or equal values."""
     if len(set(values)) == 1:
         return values[0], 0.0
     mean = math.fsum(values) / len(values)

@@ -1,4 +1,4 @@
-"""The gantt: who held which part of which node, in one window of time that is the same for every policy."""
+"""The Gantt chart: which job held which part of which node, in one time window for all policies."""
 
 from __future__ import annotations
 
@@ -17,29 +17,29 @@ from windlass.backends.simulator.report.lanes import Lanes, Piece
 from windlass.backends.simulator.report.words import several, span
 
 MOST_BARS = 4_000
-"""For each policy: more can be neither told apart nor drawn while somebody drags."""
+"""Maximum number of bars per policy: more can neither be distinguished nor redrawn during a drag."""
 MOST_NODES = 128
 _PARTS = 4_096
-"""The window is at least the whole over this."""
+"""The window is at least the whole time divided by this."""
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """`begin` to `end`, in ms; the first `nodes` rows."""
+    """A time window from `begin` to `end`, in ms, over the first `nodes` rows."""
 
     begin: int
     end: int
     nodes: int
 
     def seats(self, outcome: Outcome) -> NDArray[np.intp]:
-        """The seats that are seen in it."""
+        """Returns the indices of the outcome's seats that overlap the window."""
         run = np.repeat(np.arange(len(outcome.job)), np.diff(outcome.seats))
         seen = (outcome.end[run] > self.begin) & (outcome.begin[run] < self.end) & (outcome.row < self.nodes)
         return np.flatnonzero(seen & (outcome.amount > 0))
 
 
 def gantt(drawn: Mapping[str, Outcome]) -> dict[str, Any] | None:
-    """As plain data, times in seconds since the first submission; None if nothing ran."""
+    """Returns the chart as plain data, times in seconds since the first submission; None if nothing ran."""
     first = next(iter(drawn.values()))
     if not any(len(outcome.end) for outcome in drawn.values()):
         return None
@@ -64,7 +64,7 @@ def gantt(drawn: Mapping[str, Outcome]) -> dict[str, Any] | None:
 
 
 def _window(outcomes: list[Outcome]) -> Window:
-    """Everything, if that can be seen; else around the moment of the longest queue, halved until it can."""
+    """Returns the whole time if its bars fit; else a window around the longest queue, halved until they fit."""
     begin = min(int(outcome.submit[0]) for outcome in outcomes)
     end = max(int(outcome.end.max()) for outcome in outcomes if len(outcome.end))
     nodes = min(MOST_NODES, len(outcomes[0].nodes))
@@ -84,7 +84,7 @@ def _busiest(outcome: Outcome, begin: int, end: int) -> int:
 
 
 def _bars(outcome: Outcome, window: Window, zero: int, jobs: dict[int, int]) -> list[float]:
-    """Flat: job, node, first lane, lanes, begin, end. `jobs` numbers the jobs that are met, over all policies."""
+    """Returns a flat list: job, node, first lane, lanes, begin, end. `jobs` numbers jobs across all policies."""
     seats = window.seats(outcome)
     run = np.searchsorted(outcome.seats, seats, side="right") - 1
     lanes = {row: Lanes(int(outcome.by_node[row])) for row in np.unique(outcome.row[seats]).tolist()}

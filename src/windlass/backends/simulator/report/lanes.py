@@ -1,4 +1,4 @@
-"""Where on its node a gang is drawn: a node is a line as long as its capacity; who comes takes what is free of it."""
+"""The vertical position of a gang in its node's row: each gang takes the first free lanes of the node's capacity."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ Piece: TypeAlias = tuple[int, int]
 
 
 class Lanes:
-    """The free pieces of one node, in order, none touching the next."""
+    """Free intervals of one node, in order, merged where they touch."""
 
     def __init__(self, capacity: int) -> None:
         self._free: list[Piece] = [(0, capacity)] if capacity else []
 
     def take(self, amount: int) -> list[Piece]:
-        """The first piece that is long enough, or else the first ones together."""
+        """Takes the first interval that is long enough, else the first intervals that suffice together."""
         for number, (low, high) in enumerate(self._free):
             if high - low >= amount:
                 self._free[number : number + 1] = [(low + amount, high)] if high - low > amount else []
@@ -32,7 +32,7 @@ class Lanes:
         return taken
 
     def give(self, pieces: list[Piece]) -> None:
-        """Free again."""
+        """Returns intervals to the free list."""
         for piece in pieces:
             insort(self._free, piece)
         joined: list[Piece] = []

@@ -1,4 +1,4 @@
-"""The page: one file of HTML with its style, its script, uPlot and its data inside."""
+"""Renders the report as one HTML file that contains its style, its script, uPlot and its data."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _SCRIPTS = ("vendor/uplot/uPlot.iife.min.js", *(f"assets/{name}.js" for name in 
 _STYLES = ("vendor/uplot/uPlot.min.css", "assets/page.css")
 _DRAWN = ("charts", "gantt")
 _COLOURS = 8
-"""Of policies, in turn: --p0 to --p7 of the style."""
+"""Number of policy colours: --p0 to --p7 of the style, used in turn."""
 
 
 def page(report: Report) -> str:
-    """The whole page, as text."""
+    """Returns the whole page as text."""
     policies = [policy["name"] for policy in report["policies"]]
     data = {"policies": policies, **{name: report[name] for name in _DRAWN}}
     return Template(_asset("assets/page.html")).substitute(
@@ -44,7 +44,7 @@ def _asset(name: str) -> str:
 
 
 def _inside_html(data: dict[str, Any]) -> str:
-    """JSON that no `</script>` of a job's name can end."""
+    """Returns JSON in which a job name with `</script>` cannot close the script element."""
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
 
@@ -88,7 +88,7 @@ def _row(figure: dict[str, Any]) -> str:
 
 
 def _best(figure: dict[str, Any], shown: list[str]) -> list[str]:
-    """Which cells are marked: the best, and what reads the same as it; nothing where all do."""
+    """Returns the marked cells: those that show the best value; none where all cells show it."""
     if not figure["better"] or len(set(shown)) < 2:
         return ["rest"] * len(shown)
     best = (min if figure["better"] == "lower" else max)(figure["mean"])

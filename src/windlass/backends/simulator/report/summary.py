@@ -1,4 +1,4 @@
-"""The top of the page in plain words: what was simulated, and what came of it."""
+"""The text at the top of the page: what was simulated, and the main results."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from windlass.backends.simulator.report.words import listed, several, span
 
 
 def heading(experiment: Experiment) -> str:
-    """What, on what."""
+    """Names the traces and the cluster."""
     names = [source.name for source in experiment.sources]
     what = listed(names) if len(names) < 4 else several(len(names), "trace")
     return f"{what} on {experiment.cluster}"
 
 
 def summary(experiment: Experiment, runs: Sequence[Run], drawn: Mapping[str, Outcome]) -> list[str]:
-    """A few sentences in two or three paragraphs."""
+    """Returns two or three paragraphs."""
     return [
         " ".join((_what(experiment, runs, drawn), *experiment.conditions)),
         *filter(None, (_best(runs, list(drawn)), _left_out(runs))),
@@ -45,7 +45,7 @@ def _what(experiment: Experiment, runs: Sequence[Run], drawn: Mapping[str, Outco
 
 
 def _best(runs: Sequence[Run], policies: Sequence[str]) -> str:
-    """Who makes jobs wait least, and how far the next one is behind."""
+    """Names the policy with the shortest waits, and its margin over the next."""
     if len(policies) < 2:
         return ""
     wait = next(figure for figure in FIGURES if figure.key == "wait_avg")

@@ -1,4 +1,4 @@
-"""Step functions of time, averaged over equal stretches: what is drawn is exact on average, however long the trace."""
+"""Step functions of time, averaged over equal intervals, so that charts of any trace are exact on average."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ Times = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Steps:
-    """A function that changes by `delta` (float64[C]) at `time` (int64[C], sorted, ms) and is 0 before."""
+    """A function of time that is 0 at first and changes by `delta` (float64[C]) at `time` (int64[C], sorted, ms)."""
 
     time: Times
     delta: Values
 
 
 def steps(begin: Times, end: Times, amount: NDArray[np.integer] | Values) -> Steps:
-    """The sum of stretches: `amount` from `begin` to `end`, each an array."""
+    """Returns the sum of intervals, each with `amount` from `begin` to `end`; arguments are arrays."""
     time = np.concatenate((begin, end))
     delta = np.concatenate((amount, -amount)).astype(np.float64)
     order = np.argsort(time, kind="stable")
@@ -32,7 +32,7 @@ def steps(begin: Times, end: Times, amount: NDArray[np.integer] | Values) -> Ste
 
 
 def means(of: Steps, edges: Times) -> Values:
-    """float64[E - 1]: its average between each two edges (int64[E], rising, ms)."""
+    """Returns the average between each two edges (int64[E], increasing, ms) as float64[E - 1]."""
     if not len(of.time):
         return np.zeros(len(edges) - 1)
     height = np.cumsum(of.delta)
@@ -45,12 +45,12 @@ def means(of: Steps, edges: Times) -> Values:
 
 
 def held(outcome: Outcome) -> Steps:
-    """How much of the outcome's unit is held, in thousandths."""
+    """Returns the held amount of the outcome's unit, in thousandths."""
     return steps(outcome.begin, outcome.end, outcome.held_units)
 
 
 def wanted(outcome: Outcome) -> Steps:
-    """How much the jobs ask for that wait, in thousandths: before their first run and between two."""
+    """Returns the amount requested by waiting jobs, in thousandths: before their first run and between runs."""
     there = np.flatnonzero(outcome.first_begin != NEVER)
     order = np.lexsort((outcome.begin, outcome.job))
     job, begin, end = outcome.job[order], outcome.begin[order], outcome.end[order]
@@ -64,10 +64,10 @@ def wanted(outcome: Outcome) -> Steps:
 
 
 def useless(outcome: Outcome, edges: Times) -> Values:
-    """Between each two edges: the share of what is free that is too little, on its node, for the next job.
+    """Returns, between each two edges, the share of free capacity on nodes with too little free for the next job.
 
-    The next job is drawn from the trace; see `metrics.fragmentation`, whose average over time this is. NaN where
-    nothing is free.
+    The next job is drawn from the trace, as in `metrics.fragmentation`, which is the average of this function over
+    time. NaN where nothing is free.
     """
     free, lasted, row = free_by_node(outcome)
     needs = np.sort([min(asked(job, outcome.unit), int(outcome.by_node.max())) for job in outcome.trace.jobs])

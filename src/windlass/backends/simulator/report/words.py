@@ -1,4 +1,4 @@
-"""Numbers as people read them. The page's script says the same of the same numbers (assets/format.js)."""
+"""Formats numbers for people. The page's script formats the same numbers equally (assets/format.js)."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ _UNITS = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
 
 
 def span(seconds: float) -> str:
-    """ "40 ms", "1.25 h", "9.9 d"."""
+    """Formats a duration: "40 ms", "1.25 h", "9.9 d"."""
     name, length = _unit_of(seconds)
     return f"{trimmed(seconds / length, 3)} {name}"
 
 
 def _unit_of(seconds: float) -> tuple[str, float]:
-    """The largest unit of which there is one, give or take what is not shown."""
+    """Returns the largest unit that gives at least 1 after rounding to the digits shown."""
     size = abs(seconds)
     if size < 0.9995:
         return ("s", 1) if size == 0 else ("ms", 0.001)
@@ -24,7 +24,7 @@ def _unit_of(seconds: float) -> tuple[str, float]:
 
 
 def told_with(mean: float, sd: float, unit: Unit) -> str:
-    """A mean and its standard deviation in one unit: "12.3 ± 0.4 min"; the mean alone if there is no deviation."""
+    """Formats a mean and its standard deviation in one unit: "12.3 ± 0.4 min"; the mean alone if the deviation is 0."""
     spread = deviation(mean, sd, unit)
     if not spread:
         return told(mean, unit)
@@ -33,7 +33,7 @@ def told_with(mean: float, sd: float, unit: Unit) -> str:
 
 
 def deviation(mean: float, sd: float, unit: Unit) -> str:
-    """A standard deviation in the unit of its mean and with no more places than that; "" if there is none."""
+    """Formats a standard deviation in its mean's unit, with no more decimal places than the mean; "" if it is 0."""
     if not sd:
         return ""
     scale = _unit_of(mean)[1] if unit == "s" else 0.01 if unit == "share" else 1
@@ -43,7 +43,7 @@ def deviation(mean: float, sd: float, unit: Unit) -> str:
 
 
 def trimmed(value: float, digits: int) -> str:
-    """So many significant digits, no zeros behind the point, and no digit before it dropped."""
+    """Rounds to significant digits, without trailing zeros, and without dropping digits before the point."""
     if abs(value) >= 10**digits:
         return f"{value:,.0f}"
     shown = f"{float(f'{value:.{digits}g}'):.6f}"
@@ -51,7 +51,7 @@ def trimmed(value: float, digits: int) -> str:
 
 
 def told(value: float, unit: Unit) -> str:
-    """One figure."""
+    """Formats one figure."""
     match unit:
         case "s":
             return span(value)
@@ -62,10 +62,10 @@ def told(value: float, unit: Unit) -> str:
 
 
 def listed(names: list[str]) -> str:
-    """ "a", "a and b", "a, b and c"."""
+    """Joins names: "a", "a and b", "a, b and c"."""
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 def several(count: int, one: str, many: str = "") -> str:
-    """ "1 job", "82,247 jobs"."""
+    """Formats a count: "1 job", "82,247 jobs"."""
     return f"{count:,} {one if count == 1 else many or one + 's'}"

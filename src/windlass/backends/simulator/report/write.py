@@ -1,4 +1,4 @@
-"""The two files of a report."""
+"""Writes the two files of a report."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PAGE, DATA = "index.html", "report.json"
 
 
 def write(report: Report, folder: Path) -> Path:
-    """Write index.html and report.json into the folder, which is made. Returns the page. Raises SimError."""
+    """Writes index.html and report.json into the folder, which it creates. Returns the page's path. Raises SimError."""
     texts = {PAGE: page(report), DATA: as_json(report)}
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -26,7 +26,7 @@ def write(report: Report, folder: Path) -> Path:
 
 
 def check_folder(folder: Path) -> None:
-    """Raises SimError if a report could not be written there: better before a long simulation than after it."""
+    """Raises SimError if the report could not be written there; called before a long simulation."""
     there = next(path for path in (folder, *folder.absolute().parents) if path.exists())
     if not there.is_dir() or not os.access(there, os.W_OK):
         problem = "not a folder" if not there.is_dir() else "it may not be written to"
@@ -34,7 +34,7 @@ def check_folder(folder: Path) -> None:
 
 
 def as_json(report: Report) -> str:
-    """A line for each part: they are too long for a line each number, and can still be told apart."""
+    """Returns JSON with one line for each part: arrays are too long for a line per number."""
     parts = (
         f"{json.dumps(name)}: {json.dumps(part, ensure_ascii=False, allow_nan=False, separators=(',', ':'))}"
         for name, part in report.items()

@@ -1,7 +1,7 @@
-"""One question put to the simulator: traces, a cluster, some policies, some seeds; and all its runs side by side.
+"""A simulation study: traces, a cluster, policies and seeds, and all of its runs in parallel processes.
 
-Belongs here: what a question may say, the trace of each seed, and carrying the runs out over processes. Does not
-belong here: a single replay, what is measured, options and terminals.
+Belongs here: the description of a study, the trace of each seed, the distribution of runs over processes. Does not
+belong here: a single replay, the metrics, command-line options, terminals.
 
     question = Question(...)
     experiment, runs = answer(question, "windlass simulate …", controlled, processes=4)

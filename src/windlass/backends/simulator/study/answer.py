@@ -1,4 +1,4 @@
-"""A question answered: its traces read, its runs carried out side by side, what came of them measured."""
+"""Carries out a study: reads the traces, runs every policy and seed in parallel, measures the outcomes."""
 
 from __future__ import annotations
 
@@ -42,14 +42,15 @@ def answer(
     processes: int,
     on_progress: Callable[[float, int, int], None] = lambda _share, _ended, _runs: None,
 ) -> tuple[Experiment, list[Run]]:
-    """Every run, by policy, then seed; `on_progress(share that is done, runs that ended, runs)` is told now and then.
+    """Returns every run, ordered by policy, then seed. Calls `on_progress(share done, runs ended, runs)` repeatedly.
 
-    `command` is what the report says will repeat it; `controlled` drives the runs that have faults. Raises SimError.
+    `command` is the command line that the report shows for repetition; `controlled` drives runs with faults. Raises
+    SimError.
     """
     # 1. the trace, read once
     given = [read_trace(path, question.format, skip_bad=question.skip_bad) for path in question.traces]
     whole = _joined(given) if given else None
-    # 2. who runs: without anything random, one run of a policy tells all
+    # 2. the runs: where nothing is random, one run per policy suffices
     seeds = question.seeds if question.random else question.seeds[:1]
     first = trace_of(question, whole, seeds[0])
     tasks = [
@@ -57,7 +58,7 @@ def answer(
         for policy in question.policies
         for seed in seeds
     ]
-    # 3. side by side; what came back is as it went out, but for the trace, which is here already
+    # 3. in parallel; outcomes come back without their trace, which this process already has
     jobs = len(first.jobs) * len(tasks)
     runs = side_by_side(tasks, processes, lambda done, ended: on_progress(sum(done) / jobs, ended, len(tasks)))
     runs = [run if run.outcome is None else replace(run, outcome=replace(run.outcome, trace=first)) for run in runs]
@@ -65,7 +66,7 @@ def answer(
 
 
 def trace_of(question: Question, whole: Trace | None, seed: int) -> Trace:
-    """The trace of one seed: as it was read, or drawn; then cut, stretched, and given walltimes."""
+    """Returns the trace of one seed: read or drawn, then cut, stretched and given walltimes."""
     trace = question.drawn.trace(seed) if question.drawn else whole
     assert trace is not None, "a question has traces or a law"  # noqa: S101 - a bug of ours
     if question.limit is not None:
@@ -84,7 +85,7 @@ def _run(
     controlled: Controlled,
     advance: Advance,
 ) -> Run:
-    """One policy under one seed. `first`: the trace of the first seed, whose outcome goes back to be drawn."""
+    """Runs one policy under one seed. `first`: the trace of the first seed, whose outcome is returned for charts."""
     trace = first or trace_of(question, whole, seed)
     outcome = _outcome(question, trace, policy, seed, controlled, advance)
     return Run(policy, seed, measure(outcome), _light(outcome) if first else None)
@@ -115,12 +116,12 @@ def _outcome(
 
 
 def _light(outcome: Outcome) -> Outcome:
-    """Without its trace, which would be most of what is sent."""
+    """Removes the trace, which would be most of the message between processes."""
     return replace(outcome, trace=replace(outcome.trace, jobs=()))
 
 
 def _joined(traces: list[Trace]) -> Trace:
-    """Several files as one trace."""
+    """Joins the parts of a trace that come from several files."""
     if len(traces) == 1:
         return traces[0]
     left_out: Counter[str] = Counter()
@@ -133,7 +134,7 @@ def _joined(traces: list[Trace]) -> Trace:
     return Trace(names, traces[0].format, tuple(jobs), dict(left_out), files)
 
 
-# --- in words ---------------------------------------------------------------------------------------
+# --- as text ----------------------------------------------------------------------------------------
 
 
 def _experiment(
@@ -174,7 +175,7 @@ def _sha256(path: str) -> str:
 
 
 def cluster_words(cluster: Cluster) -> str:
-    """ "96 nodes with 8 GPUs each", "1,213 nodes with 6,212 GPUs"."""
+    """Describes a cluster: "96 nodes with 8 GPUs each", "1,213 nodes with 6,212 GPUs"."""
     counts = {node.capacity.get(GPU, 0) for node in cluster.nodes}
     nodes, total = len(cluster.nodes), sum(node.capacity.get(GPU, 0) for node in cluster.nodes)
     if not total:

@@ -1,4 +1,4 @@
-"""What starts and checkpoints cost in a simulation, said on one line."""
+"""Parses the cost of starts and checkpoints in a simulation from one line."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ COSTS: Table = (
 
 
 def read_costs(text: str) -> Costs:
-    """`restart=1m checkpoint-every=30m checkpoint=20s`; what is not said costs nothing. Raises SimError."""
+    """Parses `restart=1m checkpoint-every=30m checkpoint=20s`; a missing key costs nothing. Raises SimError."""
     try:
         return Costs(**read_spelled(text.replace(",", " ").split(), COSTS))
     except ValueError as error:

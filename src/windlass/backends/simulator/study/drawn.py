@@ -1,4 +1,4 @@
-"""A trace that is drawn rather than read: how many jobs, and of what law, said on one line."""
+"""A synthetic trace, described on one line: the number of jobs and the distribution that they are drawn from."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from windlass.jobs.syntax.settings_line import read_spelled
 from windlass.jobs.syntax.value_types import Plain, ValueType, whole
 
 OFFICE_HOURS = tuple(1.0 + 0.8 * math.cos((hour - 15) / 24 * 2 * math.pi) for hour in range(24))
-"""Busiest at 15:00, quietest at 3:00, nine times as busy."""
+"""Relative arrival rate by hour: highest at 15:00, lowest at 3:00, ratio nine."""
 
 
 def _read_number(value: Plain) -> float:
@@ -48,24 +48,24 @@ LAW: Table = (
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """A law, and how many jobs are drawn from it."""
+    """A distribution of jobs, and the number of jobs to draw from it."""
 
     law: Law
     jobs: int
 
     def trace(self, seed: int) -> Trace:
-        """Equal seeds give equal jobs."""
+        """Draws the trace. Equal seeds give equal jobs."""
         return synthesize(self.law, self.jobs, seed)
 
     @property
     def about(self) -> str:
-        """In words."""
+        """Describes the distribution for people."""
         sizes = "/".join(str(size.gpus) for size in self.law.sizes)
         return f"drawn from a law: Poisson arrivals, {sizes} GPUs, lognormal run times"
 
 
 def read_drawn(text: str, cluster: Cluster) -> Drawn:
-    """`jobs=1000 load=0.9 …`, for this cluster; every setting has a default. Raises SimError."""
+    """Parses `jobs=1000 load=0.9 …` for a cluster; every setting has a default. Raises SimError."""
     try:
         given = read_spelled(text.replace(",", " ").split(), LAW)
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""The faults of a simulation, said on one line or in a file."""
+"""Parses the faults of a simulation from one line or a file."""
 
 from __future__ import annotations
 
@@ -18,13 +18,16 @@ _EXAMPLE = "node=30d/4h gpu=90d/12h"
 
 @dataclass(frozen=True, slots=True)
 class Faults:
-    """Rates, from which every seed draws its own, or a list on the trace's clock that is the same for all."""
+    """Fault rates, from which each seed draws its own faults, or a fixed list on the trace's clock for all seeds."""
 
     rates: Rates = field(default_factory=dict)
     listed: tuple[Fault, ...] = ()
 
     def of(self, trace: Trace, nodes: Iterable[str], seed: int) -> tuple[Fault, ...]:
-        """Those of one seed: from the first submission on, twice as long as jobs arrive and the longest one runs."""
+        """Returns the faults of one seed.
+
+        The period begins at the first submission and lasts twice the span of arrivals plus the longest duration.
+        """
         begin, end = trace.jobs[0].submit, trace.jobs[-1].submit
         horizon = 2 * (end - begin + max(job.duration for job in trace.jobs))
         drawn = draw_faults(nodes, self.rates, horizon, seed)
@@ -33,7 +36,7 @@ class Faults:
 
     @property
     def about(self) -> str:
-        """In words."""
+        """Describes the faults for people."""
         if self.listed:
             return f"{len(self.listed):,} faults from a list."
         rates = ", ".join(
@@ -45,9 +48,9 @@ class Faults:
 
 
 def read_fault_words(text: str, nodes: Iterable[str]) -> Faults:
-    """`node=30d/4h gpu=90d/12h`: by kind, the mean time between two on a node and how long one lasts; or a file.
+    """Parses `node=30d/4h gpu=90d/12h`, or reads the file of that name. Raises SimError.
 
-    Raises SimError.
+    Each kind has the mean time between two faults on one node and the duration of a fault.
     """
     if "=" not in text or Path(text).exists():
         return Faults(listed=read_faults(text, nodes))

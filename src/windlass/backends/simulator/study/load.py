@@ -1,4 +1,4 @@
-"""Offered load: work handed in, over what the cluster can do in the same time; and traces brought to another one."""
+"""Offered load: submitted work over the cluster's capacity in the same time; and traces rescaled to a given load."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from windlass.jobs.cluster.cluster_file import Cluster
 
 
 def at_load(trace: Trace, cluster: Cluster, load: float) -> Trace:
-    """The same jobs in the same order, every gap between two arrivals longer or shorter by one factor.
+    """Returns the same jobs in the same order, with every gap between arrivals multiplied by one factor.
 
-    Raises SimError if there are no gaps or no work.
+    Raises SimError if the trace has no gaps or no work.
     """
     now = offered_load(trace, cluster)
     if not now:
@@ -25,7 +25,7 @@ def at_load(trace: Trace, cluster: Cluster, load: float) -> Trace:
 
 
 def offered_load(trace: Trace, cluster: Cluster) -> float:
-    """In GPUs if any job asks for one, else in cores; 0 if all jobs come at once."""
+    """Computes the offered load: of GPUs if any job asks for one, else of cores; 0 if all jobs arrive together."""
     unit = unit_of(trace)
     capacity = sum(milli_units(node.capacity, unit) for node in cluster.nodes)
     span = trace.jobs[-1].submit - trace.jobs[0].submit

@@ -1,4 +1,4 @@
-"""What a simulation is asked: as data, complete, so that asking again gives the same answer."""
+"""The description of a study, as complete data: equal descriptions give equal results."""
 
 from __future__ import annotations
 
@@ -19,32 +19,32 @@ _SEEDS = re.compile(r"^(?:(\d+)-(\d+)|(\d+))$")
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """Traces, or a law to draw one from; the cluster; the policies by the words they were asked for by; the seeds."""
+    """Traces or a distribution to draw one from, the cluster, the policies as the user named them, and the seeds."""
 
     cluster: Cluster
     policies: Mapping[str, Policy]
     traces: tuple[str, ...] = ()
-    """Paths. Several are one trace in parts."""
+    """Paths. Several files are the parts of one trace."""
     drawn: Drawn | None = None
     seeds: tuple[int, ...] = (1,)
     format: str | None = None
-    """Of the traces; None: by their first line."""
+    """Format of the traces; None: recognised by their first line."""
     skip_bad: bool = False
     walltimes: str = "trace"
     """One of `backends.simulator.walltimes.WALLTIMES`."""
     load: float | None = None
-    """Offered load to which the arrivals are stretched or pressed together. None: as they are."""
+    """Offered load to which the gaps between arrivals are rescaled. None: unchanged."""
     limit: int | None = None
-    """Only so many jobs, the first ones."""
+    """Number of jobs to keep, from the start of the trace. None: all."""
     kill: bool = False
-    """Jobs end when their walltime is over."""
+    """Whether jobs are ended when their walltime is over."""
     costs: Costs = field(default_factory=Costs)
     faults: Faults | None = None
-    """None: by the replay. Else through a controller, which takes longer."""
+    """None: run by the replay. Else run through a controller, which is slower."""
 
     @property
     def random(self) -> str:
-        """What the seeds change, in words; "" if they change nothing."""
+        """Names what the seeds change; "" if they change nothing."""
         changed = [
             words
             for words, there in (
@@ -58,7 +58,7 @@ class Question:
 
 
 def read_seeds(text: str) -> tuple[int, ...]:
-    """A count ("3": seeds 1 to 3) or a range ("42-51"). Raises SimError."""
+    """Parses a count ("3": seeds 1 to 3) or a range ("42-51"). Raises SimError."""
     match = _SEEDS.match(text.strip())
     if match is None:
         raise SimError(f"seeds expects a count such as 5 or a range such as 42-51, not {text!r}")

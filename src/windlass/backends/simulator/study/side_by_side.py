@@ -1,4 +1,4 @@
-"""Runs side by side, a process each, so many at a time: heard of while they last, and ended with whoever waits."""
+"""Runs tasks in parallel, one process each, with bounded concurrency, progress, and an end together with the caller."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from typing import Any, Generic, TypeAlias, TypeVar
 from windlass.backends.simulator.errors import SimError
 
 Advance: TypeAlias = Callable[[int], None]
-"""Called by a run with how far it is."""
+"""Called by a run with its progress in thousandths."""
 
 Heard: TypeAlias = Callable[[Sequence[int], int], None]
-"""Told how far each run is, and how many have ended."""
+"""Called with the progress of each run, and the number of runs that have ended."""
 
 Result = TypeVar("Result")
 Task: TypeAlias = Callable[[Advance], Result]
@@ -26,13 +26,14 @@ Task: TypeAlias = Callable[[Advance], Result]
 _SECONDS_BETWEEN_LOOKS = 0.2
 _INTERRUPTIONS = {signal.SIGINT, signal.SIGTERM}
 _FORK = multiprocessing.get_context("fork")
-"""A process that is forked has the trace already; sending it would take longer than replaying it."""
+"""A forked process already has the trace; sending it would take longer than replaying it."""
 
 
 def side_by_side(tasks: Sequence[Task[Result]], processes: int, on_progress: Heard) -> list[Result]:
-    """The tasks' results, in their order. `on_progress` hears of them while they last.
+    """Returns the tasks' results, in order. Calls `on_progress` while they run.
 
-    One task, or one process, runs here. Raises what the first failing task raised; none outlives the call.
+    A single task, or a single process, runs in this process. Raises the error of the first task that fails; no
+    process outlives the call.
     """
     if min(processes, len(tasks)) <= 1:
         return _one_by_one(tasks, on_progress)
@@ -55,14 +56,14 @@ def _one_by_one(tasks: Sequence[Task[Result]], on_progress: Heard) -> list[Resul
 
 @dataclass(frozen=True, slots=True)
 class _Failure:
-    """What went wrong in a run: an error for people, or one of ours with its story."""
+    """The failure of a run: an error for people, or an internal error with its traceback."""
 
     text: str
     ours: bool
 
 
 class _Side(Generic[Result]):
-    """The processes that run, and what the others left."""
+    """The running processes, and the results of the ended ones."""
 
     def __init__(self, tasks: Sequence[Task[Result]], on_progress: Heard) -> None:
         self._tasks = tasks
@@ -88,7 +89,7 @@ class _Side(Generic[Result]):
         return [self._results[number] for number in range(len(self._tasks))]
 
     def _start(self, number: int) -> None:
-        """Not to be interrupted between a process's birth and its being known, or it would outlive the call."""
+        """Starts a process with signals blocked until it is recorded, so that it cannot outlive the call."""
         ours, theirs = _FORK.Pipe(duplex=False)
         process = _FORK.Process(target=_carry_out, args=(self._tasks[number], number, self._done, theirs), daemon=True)
         before = signal.pthread_sigmask(signal.SIG_BLOCK, _INTERRUPTIONS)
@@ -115,7 +116,7 @@ class _Side(Generic[Result]):
 
 
 def _carry_out(task: Task[Any], number: int, done: Any, pipe: Connection) -> None:
-    """In a process of its own. Ctrl-C is for whoever started it, who ends this one."""
+    """Runs a task in a process of its own. Ignores SIGINT: the parent handles it and ends this process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _INTERRUPTIONS)
@@ -124,7 +125,7 @@ def _carry_out(task: Task[Any], number: int, done: Any, pipe: Connection) -> Non
     def advance(count: int) -> None:
         done[number] = count
         if os.getppid() != started_by:
-            os._exit(1)  # whoever would read the answer is gone
+            os._exit(1)  # the parent, which would read the result, has ended
 
     try:
         answer = task(advance)

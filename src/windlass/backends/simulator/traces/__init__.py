@@ -1,5 +1,5 @@
-"""Readers of traces: one file for each format, all ending in the same `TraceJob`.
+"""Trace readers: one module for each format, all of which produce `TraceJob`.
 
-Belongs here: what a column means, and refusing rows that make no sense. Does not belong here: clusters, and how a
-job's GPUs are divided among nodes (`backends.simulator.gangs`).
+Belongs here: the meaning of columns, the refusal of invalid rows. Does not belong here: clusters, and the division of
+a job's GPUs among nodes (`backends.simulator.gangs`).
 """

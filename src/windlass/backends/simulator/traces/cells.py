@@ -1,4 +1,4 @@
-"""One value out of a row, checked. Every function raises Flaw, whose text says what is wrong with it."""
+"""Parses and checks single values of a row. Every function raises Flaw with a text that names the error."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from windlass.core.model.gang import MAX_MEMBERS
 from windlass.core.model.resources import MAX_AMOUNT
 
 LONGEST_S = 10 * 365 * 86_400
-"""Ten years: longer runs and walltimes are slips of a unit."""
+"""Ten years, in seconds: a longer run or walltime is an error of unit."""
 LATEST_S = 250 * 365 * 86_400
 """The year 2220, in seconds since 1970."""
 MOST_GPUS = MAX_MEMBERS
@@ -24,7 +24,7 @@ _BINARY = {"": 1, **{letter: 1024**power for power, letter in enumerate("KMGTPE"
 
 
 def number(text: str, what: str, most: float) -> float:
-    """A number from 0 to `most`."""
+    """Parses a number from 0 to `most`."""
     try:
         value = float(text)
     except ValueError:
@@ -41,7 +41,7 @@ def number(text: str, what: str, most: float) -> float:
 
 
 def whole(text: str, what: str, most: int) -> int:
-    """A whole number from 0 to `most`; "4.0" is one."""
+    """Parses a whole number from 0 to `most`; "4.0" is valid."""
     value = number(text, what, most)
     if value != int(value):
         raise Flaw("not a whole number", f"{what} is {text[:40]}, not a whole number")
@@ -49,23 +49,23 @@ def whole(text: str, what: str, most: int) -> int:
 
 
 def duration(text: str, what: str) -> int:
-    """Seconds, as ms."""
+    """Parses seconds. Returns ms."""
     return round(number(text, what, LONGEST_S) * 1000)
 
 
 @lru_cache(maxsize=1024)
 def gpus(text: str, what: str) -> int:
-    """A count of GPUs; kept, because traces have few different ones."""
+    """Parses a count of GPUs; cached, because traces have few different counts."""
     return whole(text, what, MOST_GPUS)
 
 
 def seconds(text: str, what: str) -> int:
-    """A moment in seconds since some zero, as ms."""
+    """Parses a time in seconds since any origin. Returns ms."""
     return round(number(text, what, LATEST_S) * 1000)
 
 
 def moment(text: str, what: str) -> int:
-    """A date and time ("2017-10-09 07:01:55"), as ms since the epoch; without a zone it is UTC."""
+    """Parses a date and time ("2017-10-09 07:01:55"); UTC without a zone. Returns ms since the epoch."""
     try:
         when = datetime.fromisoformat(text)
     except ValueError:
@@ -80,7 +80,7 @@ def moment(text: str, what: str) -> int:
 
 
 def amount(text: str, what: str) -> int:
-    """A quantity as Slurm writes it: "64G", "1.50T", binary suffixes; plain numbers stay as they are."""
+    """Parses a quantity in Slurm's notation: "64G", "1.50T", binary suffixes; plain numbers are unchanged."""
     match = _TRES.match(text.strip().upper().removesuffix("B"))
     if match is None:
         raise Flaw("not a number", f"{what} is {text[:40]!r}; expected for example 64G")
@@ -88,7 +88,7 @@ def amount(text: str, what: str) -> int:
 
 
 def later(end: int, begin: int, what: str) -> int:
-    """`end - begin`, which must not be negative."""
+    """Returns `end - begin`, which must not be negative."""
     if end < begin:
         raise Flaw("times out of order", f"{what} by {(begin - end) / 1000:g} s")
     return end - begin

@@ -1,4 +1,4 @@
-"""A text file, packed with gzip or not, line by line."""
+"""Reads a text file, compressed with gzip or not, line by line."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _GZIP = b"\x1f\x8b"
 
 
 class Lines:
-    """The lines of a file; `number` is that of the last one handed out.
+    """The lines of a file; `number` is that of the last line returned.
 
     Raises TraceError if the file cannot be opened; EOFError or zlib.error where a gzip is cut off or damaged.
     """

@@ -1,4 +1,4 @@
-"""SenseTime's Helios: `cluster_log.csv`, one row a job, with the nodes it ran on.
+"""SenseTime's Helios trace: `cluster_log.csv`, one row per job, with the nodes that the job ran on.
 
 Source: Hu et al., "Characterization and Prediction of Deep Learning Workloads in Large-Scale GPU Datacenters", SC'21.
 """

@@ -1,4 +1,4 @@
-"""A job of the past, as every trace format tells it."""
+"""A job of a trace, independent of the trace's format."""
 
 from __future__ import annotations
 
@@ -10,55 +10,55 @@ from windlass.core.model.job import DEFAULT_QUEUE
 
 @dataclass(frozen=True, slots=True)
 class TraceJob:
-    """Times in ms; cpu in milli-cores, memory in bytes, shared GPUs in thousandths of one.
+    """Times in ms, cpu in milli-cores, memory in bytes, shared GPUs in thousandths of one GPU.
 
-    `gpus`, `cpu`, `memory` and `gpu_milli` are what each of the `replicas` asks for. `replicas` None: they are asked
-    for in all, and whoever places the job divides it into whole nodes and a remainder (`backends.simulator.gangs`).
+    `gpus`, `cpu`, `memory` and `gpu_milli` are the request of each of the `replicas`. `replicas` None: the amounts
+    are totals, which `backends.simulator.gangs` divides into whole nodes and a remainder.
     """
 
     id: str
     submit: int
-    """When it was handed in: since the Unix epoch, or since the trace's own zero."""
+    """Submission time: since the Unix epoch, or since the trace's own origin."""
     duration: int
-    """How long it runs when nothing is in its way."""
+    """Run time without interruption."""
     gpus: int = 0
     replicas: int | None = 1
     cpu: int = 0
     memory: int = 0
     gpu_milli: int = 0
-    """Part of one GPU that each replica shares with others; `gpus` is 0 then."""
+    """Part of a shared GPU for each replica; `gpus` is 0 then."""
     gpu_types: tuple[str, ...] = ()
-    """Models it may run on, best first. Empty: any."""
+    """GPU models that the job may run on, in order of preference. Empty: any."""
     user: str = ""
     queue: str = DEFAULT_QUEUE
     walltime: int | None = None
-    """The limit that its user gave. None: none."""
+    """Time limit set by the user. None: no limit."""
     priority: int = 0
     status: str = ""
-    """How it ended in the trace, in the trace's own word."""
+    """Final status of the job, in the trace's own term."""
     row: int = 0
-    """The line of the file it was read from, counted from 1; 0 if it comes from no file."""
+    """Line number in its file, from 1; 0 if the job comes from no file."""
     file: int = 0
-    """Which of its trace's files that is."""
+    """Index of its file among the trace's files."""
 
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """Jobs by submission, then by their place in the file."""
+    """Jobs ordered by submission time, then by their place in the file."""
 
     name: str
     format: str
     jobs: tuple[TraceJob, ...]
     left_out: Mapping[str, int] = field(default_factory=dict)
-    """Rows that are not among the jobs, by cause."""
+    """Number of rows that were left out, by cause."""
     files: tuple[str, ...] = ()
-    """Where it was read from, as it was given. `name` is for reports, which tell nothing of the machine."""
+    """Paths as the user gave them. `name` is for reports, which contain no paths of the machine."""
 
     @property
     def place(self) -> str:
-        """What an error calls it."""
+        """Name of the trace in error texts."""
         return ", ".join(self.files) or self.name
 
     def file_of(self, job: TraceJob) -> str:
-        """What an error calls the file that has the row of the job."""
+        """Name, in error texts, of the file that contains the row of a job."""
         return self.files[job.file] if self.files else self.name

@@ -1,6 +1,6 @@
-"""Windlass's own trace: one JSON object a line. docs/reference/traces.md documents every field.
+"""Windlass's own trace format: one JSON object per line. docs/reference/traces.md documents every field.
 
-A line of `windlass history -o jsonl` is one too: it says `created_at` and `served` where a trace says `submit` and
+A line of `windlass history -o jsonl` is valid too: it has `created_at` and `served` in place of `submit` and
 `duration`, and `request` for all replicas together.
 """
 
@@ -22,7 +22,7 @@ WORDS = "Windlass JSON lines"
 
 
 class Line(msgspec.Struct, frozen=True, gc=False):
-    """What a line may say. Fields that are not here are passed over."""
+    """The fields of a line. Other fields are ignored."""
 
     id: str = ""
     submit: int | None = None
@@ -42,7 +42,7 @@ class Line(msgspec.Struct, frozen=True, gc=False):
     started_at: int | None = None
     finished_at: int | None = None
     served: int = 0
-    """How long it held nodes: what it waited in between, after a preemption, is not in it."""
+    """Time on nodes in ms; waiting time after a preemption is not included."""
     request: dict[str, int] | None = None
     phase: str = ""
 
@@ -52,7 +52,7 @@ _ENDED = ("", "Succeeded", "Failed")
 
 
 def job_of(text: str, row: int) -> TraceJob:
-    """One line. Raises Flaw."""
+    """Parses one line. Raises Flaw."""
     try:
         line = _DECODER.decode(text)
     except msgspec.DecodeError as error:
@@ -112,7 +112,7 @@ def _between(value: int, what: str, most: int) -> int:
 
 
 def written(jobs: Iterable[TraceJob]) -> str:
-    """The jobs as lines; what is as by default is left out. `job_of` reads the same jobs from them."""
+    """Writes jobs as lines without fields that have their default. `job_of` reads the same jobs back."""
     return "".join(msgspec.json.encode(_said(job)).decode() + "\n" for job in jobs)
 
 

@@ -1,7 +1,7 @@
-"""Muri's traces: iterations of a known length, on GPUs in all.
+"""Muri's traces: iterations of a known length on a total number of GPUs.
 
 Source: Zhao et al., "Multi-Resource Interleaving for Deep Learning Training", SIGCOMM'22. A job's work is
-iterations × iteration_time × 1.015 / 1000 s. The column `priority` is left alone: no published policy reads it.
+iterations × iteration_time × 1.015 / 1000 s. The column `priority` is ignored: no published policy reads it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from windlass.backends.simulator.traces.job import TraceJob
 from windlass.backends.simulator.traces.table import Columns, Parser, cell, needs
 
 _OVERHEAD = 1015
-"""Thousandths of the iterations' own time: what the simulator that published the figures adds."""
+"""Thousandths of the iterations' own time: the overhead that the simulator of the published figures adds."""
 
 
 def _parser(at: Mapping[str, int]) -> Parser:

@@ -1,6 +1,7 @@
-"""Alibaba's GPU cluster of 2023 (openb): one row a pod, with parts of GPUs.
+"""Alibaba's GPU cluster trace of 2023 (openb): one row per pod, with shared GPUs.
 
-Source: Weng et al., "Beware of Fragmentation", ATC'23. A pod that was never scheduled counts from its creation.
+Source: Weng et al., "Beware of Fragmentation", ATC'23. A pod that was never scheduled counts from its
+creation.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from windlass.backends.simulator.traces.job import TraceJob
 from windlass.backends.simulator.traces.table import Columns, Parser, cell, needs
 
 WHOLE = 1000
-"""Thousandths of a GPU."""
+"""A whole GPU, in thousandths."""
 
 
 def _parser(at: Mapping[str, int]) -> Parser:
@@ -44,7 +45,7 @@ def _parser(at: Mapping[str, int]) -> Parser:
 
 
 def _gpus(cells: Sequence[str], at: Mapping[str, int]) -> tuple[int, int]:
-    """(whole GPUs, thousandths of one); the second is 0 unless the pod shares a GPU."""
+    """Returns (whole GPUs, thousandths of one GPU); the second is 0 unless the pod shares a GPU."""
     count = c.gpus(cells[at["num_gpu"]], "num_gpu")
     milli = c.whole(cell(cells, at.get("gpu_milli")) or str(WHOLE), "gpu_milli", WHOLE)
     if count == 0 or milli == WHOLE:

@@ -1,4 +1,4 @@
-"""Microsoft's Philly, as the Helios authors publish it: one row a job, GPUs in all.
+"""Microsoft's Philly trace, as published by the authors of Helios: one row per job, with its total of GPUs.
 
 Source: Jeon et al., "Analysis of Large-Scale Multi-Tenant GPU Clusters", ATC'19; columns of the CSV of
 "Characterization and Prediction of Deep Learning Workloads", SC'21.

@@ -1,4 +1,4 @@
-"""A file becomes a Trace: unpacked, recognised, read row by row, sorted by submission."""
+"""Reads a file as a Trace: decompresses it, recognises the format, parses the rows, sorts by submission time."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from windlass.backends.simulator.traces.table import Columns
 
 COLUMNS = (PHILLY, HELIOS, MURI, OPENB, SACCT)
 FORMATS = {**{table.name: table.words for table in COLUMNS}, swf.NAME: swf.WORDS, jsonl.NAME: jsonl.WORDS}
-"""Every format by the name that forces it."""
+"""Formats by the name under which a user selects them."""
 
 _NOT_BAD = frozenset({STEP, NEVER_STARTED, NOT_ENDED})
-"""Rows that are as they should be and yet tell no run: left out and counted, never an error."""
+"""Causes of valid rows that describe no run: left out and counted, never an error."""
 _TRUNCATED = "file cut off"
 _BY_SKIPPING = "or leave bad rows out with --skip-bad"
 
@@ -34,10 +34,10 @@ Row: TypeAlias = tuple[int, TraceJob | Flaw]
 
 
 def read_trace(path: str | Path, format: str | None = None, *, skip_bad: bool = False) -> Trace:
-    """Read a trace; gzip is recognised by its first bytes, the format by the first line unless `format` says it.
+    """Reads a trace. Recognises gzip by its first bytes, and the format by the first line unless `format` is given.
 
-    A bad row raises TraceError with its number in the file. With `skip_bad` it is left out and counted by cause.
-    Jobs come sorted by submission; the Standard Workload Format alone must be sorted already, as it prescribes.
+    A bad row raises TraceError with its line number. With `skip_bad` it is left out and counted by cause. Returns jobs
+    sorted by submission time; the Standard Workload Format prescribes sorted input, so it is not sorted again.
     """
     name = str(path)
     if format is not None and format not in FORMATS:
@@ -66,7 +66,7 @@ def _counted(left_out: Counter[str]) -> str:
 
 
 def _until_cut(rows: Iterator[Row], lines: Lines) -> Iterator[Row]:
-    """The rows; a gzip that ends too early or is damaged is a flaw of the row after the last that was whole."""
+    """Yields the rows. A truncated or damaged gzip is a flaw of the row after the last complete one."""
     try:
         yield from rows
     except (EOFError, zlib.error):
@@ -103,7 +103,7 @@ def _recognised(first: str) -> str | None:
 
 
 def _nearest(first: str, path: str) -> Columns:
-    """The format that most of whose columns are there."""
+    """Returns the format that shares most columns with the first line."""
 
     def present(table: Columns) -> float:
         named = _names(first, table)

@@ -1,9 +1,9 @@
-"""What `sacct --parsable2` (-P) prints, for example as below.
+"""The output of `sacct --parsable2` (-P), for example of this command.
 
     sacct -aXP -S 2026-01-01 -o JobID,User,Partition,State,Submit,Start,Elapsed,Timelimit,AllocTRES,ReqTRES
 
 Steps (123.batch) are parts of their job, and jobs that never started or have not ended have no run time: both are left
-out and counted. Of AllocTRES and ReqTRES the first that says something is taken; billing is not a resource.
+out and counted. The first non-empty value of AllocTRES and ReqTRES is used; billing is not a resource.
 Source: the manual pages of sacct and of TRES (Slurm 23.11).
 """
 
@@ -70,7 +70,7 @@ def _ended(cells: Sequence[str], at: Mapping[str, int]) -> None:
 
 
 def elapsed(text: str, what: str) -> int:
-    """[DD-[HH:]]MM:SS as ms."""
+    """Parses [DD-[HH:]]MM:SS. Returns ms."""
     match = _ELAPSED.match(text.strip())
     if match is None:
         raise Flaw("not a time", f"{what} is {text[:40]!r}; expected [DD-]HH:MM:SS")
@@ -84,7 +84,7 @@ def _limit(text: str) -> int | None:
 
 
 def _asked(cells: Sequence[str], at: Mapping[str, int]) -> tuple[int, int, int, int, tuple[str, ...]]:
-    """(nodes, GPUs, milli-cores, bytes, models), over all nodes. An uneven share is rounded down to the even one."""
+    """Returns (nodes, GPUs, milli-cores, bytes, models) over all nodes. Uneven shares are rounded down to even ones."""
     tres = _tres(cell(cells, at.get("AllocTRES")) or cell(cells, at.get("ReqTRES")))
     nodes = max(1, c.whole(tres.get("node") or cell(cells, at.get("NNodes")) or "1", "nodes", c.MOST_GPUS))
     cores = c.whole(tres.get("cpu") or cell(cells, at.get("NCPUS")) or "0", "cpu", 10**7)

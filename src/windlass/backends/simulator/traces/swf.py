@@ -1,6 +1,6 @@
-"""The Standard Workload Format, version 2.2: 18 numbers a job, -1 where unknown, comments behind a semicolon.
+"""The Standard Workload Format, version 2.2: 18 numbers per job, -1 for unknown, comments after a semicolon.
 
-Each processor becomes a replica of one core, with the memory that the job used or asked for on each.
+Each processor becomes a replica of one core, with the memory that the job used or requested per processor.
 Source: Chapin et al., "Benchmarks and Standards for the Evaluation of Parallel Job Schedulers", JSSPP'99.
 """
 
@@ -21,7 +21,7 @@ _UNKNOWN = "-1"
 
 
 def job_of(cells: Sequence[str], row: int) -> TraceJob:
-    """One line. Raises Flaw."""
+    """Parses one line. Raises Flaw."""
     if len(cells) != FIELDS:
         raise Flaw("short row", f"the row has {len(cells)} of {FIELDS} fields")
     number, submit, _wait, run, used, _cpu, memory, asked, limit, asked_memory, status, user = cells[:12]

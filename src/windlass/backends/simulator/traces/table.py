@@ -1,4 +1,4 @@
-"""What a format is, to the reader of files."""
+"""The description of a trace format with named columns."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from windlass.backends.simulator.errors import Flaw
 from windlass.backends.simulator.traces.job import TraceJob
 
 Parser: TypeAlias = Callable[[Sequence[str], int], TraceJob]
-"""The cells of a row and its number in the file → the job. Raises Flaw."""
+"""Turns the cells of a row and its line number into a job. Raises Flaw."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,19 +19,19 @@ class Columns:
 
     name: str
     words: str
-    """What the format is, for people."""
+    """Description of the format for people."""
     required: tuple[str, ...]
     parser: Callable[[Mapping[str, int]], Parser]
-    """Made once a file, from where each column is."""
+    """Creates the parser of one file from the position of each column."""
     delimiter: str = ","
 
 
 def cell(cells: Sequence[str], column: int | None) -> str:
-    """A value that may be absent, column and all."""
+    """Returns a cell, or "" where the column or the cell is absent."""
     return cells[column].strip() if column is not None and column < len(cells) else ""
 
 
 def needs(cells: Sequence[str], columns: int) -> None:
-    """Refuse a row that has fewer cells than the header."""
+    """Raises Flaw for a row with fewer cells than the header."""
     if len(cells) < columns:
         raise Flaw("short row", f"the row has {len(cells)} of {columns} columns")
