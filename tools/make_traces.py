@@ -5,7 +5,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from windlass.backends.simulator.synthetic import HOUR, Law, Size, synthesize
+from windlass.backends.simulator.synthetic import HOUR, Distribution, Size, synthesize
 from windlass.backends.simulator.traces.jsonl import written
 
 FOLDER = Path(__file__).resolve().parent.parent / "examples/traces"
@@ -19,8 +19,10 @@ SIZES = (
     Size(16, 1.0, 3 * HOUR, 1.0),
 )
 WORKING_DAY = (1.0,) * 7 + (2.0, 4.0, 6.0, 6.0, 5.0, 4.0, 6.0, 6.0, 5.0, 4.0, 3.0, 2.0) + (1.5,) * 5
-SMALL = Law(MINUTE, SIZES, queues=(("research", 0.7), ("product", 0.3)), users=4)
-DAILY = Law(MINUTE, (*SIZES, Size(64, 0.2, 6 * HOUR, 0.8)), WORKING_DAY, (("vision", 5), ("speech", 3), ("ads", 2)), 8)
+SMALL = Distribution(MINUTE, SIZES, queues=(("research", 0.7), ("product", 0.3)), users=4)
+DAILY = Distribution(
+    MINUTE, (*SIZES, Size(64, 0.2, 6 * HOUR, 0.8)), WORKING_DAY, (("vision", 5), ("speech", 3), ("ads", 2)), 8
+)
 
 
 def files() -> Mapping[str, bytes]:

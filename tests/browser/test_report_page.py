@@ -11,7 +11,7 @@ import pytest
 from windlass.backends.simulator import cluster_of, measure, replay
 from windlass.backends.simulator.report import Experiment, Run, build, write
 from windlass.backends.simulator.report.experiment import Source
-from windlass.backends.simulator.study.drawn import read_drawn
+from windlass.backends.simulator.study.synthetic_trace import parse_synthetic_trace
 from windlass.core.queues.orders.registry import POLICIES
 
 NAMES = ("fifo", "easy", "windlass")
@@ -20,7 +20,7 @@ CLUSTER = cluster_of(6, 8)
 
 @pytest.fixture(scope="module")
 def url(tmp_path_factory: pytest.TempPathFactory) -> str:
-    trace = read_drawn("jobs=250 load=1.2 sizes=1/2/4/8/16", CLUSTER).trace(3)
+    trace = parse_synthetic_trace("jobs=250 load=1.2 sizes=1/2/4/8/16", CLUSTER).trace(3)
     runs = []
     for name in NAMES:
         outcome = replay(trace, CLUSTER, POLICIES[name])

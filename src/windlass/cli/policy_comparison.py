@@ -13,7 +13,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from windlass.backends.simulator import SimError, cluster_of, read_nodes
+from windlass.backends.simulator import SimulationError, cluster_of, read_nodes
 from windlass.backends.simulator.backend import SimulatorBackend
 from windlass.backends.simulator.progress import Costs
 from windlass.backends.simulator.report import (
@@ -26,12 +26,12 @@ from windlass.backends.simulator.report import (
     mean_and_sd,
     write,
 )
-from windlass.backends.simulator.report.words import listed, told_with
-from windlass.backends.simulator.study import Question, answer
-from windlass.backends.simulator.study.costs import read_costs
-from windlass.backends.simulator.study.drawn import read_drawn
-from windlass.backends.simulator.study.faults import read_fault_words
-from windlass.backends.simulator.study.question import read_seeds
+from windlass.backends.simulator.report.formatting import format_mean, join_names
+from windlass.backends.simulator.study import Study, run_study
+from windlass.backends.simulator.study.costs import parse_costs
+from windlass.backends.simulator.study.faults import parse_faults
+from windlass.backends.simulator.study.study import read_seeds
+from windlass.backends.simulator.study.synthetic_trace import parse_synthetic_trace
 from windlass.backends.simulator.traces.read import FORMATS
 from windlass.backends.simulator.walltimes import WALLTIMES
 from windlass.cli.errors import UsageError
@@ -56,7 +56,7 @@ def compare_policies(
             check_folder(report)
         experiment, runs = _answered(asked, processes, no_color=no_color)
         page = write(build(experiment, runs), report) if report else None
-    except SimError as error:
+    except SimulationError as error:
         raise UsageError(str(error)) from None
     except KeyboardInterrupt:
         _say("windlass: interrupted; nothing was written")
@@ -70,7 +70,9 @@ def _answered(asked: SimulateOptions, processes: int, *, no_color: bool) -> tupl
     signal.signal(signal.SIGTERM, _interrupt)
     collect_rarely()
     with ProgressBar("simulating", no_color=no_color) as tally:
-        return answer(read_question(asked), repeat_command(asked), _controlled, processes=processes, on_progress=tally)
+        return run_study(
+            study_description(asked), repeat_command(asked), _controlled, processes=processes, on_progress=tally
+        )
 
 
 def _interrupt(_number: int, _frame: FrameType | None) -> None:
@@ -96,7 +98,7 @@ def _table() -> Listing:
 
 
 def _cell(figure: Figure) -> Any:
-    return lambda row: told_with(row[figure.key]["mean"], row[figure.key]["sd"], figure.unit)
+    return lambda row: format_mean(row[figure.key]["mean"], row[figure.key]["sd"], figure.unit)
 
 
 def _row(policy: str, runs: list[Run]) -> Row:
@@ -112,7 +114,7 @@ def _notes(asked: SimulateOptions, experiment: Experiment, runs: list[Run], page
     if not experiment.random and asked.seeds != "1":
         _say("nothing in this depends on a seed: one run of each policy tells all")
     if causes := runs[0].metrics.left_out:
-        _say(f"left out: {listed([f'{count:,} × {cause}' for cause, count in causes.items()])}")
+        _say(f"left out: {join_names([f'{count:,} × {cause}' for cause, count in causes.items()])}")
     if page is not None:
         _say(f"report: {page}")
 
@@ -140,8 +142,8 @@ class SimulateOptions:
     format: str | None = None
 
 
-def read_question(asked: SimulateOptions) -> Question:
-    """The question, everything that it names read but the traces. Raises UsageError, SimError and JobError."""
+def study_description(asked: SimulateOptions) -> Study:
+    """The question, everything that it names read but the traces. Raises UsageError, SimulationError and JobError."""
     _check(asked)
     cluster = _cluster(asked.cluster)
     try:
@@ -149,11 +151,11 @@ def read_question(asked: SimulateOptions) -> Question:
     except ValueError as error:
         raise UsageError(f"--policy: {error}") from None
     names = [node.name for node in cluster.nodes]
-    return Question(
+    return Study(
         cluster=cluster,
         policies=policies,
         traces=asked.traces,
-        drawn=None if asked.synthetic is None else read_drawn(asked.synthetic, cluster),
+        drawn=None if asked.synthetic is None else parse_synthetic_trace(asked.synthetic, cluster),
         seeds=read_seeds(asked.seeds),
         format=asked.format,
         skip_bad=asked.skip_bad,
@@ -161,8 +163,8 @@ def read_question(asked: SimulateOptions) -> Question:
         load=asked.load,
         limit=asked.limit,
         kill=asked.kill,
-        costs=read_costs(asked.costs) if asked.costs else Costs(),
-        faults=None if asked.faults is None else read_fault_words(asked.faults, names),
+        costs=parse_costs(asked.costs) if asked.costs else Costs(),
+        faults=None if asked.faults is None else parse_faults(asked.faults, names),
     )
 
 

@@ -12,7 +12,7 @@ import pytest
 from windlass.backends.simulator import Costs, Outcome, Trace, cluster_of, replay
 from windlass.backends.simulator.backend import SimulatorBackend
 from windlass.backends.simulator.simulate import simulate
-from windlass.backends.simulator.synthetic import HOUR, Law, Size, synthesize
+from windlass.backends.simulator.synthetic import HOUR, Distribution, Size, synthesize
 from windlass.controller import Controller, run
 from windlass.core.cycle.scheduler import schedule
 from windlass.core.ledger import Ledger
@@ -24,7 +24,7 @@ from windlass.core.model.snapshot import Snapshot
 from windlass.core.queues.orders.registry import ORDERS, POLICIES
 
 SIZES = (Size(1, 5.0, HOUR, 1.2), Size(2, 1.0, HOUR, 1.0), Size(8, 1.0, 2 * HOUR, 1.0), Size(20, 0.5, HOUR, 0.5))
-LAW = Law(HOUR, SIZES, queues=(("a", 0.5), ("b", 0.3), ("c", 0.2)), users=2)
+LAW = Distribution(HOUR, SIZES, queues=(("a", 0.5), ("b", 0.3), ("c", 0.2)), users=2)
 CLUSTER = cluster_of(4, 8, queues=(Queue("b", {"gpu": 16}), Queue("a", weight=2)))
 
 

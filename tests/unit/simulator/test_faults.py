@@ -8,7 +8,16 @@ from typing import Any
 
 import pytest
 
-from windlass.backends.simulator import Costs, Outcome, SimError, Trace, TraceJob, cluster_of, read_faults, simulate
+from windlass.backends.simulator import (
+    Costs,
+    Outcome,
+    SimulationError,
+    Trace,
+    TraceJob,
+    cluster_of,
+    read_faults,
+    simulate,
+)
 from windlass.backends.simulator.backend import SimulatorBackend
 from windlass.backends.simulator.faults import Fault, FaultKind, Rate, draw_faults
 from windlass.backends.simulator.outcome import Cause
@@ -101,5 +110,5 @@ def test_a_list_of_faults_is_read_and_its_mistakes_are_told_with_their_row(tmp_p
         ('{"at": 5, "kind": "node", "node": "n1", "until": 5}', "row 1: until is 5: the fault must last beyond"),
     ):
         path.write_text(bad)
-        with pytest.raises(SimError, match=said):
+        with pytest.raises(SimulationError, match=said):
             read_faults(str(path), ["n1"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from windlass.backends.simulator import Costs, Outcome, SimError, Trace, TraceJob, cluster_of, measure, replay
+from windlass.backends.simulator import Costs, Outcome, SimulationError, Trace, TraceJob, cluster_of, measure, replay
 from windlass.backends.simulator.gangs import gang_of, job_of, sizes_of
 from windlass.backends.simulator.outcome import Cause
 from windlass.backends.simulator.progress import time_needed, work_done, work_kept
@@ -60,7 +60,9 @@ def test_a_walltime_ends_a_job_only_where_it_is_asked_for() -> None:
 
 def test_a_job_that_no_empty_cluster_could_take_is_refused_with_its_row() -> None:
     trace = trace_of((0, 10, 4), (1, 10, 99))
-    with pytest.raises(SimError, match="by-hand, row 2: job t-2 asks for 99 GPUs, which this cluster of 2 nodes"):
+    with pytest.raises(
+        SimulationError, match="by-hand, row 2: job t-2 asks for 99 GPUs, which this cluster of 2 nodes"
+    ):
         replay(trace, cluster_of(2), FIFO)
     outcome = replay(trace, cluster_of(2), FIFO, skip_bad=True)
     assert outcome.left_out == {"too large for the cluster": 1}

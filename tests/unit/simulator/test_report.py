@@ -10,12 +10,18 @@ import numpy as np
 import pytest
 from small_runs import FOUR, HOUR, experiment, job, outcome_of, runs, trace
 
-from windlass.backends.simulator import SimError, cluster_of, measure, replay
+from windlass.backends.simulator import SimulationError, cluster_of, measure, replay
 from windlass.backends.simulator.report import Run, build, check_folder, mean_and_sd, timeline, write
+from windlass.backends.simulator.report.formatting import (
+    format_deviation,
+    format_duration,
+    format_figure,
+    format_mean,
+    join_names,
+)
 from windlass.backends.simulator.report.gantt import gantt
 from windlass.backends.simulator.report.lanes import Lanes
 from windlass.backends.simulator.report.page import page
-from windlass.backends.simulator.report.words import deviation, listed, span, told, told_with
 from windlass.core.queues.orders.registry import POLICIES
 
 HALF_HOURS = np.arange(0, 7) * HOUR // 2
@@ -33,15 +39,15 @@ def report(*policies, **more):
     [(0, "0 s"), (0.04, "40 ms"), (59.99, "1 min"), (90, "1.5 min"), (3600, "1 h"), (4567, "1.27 h"), (1e6, "11.6 d")],
 )
 def test_durations_in_their_largest_unit(seconds, said):
-    assert span(seconds) == said
+    assert format_duration(seconds) == said
 
 
 def test_a_mean_and_its_deviation_share_a_unit():
-    assert told_with(720, 24, "s") == "12 ± 0.4 min"
-    assert told_with(0.1234, 0.01, "share") == "12.3 ± 1 %"
-    assert told_with(5, 0, "count") == "5"
-    assert told_with(40_000, 14, "s") == "11.1 ± 0 h"
-    assert (deviation(3600, 61, "s"), told(1234.5, "ratio"), listed(["a", "b", "c"])) == (
+    assert format_mean(720, 24, "s") == "12 ± 0.4 min"
+    assert format_mean(0.1234, 0.01, "share") == "12.3 ± 1 %"
+    assert format_mean(5, 0, "count") == "5"
+    assert format_mean(40_000, 14, "s") == "11.1 ± 0 h"
+    assert (format_deviation(3600, 61, "s"), format_figure(1234.5, "ratio"), join_names(["a", "b", "c"])) == (
         "0.02",
         "1,234",
         "a, b and c",
@@ -75,9 +81,9 @@ def test_a_stretch_may_begin_and_end_anywhere():
 
 def test_free_gpus_are_useless_where_the_next_job_does_not_fit():
     outcome = outcome_of(job(1, 0, 1, 3), job(2, 0, 1, 4))
-    lost = timeline.useless(outcome, np.array([0, HOUR // 2, HOUR]))
+    lost = timeline.unusable(outcome, np.array([0, HOUR // 2, HOUR]))
     assert lost.tolist() == [1.0, 1.0]
-    full = timeline.useless(outcome_of(job(1, 0, 1, 4), job(2, 0, 1, 4)), np.array([0, HOUR]))
+    full = timeline.unusable(outcome_of(job(1, 0, 1, 4), job(2, 0, 1, 4)), np.array([0, HOUR]))
     assert np.isnan(full).all()
 
 
@@ -244,7 +250,7 @@ def test_the_same_simulation_gives_the_same_bytes_wherever_it_is_written(tmp_pat
 def test_a_folder_that_cannot_be_written_is_told(tmp_path):
     (tmp_path / "file").write_text("")
     for refuse in (check_folder, lambda folder: write(report("fifo"), folder)):
-        with pytest.raises(SimError, match="name another folder with --report"):
+        with pytest.raises(SimulationError, match="name another folder with --report"):
             refuse(tmp_path / "file" / "out")
     check_folder(tmp_path / "new" / "deep")
     assert not (tmp_path / "new").exists()

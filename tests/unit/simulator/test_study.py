@@ -3,22 +3,22 @@
 import pytest
 from small_runs import CLUSTER, FOUR, job, trace
 
-from windlass.backends.simulator import SimError, cluster_of
+from windlass.backends.simulator import SimulationError, cluster_of
 from windlass.backends.simulator.faults import FaultKind, Rate
-from windlass.backends.simulator.study import Question
-from windlass.backends.simulator.study.answer import cluster_words, trace_of
-from windlass.backends.simulator.study.costs import read_costs
-from windlass.backends.simulator.study.drawn import read_drawn
-from windlass.backends.simulator.study.faults import read_fault_words
+from windlass.backends.simulator.study import Study
+from windlass.backends.simulator.study.costs import parse_costs
+from windlass.backends.simulator.study.faults import parse_faults
 from windlass.backends.simulator.study.load import at_load, offered_load
-from windlass.backends.simulator.study.question import read_seeds
+from windlass.backends.simulator.study.run import describe_cluster, trace_of
+from windlass.backends.simulator.study.study import read_seeds
+from windlass.backends.simulator.study.synthetic_trace import parse_synthetic_trace
 from windlass.core.queues.orders.registry import POLICIES
 
 HOUR = 3_600_000
 
 
 def question(**more):
-    return Question(CLUSTER, {"fifo": POLICIES["fifo"]}, **more)
+    return Study(CLUSTER, {"fifo": POLICIES["fifo"]}, **more)
 
 
 @pytest.mark.parametrize(("text", "seeds"), [("3", (1, 2, 3)), ("42-44", (42, 43, 44)), ("7-7", (7,))])
@@ -28,7 +28,7 @@ def test_seeds_are_a_count_or_a_range(text, seeds):
 
 @pytest.mark.parametrize("text", ["", "0", "9-3", "a", "1-99999", "-3"])
 def test_other_seeds_are_refused(text):
-    with pytest.raises(SimError, match="seeds"):
+    with pytest.raises(SimulationError, match="seeds"):
         read_seeds(text)
 
 
@@ -41,7 +41,7 @@ def test_a_trace_is_brought_to_a_load_by_its_gaps_alone():
 
 
 def test_jobs_that_come_all_at_once_have_no_load():
-    with pytest.raises(SimError, match="come all at once"):
+    with pytest.raises(SimulationError, match="come all at once"):
         at_load(trace(job(1, 0, 1, 1)), CLUSTER, 0.5)
 
 
@@ -66,7 +66,7 @@ def test_seeds_of_users_walltimes_differ_and_repeat():
 
 
 def test_a_law_is_said_on_one_line():
-    drawn = read_drawn("jobs=200 load=0.8 sizes=1/8 queues=2 users=3 median=1h daily=false", CLUSTER)
+    drawn = parse_synthetic_trace("jobs=200 load=0.8 sizes=1/8 queues=2 users=3 median=1h daily=false", CLUSTER)
     found = drawn.trace(1)
     assert len(found.jobs) == 200
     assert {one.gpus for one in found.jobs} == {1, 8}
@@ -84,20 +84,20 @@ def test_a_law_is_said_on_one_line():
     ],
 )
 def test_a_law_that_cannot_be_is_refused(text, said):
-    with pytest.raises(SimError, match="--synthetic") as error:
-        read_drawn(text, CLUSTER)
+    with pytest.raises(SimulationError, match="--synthetic") as error:
+        parse_synthetic_trace(text, CLUSTER)
     assert said in str(error.value)
 
 
 def test_faults_are_rates_by_kind():
-    faults = read_fault_words("node=30d/4h rank=90d", ["n1"])
+    faults = parse_faults("node=30d/4h rank=90d", ["n1"])
     assert faults.rates == {FaultKind.NODE: Rate(30 * 24 * HOUR, 4 * HOUR), FaultKind.RANK: Rate(90 * 24 * HOUR, 0)}
     assert faults.about == "Every node has faults, on average: node every 30d for 4h, rank every 90d."
 
 
 def test_faults_begin_with_the_trace_and_repeat():
     late = trace(job(1, 1_000_000, 48, 1), job(2, 1_000_100, 1, 1))
-    faults = read_fault_words("node=1d/1h", ["n1"])
+    faults = parse_faults("node=1d/1h", ["n1"])
     drawn = faults.of(late, ["n1", "n2"], seed=5)
     assert drawn
     assert all(fault.at >= late.jobs[0].submit and fault.until > fault.at for fault in drawn)
@@ -110,25 +110,25 @@ def test_faults_begin_with_the_trace_and_repeat():
     [("nodes=1d", "did you mean 'node'?"), ("node=often", "node "), ("node=0s/1h", "some time between two")],
 )
 def test_faults_that_cannot_be_are_refused(text, said):
-    with pytest.raises(SimError) as error:
-        read_fault_words(text, ["n1"])
+    with pytest.raises(SimulationError) as error:
+        parse_faults(text, ["n1"])
     assert said in str(error.value)
 
 
 def test_costs_are_durations():
-    costs = read_costs("restart=1m checkpoint-every=30m checkpoint=20s")
+    costs = parse_costs("restart=1m checkpoint-every=30m checkpoint=20s")
     assert (costs.start, costs.restart, costs.checkpoint_every, costs.checkpoint) == (0, 60_000, 1_800_000, 20_000)
-    with pytest.raises(SimError, match="did you mean 'restart'"):
-        read_costs("restarts=1m")
+    with pytest.raises(SimulationError, match="did you mean 'restart'"):
+        parse_costs("restarts=1m")
 
 
 @pytest.mark.parametrize("text", ["checkpoint_every=often", "checkpoint-every=often"])
 def test_costs_have_dashes_whatever_was_written(text):
-    with pytest.raises(SimError, match="--costs: checkpoint-every expects"):
-        read_costs(text)
+    with pytest.raises(SimulationError, match="--costs: checkpoint-every expects"):
+        parse_costs(text)
 
 
 def test_a_cluster_in_words():
-    assert cluster_words(cluster_of(96, 8)) == "96 nodes with 8 GPUs each"
-    assert cluster_words(cluster_of(1, 1)) == "1 node with 1 GPU"
-    assert cluster_words(cluster_of(3, 0, cpus=4)) == "3 nodes"
+    assert describe_cluster(cluster_of(96, 8)) == "96 nodes with 8 GPUs each"
+    assert describe_cluster(cluster_of(1, 1)) == "1 node with 1 GPU"
+    assert describe_cluster(cluster_of(3, 0, cpus=4)) == "3 nodes"

@@ -8,13 +8,13 @@ from statistics import fmean, median
 
 import pytest
 
-from windlass.backends.simulator.errors import SimError
-from windlass.backends.simulator.fitted import fit
-from windlass.backends.simulator.synthetic import DAY, HOUR, Law, Size, synthesize
+from windlass.backends.simulator.distribution_fit import fit_distribution
+from windlass.backends.simulator.errors import SimulationError
+from windlass.backends.simulator.synthetic import DAY, HOUR, Distribution, Size, synthesize
 from windlass.backends.simulator.traces.jsonl import written
 from windlass.backends.simulator.walltimes import ROUND, with_walltimes
 
-LAW = Law(60_000, (Size(1, 3.0, HOUR, 1.0), Size(8, 1.0, 4 * HOUR, 0.5)), users=3)
+LAW = Distribution(60_000, (Size(1, 3.0, HOUR, 1.0), Size(8, 1.0, 4 * HOUR, 0.5)), users=3)
 BUSY_MORNINGS = replace(LAW, by_hour=(0.0,) * 8 + (5.0,) * 4 + (1.0,) * 12)
 
 
@@ -47,7 +47,7 @@ def test_a_law_can_be_scaled_to_a_load() -> None:
 
 def test_a_fitted_law_is_the_one_that_the_trace_was_drawn_from() -> None:
     law = replace(BUSY_MORNINGS, queues=(("a", 0.25), ("b", 0.75)))
-    found = fit(synthesize(law, 8000, 5))
+    found = fit_distribution(synthesize(law, 8000, 5))
     assert found.mean_gap == pytest.approx(law.mean_gap, rel=0.1)
     small, large = found.sizes
     assert (small.gpus, large.gpus, found.users) == (1, 8, 3)
@@ -66,8 +66,8 @@ def test_a_fitted_law_is_the_one_that_the_trace_was_drawn_from() -> None:
         (replace(LAW, mean_gap=0), "a trace of 10 jobs, 0 ms apart"),
     ],
 )
-def test_a_law_of_nothing_is_refused(law: Law, said: str) -> None:
-    with pytest.raises(SimError, match=said):
+def test_a_law_of_nothing_is_refused(law: Distribution, said: str) -> None:
+    with pytest.raises(SimulationError, match=said):
         synthesize(law, 10, 1)
 
 
@@ -86,7 +86,7 @@ def test_other_walltimes_none_exact_and_the_traces_own() -> None:
     assert with_walltimes(trace, "trace") == trace
     assert {job.walltime for job in with_walltimes(trace, "none").jobs} == {None}
     assert all(job.walltime == job.duration for job in with_walltimes(trace, "exact").jobs)
-    with pytest.raises(SimError, match="there are no walltimes 'real'; there are trace, none, exact, users"):
+    with pytest.raises(SimulationError, match="there are no walltimes 'real'; there are trace, none, exact, users"):
         with_walltimes(trace, "real")
 
 

@@ -22,18 +22,18 @@ core makes all of them), the command line, pages and plots.
 
 from windlass.backends.simulator.clusters import cluster_of as cluster_of
 from windlass.backends.simulator.clusters import read_nodes as read_nodes
-from windlass.backends.simulator.errors import SimError as SimError
+from windlass.backends.simulator.distribution_fit import fit_distribution as fit_distribution
+from windlass.backends.simulator.errors import SimulationError as SimulationError
 from windlass.backends.simulator.errors import TraceError as TraceError
 from windlass.backends.simulator.faults import draw_faults as draw_faults
 from windlass.backends.simulator.faults import read_faults as read_faults
-from windlass.backends.simulator.fitted import fit as fit
 from windlass.backends.simulator.metrics import Metrics as Metrics
 from windlass.backends.simulator.metrics import measure as measure
 from windlass.backends.simulator.outcome import Outcome as Outcome
 from windlass.backends.simulator.progress import Costs as Costs
 from windlass.backends.simulator.replay import replay as replay
 from windlass.backends.simulator.simulate import simulate as simulate
-from windlass.backends.simulator.synthetic import Law as Law
+from windlass.backends.simulator.synthetic import Distribution as Distribution
 from windlass.backends.simulator.synthetic import Size as Size
 from windlass.backends.simulator.synthetic import synthesize as synthesize
 from windlass.backends.simulator.traces.job import Trace as Trace

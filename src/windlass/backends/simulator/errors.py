@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 
-class SimError(Exception):
+class SimulationError(Exception):
     """A trace, a cluster or a setting that cannot be simulated. Its text names the place and the fix."""
 
 
-class TraceError(SimError):
+class TraceError(SimulationError):
     """A trace that cannot be read. Its text names file, row, error and fix."""
 
     def __init__(self, path: str, row: int, problem: str) -> None:

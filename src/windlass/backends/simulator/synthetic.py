@@ -10,7 +10,7 @@ from itertools import accumulate
 from random import Random
 from typing import TypeVar
 
-from windlass.backends.simulator.errors import SimError
+from windlass.backends.simulator.errors import SimulationError
 from windlass.backends.simulator.traces.job import Trace, TraceJob
 from windlass.backends.simulator.walltimes import estimate
 from windlass.core.model.job import DEFAULT_QUEUE
@@ -34,7 +34,7 @@ class Size:
 
 
 @dataclass(frozen=True, slots=True)
-class Law:
+class Distribution:
     """The distribution of a synthetic trace. Arrivals are a Poisson process; its rate may follow the hour."""
 
     mean_gap: int
@@ -55,13 +55,13 @@ class Law:
         total = sum(size.weight for size in self.sizes)
         return sum(s.weight * s.gpus * s.median * math.exp(s.sigma**2 / 2) for s in self.sizes) / total
 
-    def at_load(self, gpus: int, load: float) -> Law:
+    def at_load(self, gpus: int, load: float) -> Distribution:
         """Returns the distribution with the arrival rate that offers `load` times the capacity of `gpus` GPUs."""
         return replace(self, mean_gap=max(1, round(self.mean_work / (gpus * load))))
 
 
-def synthesize(law: Law, jobs: int, seed: int, *, start: int = 0) -> Trace:
-    """Draws `jobs` jobs, the first after `start` ms. Raises SimError if the distribution has no jobs."""
+def synthesize(law: Distribution, jobs: int, seed: int, *, start: int = 0) -> Trace:
+    """Draws `jobs` jobs, the first after `start` ms. Raises SimulationError if the distribution has no jobs."""
     _check(law, jobs)
     rng = Random(seed)  # noqa: S311 - a model, no secret
     arrivals = _arrivals(law, start, rng)
@@ -69,16 +69,16 @@ def synthesize(law: Law, jobs: int, seed: int, *, start: int = 0) -> Trace:
     return Trace(f"synthetic-{seed}", "synthetic", drawn)
 
 
-def _check(law: Law, jobs: int) -> None:
+def _check(law: Distribution, jobs: int) -> None:
     if jobs < 1 or law.mean_gap < 1:
-        raise SimError(f"a trace of {jobs} jobs, {law.mean_gap} ms apart; give one of each at least")
+        raise SimulationError(f"a trace of {jobs} jobs, {law.mean_gap} ms apart; give one of each at least")
     if not law.sizes or sum(size.weight for size in law.sizes) <= 0:
-        raise SimError("a law needs sizes with weights; for example 8 GPUs, weight 1, median 1h, sigma 1.5")
+        raise SimulationError("a law needs sizes with weights; for example 8 GPUs, weight 1, median 1h, sigma 1.5")
     if law.by_hour and (len(law.by_hour) != 24 or max(law.by_hour) <= 0):
-        raise SimError(f"by_hour has {len(law.by_hour)} weights; give 24, not all of them 0")
+        raise SimulationError(f"by_hour has {len(law.by_hour)} weights; give 24, not all of them 0")
 
 
-def _job(law: Law, number: int, submit: int, rng: Random) -> TraceJob:
+def _job(law: Distribution, number: int, submit: int, rng: Random) -> TraceJob:
     size = _drawn(law.sizes, [size.weight for size in law.sizes], rng)
     queue, _ = _drawn(law.queues, [weight for _, weight in law.queues], rng)
     duration = min(max(1000, round(size.median * rng.lognormvariate(0.0, size.sigma))), LONGEST)
@@ -89,7 +89,7 @@ def _job(law: Law, number: int, submit: int, rng: Random) -> TraceJob:
     )
 
 
-def _arrivals(law: Law, start: int, rng: Random) -> Iterator[int]:
+def _arrivals(law: Distribution, start: int, rng: Random) -> Iterator[int]:
     """Draws arrivals by thinning: candidates at the peak rate, kept at each hour's rate (Lewis, Shedler 1979)."""
     hours = law.by_hour or (1.0,) * 24
     busiest, mean = max(hours), sum(hours) / 24

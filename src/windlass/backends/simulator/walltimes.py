@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from random import Random
 
-from windlass.backends.simulator.errors import SimError
+from windlass.backends.simulator.errors import SimulationError
 from windlass.backends.simulator.traces.job import Trace
 
 _MINUTE, _HOUR, _DAY = 60_000, 3_600_000, 86_400_000
@@ -70,7 +70,7 @@ WALLTIMES: dict[str, Callable[[Trace, int], Trace]] = {
 
 
 def with_walltimes(trace: Trace, kind: str, seed: int = 0) -> Trace:
-    """Returns the same jobs with walltimes by one of WALLTIMES. Equal seeds give equal estimates. Raises SimError."""
+    """Sets walltimes by one of WALLTIMES. Equal seeds give equal results. Raises SimulationError."""
     if kind not in WALLTIMES:
-        raise SimError(f"there are no walltimes {kind!r}; there are {', '.join(WALLTIMES)}")
+        raise SimulationError(f"there are no walltimes {kind!r}; there are {', '.join(WALLTIMES)}")
     return WALLTIMES[kind](trace, seed)

@@ -12,13 +12,13 @@ from windlass.backends.simulator.metrics import Group
 from windlass.backends.simulator.outcome import NEVER, Outcome
 from windlass.backends.simulator.report import timeline
 from windlass.backends.simulator.report.experiment import Run
-from windlass.backends.simulator.report.words import listed, span, told
+from windlass.backends.simulator.report.formatting import format_duration, format_figure, join_names
 
 Chart: TypeAlias = dict[str, Any]
 Drawn: TypeAlias = Mapping[str, Outcome]
 """The outcome of the first seed, by policy."""
 
-STRETCHES = 320
+INTERVALS = 320
 """Number of points of a line over time."""
 _MARKS = 240
 """Number of points of a distribution."""
@@ -37,7 +37,7 @@ def charts(runs: Sequence[Run], drawn: Drawn) -> list[Chart]:
 def _over_time(drawn: Drawn) -> list[Chart]:
     begin = min(int(outcome.submit[0]) for outcome in drawn.values())
     ends = {policy: int(outcome.end.max()) for policy, outcome in drawn.items()}
-    edges = stretches(begin, max(ends.values()))
+    edges = interval_edges(begin, max(ends.values()))
     seconds = [_rounded(middle / 1000, 1) for middle in (edges[1:] + edges[:-1]) / 2 - begin]
     noun = NOUNS[next(iter(drawn.values())).unit]
 
@@ -51,13 +51,13 @@ def _over_time(drawn: Drawn) -> list[Chart]:
 
     used = lines(lambda outcome: timeline.means(timeline.held(outcome), edges) / outcome.capacity)
     asked = lines(lambda outcome: timeline.means(timeline.wanted(outcome), edges) / 1000)
-    lost = lines(lambda outcome: timeline.useless(outcome, edges))
+    lost = lines(lambda outcome: timeline.unusable(outcome, edges))
     time = {"kind": "time", "x_title": "Time since the first submission", "x": seconds}
     return [
         {
             "id": "utilisation",
             "title": "Utilisation over time",
-            "about": f"Share of all {noun} that are held, averaged over {span(_stretch(edges))} a point.",
+            "about": f"Share of all {noun} that are held, averaged over {format_duration(_stretch(edges))} a point.",
             "alt": _means("Line chart: share of the cluster held", used, drawn, "share"),
             "views": [{"name": "held", "unit": "share", "series": used}],
             **time,
@@ -82,23 +82,24 @@ def _over_time(drawn: Drawn) -> list[Chart]:
     ]
 
 
-def stretches(begin: int, end: int) -> timeline.Times:
+def interval_edges(begin: int, end: int) -> timeline.Times:
     """Returns the edges of STRETCHES equal, non-empty intervals from `begin` to `end`, in ms."""
-    edges: timeline.Times = np.linspace(begin, max(end, begin + STRETCHES), STRETCHES + 1).astype(np.int64)
+    edges: timeline.Times = np.linspace(begin, max(end, begin + INTERVALS), INTERVALS + 1).astype(np.int64)
     return edges
 
 
 def _stretch(edges: timeline.Times) -> float:
-    return float(edges[-1] - edges[0]) / 1000 / STRETCHES
+    return float(edges[-1] - edges[0]) / 1000 / INTERVALS
 
 
 def _means(what: str, series: Sequence[Sequence[float | None]], drawn: Drawn, unit: Any) -> str:
     """Describes the chart in a sentence, for screen readers."""
     known = [[value for value in line if value is not None] for line in series]
     words = [
-        f"{told(sum(line) / max(1, len(line)), unit)} under {policy}" for policy, line in zip(drawn, known, strict=True)
+        f"{format_figure(sum(line) / max(1, len(line)), unit)} under {policy}"
+        for policy, line in zip(drawn, known, strict=True)
     ]
-    return f"{what}; on average {listed(words)}."
+    return f"{what}; on average {join_names(words)}."
 
 
 # --- distributions ----------------------------------------------------------------------------------
@@ -112,13 +113,15 @@ def _completion(drawn: Drawn) -> Chart:
         [_rounded(share, 4) for share in np.searchsorted(jct, marks, side="right") / max(1, len(jct))]
         for jct in times.values()
     ]
-    halves = [f"{span(float(jct[len(jct) // 2]))} under {policy}" for policy, jct in times.items() if len(jct)]
+    halves = [
+        f"{format_duration(float(jct[len(jct) // 2]))} under {policy}" for policy, jct in times.items() if len(jct)
+    ]
     return {
         "id": "jct",
         "kind": "cdf",
         "title": "Completion times",
         "about": "Share of the jobs that are over within a time of their submission. Further left is better.",
-        "alt": f"Distribution of completion times; half of the jobs are over within {listed(halves)}.",
+        "alt": f"Distribution of completion times; half of the jobs are over within {join_names(halves)}.",
         "x_title": "Completion time",
         "x": [float(f"{mark:.4g}") for mark in marks],
         "views": [{"name": "share of jobs", "unit": "share", "series": series}],
@@ -249,7 +252,7 @@ def _ends(what: str, names: Sequence[str], series: Sequence[Sequence[float | Non
         known = [(name, value) for name, value in zip(names, line, strict=True) if value is not None]
         if known:
             ends = [known[0], known[-1]] if len(known) > 1 else known
-            said.append(f"{policy} " + " and ".join(f"{told(value, unit)} ({name})" for name, value in ends))
+            said.append(f"{policy} " + " and ".join(f"{format_figure(value, unit)} ({name})" for name, value in ends))
     return f"{what}, first and last class: {'; '.join(said)}."
 
 

@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from windlass.backends.simulator.gangs import asked
 from windlass.backends.simulator.outcome import Outcome
 from windlass.backends.simulator.report import timeline
-from windlass.backends.simulator.report.charts import NOUNS, stretches
+from windlass.backends.simulator.report.charts import NOUNS, interval_edges
+from windlass.backends.simulator.report.formatting import format_count, format_duration
 from windlass.backends.simulator.report.lanes import Lanes, Piece
-from windlass.backends.simulator.report.words import several, span
 
-MOST_BARS = 4_000
+MAX_BARS = 4_000
 """Maximum number of bars per policy: more can neither be distinguished nor redrawn during a drag."""
 MOST_NODES = 128
 _PARTS = 4_096
@@ -52,7 +52,7 @@ def gantt(drawn: Mapping[str, Outcome]) -> dict[str, Any] | None:
         "from": (window.begin - zero) / 1000,
         "to": (window.end - zero) / 1000,
         "about": _about(drawn, window, zero),
-        "alt": f"Gantt chart of {several(window.nodes, 'node')}: the bars are jobs, "
+        "alt": f"Gantt chart of {format_count(window.nodes, 'node')}: the bars are jobs, "
         f"as tall as the {NOUNS[first.unit]} that they hold.",
         "noun": NOUNS[first.unit][:-1],
         "nodes": list(first.nodes[: window.nodes]),
@@ -70,7 +70,7 @@ def _window(outcomes: list[Outcome]) -> Window:
     nodes = min(MOST_NODES, len(outcomes[0].nodes))
     window, width, least = Window(begin, end, nodes), end - begin, (end - begin) // _PARTS
     centre = _busiest(outcomes[0], begin, end)
-    while width > least and any(len(window.seats(outcome)) > MOST_BARS for outcome in outcomes):
+    while width > least and any(len(window.seats(outcome)) > MAX_BARS for outcome in outcomes):
         width //= 2
         low = max(begin, min(centre - width // 2, end - width))
         window = Window(low, low + width, nodes)
@@ -78,7 +78,7 @@ def _window(outcomes: list[Outcome]) -> Window:
 
 
 def _busiest(outcome: Outcome, begin: int, end: int) -> int:
-    edges = stretches(begin, end)
+    edges = interval_edges(begin, end)
     place = int(np.argmax(timeline.means(timeline.wanted(outcome), edges)))
     return int(edges[place] + edges[place + 1]) // 2
 
@@ -122,7 +122,11 @@ def _about(drawn: Mapping[str, Outcome], window: Window, zero: int) -> str:
     first = next(iter(drawn.values()))
     length, begin = (window.end - window.begin) / 1000, (window.begin - zero) / 1000
     whole = window.end >= max(int(outcome.end.max()) for outcome in drawn.values()) and begin <= 0
-    when = "the whole of it" if whole else f"{span(length)} around the longest queue, from {span(begin)} on"
+    when = (
+        "the whole of it"
+        if whole
+        else f"{format_duration(length)} around the longest queue, from {format_duration(begin)} on"
+    )
     nodes = (
         "every node" if window.nodes == len(first.nodes) else f"the first {window.nodes} of {len(first.nodes)} nodes"
     )

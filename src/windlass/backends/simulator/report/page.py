@@ -9,7 +9,7 @@ from string import Template
 from typing import Any
 
 from windlass.backends.simulator.report.build import Report
-from windlass.backends.simulator.report.words import deviation, several, told
+from windlass.backends.simulator.report.formatting import format_count, format_deviation, format_figure
 
 _HERE = files("windlass.backends.simulator.report")
 _SCRIPTS = ("vendor/uplot/uPlot.iife.min.js", *(f"assets/{name}.js" for name in ("format", "charts", "gantt", "page")))
@@ -51,7 +51,7 @@ def _inside_html(data: dict[str, Any]) -> str:
 
 def _facts(report: Report) -> list[tuple[str, str]]:
     facts = [
-        (f"Trace {source['name']}", f"{several(source['jobs'], 'job')}, {source['about']}")
+        (f"Trace {source['name']}", f"{format_count(source['jobs'], 'job')}, {source['about']}")
         for source in report["sources"]
     ]
     facts += [("Cluster", report["cluster"])]
@@ -63,7 +63,7 @@ def _facts(report: Report) -> list[tuple[str, str]]:
 
 def _about(report: Report) -> str:
     seeds = len(report["seeds"])
-    spread = f"Means ± standard deviations over {several(seeds, 'seed')}; the charts show the first of them. "
+    spread = f"Means ± standard deviations over {format_count(seeds, 'seed')}; the charts show the first of them. "
     return f"{spread if report['random'] and seeds > 1 else ''}Where one is better than another, the best is marked."
 
 
@@ -78,11 +78,11 @@ def _table(report: Report, policies: list[str]) -> str:
 
 def _row(figure: dict[str, Any]) -> str:
     about = f"<small>{html.escape(figure['about'])}</small>" if figure["about"] else ""
-    shown = [told(mean, figure["unit"]) for mean in figure["mean"]]
+    shown = [format_figure(mean, figure["unit"]) for mean in figure["mean"]]
     best = _best(figure, shown)
     cells = []
     for mark, text, mean, sd in zip(best, shown, figure["mean"], figure["sd"], strict=True):
-        spread = deviation(mean, sd, figure["unit"])
+        spread = format_deviation(mean, sd, figure["unit"])
         cells.append(f'<td class="{mark}">{text}{f" <small>± {spread}</small>" if spread else ""}</td>')
     return f'<tr><th scope="row"><div>{html.escape(figure["title"])} {about}</div></th>{"".join(cells)}</tr>'
 

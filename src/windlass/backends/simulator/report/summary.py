@@ -8,13 +8,13 @@ from windlass.backends.simulator.outcome import Outcome
 from windlass.backends.simulator.report.charts import NOUNS
 from windlass.backends.simulator.report.experiment import Experiment, Run
 from windlass.backends.simulator.report.figures import FIGURES, mean_and_sd
-from windlass.backends.simulator.report.words import listed, several, span
+from windlass.backends.simulator.report.formatting import format_count, format_duration, join_names
 
 
 def heading(experiment: Experiment) -> str:
     """Names the traces and the cluster."""
     names = [source.name for source in experiment.sources]
-    what = listed(names) if len(names) < 4 else several(len(names), "trace")
+    what = join_names(names) if len(names) < 4 else format_count(len(names), "trace")
     return f"{what} on {experiment.cluster}"
 
 
@@ -29,7 +29,7 @@ def summary(experiment: Experiment, runs: Sequence[Run], drawn: Mapping[str, Out
 def _what(experiment: Experiment, runs: Sequence[Run], drawn: Mapping[str, Outcome]) -> str:
     first, metrics = next(iter(drawn.values())), runs[0].metrics
     noun = NOUNS[first.unit][:-1]
-    policies = several(len(experiment.policies), "policy", "policies")
+    policies = format_count(len(experiment.policies), "policy", "policies")
     jobs = metrics.everything.jobs
     work = f"{metrics.everything.held:,.0f} {noun}-hours of work"
     seeds = "; nothing in it is random, so one run of each tells all"
@@ -38,8 +38,8 @@ def _what(experiment: Experiment, runs: Sequence[Run], drawn: Mapping[str, Outco
         each = f"each under {count} seeds" if count > 1 else f"under seed {experiment.seeds[0]}"
         seeds = f", {each} ({experiment.random})"
     return (
-        f"{several(jobs, 'job')} with {work} were replayed on {experiment.cluster} "
-        f"under {policies}: {listed(list(experiment.policies))}{seeds}. "
+        f"{format_count(jobs, 'job')} with {work} were replayed on {experiment.cluster} "
+        f"under {policies}: {join_names(list(experiment.policies))}{seeds}. "
         f"They offer {metrics.offered_load * 100:.0f} % of what the cluster can do while they arrive."
     )
 
@@ -58,12 +58,12 @@ def _best(runs: Sequence[Run], policies: Sequence[str]) -> str:
         return "No job had to wait under any of them."
     saved = 1 - means[best] / means[last]
     return (
-        f"Jobs wait least under {best}: {span(means[best])} on average, "
-        f"{saved * 100:.0f} % less than under {last} ({span(means[last])})."
+        f"Jobs wait least under {best}: {format_duration(means[best])} on average, "
+        f"{saved * 100:.0f} % less than under {last} ({format_duration(means[last])})."
     )
 
 
 def _left_out(runs: Sequence[Run]) -> str:
     causes = runs[0].metrics.left_out
     counts = [f"{count:,} × {cause}" for cause, count in causes.items() if count]
-    return f"Left out of the traces: {listed(counts)}." if counts else ""
+    return f"Left out of the traces: {join_names(counts)}." if counts else ""

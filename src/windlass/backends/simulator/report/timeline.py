@@ -63,7 +63,7 @@ def wanted(outcome: Outcome) -> Steps:
     )
 
 
-def useless(outcome: Outcome, edges: Times) -> Values:
+def unusable(outcome: Outcome, edges: Times) -> Values:
     """Returns, between each two edges, the share of free capacity on nodes with too little free for the next job.
 
     The next job is drawn from the trace, as in `metrics.fragmentation`, which is the average of this function over

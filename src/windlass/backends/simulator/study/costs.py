@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from windlass.backends.simulator.errors import SimError
+from windlass.backends.simulator.errors import SimulationError
 from windlass.backends.simulator.progress import Costs
 from windlass.jobs.syntax import value_types
 from windlass.jobs.syntax.field import Field, Table
@@ -23,9 +23,9 @@ COSTS: Table = (
 )
 
 
-def read_costs(text: str) -> Costs:
-    """Parses `restart=1m checkpoint-every=30m checkpoint=20s`; a missing key costs nothing. Raises SimError."""
+def parse_costs(text: str) -> Costs:
+    """Parses `restart=1m checkpoint-every=30m checkpoint=20s`; a missing key costs nothing. Raises SimulationError."""
     try:
         return Costs(**read_spelled(text.replace(",", " ").split(), COSTS))
     except ValueError as error:
-        raise SimError(f"--costs: {error}") from None
+        raise SimulationError(f"--costs: {error}") from None

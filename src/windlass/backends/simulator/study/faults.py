@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from windlass.backends.simulator.errors import SimError
+from windlass.backends.simulator.errors import SimulationError
 from windlass.backends.simulator.faults import Fault, FaultKind, Rate, Rates, draw_faults, read_faults
 from windlass.backends.simulator.traces.job import Trace
 from windlass.jobs.syntax.durations import format_duration, parse_duration
@@ -17,7 +17,7 @@ _EXAMPLE = "node=30d/4h gpu=90d/12h"
 
 
 @dataclass(frozen=True, slots=True)
-class Faults:
+class FaultModel:
     """Fault rates, from which each seed draws its own faults, or a fixed list on the trace's clock for all seeds."""
 
     rates: Rates = field(default_factory=dict)
@@ -47,23 +47,25 @@ class Faults:
         return f"Every node has faults, on average: {rates}."
 
 
-def read_fault_words(text: str, nodes: Iterable[str]) -> Faults:
-    """Parses `node=30d/4h gpu=90d/12h`, or reads the file of that name. Raises SimError.
+def parse_faults(text: str, nodes: Iterable[str]) -> FaultModel:
+    """Parses `node=30d/4h gpu=90d/12h`, or reads the file of that name. Raises SimulationError.
 
     Each kind has the mean time between two faults on one node and the duration of a fault.
     """
     if "=" not in text or Path(text).exists():
-        return Faults(listed=read_faults(text, nodes))
+        return FaultModel(listed=read_faults(text, nodes))
     rates: Rates = {}
     for word in text.replace(",", " ").split():
         kind, _, times = word.partition("=")
         if kind not in _KINDS:
-            raise SimError(f"--faults: there are no faults {kind!r}{did_you_mean(kind, _KINDS)}")
+            raise SimulationError(f"--faults: there are no faults {kind!r}{did_you_mean(kind, _KINDS)}")
         between, _, lasts = times.partition("/")
         try:
             rates[FaultKind(kind)] = Rate(parse_duration(between), parse_duration(lasts) if lasts else 0)
         except ValueError as error:
-            raise SimError(f"--faults: {kind} {error}; write for example '{_EXAMPLE}'") from None
+            raise SimulationError(f"--faults: {kind} {error}; write for example '{_EXAMPLE}'") from None
         if not rates[FaultKind(kind)].between:
-            raise SimError(f"--faults: {kind} needs some time between two of them; write for example '{_EXAMPLE}'")
-    return Faults(rates)
+            raise SimulationError(
+                f"--faults: {kind} needs some time between two of them; write for example '{_EXAMPLE}'"
+            )
+    return FaultModel(rates)

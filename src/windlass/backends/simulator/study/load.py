@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from windlass.backends.simulator.errors import SimError
+from windlass.backends.simulator.errors import SimulationError
 from windlass.backends.simulator.gangs import asked, milli_units, unit_of
 from windlass.backends.simulator.traces.job import Trace
 from windlass.jobs.cluster.cluster_file import Cluster
@@ -13,12 +13,12 @@ from windlass.jobs.cluster.cluster_file import Cluster
 def at_load(trace: Trace, cluster: Cluster, load: float) -> Trace:
     """Returns the same jobs in the same order, with every gap between arrivals multiplied by one factor.
 
-    Raises SimError if the trace has no gaps or no work.
+    Raises SimulationError if the trace has no gaps or no work.
     """
     now = offered_load(trace, cluster)
     if not now:
         text = f"{trace.place} cannot be brought to a load of {load:g}: its jobs come all at once, or ask for nothing"
-        raise SimError(text)
+        raise SimulationError(text)
     first = trace.jobs[0].submit
     jobs = tuple(replace(job, submit=first + round((job.submit - first) * now / load)) for job in trace.jobs)
     return replace(trace, jobs=jobs)

@@ -15,11 +15,11 @@ from windlass.backends.simulator.outcome import Outcome
 from windlass.backends.simulator.replay import replay
 from windlass.backends.simulator.report import Experiment, Run
 from windlass.backends.simulator.report.experiment import Source
-from windlass.backends.simulator.report.words import several
+from windlass.backends.simulator.report.formatting import format_count
 from windlass.backends.simulator.simulate import Controlled, simulate
 from windlass.backends.simulator.study.load import at_load
-from windlass.backends.simulator.study.question import Question
-from windlass.backends.simulator.study.side_by_side import Advance, side_by_side
+from windlass.backends.simulator.study.parallel_runs import Advance, run_in_parallel
+from windlass.backends.simulator.study.study import Study
 from windlass.backends.simulator.traces.job import Trace
 from windlass.backends.simulator.traces.read import FORMATS, read_trace
 from windlass.backends.simulator.walltimes import with_walltimes
@@ -34,8 +34,8 @@ WALLTIMES_SAID = {
 }
 
 
-def answer(
-    question: Question,
+def run_study(
+    question: Study,
     command: str,
     controlled: Controlled,
     *,
@@ -45,7 +45,7 @@ def answer(
     """Returns every run, ordered by policy, then seed. Calls `on_progress(share done, runs ended, runs)` repeatedly.
 
     `command` is the command line that the report shows for repetition; `controlled` drives runs with faults. Raises
-    SimError.
+    SimulationError.
     """
     # 1. the trace, read once
     given = [read_trace(path, question.format, skip_bad=question.skip_bad) for path in question.traces]
@@ -60,12 +60,12 @@ def answer(
     ]
     # 3. in parallel; outcomes come back without their trace, which this process already has
     jobs = len(first.jobs) * len(tasks)
-    runs = side_by_side(tasks, processes, lambda done, ended: on_progress(sum(done) / jobs, ended, len(tasks)))
+    runs = run_in_parallel(tasks, processes, lambda done, ended: on_progress(sum(done) / jobs, ended, len(tasks)))
     runs = [run if run.outcome is None else replace(run, outcome=replace(run.outcome, trace=first)) for run in runs]
     return _experiment(question, command, given, first, seeds), runs
 
 
-def trace_of(question: Question, whole: Trace | None, seed: int) -> Trace:
+def trace_of(question: Study, whole: Trace | None, seed: int) -> Trace:
     """Returns the trace of one seed: read or drawn, then cut, stretched and given walltimes."""
     trace = question.drawn.trace(seed) if question.drawn else whole
     assert trace is not None, "a question has traces or a law"  # noqa: S101 - a bug of ours
@@ -77,7 +77,7 @@ def trace_of(question: Question, whole: Trace | None, seed: int) -> Trace:
 
 
 def _run(
-    question: Question,
+    question: Study,
     whole: Trace | None,
     first: Trace | None,
     policy: str,
@@ -92,7 +92,7 @@ def _run(
 
 
 def _outcome(
-    question: Question, trace: Trace, policy: str, seed: int, controlled: Controlled, advance: Advance
+    question: Study, trace: Trace, policy: str, seed: int, controlled: Controlled, advance: Advance
 ) -> Outcome:
     if question.faults is None:
         return replay(
@@ -137,9 +137,7 @@ def _joined(traces: list[Trace]) -> Trace:
 # --- as text ----------------------------------------------------------------------------------------
 
 
-def _experiment(
-    question: Question, command: str, given: list[Trace], first: Trace, seeds: tuple[int, ...]
-) -> Experiment:
+def _experiment(question: Study, command: str, given: list[Trace], first: Trace, seeds: tuple[int, ...]) -> Experiment:
     drawn = question.drawn
     read = [
         Source(trace.name, FORMATS[trace.format], len(trace.jobs), _sha256(path))
@@ -148,7 +146,7 @@ def _experiment(
     return Experiment(
         command=command,
         sources=tuple(read) if drawn is None else (Source("drawn", drawn.about, len(first.jobs)),),
-        cluster=cluster_words(question.cluster),
+        cluster=describe_cluster(question.cluster),
         policies=question.policies,
         seeds=seeds,
         random=question.random,
@@ -156,7 +154,7 @@ def _experiment(
     )
 
 
-def _conditions(question: Question) -> tuple[str, ...]:
+def _conditions(question: Study) -> tuple[str, ...]:
     costs = question.costs
     said = (
         f"Only the first {question.limit:,} jobs." if question.limit is not None else "",
@@ -174,11 +172,11 @@ def _sha256(path: str) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def cluster_words(cluster: Cluster) -> str:
+def describe_cluster(cluster: Cluster) -> str:
     """Describes a cluster: "96 nodes with 8 GPUs each", "1,213 nodes with 6,212 GPUs"."""
     counts = {node.capacity.get(GPU, 0) for node in cluster.nodes}
     nodes, total = len(cluster.nodes), sum(node.capacity.get(GPU, 0) for node in cluster.nodes)
     if not total:
-        return several(nodes, "node")
-    gpus = f"{several(counts.pop(), 'GPU')} each" if len(counts) == 1 and nodes > 1 else several(total, "GPU")
-    return f"{several(nodes, 'node')} with {gpus}"
+        return format_count(nodes, "node")
+    gpus = f"{format_count(counts.pop(), 'GPU')} each" if len(counts) == 1 and nodes > 1 else format_count(total, "GPU")
+    return f"{format_count(nodes, 'node')} with {gpus}"

@@ -9,10 +9,10 @@ from windlass.backends.simulator.report.figures import Unit
 _UNITS = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
 
 
-def span(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """Formats a duration: "40 ms", "1.25 h", "9.9 d"."""
     name, length = _unit_of(seconds)
-    return f"{trimmed(seconds / length, 3)} {name}"
+    return f"{round_significant(seconds / length, 3)} {name}"
 
 
 def _unit_of(seconds: float) -> tuple[str, float]:
@@ -23,16 +23,16 @@ def _unit_of(seconds: float) -> tuple[str, float]:
     return next((name, length) for name, length in _UNITS if size >= length * 0.9995)
 
 
-def told_with(mean: float, sd: float, unit: Unit) -> str:
+def format_mean(mean: float, sd: float, unit: Unit) -> str:
     """Formats a mean and its standard deviation in one unit: "12.3 ± 0.4 min"; the mean alone if the deviation is 0."""
-    spread = deviation(mean, sd, unit)
+    spread = format_deviation(mean, sd, unit)
     if not spread:
-        return told(mean, unit)
-    number, space, name = told(mean, unit).partition(" ")
+        return format_figure(mean, unit)
+    number, space, name = format_figure(mean, unit).partition(" ")
     return f"{number} ± {spread}{space}{name}"
 
 
-def deviation(mean: float, sd: float, unit: Unit) -> str:
+def format_deviation(mean: float, sd: float, unit: Unit) -> str:
     """Formats a standard deviation in its mean's unit, with no more decimal places than the mean; "" if it is 0."""
     if not sd:
         return ""
@@ -42,7 +42,7 @@ def deviation(mean: float, sd: float, unit: Unit) -> str:
     return shown.rstrip("0").rstrip(".") if "." in shown else shown
 
 
-def trimmed(value: float, digits: int) -> str:
+def round_significant(value: float, digits: int) -> str:
     """Rounds to significant digits, without trailing zeros, and without dropping digits before the point."""
     if abs(value) >= 10**digits:
         return f"{value:,.0f}"
@@ -50,22 +50,22 @@ def trimmed(value: float, digits: int) -> str:
     return shown.rstrip("0").rstrip(".")
 
 
-def told(value: float, unit: Unit) -> str:
+def format_figure(value: float, unit: Unit) -> str:
     """Formats one figure."""
     match unit:
         case "s":
-            return span(value)
+            return format_duration(value)
         case "share":
             return f"{value * 100:.1f} %"
         case "ratio" | "count":
-            return trimmed(value, 3)
+            return round_significant(value, 3)
 
 
-def listed(names: list[str]) -> str:
+def join_names(names: list[str]) -> str:
     """Joins names: "a", "a and b", "a, b and c"."""
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
-def several(count: int, one: str, many: str = "") -> str:
+def format_count(count: int, one: str, many: str = "") -> str:
     """Formats a count: "1 job", "82,247 jobs"."""
     return f"{count:,} {one if count == 1 else many or one + 's'}"

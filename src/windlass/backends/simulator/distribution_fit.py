@@ -6,26 +6,28 @@ import math
 from collections import Counter, defaultdict
 from statistics import fmean, pstdev
 
-from windlass.backends.simulator.errors import SimError
-from windlass.backends.simulator.synthetic import HOUR, Law, Size
+from windlass.backends.simulator.errors import SimulationError
+from windlass.backends.simulator.synthetic import HOUR, Distribution, Size
 from windlass.backends.simulator.traces.job import Trace, TraceJob
 
 _ENOUGH_FOR_HOURS = 24 * 10
 """Minimum number of jobs for hourly rates: with fewer, the hours of the day are noise."""
 
 
-def fit(trace: Trace) -> Law:
+def fit_distribution(trace: Trace) -> Distribution:
     """Fits mean gap, hourly rates, sizes with a lognormal of run times each, and queues.
 
-    Considers jobs with whole GPUs only; raises SimError if there are none. Sizes are totals of a job.
+    Considers jobs with whole GPUs only; raises SimulationError if there are none. Sizes are totals of a job.
     Each size has the median and spread of its own jobs, which keeps a correlation of size and duration.
     """
     jobs = [job for job in trace.jobs if _gpus(job) and job.duration > 0]
     if len(jobs) < 2:
-        raise SimError(f"{trace.place} has {len(jobs)} jobs with whole GPUs and a run time; fitting a law takes two")
+        raise SimulationError(
+            f"{trace.place} has {len(jobs)} jobs with whole GPUs and a run time; fitting a law takes two"
+        )
     span = jobs[-1].submit - jobs[0].submit
     queues = Counter(job.queue for job in jobs)
-    return Law(
+    return Distribution(
         mean_gap=max(1, round(span / (len(jobs) - 1))),
         sizes=_sizes(jobs),
         by_hour=_hours(jobs) if len(jobs) >= _ENOUGH_FOR_HOURS and span >= 24 * HOUR else (),

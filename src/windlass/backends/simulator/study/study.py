@@ -6,10 +6,10 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from windlass.backends.simulator.errors import SimError
+from windlass.backends.simulator.errors import SimulationError
 from windlass.backends.simulator.progress import Costs
-from windlass.backends.simulator.study.drawn import Drawn
-from windlass.backends.simulator.study.faults import Faults
+from windlass.backends.simulator.study.faults import FaultModel
+from windlass.backends.simulator.study.synthetic_trace import SyntheticTrace
 from windlass.core.model.policy import Policy
 from windlass.jobs.cluster.cluster_file import Cluster
 
@@ -18,14 +18,14 @@ _SEEDS = re.compile(r"^(?:(\d+)-(\d+)|(\d+))$")
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class Study:
     """Traces or a distribution to draw one from, the cluster, the policies as the user named them, and the seeds."""
 
     cluster: Cluster
     policies: Mapping[str, Policy]
     traces: tuple[str, ...] = ()
     """Paths. Several files are the parts of one trace."""
-    drawn: Drawn | None = None
+    drawn: SyntheticTrace | None = None
     seeds: tuple[int, ...] = (1,)
     format: str | None = None
     """Format of the traces; None: recognised by their first line."""
@@ -39,7 +39,7 @@ class Question:
     kill: bool = False
     """Whether jobs are ended when their walltime is over."""
     costs: Costs = field(default_factory=Costs)
-    faults: Faults | None = None
+    faults: FaultModel | None = None
     """None: run by the replay. Else run through a controller, which is slower."""
 
     @property
@@ -58,11 +58,11 @@ class Question:
 
 
 def read_seeds(text: str) -> tuple[int, ...]:
-    """Parses a count ("3": seeds 1 to 3) or a range ("42-51"). Raises SimError."""
+    """Parses a count ("3": seeds 1 to 3) or a range ("42-51"). Raises SimulationError."""
     match = _SEEDS.match(text.strip())
     if match is None:
-        raise SimError(f"seeds expects a count such as 5 or a range such as 42-51, not {text!r}")
+        raise SimulationError(f"seeds expects a count such as 5 or a range such as 42-51, not {text!r}")
     low, high = (1, int(match[3])) if match[3] else (int(match[1]), int(match[2]))
     if not 0 <= high - low < MOST_SEEDS:
-        raise SimError(f"seeds are {low} to {high}; give at least one, at most {MOST_SEEDS:,}")
+        raise SimulationError(f"seeds are {low} to {high}; give at least one, at most {MOST_SEEDS:,}")
     return tuple(range(low, high + 1))

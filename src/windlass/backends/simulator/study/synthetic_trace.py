@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from windlass.backends.simulator.errors import SimError
-from windlass.backends.simulator.synthetic import Law, Size, synthesize
+from windlass.backends.simulator.errors import SimulationError
+from windlass.backends.simulator.synthetic import Distribution, Size, synthesize
 from windlass.backends.simulator.traces.job import Trace
 from windlass.core.model.resources import GPU
 from windlass.jobs.cluster.cluster_file import Cluster
@@ -47,10 +47,10 @@ LAW: Table = (
 
 
 @dataclass(frozen=True, slots=True)
-class Drawn:
+class SyntheticTrace:
     """A distribution of jobs, and the number of jobs to draw from it."""
 
-    law: Law
+    law: Distribution
     jobs: int
 
     def trace(self, seed: int) -> Trace:
@@ -64,25 +64,25 @@ class Drawn:
         return f"drawn from a law: Poisson arrivals, {sizes} GPUs, lognormal run times"
 
 
-def read_drawn(text: str, cluster: Cluster) -> Drawn:
-    """Parses `jobs=1000 load=0.9 …` for a cluster; every setting has a default. Raises SimError."""
+def parse_synthetic_trace(text: str, cluster: Cluster) -> SyntheticTrace:
+    """Parses `jobs=1000 load=0.9 …` for a cluster; every setting has a default. Raises SimulationError."""
     try:
         given = read_spelled(text.replace(",", " ").split(), LAW)
     except ValueError as error:
-        raise SimError(f"--synthetic: {error}") from None
+        raise SimulationError(f"--synthetic: {error}") from None
     gpus = sum(node.capacity.get(GPU, 0) for node in cluster.nodes)
     if not gpus:
-        raise SimError("--synthetic draws jobs that ask for GPUs, and this cluster has none")
+        raise SimulationError("--synthetic draws jobs that ask for GPUs, and this cluster has none")
     sizes = given.get("sizes", tuple(size for size in (1, 2, 4, 8, 16, 32) if size <= gpus))
     if max(sizes) > gpus:
-        raise SimError(f"--synthetic: sizes has {max(sizes)} GPUs, and the cluster {gpus}")
-    return Drawn(_law(given, sizes).at_load(gpus, given.get("load", 0.9)), given.get("jobs", 1_000))
+        raise SimulationError(f"--synthetic: sizes has {max(sizes)} GPUs, and the cluster {gpus}")
+    return SyntheticTrace(_law(given, sizes).at_load(gpus, given.get("load", 0.9)), given.get("jobs", 1_000))
 
 
-def _law(given: dict[str, Any], sizes: tuple[int, ...]) -> Law:
+def _law(given: dict[str, Any], sizes: tuple[int, ...]) -> Distribution:
     median, sigma = given.get("median", 30 * 60_000), given.get("sigma", 1.5)
     queues = given.get("queues", 3)
-    return Law(
+    return Distribution(
         mean_gap=1,
         sizes=tuple(Size(gpus, 0.5**place, median, sigma) for place, gpus in enumerate(sizes)),
         by_hour=OFFICE_HOURS if given.get("daily", True) else (),

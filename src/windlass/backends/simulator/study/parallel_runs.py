@@ -12,12 +12,12 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkProcess
 from typing import Any, Generic, TypeAlias, TypeVar
 
-from windlass.backends.simulator.errors import SimError
+from windlass.backends.simulator.errors import SimulationError
 
 Advance: TypeAlias = Callable[[int], None]
 """Called by a run with its progress in thousandths."""
 
-Heard: TypeAlias = Callable[[Sequence[int], int], None]
+ProgressCallback: TypeAlias = Callable[[Sequence[int], int], None]
 """Called with the progress of each run, and the number of runs that have ended."""
 
 Result = TypeVar("Result")
@@ -29,7 +29,7 @@ _FORK = multiprocessing.get_context("fork")
 """A forked process already has the trace; sending it would take longer than replaying it."""
 
 
-def side_by_side(tasks: Sequence[Task[Result]], processes: int, on_progress: Heard) -> list[Result]:
+def run_in_parallel(tasks: Sequence[Task[Result]], processes: int, on_progress: ProgressCallback) -> list[Result]:
     """Returns the tasks' results, in order. Calls `on_progress` while they run.
 
     A single task, or a single process, runs in this process. Raises the error of the first task that fails; no
@@ -37,10 +37,10 @@ def side_by_side(tasks: Sequence[Task[Result]], processes: int, on_progress: Hea
     """
     if min(processes, len(tasks)) <= 1:
         return _one_by_one(tasks, on_progress)
-    return _Side(tasks, on_progress).all(processes)
+    return _ParallelRuns(tasks, on_progress).all(processes)
 
 
-def _one_by_one(tasks: Sequence[Task[Result]], on_progress: Heard) -> list[Result]:
+def _one_by_one(tasks: Sequence[Task[Result]], on_progress: ProgressCallback) -> list[Result]:
     done: list[int] = [0] * len(tasks)
     results: list[Result] = []
     for number, task in enumerate(tasks):
@@ -62,10 +62,10 @@ class _Failure:
     ours: bool
 
 
-class _Side(Generic[Result]):
+class _ParallelRuns(Generic[Result]):
     """The running processes, and the results of the ended ones."""
 
-    def __init__(self, tasks: Sequence[Task[Result]], on_progress: Heard) -> None:
+    def __init__(self, tasks: Sequence[Task[Result]], on_progress: ProgressCallback) -> None:
         self._tasks = tasks
         self._on_progress = on_progress
         self._waiting = list(range(len(tasks)))[::-1]
@@ -111,7 +111,7 @@ class _Side(Generic[Result]):
         del self._running[pipe]
         process.join()
         if isinstance(answer, _Failure):
-            raise RuntimeError(answer.text) if answer.ours else SimError(answer.text)
+            raise RuntimeError(answer.text) if answer.ours else SimulationError(answer.text)
         self._results[number] = answer
 
 
@@ -129,7 +129,7 @@ def _carry_out(task: Task[Any], number: int, done: Any, pipe: Connection) -> Non
 
     try:
         answer = task(advance)
-    except SimError as error:
+    except SimulationError as error:
         answer = _Failure(str(error), ours=False)
     except Exception as error:  # noqa: BLE001 - it is raised again where somebody reads it
         answer = _Failure(f"{type(error).__name__}: {error}\n{traceback.format_exc()}", ours=True)
