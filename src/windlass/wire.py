@@ -1,8 +1,8 @@
-"""What crosses the border between Windlass and the processes it starts: variable names, exit codes, messages.
+"""Contract between Windlass and the processes that it starts: variable names, exit codes, messages, shared memory.
 
-Belongs here: constants and message shapes that both sides must agree on. Standard library only: the agent
-and the training library import this and nothing else of ours. It is read by Python 3.9 too: the agent, packed into one
-file, runs in other people's images.
+Belongs here: constants, message shapes and small pure functions that both sides must agree on. Standard library only:
+the agent and the training library import this module and nothing else of Windlass. Its syntax is Python 3.9's: the
+agent, packed into one file, runs in images that Windlass did not build.
 """
 
 from __future__ import annotations
@@ -18,86 +18,82 @@ import traceback
 from collections.abc import Collection, Mapping
 from enum import IntEnum
 from pathlib import Path
-from typing import Any, NamedTuple, Union
+from typing import Any, NamedTuple, TypeVar, Union
 
 JOB_ID = "WINDLASS_JOB_ID"
 JOB_NAME = "WINDLASS_JOB_NAME"
 GENERATION = "WINDLASS_GENERATION"
-"""Which start of the gang this process belongs to, from 1. Anything shared between ranks is keyed by it."""
+"""Number of the gang's start that this process belongs to, from 1. It is part of every key that ranks share."""
 NODE = "WINDLASS_NODE"
 ROLE = "WINDLASS_ROLE"
 REPLICA = "WINDLASS_REPLICA"
 STATE_ID = "WINDLASS_STATE_ID"
-"""Marks every process started on behalf of one state folder, for finding strays."""
+"""Marks every process that is started on behalf of one state folder, so that stray processes can be found."""
 CHECKPOINTS = "WINDLASS_CHECKPOINTS"
-"""Where checkpoints of this job belong, the same for all of its generations: a folder, or a bucket."""
+"""Folder or bucket for the checkpoints of this job, the same for all of its generations."""
 GRACE = "WINDLASS_GRACE"
-"""Seconds between being asked to leave and being killed."""
+"""Seconds between the request to leave and SIGKILL."""
 MESH = "WINDLASS_MESH"
 """Degrees of parallelism, where a script names none: `pp=2,dp=2,tp=2`, or `auto`."""
 REPORT_TO = "WINDLASS_REPORT_TO"
-"""Who else is told of a run, by commas, where a script names nobody: `tensorboard:/logs,mlflow:http://host:5000,wandb`."""
+"""Experiment trackers, by commas, where a script names none: `tensorboard:/logs,mlflow:http://host:5000,wandb`."""
 INDEX = "JOB_COMPLETION_INDEX"
-"""An array member's index; the name that Kubernetes' indexed Jobs use."""
+"""Index of an array job's member; the name that Kubernetes' indexed Jobs use."""
 
 AGENT_SOCKET = "WINDLASS_AGENT_SOCKET"
-"""Path of the datagram socket on which a rank's agent hears it. Absent: no agent, and nobody to tell.
+"""Path of the datagram socket on which the agent receives messages of its ranks. Absent where there is no agent.
 
-A rank that also wants to hear binds a socket of its own before it sends: what it is told goes to where it sent from.
-The agent removes the folder of its socket at its end, with whatever was bound there."""
-TRACKS = "WINDLASS_TRACKS"
-"""Which `TRACKS_LAYOUT` the agent reads; absent: it is older than tracks, and is told each heartbeat."""
-LISTENER = "WINDLASS_LISTENER"
-"""Path of a datagram socket to which the first rank sends a `Telemetry` with each of its reports: what all ranks' steps
-since the last one were like on average. With an agent or without one."""
+A rank that also receives messages binds a socket of its own before it sends: the agent answers to the sender's address.
+The agent removes the folder of its socket, with every socket in it, when it ends."""
+HEARTBEAT_RING = "WINDLASS_HEARTBEAT_RING"
+"""The `RING_LAYOUT` that the agent reads; with another layout, or none, each heartbeat is sent as a message."""
+TELEMETRY_SOCKET = "WINDLASS_TELEMETRY_SOCKET"
+"""Path of a datagram socket to which the first rank sends a `Telemetry` with each of its reports: averages over all
+ranks and over the steps since the report before. Works with and without an agent."""
 DUMPS = "WINDLASS_DUMPS"
-"""A folder for what a rank that hangs leaves behind: stacks, the flight recorder's dump."""
+"""Folder for the diagnostics of a rank that hangs: stacks, the flight recorder's dump."""
 MEMORY = "WINDLASS_MEMORY"
-"""A folder in this node's memory that outlives ranks, for copies of their states; its agent removes it at its end."""
+"""Folder in the memory of this node for in-memory checkpoint replicas: it outlives ranks, and its agent removes it."""
 PRELOAD = "WINDLASS_PRELOAD"
-"""Modules, by commas, that the agent imports once for all its ranks, besides torch. Absent: what optimizers need."""
+"""Modules, separated by commas, that the fork server imports once for all ranks, besides torch. Absent: the modules
+that optimizers need."""
 STREAMS = "WINDLASS_STREAMS"
-"""JSON, where somebody else keeps what ranks print: for each rank of the node {out, err: descriptors that the agent
-inherits, log: the files' path without .out and .err}. The agent then prints its own words only."""
+"""JSON, where the launcher of the agent keeps the output of ranks: for each rank of the node {out, err: descriptors
+that the agent inherits, log: the path of the files without .out and .err}. The agent then prints only its own lines."""
 REPORTS = "WINDLASS_REPORTS"
 """A descriptor that the agent inherits, or a path, to which it writes `Verdict` and `Recovered`, one a line."""
 RECORDS = "WINDLASS_RECORDS"
-"""A folder for what the agent knows of its ranks: `board.json`, replaced as a whole when it changes, at most twice a
-second, and for each of its generations what ranks that hang left behind."""
-FORGIVES = "WINDLASS_FORGIVES"
-"""JSON, where a controller counts failures and decides what comes after the agent's end: {machine: failures of
-machines that are forgiven, retryable: exit codes that count so, final: exit codes that end the agent, crew: the last
-generation that agents of this job had, backoff: seconds before the second restart in a row, at most, and of a start
-that ends the row}. `--max-restarts` then is for failures of the program alone."""
-MEMBERSHIP = "WINDLASS_MEMBERSHIP"
-"""Where a controller publishes who is a member: a file's path, `unix:` and a socket's, or `tcp:HOST:PORT`.
-
-Absent: agents agree."""
-
-
+"""Folder for the agent's records of its ranks: the file `STATUS_FILE`, replaced atomically at most twice a second, and
+for each generation of the agent the diagnostics of ranks that hung."""
+STATUS_FILE = "ranks.json"
+"""Name of the rank status file."""
+RESTART_BUDGET = "WINDLASS_RESTART_BUDGET"
+"""A `RestartBudget` as JSON, where the launcher of the agent counts failures and decides what follows the agent's end.
+`--max-restarts` then limits failures of the program alone."""
+CONTROLLER = "WINDLASS_CONTROLLER"
+"""HOST:PORT of the controller that sends memberships over TCP. Absent: the agents agree on them among themselves."""
 AGENT_NAME = "WINDLASS_AGENT_NAME"
-"""What the controller calls this agent, where memberships come over TCP: NAMESPACE/POD."""
+"""Name of this agent at the controller: NAMESPACE/POD."""
 AGENT_TOKEN = "WINDLASS_AGENT_TOKEN"  # noqa: S105 - a variable's name
-"""By what it proves to be that one."""
+"""Secret by which this agent proves its name to the controller."""
 ERROR_FILE = "TORCHELASTIC_ERROR_FILE"
-"""Where a rank says what went wrong, as torch's `record` does: `leave_words`."""
-LAST_WORDS = "WINDLASS_LAST_WORDS"
-"""A file in which the agent leaves one line about why the run has failed: a kubelet reads it as the pod's own words."""
-
-
+"""Path of the file in which a rank describes its error, in the format of torch's `record`: see `write_error_file`."""
+TERMINATION_MESSAGE_PATH = "WINDLASS_TERMINATION_MESSAGE_PATH"
+"""Path of the file in which the agent leaves one line about a failed run: the kubelet reads it as the container's
+termination message."""
 SURVIVORS = "WINDLASS_SURVIVORS"
-"""1 for a rank that is started beside others which go on with this generation: they have the state, and give it."""
+"""1 for a rank that joins running ranks of the same generation: they hold the training state and broadcast it."""
 
 
 class ExitCode(IntEnum):
-    """Codes by which a training process says how its end is to be taken."""
+    """Exit codes by which a training process says how its end is to be treated."""
 
     PREEMPTED = 83
-    """Saved and left because it was asked to: start it again, this was nobody's fault."""
+    """The process saved its work and left on request: start it again, it counts as no failure."""
     RETRY = 84
     """The machine or the network is at fault: start it again."""
     FATAL = 85
-    """Starting it again would fail in the same way."""
+    """Another start would fail in the same way."""
 
 
 INFRASTRUCTURE, PREEMPTION, USER = "infrastructure", "preemption", "user"
@@ -113,6 +109,8 @@ class EndClass(NamedTuple):
     """`INFRASTRUCTURE`, `PREEMPTION` or `USER`."""
     fatal: bool = False
     """Ends the job, whatever its limits."""
+    requeue: bool = False
+    """The gang gives its nodes back before it starts again."""
     codes: frozenset[int] = frozenset()
     """Exit codes of this class."""
     signals: frozenset[int] = frozenset()
@@ -128,12 +126,13 @@ RETRYABLE_EXIT_CODE = EndClass("RetryableExitCode", INFRASTRUCTURE)
 LOST = EndClass("Lost", INFRASTRUCTURE)
 """An end that was not observed: the node or the process supervisor went away."""
 ASKED_FOR_RETRY = EndClass(
-    "AskedForRetry", INFRASTRUCTURE, codes=frozenset({ExitCode.RETRY}), phrase="asked to be started again"
+    "AskedForRetry", INFRASTRUCTURE, requeue=True, codes=frozenset({ExitCode.RETRY}), phrase="asked to be started again"
 )
 END_CLASSES = (
     EndClass(
         "Preempted",
         PREEMPTION,
+        requeue=True,
         codes=frozenset({ExitCode.PREEMPTED}),
         phrase="saved and left because it was asked to",
     ),
@@ -180,41 +179,80 @@ def classify_end(
     return next((row for row in END_CLASSES if code in row.codes or number in row.signals), END_CLASSES[-1])
 
 
+class RestartBudget(NamedTuple):
+    """Failures that an agent may recover from in place, as the launcher's job policy and history leave them."""
+
+    infrastructure: int
+    """Failures of infrastructure that are still allowed. Failures of the program are limited by `--max-restarts`."""
+    retryable: tuple[int, ...]
+    """Exit codes that the job lists as failures of infrastructure."""
+    fatal: tuple[int, ...]
+    """Exit codes that the job lists as fatal."""
+    generation: int
+    """Newest generation that agents of this job had."""
+    backoff_base: float
+    """Seconds before the second restart in a row; see `restart_delay`."""
+    backoff_max: float
+    healthy_after: float
+    """Seconds that a generation must live for its failure to be the first in a row."""
+
+    @classmethod
+    def from_json(cls, text: str) -> RestartBudget:
+        """Inverse of `to_json`. Raises ValueError, KeyError or TypeError."""
+        fields = json.loads(text)
+        return cls(**{**fields, "retryable": tuple(fields["retryable"]), "fatal": tuple(fields["fatal"])})
+
+    def to_json(self) -> str:
+        """Value of the variable `RESTART_BUDGET`."""
+        return json.dumps(self._asdict())
+
+
+_DOUBLINGS = 30
+Duration = TypeVar("Duration", int, float)
+
+
+def restart_delay(failures: int, base: Duration, longest: Duration) -> Duration:
+    """Delay before a restart, in the unit of `base` and `longest`: exponential backoff over failures in a row.
+
+    None after the first failure, `base` after the second, then twice the one before, `longest` at most.
+    """
+    return min(base * 2 ** min(failures - 2, _DOUBLINGS), longest) if failures > 1 else 0
+
+
 class Hello(NamedTuple):
-    """A rank to its agent before its first heartbeat, and again when it enters another generation or its loop."""
+    """From a rank to its agent: before its first heartbeat, on entering another generation, on entering its loop."""
 
     rank: int
     generation: int
     pid: int
     reforms: bool = False
-    """It can take a new membership while it runs: it is told `Membership` instead of being killed for others' sake."""
+    """The rank can take a new `Membership` while it runs, so it need not be killed when other ranks fail."""
 
 
 class Heartbeat(NamedTuple):
-    """A rank to its agent whenever it enters a phase of a step: noted in its track, or told where it has none."""
+    """From a rank to its agent: it enters a phase of a step. Written to its ring, or sent where it has none."""
 
     rank: int
     generation: int
     step: int
     phase: str
     beat: int
-    """How many phases it has entered: tells who is behind where all are in the same step."""
+    """Number of phases that the rank has entered: orders ranks that are in the same step."""
 
 
 OPEN_PHASES = frozenset({"outside", "save", "evaluate"})
-"""Phases of heartbeats that take as long as they take: the script's own code between others, a save that is waited for,
-an evaluation."""
+"""Phases without a usual duration: the script's own code between the others, a save that blocks, an evaluation."""
 
 
 class Goodbye(NamedTuple):
-    """A rank to its agent: it is past its last step, and says nothing more."""
+    """From a rank to its agent: the rank is past its last step and sends nothing more."""
 
     rank: int
     generation: int
 
 
 class Telemetry(NamedTuple):
-    """A rank to its agent about one step: seconds by phase, loss, memory, whatever it measures."""
+    """From a rank to its agent: measurements of one step, for example seconds by phase, loss, memory."""
 
     rank: int
     generation: int
@@ -231,150 +269,150 @@ class Member(NamedTuple):
 
 
 class Membership(NamedTuple):
-    """Who makes up a generation, in order: from a controller or the leading agent to agents, from those to ranks."""
+    """Members of a generation, in order. Sent by a controller or the leading agent to agents, and by those to ranks."""
 
     generation: int
     members: tuple[Member, ...]
     port: int
-    """Where the store of this generation listens, at `address`."""
+    """Port of this generation's store, at `address`."""
     address: str = ""
     """Empty: the first member's."""
     me: int = -1
-    """The receiver's place among the members. -1: it finds itself by its node's name."""
+    """Index of the receiver among the members."""
     restarts: int = 0
-    """How many of the restarts that the job is allowed are used up."""
+    """Number of the job's allowed restarts that are used up."""
     rank: int = -1
-    """The receiver's number, where it is a rank that goes on."""
+    """New number of the receiver, where it is a rank that goes on."""
 
 
 class Dump(NamedTuple):
-    """An agent to a rank that hangs: from whatever thread can, write the flight recorder into this folder."""
+    """From an agent to a rank that hangs: any thread that can writes the flight recorder's dump into this folder."""
 
     folder: str
 
 
 class Verdict(NamedTuple):
-    """An agent's judgement on a generation: to whoever publishes memberships, and to ranks that survive."""
+    """From an agent to its launcher: a rank of this generation has failed."""
 
     generation: int
     kind: str
-    """done, failed, lost, hang or stopped."""
+    """`failed` or `hang`."""
     rank: int = -1
     code: int = 0
     """The exit code, negative for a signal."""
     reason: str = ""
-    words: str = ""
-    """What the rank itself has said of it."""
+    message: str = ""
+    """Description of the error by the rank itself."""
 
 
 class Recovered(NamedTuple):
-    """An agent to whoever started it: all of its ranks run again, as this generation."""
+    """From an agent to its launcher: all ranks of the agent run again, as this generation."""
 
     generation: int
     seconds: float
-    """Since what had happened did."""
+    """Time since the failure."""
     reason: str = ""
 
 
 Message = Union[Hello, Heartbeat, Goodbye, Telemetry, Membership, Dump, Verdict, Recovered]
 _MESSAGES = (Hello, Heartbeat, Goodbye, Telemetry, Membership, Dump, Verdict, Recovered)
-_KINDS: Mapping[str, Any] = {kind.__name__.lower(): kind for kind in _MESSAGES}
-_PLAIN: Mapping[Any, type] = {"int": int, "str": str, "bool": bool}
-"""What JSON must hold for a field, by its annotation's text."""
+_TYPES: Mapping[str, Any] = {each.__name__.lower(): each for each in _MESSAGES}
+_JSON_TYPES: Mapping[Any, type] = {"int": int, "str": str, "bool": bool}
+"""Type of a field's JSON value, by the text of its annotation."""
 
 
 def encode(message: Message) -> bytes:
-    """One line of JSON without its end: a datagram, or a line of a stream."""
+    """One line of JSON without its end: the content of a datagram, or one line of a stream."""
     fields = message._asdict()
     if isinstance(message, Membership):
         fields["members"] = [member._asdict() for member in message.members]
-    return json.dumps({"say": type(message).__name__.lower(), **fields}, separators=(",", ":")).encode()
+    return json.dumps({"type": type(message).__name__.lower(), **fields}, separators=(",", ":")).encode()
 
 
 def decode(data: bytes) -> Message:
-    """What `encode` made; fields that a newer sender added are left out. Raises ValueError for anything else."""
+    """Inverse of `encode`; leaves out fields that a newer sender added. Raises ValueError for anything else."""
     try:
-        said = json.loads(data)
-        kind = _KINDS[said["say"]]
+        fields = json.loads(data)
+        kind = _TYPES[fields["type"]]
         if kind is Membership:
-            said["members"] = tuple(_only(Member, member) for member in said["members"])
-        message: Message = _only(kind, said)
-    except (TypeError, KeyError, AttributeError, RecursionError, UnicodeDecodeError) as wrong:
-        raise ValueError(f"not a message of Windlass: {data[:80]!r}") from wrong
+            fields["members"] = tuple(_build(Member, member) for member in fields["members"])
+        message: Message = _build(kind, fields)
+    except (TypeError, KeyError, AttributeError, RecursionError, UnicodeDecodeError) as error:
+        raise ValueError(f"not a message of Windlass: {data[:80]!r}") from error
     return message
 
 
-def _only(kind: Any, fields: Mapping[str, Any]) -> Any:
+def _build(kind: Any, fields: Mapping[str, Any]) -> Any:
     known = {name: fields[name] for name in kind._fields if name in fields}
     for name, value in known.items():
         annotation = kind.__annotations__[name]
-        if not isinstance(value, _PLAIN.get(getattr(annotation, "__forward_arg__", ""), object)):
+        if not isinstance(value, _JSON_TYPES.get(getattr(annotation, "__forward_arg__", ""), object)):
             raise TypeError(name)
     return kind(**known)
 
 
-def leave_words(said: str, error: BaseException) -> None:
-    """Have whoever started this rank hear why it ends: what is said last counts.
+def write_error_file(message: str, error: BaseException) -> None:
+    """Writes the error of this rank to the file `ERROR_FILE`, in torchelastic's format; the last call counts.
 
-    {"message": {"message": said, "extraInfo": {"py_callstack": …, "timestamp": …}}}
+    {"message": {"message": message, "extraInfo": {"py_callstack": …, "timestamp": …}}}
     """
-    more = {
+    details = {
         "py_callstack": "".join(traceback.format_exception(type(error), error, error.__traceback__)),
         "timestamp": str(int(time.time())),
     }
     path = Path(os.environ.get(ERROR_FILE, ""))
     with contextlib.suppress(OSError), path.open("w", encoding="utf-8") as file:
-        json.dump({"message": {"message": said, "extraInfo": more}}, file)
+        json.dump({"message": {"message": message, "extraInfo": details}}, file)
 
 
-def take_back_words() -> None:
-    """What was said of an error that a script has caught is not why it ends."""
+def remove_error_file() -> None:
+    """Removes the description of an error that the script has caught: it is not the reason of the rank's end."""
     with contextlib.suppress(OSError):
         Path(os.environ.get(ERROR_FILE, "")).unlink()
 
 
-def in_words(error: BaseException) -> str:
-    """As the last line of a traceback has it."""
+def describe_error(error: BaseException) -> str:
+    """The last line of the error's traceback."""
     text, kind = str(error), type(error).__name__
     return f"{kind}: {text}" if text else kind
 
 
-TRACKS_LAYOUT = "1"
-"""To be counted up whenever what is below is laid out in another way: agent and library may be of two versions."""
+RING_LAYOUT = "1"
+"""Version of the ring's layout below: agent and library may be of different versions. Increase it with each change."""
 _COUNT = struct.Struct("<q")
-_NOTE = struct.Struct("<qqqqd16s")
-_NOTES = 4096
-TRACK = _COUNT.size + _NOTES * _NOTE.size
-"""Bytes of a track: memory that a rank shares with its agent, sent as a descriptor with `Hello`. A step enters a dozen
-phases, and a datagram for each would wake the agent up as often; the kernel drops them where ten are waiting."""
+_ENTRY = struct.Struct("<qqqqd16s")
+_ENTRIES = 4096
+RING_SIZE = _COUNT.size + _ENTRIES * _ENTRY.size
+"""Bytes of a heartbeat ring: memory that a rank shares with its agent, sent as a descriptor with `Hello`. A step enters
+a dozen phases; a datagram for each would wake the agent as often, and the kernel drops them where ten are waiting."""
 Memory = Union[mmap.mmap, bytearray]
 
 
-def note(track: Memory, heartbeat: Heartbeat, at: float) -> None:
-    """Leave it for whoever looks. `at`: seconds of the machine's monotonic clock. `phase`: at most 16 bytes.
+def write_heartbeat(ring: Memory, heartbeat: Heartbeat, at: float) -> None:
+    """Appends a heartbeat to the ring. `at`: seconds of the machine's monotonic clock. `phase`: at most 16 bytes.
 
-    One thread notes.
+    A ring has one writing thread.
     """
-    (count,) = _COUNT.unpack_from(track)
+    (count,) = _COUNT.unpack_from(ring)
     rank, generation, step, phase, beat = heartbeat
-    place = _COUNT.size + count % _NOTES * _NOTE.size
-    _NOTE.pack_into(track, place, rank, generation, step, beat, at, phase.encode())
-    _COUNT.pack_into(track, 0, count + 1)
+    offset = _COUNT.size + count % _ENTRIES * _ENTRY.size
+    _ENTRY.pack_into(ring, offset, rank, generation, step, beat, at, phase.encode())
+    _COUNT.pack_into(ring, 0, count + 1)
 
 
-def noted(track: Memory, since: int) -> tuple[int, list[tuple[Heartbeat, float]]]:
-    """How many there have been by now, and those after the first `since` with their times.
+def read_heartbeats(ring: Memory, since: int) -> tuple[int, list[tuple[Heartbeat, float]]]:
+    """Number of heartbeats written so far, and those after the first `since`, each with its time.
 
-    Of a rank that was much faster than who looks only the newest: what is nearly as old as the track is long is being
-    written over.
+    Where the reader is far behind it gets only the newest: entries nearly as old as the ring is long may be overwritten
+    while they are read.
     """
-    (count,) = _COUNT.unpack_from(track)
-    if count < since:  # it is being written just now: struct clears the bytes first
+    (count,) = _COUNT.unpack_from(ring)
+    if count < since:  # it is being written at this moment: struct clears the bytes first
         return since, []
     found = []
-    for number in range(max(since, count - _NOTES // 2), count):
-        place = _COUNT.size + number % _NOTES * _NOTE.size
-        rank, generation, step, beat, at, phase = _NOTE.unpack_from(track, place)
+    for number in range(max(since, count - _ENTRIES // 2), count):
+        offset = _COUNT.size + number % _ENTRIES * _ENTRY.size
+        rank, generation, step, beat, at, phase = _ENTRY.unpack_from(ring, offset)
         name = phase.rstrip(b"\0").decode(errors="replace")
         found.append((Heartbeat(rank, generation, step, name, beat), at))
     return count, found

@@ -88,7 +88,7 @@ def test_a_killed_rank_costs_no_generation(state: Path, tmp_path: Path, bare: di
             told = next(step for step in home.world.store.transitions(job_id) if step.event == "Recovered")
             node = home.world.store.tasks(job_id)[1].node
             assert f"last: rank 3 (worker/1) on {node} killed by SIGKILL, back after 0." in told.message
-            board = home.world.paths.generation_logs(job_id, 1) / "node-1/board.json"
+            board = home.world.paths.generation_logs(job_id, 1) / "node-1/ranks.json"
             assert json.loads(board.read_text())["generation"] == 2
 
     asyncio.run(story())

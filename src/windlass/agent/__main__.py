@@ -1,4 +1,4 @@
-"""`python -m windlass.agent`."""
+"""Runs the agent for `python -m windlass.agent`."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""One agent from its beginning to its end: what it consists of, signals, and the exit code."""
+"""One agent from its start to its end: its parts, its signals, and its exit code."""
 
 from __future__ import annotations
 
@@ -20,151 +20,156 @@ from windlass.agent.options import OptionError, Options, RendezvousOptions
 from windlass.agent.rank_events import RankEvent, RanksStopped
 from windlass.agent.ranks.node_ranks import NodeRanks
 from windlass.agent.ranks.output import RankOutput
-from windlass.agent.rendezvous import state_machine
 from windlass.agent.rendezvous.controller_client import ControllerClient, write_termination_message
 from windlass.agent.rendezvous.multi_node import MultiNode
 from windlass.agent.rendezvous.single_node import SingleNode
+from windlass.agent.rendezvous.state_machine import EndRun, Peer, RendezvousRules
 
-_SOCKET_PATHS = 80
-"""The kernel takes 107 bytes for a socket's path; this much may be the folder's."""
-Source = Union[SingleNode, MultiNode, ControllerClient]
-"""Who says when this node's ranks start and stop."""
+_LONGEST_FOLDER = 80
+"""The kernel takes 107 bytes for a socket's path; this many may be the folder's."""
+MembershipSource = Union[SingleNode, MultiNode, ControllerClient]
+"""The part that decides when this node's ranks start and stop."""
 
 
 def run(options: Options) -> int:
-    """Until the run is over. Returns the exit code. Raises Refused."""
+    """Runs the ranks of this node to the end of the run. Returns the exit code. Raises OptionError."""
     for note in options.notes:
         messages.print_message(note)
     try:
-        supervised = take_settings(os.environ)
-    except ValueError as wrong:
-        raise OptionError(str(wrong)) from None
-    folder = _folder()
-    if len(str(folder)) > _SOCKET_PATHS:
+        settings = take_settings(os.environ)
+    except ValueError as error:
+        raise OptionError(str(error)) from None
+    folder = _create_folder()
+    if len(str(folder)) > _LONGEST_FOLDER:
         folder.rmdir()
         folder = Path(tempfile.mkdtemp(prefix="windlass-agent-", dir="/tmp"))
     try:
-        with replica_memory.create_folder() as copies:
-            return _Agent(options, folder, supervised, copies).run()
+        with replica_memory.create_folder() as memory:
+            return _Agent(options, folder, settings, memory).run()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _folder() -> Path:
-    """One for what ranks and agent say to each other; beside the packed agent where nothing else may be written to."""
+def _create_folder() -> Path:
+    """A folder for the socket of the ranks; beside the packed agent where no temporary folder can be written."""
     try:
         return Path(tempfile.mkdtemp(prefix="windlass-agent-"))
     except FileNotFoundError:
         if not os.path.isfile(ROOT):
             raise
         made = tempfile.mkdtemp(prefix="windlass-agent-", dir=os.path.dirname(ROOT))
-        os.environ["TMPDIR"] = made  # ranks have nowhere else either
+        os.environ["TMPDIR"] = made  # ranks have no other temporary folder either
         return Path(made)
 
 
 class _Agent:
-    def __init__(self, options: Options, folder: Path, supervised: LauncherSettings, copies: str) -> None:
+    def __init__(self, options: Options, folder: Path, settings: LauncherSettings, memory: str) -> None:
         self._options = options
-        self._supervised = supervised
+        self._settings = settings
         self._loop = EventLoop()
-        self._output = RankOutput(self._loop, options, messages.console, folder, supervised)
-        self._loop.on_signals(options.signals, self._signalled)
-        self._local = NodeRanks(self._loop, options, self._output, folder, supervised, self._hear)
-        self._local.memory = copies
-        self._ending: state_machine.EndRun | None = None
-        self._asked = 0
-        """The signal that this agent was asked to end by."""
+        self._output = RankOutput(self._loop, options, messages.console, folder, settings)
+        self._loop.on_signals(options.signals, self._on_signal)
+        self._ranks = NodeRanks(self._loop, options, self._output, folder, settings, self._on_rank_event)
+        self._ranks.memory = memory
+        self._ending: EndRun | None = None
+        self._end_signal = 0
+        """The signal that asked this agent to end."""
         self._had_ranks = False
+        """Whether there were ranks when it came."""
 
     def run(self) -> int:
         try:
-            self._source = self._new_source()
+            self._source = self._membership_source()
             self._source.begin()
             self._loop.run()
             self._source.leave()
         finally:
-            self._local.close()
+            self._ranks.close()
         assert self._ending is not None  # noqa: S101 - the loop ends for no other reason
-        return self._code(self._ending)
+        return self._exit_code(self._ending)
 
-    def _new_source(self) -> Source:
-        where = os.environ.get(wire.MEMBERSHIP)
+    def _membership_source(self) -> MembershipSource:
+        options = self._options
         try:
-            ranks = self._local.count(self._options.procs)
-        except ValueError as wrong:
-            raise OptionError(str(wrong)) from None
-        if where:
-            return ControllerClient(self._loop, self._options, where, ranks, self._local, self._close)
-        me = state_machine.Peer(
-            uuid.uuid4().hex, _node_name(), self._options.local_addr, 0, ranks, self._options.node_rank
-        )
-        rules, forgives = _rules(self._options), self._supervised.forgives
-        if forgives is not None:
-            me = me._replace(generation=forgives.crew)
-            first, most, healthy = forgives.backoff
-            rules = rules._replace(machine=forgives.machine, backoff=first, backoff_most=most, healthy=healthy)
-        meeting = self._options.meeting
-        if meeting is None:
+            count = self._ranks.count(options.procs)
+        except ValueError as error:
+            raise OptionError(str(error)) from None
+        if controller := os.environ.get(wire.CONTROLLER):
+            return ControllerClient(self._loop, options, controller, count, self._ranks, self._close)
+        node = os.environ.get(wire.NODE) or socket.gethostname()
+        me = Peer(uuid.uuid4().hex, node, options.local_addr, 0, count, options.node_rank)
+        rules, budget = _rules(options, self._settings.budget), self._settings.budget
+        if budget is not None:
+            me = me._replace(generation=budget.generation)
+        rendezvous = options.rendezvous
+        if rendezvous is None:
             me = me._replace(address=me.address or "127.0.0.1")
-            return SingleNode(self._loop, rules, self._options.limits, me, self._local, self._close)
-        return MultiNode(self._loop, self._options, meeting, rules, me, self._local, self._close)
+            return SingleNode(self._loop, rules, options.limits, me, self._ranks, self._close)
+        return MultiNode(self._loop, options, rendezvous, rules, me, self._ranks, self._close)
 
-    def _hear(self, event: RankEvent) -> None:
-        if self._asked:
-            self._leave(event)
+    def _on_rank_event(self, event: RankEvent) -> None:
+        if self._end_signal:
+            self._end_after_signal(event)
         elif self._ending is None:
-            self._source.hear(event)
+            self._source.on_rank_event(event)
 
-    def _close(self, verdict: state_machine.EndRun) -> None:
+    def _close(self, ending: EndRun) -> None:
         if self._ending is None:
-            self._ending = verdict
+            self._ending = ending
             self._loop.end()
 
-    # --- asked to end ------------------------------------------------------------------------------------
+    # --- signals -----------------------------------------------------------------------------------------
 
-    def _signalled(self, number: int) -> None:
-        if number in (signal.SIGUSR1, signal.SIGUSR2):  # of no meaning to us, maybe to ranks
-            self._local.signal(number)
-        elif self._asked:  # again: somebody is in a hurry
-            self._local.signal(signal.SIGKILL)
+    def _on_signal(self, number: int) -> None:
+        if number in (signal.SIGUSR1, signal.SIGUSR2):  # they mean nothing to the agent, and may to ranks
+            self._ranks.signal(number)
+        elif self._end_signal:  # a second signal: do not wait any longer
+            self._ranks.signal(signal.SIGKILL)
         else:
-            self._asked, self._had_ranks = number, self._local.has_ranks
+            self._end_signal, self._had_ranks = number, self._ranks.has_ranks
             name = signal.Signals(number).name
             grace = self._options.shutdown_timeout
             messages.print_message(f"{name}: passed on to the ranks, which have {grace:.0f} s")
-            self._local.halt(self._local.generation, name, planned=True, number=number)
+            self._ranks.halt(self._ranks.generation, name, planned=True, number=number)
 
-    def _leave(self, event: RankEvent) -> None:
+    def _end_after_signal(self, event: RankEvent) -> None:
         if isinstance(event, RanksStopped):
-            code = event.code if self._had_ranks else -self._asked
-            self._close(state_machine.EndRun(code, signal.Signals(self._asked).name))
+            code = event.code if self._had_ranks else -self._end_signal
+            self._close(EndRun(code, signal.Signals(self._end_signal).name))
 
-    def _code(self, verdict: state_machine.EndRun) -> int:
-        """Torchrun says 1 for whatever went wrong; here wire's codes, and a signal's that ended us, are passed on."""
-        if verdict.code and not self._asked:
-            messages.print_message(f"the run has failed: {verdict.why}")
-            write_termination_message(verdict.why)
-        if verdict.code in set(wire.ExitCode):
-            return int(verdict.code)
-        if self._asked or isinstance(self._source, ControllerClient):  # which judges whose fault it was
-            return messages.shell_exit_code(verdict.code)
-        if self._supervised.forgives is not None:  # whoever counts wants to know how it was
-            return messages.shell_exit_code(verdict.code)
-        return 1 if verdict.code else 0
+    def _exit_code(self, ending: EndRun) -> int:
+        """1 for every failure, as torchrun; but codes of `wire.ExitCode`, and all codes where a launcher counts them.
+
+        After a signal that ends the agent it is that of the ranks, or the signal's.
+        """
+        if ending.code and not self._end_signal:
+            messages.print_message(f"the run has failed: {ending.why}")
+            write_termination_message(ending.why)
+        if ending.code in set(wire.ExitCode):
+            return int(ending.code)
+        is_counted = isinstance(self._source, ControllerClient) or self._settings.budget is not None
+        if self._end_signal or is_counted:
+            return messages.shell_exit_code(ending.code)
+        return 1 if ending.code else 0
 
 
-def _rules(options: Options) -> state_machine.Rules:
-    meeting = options.meeting or RendezvousOptions("", 0, "")
-    return state_machine.Rules(
-        least=options.nodes[0] if options.meeting else 1,
-        most=options.nodes[1] if options.meeting else 1,
+def _rules(options: Options, budget: wire.RestartBudget | None) -> RendezvousRules:
+    """The rules of the command line; with a budget, limits and backoff are the launcher's."""
+    rendezvous = options.rendezvous or RendezvousOptions("", 0, "")
+    rules = RendezvousRules(
+        least=options.nodes[0] if options.rendezvous else 1,
+        most=options.nodes[1] if options.rendezvous else 1,
         max_restarts=options.max_restarts,
-        last_call=meeting.last_call,
-        join_timeout=meeting.join_timeout,
-        settle=meeting.interval * meeting.attempts,
+        last_call=rendezvous.last_call,
+        join_timeout=rendezvous.join_timeout,
+        settle=rendezvous.interval * rendezvous.attempts,
     )
-
-
-def _node_name() -> str:
-    """Name of this node: from the launcher, else the host name."""
-    return os.environ.get(wire.NODE) or socket.gethostname()
+    if budget is None:
+        return rules
+    return rules._replace(
+        max_infrastructure=budget.infrastructure,
+        immediate=1,
+        backoff_base=budget.backoff_base,
+        backoff_max=budget.backoff_max,
+        healthy_after=budget.healthy_after,
+    )

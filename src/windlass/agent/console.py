@@ -1,4 +1,4 @@
-"""Writing to the agent's own stdout and stderr without ever waiting for whoever reads them."""
+"""The agent's own stdout and stderr: writes never wait for the reader of the console."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import os
 import queue
 import threading
 
-_MOST = 4 << 20
+_MOST_BYTES = 4 << 20
 
 
 class Console:
-    """One thread writes, in order. `full`: so much waits to be written that no more should be read from ranks."""
+    """Writes in order, in one thread."""
 
     def __init__(self) -> None:
         self._waiting: queue.SimpleQueue[tuple[int, bytes] | None] = queue.SimpleQueue()
@@ -18,23 +18,23 @@ class Console:
         self._thread: threading.Thread | None = None
 
     @property
-    def full(self) -> bool:
-        """Whoever reads this console is far behind."""
-        return self._size > _MOST
+    def is_full(self) -> bool:
+        """Whether so much is unwritten that the agent should read no more output of ranks."""
+        return self._size > _MOST_BYTES
 
     def write(self, descriptor: int, data: bytes) -> None:
-        """Have this written soon."""
+        """Queues bytes to be written."""
         if self._thread is None:
             self._thread = threading.Thread(target=self._write_all, name="console", daemon=True)
             self._thread.start()
         self._size += len(data)
         self._waiting.put((descriptor, data))
 
-    def close(self, patience: float = 5.0) -> None:
-        """Wait until all is written, or nobody reads any more."""
+    def close(self, timeout: float = 5.0) -> None:
+        """Waits until everything is written, at most `timeout` seconds."""
         if self._thread is not None:
             self._waiting.put(None)
-            self._thread.join(patience)
+            self._thread.join(timeout)
             self._thread = None
 
     def _write_all(self) -> None:
@@ -48,5 +48,5 @@ def _write(descriptor: int, data: bytes) -> None:
     try:
         while data:
             data = data[os.write(descriptor, data) :]
-    except OSError:  # nobody reads, or the disk is full: ranks go on
+    except OSError:  # the reader is gone, or the disk is full: ranks go on
         return

@@ -1,4 +1,4 @@
-"""Where the agent starts: `windlass agent`, `python -m windlass.agent`, and the packed file."""
+"""Entry point of the agent: of `windlass agent`, of `python -m windlass.agent`, and of the packed file."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _USAGE = 2
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run what the command line says. Returns the exit code."""
+    """Runs the command line. Returns the exit code."""
     try:
         return _main(arguments)
     finally:
@@ -23,11 +23,11 @@ def _main(arguments: Sequence[str]) -> int:
         if list(arguments[:1]) == ["pack"]:
             return _pack(arguments[1:])
         return agent.run(options.parse_options(arguments, os.environ))
-    except options.OptionError as refusal:
-        messages.print_message(str(refusal))
+    except options.OptionError as error:
+        messages.print_message(str(error))
         return _USAGE
-    except OSError as wrong:
-        messages.print_message(str(wrong))
+    except OSError as error:
+        messages.print_message(str(error))
         return 1
 
 

@@ -1,6 +1,6 @@
-"""What a rank says went wrong, as it was left in the file for that.
+"""The error file of a rank: the reason of its end, in the format of torch's `record`.
 
-torch's `record` writes it, `windlass.train` too, and whoever runs a script: the last of them counts.
+torch's `record`, `windlass.train` and the process that runs a script write it; the last of them counts.
 """
 
 from __future__ import annotations
@@ -11,23 +11,24 @@ from pathlib import Path
 
 from windlass import wire
 
-_MOST = 300
-"""Characters of it that are passed on: it is said in the middle of a line."""
+_MOST_CHARACTERS = 300
+"""The reason is printed in the middle of a line."""
 
 
 def write_error(error: BaseException) -> None:
-    """Write down an error that ends a script; of SystemExit what it prints, if it does."""
-    with contextlib.suppress(Exception):  # an error that cannot even be printed is Python's to tell
+    """Writes an error that ends a script; of SystemExit the text that it prints, if it has one."""
+    with contextlib.suppress(Exception):  # Python itself reports an error that cannot be printed
         if not isinstance(error, SystemExit):
-            wire.leave_words(wire.in_words(error), error)
+            wire.write_error_file(wire.describe_error(error), error)
         elif isinstance(error.code, str):
-            wire.leave_words(error.code, error)
+            wire.write_error_file(error.code, error)
 
 
 def read_reason(path: str) -> str:
-    """The first line of what was written down, fit to be printed and sent; "" if nothing was."""
+    """The first line of the reason, made printable; "" if there is none."""
     with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
-        said = json.loads(Path(path).read_text(encoding="utf-8"))["message"]
-        lines = str(said["message"] if isinstance(said, dict) else said).strip().splitlines()
-        return "".join(each if each.isprintable() else " " for each in lines[0][:_MOST]) if lines else ""
+        message = json.loads(Path(path).read_text(encoding="utf-8"))["message"]
+        lines = str(message["message"] if isinstance(message, dict) else message).strip().splitlines()
+        line = lines[0][:_MOST_CHARACTERS] if lines else ""
+        return "".join(each if each.isprintable() else " " for each in line)
     return ""

@@ -1,4 +1,4 @@
-"""Waiting for many things in one thread: descriptors, signals and times."""
+"""The agent's event loop: waits for descriptors, signals and timers in one thread."""
 
 from __future__ import annotations
 
@@ -15,80 +15,80 @@ from typing import Any, Callable, Union
 READ = selectors.EVENT_READ
 WRITE = selectors.EVENT_WRITE
 Watched = Union[int, Any]
-"""A descriptor, or anything that has one."""
+"""A descriptor, or an object with one."""
 
 
 class Timer:
-    """A call at a time to come, until it is cancelled."""
+    """A call at a later time, unless it is cancelled."""
 
     def __init__(self, call: Callable[[], None]) -> None:
         self.call: Callable[[], None] | None = call
 
     def cancel(self) -> None:
-        """It will not be called any more."""
+        """Drops the call."""
         self.call = None
 
 
 class EventLoop:
-    """Calls back for whatever is ready, in the order in which it came, until `end`."""
+    """Calls back for each event, in the order of arrival, until `end`."""
 
     def __init__(self) -> None:
-        self._ready = selectors.DefaultSelector()
-        self._times: list[tuple[float, int, Timer]] = []
+        self._selector = selectors.DefaultSelector()
+        self._timers: list[tuple[float, int, Timer]] = []
         self._order = itertools.count()
         self._ended = False
 
-    def watch(self, what: Watched, call: Callable[[], None], events: int = READ) -> None:
-        """Call back whenever it is ready for `events`, until `forget`. A second call replaces the first."""
+    def watch(self, source: Watched, call: Callable[[], None], events: int = READ) -> None:
+        """Calls back whenever the source is ready for `events`, until `forget`. A second call replaces the first."""
         with contextlib.suppress(KeyError):
-            self._ready.unregister(what)
-        self._ready.register(what, events, call)
+            self._selector.unregister(source)
+        self._selector.register(source, events, call)
 
-    def forget(self, what: Watched) -> None:
-        """To be called before it is closed; harmless if it was not watched."""
+    def forget(self, source: Watched) -> None:
+        """Stops watching; to be called before the source is closed. Harmless if it was not watched."""
         with contextlib.suppress(KeyError, ValueError):
-            self._ready.unregister(what)
+            self._selector.unregister(source)
 
     def after(self, seconds: float, call: Callable[[], None]) -> Timer:
-        """Call once, so many seconds from now."""
+        """Calls once, so many seconds from now."""
         timer = Timer(call)
-        heapq.heappush(self._times, (time.monotonic() + seconds, next(self._order), timer))
+        heapq.heappush(self._timers, (time.monotonic() + seconds, next(self._order), timer))
         return timer
 
     def end(self) -> None:
-        """Return from `run` after what is being done now."""
+        """Makes `run` return after the current call."""
         self._ended = True
 
     def run(self) -> None:
-        """Until `end`."""
+        """Handles events until `end`."""
         while not self._ended:
-            for key, _ in self._ready.select(self._patience()):
-                if key.fd in self._ready.get_map():  # else an earlier call of this turn has forgotten it
+            for key, _ in self._selector.select(self._time_left()):
+                if key.fd in self._selector.get_map():  # else an earlier call of this turn has forgotten it
                     key.data()
-            self._ring()
+            self._call_due_timers()
 
     def on_signals(self, numbers: Iterable[int], call: Callable[[int], None]) -> None:
-        """Call back with each of these signals, from the loop and not from wherever the program just is."""
-        came, told = os.pipe()
-        for end in (came, told):
+        """Calls back with each of these signals, from the loop instead of between two arbitrary instructions."""
+        receiver, sender = os.pipe()
+        for end in (receiver, sender):
             os.set_blocking(end, False)
         for number in numbers:
-            signal.signal(number, lambda _number, _frame: None)  # without a handler no byte is written
-        signal.set_wakeup_fd(told, warn_on_full_buffer=False)
+            signal.signal(number, lambda _number, _frame: None)  # without a handler Python writes no byte
+        signal.set_wakeup_fd(sender, warn_on_full_buffer=False)
 
         def pass_on() -> None:
-            for number in os.read(came, 4096):
+            for number in os.read(receiver, 4096):
                 call(number)
 
-        self.watch(came, pass_on)
+        self.watch(receiver, pass_on)
 
-    def _patience(self) -> float | None:
-        while self._times and self._times[0][2].call is None:
-            heapq.heappop(self._times)
-        return max(0.0, self._times[0][0] - time.monotonic()) if self._times else None
+    def _time_left(self) -> float | None:
+        while self._timers and self._timers[0][2].call is None:
+            heapq.heappop(self._timers)
+        return max(0.0, self._timers[0][0] - time.monotonic()) if self._timers else None
 
-    def _ring(self) -> None:
-        while self._times and self._times[0][0] <= time.monotonic():
-            _, _, timer = heapq.heappop(self._times)
+    def _call_due_timers(self) -> None:
+        while self._timers and self._timers[0][0] <= time.monotonic():
+            _, _, timer = heapq.heappop(self._timers)
             if timer.call is not None:
                 timer.call()

@@ -1,7 +1,7 @@
-"""Whether ranks hang, and who is missing: judged from heartbeats alone, with `now` as an argument.
+"""Hang detection from heartbeats: decides whether a gang hangs, and which rank causes it. Pure; `now` is an argument.
 
-Ranks of one gang wait for each other, so whoever is in his phase for too long is mostly a victim. The one to ask is the
-one that is furthest behind; only when it has itself been in its phase for longer than that ever takes is it a hang.
+Ranks of one gang wait for each other, so a rank that stays in its phase for long is mostly a victim. The suspect is the
+rank that is furthest behind; it hangs only when it exceeds the time limit of its own phase.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from typing import NamedTuple
 from windlass.wire import OPEN_PHASES, Heartbeat
 
 _KEPT = 512
-_ENOUGH = 8
-"""Times that a rank must have been through a phase before that is judged by its length: the first ones of a process
-compile, open files and allocate, also after a restart."""
-_STEP = ("data", "forward", "backward", "optimizer")
-_TO_ANSWER = (5.0, 60.0)
-"""Seconds: at least and at most."""
+_KNOWN_AFTER = 8
+"""Passes of a rank through a phase before its usual duration limits it: the first ones of a process compile, open files
+and allocate memory, also after a restart."""
+_STEP_PHASES = ("data", "forward", "backward", "optimizer")
+_REFORM_LIMITS = (5.0, 60.0)
+"""Shortest and longest wait for survivors, in seconds."""
 
 
 class HangLimits(NamedTuple):
-    """A phase may last `factor` times the 99th percentile of what it took, at least `floor` seconds.
+    """A phase may last `factor` times the 99th percentile of its durations, at least `floor` seconds.
 
-    `first`: seconds for a phase that is not known yet, and at least for an open one (`wire.OPEN_PHASES`): a script's
+    `first`: seconds for a phase without known durations, and the least for an open one (`wire.OPEN_PHASES`): a script's
     evaluation every thousand steps is no hang because the gaps before it were empty. `silence`: seconds without any
-    output, 0 for ever.
+    output of ranks that send no heartbeats; 0 for no limit.
     """
 
     factor: float = 8.0
@@ -37,7 +37,7 @@ class HangLimits(NamedTuple):
 
 
 class LastHeartbeat(NamedTuple):
-    """The newest heartbeat of a rank, and when it came."""
+    """The newest heartbeat of a rank, and the time of its arrival."""
 
     step: int
     phase: str
@@ -46,90 +46,90 @@ class LastHeartbeat(NamedTuple):
 
 
 class SlowestRank(NamedTuple):
-    """The rank of one node that is furthest behind: what agents tell each other. Rank -1: there are no heartbeats."""
+    """The rank of one node that is furthest behind, as agents report it. Rank -1: there are no heartbeats."""
 
     rank: int = -1
     step: int = 0
     phase: str = ""
     beat: int = 0
     waited: float = 0.0
-    patience: float = math.inf
+    """Seconds that the rank has been in this phase."""
+    limit: float = math.inf
+    """Seconds that it may be."""
     silent: float = 0.0
-    """Seconds since any rank of the node printed something."""
+    """Seconds since any rank of the node printed anything."""
     ahead: tuple[int, int, int, str] = (-1, 0, -1, "")
-    """The one that is furthest ahead: step, beat, rank, phase."""
+    """The rank that is furthest ahead: step, beat, rank, phase."""
 
 
 class HeartbeatTracker:
-    """Heartbeats of the ranks of one node, and how long each phase took so far."""
+    """Heartbeats of the ranks of one node, and the durations of phases so far."""
 
     def __init__(self) -> None:
         self.newest: dict[int, LastHeartbeat] = {}
-        self.spans: dict[str, deque[float]] = {}
-        self.passed: dict[int, Counter[str]] = {}
-        """How often each rank has been through each phase since it began."""
+        self.durations: dict[str, deque[float]] = {}
+        self.passes: dict[int, Counter[str]] = {}
+        """Passes of each rank through each phase since it started."""
 
-    def hear(self, beat: Heartbeat, now: float) -> None:
-        """A rank has entered a phase, and so left the one before."""
-        before = self.newest.get(beat.rank)
+    def record(self, heartbeat: Heartbeat, now: float) -> None:
+        """Takes a heartbeat: a rank has entered a phase, and so left the one before."""
+        before = self.newest.get(heartbeat.rank)
         if before is not None:
-            self.spans.setdefault(before.phase, deque(maxlen=_KEPT)).append(now - before.since)
-            self.passed.setdefault(beat.rank, Counter())[before.phase] += 1
-        self.newest[beat.rank] = LastHeartbeat(beat.step, beat.phase, beat.beat, now)
+            self.durations.setdefault(before.phase, deque(maxlen=_KEPT)).append(now - before.since)
+            self.passes.setdefault(heartbeat.rank, Counter())[before.phase] += 1
+        self.newest[heartbeat.rank] = LastHeartbeat(heartbeat.step, heartbeat.phase, heartbeat.beat, now)
 
     def forget(self, rank: int | None = None) -> None:
-        """A rank has ended or said goodbye, or all have; what phases take stays known."""
+        """Forgets a rank that has ended or said goodbye, or all ranks; durations of phases stay known."""
         if rank is None:
             self.newest.clear()
-            self.passed.clear()
+            self.passes.clear()
         else:
             self.newest.pop(rank, None)
-            self.passed.pop(rank, None)
+            self.passes.pop(rank, None)
 
 
-def phase_timeout(pulses: HeartbeatTracker, rank: int, phase: str, limits: HangLimits) -> float:
+def phase_limit(heartbeats: HeartbeatTracker, rank: int, phase: str, limits: HangLimits) -> float:
     """Seconds that a rank may be in this phase."""
-    seen = sorted(pulses.spans.get(phase, ()))
-    usual = limits.factor * seen[math.ceil(0.99 * len(seen)) - 1] if seen else 0.0
-    is_known = phase not in OPEN_PHASES and pulses.passed.get(rank, Counter())[phase] >= _ENOUGH
+    durations = sorted(heartbeats.durations.get(phase, ()))
+    usual = limits.factor * durations[math.ceil(0.99 * len(durations)) - 1] if durations else 0.0
+    is_known = phase not in OPEN_PHASES and heartbeats.passes.get(rank, Counter())[phase] >= _KNOWN_AFTER
     return max(limits.floor if is_known else limits.first, usual)
 
 
-def reform_timeout(pulses: HeartbeatTracker) -> float:
-    """Seconds for ranks that run to take a new membership: they may be at the beginning of the longest of steps."""
-    longest = sum(max(pulses.spans.get(phase, ()), default=0.0) for phase in _STEP)
-    least, most = _TO_ANSWER
+def reform_timeout(heartbeats: HeartbeatTracker) -> float:
+    """Seconds for running ranks to take a new membership: they may be at the beginning of the longest step."""
+    longest = sum(max(heartbeats.durations.get(phase, ()), default=0.0) for phase in _STEP_PHASES)
+    least, most = _REFORM_LIMITS
     return min(most, max(least, 1.5 * longest))
 
 
-def find_slowest_rank(pulses: HeartbeatTracker, limits: HangLimits, now: float, silent: float = 0.0) -> SlowestRank:
-    """Of one node. Among equals the one that came last to where they all are: it has waited least."""
-    if not pulses.newest:
+def find_slowest_rank(heartbeats: HeartbeatTracker, limits: HangLimits, now: float, silent: float = 0.0) -> SlowestRank:
+    """The rank of one node that is furthest behind. Among equals the last to arrive there: it has waited least."""
+    if not heartbeats.newest:
         return SlowestRank(silent=silent)
-    rank, pulse = min(pulses.newest.items(), key=lambda item: (item[1].step, item[1].beat, -item[1].since))
-    allowed = phase_timeout(pulses, rank, pulse.phase, limits)
-    ahead = max((each.step, each.beat, number, each.phase) for number, each in pulses.newest.items())
-    return SlowestRank(rank, pulse.step, pulse.phase, pulse.beat, now - pulse.since, allowed, silent, ahead)
+    rank, last = min(heartbeats.newest.items(), key=lambda item: (item[1].step, item[1].beat, -item[1].since))
+    limit = phase_limit(heartbeats, rank, last.phase, limits)
+    ahead = max((each.step, each.beat, number, each.phase) for number, each in heartbeats.newest.items())
+    return SlowestRank(rank, last.step, last.phase, last.beat, now - last.since, limit, silent, ahead)
 
 
 def detect_hang(nodes: Iterable[SlowestRank], limits: HangLimits) -> tuple[int, str] | None:
-    """(rank, why) if the gang hangs. The rank is -1 where only silence speaks."""
+    """(rank, reason) if the gang hangs, else None. The rank is -1 where only missing output indicates the hang."""
     heard = list(nodes)
     beating = [each for each in heard if each.rank >= 0]
     if beating:
         last = min(beating, key=lambda each: (each.step, each.beat, each.waited))
-        if last.waited > last.patience:
-            return last.rank, _why(last, beating)
+        if last.waited > last.limit:
+            return last.rank, _reason(last, beating)
     elif heard and limits.silence and min(each.silent for each in heard) > limits.silence:
         return -1, f"no rank has printed anything for {min(each.silent for each in heard):.0f} s"
     return None
 
 
-def _why(last: SlowestRank, all_of_them: Iterable[SlowestRank]) -> str:
-    step, beat, rank, phase = max(tuple(each.ahead) for each in all_of_them)
-    text = (
-        f"rank {last.rank} is in {last.phase} of step {last.step} for {last.waited:.1f} s (at most {last.patience:.1f})"
-    )
+def _reason(last: SlowestRank, nodes: Iterable[SlowestRank]) -> str:
+    step, beat, rank, phase = max(tuple(each.ahead) for each in nodes)
+    text = f"rank {last.rank} is in {last.phase} of step {last.step} for {last.waited:.1f} s (at most {last.limit:.1f})"
     if (step, beat) > (last.step, last.beat):
         text += f"; rank {rank} is in {phase} of step {step}"
     return text

@@ -1,4 +1,4 @@
-"""What the agent says about the run: one line for each thing that happens, on stderr."""
+"""The agent's own lines about the run: one line on stderr for each event."""
 
 from __future__ import annotations
 
@@ -8,12 +8,15 @@ from typing import NamedTuple
 
 from windlass.agent.console import Console
 
-_SPARE = 128
-"""Where a shell puts signals among exit codes."""
+_SHELL_SIGNALS = 128
+"""A shell reports a signal as this number plus the signal's."""
+_STDERR = 2
+console = Console()
+"""The one console of this process, shared by the agent's lines and the output of ranks."""
 
 
 class Recovery(NamedTuple):
-    """One restart, stage by stage; moments in seconds of the same clock."""
+    """Stages of one restart, in seconds of one clock."""
 
     why: str
     happened: float
@@ -22,20 +25,15 @@ class Recovery(NamedTuple):
     started: float
 
 
-_STDERR = 2
-console = Console()
-"""The agent's own stdout and stderr: there is one of each, for all that ranks and agent say."""
-
-
 def print_message(text: str) -> None:
-    """One line to people."""
+    """Prints one line."""
     console.write(_STDERR, f"windlass agent: {text}\n".encode(errors="backslashreplace"))
 
 
-def describe_exit(rank: int, pid: int, code: int, said: str = "") -> str:
-    """How a rank ended. `said`: what it has written down of that."""
+def describe_exit(rank: int, pid: int, code: int, reason: str = "") -> str:
+    """The end of a rank. `reason`: from its error file."""
     if code >= 0:
-        return f"rank {rank} (pid {pid}) exited with {code}" + (f": {said}" if said else "")
+        return f"rank {rank} (pid {pid}) exited with {code}" + (f": {reason}" if reason else "")
     try:
         name = signal.Signals(-code).name
     except ValueError:
@@ -44,7 +42,7 @@ def describe_exit(rank: int, pid: int, code: int, said: str = "") -> str:
 
 
 def describe_recovery(generation: int, past: Recovery) -> str:
-    """A generation that follows another one, and where the time went."""
+    """The start of a generation after another one, with the duration of each stage."""
     return (
         f"{past.why}; generation {generation} after {past.started - past.happened:.2f} s: "
         f"detected {past.detected - past.happened:.2f}, stopped {past.stopped - past.detected:.2f}, "
@@ -53,7 +51,7 @@ def describe_recovery(generation: int, past: Recovery) -> str:
 
 
 def describe_survivors(generation: int, past: Recovery, survivors: int, fresh: int) -> str:
-    """All ranks of this node are in a step again, of whom some were never stopped."""
+    """The first step of a generation in which some ranks of this node were never stopped."""
     return (
         f"generation {generation} trains again after {past.started - past.happened:.2f} s: "
         f"{_ranks(survivors)} went on, {fresh} started anew"
@@ -61,7 +59,7 @@ def describe_survivors(generation: int, past: Recovery, survivors: int, fresh: i
 
 
 def describe_late_ranks(late: Sequence[int], generation: int, waited: float) -> str:
-    """Ranks that were to go on have not said in time that they do."""
+    """Survivors that have not entered a generation in time."""
     names = f"rank {late[0]} is" if len(late) == 1 else f"ranks {', '.join(map(str, late))} are"
     return f"{names} not in generation {generation} after {waited:.0f} s"
 
@@ -71,5 +69,5 @@ def _ranks(count: int) -> str:
 
 
 def shell_exit_code(code: int) -> int:
-    """A rank's code as a process may exit with it: a signal's as a shell says it."""
-    return code if code >= 0 else _SPARE - code
+    """A rank's code as an exit code of a process: a signal as a shell reports it."""
+    return code if code >= 0 else _SHELL_SIGNALS - code

@@ -1,4 +1,4 @@
-"""What an agent is asked to do, read from torchrun's command line and checked before anything is started."""
+"""Options of an agent: read from torchrun's command line, and checked before any process is started."""
 
 from __future__ import annotations
 
@@ -14,37 +14,35 @@ from windlass.agent.torchrun_options import OPTIONS, Option, parser
 
 _DEFAULT_PORT = 29500
 _SHUTDOWN = "TORCH_ELASTIC_SHUTDOWN_TIMEOUT"
-_ENDING = 2.0
-"""Seconds of the grace that are left for killing ranks and telling how they ended."""
-
-
+_RESERVE_S = 2.0
+"""Part of the grace period that is left for killing ranks and reporting their ends."""
 OUT, ERR = 1, 2
 
 
 class Streams(NamedTuple):
-    """For all ranks, or by local rank: 0, or OUT and ERR added up."""
+    """Selected streams, for all ranks or by local rank: 0, or the sum of OUT and ERR."""
 
     everyone: int = 0
     by_rank: Mapping[int, int] = MappingProxyType({})
 
     def of(self, local_rank: int) -> int:
-        """Of one rank; where only some are named, the others have none."""
+        """Selected streams of one rank; where only some ranks are named, the others have none."""
         return self.by_rank.get(local_rank, self.everyone)
 
 
 class OptionError(Exception):
-    """The command line makes no sense; the text says what to do instead."""
+    """A wrong command line; the text says what to do instead."""
 
 
 class RendezvousOptions(NamedTuple):
-    """How agents find each other, and how long they wait for each other (seconds)."""
+    """The endpoint at which agents meet, and their timeouts in seconds."""
 
     host: str
     port: int
     id: str
     static: bool = False
     is_host: bool | None = None
-    """Whether the meeting place is here. None: whoever can listen there, does."""
+    """Whether the endpoint is on this machine. None: an agent that can listen there does so."""
     join_timeout: float = 600.0
     last_call: float = 3.0
     interval: float = 1.0
@@ -52,13 +50,13 @@ class RendezvousOptions(NamedTuple):
 
 
 class Options(NamedTuple):
-    """One agent's work. `meeting` is None where there is nobody to meet."""
+    """Options of one agent. `rendezvous` is None for a run on one node."""
 
     argv: tuple[str, ...]
     how: str
     procs: str
     nodes: tuple[int, int] = (1, 1)
-    meeting: RendezvousOptions | None = None
+    rendezvous: RendezvousOptions | None = None
     node_rank: int = -1
     local_addr: str = ""
     run_id: str = "none"
@@ -76,7 +74,7 @@ class Options(NamedTuple):
 
 
 def parse_streams(text: str) -> Streams:
-    """From `3`, or `0:3,1:2`. Raises ValueError."""
+    """Streams of the text `3`, or `0:3,1:2`. Raises ValueError."""
     if re.fullmatch(r"[0-3]", text):
         return Streams(int(text))
     if re.fullmatch(r"\d+:[0-3](,\d+:[0-3])*", text):
@@ -86,46 +84,46 @@ def parse_streams(text: str) -> Streams:
 
 
 def parse_options(arguments: Sequence[str], environment: Mapping[str, str]) -> Options:
-    """Options of this command line. Raises Refused; exits as argparse does where it is not even one."""
-    said = parser(environment).parse_args(arguments)
-    nodes = _nodes(said.nnodes)
-    if said.max_restarts < 0:
-        raise OptionError(f"--max-restarts {said.max_restarts}: 0 or more")
-    if said.logs_specs:
+    """Options of this command line. Raises OptionError; exits as argparse does where an option is unknown."""
+    parsed = parser(environment).parse_args(arguments)
+    nodes = _parse_nodes(parsed.nnodes)
+    if parsed.max_restarts < 0:
+        raise OptionError(f"--max-restarts {parsed.max_restarts}: 0 or more")
+    if parsed.logs_specs:
         raise OptionError("--logs-specs names a plugin of torchrun: leave it out and use --log-dir, --redirects, --tee")
-    meeting = _meeting(said, nodes)
+    rendezvous = _choose_rendezvous(parsed, nodes)
     return Options(
-        argv=(said.training_script, *said.training_script_args),
-        how=_how(said),
-        procs=said.nproc_per_node,
+        argv=(parsed.training_script, *parsed.training_script_args),
+        how=_parse_how(parsed),
+        procs=parsed.nproc_per_node,
         nodes=nodes,
-        meeting=meeting,
-        node_rank=said.node_rank if meeting and meeting.static else -1,
-        local_addr=said.local_addr or "",
-        run_id=said.rdzv_id,
-        role=said.role,
-        max_restarts=said.max_restarts,
-        log_dir=said.log_dir or "",
-        redirects=_streams("--redirects", said.redirects),
-        tee=_streams("--tee", said.tee),
-        shown=_ranks(said.local_ranks_filter),
-        signals=_signals(said.signals_to_handle),
-        shutdown_timeout=_shutdown(said.shutdown_timeout, environment),
-        virtual_local_rank=said.virtual_local_rank,
-        limits=_limits(said.hang),
-        notes=tuple(_notes(said)),
+        rendezvous=rendezvous,
+        node_rank=parsed.node_rank if rendezvous and rendezvous.static else -1,
+        local_addr=parsed.local_addr or "",
+        run_id=parsed.rdzv_id,
+        role=parsed.role,
+        max_restarts=parsed.max_restarts,
+        log_dir=parsed.log_dir or "",
+        redirects=_streams_of("--redirects", parsed.redirects),
+        tee=_streams_of("--tee", parsed.tee),
+        shown=_parse_ranks(parsed.local_ranks_filter),
+        signals=_parse_signals(parsed.signals_to_handle),
+        shutdown_timeout=_shutdown_timeout(parsed.shutdown_timeout, environment),
+        virtual_local_rank=parsed.virtual_local_rank,
+        limits=_parse_limits(parsed.hang),
+        notes=tuple(_unused_options(parsed)),
     )
 
 
-def _how(said: Any) -> str:
-    if said.no_python and said.module and not said.run_path:
+def _parse_how(parsed: Any) -> str:
+    if parsed.no_python and parsed.module and not parsed.run_path:
         raise OptionError("--no-python and --module contradict each other: leave one out")
-    if said.no_python and not said.run_path:
+    if parsed.no_python and not parsed.run_path:
         return "exec"
-    return "module" if said.module and not said.run_path else "script"
+    return "module" if parsed.module and not parsed.run_path else "script"
 
 
-def _nodes(text: str) -> tuple[int, int]:
+def _parse_nodes(text: str) -> tuple[int, int]:
     least, _, most = text.partition(":")
     try:
         pair = int(least), int(most or least)
@@ -136,40 +134,40 @@ def _nodes(text: str) -> tuple[int, int]:
     return pair
 
 
-def _meeting(said: Any, nodes: tuple[int, int]) -> RendezvousOptions | None:
-    if said.standalone or nodes[1] == 1:
+def _choose_rendezvous(parsed: Any, nodes: tuple[int, int]) -> RendezvousOptions | None:
+    if parsed.standalone or nodes[1] == 1:
         return None
-    if said.rdzv_backend not in {"c10d", "static"}:
+    if parsed.rdzv_backend not in {"c10d", "static"}:
         raise OptionError(
-            f"--rdzv-backend {said.rdzv_backend}: agents meet each other here, with c10d (or static), "
+            f"--rdzv-backend {parsed.rdzv_backend}: agents meet each other here, with c10d (or static), "
             "and need no other server; give --rdzv-endpoint HOST:PORT of one of the nodes"
         )
-    static = said.rdzv_backend == "static"
+    static = parsed.rdzv_backend == "static"
     if static and nodes[0] != nodes[1]:
-        raise OptionError(f"--nnodes {said.nnodes} with static rendezvous: an elastic run takes --rdzv-backend c10d")
-    if static and not 0 <= said.node_rank < nodes[1]:
-        raise OptionError(f"--node-rank {said.node_rank}: from 0 to {nodes[1] - 1} with --nnodes {said.nnodes}")
-    return _place(said, static=static)
+        raise OptionError(f"--nnodes {parsed.nnodes} with static rendezvous: an elastic run takes --rdzv-backend c10d")
+    if static and not 0 <= parsed.node_rank < nodes[1]:
+        raise OptionError(f"--node-rank {parsed.node_rank}: from 0 to {nodes[1] - 1} with --nnodes {parsed.nnodes}")
+    return _read_rendezvous(parsed, static=static)
 
 
-def _place(said: Any, *, static: bool) -> RendezvousOptions:
-    endpoint = said.rdzv_endpoint
+def _read_rendezvous(parsed: Any, *, static: bool) -> RendezvousOptions:
+    endpoint = parsed.rdzv_endpoint
     if static and not endpoint:
-        endpoint = f"{said.master_addr}:{said.master_port or _DEFAULT_PORT}"
-    host, port = _host_and_port(endpoint)
-    conf = _pairs("--rdzv-conf", said.rdzv_conf)
-    usual = RendezvousOptions(host, port, said.rdzv_id)
-    return usual._replace(
+        endpoint = f"{parsed.master_addr}:{parsed.master_port or _DEFAULT_PORT}"
+    host, port = _parse_endpoint(endpoint)
+    conf = _parse_pairs("--rdzv-conf", parsed.rdzv_conf)
+    default = RendezvousOptions(host, port, parsed.rdzv_id)
+    return default._replace(
         static=static,
-        is_host=said.node_rank == 0 if static else _yes_or_no(conf.get("is_host")),
-        join_timeout=_number(conf, ("join_timeout", "timeout"), usual.join_timeout),
-        last_call=_number(conf, ("last_call_timeout",), usual.last_call),
-        interval=_number(conf, ("keep_alive_interval",), usual.interval),
-        attempts=int(_number(conf, ("keep_alive_max_attempt",), usual.attempts)),
+        is_host=parsed.node_rank == 0 if static else _parse_flag(conf.get("is_host")),
+        join_timeout=_get_number(conf, ("join_timeout", "timeout"), default.join_timeout),
+        last_call=_get_number(conf, ("last_call_timeout",), default.last_call),
+        interval=_get_number(conf, ("keep_alive_interval",), default.interval),
+        attempts=int(_get_number(conf, ("keep_alive_max_attempt",), default.attempts)),
     )
 
 
-def _host_and_port(endpoint: str) -> tuple[str, int]:
+def _parse_endpoint(endpoint: str) -> tuple[str, int]:
     host, colon, port = endpoint.rpartition(":")
     if not colon or endpoint.endswith("]"):
         host, port = endpoint, str(_DEFAULT_PORT)
@@ -180,7 +178,7 @@ def _host_and_port(endpoint: str) -> tuple[str, int]:
     return host.strip("[]"), int(port)
 
 
-def _pairs(option: str, text: str) -> dict[str, str]:
+def _parse_pairs(option: str, text: str) -> dict[str, str]:
     pairs = [part.partition("=") for part in text.split(",") if part.strip()]
     for name, equals, _ in pairs:
         if not equals:
@@ -188,40 +186,40 @@ def _pairs(option: str, text: str) -> dict[str, str]:
     return {name.strip(): value.strip() for name, _, value in pairs}
 
 
-def _number(pairs: Mapping[str, str], names: Sequence[str], usual: float) -> float:
+def _get_number(pairs: Mapping[str, str], names: Sequence[str], default: float) -> float:
     for name in names:
         if name in pairs:
             try:
                 value = float(pairs[name])
             except ValueError:
-                raise OptionError(f"{name}={pairs[name]}: a number is wanted") from None
+                raise OptionError(f"{name}={pairs[name]}: a number is expected") from None
             if value < 0:
                 raise OptionError(f"{name}={pairs[name]}: not below 0")
             return value
-    return usual
+    return default
 
 
-def _yes_or_no(text: str | None) -> bool | None:
+def _parse_flag(text: str | None) -> bool | None:
     if text is None:
         return None
     return text.lower() in {"1", "true", "t", "yes", "y"}
 
 
-def _streams(option: str, text: str) -> Streams:
+def _streams_of(option: str, text: str) -> Streams:
     try:
         return parse_streams(text)
     except ValueError:
         raise OptionError(f"{option} {text}: 0 to 3, or LOCAL_RANK:0 to 3, as in 0:3,1:2") from None
 
 
-def _ranks(text: str) -> frozenset[int] | None:
+def _parse_ranks(text: str) -> frozenset[int] | None:
     try:
         return frozenset(int(part) for part in text.split(",")) if text else None
     except ValueError:
         raise OptionError(f"--local-ranks-filter {text}: numbers, as in 0,1") from None
 
 
-def _signals(text: str) -> tuple[int, ...]:
+def _parse_signals(text: str) -> tuple[int, ...]:
     names = [name.strip() for name in text.split(",") if name.strip()]
     for name in names:
         if name in {"SIGKILL", "SIGSTOP", "SIGCHLD"} or not hasattr(signal, name) or not name.startswith("SIG"):
@@ -229,32 +227,32 @@ def _signals(text: str) -> tuple[int, ...]:
     return tuple(int(getattr(signal, name)) for name in names)
 
 
-def _shutdown(said: int | None, environment: Mapping[str, str]) -> float:
-    """As said, else what whoever started the agent gives it, less what ending takes; else torchrun's 30 s."""
-    if said is not None:
-        return float(said)
+def _shutdown_timeout(parsed: int | None, environment: Mapping[str, str]) -> float:
+    """The option, else the grace period of the launcher less the time to kill ranks, else torchrun's 30 s."""
+    if parsed is not None:
+        return float(parsed)
     try:
         if _SHUTDOWN not in environment and wire.GRACE in environment:
-            return max(1.0, float(environment[wire.GRACE]) - _ENDING)
+            return max(1.0, float(environment[wire.GRACE]) - _RESERVE_S)
         return float(environment.get(_SHUTDOWN, "30"))
     except ValueError:
         raise OptionError(f"{_SHUTDOWN}={environment[_SHUTDOWN]}: seconds") from None
 
 
-def _limits(text: str) -> HangLimits:
-    pairs = _pairs("--hang", text)
-    usual = HangLimits()
-    if unknown := set(pairs) - set(usual._fields):
-        raise OptionError(f"--hang {text}: there is {', '.join(usual._fields)}, not {', '.join(sorted(unknown))}")
-    return usual._replace(**{name: _number(pairs, (name,), 0.0) for name in pairs})
+def _parse_limits(text: str) -> HangLimits:
+    pairs = _parse_pairs("--hang", text)
+    default = HangLimits()
+    if unknown := set(pairs) - set(default._fields):
+        raise OptionError(f"--hang {text}: there is {', '.join(default._fields)}, not {', '.join(sorted(unknown))}")
+    return default._replace(**{name: _get_number(pairs, (name,), 0.0) for name in pairs})
 
 
-def _notes(said: Any) -> list[str]:
-    """One for each option that was given and does nothing here."""
+def _unused_options(parsed: Any) -> list[str]:
+    """A note for each option that was given and has no effect here."""
     notes = []
     for option in OPTIONS:
         if isinstance(option, Option) and option.note:
-            value = getattr(said, option.name.replace("-", "_"))
+            value = getattr(parsed, option.name.replace("-", "_"))
             if value not in (option.default, None, ""):
                 notes.append(f"--{option.name}: {option.note}")
     return notes

@@ -1,4 +1,4 @@
-"""The agent as one file: for images that have Python (3.9 or newer) and torch, but no Windlass."""
+"""Packs the agent into one file, for images that have Python (3.9 or newer) and torch, but no Windlass."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _PARTS = ("__init__.py", "wire.py", "agent")
 
 
 def pack(to: str) -> None:
-    """Write it, executable, with a first line for /usr/bin/env. Raises OSError."""
+    """Writes the file, executable, with a first line for /usr/bin/env. Raises OSError."""
     if os.path.isfile(ROOT):  # packed already
         shutil.copy(ROOT, to)
         return

@@ -1,6 +1,7 @@
-"""A folder in this node's memory for ranks' copies of their states: it outlives them, and ends with the agent.
+"""The folder for in-memory checkpoint replicas: in this node's shared memory, from the agent's start to its end.
 
-An agent holds a lock on its folder. Where nobody holds it, its agent was killed, and the next one removes what it left.
+It outlives ranks. The agent holds a lock on its folder; a folder without a lock belongs to an agent that was killed,
+and the next agent removes it.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ _LOCK = "lock"
 
 @contextlib.contextmanager
 def create_folder(root: str = _SHARED) -> Iterator[str]:
-    """Its path, until the end of the block; "" where no memory can be shared."""
+    """Path of the folder, which exists until the end of the block; "" where there is no shared memory."""
     if not os.path.isdir(root) or not os.access(root, os.W_OK):
         yield ""
         return
@@ -29,7 +30,7 @@ def create_folder(root: str = _SHARED) -> Iterator[str]:
     with open(os.path.join(made, _LOCK), "w", encoding="ascii") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         locked = os.path.join(root, prefix + os.path.basename(made).rpartition("-")[2])
-        os.rename(made, locked)  # nobody else looks at it before it is locked
+        os.rename(made, locked)  # other agents see it only once it is locked
         try:
             yield locked
         finally:
@@ -37,7 +38,7 @@ def create_folder(root: str = _SHARED) -> Iterator[str]:
 
 
 def remove_abandoned(root: str, prefix: str) -> None:
-    """Remove folders whose agent is gone."""
+    """Removes the folders of agents that no longer run."""
     for left in Path(root).glob(prefix + "*"):
         with contextlib.suppress(OSError), open(left / _LOCK, encoding="ascii") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

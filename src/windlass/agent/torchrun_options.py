@@ -10,7 +10,7 @@ SIGNALS = "SIGTERM,SIGINT,SIGHUP,SIGQUIT"
 
 
 class Option(NamedTuple):
-    """An option with a value. `note`: it is accepted, and this is why nothing comes of it here."""
+    """An option with a value. `note`: the reason why it is accepted but has no effect here."""
 
     name: str
     help: str
@@ -23,7 +23,7 @@ class Option(NamedTuple):
 
 
 class Flag(NamedTuple):
-    """An option without a value; its variable is a number, and 0 is no."""
+    """An option without a value; its variable is a number, and 0 means that it is not set."""
 
     name: str
     help: str
@@ -31,30 +31,30 @@ class Flag(NamedTuple):
 
 
 OPTIONS: tuple[Option | Flag, ...] = (
-    Option("nnodes", "how many nodes, or MIN:MAX", "1:1"),
+    Option("nnodes", "number of nodes, or MIN:MAX", "1:1"),
     Option("nproc-per-node", "ranks on this node: a number, or auto, cpu, gpu, xpu", "1"),
-    Option("rdzv-backend", "c10d (agents meet, in any order) or static (--node-rank says who is who)", "static"),
-    Option("rdzv-endpoint", "where agents meet first: HOST:PORT of one of the nodes", ""),
+    Option("rdzv-backend", "c10d (agents meet in any order) or static (--node-rank gives the order)", "static"),
+    Option("rdzv-endpoint", "endpoint at which agents meet first: HOST:PORT of one of the nodes", ""),
     Option("rdzv-id", "name of this run; agents of other runs are turned away", "none"),
     Option("rdzv-conf", "KEY=VALUE,…: join_timeout, last_call_timeout, keep_alive_interval, is_host, …", ""),
-    Flag("standalone", "one node, nobody to meet"),
-    Option("max-restarts", "how often ranks may fail before the run does", 0, int),
+    Flag("standalone", "one node, no rendezvous"),
+    Option("max-restarts", "number of failures of ranks from which the run recovers", 0, int),
     Option(
         "monitor-interval",
-        "taken and not needed",
+        "accepted, not needed",
         0.1,
         float,
-        note="ends of ranks are heard at once, nothing is polled",
+        note="ends of ranks are reported at once, without polling",
     ),
     Option(
         "start-method",
-        "taken and not needed",
+        "accepted, not needed",
         "spawn",
         choices=("spawn", "fork", "forkserver"),
         note="ranks are always forked from a process that has imported torch",
     ),
-    Option("event-log-handler", "taken and not needed", "null", note="what happens is told on stderr"),
-    Option("role", "what its ranks are called in front of their lines", "default"),
+    Option("event-log-handler", "accepted, not needed", "null", note="events are printed on stderr"),
+    Option("role", "prefix of the lines of its ranks", "default"),
     Flag("module", "the script is a module, as for python -m", "m"),
     Flag("no-python", "the script is a program, not Python"),
     Flag("run-path", "the script is run by its path in a process that is forked; here it always is"),
@@ -62,8 +62,12 @@ OPTIONS: tuple[Option | Flag, ...] = (
     Option("redirects", "write streams to files: 1 stdout, 2 stderr, 3 both, or LOCAL_RANK:WHICH,…", "0", short="r"),
     Option("tee", "to files and to the console, in the same way", "0", short="t"),
     Option("local-ranks-filter", "show only these local ranks on the console", ""),
-    Option("duplicate-stdout-filters", "taken, without effect", "", note="no filtered copies of the output are kept"),
-    Option("duplicate-stderr-filters", "taken, without effect", "", note="no filtered copies of the output are kept"),
+    Option(
+        "duplicate-stdout-filters", "accepted, without effect", "", note="no filtered copies of the output are kept"
+    ),
+    Option(
+        "duplicate-stderr-filters", "accepted, without effect", "", note="no filtered copies of the output are kept"
+    ),
     Option("node-rank", "with static rendezvous: number of this node", 0, int),
     Option("master-addr", "with static rendezvous: address of node 0", "127.0.0.1"),
     Option("master-port", "with static rendezvous: port of node 0, 29500 by default", None, int),
@@ -71,7 +75,7 @@ OPTIONS: tuple[Option | Flag, ...] = (
     Option("logs-specs", "refused: a plugin of torchrun's own", None, variable=False),
     Option(
         "numa-binding",
-        "taken, without effect",
+        "accepted, without effect",
         None,
         choices=("node", "socket", "exclusive", "core-complex"),
         note="ranks are not bound to CPUs; `numactl` in front of the agent binds all of them",
@@ -84,35 +88,35 @@ OPTIONS: tuple[Option | Flag, ...] = (
 
 
 class _Help(argparse.HelpFormatter):
-    """As Windlass's other verbs say it."""
+    """Formats help as the other commands of Windlass do."""
 
     def add_usage(self, usage: Any, actions: Any, groups: Any, prefix: Any = None) -> None:
         super().add_usage(usage, actions, groups, prefix or "Usage: ")
 
 
 def parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
-    """A parser that takes what torchrun takes. `environment`: where PET_* are looked up."""
-    made = argparse.ArgumentParser(
+    """A parser of torchrun's command line. `environment`: source of the PET_* variables."""
+    result = argparse.ArgumentParser(
         prog="windlass agent",
         formatter_class=_Help,
         usage="windlass agent [OPTIONS] SCRIPT [ARGUMENTS…]\n       windlass agent pack --to FILE",
-        description="Start the ranks of one node, watch them, start them again. Takes torchrun's command line; "
+        description="Start the ranks of one node, watch them and restart them. Takes torchrun's command line; "
         "`pack` writes this agent as one file, for images without Windlass.",
     )
     for option in OPTIONS:
         if isinstance(option, Flag):
-            _add_flag(made, option, environment)
+            _add_flag(result, option, environment)
         else:
-            _add_option(made, option, environment)
-    made.add_argument(
+            _add_option(result, option, environment)
+    result.add_argument(
         "--hang",
         default=environment.get("WINDLASS_HANG", ""),
-        help="KEY=VALUE,…: when ranks that send heartbeats hang: factor (8) × the longest usual time of the phase, at "
-        "least floor (10) seconds; first (600): for a phase not seen yet; silence (0: never): without any output",
+        help="KEY=VALUE,…: limits of hang detection: factor (8) × the usual longest time of the phase, at "
+        "least floor (10) seconds; first (600): for a phase not seen yet; silence (0: none): without any output",
     )
-    made.add_argument("training_script", metavar="SCRIPT", help="the training script, a module or a program")
-    made.add_argument("training_script_args", nargs=argparse.REMAINDER, metavar="ARGUMENTS", help="its own")
-    return made
+    result.add_argument("training_script", metavar="SCRIPT", help="the training script, a module or a program")
+    result.add_argument("training_script_args", nargs=argparse.REMAINDER, metavar="ARGUMENTS", help="its arguments")
+    return result
 
 
 def _names(option: Option | Flag) -> list[str]:
@@ -127,16 +131,16 @@ def _variable(name: str) -> str:
     return "PET_" + name.replace("-", "_").upper()
 
 
-def _add_flag(made: argparse.ArgumentParser, flag: Flag, environment: Mapping[str, str]) -> None:
-    said = environment.get(_variable(flag.name), "0")
-    default = said not in ("", "0")
-    made.add_argument(*_names(flag), action="store_true", default=default, help=flag.help)
+def _add_flag(result: argparse.ArgumentParser, flag: Flag, environment: Mapping[str, str]) -> None:
+    value = environment.get(_variable(flag.name), "0")
+    default = value not in ("", "0")
+    result.add_argument(*_names(flag), action="store_true", default=default, help=flag.help)
 
 
-def _add_option(made: argparse.ArgumentParser, option: Option, environment: Mapping[str, str]) -> None:
+def _add_option(result: argparse.ArgumentParser, option: Option, environment: Mapping[str, str]) -> None:
     default = environment.get(_variable(option.name), option.default) if option.variable else option.default
-    # a default that is text is read as if it had been typed: type and choices hold for variables too
-    made.add_argument(
+    # argparse converts a default that is a text: type and choices hold for variables too
+    result.add_argument(
         *_names(option),
         default=default,
         type=option.type,

@@ -30,7 +30,7 @@ def summarize_progress(ranks: Sequence[Mapping[str, Any]]) -> Json | None:
     told = ranks[first] if first is not None else {}
     values: Mapping[str, float] = told.get("values", {})
     step = max((rank["step"] for rank in beating), default=None)
-    step = max(step or 0, told["told_step"]) if told else step
+    step = max(step or 0, told["reported_step"]) if told else step
     steps = int(values["steps"]) if values.get("steps") else None
     step_ms = values.get("step_ms")
     return {

@@ -19,8 +19,8 @@ def fail(error: Exception, rank: int) -> None:
     ours = isinstance(error, TrainError | CheckpointError)
     passes = isinstance(error, CheckpointError) and may_pass(error)
     code = (wire.ExitCode.RETRY if passes else wire.ExitCode.FATAL) if ours else 1
-    why = str(error) if ours else wire.in_words(error)
-    wire.leave_words(why, error)
+    why = str(error) if ours else wire.describe_error(error)
+    wire.write_error_file(why, error)
     speaks = last_words.told(last_words.Words(rank, code, why))
     if not ours and (end := last_words.end_of_another(error)) and process.has_agent_store():
         _say_that_one_is_gone(end, rank)
@@ -33,13 +33,13 @@ def fail(error: Exception, rank: int) -> None:
 def leave_with_others(error: Exception) -> None:
     """Without a word, if this is what another rank's failure looks like from here and that rank has told it."""
     if last_words.is_of_others(error) and (other := last_words.heard()):
-        wire.leave_words(f"rank {other.rank}: {other.why}", error)
+        wire.write_error_file(f"rank {other.rank}: {other.why}", error)
         raise SystemExit(other.code) from None
 
 
 def refuse_start(error: TrainError, teller: str) -> NoReturn:
     """Before anything is sent: the rank that is the first by this variable says why."""
-    wire.leave_words(str(error), error)
+    wire.write_error_file(str(error), error)
     if os.environ.get(teller, "0") == "0":
         sys.stderr.write(f"windlass: {error}\n")
     sys.exit(wire.ExitCode.FATAL)

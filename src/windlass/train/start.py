@@ -47,7 +47,7 @@ def init(  # noqa: PLR0913 - by name, and each with a default
 
     If the degrees do not make up the ranks that there are, the first rank says so and all leave: SystemExit.
     """
-    wire.take_back_words()
+    wire.remove_error_file()
     try:
         found = degrees_asked(mesh or os.environ.get(wire.MESH, ""))
         low = numbers(precision)

@@ -22,7 +22,7 @@ print(f"rank {rank} of {os.environ['WORLD_SIZE']} generation {generation}", flus
 agent = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
 
 def tell(what, **fields):
-    said = {"say": what, "rank": rank, "generation": generation, **fields}
+    said = {"type": what, "rank": rank, "generation": generation, **fields}
     agent.sendto(json.dumps(said).encode(), os.environ["WINDLASS_AGENT_SOCKET"])
 
 # The first generation goes on until a rank is killed, the second until one hangs, the third ends.

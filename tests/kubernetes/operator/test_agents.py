@@ -20,8 +20,8 @@ from windlass.jobs.kubernetes.manifests.trainingjob_manifest import training_job
 pytestmark = pytest.mark.apiserver
 PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
 EVENTS = f"/apis/events.k8s.io/v1/namespaces/{NAMESPACE}/events"
-KILLED = {"say": "failed", "id": "", "code": -9, "why": "rank 1 (pid 7) killed by SIGKILL"}
-FAILED = {"say": "failed", "id": "", "code": 1, "why": "rank 0 (pid 8) exited with 1"}
+KILLED = {"type": "failed", "id": "", "code": -9, "why": "rank 1 (pid 7) killed by SIGKILL"}
+FAILED = {"type": "failed", "id": "", "code": 1, "why": "rank 0 (pid 8) exited with 1"}
 JOB = Job(
     "digits",
     (Role(replicas=2, resources={"gpu": 1}, command=("python", "train.py"), image="example.com/job:1"),),
@@ -46,7 +46,7 @@ class Agent:
         """The next message of this kind."""
         async with asyncio.timeout(strays.PATIENCE):
             while line := await self.reader.readline():
-                if (said := json.loads(line))["say"] == what:
+                if (said := json.loads(line))["type"] == what:
                     return said
         raise AssertionError(f"hung up before {what}")
 
@@ -56,7 +56,7 @@ class Agent:
 
     async def stops(self, generation: int) -> None:
         await self.hears("halt")
-        self.say(say="stopped", id="", generation=generation, code=0)
+        self.say(type="stopped", id="", generation=generation, code=0)
 
 
 async def call(place: OperatorPlace, pod: str, generation: int = 0, **more: Any) -> Agent:
@@ -65,7 +65,7 @@ async def call(place: OperatorPlace, pod: str, generation: int = 0, **more: Any)
     token = (await place.api.get(f"{PODS}/{pod}"))["metadata"]["annotations"][TOKEN]
     hello = {"name": f"{NAMESPACE}/{pod}", "token": token, "id": f"agent of {pod}", "address": "10.0.0.1"}
     hello |= {"port": 29_500, "ranks": 2, "generation": generation, "seen": generation, "last": None}
-    agent.say(say="hello", **{**hello, **more})
+    agent.say(type="hello", **{**hello, **more})
     return agent
 
 
@@ -108,7 +108,7 @@ def beat(agent: Agent, rank: int, waited: float = 0.0, number: int = 360, **more
     behind = [rank, 120, "backward", number, waited, 10.0, 0.0, [120, number, rank, "backward"]]
     values = {name: more.pop(name) for name in list(more) if name not in ("generation", "recovered")}
     measured = {"rank": 0, "generation": 1, "step": 120, "values": values} if values else None
-    agent.say(**{"say": "beat", "generation": 1, "behind": behind, "silence": 0, "measured": measured, **more})
+    agent.say(**{"type": "beat", "generation": 1, "behind": behind, "silence": 0, "measured": measured, **more})
 
 
 def test_members_are_told_each_other_and_a_strangers_call_is_not_answered(tell):

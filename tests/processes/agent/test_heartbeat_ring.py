@@ -20,14 +20,14 @@ class Agent:
     def __init__(self, folder):
         self.loop, self.heard = EventLoop(), []
         self.ears = Ears(self.loop, folder, lambda message, _at: self.heard.append(message))
-        self.variables = {wire.AGENT_SOCKET: self.ears.path, wire.TRACKS: wire.TRACKS_LAYOUT}
+        self.variables = {wire.AGENT_SOCKET: self.ears.path, wire.HEARTBEAT_RING: wire.RING_LAYOUT}
 
     def listens(self):
         """To all that has come."""
         self.loop.after(0.05, self.loop.end)
         self.loop.run()
         self.loop._ended = False
-        self.ears.look()
+        self.ears.read_rings()
         heard, self.heard = self.heard, []
         return heard
 
@@ -93,14 +93,14 @@ def test_where_the_agents_name_fits_into_an_address_a_rank_can_be_told(tmp_path)
     agent = Agent(folder)
     rank = Heart(0, agent.variables)
     agent.listens()
-    agent.ears.tell([0], wire.Membership(2, (), 0, rank=0))
+    agent.ears.send([0], wire.Membership(2, (), 0, rank=0))
     assert rank.next_membership(5.0) is not None
     rank.close()
     agent.ears.close()
 
 
 def test_an_agent_that_has_gone_with_its_folder_is_not_missed(tmp_path):
-    rank = Heart(0, {wire.AGENT_SOCKET: str(tmp_path / "gone/agent.sock"), wire.TRACKS: wire.TRACKS_LAYOUT})
+    rank = Heart(0, {wire.AGENT_SOCKET: str(tmp_path / "gone/agent.sock"), wire.HEARTBEAT_RING: wire.RING_LAYOUT})
     rank.beat("data")
     rank.close()
 
@@ -127,11 +127,11 @@ def test_who_goes_on_in_another_generation_is_heard_there(agent):
 
 
 def test_an_agent_that_knows_no_tracks_is_told_each_heartbeat(agent):
-    del agent.variables[wire.TRACKS]
+    del agent.variables[wire.HEARTBEAT_RING]
     rank = Heart(0, agent.variables)
     rank.beat("data")
     assert agent.hears() == ["data"]
-    assert not agent.ears._tracks
+    assert not agent.ears._rings
     rank.close()
 
 

@@ -131,7 +131,7 @@ def test_nobody_comes(bare, port):
     conf = {"join_timeout": 0.3, "is_host": "false"}
     lost = bare(*elastic(port, "2", **conf), script=WAITS)
     assert lost.ends() == 1
-    assert f"nobody leads this run at 127.0.0.1:{port}" in lost.said
+    assert f"no agent leads this run at 127.0.0.1:{port}" in lost.said
 
 
 def test_a_failed_run_fails_on_every_node(bare, port):

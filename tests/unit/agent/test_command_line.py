@@ -20,7 +20,7 @@ def refusal(line, **environment):
 def test_a_script_and_its_arguments():
     said = read("train.py --nnodes 7 -x")
     assert (said.argv, said.how, said.procs, said.nodes) == (("train.py", "--nnodes", "7", "-x"), "script", "1", (1, 1))
-    assert (said.meeting, said.max_restarts, said.shutdown_timeout) == (None, 0, 30.0)
+    assert (said.rendezvous, said.max_restarts, said.shutdown_timeout) == (None, 0, 30.0)
 
 
 @pytest.mark.parametrize(
@@ -38,24 +38,34 @@ def test_both_spellings(line):
 def test_agents_meet_at_the_endpoint():
     said = read("--nnodes 1:3 --rdzv-backend c10d --rdzv-endpoint h:29400 --rdzv-id r1 --max-restarts 3 t.py")
     assert said.nodes == (1, 3)
-    assert (said.meeting.host, said.meeting.port, said.meeting.id, said.meeting.static) == ("h", 29400, "r1", False)
+    assert (said.rendezvous.host, said.rendezvous.port, said.rendezvous.id, said.rendezvous.static) == (
+        "h",
+        29400,
+        "r1",
+        False,
+    )
     assert (said.node_rank, said.max_restarts) == (-1, 3)
 
 
 def test_static_rendezvous_knows_who_is_who():
     said = read("--nnodes 2 --node-rank 1 --master-addr 10.0.0.1 --master-port 1234 t.py")
-    assert (said.meeting.host, said.meeting.port, said.meeting.is_host, said.node_rank) == ("10.0.0.1", 1234, False, 1)
-    assert read("--nnodes 2 --master-addr 10.0.0.1 t.py").meeting.port == 29500
+    assert (said.rendezvous.host, said.rendezvous.port, said.rendezvous.is_host, said.node_rank) == (
+        "10.0.0.1",
+        1234,
+        False,
+        1,
+    )
+    assert read("--nnodes 2 --master-addr 10.0.0.1 t.py").rendezvous.port == 29500
 
 
 @pytest.mark.parametrize("line", ["--standalone --nnodes 1 t.py", "--nnodes 1 --rdzv-endpoint h:1 t.py"])
 def test_one_node_meets_nobody(line):
-    assert read(line).meeting is None
+    assert read(line).rendezvous is None
 
 
 def test_rdzv_conf_says_how_long_agents_wait():
     conf = "timeout=90,last_call_timeout=7,keep_alive_interval=2,keep_alive_max_attempt=5,is_host=true,other=1"
-    said = read(f"--nnodes 1:2 --rdzv-backend c10d --rdzv-endpoint [::1]:5 --rdzv-conf {conf} t.py").meeting
+    said = read(f"--nnodes 1:2 --rdzv-backend c10d --rdzv-endpoint [::1]:5 --rdzv-conf {conf} t.py").rendezvous
     assert (said.host, said.port, said.is_host) == ("::1", 5, True)
     assert (said.join_timeout, said.last_call, said.interval, said.attempts) == (90.0, 7.0, 2.0, 5)
 
@@ -63,7 +73,7 @@ def test_rdzv_conf_says_how_long_agents_wait():
 def test_variables_stand_in_for_options_and_lose_to_them():
     told = {"PET_NNODES": "2:4", "PET_NPROC_PER_NODE": "8", "PET_RDZV_BACKEND": "c10d", "PET_RDZV_ENDPOINT": "h:1"}
     said = read("--nproc-per-node 3 t.py", **told, PET_MAX_RESTARTS="5", PET_STANDALONE="0")
-    assert (said.nodes, said.procs, said.max_restarts, said.meeting.host) == ((2, 4), "3", 5, "h")
+    assert (said.nodes, said.procs, said.max_restarts, said.rendezvous.host) == ((2, 4), "3", 5, "h")
 
 
 def test_streams_of_all_ranks_or_of_some():
@@ -75,7 +85,7 @@ def test_streams_of_all_ranks_or_of_some():
 
 def test_what_does_nothing_here_is_taken_with_a_note():
     assert read("--monitor-interval 5 --start-method fork --numa-binding node t.py").notes == (
-        "--monitor-interval: ends of ranks are heard at once, nothing is polled",
+        "--monitor-interval: ends of ranks are reported at once, without polling",
         "--start-method: ranks are always forked from a process that has imported torch",
         "--numa-binding: ranks are not bound to CPUs; `numactl` in front of the agent binds all of them",
     )

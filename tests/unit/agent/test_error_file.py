@@ -43,7 +43,7 @@ def test_what_the_script_has_written_itself_stays_where_it_only_gives_a_code(fil
 
 def test_the_last_error_counts_and_one_that_was_caught_does_not(file):
     error_file.write_error(MemoryError("too large a batch"))
-    wire.take_back_words()
+    wire.remove_error_file()
     assert error_file.read_reason(str(file)) == ""
     error_file.write_error(MemoryError("too large a batch"))
     error_file.write_error(OSError("the disk is full"))

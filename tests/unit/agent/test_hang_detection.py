@@ -8,103 +8,103 @@ from windlass.agent.hang_detection import (
     SlowestRank,
     detect_hang,
     find_slowest_rank,
-    phase_timeout,
+    phase_limit,
 )
 from windlass.wire import Heartbeat
 
 LIMITS = HangLimits(factor=4.0, floor=1.0, first=100.0)
 
 
-def beats(pulses, rank, *phases, step=1, start=0.0):
+def beats(heartbeats, rank, *phases, step=1, start=0.0):
     """A rank enters these (phase, time) one after the other."""
     for beat, (phase, now) in enumerate(phases):
-        pulses.hear(Heartbeat(rank, 1, step, phase, step * 10 + beat), start + now)
+        heartbeats.record(Heartbeat(rank, 1, step, phase, step * 10 + beat), start + now)
 
 
 def trained(ranks=2, steps=20):
     """Ranks that have done steps of 1 s in forward and 2 s in backward."""
-    pulses = HeartbeatTracker()
+    heartbeats = HeartbeatTracker()
     for step in range(steps):
         for rank in range(ranks):
-            beats(pulses, rank, ("forward", 0.0), ("backward", 1.0), step=step, start=3.0 * step)
-    return pulses
+            beats(heartbeats, rank, ("forward", 0.0), ("backward", 1.0), step=step, start=3.0 * step)
+    return heartbeats
 
 
 def passed(phase, spans):
     """A rank that has been so often in this phase, so long."""
-    pulses, now = HeartbeatTracker(), 0.0
+    heartbeats, now = HeartbeatTracker(), 0.0
     for beat, span in enumerate([*spans, 0.0]):
-        pulses.hear(Heartbeat(0, 1, 1, phase, beat), now)
+        heartbeats.record(Heartbeat(0, 1, 1, phase, beat), now)
         now += span
-    return pulses
+    return heartbeats
 
 
 def test_a_phase_may_take_so_many_times_what_it_took():
-    pulses = trained()
-    assert phase_timeout(pulses, 0, "forward", LIMITS) == 4.0
-    assert phase_timeout(pulses, 0, "backward", LIMITS) == 8.0
+    heartbeats = trained()
+    assert phase_limit(heartbeats, 0, "forward", LIMITS) == 4.0
+    assert phase_limit(heartbeats, 0, "backward", LIMITS) == 8.0
 
 
 def test_it_may_take_longer_while_it_is_new_and_never_less_than_the_floor():
-    assert phase_timeout(passed("data", [0.1] * 3), 0, "data", LIMITS) == 100.0
-    assert phase_timeout(passed("data", [0.1] * 30), 0, "data", LIMITS) == 1.0
+    assert phase_limit(passed("data", [0.1] * 3), 0, "data", LIMITS) == 100.0
+    assert phase_limit(passed("data", [0.1] * 30), 0, "data", LIMITS) == 1.0
 
 
 def test_each_rank_has_to_be_through_its_first_steps_and_again_after_a_restart():
-    pulses = trained(ranks=8, steps=3)
-    assert phase_timeout(pulses, 0, "forward", LIMITS) == 100.0
-    pulses = trained()
-    pulses.forget()
-    assert phase_timeout(pulses, 0, "forward", LIMITS) == 100.0
+    heartbeats = trained(ranks=8, steps=3)
+    assert phase_limit(heartbeats, 0, "forward", LIMITS) == 100.0
+    heartbeats = trained()
+    heartbeats.forget()
+    assert phase_limit(heartbeats, 0, "forward", LIMITS) == 100.0
 
 
 @pytest.mark.parametrize("phase", ["outside", "save", "evaluate"])
 def test_what_a_script_does_between_phases_is_never_short_of_patience(phase):
-    assert phase_timeout(passed(phase, [0.001] * 300), 0, phase, LIMITS) == 100.0
-    assert phase_timeout(passed(phase, [0.001] * 300 + [50.0] * 30), 0, phase, LIMITS) == 200.0
+    assert phase_limit(passed(phase, [0.001] * 300), 0, phase, LIMITS) == 100.0
+    assert phase_limit(passed(phase, [0.001] * 300 + [50.0] * 30), 0, phase, LIMITS) == 200.0
 
 
 def test_one_slow_step_among_hundreds_does_not_count():
-    assert phase_timeout(passed("data", [1.0] * 300 + [60.0]), 0, "data", LIMITS) == 4.0
+    assert phase_limit(passed("data", [1.0] * 300 + [60.0]), 0, "data", LIMITS) == 4.0
 
 
 @pytest.mark.parametrize(("waited", "hangs"), [(7.9, False), (8.1, True)])
 def test_all_in_one_phase_for_too_long_is_a_hang(waited, hangs):
-    pulses = trained()
-    verdict = detect_hang([find_slowest_rank(pulses, LIMITS, 58.0 + waited)], LIMITS)
+    heartbeats = trained()
+    verdict = detect_hang([find_slowest_rank(heartbeats, LIMITS, 58.0 + waited)], LIMITS)
     assert (verdict is not None) == hangs
 
 
 def test_the_rank_that_is_behind_is_named_and_not_those_that_wait_for_it():
-    pulses = trained()
-    beats(pulses, 0, ("forward", 0.0), ("backward", 1.0), step=20, start=60.0)
-    beats(pulses, 1, ("forward", 0.0), step=20, start=60.0)
-    rank, why = detect_hang([find_slowest_rank(pulses, LIMITS, 70.0)], LIMITS)
+    heartbeats = trained()
+    beats(heartbeats, 0, ("forward", 0.0), ("backward", 1.0), step=20, start=60.0)
+    beats(heartbeats, 1, ("forward", 0.0), step=20, start=60.0)
+    rank, why = detect_hang([find_slowest_rank(heartbeats, LIMITS, 70.0)], LIMITS)
     assert rank == 1
     assert why == "rank 1 is in forward of step 20 for 10.0 s (at most 4.0); rank 0 is in backward of step 20"
 
 
 def test_who_waits_for_somebody_that_may_take_his_time_does_not_hang():
-    pulses = trained()
-    beats(pulses, 0, ("forward", 0.0), step=20, start=60.0)
-    beats(pulses, 1, ("save", 0.0), step=19, start=60.0)
-    assert detect_hang([find_slowest_rank(pulses, LIMITS, 150.0)], LIMITS) is None
-    assert detect_hang([find_slowest_rank(pulses, LIMITS, 161.0)], LIMITS)[0] == 1
+    heartbeats = trained()
+    beats(heartbeats, 0, ("forward", 0.0), step=20, start=60.0)
+    beats(heartbeats, 1, ("save", 0.0), step=19, start=60.0)
+    assert detect_hang([find_slowest_rank(heartbeats, LIMITS, 150.0)], LIMITS) is None
+    assert detect_hang([find_slowest_rank(heartbeats, LIMITS, 161.0)], LIMITS)[0] == 1
 
 
 def test_the_one_behind_may_be_on_another_node():
-    here = SlowestRank(0, step=20, phase="backward", beat=9, waited=50.0, patience=8.0)
-    there = SlowestRank(5, step=20, phase="data", beat=8, waited=50.0, patience=100.0)
+    here = SlowestRank(0, step=20, phase="backward", beat=9, waited=50.0, limit=8.0)
+    there = SlowestRank(5, step=20, phase="data", beat=8, waited=50.0, limit=100.0)
     assert detect_hang([here, there], LIMITS) is None
     assert detect_hang([here, there._replace(waited=101.0)], LIMITS)[0] == 5
 
 
 def test_a_rank_that_has_ended_is_not_waited_for():
-    pulses = trained()
-    pulses.forget(1)
-    assert find_slowest_rank(pulses, LIMITS, 1000.0).rank == 0
-    pulses.forget()
-    assert find_slowest_rank(pulses, LIMITS, 1000.0).rank == -1
+    heartbeats = trained()
+    heartbeats.forget(1)
+    assert find_slowest_rank(heartbeats, LIMITS, 1000.0).rank == 0
+    heartbeats.forget()
+    assert find_slowest_rank(heartbeats, LIMITS, 1000.0).rank == -1
 
 
 def test_without_heartbeats_only_silence_speaks_and_only_when_asked_to():

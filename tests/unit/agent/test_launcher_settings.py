@@ -10,52 +10,73 @@ import pytest
 from windlass import wire
 from windlass.agent import launcher_settings
 from windlass.agent.event_loop import EventLoop
-from windlass.agent.rank_events import RankFailed, RanksStopped
+from windlass.agent.rank_events import RankFailed, RanksStopped, failure_limit
 from windlass.agent.ranks.status_file import RankStatusFile
 from windlass.agent.rendezvous import state_machine
-from windlass.agent.rendezvous.state_machine import AgentJoined, EndRun, Peer, Rendezvous, StopRanks
+from windlass.agent.rendezvous.state_machine import AgentJoined, EndRun, Peer, RendezvousState, StopRanks
 
-FORGIVES = launcher_settings.Forgives(2, frozenset({3}), frozenset({83, 84, 9}), 5, (1.0, 300.0, 600.0))
+BUDGET = wire.RestartBudget(2, (3,), (9,), 5, 1.0, 300.0, 600.0)
 
 
 @pytest.mark.parametrize(
-    ("code", "whose"),
-    [(1, ""), (-signal.SIGSEGV, ""), (-signal.SIGKILL, "machine"), (137, "machine"), (3, "machine"), (83, "final")],
+    ("code", "limit"),
+    [
+        (1, "user"),
+        (-signal.SIGSEGV, "user"),
+        (-signal.SIGKILL, "infrastructure"),
+        (137, "infrastructure"),
+        (3, "infrastructure"),
+        (9, "final"),
+        (83, "final"),
+        (84, "final"),
+        (85, "final"),
+    ],
 )
-def test_whose_fault_an_end_is(code, whose):
-    assert FORGIVES.whose(code) == whose
+def test_a_budget_says_which_limit_an_end_counts_against(code, limit):
+    assert failure_limit(code, BUDGET) == limit
+
+
+@pytest.mark.parametrize(
+    ("code", "limit"),
+    [(1, "user"), (-signal.SIGKILL, "user"), (137, "user"), (83, "uncounted"), (84, "uncounted"), (85, "final")],
+)
+def test_without_a_budget_signals_count_as_failures_of_the_program(code, limit):
+    assert failure_limit(code, None) == limit
+
+
+def test_a_code_that_the_job_calls_retryable_is_not_left_to_the_launcher():
+    assert failure_limit(84, BUDGET._replace(retryable=(84,))) == "infrastructure"
 
 
 def test_it_is_taken_out_of_the_environment_that_ranks_inherit(tmp_path):
-    told = {"machine": 2, "retryable": [3], "final": [83, 84, 9], "crew": 5, "backoff": [1, 300, 600]}
     given = {
         wire.STREAMS: json.dumps([{"out": 4, "err": 5, "log": "/x/0"}]),
         wire.RECORDS: str(tmp_path / "node-0"),
-        wire.FORGIVES: json.dumps(told),
+        wire.RESTART_BUDGET: BUDGET.to_json(),
         "MINE": "x",
     }
     taken = launcher_settings.take_settings(given)
     assert given == {"MINE": "x"}
-    assert (taken.streams[0].log, taken.reports, taken.forgives) == ("/x/0", -1, FORGIVES)
+    assert (taken.streams[0].log, taken.reports, taken.budget) == ("/x/0", -1, BUDGET)
     assert (tmp_path / "node-0").is_dir()
 
 
 def test_nonsense_is_refused():
-    with pytest.raises(ValueError, match="makes no sense"):
-        launcher_settings.take_settings({wire.FORGIVES: "{}"})
+    with pytest.raises(ValueError, match="cannot read the settings"):
+        launcher_settings.take_settings({wire.RESTART_BUDGET: "{}"})
 
 
 def test_reports_are_lines(tmp_path):
     told = launcher_settings.take_settings({wire.REPORTS: str(tmp_path / "reports")})
-    told.say(wire.Recovered(2, 0.25, "rank 1 killed"))
+    told.report(wire.Recovered(2, 0.25, "rank 1 killed"))
     os.close(told.reports)
     assert wire.decode((tmp_path / "reports").read_bytes().strip()) == wire.Recovered(2, 0.25, "rank 1 killed")
 
 
-def running(machine):
-    rules = state_machine.Rules(machine=machine)
+def running(limit):
+    rules = state_machine.RendezvousRules(max_infrastructure=limit)
     state, _ = state_machine.step(
-        Rendezvous(rules, 0.0),
+        RendezvousState(rules, 0.0),
         AgentJoined(Peer("a", "n1", "", 0, 2, generation=5)),
         0.0,
     )
@@ -64,11 +85,11 @@ def running(machine):
 
 
 def test_failures_of_machines_have_a_limit_of_their_own():
-    state, [halt] = state_machine.step(running(1), RankFailed("a", 6, -9, "killed", "machine"), 1.0)
+    state, [halt] = state_machine.step(running(1), RankFailed("a", 6, -9, "killed", "infrastructure"), 1.0)
     assert isinstance(halt, StopRanks)
     state, [start] = state_machine.step(state, RanksStopped("a", 6), 1.1)
     assert (start.generation, start.restarts) == (7, 0)
-    state, _ = state_machine.step(state, RankFailed("a", 7, -9, "killed", "machine"), 2.0)
+    state, _ = state_machine.step(state, RankFailed("a", 7, -9, "killed", "infrastructure"), 2.0)
     assert state_machine.step(state, RanksStopped("a", 7), 2.1)[1] == (EndRun(-9, "killed"),)
 
 
@@ -81,10 +102,10 @@ def test_the_board_has_what_ranks_say_of_themselves(tmp_path):
     board = RankStatusFile(EventLoop(), str(tmp_path))
     board.begin(3)
     board.started(0, 77)
-    board.hear(wire.Heartbeat(0, 3, 12, "forward", 40), time.monotonic())
-    board.hear(wire.Telemetry(0, 3, 12, {"loss": 1.5}), time.monotonic())
+    board.record(wire.Heartbeat(0, 3, 12, "forward", 40), time.monotonic())
+    board.record(wire.Telemetry(0, 3, 12, {"loss": 1.5}), time.monotonic())
     board.close()
-    said = json.loads((tmp_path / "board.json").read_text())
+    said = json.loads((tmp_path / "ranks.json").read_text())
     [rank] = said["ranks"]
     assert (said["generation"], rank["pid"], rank["step"], rank["phase"]) == (3, 77, 12, "forward")
     assert rank["values"] == {"loss": 1.5}

@@ -10,7 +10,7 @@ import pytest
 from windlass import wire
 from windlass.agent import messages
 from windlass.agent.event_loop import Timer
-from windlass.agent.launcher_settings import Forgives, LauncherSettings
+from windlass.agent.launcher_settings import LauncherSettings
 from windlass.agent.options import Options
 from windlass.agent.rank_events import RankFailed, RanksReady, RanksStopped
 from windlass.agent.ranks import node_ranks
@@ -58,11 +58,11 @@ class Ears:
     def __init__(self, _loop, _folder, hear):
         self.path, self.hear, self.notes = "", lambda message: hear(message, time.monotonic()), []
 
-    def look(self):
+    def read_rings(self):
         while self.notes:
             self.hear(self.notes.pop(0))
 
-    def tell(self, _ranks, _message):
+    def send(self, _ranks, _message):
         pass
 
     def forget(self):
@@ -96,13 +96,13 @@ class Nothing(Files):
 class Node:
     """An agent's node, whose other nodes have one rank each."""
 
-    def __init__(self, folder, forgives=None):
+    def __init__(self, folder, budget=None):
         self.clock, self.said = Clock(), []
-        supervised = LauncherSettings(records=str(folder), forgives=forgives)
+        supervised = LauncherSettings(records=str(folder), budget=budget)
         options = Options(("train.py",), "script", "1")
         self.local = NodeRanks(self.clock, options, Paper(folder), folder, supervised, self.said.append)
-        self.forks, self.ears, self.folder = self.local._nursery, self.local._heart, folder
-        self.forks.tell({"tell": "ready", "torch": "", "why": ""})
+        self.forks, self.ears, self.folder = self.local._fork_server, self.local._receiver, folder
+        self.forks.tell({"event": "ready", "torch": "", "why": ""})
 
     def starts(self, generation, ranks, *, nodes=1, me=0, keep=False):
         members = tuple(wire.Member(f"n{at}", "10.0.0.1", ranks if at == me else 1) for at in range(nodes))
@@ -120,7 +120,7 @@ class Node:
 
     def loses(self, rank, code=-9):
         number = max(number for number, env in self.forks.started.items() if env["RANK"] == str(rank))
-        self.forks.tell({"tell": "exit", "id": number, "code": code, "at": 0.0})
+        self.forks.tell({"event": "exit", "id": number, "code": code, "at": 0.0})
 
     def goes_on_without_rank_1(self):
         """Of three: generation 2 has another one, and 0 and 2 are to come into it."""
@@ -138,7 +138,7 @@ class Node:
 
     def board(self):
         self.clock.passes(1.0)
-        return {each["rank"]: each for each in json.loads((self.folder / "board.json").read_text())["ranks"]}
+        return {each["rank"]: each for each in json.loads((self.folder / "ranks.json").read_text())["ranks"]}
 
 
 @pytest.fixture
@@ -200,7 +200,7 @@ def test_where_no_other_can_have_the_state_a_survivor_that_does_not_answer_is_na
     here.said.clear()
     here.clock.passes(5.1)
     assert not here.forks.killed
-    assert here.said == [RankFailed("", 2, wire.ExitCode.RETRY, "rank 0 is not in generation 2 after 5 s")]
+    assert here.said == [RankFailed("", 2, wire.ExitCode.RETRY, "rank 0 is not in generation 2 after 5 s", "uncounted")]
 
 
 def test_who_was_started_instead_keeps_its_place_when_ranks_are_lost_again(node):
@@ -283,7 +283,11 @@ def test_survivors_in_long_steps_have_the_time_for_one(node):
     here = node()
     here.starts(1, 2)
     here.greets(0, 1)
-    here.local.pulses.spans = {"forward": deque([2.0, 8.0, 3.0]), "backward": deque([12.0]), "save": deque([500.0])}
+    here.local.heartbeats.durations = {
+        "forward": deque([2.0, 8.0, 3.0]),
+        "backward": deque([12.0]),
+        "save": deque([500.0]),
+    }
     here.loses(1)
     here.starts(2, 2, keep=True)
     here.said.clear()
@@ -311,7 +315,7 @@ def test_notes_of_ranks_are_read_before_they_are_judged(node):
     here = node()
     here.starts(1, 2)
     here.ears.notes = [wire.Heartbeat(rank, 1, 5, "forward", 9 - rank) for rank in (0, 1)]
-    assert here.local.behind(0.0).rank == 1
+    assert here.local.slowest_rank(0.0).rank == 1
 
 
 def test_what_a_lost_rank_noted_last_does_not_bring_it_back(node):
@@ -319,11 +323,11 @@ def test_what_a_lost_rank_noted_last_does_not_bring_it_back(node):
     here.starts(1, 2)
     here.ears.notes = [wire.Heartbeat(rank, 1, 5, "forward", 9 - rank) for rank in (0, 1)]
     here.loses(1)
-    assert here.local.behind(0.0).rank == 0
+    assert here.local.slowest_rank(0.0).rank == 0
 
 
 def test_ranks_that_are_lost_together_are_one_failure(node):
-    here = node(forgives=Forgives(9, frozenset(), frozenset({84}), 0, (1.0, 300.0, 600.0)))
+    here = node(budget=wire.RestartBudget(9, (), (), 0, 1.0, 300.0, 600.0))
     here.starts(1, 3)
     here.greets(0, 1, 2)
     here.loses(0)
@@ -332,7 +336,11 @@ def test_ranks_that_are_lost_together_are_one_failure(node):
     here.loses(1)
     here.clock.passes()
     here.greets(0)
-    assert [(each.generation, each.code, each.whose) for each in here.broken()] == [(1, -9, "machine"), (2, 84, "")]
+    failures = [(each.generation, each.code, each.counts_as) for each in here.broken()]
+    assert failures == [
+        (1, -9, "infrastructure"),
+        (2, 84, "uncounted"),
+    ]
 
 
 @pytest.mark.parametrize(("answered", "code"), [(True, -9), (False, 1)])
@@ -365,7 +373,7 @@ def test_the_board_follows_ranks_that_are_numbered_anew(node):
     here.starts(1, 2, nodes=2, me=1)
     here.greets(1, 2)
     for number, rank in ((1, 1), (2, 2)):
-        here.forks.tell({"tell": "started", "id": number, "pid": 70 + rank})
+        here.forks.tell({"event": "started", "id": number, "pid": 70 + rank})
         here.ears.hear(wire.Telemetry(rank, 1, 5, {"loss": float(rank)}))
     here.starts(2, 2, keep=True)
     board = here.board()

@@ -1,7 +1,7 @@
 """Who makes up the next generation: the rules of a crew, told as stories."""
 
 from windlass import wire
-from windlass.agent.rank_events import RankFailed, RanksReady, RanksStopped, RanksSucceeded
+from windlass.agent.rank_events import FINAL, UNCOUNTED, RankFailed, RanksReady, RanksStopped, RanksSucceeded
 from windlass.agent.rendezvous import state_machine
 from windlass.agent.rendezvous.state_machine import (
     AgentJoined,
@@ -9,12 +9,13 @@ from windlass.agent.rendezvous.state_machine import (
     EndRun,
     Peer,
     Phase,
-    Rendezvous,
+    RendezvousRules,
+    RendezvousState,
     StopRanks,
     TimePassed,
 )
 
-ELASTIC = state_machine.Rules(least=1, most=3, max_restarts=2, last_call=3.0, join_timeout=60.0, settle=3.0, gather=0.5)
+ELASTIC = RendezvousRules(least=1, most=3, max_restarts=2, last_call=3.0, join_timeout=60.0, settle=3.0, gather=0.5)
 
 
 def peer(name, place=-1, generation=0):
@@ -31,7 +32,7 @@ def after(state, *events):
 
 
 def begun(rules=ELASTIC, **more):
-    return Rendezvous(rules, since=0.0, **more)
+    return RendezvousState(rules, since=0.0, **more)
 
 
 def running(rules=ELASTIC, names="abc"):
@@ -50,7 +51,7 @@ def names(action):
 
 
 def test_one_agent_alone_starts_at_once():
-    state, [start] = after(begun(state_machine.Rules()), (AgentJoined(peer("a")), 0.0))
+    state, [start] = after(begun(RendezvousRules()), (AgentJoined(peer("a")), 0.0))
     assert (start.generation, names(start), state.phase) == (1, "a", Phase.RUNNING)
 
 
@@ -112,14 +113,14 @@ def test_what_was_nobodys_fault_uses_up_no_restart():
     for code in (wire.ExitCode.PREEMPTED, wire.ExitCode.RETRY):
         state = running(ELASTIC._replace(max_restarts=0))
         _, actions = after(
-            state, (RankFailed("b", 1, code, "asked to"), 20.0), *[(RanksStopped(n, 1), 20.1) for n in "abc"]
+            state, (RankFailed("b", 1, code, "asked to", UNCOUNTED), 20.0), *[(RanksStopped(n, 1), 20.1) for n in "abc"]
         )
         assert (actions[-1].generation, actions[-1].restarts) == (2, 0)
 
 
 def test_fatal_ends_the_run_however_many_restarts_are_left():
     _, actions = after(
-        running(), (RankFailed("b", 1, 85, "bad mesh"), 20.0), *[(RanksStopped(n, 1), 20.1) for n in "abc"]
+        running(), (RankFailed("b", 1, 85, "bad mesh", FINAL), 20.0), *[(RanksStopped(n, 1), 20.1) for n in "abc"]
     )
     assert actions[-1] == EndRun(85, "bad mesh")
 
@@ -140,10 +141,12 @@ def test_news_of_an_older_generation_change_nothing():
 
 
 def test_generations_that_end_quickly_wait_longer_each_time():
-    state, now, waits = running(names="a", rules=state_machine.Rules(max_restarts=9)), 1.0, []
+    state, now, waits = running(names="a", rules=RendezvousRules(max_restarts=9)), 1.0, []
     for generation in range(1, 6):
         state, _ = after(
-            state, (RankFailed("a", generation, 84, "again"), now + 1), (RanksStopped("a", generation), now + 1)
+            state,
+            (RankFailed("a", generation, 84, "again", UNCOUNTED), now + 1),
+            (RanksStopped("a", generation), now + 1),
         )
         at = state_machine.deadline(state)
         waits.append(0.0 if state.phase is Phase.RUNNING else at - now - 1)
@@ -153,7 +156,7 @@ def test_generations_that_end_quickly_wait_longer_each_time():
 
 
 def test_a_jobs_backoff_is_waited_for_from_the_second_restart_in_a_row_on():
-    rules = state_machine.Rules(max_restarts=9, backoff=1.0, backoff_most=3.0, healthy=600.0)
+    rules = RendezvousRules(max_restarts=9, immediate=1, backoff_base=1.0, backoff_max=3.0, healthy_after=600.0)
     state, now, waits = running(names="a", rules=rules), 1.0, []
     for generation, lived in enumerate([700.0, 400.0, 400.0, 400.0, 600.0, 1.0], 1):
         ended = now + lived
@@ -168,8 +171,8 @@ def test_a_jobs_backoff_is_waited_for_from_the_second_restart_in_a_row_on():
 
 
 def test_survivors_that_re_form_wait_for_nothing():
-    rules = state_machine.Rules(max_restarts=9, backoff=100.0, backoff_most=300.0, healthy=600.0)
-    state = running(names="a", rules=rules)._replace(quick=5)
+    rules = RendezvousRules(max_restarts=9, immediate=1, backoff_base=100.0, backoff_max=300.0, healthy_after=600.0)
+    state = running(names="a", rules=rules)._replace(in_a_row=5)
     _, [start] = after(state, (RanksReady("a", 1), 2.0), (RankFailed("a", 1, 1, "again"), 3.0))
     assert start.keep
 
@@ -293,5 +296,5 @@ def test_a_rank_that_hangs_can_take_no_membership_so_all_start_anew():
 
 def test_ranks_that_have_not_re_formed_in_time_are_started_anew():
     state, _ = after(able(running()), (RankFailed("b", 1, -9, "killed"), 20.0))
-    _, actions = after(state, (RankFailed("c", 2, 84, "rank 5 is not in generation 2"), 25.0))
+    _, actions = after(state, (RankFailed("c", 2, 84, "rank 5 is not in generation 2", UNCOUNTED), 25.0))
     assert actions == [StopRanks(2, "rank 5 is not in generation 2")]

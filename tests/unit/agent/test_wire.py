@@ -26,15 +26,15 @@ def test_what_is_said_is_heard(message):
 
 
 def test_a_newer_sender_may_say_more():
-    assert wire.decode(b'{"say": "dump", "folder": "x", "since": 2030}') == wire.Dump("x")
+    assert wire.decode(b'{"type": "dump", "folder": "x", "since": 2030}') == wire.Dump("x")
 
 
 @pytest.mark.parametrize(
     "data",
     [
-        b"", b"\xff", b"7", b"[]", b"{}", b'{"say": "sesame"}', b'{"say": "heartbeat", "rank": 1}', b'{"say": []}',
-        b'{"say": "heartbeat", "rank": "1", "generation": 1, "step": 1, "phase": "x", "beat": 1}',
-        b'{"say": "membership", "generation": 1, "members": [{}], "port": 1}',
+        b"", b"\xff", b"7", b"[]", b"{}", b'{"type": "sesame"}', b'{"type": "heartbeat", "rank": 1}', b'{"type": []}',
+        b'{"type": "heartbeat", "rank": "1", "generation": 1, "step": 1, "phase": "x", "beat": 1}',
+        b'{"type": "membership", "generation": 1, "members": [{}], "port": 1}',
     ],
 )  # fmt: skip
 def test_anything_else_is_no_message(data):
@@ -81,23 +81,23 @@ def beats(first, end):
 
 def noted_in_turn(track, each):
     for heartbeat, at in each:
-        wire.note(track, heartbeat, at)
+        wire.write_heartbeat(track, heartbeat, at)
 
 
 def test_what_is_noted_in_a_track_is_read_once_and_in_order():
-    track = bytearray(wire.TRACK)
-    assert wire.noted(track, 0) == (0, [])
+    track = bytearray(wire.RING_SIZE)
+    assert wire.read_heartbeats(track, 0) == (0, [])
     noted_in_turn(track, beats(0, 5))
-    assert wire.noted(track, 0) == (5, beats(0, 5))
+    assert wire.read_heartbeats(track, 0) == (5, beats(0, 5))
     noted_in_turn(track, beats(5, 7))
-    assert wire.noted(track, 5) == (7, beats(5, 7))
-    assert wire.noted(track, 7) == (7, [])
+    assert wire.read_heartbeats(track, 5) == (7, beats(5, 7))
+    assert wire.read_heartbeats(track, 7) == (7, [])
 
 
 def test_who_looks_too_seldom_has_the_newest_of_a_track():
-    track = bytearray(wire.TRACK)
+    track = bytearray(wire.RING_SIZE)
     noted_in_turn(track, beats(0, 20_000))
-    count, found = wire.noted(track, 3)
+    count, found = wire.read_heartbeats(track, 3)
     assert count == 20_000
     assert len(found) > 1000
     assert found == beats(20_000 - len(found), 20_000)

@@ -11,7 +11,14 @@ from windlass.server.progress import summarize_progress
 
 VALUES = {"loss": 1.5, "steps": 100.0, "step_ms": 200.0, "samples_per_second": 64.0, "rank_busy_ms": 150.0}
 RANK = {"rank": 0, "node": "n1", "pid": 7, "printed_at": None}
-BEATING = {**RANK, "step": 40, "phase": "forward", "at": time.time() * 1000 + 1e6, "values": VALUES, "told_step": 40}
+BEATING = {
+    **RANK,
+    "step": 40,
+    "phase": "forward",
+    "at": time.time() * 1000 + 1e6,
+    "values": VALUES,
+    "reported_step": 40,
+}
 
 
 class Asked:

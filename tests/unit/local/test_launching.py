@@ -1,5 +1,3 @@
-import json
-
 import pytest
 
 from windlass import wire
@@ -55,7 +53,8 @@ def test_agents_are_told_the_waits_of_their_job(tmp_path):
     gang = new_gang(("job-1", 1), job, Placement({"worker": ("n1",)}))
     message = spawn_message(gang, nodes={}, logs=tmp_path, inherited={}, state_id="abc")
     [agent] = message["ranks"]
-    assert json.loads(agent["env"][wire.FORGIVES])["backoff"] == [2.5, 60, 30]
+    budget = wire.RestartBudget.from_json(agent["env"][wire.RESTART_BUDGET])
+    assert (budget.backoff_base, budget.backoff_max, budget.healthy_after) == (2.5, 60, 30)
 
 
 def test_the_warden_is_told_commands_environments_and_where_the_output_goes(tmp_path):

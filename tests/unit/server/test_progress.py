@@ -9,7 +9,7 @@ QUIET = {"rank": 0, "node": "n1", "pid": 7, "printed_at": 9_000}
 
 def rank(number, step=41, at=10_000, busy=100.0, **values):
     own = {"rank_busy_ms": busy, "rank_memory": 1e9 + number, **values}
-    return {**QUIET, "rank": number, "step": step, "phase": "forward", "at": at, "values": own, "told_step": 40}
+    return {**QUIET, "rank": number, "step": step, "phase": "forward", "at": at, "values": own, "reported_step": 40}
 
 
 def test_nothing_is_known_of_no_ranks():

@@ -14,7 +14,7 @@ def test_the_first_rank_tells_a_listener_too(rank, hears, tmp_path):
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as ear:
         ear.bind(path)
         ear.setblocking(False)
-        heart = Heart(rank, {wire.LISTENER: path})
+        heart = Heart(rank, {wire.TELEMETRY_SOCKET: path})
         heart.step = 10
         heart.reported({"step_ms": 4.0})
         if hears:
@@ -25,4 +25,4 @@ def test_the_first_rank_tells_a_listener_too(rank, hears, tmp_path):
 
 
 def test_a_listener_that_has_gone_is_no_error(tmp_path):
-    Heart(0, {wire.LISTENER: str(tmp_path / "nobody.sock")}).reported({"step_ms": 4.0})
+    Heart(0, {wire.TELEMETRY_SOCKET: str(tmp_path / "nobody.sock")}).reported({"step_ms": 4.0})

@@ -36,14 +36,14 @@ def test_beats_are_counted_anew_where_ranks_join(tmp_path):
     path = str(tmp_path / "agent.sock")
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as agent:
         agent.bind(path)
-        heart = Heart(1, {wire.AGENT_SOCKET: path, wire.TRACKS: wire.TRACKS_LAYOUT})
+        heart = Heart(1, {wire.AGENT_SOCKET: path, wire.HEARTBEAT_RING: wire.RING_LAYOUT})
         heart.beat("evaluate")
         heart.beat("outside")
         heart.count_anew()
         heart.beat("data")
         _, [file], _, _ = socket.recv_fds(agent, 65536, 1)  # with the first thing that it says
-        with mmap.mmap(file, wire.TRACK, prot=mmap.PROT_READ) as track:
-            _, heard = wire.noted(track, 0)
+        with mmap.mmap(file, wire.RING_SIZE, prot=mmap.PROT_READ) as track:
+            _, heard = wire.read_heartbeats(track, 0)
         os.close(file)
         heart.close()
     assert [(each.phase, each.beat) for each, _ in heard] == [("evaluate", 1), ("outside", 2), ("data", 1)]

@@ -1,4 +1,4 @@
-"""What a forked child does before it is a rank: a session, signals, files and an environment of its own."""
+"""A forked child before it is a rank or a store: its session, signals, files and environment."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _PYTHON_IGNORES = (signal.SIGPIPE, signal.SIGXFSZ)
 
 
 def separate(parent: int, numbers: Sequence[int]) -> None:
-    """Leave the nursery's session, die with it, and take signals as a fresh process does."""
+    """Leaves the fork server's session, ties its life to the server's, and resets signals to those of a new process."""
     os.setsid()
     prctl.die_with_parent(parent)
     signal.set_wakeup_fd(-1)
@@ -25,18 +25,21 @@ def separate(parent: int, numbers: Sequence[int]) -> None:
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
 
-def live(message: dict[str, Any], files: tuple[int, ...]) -> None:
-    """Be what the message asks for: a store, a program, a script, or the answer to a question."""
-    if message["do"] == "store":
+def serve_request(message: dict[str, Any], files: tuple[int, ...]) -> None:
+    """Becomes the store, the program or the script of a request, or answers it."""
+    if message["request"] == "store":
         _host_store(files[0], message["port"])
-    elif message["do"] == "count":
-        _count(message["what"], files[0])
+    elif message["request"] == "count":
+        _count(message["option"], files[0])
     else:
-        _be_rank(message, files)
+        _become_rank(message, files)
 
 
 def _host_store(listener: int, port: int) -> None:
-    """Serve on a socket that listens already, so that nobody who knows its port comes too early; until killed."""
+    """Hosts torch's store of one generation, until it is killed. A process of its own: it survives rank 0.
+
+    The socket listens already, so no connection to its port comes too early.
+    """
     from torch.distributed import TCPStore  # type: ignore[attr-defined]  # noqa: PLC0415 - the agent itself does without torch
 
     store = TCPStore("127.0.0.1", port, is_master=True, wait_for_workers=False, master_listen_fd=listener)
@@ -44,7 +47,7 @@ def _host_store(listener: int, port: int) -> None:
         signal.pause()
 
 
-def _be_rank(message: dict[str, Any], files: tuple[int, ...]) -> None:
+def _become_rank(message: dict[str, Any], files: tuple[int, ...]) -> None:
     out, err, stacks = files
     null = os.open(os.devnull, os.O_RDONLY)
     for target, source in enumerate((null, out, err)):
@@ -55,35 +58,35 @@ def _be_rank(message: dict[str, Any], files: tuple[int, ...]) -> None:
     words, how = message["argv"], message["how"]
     if how == "exec":
         _execute(words)
-    _draw_anew()
-    # from here on SIGUSR2 writes all threads' stacks, from C: also when Python itself is stuck
+    _seed_numpy()
+    # from here on SIGUSR2 writes the stacks of all threads; it is C code, so it works when Python itself is stuck
     faulthandler.register(signal.SIGUSR2, file=stacks, all_threads=True)
     script.run(words, module=how == "module")
 
 
 def _execute(words: list[str]) -> None:
-    for number in _PYTHON_IGNORES:  # and ignoring is inherited
+    for number in _PYTHON_IGNORES:  # the new program would inherit that they are ignored
         signal.signal(number, signal.SIG_DFL)
     try:
         os.execvp(words[0], words)  # noqa: S606 - no shell, on purpose
-    except OSError as wrong:
-        os.write(2, f"windlass agent: {words[0]}: {wrong.strerror}\n".encode())
-        os._exit(127 if isinstance(wrong, FileNotFoundError) else 126)
+    except OSError as error:
+        os.write(2, f"windlass agent: {words[0]}: {error.strerror}\n".encode())
+        os._exit(127 if isinstance(error, FileNotFoundError) else 126)
 
 
-def _draw_anew() -> None:
-    """Numbers that were drawn by chance at import would be the same in all ranks; `random` sees to its own."""
+def _seed_numpy() -> None:
+    """Seeds numpy anew: its state from the import is the same in all ranks. The module `random` does so itself."""
     if "numpy.random" in sys.modules:
         sys.modules["numpy.random"].seed()
 
 
-def _count(what: str, answer: int) -> None:
-    """How many ranks torchrun would start for `gpu`, `auto` and so on. In a child: it may wake the driver up."""
+def _count(option: str, answer: int) -> None:
+    """Answers the number of ranks that torchrun starts for `gpu`, `auto` and so on. In a child: CUDA may initialize."""
     try:
         from torch.distributed.run import determine_local_world_size  # noqa: PLC0415
 
-        said = str(determine_local_world_size(what))
-    except (ImportError, ValueError) as wrong:
-        said = f"{wrong}; say a number"
-    os.write(answer, said.encode())
+        text = str(determine_local_world_size(option))
+    except (ImportError, ValueError) as error:
+        text = f"{error}; say a number"
+    os.write(answer, text.encode())
     os._exit(0)

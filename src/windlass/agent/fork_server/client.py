@@ -1,4 +1,4 @@
-"""The agent's end of the nursery: start it, have it fork ranks, hear how they end."""
+"""The agent's end of the fork server: starts it, requests ranks from it, receives its events."""
 
 from __future__ import annotations
 
@@ -19,15 +19,20 @@ _BOOT = (
     "main(sys.argv[1], int(sys.argv[2]))"
 )
 ROOT = str(Path(windlass.__file__).resolve().parent.parent)
-"""Where this Windlass is imported from: a folder, or the one file that it is packed into."""
-Tell = Callable[[dict[str, Any]], None]
+"""Origin of this Windlass' code: a folder, or the one file that it is packed into."""
 
 
 class ForkServerClient:
-    """Reports of the nursery go to `tell`, also {"tell": "gone"} when it ends without having been told to."""
+    """Passes events of the fork server to `receive`, and {"event": "gone"} when it ends without a request."""
 
-    def __init__(self, loop: EventLoop, python: str, environment: Mapping[str, str], tell: Tell) -> None:
-        self._loop, self._tell = loop, tell
+    def __init__(
+        self,
+        loop: EventLoop,
+        python: str,
+        environment: Mapping[str, str],
+        receive: Callable[[dict[str, Any]], None],
+    ) -> None:
+        self._loop, self._receive = loop, receive
         self._link, theirs = socket.socketpair()
         with theirs:
             self._process = subprocess.Popen(
@@ -35,45 +40,46 @@ class ForkServerClient:
                 env=dict(environment),
                 stdin=subprocess.DEVNULL,
                 pass_fds=[theirs.fileno()],
-                start_new_session=True,  # Ctrl-C is the agent's to pass on
+                start_new_session=True,  # the agent passes Ctrl-C on
             )
-        loop.watch(self._link, self._hear)
+        loop.watch(self._link, self._read)
 
     def run(self, number: int, argv: Sequence[str], how: str, env: Mapping[str, str], files: Sequence[int]) -> None:
-        """Start a rank. `files`: stdout, stderr, and where its stacks go; still the caller's to close."""
-        self._ask({"do": "run", "id": number, "argv": list(argv), "how": how, "env": dict(env)}, files)
+        """Starts a rank. `files`: stdout, stderr and the file for its stacks; the caller closes them."""
+        self._request({"request": "run", "id": number, "argv": list(argv), "how": how, "env": dict(env)}, files)
 
     def store(self, number: int, listener: socket.socket) -> None:
-        """Host a store on a socket that listens."""
-        self._ask({"do": "store", "id": number, "port": listener.getsockname()[1]}, [listener.fileno()])
+        """Starts a store on a listening socket."""
+        port = listener.getsockname()[1]
+        self._request({"request": "store", "id": number, "port": port}, [listener.fileno()])
 
-    def count(self, number: int, what: str) -> str:
-        """How many ranks `gpu`, `auto`, … stand for here, as torchrun counts; or what is wrong with it."""
+    def count(self, number: int, option: str) -> str:
+        """Number of ranks that torchrun starts for `gpu`, `auto` and so on; or the text of an error."""
         answer, theirs = os.pipe()
-        self._ask({"do": "count", "id": number, "what": what}, [theirs])
+        self._request({"request": "count", "id": number, "option": option}, [theirs])
         os.close(theirs)
         with open(answer, "rb") as file:
             return file.read().decode()
 
     def signal(self, numbers: Sequence[int], what: int, *, group: bool) -> None:
-        """Send a signal to ranks that live, or to them and everything they have started in their group."""
+        """Sends a signal to living ranks. `group`: to all processes of their process groups."""
         if numbers:
-            self._ask({"do": "signal", "ids": list(numbers), "signal": int(what), "group": group})
+            self._request({"request": "signal", "ids": list(numbers), "signal": int(what), "group": group})
 
     def close(self) -> None:
-        """End it, and with it everything it has forked that is still there."""
+        """Ends the fork server and all processes that it has forked."""
         self._loop.forget(self._link)
         self._link.close()
         self._process.wait()
 
-    def _ask(self, message: dict[str, Any], files: Sequence[int] = ()) -> None:
-        with contextlib.suppress(OSError):  # it is gone: that is heard next
+    def _request(self, message: dict[str, Any], files: Sequence[int] = ()) -> None:
+        with contextlib.suppress(OSError):  # the next event says that it is gone
             frames.send(self._link, message, files)
 
-    def _hear(self) -> None:
+    def _read(self) -> None:
         frame = frames.receive(self._link)
         if frame is None:
             self.close()
-            self._tell({"tell": "gone"})
+            self._receive({"event": "gone"})
         else:
-            self._tell(frame.message)
+            self._receive(frame.message)

@@ -1,4 +1,4 @@
-"""What agent and nursery say to each other: frames of JSON over a Unix stream, open files beside them."""
+"""Frames between agent and fork server: JSON over a Unix stream, with open files beside it."""
 
 from __future__ import annotations
 
@@ -13,31 +13,31 @@ _MOST_FILES = 8
 
 
 class Frame(NamedTuple):
-    """A message, and the descriptors that came with it; they are the receiver's to close."""
+    """A message and its descriptors, which the receiver closes."""
 
     message: dict[str, Any]
     files: tuple[int, ...]
 
 
 def send(link: socket.socket, message: dict[str, Any], files: Sequence[int] = ()) -> None:
-    """Write one frame whole. Raises OSError when the other side is gone."""
+    """Writes one whole frame. Raises OSError when the other side is gone."""
     body = json.dumps(message).encode()
     socket.send_fds(link, [_HEAD.pack(len(body))], list(files))
     link.sendall(body)
 
 
 def receive(link: socket.socket) -> Frame | None:
-    """Wait for one frame; None when the other side is gone."""
+    """Waits for one frame; None when the other side is gone."""
     try:
         head, files, _, _ = socket.recv_fds(link, _HEAD.size, _MOST_FILES)
-        head += _exactly(link, _HEAD.size - len(head)) if head else b""
-        body = _exactly(link, _HEAD.unpack(head)[0]) if head else b""
+        head += _read_exactly(link, _HEAD.size - len(head)) if head else b""
+        body = _read_exactly(link, _HEAD.unpack(head)[0]) if head else b""
     except (OSError, EOFError):
         return None
     return Frame(json.loads(body), tuple(files)) if body else None
 
 
-def _exactly(link: socket.socket, size: int) -> bytes:
+def _read_exactly(link: socket.socket, size: int) -> bytes:
     data = bytearray()
     while len(data) < size:
         more = link.recv(min(size - len(data), 1 << 20))

@@ -1,4 +1,4 @@
-"""What Linux offers for keeping processes together: prctl(2). Elsewhere these do nothing."""
+"""Linux' prctl(2) for the lifetime of child processes. On other systems these functions do nothing."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ _PR_SET_CHILD_SUBREAPER = 36
 
 
 def die_with_parent(parent: int) -> None:
-    """Have the kernel kill this process when `parent`, which forked it, ends; at once if it has ended already."""
+    """Makes the kernel kill this process when `parent`, which forked it, ends; at once if it has ended already."""
     _prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL))
     if os.getppid() != parent:
         os._exit(128 + signal.SIGKILL)
 
 
 def adopt_orphans() -> None:
-    """Become the parent of every descendant whose own parent ends: nobody is left behind, nor as a zombie."""
+    """Makes this process the parent of every descendant whose own parent ends, so that it can reap them all."""
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 

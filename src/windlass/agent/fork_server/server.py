@@ -1,11 +1,13 @@
-"""The nursery: imports what ranks need, once, then forks whatever its agent asks for and tells how it ends.
+"""The fork server's process: imports the modules that ranks need, forks children on request, reports their ends.
 
-It has one thread, no CUDA context and no process group: what forks must not have. Asked by frames with a "do":
-- run      id, argv, how (script, module, exec), env; files: stdout, stderr, where stacks go
+It has one thread, no CUDA context and no process group, none of which survives a fork. Requests are frames with a
+"request":
+- run      id, argv, how (script, module, exec), env; files: stdout, stderr, the file for stacks
 - store    id, port; files: a socket that listens on it
-- count    id, what; files: where the answer goes
-- signal   ids, signal, group (everything in their sessions' first groups, or themselves alone)
-Tells: ready (torch: its version, or "" and why), started (id, pid), exit (id, pid, code, negative for a signal; at).
+- count    id, option; files: the pipe for the answer
+- signal   ids, signal, group (their process groups, or the processes alone)
+Events are frames with an "event": ready (torch: its version, or "" and why), started (id, pid), exit (id, pid, code,
+negative for a signal; at).
 """
 
 from __future__ import annotations
@@ -25,29 +27,29 @@ from typing import Any, Callable
 from windlass import wire
 from windlass.agent.fork_server import child, frames, prctl
 
-_QUIET = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
-"""What a terminal or a tired user may send to all of us: the agent alone says what is to end."""
-_USUAL = "torch._dynamo"
-"""Every optimizer of torch imports it, and it takes longer than torch itself."""
+_IGNORED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
+"""Signals that a terminal or a user may send to all processes: only the agent decides which of them end."""
+_DEFAULT_PRELOAD = "torch._dynamo"
+"""Every optimizer of torch imports it, and its import takes longer than torch's own."""
 _COUNT_BY_NVML = "PYTORCH_NVML_BASED_CUDA_CHECK"
-Life = Callable[[], None]
+ChildMain = Callable[[], None]
 
 
 def main(root: str, descriptor: int) -> None:
-    """Serve until the agent is gone. In a forked child: come back here and live, to the interpreter's ordinary end."""
-    _forget_agent(root)
+    """Serves until the agent is gone. In a forked child: returns here, and runs the child to the interpreter's end."""
+    _hide_agent(root)
     link = socket.socket(fileno=descriptor)
-    for number in _QUIET:
+    for number in _IGNORED:
         signal.signal(number, signal.SIG_IGN)
     prctl.adopt_orphans()
-    frames.send(link, {"tell": "ready", **_import_what_ranks_need()})
-    gc.freeze()  # what is here already is never looked at again, so its pages stay shared
-    life = _Nursery(link).serve()
-    life()
+    frames.send(link, {"event": "ready", **_preload()})
+    gc.freeze()  # the collector skips all objects so far, so their pages stay shared
+    child_main = _ForkServer(link).serve()
+    child_main()
 
 
-def _forget_agent(root: str) -> None:
-    """Let ranks import Windlass from where they would without an agent; code that runs here is loaded by now."""
+def _hide_agent(root: str) -> None:
+    """Lets ranks import Windlass from the same place as without an agent; this process has loaded its code already."""
     with contextlib.suppress(ValueError):
         sys.path.remove(root)
     if sys.path[:1] == [""]:
@@ -56,25 +58,25 @@ def _forget_agent(root: str) -> None:
         del sys.modules[name]
 
 
-def _import_what_ranks_need() -> dict[str, str]:
-    with _no_driver():
+def _preload() -> dict[str, str]:
+    with _no_cuda_driver():
         try:
             torch = importlib.import_module("torch")
             importlib.import_module("torch.distributed")
-        except ImportError as wrong:
-            return {"torch": "", "why": str(wrong)}
-        for name in os.environ.get(wire.PRELOAD, _USUAL).split(","):
+        except ImportError as error:
+            return {"torch": "", "why": str(error)}
+        for name in os.environ.get(wire.PRELOAD, _DEFAULT_PRELOAD).split(","):
             if name.strip():
                 try:
                     importlib.import_module(name.strip())
-                except Exception as wrong:  # noqa: BLE001 - a rank that needs it will say so itself
-                    return {"torch": torch.__version__, "why": f"{wire.PRELOAD}: {name.strip()}: {wrong}"}
+                except Exception as error:  # noqa: BLE001 - a rank that needs it reports the error itself
+                    return {"torch": torch.__version__, "why": f"{wire.PRELOAD}: {name.strip()}: {error}"}
         return {"torch": torch.__version__, "why": ""}
 
 
 @contextlib.contextmanager
-def _no_driver() -> Iterator[None]:
-    """Have torch count GPUs without waking up CUDA's driver, which does not survive a fork."""
+def _no_cuda_driver() -> Iterator[None]:
+    """Makes torch count GPUs without initializing CUDA's driver, which does not survive a fork."""
     before = os.environ.get(_COUNT_BY_NVML)
     os.environ[_COUNT_BY_NVML] = "1"
     yield
@@ -84,7 +86,7 @@ def _no_driver() -> Iterator[None]:
         os.environ[_COUNT_BY_NVML] = before
 
 
-class _Nursery:
+class _ForkServer:
     def __init__(self, link: socket.socket) -> None:
         self._link = link
         self._ids: dict[int, int] = {}
@@ -93,8 +95,8 @@ class _Nursery:
         os.set_blocking(self._wake, False)
         os.set_blocking(self._woken, False)
 
-    def serve(self) -> Life:
-        signal.signal(signal.SIGCHLD, lambda _number, _frame: None)  # without a handler no byte is written
+    def serve(self) -> ChildMain:
+        signal.signal(signal.SIGCHLD, lambda _number, _frame: None)  # without a handler Python writes no byte
         signal.set_wakeup_fd(self._woken, warn_on_full_buffer=False)
         with selectors.DefaultSelector() as ready:
             ready.register(self._wake, selectors.EVENT_READ)
@@ -102,48 +104,48 @@ class _Nursery:
             while True:
                 for key, _ in ready.select():
                     if key.fd == self._wake:
-                        self._reap()
-                    elif (life := self._hear()) is not None:
-                        return life
+                        self._reap_all()
+                    elif (child_main := self._take_request()) is not None:
+                        return child_main
 
-    def _hear(self) -> Life | None:
+    def _take_request(self) -> ChildMain | None:
         frame = frames.receive(self._link)
         if frame is None:
             self._end()
-        elif frame.message["do"] == "signal":
+        elif frame.message["request"] == "signal":
             for number in frame.message["ids"]:
                 self._signal(number, frame.message["signal"], group=frame.message["group"])
         else:
             return self._fork(frame)
         return None
 
-    def _fork(self, frame: frames.Frame) -> Life | None:
+    def _fork(self, frame: frames.Frame) -> ChildMain | None:
         parent, number = os.getpid(), frame.message["id"]
-        signal.pthread_sigmask(signal.SIG_BLOCK, _QUIET)  # what is sent before the child listens waits for it
+        signal.pthread_sigmask(signal.SIG_BLOCK, _IGNORED)  # signals wait until the child has handlers
         pid = os.fork()
         if pid == 0:
             self._link.close()
-            child.separate(parent, (*_QUIET, signal.SIGCHLD))
+            child.separate(parent, (*_IGNORED, signal.SIGCHLD))
             os.close(self._wake)
             os.close(self._woken)
-            return lambda: child.live(frame.message, frame.files)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, _QUIET)
+            return lambda: child.serve_request(frame.message, frame.files)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _IGNORED)
         for descriptor in frame.files:
             os.close(descriptor)
         self._ids[pid], self._pids[number] = number, pid
-        self._tell({"tell": "started", "id": number, "pid": pid})
+        self._send({"event": "started", "id": number, "pid": pid})
         return None
 
-    def _reap(self) -> None:
+    def _reap_all(self) -> None:
         with contextlib.suppress(BlockingIOError):
             while os.read(self._wake, 4096):
                 pass
         with contextlib.suppress(ChildProcessError):
             while (ended := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)) is not None:
-                self._bury(ended.si_pid)
+                self._reap(ended.si_pid)
 
-    def _bury(self, pid: int) -> None:
-        """What a rank leaves in its group ends with it; its number is still taken, so nobody else can be meant."""
+    def _reap(self, pid: int) -> None:
+        """Reaps a child and kills the rest of its group before that, while its pid cannot be another process'."""
         number = self._ids.pop(pid, None)
         if number is not None:
             _kill_group(pid)
@@ -151,23 +153,23 @@ class _Nursery:
         if number is not None:
             del self._pids[number]
             code = os.waitstatus_to_exitcode(status)
-            self._tell({"tell": "exit", "id": number, "pid": pid, "code": code, "at": time.monotonic()})
+            self._send({"event": "exit", "id": number, "pid": pid, "code": code, "at": time.monotonic()})
 
     def _signal(self, number: int, what: int, *, group: bool) -> None:
         pid = self._pids.get(number)
-        if pid is None or (group and _kill_group(pid, what)):  # never both: a rank is to be asked once
+        if pid is None or (group and _kill_group(pid, what)):  # never both: a rank gets each signal once
             return
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, what)
 
-    def _tell(self, message: dict[str, Any]) -> None:
+    def _send(self, message: dict[str, Any]) -> None:
         try:
             frames.send(self._link, message)
         except OSError:
             self._end()
 
     def _end(self) -> None:
-        """The agent is gone: so is everything that was started for it."""
+        """Kills everything that was started for the agent, which is gone, and exits."""
         for pid in self._ids:
             os.kill(pid, signal.SIGKILL)
             _kill_group(pid)
@@ -175,7 +177,7 @@ class _Nursery:
 
 
 def _kill_group(pid: int, what: int = signal.SIGKILL) -> bool:
-    """Whether there is such a group: a child makes its own first of all, and may not have come to that."""
+    """Returns whether there is such a group: a child makes its own at its start, and may not have come to that."""
     try:
         os.killpg(pid, what)
     except (ProcessLookupError, PermissionError):

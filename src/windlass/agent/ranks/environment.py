@@ -1,4 +1,4 @@
-"""What a rank is told by variables: all that torchrun's agent tells its workers, and Windlass's own."""
+"""Environment variables of a rank: all those of torchrun's workers, and those of Windlass."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _NCCL = "TORCH_NCCL_ASYNC_ERROR_HANDLING"
 
 
 class RankPosition(NamedTuple):
-    """Which rank this is, and of how many."""
+    """Number of a rank among all ranks, on its node, and of its node among all nodes."""
 
     rank: int
     local: int
@@ -22,16 +22,15 @@ class RankPosition(NamedTuple):
 
 
 def rank_positions(membership: wire.Membership) -> tuple[RankPosition, ...]:
-    """Of the ranks of the member that is `me`."""
+    """Positions of the ranks of the member `me`."""
     sizes = [member.ranks for member in membership.members]
-    first, here = sum(sizes[: membership.me]), sizes[membership.me]
-    return tuple(
-        RankPosition(first + local, local, sum(sizes), here, membership.me, len(sizes)) for local in range(here)
-    )
+    node, nodes, world = membership.me, len(sizes), sum(sizes)
+    first, here = sum(sizes[:node]), sizes[node]
+    return tuple(RankPosition(first + local, local, world, here, node, nodes) for local in range(here))
 
 
 class RankSettings(NamedTuple):
-    """What all ranks of an agent are told alike."""
+    """Settings that are the same for all ranks of an agent."""
 
     run_id: str
     role: str
@@ -42,19 +41,19 @@ class RankSettings(NamedTuple):
     virtual_local_rank: bool = False
     memory: str = ""
     survivors: bool = False
-    """Others go on with this generation, and have the state."""
+    """Other ranks of this generation survived the one before and hold the training state."""
 
 
-def generation_variables(place: RankPosition, membership: wire.Membership) -> dict[str, str]:
-    """What changes from one generation to the next, for a rank that goes on, too."""
+def generation_variables(position: RankPosition, membership: wire.Membership) -> dict[str, str]:
+    """Variables that change from one generation to the next, also for a rank that survives."""
     return {
-        "RANK": str(place.rank),
-        "WORLD_SIZE": str(place.world),
-        "LOCAL_WORLD_SIZE": str(place.local_world),
-        "GROUP_RANK": str(place.group),
-        "GROUP_WORLD_SIZE": str(place.groups),
-        "ROLE_RANK": str(place.rank),
-        "ROLE_WORLD_SIZE": str(place.world),
+        "RANK": str(position.rank),
+        "WORLD_SIZE": str(position.world),
+        "LOCAL_WORLD_SIZE": str(position.local_world),
+        "GROUP_RANK": str(position.group),
+        "GROUP_WORLD_SIZE": str(position.groups),
+        "ROLE_RANK": str(position.rank),
+        "ROLE_WORLD_SIZE": str(position.world),
         "MASTER_ADDR": membership.address or membership.members[0].address,
         "MASTER_PORT": str(membership.port),
         "TORCHELASTIC_RESTART_COUNT": str(membership.generation - 1),
@@ -63,32 +62,36 @@ def generation_variables(place: RankPosition, membership: wire.Membership) -> di
 
 
 def rank_variables(
-    place: RankPosition, membership: wire.Membership, told: RankSettings, error_file: str, inherited: Mapping[str, str]
+    position: RankPosition,
+    membership: wire.Membership,
+    settings: RankSettings,
+    error_file: str,
+    inherited: Mapping[str, str],
 ) -> dict[str, str]:
-    """To be laid over the environment that the agent has itself."""
+    """Variables of a rank besides those that it inherits from the agent. Raises ValueError."""
     return {
-        **generation_variables(place, membership),
-        "ROLE_NAME": told.role,
-        "TORCHELASTIC_MAX_RESTARTS": str(told.max_restarts),
-        "TORCHELASTIC_RUN_ID": told.run_id,
-        # torch compares with "True": anything else makes rank 0 host the store
-        "TORCHELASTIC_USE_AGENT_STORE": str(told.agent_store),
+        **generation_variables(position, membership),
+        "ROLE_NAME": settings.role,
+        "TORCHELASTIC_MAX_RESTARTS": str(settings.max_restarts),
+        "TORCHELASTIC_RUN_ID": settings.run_id,
+        # torch compares with "True": with any other value rank 0 hosts the store
+        "TORCHELASTIC_USE_AGENT_STORE": str(settings.agent_store),
         wire.ERROR_FILE: error_file,
         _NCCL: inherited.get(_NCCL, "1"),
-        wire.AGENT_SOCKET: told.socket,
-        wire.TRACKS: wire.TRACKS_LAYOUT,
-        wire.DUMPS: told.dumps,
-        wire.MEMORY: told.memory,
-        wire.SURVIVORS: str(int(told.survivors)),
-        **_device(place, told, inherited),
+        wire.AGENT_SOCKET: settings.socket,
+        wire.HEARTBEAT_RING: wire.RING_LAYOUT,
+        wire.DUMPS: settings.dumps,
+        wire.MEMORY: settings.memory,
+        wire.SURVIVORS: str(int(settings.survivors)),
+        **_device(position, settings, inherited),
     }
 
 
-def _device(place: RankPosition, told: RankSettings, inherited: Mapping[str, str]) -> dict[str, str]:
-    if not told.virtual_local_rank:
-        return {"LOCAL_RANK": str(place.local)}
+def _device(position: RankPosition, settings: RankSettings, inherited: Mapping[str, str]) -> dict[str, str]:
+    if not settings.virtual_local_rank:
+        return {"LOCAL_RANK": str(position.local)}
     visible = inherited.get("CUDA_VISIBLE_DEVICES")
-    devices = visible.split(",") if visible else [str(number) for number in range(place.local_world)]
-    if place.local >= len(devices):
-        raise ValueError(f"rank {place.local} of this node has no GPU of its own in CUDA_VISIBLE_DEVICES={visible}")
-    return {"LOCAL_RANK": "0", "CUDA_VISIBLE_DEVICES": devices[place.local].strip()}
+    devices = visible.split(",") if visible else [str(number) for number in range(position.local_world)]
+    if position.local >= len(devices):
+        raise ValueError(f"rank {position.local} of this node has no GPU of its own in CUDA_VISIBLE_DEVICES={visible}")
+    return {"LOCAL_RANK": "0", "CUDA_VISIBLE_DEVICES": devices[position.local].strip()}

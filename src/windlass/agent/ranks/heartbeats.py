@@ -1,6 +1,6 @@
-"""Where ranks are heard and answered: datagrams of `windlass.wire`, and tracks, in which ranks note their heartbeats.
+"""The agent's end of the channel to its ranks: datagrams of `windlass.wire`, and the rings of heartbeats.
 
-No step waits for the agent: a track is memory, looked at now and then.
+No step waits for the agent: a ring is shared memory that the agent reads twice a second.
 """
 
 from __future__ import annotations
@@ -19,89 +19,89 @@ from windlass import wire
 from windlass.agent.event_loop import EventLoop, Timer
 
 _LARGEST = 65536
-_LOOK = 0.5
+_READ_INTERVAL_S = 0.5
 
 
 class HeartbeatReceiver:
-    """`hear` is called with whatever ranks say and when they did; what is no message is dropped."""
+    """Calls `receive` with each message of a rank and its time; drops datagrams that are no message."""
 
-    def __init__(self, loop: EventLoop, folder: Path, hear: Callable[[wire.Message, float], None]) -> None:
+    def __init__(self, loop: EventLoop, folder: Path, receive: Callable[[wire.Message, float], None]) -> None:
         self.path = str(folder / "agent.sock")
-        self._hear = hear
+        self._receive = receive
         self._addresses: dict[int, str] = {}
-        self._tracks: dict[int, _Track] = {}
-        """By the number that the kernel gives the memory: a process may train twice, and its pid be another's here."""
+        self._rings: dict[int, _Ring] = {}
+        """By the memory's inode: a process may train twice, and pids differ between PID namespaces."""
         self._timer: Timer | None = None
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self._socket.bind(self.path)
         self._socket.setblocking(False)
         self._loop = loop
-        loop.watch(self._socket, self._receive)
+        loop.watch(self._socket, self._read_datagram)
 
-    def look(self) -> None:
-        """Hear what ranks have noted since the last time."""
-        for track in self._tracks.values():
-            track.seen, found = wire.noted(track.memory, track.seen)
+    def read_rings(self) -> None:
+        """Passes on the heartbeats that ranks have written since the last call."""
+        for ring in self._rings.values():
+            ring.seen, found = wire.read_heartbeats(ring.memory, ring.seen)
             for heartbeat, at in found:
-                self._hear(heartbeat, at)
+                self._receive(heartbeat, at)
 
-    def tell(self, ranks: Iterable[int], message: wire.Message) -> None:
-        """To those of them that have said something, from a socket with a name; a full one is not waited for."""
+    def send(self, ranks: Iterable[int], message: wire.Message) -> None:
+        """Sends to those ranks that have sent from a named socket; a full socket misses the message."""
         for rank in ranks:
             if self._addresses.get(rank):
                 with contextlib.suppress(OSError):
                     self._socket.sendto(wire.encode(message), self._addresses[rank])
 
     def forget(self) -> None:
-        """A generation is over. Ranks that go on to another say so, and send their tracks with it."""
+        """Drops all ranks: a generation is over. Ranks that go on greet again, and send their rings with that."""
         self._addresses.clear()
-        for track in self._tracks.values():
-            track.memory.close()
-        self._tracks.clear()
+        for ring in self._rings.values():
+            ring.memory.close()
+        self._rings.clear()
 
     def close(self) -> None:
-        """Nobody is heard any more."""
+        """Ends the channel."""
         if self._timer is not None:
             self._timer.cancel()
         self.forget()
         self._loop.forget(self._socket)
         self._socket.close()
 
-    def _receive(self) -> None:
+    def _read_datagram(self) -> None:
         with contextlib.suppress(BlockingIOError, ValueError):
             data, files, _, sender = socket.recv_fds(self._socket, _LARGEST, 1)
             try:
                 message = wire.decode(data)
                 if isinstance(message, wire.Hello) and files:
-                    self._follow(files[0])
+                    self._add_ring(files[0])
             finally:
                 for file in files:
                     os.close(file)
             if isinstance(message, (wire.Hello, wire.Heartbeat)):
                 self._addresses[message.rank] = sender
-            self.look()  # what a rank has noted came before what it says
-            self._hear(message, time.monotonic())
+            self.read_rings()  # heartbeats in rings precede this message
+            self._receive(message, time.monotonic())
 
-    def _follow(self, file: int) -> None:
-        """Look at a rank's track from now on. What is no memory of that size is nobody's."""
+    def _add_ring(self, file: int) -> None:
+        """Reads a rank's ring from now on; ignores a descriptor that is no memory of that size."""
         number = os.fstat(file).st_ino
-        if number not in self._tracks:
+        if number not in self._rings:
             with contextlib.suppress(OSError, ValueError):
-                self._tracks[number] = _Track(mmap.mmap(file, wire.TRACK, prot=mmap.PROT_READ))
-                self._look_from_now_on()
+                self._rings[number] = _Ring(mmap.mmap(file, wire.RING_SIZE, prot=mmap.PROT_READ))
+                self._schedule_read()
 
-    def _look_from_now_on(self) -> None:
+    def _schedule_read(self) -> None:
         if self._timer is None:
-            self._timer = self._loop.after(_LOOK, self._look_again)
+            self._timer = self._loop.after(_READ_INTERVAL_S, self._read_again)
 
-    def _look_again(self) -> None:
-        self.look()
+    def _read_again(self) -> None:
+        self.read_rings()
         self._timer = None
-        if self._tracks:
-            self._look_from_now_on()
+        if self._rings:
+            self._schedule_read()
 
 
 @dataclass
-class _Track:
+class _Ring:
     memory: mmap.mmap
     seen: int = 0

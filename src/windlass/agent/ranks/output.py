@@ -1,4 +1,4 @@
-"""Where the ranks' output goes: the console, files in torchrun's layout, or both; and when they last said something."""
+"""Output of the ranks of this node: on the console, in files of torchrun's layout, or both; and its last time."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from windlass.agent.launcher_settings import LauncherSettings
 from windlass.agent.options import ERR, OUT, Options
 
 _CHUNK = 65536
-_LOOK_AGAIN = 0.05
-_LINE_ENDS = 0.02
-"""Seconds for the rest of a line to come before its beginning is shown."""
+_RETRY_S = 0.05
+_LINE_TIMEOUT_S = 0.02
+"""Wait for the rest of a line before its beginning is shown."""
 _MOST_STACK_LINES = 40
 """Lines of one rank's stacks on the console; the file has all of them."""
 _NAMES = {OUT: "stdout.log", ERR: "stderr.log"}
@@ -25,7 +25,7 @@ _SUFFIXES = {OUT: ".out", ERR: ".err"}
 
 
 class Files(NamedTuple):
-    """What a rank is started with; to be closed afterwards."""
+    """Descriptors that a rank starts with, to be closed afterwards, and the path of its error file."""
 
     out: int
     err: int
@@ -33,13 +33,13 @@ class Files(NamedTuple):
     error_file: str
 
     def close(self) -> None:
-        """The rank has its own by now."""
+        """Closes the agent's descriptors; the rank has its own."""
         for descriptor in (self.out, self.err, self.stacks):
             os.close(descriptor)
 
 
 class _Stream:
-    """One stream of one rank on its way through the agent."""
+    """One stream of one rank that passes through the agent."""
 
     def __init__(self, source: int, console: int, prefix: bytes, copy: int | None) -> None:
         self.source, self.console, self.prefix, self.copy = source, console, prefix, copy
@@ -47,31 +47,32 @@ class _Stream:
 
 
 class RankOutput:
-    """Of all ranks of this node, generation after generation."""
+    """Streams and files of all ranks of this node, generation after generation."""
 
     def __init__(
-        self, loop: EventLoop, options: Options, console: Console, folder: Path, supervised: LauncherSettings
+        self, loop: EventLoop, options: Options, console: Console, folder: Path, settings: LauncherSettings
     ) -> None:
         self._loop, self._options, self._console = loop, options, console
-        self._given = supervised.streams
+        self._launcher_streams = settings.streams
         self._streams: dict[int, _Stream] = {}
-        self._plain: list[Path] = []
+        self._files: list[Path] = []
+        """Files that ranks write directly."""
         self.last = time.monotonic()
-        self.folder = _run_folder(options) or Path(supervised.records or folder)
-        """The run's own: everything about it that is kept."""
+        self.folder = _run_folder(options) or Path(settings.records or folder)
+        """Folder of this run for everything that is kept."""
 
     def open(self, local: int, rank: int, generation: int) -> Files:
-        """Everything that a rank writes to. Raises OSError."""
+        """Opens everything that a rank writes to. Raises OSError."""
         folder = self.attempt(generation) / str(local)
         folder.mkdir(parents=True, exist_ok=True)
-        out, err = (self._stream(which, local, rank, folder) for which in (OUT, ERR))
+        out, err = (self._open_stream(which, local, rank, folder) for which in (OUT, ERR))
         error_file = folder / "error.json"
-        error_file.unlink(missing_ok=True)  # of a rank that was here under an earlier controller
+        error_file.unlink(missing_ok=True)  # of a rank under an earlier controller
         stacks = os.open(folder / "stacks.txt", os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         return Files(out, err, stacks, str(error_file))
 
     def attempt(self, generation: int) -> Path:
-        """The folder of one generation, named as torchrun names it."""
+        """Folder of one generation, with torchrun's name."""
         return self.folder / f"attempt_{generation - 1}"
 
     def stacks(self, generation: int, local: int | None) -> str:
@@ -84,35 +85,35 @@ class RankOutput:
         return ""
 
     def silent(self) -> float:
-        """Seconds since any rank wrote something."""
-        written = [time.time() - _changed(path) for path in self._plain]
+        """Seconds since any rank wrote anything."""
+        written = [time.time() - _modified(path) for path in self._files]
         return min([time.monotonic() - self.last, *written])
 
     def drain(self) -> None:
-        """Pass on what ended ranks have left in their pipes."""
+        """Passes on the rest of the output of ended ranks from their pipes."""
         for stream in list(self._streams.values()):
             while self._read(stream):
                 pass
-            if stream.source in self._streams:  # something that has left its rank's group holds it open
+            if stream.source in self._streams:  # a process that has left the rank's group holds it open
                 self._finish(stream)
-        self._plain.clear()
+        self._files.clear()
 
-    def _stream(self, which: int, local: int, rank: int, folder: Path) -> int:
-        if local < len(self._given):
-            given = self._given[local]
-            self._plain.append(Path(given.log + _SUFFIXES[which]))
-            return os.dup(given.out if which == OUT else given.err)
-        copied, redirected = (bool(asked.of(local) & which) for asked in (self._options.tee, self._options.redirects))
+    def _open_stream(self, which: int, local: int, rank: int, folder: Path) -> int:
+        if local < len(self._launcher_streams):
+            stream = self._launcher_streams[local]
+            self._files.append(Path(stream.log + _SUFFIXES[which]))
+            return os.dup(stream.out if which == OUT else stream.err)
+        copied, redirected = (bool(option.of(local) & which) for option in (self._options.tee, self._options.redirects))
         shown = self._options.shown is None or local in self._options.shown
         if copied or redirected:
             file = _open(folder / _NAMES[which])
             if (redirected and not copied) or not shown:
-                self._plain.append(folder / _NAMES[which])
+                self._files.append(folder / _NAMES[which])
                 return file
-            return self._through(which, self._prefix(local, rank), file)
+            return self._open_pipe(which, self._prefix(local, rank), file)
         if not shown:
             return os.open(os.devnull, os.O_WRONLY)
-        return os.dup(which) if os.isatty(which) else self._through(which, b"", None)
+        return os.dup(which) if os.isatty(which) else self._open_pipe(which, b"", None)
 
     def _prefix(self, local: int, rank: int) -> bytes:
         template = os.environ.get("TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE")
@@ -123,7 +124,7 @@ class RankOutput:
             template = template.replace(f"${{{name}}}", value)
         return template.encode()
 
-    def _through(self, console: int, prefix: bytes, copy: int | None) -> int:
+    def _open_pipe(self, console: int, prefix: bytes, copy: int | None) -> int:
         source, sink = os.pipe()
         os.set_blocking(source, False)
         stream = _Stream(source, console, prefix, copy)
@@ -132,9 +133,9 @@ class RankOutput:
         return sink
 
     def _pass_on(self, stream: _Stream) -> None:
-        if self._console.full:
+        if self._console.is_full:
             self._loop.forget(stream.source)
-            self._loop.after(_LOOK_AGAIN, lambda: self._resume(stream))
+            self._loop.after(_RETRY_S, lambda: self._resume(stream))
         else:
             self._read(stream)
 
@@ -143,35 +144,35 @@ class RankOutput:
             self._loop.watch(stream.source, lambda: self._pass_on(stream))
 
     def _read(self, stream: _Stream) -> bool:
-        """Whether there may be more."""
+        """Reads once. Returns whether there may be more."""
         try:
             data = os.read(stream.source, _CHUNK)
         except BlockingIOError:
             return False
         self.last = time.monotonic()
         if data:
-            self._say(stream, data)
+            self._show(stream, data)
         else:
             self._finish(stream)
         return bool(data)
 
-    def _say(self, stream: _Stream, text: bytes) -> None:
+    def _show(self, stream: _Stream, text: bytes) -> None:
         if stream.copy is not None:
             with contextlib.suppress(OSError):  # a full disk does not stop ranks
                 os.write(stream.copy, text)
         lines, newline, stream.rest = (stream.rest + text).rpartition(b"\n")
         self._console.write(stream.console, _prefixed(stream.prefix, lines + newline))
         if stream.rest and not stream.prefix:  # Python writes a line and its end apart; a bar's line has no end
-            self._loop.after(_LINE_ENDS, lambda: self._say_rest(stream))
+            self._loop.after(_LINE_TIMEOUT_S, lambda: self._show_rest(stream))
 
-    def _say_rest(self, stream: _Stream) -> None:
+    def _show_rest(self, stream: _Stream) -> None:
         text, stream.rest = stream.rest, b""
         self._console.write(stream.console, text)
 
     def _finish(self, stream: _Stream) -> None:
         if stream.rest and stream.prefix:
             stream.rest = _prefixed(stream.prefix, stream.rest + b"\n")
-        self._say_rest(stream)
+        self._show_rest(stream)
         self._loop.forget(stream.source)
         os.close(stream.source)
         del self._streams[stream.source]
@@ -189,7 +190,7 @@ def _open(path: Path) -> int:
     return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
 
 
-def _changed(path: Path) -> float:
+def _modified(path: Path) -> float:
     try:
         return path.stat().st_mtime
     except OSError:
@@ -197,7 +198,7 @@ def _changed(path: Path) -> float:
 
 
 def _run_folder(options: Options) -> Path | None:
-    """As torchrun makes it: below --log-dir, or a temporary one where streams are kept and no folder is named."""
+    """The folder that torchrun would make: below --log-dir, or a temporary one where streams go to unnamed files."""
     kept = options.redirects.everyone or options.redirects.by_rank or options.tee.everyone or options.tee.by_rank
     if options.log_dir == os.devnull or not (options.log_dir or kept):
         return None

@@ -1,7 +1,7 @@
-"""What is known of this node's ranks right now, in a file that others read: `board.json` of `WINDLASS_RECORDS`.
+"""The rank status file: the state of this node's ranks for other processes, `ranks.json` in `WINDLASS_RECORDS`.
 
-Written beside it and renamed, so it is always whole, and it is there whoever has died: agent, daemon or both.
-Moments are milliseconds since the epoch, for they are compared with those of other processes.
+A new version is written beside the file and renamed, so a reader always sees a whole one, and the file outlives agent
+and daemon. Times are milliseconds since the epoch, because readers compare them with times of other processes.
 """
 
 from __future__ import annotations
@@ -17,69 +17,70 @@ from typing import Any
 from windlass import wire
 from windlass.agent.event_loop import EventLoop, Timer
 
-_EVERY = 0.5
+_WRITE_INTERVAL_S = 0.5
 
 
 class RankStatusFile:
-    """Nothing is written where there is no folder."""
+    """Writes nothing where `folder` is empty."""
 
     def __init__(self, loop: EventLoop, folder: str) -> None:
         self._loop = loop
-        self._path = Path(folder, "board.json") if folder else None
+        self._path = Path(folder, wire.STATUS_FILE) if folder else None
         self._generation = 0
         self._ranks: dict[int, dict[str, Any]] = {}
         self._timer: Timer | None = None
 
     def begin(self, generation: int) -> None:
-        """Another generation, of other processes."""
+        """Starts a generation of new processes."""
         self.go_on(generation, {})
 
-    def go_on(self, generation: int, stay: Mapping[int, Mapping[str, str]]) -> None:
-        """Another generation, in which the ranks that had these numbers go on, with what they are told anew.
+    def go_on(self, generation: int, survivors: Mapping[int, Mapping[str, str]]) -> None:
+        """Starts a generation in which some ranks survive: their new variables by their old numbers.
 
-        They keep what they measured; nobody else is here any more.
+        Survivors keep their measurements; all other ranks are removed.
         """
         before, self._generation = self._ranks, generation
         self._ranks = {}
-        for number, variables in stay.items():
+        for number, variables in survivors.items():
             rank = int(variables["RANK"])
             was = before.get(number, {})
             self._ranks[rank] = {**was, "rank": rank, "env": {**was.get("env", {}), **variables}}
-        self._soon()
+        self._schedule_write()
 
     def start(self, rank: int, variables: Mapping[str, str]) -> None:
-        """A rank is being started, and told this: no other process can read it from one that was forked."""
+        """Adds a rank with its variables: other processes cannot read those of a forked process."""
         self._ranks[rank] = {"rank": rank, "env": dict(variables)}
-        self._soon()
+        self._schedule_write()
 
     def started(self, rank: int, pid: int) -> None:
-        """A rank runs."""
-        self._of(rank)["pid"] = pid
+        """Records the process of a rank."""
+        self._entry(rank)["pid"] = pid
 
     def ended(self, rank: int, code: int) -> None:
-        """A rank does not run any more."""
-        self._of(rank)["code"] = code
+        """Records the exit code of a rank."""
+        self._entry(rank)["code"] = code
 
-    def hear(self, message: wire.Message, at: float) -> None:
-        """What a rank says of itself. `at`: when, by the monotonic clock."""
+    def record(self, message: wire.Message, at: float) -> None:
+        """Records a heartbeat or telemetry. `at`: its time on the monotonic clock."""
         when = _now() - int((time.monotonic() - at) * 1000)
         if isinstance(message, wire.Heartbeat):
-            self._of(message.rank).update(step=message.step, phase=message.phase, at=when)
+            self._entry(message.rank).update(step=message.step, phase=message.phase, at=when)
         elif isinstance(message, wire.Telemetry):
-            self._of(message.rank).update(values=dict(message.values), told_step=message.step, told_at=when)
+            values = dict(message.values)
+            self._entry(message.rank).update(values=values, reported_step=message.step, reported_at=when)
 
     def close(self) -> None:
-        """Leave it as it is now."""
+        """Writes the pending changes."""
         if self._timer is not None:
             self._write()
 
-    def _of(self, rank: int) -> dict[str, Any]:
-        self._soon()
+    def _entry(self, rank: int) -> dict[str, Any]:
+        self._schedule_write()
         return self._ranks.setdefault(rank, {"rank": rank})
 
-    def _soon(self) -> None:
+    def _schedule_write(self) -> None:
         if self._path is not None and self._timer is None:
-            self._timer = self._loop.after(_EVERY, self._write)
+            self._timer = self._loop.after(_WRITE_INTERVAL_S, self._write)
 
     def _write(self) -> None:
         self._timer = None
@@ -87,10 +88,10 @@ class RankStatusFile:
             return
         ranks = [self._ranks[number] for number in sorted(self._ranks)]
         text = json.dumps({"at": _now(), "pid": os.getpid(), "generation": self._generation, "ranks": ranks})
-        beside = self._path.with_suffix(".new")
+        new = self._path.with_suffix(".new")
         with contextlib.suppress(OSError):  # a full disk, or a folder that was removed: ranks go on
-            beside.write_text(text)
-            beside.replace(self._path)
+            new.write_text(text)
+            new.replace(self._path)
 
 
 def _now() -> int:

@@ -1,4 +1,4 @@
-"""A line between two agents: JSON, one message a line, over TCP; nobody ever waits for the other side."""
+"""A connection between two agents: one JSON message a line over TCP. Neither side ever waits for the other."""
 
 from __future__ import annotations
 
@@ -9,58 +9,58 @@ from typing import Any, Callable
 
 from windlass.agent.event_loop import READ, WRITE, EventLoop
 
-_MOST = 1 << 20
-"""Bytes of one message, or of messages that wait to be sent: whoever is beyond that is no agent, or is gone."""
+_MOST_BYTES = 1 << 20
+"""Largest message, and most bytes that wait to be sent; a peer beyond that is no agent, or is gone."""
 Message = dict[str, Any]
 
 
 class Connection:
-    """`hear` gets each message; `ended` is called once when the other side is gone, or never was there."""
+    """Calls `receive` with each message, and `on_lost` once when the other side is gone or was never there."""
 
     def __init__(
         self,
         loop: EventLoop,
         link: socket.socket,
-        hear: Callable[[Connection, Message], None],
-        ended: Callable[[Connection], None],
+        receive: Callable[[Connection, Message], None],
+        on_lost: Callable[[Connection], None],
     ) -> None:
-        self._loop, self._link, self._hear, self._ended = loop, link, hear, ended
+        self._loop, self._link, self._receive, self._on_lost = loop, link, receive, on_lost
         self._unread, self._unsent = b"", b""
         self._open = True
-        self.heard = time.monotonic()
+        self.last_received = time.monotonic()
         link.setblocking(False)
-        loop.watch(link, self._ready, READ)
+        loop.watch(link, self._on_event, READ)
 
     @property
-    def here(self) -> str:
-        """By which address of ours the other side is reached."""
+    def own_address(self) -> str:
+        """Address of this machine under which the other side reaches it."""
         return str(self._link.getsockname()[0])
 
     @property
-    def there(self) -> str:
-        """The other side's address."""
+    def peer_address(self) -> str:
+        """Address of the other side."""
         return str(self._link.getpeername()[0])
 
-    def say(self, message: Message) -> None:
-        """Send it now, or as soon as the other side takes it."""
+    def send(self, message: Message) -> None:
+        """Sends a message now, or as soon as the other side takes it."""
         if self._open:
             self._unsent += json.dumps(message).encode() + b"\n"
             self._write()
 
     def close(self) -> None:
-        """Hang up; `ended` is not called."""
+        """Closes the connection without a call of `on_lost`."""
         if self._open:
             self._open = False
             self._loop.forget(self._link)
             self._link.close()
 
     def lose(self) -> None:
-        """The other side is taken for lost."""
+        """Closes the connection because the other side is taken for lost."""
         if self._open:
             self.close()
-            self._ended(self)
+            self._on_lost(self)
 
-    def _ready(self) -> None:
+    def _on_event(self) -> None:
         if self._unsent:
             self._write()
         self._read()
@@ -73,9 +73,9 @@ class Connection:
         except OSError:
             self._loop.after(0, self.lose)
             return
-        if len(self._unsent) > _MOST:
+        if len(self._unsent) > _MOST_BYTES:
             self._loop.after(0, self.lose)
-        self._loop.watch(self._link, self._ready, READ | WRITE if self._unsent else READ)
+        self._loop.watch(self._link, self._on_event, READ | WRITE if self._unsent else READ)
 
     def _read(self) -> None:
         try:
@@ -84,22 +84,22 @@ class Connection:
             return
         except OSError:
             data = b""
-        self.heard = time.monotonic()
+        self.last_received = time.monotonic()
         *lines, self._unread = (self._unread + data).split(b"\n")
-        sound = bool(data) and len(self._unread) <= _MOST
+        is_sound = bool(data) and len(self._unread) <= _MOST_BYTES
         for line in lines:
-            message = _message(line)
+            message = _parse(line)
             if message is None:
-                sound = False
+                is_sound = False
             elif self._open:
-                self._hear(self, message)
-        if not sound:
+                self._receive(self, message)
+        if not is_sound:
             self.lose()
 
 
-def _message(line: bytes) -> Message | None:
+def _parse(line: bytes) -> Message | None:
     try:
-        said = json.loads(line)
+        message = json.loads(line)
     except (ValueError, RecursionError):
         return None
-    return said if isinstance(said, dict) and isinstance(said.get("say"), str) else None
+    return message if isinstance(message, dict) and isinstance(message.get("type"), str) else None

@@ -1,8 +1,8 @@
-"""Memberships from a controller that is reached over TCP: it leads as a leading agent would, and has no ranks.
+"""Memberships from a controller over TCP: it leads the agents as a leading agent would, but has no ranks.
 
-It is told what followers tell their leader, and a little more (docs/design/kubernetes.md). The controller may go away
-at any time: ranks go on, the agent calls again and again, and says anew what it said last. Only an agent that cannot go
-on without it gives up after a while.
+The agent sends it the messages of a follower to its leader, and a little more (docs/design/kubernetes.md). The
+controller may be away at any time: ranks go on, the agent reconnects with exponential backoff, and repeats its last
+report. It gives up after a while only when it cannot go on without the controller.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ import os
 import socket
 import time
 import uuid
-from typing import Any, Callable
+from collections.abc import Mapping
+from typing import Callable
 
 from windlass import wire
 from windlass.agent import messages
@@ -20,190 +21,192 @@ from windlass.agent.event_loop import EventLoop
 from windlass.agent.options import OptionError, Options
 from windlass.agent.rank_events import RankEvent, RankFailed, RanksStopped, RanksSucceeded, message_of
 from windlass.agent.ranks.node_ranks import NodeRanks
-from windlass.agent.rendezvous import sockets, state_machine
+from windlass.agent.rendezvous import sockets
 from windlass.agent.rendezvous.connection import Connection, Message
 from windlass.agent.rendezvous.leader import interrogate, start_ranks
+from windlass.agent.rendezvous.state_machine import EndRun
 
-TCP = "tcp:"
-_LOOK = 2.0
-"""Seconds between two words about how the ranks do."""
-_SILENT = 10.0
-"""Seconds without a word after which a connection is taken for dead."""
-_SOONEST, _LATEST = 0.2, 5.0
-"""Seconds between two calls; they double."""
-_PATIENCE = 120.0
-"""Seconds for which ranks that have ended badly, or were never started, wait for a controller that is away."""
-_ENDED_WELL = 5.0
-"""The same for ranks that have ended well: nobody need tell them so."""
+_BEAT_INTERVAL_S = 2.0
+_SILENCE_LIMIT_S = 10.0
+"""Time without a message after which the connection is taken for dead."""
+_RECONNECT_MIN_S, _RECONNECT_MAX_S = 0.2, 5.0
+"""Delay between two attempts to connect; it doubles."""
+_AWAY_LIMIT_S = 120.0
+"""Wait of failed ranks, or of ranks that were never started, for a controller that is away."""
+_AWAY_LIMIT_AFTER_SUCCESS_S = 5.0
+"""The same for ranks that have all succeeded: they need no answer."""
 
 
 class ControllerClient:
-    """`close` is called once, with the run's end. Raises Refused if `where` is no address."""
+    """Calls `close` once, at the end of the run. Raises OptionError if `address` is not HOST:PORT."""
 
     def __init__(
         self,
         loop: EventLoop,
         options: Options,
-        where: str,
-        ranks: int,
-        local: NodeRanks,
-        close: Callable[[state_machine.EndRun], None],
+        address: str,
+        count: int,
+        ranks: NodeRanks,
+        close: Callable[[EndRun], None],
     ) -> None:
-        self._loop, self._options, self._local, self._close = loop, options, local, close
-        self._host, _, port = where[len(TCP) :].rpartition(":")
+        self._loop, self._options, self._ranks, self._close = loop, options, ranks, close
+        self._host, _, port = address.rpartition(":")
         if not self._host or not port.isdecimal() or not 0 < int(port) < 65536:
-            raise OptionError(f"{wire.MEMBERSHIP}={where}: tcp:HOST:PORT")
+            raise OptionError(f"{wire.CONTROLLER}={address}: HOST:PORT is expected")
         self._port = int(port)
-        self._me = {"name": os.environ.get(wire.AGENT_NAME, ""), "token": os.environ.get(wire.AGENT_TOKEN, "")}
-        self._me |= {"id": uuid.uuid4().hex, "node": os.environ.get(wire.NODE, "")}
-        self._ranks = ranks
+        self._identity = {"name": os.environ.get(wire.AGENT_NAME, ""), "token": os.environ.get(wire.AGENT_TOKEN, "")}
+        self._identity |= {"id": uuid.uuid4().hex, "node": os.environ.get(wire.NODE, "")}
+        self._count = count
         self._listener = sockets.listen()
-        self._call: sockets.ConnectAttempt | None = None
-        self._line: Connection | None = None
+        self._attempt: sockets.ConnectAttempt | None = None
+        self._connection: Connection | None = None
         self._welcome = False
-        self._wait = _SOONEST
-        self._alone_since = time.monotonic()
-        self._seen = 0
+        self._delay = _RECONNECT_MIN_S
+        self._away_since = time.monotonic()
+        self._newest = 0
         """The newest generation that was started here."""
-        self._said: Message | None = None
-        """How the ranks did, last; it may not have been heard."""
-        self._outcome: state_machine.EndRun | None = None
-        """What this agent ends with, if nobody tells it anything else."""
+        self._last_report: Message | None = None
+        """The last event of the ranks; the controller may not have received it."""
+        self._outcome: EndRun | None = None
+        """The end of this agent, unless the controller sends another one."""
         self._next: Message | None = None
+        """An order to start, until the ranks of the generation before are stopped."""
 
     def begin(self) -> None:
-        """Find the controller."""
-        self._dial()
-        self._look()
+        """Connects to the controller."""
+        self._connect()
+        self._beat()
 
-    def hear(self, event: RankEvent) -> None:
-        """How the ranks of this node do."""
+    def on_rank_event(self, event: RankEvent) -> None:
+        """Reports an event of this node's ranks."""
         if isinstance(event, RanksStopped) and self._next is not None:
-            said, self._next = self._next, None
-            self._start(said)
+            order, self._next = self._next, None
+            self._start(order)
             return
         if isinstance(event, RanksSucceeded):
-            self._outcome = state_machine.EndRun(0, "all ranks of this node have ended well")
+            self._outcome = EndRun(0, "all ranks of this node have ended well")
         elif isinstance(event, RankFailed):
-            self._outcome = state_machine.EndRun(event.code, event.why)
-        self._said = message_of(event)
-        self._tell(self._said)
+            self._outcome = EndRun(event.code, event.why)
+        self._last_report = message_of(event)
+        self._send(self._last_report)
 
     def leave(self) -> None:
-        """Hang up."""
-        if self._line is not None:
-            self._line.close()
+        """Closes the connection."""
+        if self._connection is not None:
+            self._connection.close()
 
-    # --- the line ----------------------------------------------------------------------------------------
+    # --- the connection ----------------------------------------------------------------------------------
 
-    def _dial(self) -> None:
-        self._call = sockets.ConnectAttempt(self._loop, self._host, self._port, self._answered, patience=3.0)
+    def _connect(self) -> None:
+        self._attempt = sockets.ConnectAttempt(self._loop, self._host, self._port, self._on_answer, timeout=3.0)
 
-    def _answered(self, link: socket.socket | None) -> None:
-        self._call = None
+    def _on_answer(self, link: socket.socket | None) -> None:
+        self._attempt = None
         if link is None:
-            self._again()
+            self._connect_later()
             return
-        self._line = Connection(self._loop, link, self._hear_controller, lambda _line: self._again())
-        self._line.say({
-            "say": "hello",
-            **self._me,
-            "ranks": self._ranks,
-            "address": self._options.local_addr or self._line.here,
+        self._connection = Connection(self._loop, link, self._receive, lambda _lost: self._connect_later())
+        self._connection.send({
+            "type": "hello",
+            **self._identity,
+            "ranks": self._count,
+            "address": self._options.local_addr or self._connection.own_address,
             "port": self._listener.getsockname()[1],
-            "generation": self._local.generation,
-            "seen": self._seen,
-            "last": self._said,
+            "generation": self._ranks.generation,
+            "seen": self._newest,
+            "last": self._last_report,
         })  # fmt: skip
 
-    def _again(self) -> None:
+    def _connect_later(self) -> None:
         if self._welcome:
             messages.print_message("the controller is away: ranks go on")
-            self._alone_since = time.monotonic()
-        self._line, self._welcome = None, False
-        self._loop.after(self._wait, self._dial)
-        self._wait = min(_LATEST, self._wait * 2)
+            self._away_since = time.monotonic()
+        self._connection, self._welcome = None, False
+        self._loop.after(self._delay, self._connect)
+        self._delay = min(_RECONNECT_MAX_S, self._delay * 2)
 
-    def _tell(self, message: Message) -> None:
-        if self._line is not None and self._welcome:
-            self._line.say(message)
+    def _send(self, message: Message) -> None:
+        if self._connection is not None and self._welcome:
+            self._connection.send(message)
 
-    def _look(self) -> None:
-        self._loop.after(_LOOK, self._look)
+    def _beat(self) -> None:
+        self._loop.after(_BEAT_INTERVAL_S, self._beat)
         now = time.monotonic()
-        if self._line is not None and now - self._line.heard > _SILENT:
-            self._line.lose()
+        if self._connection is not None and now - self._connection.last_received > _SILENCE_LIMIT_S:
+            self._connection.lose()
         elif self._welcome:
-            self._tell(self._beat(now))
+            self._send(self._beat_message(now))
         else:
-            self._look_whether_lost(now - self._alone_since)
+            self._give_up_if_stuck(now - self._away_since)
 
-    def _beat(self, now: float) -> Message:
-        measured, recovered = self._local.measured, self._local.recovered
+    def _beat_message(self, now: float) -> Message:
+        telemetry, recovered = self._ranks.telemetry, self._ranks.recovered
         return {
-            "say": "beat",
-            "generation": self._local.generation,
-            "behind": list(self._local.behind(now)),
+            "type": "beat",
+            "generation": self._ranks.generation,
+            "behind": list(self._ranks.slowest_rank(now)),
             "silence": self._options.limits.silence,
-            "measured": None if measured is None else measured._asdict(),
+            "measured": None if telemetry is None else telemetry._asdict(),
             "recovered": None if recovered is None else recovered._asdict(),
         }
 
-    def _look_whether_lost(self, alone: float) -> None:
+    def _give_up_if_stuck(self, away: float) -> None:
+        """Ends the run where ranks wait for a controller that has been away for too long (`away`: seconds)."""
         outcome = self._outcome
-        if outcome is not None and alone > (_PATIENCE if outcome.code else _ENDED_WELL):
+        if outcome is not None and away > (_AWAY_LIMIT_S if outcome.code else _AWAY_LIMIT_AFTER_SUCCESS_S):
             self._close(outcome)
-        elif not self._seen and alone > _PATIENCE:
+        elif not self._newest and away > _AWAY_LIMIT_S:
             where = f"{self._host}:{self._port}"
-            why = f"nobody answers at {where} after {alone:.0f} s: is the operator there, may this pod reach it?"
-            self._close(state_machine.EndRun(wire.ExitCode.RETRY, why))
+            why = f"nothing answers at {where} after {away:.0f} s: is the operator there, may this pod reach it?"
+            self._close(EndRun(wire.ExitCode.RETRY, why))
 
-    # --- what it is told ---------------------------------------------------------------------------------
+    # --- orders --------------------------------------------------------------------------------------------
 
-    def _hear_controller(self, line: Connection, said: Message) -> None:
+    def _receive(self, connection: Connection, message: Message) -> None:
         try:
-            self._obey(said)
-        except (KeyError, TypeError, ValueError):  # not what a controller says
-            line.lose()
+            self._obey(message)
+        except (KeyError, TypeError, ValueError):  # the sender is no controller
+            connection.lose()
 
-    def _obey(self, said: Message) -> None:
-        what = said["say"]
-        if what == "welcome":
-            self._welcome, self._wait = True, _SOONEST
-        elif what == "start":
-            self._start(said)
-        elif what == "halt":
-            self._local.halt(said["generation"], said["why"], planned=said["planned"])
-        elif what == "interrogate":
-            interrogate(self._loop, self._local, said["rank"])
-        elif what in {"close", "refused"}:
-            self._close(state_machine.EndRun(said["code"], said["why"]))
+    def _obey(self, message: Message) -> None:
+        kind = message["type"]
+        if kind == "welcome":
+            self._welcome, self._delay = True, _RECONNECT_MIN_S
+        elif kind == "start":
+            self._start(message)
+        elif kind == "halt":
+            self._ranks.halt(message["generation"], message["why"], planned=message["planned"])
+        elif kind == "interrogate":
+            interrogate(self._loop, self._ranks, message["rank"])
+        elif kind in {"close", "refused"}:
+            self._close(EndRun(message["code"], message["why"]))
 
-    def _start(self, said: Message) -> None:
-        membership = wire.decode(json.dumps(said["membership"]).encode())
-        assert isinstance(membership, wire.Membership)  # noqa: S101 - what is sent with start
-        if self._local.generation and not said["keep"]:  # a word in between was lost
-            self._next = said
-            self._local.halt(self._local.generation, said["why"])
+    def _start(self, order: Message) -> None:
+        membership = wire.decode(json.dumps(order["membership"]).encode())
+        assert isinstance(membership, wire.Membership)  # noqa: S101 - each order to start has one
+        if self._ranks.generation and not order["keep"]:  # the order to stop was lost
+            self._next = order
+            self._ranks.halt(self._ranks.generation, order["why"])
             return
-        self._seen, self._outcome, self._said = membership.generation, None, None
-        start_ranks(self._local, membership, self._store(membership), keep=said["keep"], why=said["why"])
+        self._newest, self._outcome, self._last_report = membership.generation, None, None
+        listener = self._take_listener(membership)
+        start_ranks(self._ranks, membership, listener, keep=order["keep"], why=order["why"])
 
-    def _store(self, membership: wire.Membership) -> socket.socket | None:
-        """Where ranks are to meet, if that is here; the next generation's is another port."""
+    def _take_listener(self, membership: wire.Membership) -> socket.socket | None:
+        """The socket of the store if it is on this node; reports the port of the next generation's."""
         if membership.me != 0:
             return None
         listener, self._listener = self._listener, sockets.listen()
-        self._tell({"say": "port", "port": self._listener.getsockname()[1]})
+        self._send({"type": "port", "port": self._listener.getsockname()[1]})
         return listener
 
 
-def write_termination_message(why: str, environment: Any = os.environ) -> None:
-    """Leave them where a kubelet finds them; where nothing can be written they stay unsaid."""
-    path = environment.get(wire.LAST_WORDS)
+def write_termination_message(why: str, environment: Mapping[str, str] = os.environ) -> None:
+    """Writes the file that the kubelet reads as the container's termination message, if the variable names one."""
+    path = environment.get(wire.TERMINATION_MESSAGE_PATH)
     if path:
         try:
             with open(path, "w", encoding="utf-8") as file:
                 file.write(f"{why}\n")
-        except OSError as wrong:
-            messages.print_message(f"{path}: {wrong.strerror}")
+        except OSError as error:
+            messages.print_message(f"{path}: {error.strerror}")

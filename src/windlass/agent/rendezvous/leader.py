@@ -1,4 +1,4 @@
-"""The leading agent's work: feed what is heard to the crew's rules, and have what they decide done everywhere."""
+"""The leading agent: applies the rules of the rendezvous to events, and carries out their actions on all nodes."""
 
 from __future__ import annotations
 
@@ -12,141 +12,139 @@ from windlass.agent import hang_detection, messages
 from windlass.agent.event_loop import EventLoop, Timer
 from windlass.agent.rank_events import RankEvent, RankFailed
 from windlass.agent.ranks.node_ranks import NodeRanks
-from windlass.agent.rendezvous import sockets
-from windlass.agent.rendezvous import state_machine as rules
+from windlass.agent.rendezvous import sockets, state_machine
 
-_LOOK = 1.0
-"""Seconds between looks at who is behind."""
-_TO_WRITE = 0.5
-"""Seconds for ranks that hang to write down where they are."""
+_HANG_CHECK_INTERVAL_S = 1.0
+_DUMP_TIME_S = 0.5
+"""Time for ranks that hang to write their stacks."""
 
 
 class Followers(Protocol):
     """The agents that follow this one."""
 
-    def tell(self, who: str, message: dict[str, Any]) -> None:
-        """One of them, by its id."""
+    def send(self, agent: str, message: dict[str, Any]) -> None:
+        """Sends to one of them, by its id."""
 
-    def tell_all(self, message: dict[str, Any]) -> None:
-        """Each of them."""
+    def send_to_all(self, message: dict[str, Any]) -> None:
+        """Sends to each of them."""
 
-    def behind(self) -> list[hang_detection.SlowestRank]:
-        """What each of them said last about its ranks."""
+    def slowest_ranks(self) -> list[hang_detection.SlowestRank]:
+        """The newest report of each of them."""
 
 
 class Leader:
-    """`close` is called once, with the run's end."""
+    """Calls `close` once, at the end of the run."""
 
     def __init__(
         self,
         loop: EventLoop,
-        begun: rules.Rendezvous,
-        me: rules.Peer,
-        local: NodeRanks,
-        others: Followers,
+        state: state_machine.RendezvousState,
+        me: state_machine.Peer,
+        ranks: NodeRanks,
+        followers: Followers,
         limits: hang_detection.HangLimits,
-        close: Callable[[rules.EndRun], None],
+        close: Callable[[state_machine.EndRun], None],
     ) -> None:
-        self._loop, self._crew, self._me, self._local, self._others = loop, begun, me, local, others
+        self._loop, self._state, self._me, self._ranks, self._followers = loop, state, me, ranks, followers
         self._limits, self._close = limits, close
         self._timer: Timer | None = None
-        self._accused = 0
-        self.feed(rules.AgentJoined(me))
-        self._look_again = loop.after(_LOOK, self._look)
+        self._hanging_generation = 0
+        """The last generation that was found to hang."""
+        self.apply(state_machine.AgentJoined(me))
+        self._hang_timer = loop.after(_HANG_CHECK_INTERVAL_S, self._check_for_hang)
 
     @property
-    def crew(self) -> rules.Rendezvous:
-        """How things stand."""
-        return self._crew
+    def state(self) -> state_machine.RendezvousState:
+        """The current state of the rules."""
+        return self._state
 
-    def feed(self, event: rules.Event) -> None:
-        """Something has happened."""
-        self._crew, actions = rules.step(self._crew, event, time.monotonic())
+    def apply(self, event: state_machine.Event) -> None:
+        """Applies the rules to an event and carries out the actions."""
+        self._state, actions = state_machine.step(self._state, event, time.monotonic())
         for action in actions:
-            self._do(action)
+            self._carry_out(action)
         if self._timer is not None:
             self._timer.cancel()
-        at = rules.deadline(self._crew)
+        at = state_machine.deadline(self._state)
         if at is not None:
-            self._timer = self._loop.after(max(0.0, at - time.monotonic()), lambda: self.feed(rules.TimePassed()))
+            delay = max(0.0, at - time.monotonic())
+            self._timer = self._loop.after(delay, lambda: self.apply(state_machine.TimePassed()))
 
-    def hear(self, event: RankEvent) -> None:
-        """From the ranks of the leader's own node."""
-        self.feed(event._replace(id=self._me.id))
+    def on_rank_event(self, event: RankEvent) -> None:
+        """Takes an event of the ranks on the leader's own node."""
+        self.apply(event._replace(id=self._me.id))
 
     def resign(self) -> None:
-        """Another agent leads from now on."""
-        self._look_again.cancel()
+        """Stops leading: another agent leads from now on."""
+        self._hang_timer.cancel()
         if self._timer is not None:
             self._timer.cancel()
 
-    def _do(self, action: rules.Action) -> None:
-        if isinstance(action, rules.StartGeneration):
-            self._publish(action)
-        elif isinstance(action, rules.StopRanks):
-            self._others.tell_all({"say": "halt", **action._asdict()})
-            self._local.halt(action.generation, action.why, planned=action.planned)
-            wait = self._crew.not_before - time.monotonic()
-            if wait > 0 and self._crew.verdict is None:
-                messages.print_message(
-                    f"{self._crew.quick} starts in a row have ended badly: the next one waits {wait:.1f} s"
-                )
+    def _carry_out(self, action: state_machine.Action) -> None:
+        if isinstance(action, state_machine.StartGeneration):
+            self._start_generation(action)
+        elif isinstance(action, state_machine.StopRanks):
+            self._followers.send_to_all({"type": "halt", **action._asdict()})
+            self._ranks.halt(action.generation, action.why, planned=action.planned)
+            wait = self._state.not_before - time.monotonic()
+            if wait > 0 and self._state.verdict is None:
+                failed = f"{self._state.in_a_row} starts in a row have ended badly"
+                messages.print_message(f"{failed}: the next one waits {wait:.1f} s")
         else:
             self._close(action)
 
-    def _publish(self, decided: rules.StartGeneration) -> None:
+    def _start_generation(self, action: state_machine.StartGeneration) -> None:
         listener = sockets.listen(sockets.choose_interface(self._me.address))
         membership = wire.Membership(
-            decided.generation,
-            tuple(wire.Member(peer.node, peer.address, peer.ranks) for peer in decided.members),
+            action.generation,
+            tuple(wire.Member(peer.node, peer.address, peer.ranks) for peer in action.members),
             listener.getsockname()[1],
             address=self._me.address,
-            restarts=decided.restarts,
+            restarts=action.restarts,
         )
-        for place, peer in enumerate(decided.members):
-            told = membership._replace(me=place)
+        for index, peer in enumerate(action.members):
+            own = membership._replace(me=index)
             if peer.id == self._me.id:
-                start_ranks(self._local, told, listener, keep=decided.keep, why=decided.why)
+                start_ranks(self._ranks, own, listener, keep=action.keep, why=action.why)
             else:
-                spoken = {"membership": json.loads(wire.encode(told)), "keep": decided.keep, "why": decided.why}
-                self._others.tell(peer.id, {"say": "start", **spoken})
+                order = {"membership": json.loads(wire.encode(own)), "keep": action.keep, "why": action.why}
+                self._followers.send(peer.id, {"type": "start", **order})
 
-    def _look(self) -> None:
-        """Whether the gang hangs; if so, it is asked where it is before it is stopped."""
-        self._look_again = self._loop.after(_LOOK, self._look)
-        running = self._crew.phase is rules.Phase.RUNNING and self._accused != self._crew.generation
-        if not running:
+    def _check_for_hang(self) -> None:
+        """Looks for a hang once a second; ranks of a gang that hangs write their stacks before they are stopped."""
+        self._hang_timer = self._loop.after(_HANG_CHECK_INTERVAL_S, self._check_for_hang)
+        generation = self._state.generation
+        if self._state.phase is not state_machine.Phase.RUNNING or self._hanging_generation == generation:
             return
-        verdict = hang_detection.detect_hang(
-            [self._local.behind(time.monotonic()), *self._others.behind()], self._limits
-        )
-        if verdict is not None:
-            rank, why = verdict
-            self._accused = self._crew.generation
-            self._others.tell_all({"say": "interrogate", "rank": rank})
-            interrogate(self._loop, self._local, rank)
-            self._local.supervised.say(wire.Verdict(self._crew.generation, "hang", rank, 1, f"hang: {why}"))
-            failed = RankFailed(self._me.id, self._crew.generation, 1, f"hang: {why}", hangs=True)
-            self._loop.after(_TO_WRITE, lambda: self.feed(failed))
+        nodes = [self._ranks.slowest_rank(time.monotonic()), *self._followers.slowest_ranks()]
+        hang = hang_detection.detect_hang(nodes, self._limits)
+        if hang is not None:
+            rank, why = hang
+            self._hanging_generation = generation
+            self._followers.send_to_all({"type": "interrogate", "rank": rank})
+            interrogate(self._loop, self._ranks, rank)
+            self._ranks.settings.report(wire.Verdict(generation, "hang", rank, 1, f"hang: {why}"))
+            failed = RankFailed(self._me.id, generation, 1, f"hang: {why}", hangs=True)
+            self._loop.after(_DUMP_TIME_S, lambda: self.apply(failed))
 
 
 def start_ranks(
-    local: NodeRanks, membership: wire.Membership, listener: socket.socket | None, *, keep: bool, why: str
+    ranks: NodeRanks, membership: wire.Membership, listener: socket.socket | None, *, keep: bool, why: str
 ) -> None:
-    """Have this node's ranks be of this generation: anew, or those that run with those that are missing."""
+    """Starts this node's ranks in this generation. `keep`: running ranks go on, only missing ones are started."""
     if keep:
-        local.reform(membership, listener, why)
+        ranks.reform(membership, listener, why)
     else:
-        local.start(membership, listener)
+        ranks.start(membership, listener)
 
 
-def interrogate(loop: EventLoop, local: NodeRanks, rank: int) -> None:
-    """Have all ranks of this node write down where they are, and print what the accused one says."""
-    local.interrogate()
+def interrogate(loop: EventLoop, ranks: NodeRanks, rank: int) -> None:
+    """Makes all ranks of this node write their stacks, and prints those of the suspect."""
+    ranks.request_dumps()
 
-    def read() -> None:
-        said = local.testimony(rank)
-        if said:
-            messages.print_message(f"rank {rank}, where it hangs:\n{said}")
+    def print_stacks() -> None:
+        stacks = ranks.read_stacks(rank)
+        if stacks:
+            messages.print_message(f"rank {rank}, where it hangs:\n{stacks}")
 
-    loop.after(_TO_WRITE / 2, read)
+    loop.after(_DUMP_TIME_S / 2, print_stacks)

@@ -1,4 +1,4 @@
-"""Looking for the leader: one place after the other, again and again, until somebody takes this agent in."""
+"""Search for the leading agent: calls one endpoint after the other, in rounds, until an agent accepts this one."""
 
 from __future__ import annotations
 
@@ -9,71 +9,71 @@ from typing import Callable, NamedTuple
 from windlass.agent.event_loop import EventLoop, Timer
 from windlass.agent.rendezvous.sockets import ConnectAttempt
 
-_AGAIN = 0.2
+_RETRY_S = 0.2
 
 
 class Endpoint(NamedTuple):
-    """A place where the leader may be; with an empty host, this agent itself."""
+    """Address at which the leader may be; with an empty host, this agent itself."""
 
     host: str
     port: int
 
     @classmethod
-    def mine(cls) -> Endpoint:
-        """Nobody before this agent is left."""
+    def own(cls) -> Endpoint:
+        """This agent: no agent before it in the order of succession is left."""
         return cls("", 0)
 
 
 class LeaderSearch:
-    """`ask` gets a connection, or None for this agent's own turn; `nobody` is called after each round in vain.
+    """Calls `ask` with a connection, or with None when it is this agent's turn to lead.
 
-    `gave_up` is called once, `patience` seconds after the beginning.
+    Calls `nobody_answers` after each round without an answer, and `gave_up` once, `timeout` seconds after the start.
     """
 
     def __init__(
         self,
         loop: EventLoop,
-        targets: Sequence[Endpoint],
-        patience: float,
+        endpoints: Sequence[Endpoint],
+        timeout: float,
         ask: Callable[[socket.socket | None], None],
-        nobody: Callable[[], None],
+        nobody_answers: Callable[[], None],
         gave_up: Callable[[], None],
     ) -> None:
-        self._loop, self._targets, self._ask, self._nobody = loop, list(targets), ask, nobody
+        self._loop, self._endpoints, self._ask, self._nobody_answers = loop, list(endpoints), ask, nobody_answers
         self._next = 0
-        self._call: ConnectAttempt | None = None
+        self._attempt: ConnectAttempt | None = None
         self._timer: Timer | None = loop.after(0, self._try)
-        self._end = loop.after(patience, gave_up)
+        self._end = loop.after(timeout, gave_up)
 
     def cancel(self) -> None:
-        """The leader is found."""
+        """Ends the search."""
         self._end.cancel()
-        if self._call is not None:
-            self._call.cancel()
+        if self._attempt is not None:
+            self._attempt.cancel()
         if self._timer is not None:
             self._timer.cancel()
 
-    def turned_away(self, target: Endpoint | None) -> None:
-        """Who answered does not lead: ask again a little later, or there where it says."""
-        if target is not None and target not in self._targets:
-            self._targets.insert(self._next, target)
-        self._timer = self._loop.after(_AGAIN, self._try)
+    def redirect(self, endpoint: Endpoint | None) -> None:
+        """Goes on because the agent that answered does not lead: at the endpoint that it named, or again later."""
+        if endpoint is not None and endpoint not in self._endpoints:
+            self._endpoints.insert(self._next, endpoint)
+        self._timer = self._loop.after(_RETRY_S, self._try)
 
     def _try(self) -> None:
-        target = self._targets[self._next]
-        if not target.host:
+        endpoint = self._endpoints[self._next]
+        if not endpoint.host:
             self._ask(None)
         else:
-            self._call = ConnectAttempt(self._loop, target.host, target.port, self._answered)
+            self._attempt = ConnectAttempt(self._loop, endpoint.host, endpoint.port, self._on_answer)
 
-    def _answered(self, link: socket.socket | None) -> None:
-        self._call = None
+    def _on_answer(self, link: socket.socket | None) -> None:
+        self._attempt = None
         if link is not None:
             self._ask(link)
-        elif self._next + 1 < len(self._targets):
+        elif self._next + 1 < len(self._endpoints):
             self._next += 1
             self._try()
         else:
             self._next = 0
-            self._timer = self._loop.after(_AGAIN, self._try)
-            self._nobody()
+            self._timer = self._loop.after(_RETRY_S, self._try)
+            self._nobody_answers()

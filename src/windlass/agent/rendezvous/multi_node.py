@@ -1,8 +1,8 @@
-"""Agents of several nodes: they meet at the endpoint, one leads, the others follow and know who leads after it.
+"""Memberships of a run on several nodes: agents meet at the rendezvous endpoint, one leads, the others follow.
 
-The first that can listen at the endpoint leads. It gives everybody the roster: all agents in order, with addresses.
-When the leader is lost, followers stop their ranks and call those before them in the roster; who finds none leads.
-A leader that is not at the endpoint calls there every few seconds: whoever has come up there anew is told who leads.
+The first agent that can listen at the endpoint leads. It sends the roster to all: the agents in order, with addresses.
+When the leader is lost, each follower stops its ranks and calls the agents before it in the roster; one that reaches
+none of them leads. A leader that is not at the endpoint calls there every few seconds, and tells a newcomer who leads.
 """
 
 from __future__ import annotations
@@ -24,107 +24,114 @@ from windlass.agent.rendezvous.connection import Connection, Message
 from windlass.agent.rendezvous.leader import Leader, interrogate, start_ranks
 from windlass.agent.rendezvous.leader_search import Endpoint, LeaderSearch
 
-_CALL_ENDPOINT = 2.0
-_GOODBYE = 2.0
-"""Seconds for followers to hear that the run is over."""
+_ENDPOINT_INTERVAL_S = 2.0
+_CLOSE_TIMEOUT_S = 2.0
+"""Time for followers to receive the end of the run."""
 
 
 class MultiNode:
-    """`close` is called once, with the run's end. `rules` are the crew's, if this agent comes to lead it."""
+    """Calls `close` once, at the end of the run. `rules` apply if this agent leads."""
 
     def __init__(
         self,
         loop: EventLoop,
         options: Options,
-        meeting: RendezvousOptions,
-        rules: state_machine.Rules,
+        rendezvous: RendezvousOptions,
+        rules: state_machine.RendezvousRules,
         me: state_machine.Peer,
-        local: NodeRanks,
+        ranks: NodeRanks,
         close: Callable[[state_machine.EndRun], None],
     ) -> None:
-        self._loop, self._options, self._meeting, self._rules, self._me = loop, options, meeting, rules, me
-        self._local, self._close = local, close
-        self._lead: Leader | None = None
-        self._leader: Connection | None = None
-        self._seek: LeaderSearch | None = None
-        self._guests: dict[str, Connection] = {}
-        self._behind: dict[str, tuple[int, hang_detection.SlowestRank]] = {}
+        self._loop, self._options, self._rendezvous, self._rules, self._me = loop, options, rendezvous, rules, me
+        self._ranks, self._close = ranks, close
+        self._leader: Leader | None = None
+        """Set while this agent leads."""
+        self._to_leader: Connection | None = None
+        """Set while another agent leads."""
+        self._search: LeaderSearch | None = None
+        self._followers: dict[str, Connection] = {}
+        self._slowest: dict[str, tuple[int, hang_detection.SlowestRank]] = {}
+        """Generation and slowest rank of each follower, by its id."""
         self._roster: tuple[state_machine.Peer, ...] = ()
         self._restarts = 0
         self._at_endpoint: socket.socket | None = None
-        self._call: sockets.ConnectAttempt | None = None
-        self._closing: state_machine.EndRun | None = None
-        self._wants: Callable[[], None] | None = None
-        self._near = "" if options.local_addr else sockets.choose_interface(meeting.host)
-        self._server = sockets.listen(self._near)
+        self._attempt: sockets.ConnectAttempt | None = None
+        self._ending: state_machine.EndRun | None = None
+        self._when_stopped: Callable[[], None] | None = None
+        """The next step of this agent, to be taken once its ranks are stopped."""
+        self._interface = "" if options.local_addr else sockets.choose_interface(rendezvous.host)
+        self._server = sockets.listen(self._interface)
         self._me = me._replace(port=self._server.getsockname()[1])
-        loop.watch(self._server, lambda: self._welcome(self._server))
-        loop.after(meeting.interval, self._beat)
-        loop.after(_CALL_ENDPOINT, self._look_at_endpoint)
+        loop.watch(self._server, lambda: self._accept(self._server))
+        loop.after(rendezvous.interval, self._beat)
+        loop.after(_ENDPOINT_INTERVAL_S, self._watch_endpoint)
 
     def begin(self) -> None:
-        """Meet the others."""
+        """Leads if the endpoint is free and on this machine, else searches for the leader."""
         self._take_endpoint()
         if self._at_endpoint is not None:
             self._take_lead(frozenset())
         else:
-            self._look_for([Endpoint(self._meeting.host, self._meeting.port)])
+            self._search_leader([Endpoint(self._rendezvous.host, self._rendezvous.port)])
 
-    # --- as the leader's voice (lead.Others) -----------------------------------------------------------
+    # --- messages to followers (leader.Followers) --------------------------------------------------------
 
-    def tell(self, who: str, message: Message) -> None:
-        """One follower."""
-        if who in self._guests:
-            self._guests[who].say(message)
+    def send(self, agent: str, message: Message) -> None:
+        """Sends to one follower."""
+        if agent in self._followers:
+            self._followers[agent].send(message)
 
-    def tell_all(self, message: Message) -> None:
-        """Every follower."""
-        for line in list(self._guests.values()):
-            line.say(message)
+    def send_to_all(self, message: Message) -> None:
+        """Sends to every follower."""
+        for connection in list(self._followers.values()):
+            connection.send(message)
 
-    def behind(self) -> list[hang_detection.SlowestRank]:
-        """What followers said last of the generation that runs; of an older one it accuses nobody."""
-        current = self._lead.crew.generation if self._lead is not None else 0
-        said = [each for who, each in self._behind.items() if who in self._guests]
-        return [behind for generation, behind in said if generation == current]
+    def slowest_ranks(self) -> list[hang_detection.SlowestRank]:
+        """The newest reports of followers on the current generation; older ones say nothing about it."""
+        current = self._leader.state.generation if self._leader is not None else 0
+        reports = [each for agent, each in self._slowest.items() if agent in self._followers]
+        return [slowest for generation, slowest in reports if generation == current]
 
-    # --- from this node's ranks ----------------------------------------------------------------------------
+    # --- events of this node's ranks -----------------------------------------------------------------------
 
-    def hear(self, event: RankEvent) -> None:
-        """How the ranks of this node do."""
-        if isinstance(event, RanksStopped) and self._wants is not None:
-            what, self._wants = self._wants, None
-            what()
-        elif self._lead is not None:
-            self._lead.hear(event)
+    def on_rank_event(self, event: RankEvent) -> None:
+        """Takes an event of this node's ranks."""
+        if isinstance(event, RanksStopped) and self._when_stopped is not None:
+            call, self._when_stopped = self._when_stopped, None
+            call()
         elif self._leader is not None:
-            self._leader.say(message_of(event._replace(id=self._me.id)))
+            self._leader.on_rank_event(event)
+        elif self._to_leader is not None:
+            self._to_leader.send(message_of(event._replace(id=self._me.id)))
 
     def leave(self) -> None:
-        """Hang up on everybody."""
-        for line in [*self._guests.values(), *([self._leader] if self._leader else [])]:
-            line.close()
+        """Closes all connections."""
+        for connection in self._connections():
+            connection.close()
+
+    def _connections(self) -> list[Connection]:
+        return [*self._followers.values(), *([self._to_leader] if self._to_leader else [])]
 
     # --- leading -------------------------------------------------------------------------------------------
 
     def _take_endpoint(self) -> None:
-        if self._at_endpoint is not None or self._meeting.is_host is False:
+        if self._at_endpoint is not None or self._rendezvous.is_host is False:
             return
-        if self._meeting.is_host:
+        if self._rendezvous.is_host:
             with contextlib.suppress(OSError):
-                self._at_endpoint = sockets.listen(self._near, self._meeting.port)
+                self._at_endpoint = sockets.listen(self._interface, self._rendezvous.port)
         else:
-            self._at_endpoint = sockets.listen_if_local(self._meeting.host, self._meeting.port)
+            self._at_endpoint = sockets.listen_if_local(self._rendezvous.host, self._rendezvous.port)
         if self._at_endpoint is not None:
             listener = self._at_endpoint
-            self._loop.watch(listener, lambda: self._welcome(listener))
+            self._loop.watch(listener, lambda: self._accept(listener))
 
     def _take_lead(self, expected: frozenset[str]) -> None:
-        self._settled()
+        self._end_search()
         self._take_endpoint()
         if not self._me.address:
-            self._me = self._me._replace(address=_address_of(self._meeting.host))
-        begun = state_machine.Rendezvous(
+            self._me = self._me._replace(address=_address_of(self._rendezvous.host))
+        state = state_machine.RendezvousState(
             self._rules,
             time.monotonic(),
             arrived=time.monotonic(),
@@ -132,253 +139,253 @@ class MultiNode:
             seen=self._me.generation,
             restarts=self._restarts,
         )
-        self._lead = Leader(self._loop, begun, self._me, self._local, self, self._options.limits, self._over)
+        self._leader = Leader(self._loop, state, self._me, self._ranks, self, self._options.limits, self._end_run)
 
-    def _over(self, verdict: state_machine.EndRun) -> None:
-        """The run has ended: everybody hears it before this agent goes."""
-        self._closing = verdict
-        self.tell_all({"say": "close", "code": verdict.code, "why": verdict.why})
-        if not self._guests:
+    def _end_run(self, verdict: state_machine.EndRun) -> None:
+        """Ends the run: this agent goes once all followers know it."""
+        self._ending = verdict
+        self.send_to_all({"type": "close", "code": verdict.code, "why": verdict.why})
+        if not self._followers:
             self._close(verdict)
         else:
-            self._loop.after(_GOODBYE, lambda: self._close(verdict))
+            self._loop.after(_CLOSE_TIMEOUT_S, lambda: self._close(verdict))
 
-    def _welcome(self, listener: socket.socket) -> None:
+    def _accept(self, listener: socket.socket) -> None:
         with contextlib.suppress(OSError):
             link, _ = listener.accept()
-            Connection(self._loop, link, self._hear_guest, self._guest_left)
+            Connection(self._loop, link, self._receive_as_server, self._on_follower_lost)
 
-    def _hear_guest(self, line: Connection, said: Message) -> None:
+    def _receive_as_server(self, connection: Connection, message: Message) -> None:
         try:
-            if said["say"] == "hello":
-                self._hello(line, said)
-            elif said["say"] == "lead":
-                self._another_leads(line, said)
+            if message["type"] == "hello":
+                self._on_hello(connection, message)
+            elif message["type"] == "lead":
+                self._on_other_leader(connection, message)
             else:
-                self._hear_follower(line, said)
-        except (KeyError, TypeError, ValueError):  # not what an agent says
-            line.lose()
+                self._on_follower_message(connection, message)
+        except (KeyError, TypeError, ValueError):  # the sender is no agent
+            connection.lose()
 
-    def _hello(self, line: Connection, said: Message) -> None:
-        peer = state_machine.Peer(**said["peer"])
-        if said["run"] != self._meeting.id:
-            line.say({"say": "refused", "why": f"here is run {self._meeting.id}, not {said['run']} (--rdzv-id)"})
-        elif self._lead is None or self._closing is not None or self._place_is_taken(peer):
-            line.say(self._elsewhere())
+    def _on_hello(self, connection: Connection, message: Message) -> None:
+        peer = state_machine.Peer(**message["peer"])
+        if message["run"] != self._rendezvous.id:
+            why = f"here is run {self._rendezvous.id}, not {message['run']} (--rdzv-id)"
+            connection.send({"type": "refused", "why": why})
+        elif self._leader is None or self._ending is not None or self._is_place_taken(peer):
+            connection.send(self._redirection())
         else:
-            peer = peer if peer.address else peer._replace(address=line.there)
-            before = self._guests.pop(peer.id, None)
-            self._guests[peer.id] = line
+            peer = peer if peer.address else peer._replace(address=connection.peer_address)
+            before = self._followers.pop(peer.id, None)
+            self._followers[peer.id] = connection
             if before is not None:
                 before.close()
-            self._lead.feed(state_machine.AgentJoined(peer))
-            self._pass_roster()
+            self._leader.apply(state_machine.AgentJoined(peer))
+            self._send_roster()
 
-    def _place_is_taken(self, peer: state_machine.Peer) -> bool:
-        """Two of one --node-rank: the first may be about to be found lost."""
-        present = self._lead.crew.present if self._lead is not None else ()
+    def _is_place_taken(self, peer: state_machine.Peer) -> bool:
+        """Whether another agent has the same --node-rank: it may be about to be found lost."""
+        present = self._leader.state.present if self._leader is not None else ()
         return peer.place >= 0 and any(each.place == peer.place and each.id != peer.id for each in present)
 
-    def _elsewhere(self) -> Message:
-        if self._leader is None or not self._roster:
-            return {"say": "wait"}
-        return {"say": "elsewhere", "host": self._roster[0].address, "port": self._roster[0].port}
+    def _redirection(self) -> Message:
+        if self._to_leader is None or not self._roster:
+            return {"type": "wait"}
+        return {"type": "elsewhere", "host": self._roster[0].address, "port": self._roster[0].port}
 
-    def _hear_follower(self, line: Connection, said: Message) -> None:
-        who = self._name(line)
-        if who is None or self._lead is None:
+    def _on_follower_message(self, connection: Connection, message: Message) -> None:
+        agent = self._agent_of(connection)
+        if agent is None or self._leader is None:
             return
-        if said["say"] == "beat":
-            self._behind[who] = said["generation"], hang_detection.SlowestRank(*said["behind"])
+        if message["type"] == "beat":
+            self._slowest[agent] = message["generation"], hang_detection.SlowestRank(*message["behind"])
             return
-        event = NAMES[said.pop("say")]
-        self._lead.feed(event(**{**said, "id": who}))
+        event = NAMES[message.pop("type")]
+        self._leader.apply(event(**{**message, "id": agent}))
 
-    def _guest_left(self, line: Connection) -> None:
-        who = self._name(line)
-        if who is None:
+    def _on_follower_lost(self, connection: Connection) -> None:
+        agent = self._agent_of(connection)
+        if agent is None:
             return
-        del self._guests[who]
-        if self._closing is not None:
-            if not self._guests:
-                self._close(self._closing)
-        elif self._lead is not None:
-            self._lead.feed(state_machine.AgentLost(who))
-            self._pass_roster()
+        del self._followers[agent]
+        if self._ending is not None:
+            if not self._followers:
+                self._close(self._ending)
+        elif self._leader is not None:
+            self._leader.apply(state_machine.AgentLost(agent))
+            self._send_roster()
 
-    def _name(self, line: Connection) -> str | None:
-        return next((who for who, each in self._guests.items() if each is line), None)
+    def _agent_of(self, connection: Connection) -> str | None:
+        return next((agent for agent, each in self._followers.items() if each is connection), None)
 
-    def _pass_roster(self) -> None:
-        if self._lead is not None:
-            led = self._lead.crew
-            others = [peer for peer in led.present if peer.id != self._me.id]
+    def _send_roster(self) -> None:
+        if self._leader is not None:
+            state = self._leader.state
+            others = [peer for peer in state.present if peer.id != self._me.id]
             self._roster = (self._me, *others)
             peers = [peer._asdict() for peer in self._roster]
-            self.tell_all({"say": "roster", "peers": peers, "restarts": led.restarts})
+            self.send_to_all({"type": "roster", "peers": peers, "restarts": state.restarts})
 
     # --- several leaders -----------------------------------------------------------------------------------
 
-    def _look_at_endpoint(self) -> None:
-        self._loop.after(_CALL_ENDPOINT, self._look_at_endpoint)
-        if self._lead is not None and self._closing is None and self._call is None:
+    def _watch_endpoint(self) -> None:
+        self._loop.after(_ENDPOINT_INTERVAL_S, self._watch_endpoint)
+        if self._leader is not None and self._ending is None and self._attempt is None:
             self._take_endpoint()
             if self._at_endpoint is None:
-                self._call = sockets.ConnectAttempt(
-                    self._loop, self._meeting.host, self._meeting.port, self._endpoint_answered
-                )
+                host, port = self._rendezvous.host, self._rendezvous.port
+                self._attempt = sockets.ConnectAttempt(self._loop, host, port, self._on_endpoint_answer)
 
-    def _endpoint_answered(self, link: socket.socket | None) -> None:
-        self._call = None
-        if link is None or self._lead is None:
+    def _on_endpoint_answer(self, link: socket.socket | None) -> None:
+        self._attempt = None
+        if link is None or self._leader is None:
             return
-        line = Connection(self._loop, link, self._hear_other_leader, lambda _line: None)
-        address = self._me.address or line.here
-        seen = self._lead.crew.generation
-        line.say({
-            "say": "lead", "run": self._meeting.id, "generation": seen, "id": self._me.id,
+        connection = Connection(self._loop, link, self._receive_from_endpoint, lambda _lost: None)
+        address = self._me.address or connection.own_address
+        generation = self._leader.state.generation
+        connection.send({
+            "type": "lead", "run": self._rendezvous.id, "generation": generation, "id": self._me.id,
             "host": address, "port": self._me.port,
         })  # fmt: skip
-        self._loop.after(_CALL_ENDPOINT, line.close)
+        self._loop.after(_ENDPOINT_INTERVAL_S, connection.close)
 
-    def _another_leads(self, line: Connection, said: Message) -> None:
-        """Of two leaders the one with the newer generation stays."""
-        if said["run"] != self._meeting.id or said["id"] == self._me.id:
+    def _on_other_leader(self, connection: Connection, message: Message) -> None:
+        """Settles which of two leaders stays: the one with the newer generation."""
+        if message["run"] != self._rendezvous.id or message["id"] == self._me.id:
             return
-        if self._lead is None:
-            line.say(self._elsewhere())
-        elif (self._lead.crew.generation, self._me.id) < (said["generation"], said["id"]):
-            self._yield_to(Endpoint(said["host"], said["port"]))
+        if self._leader is None:
+            connection.send(self._redirection())
+        elif (self._leader.state.generation, self._me.id) < (message["generation"], message["id"]):
+            self._yield_to(Endpoint(message["host"], message["port"]))
         else:
-            line.say({"say": "elsewhere", "host": self._me.address, "port": self._me.port})
+            connection.send({"type": "elsewhere", "host": self._me.address, "port": self._me.port})
 
-    def _hear_other_leader(self, line: Connection, said: Message) -> None:
-        line.close()
-        if said["say"] == "elsewhere" and said["port"] != self._me.port and self._lead is not None:
-            self._yield_to(Endpoint(str(said["host"]), int(said["port"])))
+    def _receive_from_endpoint(self, connection: Connection, message: Message) -> None:
+        connection.close()
+        if message["type"] == "elsewhere" and message["port"] != self._me.port and self._leader is not None:
+            self._yield_to(Endpoint(str(message["host"]), int(message["port"])))
 
-    def _yield_to(self, target: Endpoint) -> None:
-        messages.print_message(f"another agent leads this run at {target.host}:{target.port}: following it")
-        if self._lead is not None:
-            self._me = self._me._replace(generation=self._lead.crew.generation)
-        self.tell_all({"say": "elsewhere", "host": target.host, "port": target.port})
-        for line in self._guests.values():
-            line.close()
-        self._guests.clear()
-        self._stop_then("another agent leads", lambda: self._look_for([target]))
+    def _yield_to(self, leader: Endpoint) -> None:
+        messages.print_message(f"another agent leads this run at {leader.host}:{leader.port}: following it")
+        if self._leader is not None:
+            self._me = self._me._replace(generation=self._leader.state.generation)
+        self.send_to_all({"type": "elsewhere", "host": leader.host, "port": leader.port})
+        for connection in self._followers.values():
+            connection.close()
+        self._followers.clear()
+        self._stop_then("another agent leads", lambda: self._search_leader([leader]))
 
     # --- following -------------------------------------------------------------------------------------------
 
-    def _look_for(self, targets: list[Endpoint]) -> None:
-        self._seek = LeaderSearch(
-            self._loop, targets, self._meeting.join_timeout, self._ask, self._nobody, self._give_up
-        )
+    def _search_leader(self, endpoints: list[Endpoint]) -> None:
+        timeout = self._rendezvous.join_timeout
+        calls = self._ask_to_join, self._on_no_answer, self._give_up
+        self._search = LeaderSearch(self._loop, endpoints, timeout, *calls)
 
     def _give_up(self) -> None:
-        where, waited = f"{self._meeting.host}:{self._meeting.port}", self._meeting.join_timeout
-        self._close(
-            state_machine.EndRun(1, f"nobody leads this run at {where} after {waited:.0f} s: is its agent there?")
-        )
+        where, waited = f"{self._rendezvous.host}:{self._rendezvous.port}", self._rendezvous.join_timeout
+        why = f"no agent leads this run at {where} after {waited:.0f} s: is its agent there?"
+        self._close(state_machine.EndRun(1, why))
 
-    def _ask(self, link: socket.socket | None) -> None:
-        """Somebody answers at the place where the leader may be; or it is this agent's turn to lead."""
+    def _ask_to_join(self, link: socket.socket | None) -> None:
+        """Asks the agent that answers to be taken in; leads itself when it is this agent's turn (no `link`)."""
         if link is None:
             lost = self._roster[0].id if self._roster else ""
             self._take_lead(frozenset(peer.id for peer in self._roster) - {lost})
             return
-        line = Connection(self._loop, link, self._hear_leader, self._leader_lost)
+        connection = Connection(self._loop, link, self._receive_as_follower, self._on_leader_lost)
         if not self._options.local_addr:
-            self._me = self._me._replace(address=line.here)
-        self._leader = line
-        line.say({"say": "hello", "run": self._meeting.id, "peer": self._me._asdict()})
+            self._me = self._me._replace(address=connection.own_address)
+        self._to_leader = connection
+        connection.send({"type": "hello", "run": self._rendezvous.id, "peer": self._me._asdict()})
 
-    def _nobody(self) -> None:
-        """Everybody was called in vain once: at the start the endpoint may be ours by now."""
+    def _on_no_answer(self) -> None:
+        """Leads if this machine can have the endpoint by now; only before there was a leader."""
         if not self._roster:
             self._take_endpoint()
             if self._at_endpoint is not None:
                 self._take_lead(frozenset())
 
-    def _hear_leader(self, line: Connection, said: Message) -> None:
+    def _receive_as_follower(self, connection: Connection, message: Message) -> None:
         try:
-            self._obey(line, said)
+            self._obey(connection, message)
         except (KeyError, TypeError, ValueError):
-            line.lose()
+            connection.lose()
 
-    def _obey(self, line: Connection, said: Message) -> None:
-        what = said["say"]
-        if what == "roster":
-            self._roster = tuple(state_machine.Peer(**peer) for peer in said["peers"])
-            self._restarts = said["restarts"]
-            self._settled()
-        elif what == "start":
-            membership = wire.decode(json.dumps(said["membership"]).encode())
-            assert isinstance(membership, wire.Membership)  # noqa: S101 - what is sent with start
+    def _obey(self, connection: Connection, message: Message) -> None:
+        kind = message["type"]
+        if kind == "roster":
+            self._roster = tuple(state_machine.Peer(**peer) for peer in message["peers"])
+            self._restarts = message["restarts"]
+            self._end_search()
+        elif kind == "start":
+            membership = wire.decode(json.dumps(message["membership"]).encode())
+            assert isinstance(membership, wire.Membership)  # noqa: S101 - each order to start has one
             self._me = self._me._replace(generation=membership.generation)
-            start_ranks(self._local, membership, None, keep=said["keep"], why=said["why"])
-        elif what == "halt":
-            self._local.halt(said["generation"], said["why"], planned=said["planned"])
-        elif what == "interrogate":
-            interrogate(self._loop, self._local, said["rank"])
-        elif what == "close":
-            line.close()
-            self._close(state_machine.EndRun(said["code"], said["why"]))
-        elif what == "refused":
-            line.close()
-            self._close(state_machine.EndRun(1, said["why"]))
-        elif what in {"wait", "elsewhere"}:
-            self._turned_away(line, said)
+            start_ranks(self._ranks, membership, None, keep=message["keep"], why=message["why"])
+        elif kind == "halt":
+            self._ranks.halt(message["generation"], message["why"], planned=message["planned"])
+        elif kind == "interrogate":
+            interrogate(self._loop, self._ranks, message["rank"])
+        elif kind == "close":
+            connection.close()
+            self._close(state_machine.EndRun(message["code"], message["why"]))
+        elif kind == "refused":
+            connection.close()
+            self._close(state_machine.EndRun(1, message["why"]))
+        elif kind in {"wait", "elsewhere"}:
+            self._on_redirection(connection, message)
 
-    def _settled(self) -> None:
-        if self._seek is not None:
-            self._seek.cancel()
-            self._seek = None
+    def _end_search(self) -> None:
+        if self._search is not None:
+            self._search.cancel()
+            self._search = None
 
-    def _turned_away(self, line: Connection, said: Message) -> None:
-        line.close()
-        self._leader = None
-        target = Endpoint(str(said["host"]), int(said["port"])) if said["say"] == "elsewhere" else None
-        if self._seek is not None:
-            self._seek.turned_away(target)
-        elif target is not None:  # a leader that yields to another one
-            self._stop_then("another agent leads", lambda: self._look_for([target]))
+    def _on_redirection(self, connection: Connection, message: Message) -> None:
+        connection.close()
+        self._to_leader = None
+        elsewhere = message["type"] == "elsewhere"
+        leader = Endpoint(str(message["host"]), int(message["port"])) if elsewhere else None
+        if self._search is not None:
+            self._search.redirect(leader)
+        elif leader is not None:  # a leader that yields to another one
+            self._stop_then("another agent leads", lambda: self._search_leader([leader]))
 
-    def _leader_lost(self, _line: Connection) -> None:
-        self._leader = None
-        if self._seek is not None:
-            self._seek.turned_away(None)
+    def _on_leader_lost(self, _connection: Connection) -> None:
+        self._to_leader = None
+        if self._search is not None:
+            self._search.redirect(None)
             return
         before_me = []
         for peer in self._roster:
             if peer.id == self._me.id:
                 break
             before_me.append(Endpoint(peer.address, peer.port))
-        messages.print_message("the leading agent is lost: looking for who leads now")
-        self._stop_then("the leading agent is lost", lambda: self._look_for([*before_me, Endpoint.mine()]))
+        messages.print_message("the leading agent is lost: looking for the next one")
+        self._stop_then("the leading agent is lost", lambda: self._search_leader([*before_me, Endpoint.own()]))
 
-    def _stop_then(self, why: str, what: Callable[[], None]) -> None:
-        """Only an agent whose ranks are gone may join others."""
-        if self._lead is not None:
-            self._lead.resign()
-            self._lead = None
-        self._wants = what
-        self._local.halt(self._local.generation, why)
+    def _stop_then(self, why: str, call: Callable[[], None]) -> None:
+        """Stops leading and stops the ranks, then calls: only an agent without ranks may join others."""
+        if self._leader is not None:
+            self._leader.resign()
+            self._leader = None
+        self._when_stopped = call
+        self._ranks.halt(self._ranks.generation, why)
 
-    # --- heartbeats --------------------------------------------------------------------------------------------
+    # --- heartbeats of agents ----------------------------------------------------------------------------------
 
     def _beat(self) -> None:
-        self._loop.after(self._meeting.interval, self._beat)
-        limit = time.monotonic() - self._meeting.interval * self._meeting.attempts
-        behind = list(self._local.behind(time.monotonic()))
-        mine: dict[str, Any] = {"say": "beat", "generation": self._local.generation, "behind": behind}
-        for line in [*self._guests.values(), *([self._leader] if self._leader else [])]:
-            line.say(mine)
-            if line.heard < limit:
-                line.lose()
+        self._loop.after(self._rendezvous.interval, self._beat)
+        limit = time.monotonic() - self._rendezvous.interval * self._rendezvous.attempts
+        slowest = list(self._ranks.slowest_rank(time.monotonic()))
+        beat: dict[str, Any] = {"type": "beat", "generation": self._ranks.generation, "behind": slowest}
+        for connection in self._connections():
+            connection.send(beat)
+            if connection.last_received < limit:
+                connection.lose()
 
 
 def _address_of(host: str) -> str:
-    """An address by which others reach this machine, that is called so in the endpoint."""
+    """An address of this machine for others, given its name in the endpoint."""
     with contextlib.suppress(OSError):
         return str(socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)[0][4][0])
     return host

@@ -1,4 +1,4 @@
-"""One node, nobody to meet: its agent leads itself."""
+"""Memberships of a run on one node: its agent leads itself."""
 
 from __future__ import annotations
 
@@ -13,43 +13,44 @@ from windlass.agent.rendezvous import state_machine
 from windlass.agent.rendezvous.leader import Leader
 
 
-class _Nobody:
-    """There are no others."""
+class _NoFollowers:
+    """Followers of a leader without any."""
 
-    def tell(self, who: str, message: dict[str, Any]) -> None:
-        """Nobody."""
+    def send(self, agent: str, message: dict[str, Any]) -> None:
+        """Does nothing."""
 
-    def tell_all(self, message: dict[str, Any]) -> None:
-        """Nobody."""
+    def send_to_all(self, message: dict[str, Any]) -> None:
+        """Does nothing."""
 
-    def behind(self) -> list[hang_detection.SlowestRank]:
-        """Nobody said anything."""
+    def slowest_ranks(self) -> list[hang_detection.SlowestRank]:
+        """None."""
         return []
 
 
 class SingleNode:
-    """`close` is called once, with the run's end."""
+    """Calls `close` once, at the end of the run."""
 
     def __init__(
         self,
         loop: EventLoop,
-        rules: state_machine.Rules,
+        rules: state_machine.RendezvousRules,
         limits: hang_detection.HangLimits,
         me: state_machine.Peer,
-        local: NodeRanks,
+        ranks: NodeRanks,
         close: Callable[[state_machine.EndRun], None],
     ) -> None:
         self._loop, self._rules, self._limits = loop, rules, limits
-        self._me, self._local, self._close = me, local, close
+        self._me, self._ranks, self._close = me, ranks, close
 
     def begin(self) -> None:
-        """Start the first generation."""
-        begun = state_machine.Rendezvous(self._rules, time.monotonic())
-        self._lead = Leader(self._loop, begun, self._me, self._local, _Nobody(), self._limits, self._close)
+        """Starts the first generation."""
+        state = state_machine.RendezvousState(self._rules, time.monotonic())
+        followers = _NoFollowers()
+        self._leader = Leader(self._loop, state, self._me, self._ranks, followers, self._limits, self._close)
 
-    def hear(self, event: RankEvent) -> None:
-        """How the ranks do."""
-        self._lead.hear(event)
+    def on_rank_event(self, event: RankEvent) -> None:
+        """Takes an event of this node's ranks."""
+        self._leader.on_rank_event(event)
 
     def leave(self) -> None:
-        """There is nobody to hang up on."""
+        """Does nothing: there are no connections."""

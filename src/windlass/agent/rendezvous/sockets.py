@@ -1,4 +1,4 @@
-"""Listening and calling: for other agents, and for the ranks' store."""
+"""Listening sockets and outgoing connections, for other agents and for the store of the ranks."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Callable
 
 from windlass.agent.event_loop import WRITE, EventLoop
 
-_NOT_OURS = (errno.EADDRINUSE, errno.EADDRNOTAVAIL)
+_NOT_AVAILABLE = (errno.EADDRINUSE, errno.EADDRNOTAVAIL)
 
 
 def listen(host: str = "", port: int = 0) -> socket.socket:
-    """On one address, or on all. Raises OSError."""
+    """A socket that listens on one address, or on all. Raises OSError."""
     if host:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         return socket.create_server(address[:2], family=family)
@@ -24,9 +24,9 @@ def listen(host: str = "", port: int = 0) -> socket.socket:
 
 
 def choose_interface(host: str) -> str:
-    """Where to listen for those who meet at this host: only there if no other machine reaches it, else everywhere.
+    """The address to listen on for agents that meet at this host: itself if it is a loopback address, else all ("").
 
-    A name other than localhost counts as one that others know.
+    A name other than localhost counts as one that other machines know.
     """
     if host == "localhost":
         return host
@@ -37,60 +37,60 @@ def choose_interface(host: str) -> str:
 
 
 def listen_if_local(host: str, port: int) -> socket.socket | None:
-    """At this address if it is one of this machine and the port is free; else None."""
+    """A socket at this address if it is one of this machine and the port is free; else None. Raises OSError."""
     try:
         return listen(host, port)
-    except socket.gaierror:  # a name that will be known when its pod is there
+    except socket.gaierror:  # a name that is unknown until its pod exists
         return None
-    except OSError as wrong:
-        if wrong.errno in _NOT_OURS:
+    except OSError as error:
+        if error.errno in _NOT_AVAILABLE:
             return None
         raise
 
 
 class ConnectAttempt:
-    """One attempt to connect. `answered` gets the socket, or None; neither comes after `cancel`."""
+    """One attempt to connect. Calls `on_answer` with the socket, or with None; never after `cancel`."""
 
     def __init__(
         self,
         loop: EventLoop,
         host: str,
         port: int,
-        answered: Callable[[socket.socket | None], None],
-        patience: float = 1.0,
+        on_answer: Callable[[socket.socket | None], None],
+        timeout: float = 1.0,
     ) -> None:
-        self._loop, self._answered = loop, answered
+        self._loop, self._on_answer = loop, on_answer
         self._link: socket.socket | None = None
-        self._timer = loop.after(patience, lambda: self._done(reached=False))
+        self._timer = loop.after(timeout, lambda: self._finish(connected=False))
         try:
             family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
             self._link = socket.socket(family, socket.SOCK_STREAM)
             self._link.setblocking(False)
             self._link.connect_ex(address)
-            loop.watch(self._link, self._connected, WRITE)
+            loop.watch(self._link, self._on_writable, WRITE)
         except OSError:
             self._timer.cancel()
-            self._timer = loop.after(0, lambda: self._done(reached=False))
+            self._timer = loop.after(0, lambda: self._finish(connected=False))
 
     def cancel(self) -> None:
-        """Hang up before anybody has answered."""
+        """Closes the socket before an answer."""
         self._timer.cancel()
         if self._link is not None:
             self._loop.forget(self._link)
             self._link.close()
             self._link = None
 
-    def _connected(self) -> None:
+    def _on_writable(self) -> None:
         assert self._link is not None  # noqa: S101 - it is being watched
-        self._done(reached=self._link.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) == 0)
+        self._finish(connected=self._link.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) == 0)
 
-    def _done(self, *, reached: bool) -> None:
+    def _finish(self, *, connected: bool) -> None:
         self._timer.cancel()
         link, self._link = self._link, None
         if link is not None:
             self._loop.forget(link)
-        if not reached and link is not None:
+        if not connected and link is not None:
             with contextlib.suppress(OSError):
                 link.close()
             link = None
-        self._answered(link)
+        self._on_answer(link)

@@ -1,11 +1,11 @@
-"""Who makes up the next generation, and when: decided by the leading agent. Pure; `now` is an argument.
+"""Rules of the rendezvous: members, start and end of each generation. Pure; `now` is an argument, in seconds.
 
-    Gathering ──enough are here──▶ Running ──one ended badly, is lost, or came──▶ Stopping ──all stopped──▶ Gathering
-                                    │    └──all done──▶ Closed ◀──nothing is left to try──┘
+    Gathering ──enough agents──▶ Running ──a failure, a loss, or a newcomer──▶ Stopping ──all stopped──▶ Gathering
+                                    │    └──all succeeded──▶ Closed ◀──no restart is left──┘
                                     └── the same, where survivors can re-form ──▶ Running, the next generation
 
-An agent alone leads a crew of one by the same rules. Generations only grow; no generation starts before all agents
-that are left have said that their ranks of the one before are gone.
+The leading agent applies these rules; a single agent leads itself by the same rules. Generation numbers only grow. A
+generation starts after all remaining agents have reported that their ranks of the one before are gone.
 """
 
 from __future__ import annotations
@@ -13,14 +13,20 @@ from __future__ import annotations
 from enum import Enum
 from typing import NamedTuple, Union
 
-from windlass.agent.rank_events import RankEvent, RankFailed, RanksReady, RanksStopped
-from windlass.wire import ExitCode
-
-_DOUBLINGS = 30
+from windlass.agent.rank_events import (
+    FINAL,
+    INFRASTRUCTURE,
+    UNCOUNTED,
+    RankEvent,
+    RankFailed,
+    RanksReady,
+    RanksStopped,
+)
+from windlass.wire import ExitCode, restart_delay
 
 
 class Peer(NamedTuple):
-    """An agent that is here, and what it is to others."""
+    """An agent that takes part, as the others know it."""
 
     id: str
     node: str
@@ -28,35 +34,38 @@ class Peer(NamedTuple):
     port: int
     ranks: int
     place: int = -1
-    """Where it stands by --node-rank; -1: in the order of arrival."""
+    """Position by --node-rank; -1: in the order of arrival."""
     generation: int = 0
-    """The newest generation that it has seen."""
+    """Newest generation that this agent has seen."""
 
 
-class Rules(NamedTuple):
-    """How many agents make a crew, how often it may fail, and seconds of patience."""
+class RendezvousRules(NamedTuple):
+    """Numbers of agents, limits of failures, and timeouts in seconds."""
 
     least: int = 1
     most: int = 1
     max_restarts: int = 0
-    machine: int = 0
-    """So often an end that is a machine's fault may be put right besides."""
+    """Failures of the program from which the run recovers."""
+    max_infrastructure: int = 0
+    """Failures of infrastructure from which it recovers besides."""
     last_call: float = 3.0
-    """After the last arrival, while more than enough could still come."""
+    """Wait after the last arrival, while there are enough agents and more could come."""
     join_timeout: float = 600.0
     settle: float = 3.0
-    """For agents that are known to be there and not yet here: those of a leader that is lost."""
+    """Wait for agents that are known and have not come yet: the followers of a lost leader."""
     gather: float = 0.5
-    """From a newcomer to the restart for its sake: others may be right behind it."""
-    backoff: float | None = None
-    """Before the second restart in a row, doubled with each that follows. None: 2 before the third one."""
-    backoff_most: float = 30.0
-    healthy: float = 10.0
-    """A generation that lived so long ends the row."""
+    """Wait from a newcomer to the restart that takes it in: others may come right after it."""
+    immediate: int = 2
+    """Failures in a row after which the restart is not delayed; launchers that give a backoff mean 1."""
+    backoff_base: float = 2.0
+    """Delay of the first delayed restart, doubled with each that follows."""
+    backoff_max: float = 30.0
+    healthy_after: float = 10.0
+    """Life of a generation after which its failure is the first in a row."""
 
 
 class Phase(Enum):
-    """Where a crew stands."""
+    """Phases of a rendezvous."""
 
     GATHERING = "gathering"
     RUNNING = "running"
@@ -65,36 +74,38 @@ class Phase(Enum):
 
 
 class EndRun(NamedTuple):
-    """The run is over for everybody, with this exit code."""
+    """Action: the run is over for all agents, with this exit code."""
 
     code: int
     why: str
 
 
-class Rendezvous(NamedTuple):
-    """Everything that is decided upon. `present` is in the order of ranks."""
+class RendezvousState(NamedTuple):
+    """State of the rules. `present` is in the order of ranks."""
 
-    rules: Rules
+    rules: RendezvousRules
     since: float
-    """When this phase began."""
+    """Begin of this phase."""
     phase: Phase = Phase.GATHERING
     present: tuple[Peer, ...] = ()
     expected: frozenset[str] = frozenset()
     generation: int = 0
     seen: int = 0
-    """The newest generation that anybody here has seen, under whichever leader."""
+    """Newest generation that any agent here has seen, under any leader."""
     members: frozenset[str] = frozenset()
     done: frozenset[str] = frozenset()
     able: frozenset[str] = frozenset()
     """Agents all of whose ranks can take a new membership while they run."""
     unstopped: frozenset[str] = frozenset()
     restarts: int = 0
-    machine: int = 0
-    """How many of the forgiven failures of machines there were."""
-    quick: int = 0
+    """Failures of the program so far."""
+    infrastructure: int = 0
+    """Failures of infrastructure so far."""
+    in_a_row: int = 0
+    """Failures without a healthy generation in between."""
     not_before: float = 0.0
     arrived: float = 0.0
-    """When the last one came."""
+    """Time of the last arrival."""
     verdict: EndRun | None = None
 
 
@@ -105,219 +116,212 @@ class AgentJoined(NamedTuple):
 
 
 class AgentLost(NamedTuple):
-    """An agent is gone, and nobody knows what its ranks did."""
+    """An agent is gone; the end of its ranks is unknown."""
 
     id: str
 
 
 class TimePassed(NamedTuple):
-    """Time has passed."""
+    """The time of `deadline` has come."""
 
 
 Event = Union[AgentJoined, AgentLost, RankEvent, TimePassed]
 
 
 class StartGeneration(NamedTuple):
-    """Start a generation of these members, in this order."""
+    """Action: start a generation of these members, in this order."""
 
     generation: int
     members: tuple[Peer, ...]
     restarts: int
     keep: bool = False
-    """Ranks that run go on with it; only those that are missing are started."""
+    """Running ranks go on with it; only missing ones are started."""
     why: str = ""
 
 
 class StopRanks(NamedTuple):
-    """Stop the ranks of this generation, everywhere."""
+    """Action: stop the ranks of this generation on all nodes."""
 
     generation: int
     why: str
     planned: bool = False
-    """Nothing is broken: ranks have the time to save."""
+    """No rank has failed: ranks have the time to save."""
 
 
 Action = Union[StartGeneration, StopRanks, EndRun]
-Decision = tuple[Rendezvous, tuple[Action, ...]]
+Decision = tuple[RendezvousState, tuple[Action, ...]]
 
 
-def step(crew: Rendezvous, event: Event, now: float) -> Decision:
-    """What is true after the event, and what is to be done."""
-    if crew.phase is Phase.CLOSED:
-        return crew, ()
+def step(state: RendezvousState, event: Event, now: float) -> Decision:
+    """The state after the event, and the actions to take."""
+    if state.phase is Phase.CLOSED:
+        return state, ()
     if isinstance(event, AgentJoined):
-        return _joined(crew, event.peer, now)
+        return _join(state, event.peer, now)
     if isinstance(event, AgentLost):
-        return _lost(crew, event.id, now)
-    if isinstance(event, TimePassed) or event.generation != crew.generation:
-        return _look_around(crew, now)
-    return _told_of_ranks(crew, event, now)
+        return _lose(state, event.id, now)
+    if isinstance(event, TimePassed) or event.generation != state.generation:
+        return _review(state, now)
+    return _take_rank_event(state, event, now)
 
 
-def _told_of_ranks(crew: Rendezvous, event: RankEvent, now: float) -> Decision:
+def _take_rank_event(state: RendezvousState, event: RankEvent, now: float) -> Decision:
     if isinstance(event, RankFailed):
-        return _failed(crew, event, now)
+        return _fail(state, event, now)
     if isinstance(event, RanksStopped):
-        return _stopped(crew, event, now)
+        return _stopped(state, event, now)
     if isinstance(event, RanksReady):
-        return crew._replace(able=crew.able | {event.id}), ()
-    crew = crew._replace(done=crew.done | {event.id})
-    if crew.phase is Phase.RUNNING and crew.members <= crew.done:
-        return _close(crew, EndRun(0, "all ranks have ended well"), now)
-    return crew, ()
+        return state._replace(able=state.able | {event.id}), ()
+    state = state._replace(done=state.done | {event.id})
+    if state.phase is Phase.RUNNING and state.members <= state.done:
+        return _close(state, EndRun(0, "all ranks have ended well"), now)
+    return state, ()
 
 
-def deadline(crew: Rendezvous) -> float | None:
-    """When to step with Passed if nothing else happens."""
-    if crew.phase is Phase.GATHERING:
-        return _forms_at(crew) if len(crew.present) >= crew.rules.least else crew.since + crew.rules.join_timeout
-    if crew.phase is Phase.RUNNING and _wants_newcomers(crew):
-        return crew.arrived + crew.rules.gather
+def deadline(state: RendezvousState) -> float | None:
+    """Time of the next step with TimePassed if no event comes before."""
+    if state.phase is Phase.GATHERING:
+        return _forms_at(state) if len(state.present) >= state.rules.least else state.since + state.rules.join_timeout
+    if state.phase is Phase.RUNNING and _wants_newcomers(state):
+        return state.arrived + state.rules.gather
     return None
 
 
-def sort_by_position(present: tuple[Peer, ...]) -> tuple[Peer, ...]:
-    """By place where places are given, else as they came."""
+def sort_by_place(present: tuple[Peer, ...]) -> tuple[Peer, ...]:
+    """Sorted by place where places are given, else in the order of arrival."""
     return tuple(sorted(present, key=lambda peer: peer.place))
 
 
-def _joined(crew: Rendezvous, peer: Peer, now: float) -> Decision:
+def _join(state: RendezvousState, peer: Peer, now: float) -> Decision:
     before: tuple[Action, ...] = ()
-    if peer.id in crew.members:  # it lost us and has stopped its ranks, and its old line is not known to be dead yet
-        crew, before = _lost(crew, peer.id, now)
-    others = tuple(each for each in crew.present if each.id != peer.id)
-    seen = max(crew.seen, peer.generation)
-    crew, after = _look_around(crew._replace(present=sort_by_position((*others, peer)), arrived=now, seen=seen), now)
-    return crew, (*before, *after)
+    if peer.id in state.members:  # it lost the leader and stopped its ranks; its old connection may look alive
+        state, before = _lose(state, peer.id, now)
+    others = tuple(each for each in state.present if each.id != peer.id)
+    seen = max(state.seen, peer.generation)
+    state, after = _review(state._replace(present=sort_by_place((*others, peer)), arrived=now, seen=seen), now)
+    return state, (*before, *after)
 
 
-def _lost(crew: Rendezvous, who: str, now: float) -> Decision:
-    node = next((peer.node for peer in crew.present if peer.id == who), who)
-    left = crew._replace(
-        present=tuple(peer for peer in crew.present if peer.id != who),
-        expected=crew.expected - {who},
-        unstopped=crew.unstopped - {who},
+def _lose(state: RendezvousState, agent: str, now: float) -> Decision:
+    node = next((peer.node for peer in state.present if peer.id == agent), agent)
+    left = state._replace(
+        present=tuple(peer for peer in state.present if peer.id != agent),
+        expected=state.expected - {agent},
+        unstopped=state.unstopped - {agent},
     )
-    if left.phase is Phase.RUNNING and who in left.members - left.done:
-        if _can_reform(left, left.members - {who}):
-            return _publish(left, now, keep=True, why=f"node {node} is lost")
-        return _halt(left, f"node {node} is lost", now)
+    if left.phase is Phase.RUNNING and agent in left.members - left.done:
+        if _can_reform(left, left.members - {agent}):
+            return _start(left, now, keep=True, why=f"node {node} is lost")
+        return _stop(left, f"node {node} is lost", now)
     if left.phase is Phase.STOPPING and not left.unstopped:
-        return _all_stopped(left, now)
-    return _look_around(left, now)
+        return _gather(left, now)
+    return _review(left, now)
 
 
-def _failed(crew: Rendezvous, event: RankFailed, now: float) -> Decision:
-    if event.code == ExitCode.FATAL or event.whose == "final":
-        crew = crew._replace(verdict=EndRun(event.code, event.why))
-    if crew.phase is not Phase.RUNNING:
-        return crew, ()
-    if event.code in (ExitCode.PREEMPTED, ExitCode.RETRY):
-        return _halt(crew, event.why, now)
-    crew = _counted(crew, event)
-    if crew.verdict is not None:
-        return _halt(crew, event.why, now)
-    if not event.hangs and _can_reform(crew, crew.members):
-        return _publish(crew, now, keep=True, why=event.why)
-    return _halt(crew, event.why, now)
+def _fail(state: RendezvousState, event: RankFailed, now: float) -> Decision:
+    if event.counts_as == FINAL:
+        state = state._replace(verdict=EndRun(event.code, event.why))
+    if state.phase is not Phase.RUNNING:
+        return state, ()
+    if event.counts_as == UNCOUNTED:
+        return _stop(state, event.why, now)
+    state = _count(state, event)
+    if state.verdict is None and not event.hangs and _can_reform(state, state.members):
+        return _start(state, now, keep=True, why=event.why)
+    return _stop(state, event.why, now)
 
 
-def _counted(crew: Rendezvous, event: RankFailed) -> Rendezvous:
-    """One failure more, of its kind; the end, if that was one too many."""
-    by_machine = event.whose == "machine"
-    had, most = (crew.machine, crew.rules.machine) if by_machine else (crew.restarts, crew.rules.max_restarts)
-    if crew.verdict is None and had >= most:
-        return crew._replace(verdict=EndRun(event.code, event.why))
-    return crew._replace(machine=had + 1) if by_machine else crew._replace(restarts=had + 1)
+def _count(state: RendezvousState, event: RankFailed) -> RendezvousState:
+    """Counts a failure against its limit; sets the verdict where the limit is exceeded."""
+    by_infrastructure, rules = event.counts_as == INFRASTRUCTURE, state.rules
+    count = state.infrastructure if by_infrastructure else state.restarts
+    limit = rules.max_infrastructure if by_infrastructure else rules.max_restarts
+    if state.verdict is None and count >= limit:
+        return state._replace(verdict=EndRun(event.code, event.why))
+    if by_infrastructure:
+        return state._replace(infrastructure=count + 1)
+    return state._replace(restarts=count + 1)
 
 
-def _can_reform(crew: Rendezvous, members: frozenset[str]) -> bool:
-    return members <= crew.able and not crew.done and len(crew.present) >= crew.rules.least
+def _can_reform(state: RendezvousState, members: frozenset[str]) -> bool:
+    return members <= state.able and not state.done and len(state.present) >= state.rules.least
 
 
-def _halt(crew: Rendezvous, why: str, now: float, *, planned: bool = False) -> Decision:
-    here = frozenset(peer.id for peer in crew.present) & crew.members
-    quick = 0 if planned else _in_a_row(crew, now)
-    wait = _wait(crew.rules, quick)
-    stopping = crew._replace(phase=Phase.STOPPING, since=now, unstopped=here, quick=quick, not_before=now + wait)
+def _stop(state: RendezvousState, why: str, now: float, *, planned: bool = False) -> Decision:
+    here = frozenset(peer.id for peer in state.present) & state.members
+    rules = state.rules
+    was_healthy = now - state.since >= rules.healthy_after
+    in_a_row = 0 if planned else 1 if was_healthy else state.in_a_row + 1
+    delay = restart_delay(in_a_row - rules.immediate + 1, rules.backoff_base, rules.backoff_max)
+    stopping = state._replace(
+        phase=Phase.STOPPING, since=now, unstopped=here, in_a_row=in_a_row, not_before=now + delay
+    )
     if not here:
-        return _all_stopped(stopping, now)
-    return stopping, (StopRanks(crew.generation, why, planned),)
+        return _gather(stopping, now)
+    return stopping, (StopRanks(state.generation, why, planned),)
 
 
-def _in_a_row(crew: Rendezvous, now: float) -> int:
-    """The how many-th end this is. With a job's backoff it counts as the core does: a long life's end is the first."""
-    if now - crew.since < crew.rules.healthy:
-        return crew.quick + 1
-    return 0 if crew.rules.backoff is None else 1
+def _stopped(state: RendezvousState, event: RanksStopped, now: float) -> Decision:
+    if event.code == ExitCode.FATAL and state.verdict is None:
+        why = "a rank said that starting it again would fail in the same way"
+        state = state._replace(verdict=EndRun(event.code, why))
+    state = state._replace(unstopped=state.unstopped - {event.id})
+    if state.phase is Phase.STOPPING and not state.unstopped:
+        return _gather(state, now)
+    return state, ()
 
 
-def _wait(rules: Rules, quick: int) -> float:
-    base, free = (1.0, 2) if rules.backoff is None else (rules.backoff, 1)
-    return min(rules.backoff_most, base * 2.0 ** min(quick - 2, _DOUBLINGS)) if quick > free else 0.0
+def _gather(state: RendezvousState, now: float) -> Decision:
+    """All ranks are stopped: end the run, or gather for the next generation."""
+    if state.verdict is not None:
+        return _close(state, state.verdict, now)
+    here = frozenset(peer.id for peer in state.present)
+    again = state._replace(phase=Phase.GATHERING, since=now, expected=here, members=frozenset(), done=frozenset())
+    return _review(again, now)
 
 
-def _stopped(crew: Rendezvous, event: RanksStopped, now: float) -> Decision:
-    if event.code == ExitCode.FATAL and crew.verdict is None:
-        crew = crew._replace(
-            verdict=EndRun(event.code, "a rank said that starting it again would fail in the same way")
-        )
-    crew = crew._replace(unstopped=crew.unstopped - {event.id})
-    if crew.phase is Phase.STOPPING and not crew.unstopped:
-        return _all_stopped(crew, now)
-    return crew, ()
+def _close(state: RendezvousState, verdict: EndRun, now: float) -> Decision:
+    return state._replace(phase=Phase.CLOSED, since=now, verdict=verdict), (verdict,)
 
 
-def _all_stopped(crew: Rendezvous, now: float) -> Decision:
-    if crew.verdict is not None:
-        return _close(crew, crew.verdict, now)
-    here = frozenset(peer.id for peer in crew.present)
-    again = crew._replace(phase=Phase.GATHERING, since=now, expected=here, members=frozenset(), done=frozenset())
-    return _look_around(again, now)
+def _review(state: RendezvousState, now: float) -> Decision:
+    """Starts a generation if enough agents are present; stops one if newcomers are to be taken in."""
+    if state.phase is Phase.RUNNING and _wants_newcomers(state) and now >= state.arrived + state.rules.gather:
+        return _stop(state, "more nodes have come", now, planned=True)
+    if state.phase is not Phase.GATHERING:
+        return state, ()
+    if len(state.present) < state.rules.least:
+        return _wait_for_more(state, now)
+    if now < _forms_at(state):
+        return state, ()
+    return _start(state, now)
 
 
-def _close(crew: Rendezvous, verdict: EndRun, now: float) -> Decision:
-    return crew._replace(phase=Phase.CLOSED, since=now, verdict=verdict), (verdict,)
+def _wants_newcomers(state: RendezvousState) -> bool:
+    here = frozenset(peer.id for peer in state.present)
+    return not state.done and len(state.members) < state.rules.most and bool(here - state.members)
 
 
-def _look_around(crew: Rendezvous, now: float) -> Decision:
-    """Whether those who are here are enough, and whether newcomers are worth a restart."""
-    if crew.phase is Phase.RUNNING and _wants_newcomers(crew) and now >= crew.arrived + crew.rules.gather:
-        return _halt(crew, "more nodes have come", now, planned=True)
-    if crew.phase is not Phase.GATHERING:
-        return crew, ()
-    if len(crew.present) < crew.rules.least:
-        return _wait_for_more(crew, now)
-    if now < _forms_at(crew):
-        return crew, ()
-    return _publish(crew, now)
+def _forms_at(state: RendezvousState) -> float:
+    """Time at which the present agents form a generation, if they are enough."""
+    here = frozenset(peer.id for peer in state.present)
+    if len(here) >= state.rules.most or (state.expected and state.expected <= here):
+        return state.not_before
+    wait = state.rules.settle if state.expected else state.rules.last_call
+    return max(state.not_before, (state.since if state.expected else state.arrived) + wait)
 
 
-def _wants_newcomers(crew: Rendezvous) -> bool:
-    here = frozenset(peer.id for peer in crew.present)
-    return not crew.done and len(crew.members) < crew.rules.most and bool(here - crew.members)
+def _wait_for_more(state: RendezvousState, now: float) -> Decision:
+    if now < state.since + state.rules.join_timeout:
+        return state, ()
+    why = f"{len(state.present)} of at least {state.rules.least} nodes have come in {state.rules.join_timeout:.0f} s"
+    return _close(state, EndRun(1, why), now)
 
 
-def _forms_at(crew: Rendezvous) -> float:
-    """When the crew that is here is taken, if it is large enough."""
-    here = frozenset(peer.id for peer in crew.present)
-    if len(here) >= crew.rules.most or (crew.expected and crew.expected <= here):
-        return crew.not_before
-    patience = crew.rules.settle if crew.expected else crew.rules.last_call
-    return max(crew.not_before, (crew.since if crew.expected else crew.arrived) + patience)
-
-
-def _wait_for_more(crew: Rendezvous, now: float) -> Decision:
-    if now < crew.since + crew.rules.join_timeout:
-        return crew, ()
-    why = f"{len(crew.present)} of at least {crew.rules.least} nodes have come in {crew.rules.join_timeout:.0f} s"
-    return _close(crew, EndRun(1, why), now)
-
-
-def _publish(crew: Rendezvous, now: float, *, keep: bool = False, why: str = "") -> Decision:
-    chosen = crew.present[: crew.rules.most]
-    generation = max(crew.generation, crew.seen) + 1
-    running = crew._replace(
+def _start(state: RendezvousState, now: float, *, keep: bool = False, why: str = "") -> Decision:
+    chosen = state.present[: state.rules.most]
+    generation = max(state.generation, state.seen) + 1
+    running = state._replace(
         phase=Phase.RUNNING,
         since=now,
         generation=generation,
@@ -326,4 +330,4 @@ def _publish(crew: Rendezvous, now: float, *, keep: bool = False, why: str = "")
         able=frozenset(),
         expected=frozenset(),
     )
-    return running, (StartGeneration(generation, chosen, crew.restarts, keep, why),)
+    return running, (StartGeneration(generation, chosen, state.restarts, keep, why),)

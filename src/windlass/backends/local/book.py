@@ -86,11 +86,11 @@ class Gang:
 
     def hear_agent(self, member: int, said: Mapping[str, Any]) -> list[JobEvent]:
         """What an agent says of its ranks: what went wrong, or that they run again. All have to, for it to be told."""
-        if said.get("say") == "verdict":  # of several the first: others then lost their peer
+        if said.get("type") == "verdict":  # of several the first: others then lost their peer
             fault = self.told.fault
             known = fault is not None and fault["generation"] == said["generation"]
             self.told.fault = fault if known else dict(said)
-        if said.get("say") != "recovered":
+        if said.get("type") != "recovered":
             return []
         crew, events = int(said["generation"]), []
         back = self.told.back
@@ -118,7 +118,7 @@ class Gang:
         who = self.who(member)._replace(rank=rank)
         tried = Tried((), self.job.workdir)
         found = exit_of(who, {"signal": -code} if code < 0 else {"code": code}, tried)
-        words = fault.get("words", "")
+        words = fault.get("message", "")
         return replace(found, detail=f"{found.detail}: {words}") if words else found
 
     def _has(self, member: Rank, rank: int) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import json
 import socket
 import sys
 import zlib
@@ -91,18 +90,20 @@ def _of_agent(gang: Gang, role: Role) -> dict[str, str]:
     assert gang.job is not None  # noqa: S101 - see spawn_message
     policy, before = gang.job.restart, gang.before
     entry = entry_of(role.command)
-    forgives = {
-        "machine": max(0, policy.infrastructure_limit - before.infrastructure_failures),
-        "retryable": policy.retryable_exit_codes,
-        "final": [*policy.fatal_exit_codes, *(set(wire.ExitCode) - set(policy.retryable_exit_codes))],
-        "crew": max(before.crew, gang.key[1] - 1),
-        "backoff": [ms / 1000 for ms in (policy.backoff_base, policy.backoff_max, policy.healthy_after)],
-    }
+    budget = wire.RestartBudget(
+        infrastructure=max(0, policy.infrastructure_limit - before.infrastructure_failures),
+        retryable=tuple(policy.retryable_exit_codes),
+        fatal=tuple(policy.fatal_exit_codes),
+        generation=max(before.crew, gang.key[1] - 1),
+        backoff_base=policy.backoff_base / 1000,
+        backoff_max=policy.backoff_max / 1000,
+        healthy_after=policy.healthy_after / 1000,
+    )
     return {
         **({_PYTHON_OF_RANKS: entry.python} if entry else {}),
         _SHUTDOWN: f"{max(1, round(gang.job.grace / 1000))}",
         "PET_MAX_RESTARTS": str(max(0, policy.user_limit - before.user_failures)),
-        wire.FORGIVES: json.dumps(forgives),
+        wire.RESTART_BUDGET: budget.to_json(),
     }
 
 

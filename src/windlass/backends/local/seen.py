@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from windlass import wire
 from windlass.backends.local.logs import STREAMS, agent_name
 from windlass.backends.local.paths import StatePaths
 from windlass.backends.local.records import Task
@@ -21,7 +22,7 @@ Json = dict[str, Any]
 def ranks_seen(paths: StatePaths, job: Job, tasks: Sequence[Task]) -> list[Json]:
     """Each rank of the newest generation: rank, node, pid, printed_at (ms; None: nothing yet), and its heartbeats.
 
-    Those of an agent's board: step, phase, at (ms), values, told_step, told_at, code, env.
+    Those of an agent's board: step, phase, at (ms), values, reported_step, reported_at, code, env.
     """
     newest = max((task.generation for task in tasks), default=0)
     latest = sorted((task for task in tasks if task.generation == newest), key=lambda task: task.rank)
@@ -31,7 +32,7 @@ def ranks_seen(paths: StatePaths, job: Job, tasks: Sequence[Task]) -> list[Json]
     boards: dict[int, Json] = {}
     if job.launcher is Launcher.AGENT:
         for task in latest:
-            boards |= _board(logs / agent_name(task.rank) / "board.json")
+            boards |= _board(logs / agent_name(task.rank) / wire.STATUS_FILE)
     return [
         {**seen, **boards.get(seen["rank"], {}), "printed_at": _printed(logs, seen["rank"])}
         for seen in _ranks(job, latest)

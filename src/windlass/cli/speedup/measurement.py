@@ -57,7 +57,7 @@ def measure_run(
     Raises ApiError if it can never run here, JobFailedError if it fails, InterruptedRunError once Ctrl-C has ended it.
     """
     ear = TelemetryReceiver(folder)
-    env = {**env, wire.LISTENER: ear.path, wire.CHECKPOINTS: str(folder / "checkpoints")}
+    env = {**env, wire.TELEMETRY_SOCKET: ear.path, wire.CHECKPOINTS: str(folder / "checkpoints")}
     handed = Submission(resize_job(submission.job, size, env), source=submission.source)
     try:
         (job_id,) = connection.submit([handed], **submission_context(), owner=owner_process())

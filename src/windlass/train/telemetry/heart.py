@@ -36,7 +36,7 @@ class Heart:
         self._generation = int(environment.get(wire.GENERATION, _ALONE))
         self._beats = 0
         self._agent = environment.get(wire.AGENT_SOCKET, "")
-        self._listener = environment.get(wire.LISTENER, "") if rank == 0 else ""
+        self._listener = environment.get(wire.TELEMETRY_SOCKET, "") if rank == 0 else ""
         self._path: Path | None = None
         self._socket: socket.socket | None = None
         self._shared = -1
@@ -50,14 +50,14 @@ class Heart:
         self.step = 0
         """The step that this rank is in, from 0."""
         if self._agent:
-            self._open(reads_tracks=environment.get(wire.TRACKS) == wire.TRACKS_LAYOUT)
+            self._open(reads_tracks=environment.get(wire.HEARTBEAT_RING) == wire.RING_LAYOUT)
 
     def beat(self, phase: str) -> None:
         """This rank enters a phase of its step."""
         self._beats += 1
         heartbeat = wire.Heartbeat(self._rank, self._generation, self.step, phase, self._beats)
         if self._track is not None:
-            wire.note(self._track, heartbeat, time.monotonic())
+            wire.write_heartbeat(self._track, heartbeat, time.monotonic())
         else:
             self._tell(heartbeat)
 
@@ -127,8 +127,8 @@ class Heart:
         if reads_tracks and hasattr(os, "memfd_create"):  # Linux
             with contextlib.suppress(OSError):  # a sandbox may refuse it
                 self._shared = os.memfd_create("windlass-track")
-                os.ftruncate(self._shared, wire.TRACK)
-                self._track = mmap.mmap(self._shared, wire.TRACK)
+                os.ftruncate(self._shared, wire.RING_SIZE)
+                self._track = mmap.mmap(self._shared, wire.RING_SIZE)
         if not self._greet(able=False):
             self._track = None  # nobody looks at it
         threading.Thread(target=self._hear, args=(self._socket,), name="agent", daemon=True).start()

@@ -84,7 +84,7 @@ def test_an_init_container_brings_the_agent_into_a_volume_of_the_pod():
 def test_each_pod_is_told_who_it_is_to_the_operator_and_keeps_torchruns_variables():
     pod = pods(training(agent="inject"))[1]
     variables = told(pod)
-    assert variables["WINDLASS_MEMBERSHIP"] == "tcp:operator.windlass-system.svc:8081"
+    assert variables["WINDLASS_CONTROLLER"] == "operator.windlass-system.svc:8081"
     assert variables["WINDLASS_AGENT_NAME"] == "team/digits-worker-1"
     assert variables["WINDLASS_AGENT_TOKEN"] == {"fieldRef": {"fieldPath": f"metadata.annotations['{TOKEN}']"}}
     assert (variables["PET_NPROC_PER_NODE"], variables["PET_NODE_RANK"]) == ("2", "1")
@@ -93,7 +93,7 @@ def test_each_pod_is_told_who_it_is_to_the_operator_and_keeps_torchruns_variable
 
 def test_without_an_operator_that_listens_agents_agree_among_themselves():
     pod = pods(training(agent="inject"), Settings())[0]
-    assert "WINDLASS_MEMBERSHIP" not in told(pod)
+    assert "WINDLASS_CONTROLLER" not in told(pod)
     assert "annotations" not in pod["metadata"]
 
 
@@ -102,7 +102,7 @@ def test_an_image_that_has_windlass_needs_no_init_container():
     for pod in (by_agent, by_launcher):
         assert main_of(pod)["command"] == ["python", "-m", "windlass.agent", "--", "train.py", "--lr", "1"]
         assert "initContainers" not in pod["spec"]
-        assert "WINDLASS_MEMBERSHIP" in told(pod)
+        assert "WINDLASS_CONTROLLER" in told(pod)
 
 
 def test_the_agent_takes_the_launchers_place_and_another_one_is_refused():

@@ -25,7 +25,7 @@ class Host:
     def welcome(self, hello: Any, caller: Any) -> Callable[[Any], None] | None:
         self.callers.append(caller)
         self.met.set()
-        return self._hear if hello["say"] == "hello" else None
+        return self._hear if hello["type"] == "hello" else None
 
     def _hear(self, said: Any) -> None:
         if self.fault is not None:
@@ -71,11 +71,11 @@ async def ends(reader: asyncio.StreamReader) -> bool:
 def test_who_has_said_who_it_is_may_say_more_at_once_than_a_stranger() -> None:
     async def story(host: Host, call: Call) -> None:
         reader, writer = await call()
-        writer.write(line(say="hello") + line(say="beat", why="x" * 300_000))
-        assert json.loads(await reader.readline()) == {"say": "beat"}
+        writer.write(line(type="hello") + line(type="beat", why="x" * 300_000))
+        assert json.loads(await reader.readline()) == {"type": "beat"}
         assert len(host.heard[0]["why"]) == 300_000
         stranger, his = await call()
-        his.write(line(say="hello", why="x" * 300_000))
+        his.write(line(type="hello", why="x" * 300_000))
         assert await ends(stranger)
         assert len(host.callers) == 1
 
@@ -87,14 +87,14 @@ def test_the_oldest_of_too_many_strangers_is_hung_up_on(monkeypatch: pytest.Monk
 
     async def story(_host: Host, call: Call) -> None:
         known, its = await call()
-        its.write(line(say="hello") + line(say="beat"))
+        its.write(line(type="hello") + line(type="beat"))
         await known.readline()
         strangers = [await call() for _ in range(3)]
         assert await ends(strangers[0][0])
-        strangers[2][1].write(line(say="hello") + line(say="beat"))
-        assert json.loads(await strangers[2][0].readline()) == {"say": "beat"}
-        its.write(line(say="beat"))
-        assert json.loads(await known.readline()) == {"say": "beat"}
+        strangers[2][1].write(line(type="hello") + line(type="beat"))
+        assert json.loads(await strangers[2][0].readline()) == {"type": "beat"}
+        its.write(line(type="beat"))
+        assert json.loads(await known.readline()) == {"type": "beat"}
 
     told(story)
 
@@ -104,11 +104,11 @@ def test_who_makes_no_sense_is_hung_up_on(fault: Exception) -> None:
     async def story(host: Host, call: Call) -> None:
         host.fault = fault
         reader, writer = await call()
-        writer.write(line(say="hello") + line(say="beat"))
+        writer.write(line(type="hello") + line(type="beat"))
         assert await ends(reader)
         host.fault = None
         other, its = await call()
-        its.write(line(say="hello") + line(say="beat"))
+        its.write(line(type="hello") + line(type="beat"))
         assert await other.readline()
 
     told(story)
@@ -121,11 +121,11 @@ def test_who_takes_nothing_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) ->
         before = asyncio.all_tasks()
         _, writer = await call()
         writer.transport.pause_reading()  # type: ignore[attr-defined]
-        writer.write(line(say="hello"))
+        writer.write(line(type="hello"))
         await host.met.wait()
         talking = asyncio.all_tasks() - before
         while not host.callers[0]._writer.transport.get_write_buffer_size():
-            host.callers[0].say({"say": "halt", "why": "x" * 500_000})
+            host.callers[0].say({"type": "halt", "why": "x" * 500_000})
         writer.write(b"nonsense\n")
         await host.gone.wait()
         await asyncio.wait(talking)

@@ -48,7 +48,7 @@ class Line:
         self.closed = False
 
     def say(self, message: Any) -> None:
-        self.told.append(message["say"])
+        self.told.append(message["type"])
 
     def close(self) -> None:
         self.closed = True
@@ -74,7 +74,7 @@ class Operator:
 
     def call(self, name: str, generation: int = 0) -> tuple[Line, Any]:
         line: Any = Line()
-        hello = {"say": "hello", "name": f"team/{name}", "token": "secret", "id": name, "address": "10.0.0.1"}
+        hello = {"type": "hello", "name": f"team/{name}", "token": "secret", "id": name, "address": "10.0.0.1"}
         hello |= {"port": 4000, "ranks": 1, "generation": generation, "seen": generation, "last": None}
         return line, self.attendance.welcome(hello, line)
 
@@ -90,7 +90,7 @@ def test_a_job_ends_though_an_agent_left_well_while_nobody_led() -> None:
     async def story() -> None:
         operator = Operator()
         line, hear = operator.call("a-0", generation=3)
-        hear({"say": "succeeded", "id": "", "generation": 3})
+        hear({"type": "succeeded", "id": "", "generation": 3})
         operator.attendance.look()
         assert line.told == ["welcome"], "the other one may be on its way"
         operator.pods["a-1"] = pod("a-1", "Succeeded")
@@ -106,8 +106,8 @@ def test_ranks_do_not_start_again_beside_one_that_has_left() -> None:
         line, hear = operator.call("a-0", generation=3)
         operator.pods["a-1"] = pod("a-1", "Succeeded")
         operator.attendance.look()
-        hear({"say": "failed", "id": "", "generation": 3, "code": 1, "why": "rank 0 exited with 1"})
-        hear({"say": "stopped", "id": "", "generation": 3, "code": 0})
+        hear({"type": "failed", "id": "", "generation": 3, "code": 1, "why": "rank 0 exited with 1"})
+        hear({"type": "stopped", "id": "", "generation": 3, "code": 0})
         assert line.told == ["welcome", "halt", "close"]
 
     told(story)
@@ -124,7 +124,7 @@ def test_a_fault_in_leading_one_gang_is_told_once_and_others_are_led_on(monkeypa
         assert "ZeroDivisionError" in operator.news[0].note
         assert line.closed
         assert operator.call("a-0", generation=3)[1] is None, "it goes on by itself"
-        hear({"say": "succeeded", "id": "", "generation": 3})
+        hear({"type": "succeeded", "id": "", "generation": 3})
         operator.pods["b-1"] = pod("b-1", "Succeeded")
         operator.attendance.look()
         assert other.told == ["welcome", "close"]

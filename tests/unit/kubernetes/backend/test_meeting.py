@@ -30,13 +30,13 @@ class Line:
 
     def words(self) -> list[str]:
         """Kinds of messages since the last look."""
-        told, self.told = [each["say"] for each in self.told], []
+        told, self.told = [each["type"] for each in self.told], []
         return told
 
     @property
     def generation(self) -> int:
         """That it was told to start last."""
-        return int(next(each for each in reversed(self.told) if each["say"] == "start")["membership"]["generation"])
+        return int(next(each for each in reversed(self.told) if each["type"] == "start")["membership"]["generation"])
 
 
 class Room:
@@ -62,15 +62,15 @@ class Room:
         return [self.call(name, **hello) for name in PLACES]
 
     def fails(self, name: str, generation: int, code: int = 1, at: float = 50.0) -> None:
-        failed = {"say": "failed", "id": "", "generation": generation, "code": code, "why": "rank 1 exited with 1"}
+        failed = {"type": "failed", "id": "", "generation": generation, "code": code, "why": "rank 1 exited with 1"}
         self.meeting.hear(name, failed, at)
 
     def stop(self, name: str, generation: int, at: float = 51.0) -> None:
-        self.meeting.hear(name, {"say": "stopped", "id": "", "generation": generation, "code": 0}, at)
+        self.meeting.hear(name, {"type": "stopped", "id": "", "generation": generation, "code": 0}, at)
 
     def beat(self, name: str, rank: int, beat: int, waited: float, generation: int = 1) -> None:
         behind = [rank, 7, "forward", beat, waited, 10.0, 0.0, [7, beat, rank, "forward"]]
-        said = {"say": "beat", "generation": generation, "behind": behind, "silence": 0}
+        said = {"type": "beat", "generation": generation, "behind": behind, "silence": 0}
         self.meeting.hear(name, said, 60.0)
 
     def _restarted(self, generation: int, why: str, _failed: object) -> None:
@@ -93,7 +93,7 @@ def test_all_have_to_come_and_the_store_is_where_the_first_one_says() -> None:
 def test_the_next_generation_meets_at_another_port() -> None:
     room = Room()
     first, second = room.both()
-    room.meeting.hear("w-0", {"say": "port", "port": 4711}, 2.0)
+    room.meeting.hear("w-0", {"type": "port", "port": 4711}, 2.0)
     room.fails("w-1", 1)
     for name in PLACES:
         room.stop(name, 1)
@@ -130,7 +130,7 @@ def test_an_agent_that_missed_a_generation_others_keep_is_told_that_its_ranks_go
     room = Room()
     first, second = room.both()
     for name in PLACES:
-        room.meeting.hear(name, {"say": "ready", "id": "", "generation": 1}, 40.0)
+        room.meeting.hear(name, {"type": "ready", "id": "", "generation": 1}, 40.0)
     room.meeting.left("w-1", second)
     room.fails("w-0", 1)
     assert (first.generation, first.told[-1]["keep"]) == (2, True)
@@ -161,7 +161,7 @@ def test_agents_that_run_are_taken_up_and_who_runs_something_else_is_stopped() -
 
 def test_what_was_said_while_nobody_listened_is_heard() -> None:
     room = Room()
-    failed = {"say": "failed", "id": "", "generation": 5, "code": -9, "why": "rank 3 killed by SIGKILL"}
+    failed = {"type": "failed", "id": "", "generation": 5, "code": -9, "why": "rank 3 killed by SIGKILL"}
     room.call("w-0", generation=5, seen=5)
     last = room.call("w-1", generation=5, seen=5, last=failed)
     assert last.words() == ["welcome", "halt"]
@@ -174,7 +174,7 @@ def test_what_is_not_forgiven_ends_all_once_their_ranks_are_gone() -> None:
     room.stop("w-0", 1)
     assert room.closed == 0
     room.stop("w-1", 1)
-    assert [line.told[-1]["say"] for line in (first, second)] == ["close", "close"]
+    assert [line.told[-1]["type"] for line in (first, second)] == ["close", "close"]
     assert (first.told[-1]["code"], room.closed) == (-9, 1)
     late = room.call("w-1", generation=0, seen=1)  # it had not heard it
     assert late.words() == ["welcome", "close"]
@@ -201,7 +201,7 @@ def test_the_rank_that_is_furthest_behind_is_accused_by_all_that_are_heard() -> 
     ((rank, why),) = room.hangs
     assert (rank, room.meeting.owner(rank)) == (3, "w-1")
     assert why.startswith("rank 3 is in forward of step 7 for 12.0 s")
-    assert [line.told[-1] for line in (first, second)] == [{"say": "interrogate", "rank": 3}] * 2
+    assert [line.told[-1] for line in (first, second)] == [{"type": "interrogate", "rank": 3}] * 2
     room.meeting.look(63.0)
     assert second.words()[-1] == "halt"
 
@@ -250,7 +250,7 @@ def test_what_would_stop_whoever_judges_all_is_not_taken_from_one(place: int, wr
     room.beat("w-1", 3, beat=20, waited=1.0)
     behind = [*WELL[:place], wrong, *WELL[place + 1 :]]
     with pytest.raises((ValueError, TypeError)):
-        room.meeting.hear("w-0", {"say": "beat", "generation": 1, "behind": behind, "silence": 0}, 60.0)
+        room.meeting.hear("w-0", {"type": "beat", "generation": 1, "behind": behind, "silence": 0}, 60.0)
     room.meeting.look(61.0)
     assert not room.hangs
 
@@ -260,7 +260,7 @@ def test_of_what_a_script_reports_numbers_are_kept() -> None:
     room.call("w-0", generation=5, seen=5)
     values = {"loss": math.nan, "steps": 7, "warm": True, "note": "x", "more": None, "all": [1.0]}
     measured = {"rank": 0, "generation": 5, "step": 7, "values": values}
-    room.meeting.hear("w-0", {"say": "beat", "generation": 5, "behind": WELL, "silence": 0, "measured": measured}, 6.0)
+    room.meeting.hear("w-0", {"type": "beat", "generation": 5, "behind": WELL, "silence": 0, "measured": measured}, 6.0)
     heard = room.meeting.measured
     assert heard is not None
     assert list(heard.values) == ["loss", "steps", "warm"]
@@ -271,7 +271,7 @@ def test_patience_may_be_without_end() -> None:
     room.both()
     for name in PLACES:
         behind = [*WELL[:4], 99.0, math.inf, *WELL[6:]]
-        room.meeting.hear(name, {"say": "beat", "generation": 1, "behind": behind, "silence": 0}, 60.0)
+        room.meeting.hear(name, {"type": "beat", "generation": 1, "behind": behind, "silence": 0}, 60.0)
     room.meeting.look(61.0)
     assert not room.hangs
 
@@ -283,7 +283,7 @@ def test_patience_may_be_without_end() -> None:
 def test_an_end_that_makes_no_sense_is_none(wrong: dict[str, Any]) -> None:
     room = Room()
     room.both()
-    failed = {"say": "failed", "id": "", "generation": 1, "code": 1, "why": "rank 1 exited with 1", **wrong}
+    failed = {"type": "failed", "id": "", "generation": 1, "code": 1, "why": "rank 1 exited with 1", **wrong}
     with pytest.raises((ValueError, TypeError, KeyError)):
         room.meeting.hear("w-0", failed, 50.0)
     assert room.meeting.crew.phase is rules.Phase.RUNNING
@@ -293,7 +293,7 @@ def test_a_member_that_has_left_well_while_nobody_led_is_missed_until_its_end_is
     room = Room()
     first = room.call("w-0", generation=5, seen=5)
     assert room.meeting.missing() == ["w-1"]
-    room.meeting.hear("w-0", {"say": "succeeded", "id": "", "generation": 5}, 2.0)
+    room.meeting.hear("w-0", {"type": "succeeded", "id": "", "generation": 5}, 2.0)
     assert room.meeting.missing() == ["w-1"]
     room.meeting.feed(rank_events.RanksSucceeded("w-1", 5), 3.0)
     assert (first.words(), room.closed) == (["welcome", "close"], 1)

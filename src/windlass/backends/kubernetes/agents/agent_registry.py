@@ -93,7 +93,7 @@ class AgentRegistry:
 
     def welcome(self, hello: Message, caller: Caller) -> Callable[[Message], None] | None:
         """See `hub.Host`."""
-        if hello["say"] != "hello":
+        if hello["type"] != "hello":
             return None
         namespace, _, name = str(hello["name"]).partition("/")
         pod = self.pods.get(namespace, name)

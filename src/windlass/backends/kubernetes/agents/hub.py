@@ -107,8 +107,8 @@ async def _talk(
         while hear is not None:
             said = await _message(reader, _SILENT, _MOST)
             hear(said)
-            if said["say"] == "beat":
-                caller.say({"say": "beat"})
+            if said["type"] == "beat":
+                caller.say({"type": "beat"})
     except (OSError, EOFError, *_NONSENSE):  # gone, or no agent
         pass
     finally:
@@ -133,7 +133,7 @@ async def _message(reader: asyncio.StreamReader, patience: float, most: int) -> 
     async with asyncio.timeout(patience):
         line = await _line(reader, most)
     said = json.loads(line)
-    if not isinstance(said, dict) or not isinstance(said.get("say"), str):
+    if not isinstance(said, dict) or not isinstance(said.get("type"), str):
         raise ValueError(line[:80])  # noqa: TRY004 - whatever it is, it is no message
     return said
 

@@ -77,8 +77,8 @@ def recovered(said: Any) -> wire.Recovered | None:
 
 def event(name: str, said: Message) -> rank_events.RankEvent:
     """How the ranks of this agent do; it speaks of nobody else."""
-    kind = rank_events.NAMES[said["say"]]
-    told: dict[str, Any] = {key: _PARTS[key](value) for key, value in said.items() if key not in ("say", "id")}
+    kind = rank_events.NAMES[said["type"]]
+    told: dict[str, Any] = {key: _PARTS[key](value) for key, value in said.items() if key not in ("type", "id")}
     return kind(id=name, **told)
 
 
@@ -108,5 +108,5 @@ def _flag(said: Any) -> bool:
     return said
 
 
-_PARTS = {"generation": integer, "code": integer, "why": _text, "whose": _text, "hangs": _flag}
+_PARTS = {"generation": integer, "code": integer, "why": _text, "counts_as": _text, "hangs": _flag}
 """Of events."""

@@ -56,7 +56,7 @@ def ranks_seen(attendees: Iterable[Participant], now: int) -> list[dict[str, Any
             ranks[behind.rank] = {"rank": behind.rank, "node": each.peer.node, **told}
         if measured is not None:
             here = ranks.setdefault(measured.rank, {"rank": measured.rank, "node": each.peer.node, "printed_at": None})
-            here.update(values=dict(measured.values), told_step=measured.step)
+            here.update(values=dict(measured.values), reported_step=measured.step)
     return [ranks[number] for number in sorted(ranks)]
 
 
@@ -65,4 +65,4 @@ def ranks_remembered(training: Mapping[str, Any]) -> list[dict[str, Any]]:
     values = {ours: training[name] for ours, name in _NAMES.items() if name in training}
     if not values or "step" not in training:
         return []
-    return [{"rank": 0, "printed_at": None, "told_step": training["step"], "values": values}]
+    return [{"rank": 0, "printed_at": None, "reported_step": training["step"], "values": values}]

@@ -69,10 +69,14 @@ class Rendezvous:
 
     def __init__(self, places: Mapping[str, int], first: int, ears: Ears, now: float, restart: RestartPolicy) -> None:
         self._places, self._ears = places, ears
-        bounds = rules.Rules(len(places), len(places), max_restarts=_NEVER, join_timeout=math.inf)
-        waits = restart.backoff_base / 1000, restart.backoff_max / 1000, restart.healthy_after / 1000
-        bounds = bounds._replace(backoff=waits[0], backoff_most=waits[1], healthy=waits[2])
-        self.crew = rules.Rendezvous(bounds, now, arrived=now, seen=first - 1)
+        bounds = rules.RendezvousRules(len(places), len(places), max_restarts=_NEVER, join_timeout=math.inf)
+        bounds = bounds._replace(
+            immediate=1,
+            backoff_base=restart.backoff_base / 1000,
+            backoff_max=restart.backoff_max / 1000,
+            healthy_after=restart.healthy_after / 1000,
+        )
+        self.crew = rules.RendezvousState(bounds, now, arrived=now, seen=first - 1)
         self.attendees: dict[str, Participant] = {}
         self._begun = False
         self._published: dict[str, Any] | None = None
@@ -99,7 +103,7 @@ class Rendezvous:
         if before is not None and before.line is not None:
             before.line.close()
         self.attendees[name] = here = Participant(peer, str(hello["id"]), line)
-        line.say({"say": "welcome"})
+        line.say({"type": "welcome"})
         if before is not None and before.instance == here.instance:
             here.measured = before.measured
             self._came_back(name, hello, now)
@@ -116,12 +120,12 @@ class Rendezvous:
     def hear(self, name: str, said: Message, now: float) -> None:
         """An agent speaks. Raises ValueError, KeyError, TypeError if it makes no sense."""
         here = self.attendees[name]
-        if said["say"] == "beat":
+        if said["type"] == "beat":
             here.silence, behind = messages.seconds(said["silence"]), messages.behind(said["behind"])
             here.behind = behind if said["generation"] == self.crew.generation else None  # an old one accuses nobody
             here.measured = messages.measured(said.get("measured"))
             here.recovered = messages.recovered(said.get("recovered"))
-        elif said["say"] == "port":
+        elif said["type"] == "port":
             here.peer = here.peer._replace(port=messages.port(said["port"]))
             self._know(here.peer)
         else:
@@ -182,10 +186,10 @@ class Rendezvous:
         if isinstance(action, rules.StartGeneration):
             self._publish(action)
         elif isinstance(action, rules.StopRanks):
-            self._say_to_all({"say": "halt", **action._asdict()})
+            self._say_to_all({"type": "halt", **action._asdict()})
         else:
             self._ears.closes()
-            self._say_to_all({"say": "close", "code": action.code, "why": action.why})
+            self._say_to_all({"type": "close", "code": action.code, "why": action.why})
 
     def _publish(self, decided: rules.StartGeneration) -> None:
         self._published = json.loads(wire.encode(self._membership(decided.members)))  # once: it names all of them
@@ -207,7 +211,7 @@ class Rendezvous:
 
     def _start(self, name: str, place: int, why: str, *, keep: bool) -> None:
         self._say(
-            name, {"say": "start", "membership": {**(self._published or {}), "me": place}, "keep": keep, "why": why}
+            name, {"type": "start", "membership": {**(self._published or {}), "me": place}, "keep": keep, "why": why}
         )
 
     # --- who is here --------------------------------------------------------------------------------------
@@ -231,21 +235,21 @@ class Rendezvous:
         if crew.phase is not rules.Phase.RUNNING or crew.generation != generation:
             return False
         others = tuple(each for each in crew.present if each.id != name)
-        self.crew = crew._replace(present=rules.sort_by_position((*others, peer)))
+        self.crew = crew._replace(present=rules.sort_by_place((*others, peer)))
         return True
 
     def _gather_anew(self, now: float) -> None:
         """A run that was over begins again: kubelets may start containers again that have failed."""
         crew = self.crew
         if crew.phase is rules.Phase.CLOSED:
-            self.crew = rules.Rendezvous(crew.rules, now, arrived=now, seen=crew.generation)
+            self.crew = rules.RendezvousState(crew.rules, now, arrived=now, seen=crew.generation)
 
     def _came_back(self, name: str, hello: Message, now: float) -> None:
         """The same agent on another connection: it may have missed what it was told last."""
         crew, generation = self.crew, hello["generation"]
         self._know(self.attendees[name].peer)
         if crew.phase is rules.Phase.CLOSED and crew.verdict is not None:
-            self._say(name, {"say": "close", "code": crew.verdict.code, "why": crew.verdict.why})
+            self._say(name, {"type": "close", "code": crew.verdict.code, "why": crew.verdict.why})
         elif crew.phase is rules.Phase.RUNNING and hello["seen"] < crew.generation and self._published is not None:
             place = [peer.id for peer in crew.present].index(name)
             self._start(name, place, "it was away", keep=self._kept)
@@ -278,7 +282,7 @@ class Rendezvous:
         if verdict is not None:
             rank, why = verdict
             self._accused = crew.generation
-            self._say_to_all({"say": "interrogate", "rank": rank})
+            self._say_to_all({"type": "interrogate", "rank": rank})
             self._ears.hangs(rank, why)
             culprit = self.owner(rank) or next(iter(self._places))
             self._verdict = (
@@ -297,4 +301,4 @@ class Rendezvous:
 
 
 def _halt(generation: int, why: str) -> Message:
-    return {"say": "halt", **rules.StopRanks(generation, why)._asdict()}
+    return {"type": "halt", **rules.StopRanks(generation, why)._asdict()}

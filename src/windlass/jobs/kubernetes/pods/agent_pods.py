@@ -99,9 +99,9 @@ def _packer(settings: Settings) -> Manifest:
 def _membership(parsed: ParsedJob, container: str, spec: Manifest, pod: str) -> Sequence[EnvVar]:
     main = next(each for each in spec["containers"] if each["name"] == container)
     told = {
-        wire.MEMBERSHIP: f"tcp:{parsed.settings.agents}",
+        wire.CONTROLLER: parsed.settings.agents,
         wire.AGENT_NAME: f"{parsed.namespace}/{pod}",
-        wire.LAST_WORDS: main.get("terminationMessagePath") or _TERMINATION_LOG,
+        wire.TERMINATION_MESSAGE_PATH: main.get("terminationMessagePath") or _TERMINATION_LOG,
     }
     return env_vars(told)
 

@@ -75,7 +75,7 @@ def leading(leader, port):
 
 
 def two(bare, port, *words, **more):
-    told = {"WINDLASS_MEMBERSHIP": f"tcp:127.0.0.1:{port}", "PET_NPROC_PER_NODE": "2", **more}
+    told = {"WINDLASS_CONTROLLER": f"127.0.0.1:{port}", "PET_NPROC_PER_NODE": "2", **more}
     return [bare(*words, "SCRIPT", script=WAITS, WINDLASS_AGENT_NAME=f"team/p{at}", **told) for at in (0, 1)]
 
 
@@ -120,7 +120,7 @@ def test_ranks_that_end_well_need_nobody_to_tell_them(bare, port, tmp_path):
 
 def test_what_is_not_forgiven_ends_all_with_the_ranks_own_end_and_its_last_words(bare, port, tmp_path):
     with leading(Leader(forgiving=False), port):
-        agents = two(bare, port, WINDLASS_LAST_WORDS=str(tmp_path / "last-words"))
+        agents = two(bare, port, WINDLASS_TERMINATION_MESSAGE_PATH=str(tmp_path / "last-words"))
         os.kill(agents[1].pid_of(2), signal.SIGKILL)
         assert [agent.ends() for agent in agents] == [128 + 9, 128 + 9]
     assert "rank 2 (pid" in (tmp_path / "last-words").read_text()
@@ -137,6 +137,6 @@ def test_silence_is_a_hang_and_starts_all_again(bare, port, tmp_path):
 
 
 def test_a_place_that_is_no_address_is_refused(bare):
-    agent = bare("SCRIPT", script=WAITS, WINDLASS_MEMBERSHIP="tcp:nowhere")
+    agent = bare("SCRIPT", script=WAITS, WINDLASS_CONTROLLER="nowhere")
     assert agent.ends() == 2
-    assert "tcp:HOST:PORT" in agent.said
+    assert "HOST:PORT" in agent.said
