@@ -45,8 +45,8 @@ agent = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
 agent.connect(os.environ["WINDLASS_AGENT_SOCKET"])
 def say(**what):
     agent.send(json.dumps({"rank": rank, "generation": generation, **what}).encode())
-say(say="heartbeat", step=4, phase="forward", beat=9)
-say(say="telemetry", step=4, values={"loss": 2.5, "steps": 10, "step_ms": 20.0})
+say(type="heartbeat", step=4, phase="forward", beat=9)
+say(type="telemetry", step=4, values={"loss": 2.5, "steps": 10, "step_ms": 20.0})
 print("spoke", flush=True)
 time.sleep(1000)
 """
