@@ -85,7 +85,7 @@ class KubernetesBackend:
         self._events = EventRecorder(connection, urgent, on_trouble)
         self._refusals = Refusals(connection, self.now, on_trouble)
         self._usage = QueueUsageWriter(connection, self.cluster.queues, on_trouble)
-        self.pending = PendingConditions(connection, on_trouble)
+        self.pending = PendingConditions(connection, on_trouble, urgent)
         # 3. our own gangs
         self._standby = StandbyPods(self.pods, self._executor)
         self.jobs = JobStore(

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 
 from windlass.backends.kubernetes.backend import KubernetesBackend
 from windlass.backends.kubernetes.gangs.gang import Gang
+from windlass.backends.kubernetes.status.pending_conditions import changes_materially
 from windlass.controller import Controller
 from windlass.core.model.reasons import Verdict
 from windlass.core.model.status import JobState, Phase
@@ -56,10 +57,11 @@ def write_reason(world: KubernetesBackend, job_id: str, verdict: Verdict) -> Non
     if gang is None:
         world.external.say(job_id, verdict.message)
         return
-    if (gang.notes.waits, gang.notes.waits_reason) != (verdict.message, verdict.reason.value):
-        gang.notes.waits, gang.notes.waits_reason, gang.notes.stale = verdict.message, verdict.reason.value, True
+    reason = verdict.reason.value
+    if gang.notes.waits_reason != reason or changes_materially(gang.notes.waits, verdict.message):
+        gang.notes.waits, gang.notes.waits_reason, gang.notes.stale = verdict.message, reason, True
         world.changed.mark(gang)
-        world.pending.say(job_id, verdict.message, lambda: world.pods.owned(gang.home.uid))
+    world.pending.say(job_id, verdict.message, lambda: world.pods.owned(gang.home.uid))
 
 
 def _forget(world: KubernetesBackend, job_id: str) -> None:

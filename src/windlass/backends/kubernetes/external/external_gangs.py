@@ -31,7 +31,7 @@ from windlass.backends.kubernetes.external.groups import Group, Groups
 from windlass.backends.kubernetes.external.late_pods import vacancy
 from windlass.backends.kubernetes.external.recovery import Recovering
 from windlass.backends.kubernetes.pods.pod_binding import PodBinding
-from windlass.backends.kubernetes.status.pending_conditions import PendingConditions
+from windlass.backends.kubernetes.status.pending_conditions import PendingConditions, changes_materially
 from windlass.backends.port import JobArrived, JobEvent, WorldEvent
 from windlass.core.lifecycle.events import Cancel, GangGone
 from windlass.core.model.status import TERMINAL, JobState, Placement
@@ -358,7 +358,8 @@ class ExternalGangs:
         return group.refused[0] or group.missing or self._said.get(job_id(member, member.name), "")
 
     def _say(self, called: str, sentence: str, pods: Callable[[], Iterable[Pod]]) -> None:
-        self._said[called] = sentence
+        if changes_materially(self._said.get(called, ""), sentence):
+            self._said[called] = sentence
         self._words.say(called, sentence, pods)
 
     def _hush(self, called: str) -> None:

@@ -1,4 +1,8 @@
-"""Why pods wait, in the condition of theirs that autoscalers and people look at: PodScheduled.
+"""Writes the pending reason of a gang into the condition PodScheduled of its pods, for autoscalers and users.
+
+A pod is written when it has no such condition yet, when the reason changes, or when a count changes materially
+(`changes_materially`). Pods that say something already are written at most `REWRITES_PER_S` times a second, all gangs
+together: several thousand pending pods must not occupy the API server.
 
 Source: k8s.io/kubernetes v1.36, pkg/scheduler/schedule_one.go (handleSchedulingFailure): False, Unschedulable.
 """
@@ -6,56 +10,109 @@ Source: k8s.io/kubernetes v1.36, pkg/scheduler/schedule_one.go (handleScheduling
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
+from functools import lru_cache
+from typing import TypeAlias
 
 from windlass.backends.kubernetes.client.api_errors import ApiError
 from windlass.backends.kubernetes.client.coalescing_writer import CoalescingWriter
 from windlass.backends.kubernetes.client.connection import Connection
 from windlass.backends.kubernetes.client.objects import Condition, Pod
+from windlass.backends.kubernetes.client.priority_limiter import PriorityLimiter
 from windlass.backends.kubernetes.client.resources import PODS
 
+REWRITES_PER_S = 8.0
 _DELAY, _EVERY = 1.0, 10.0
-"""Seconds. A gang that starts at once is told nothing; one that waits is not told of every turn of the scheduler."""
+"""Seconds from a new reason to its first write, so that a gang that starts at once is not written; and between two
+writes of one gang."""
+_MATERIAL = 2
+"""Factor by which a count changes materially."""
+_QUIET_S = 3.0
+"""Seconds that a write waits at most while gangs are being started."""
+_NUMBER = re.compile(r"\d+")
 _TYPE, _REASON = "PodScheduled", "Unschedulable"
 _ENDED = ("Succeeded", "Failed")
 
+Pods: TypeAlias = Callable[[], Iterable[Pod]]
+
+
+@lru_cache(maxsize=65_536)
+def changes_materially(before: str, after: str) -> bool:
+    """Whether two sentences differ in more than small changes of their numbers.
+
+    A number changes materially from or to zero, and by a factor of two; a difference in the words always counts.
+    """
+    if before == after:
+        return False
+    if _NUMBER.sub("", before) != _NUMBER.sub("", after):
+        return True
+    numbers = zip(map(int, _NUMBER.findall(before)), map(int, _NUMBER.findall(after)), strict=True)
+    return any(max(pair) >= _MATERIAL * min(pair) for pair in numbers if pair[0] != pair[1])
+
 
 class PendingConditions:
-    """What was said last of each gang, whoever made it; written in the background into its pods."""
+    """The latest reason of each pending gang, of our kinds or external; written in the background into its pods."""
 
-    def __init__(self, connection: Connection, on_trouble: Callable[[str], None]) -> None:
-        self._connection = connection
-        self._said: dict[str, tuple[str, Callable[[], Iterable[Pod]]]] = {}
-        self._scribe: CoalescingWriter[str] = CoalescingWriter(self._write, on_trouble, delay=_DELAY, every=_EVERY)
+    def __init__(
+        self, connection: Connection, on_trouble: Callable[[str], None], limiter: PriorityLimiter | None = None
+    ) -> None:
+        self._connection, self._limiter = connection, limiter
+        self._reasons: dict[str, tuple[str, Pods]] = {}
+        self._first: CoalescingWriter[str] = CoalescingWriter(self._write_new, on_trouble, delay=_DELAY, every=_EVERY)
+        self._again: CoalescingWriter[str] = CoalescingWriter(
+            self._rewrite, on_trouble, delay=_DELAY, every=_EVERY, at_once=1
+        )
+        self._next_rewrite = 0.0
+        """Time of the event loop before which no pod is written again."""
 
-    def say(self, job_id: str, sentence: str, pods: Callable[[], Iterable[Pod]]) -> None:
-        """Why it waits. `pods` are looked up when it is written; those on nodes are left alone."""
-        known = self._said.get(job_id)
-        self._said[job_id] = sentence, pods
-        if known is None or known[0] != sentence:
-            self._scribe.mark(job_id)
+    def say(self, job_id: str, sentence: str, pods: Pods) -> None:
+        """Note why a gang is pending. `pods` are looked up when it is written; bound pods are left alone."""
+        self._reasons[job_id] = sentence, pods
+        pending = [pod for pod in pods() if _is_pending(pod)]
+        if not pending or any(_message(pod) is None for pod in pending):
+            self._first.mark(job_id)  # its pods may be created by then
+        if any(_has_other_reason(pod, sentence) for pod in pending):
+            self._again.mark(job_id)
 
     def forget(self, job_id: str) -> None:
-        """It waits no more."""
-        self._said.pop(job_id, None)
-        self._scribe.forget(job_id)
+        """Drop a gang that is no longer pending."""
+        self._reasons.pop(job_id, None)
+        self._first.forget(job_id)
+        self._again.forget(job_id)
 
     async def close(self) -> None:
-        """Leave the rest unsaid."""
-        await self._scribe.close()
+        """Leave the rest unwritten."""
+        await self._first.close()
+        await self._again.close()
 
-    async def _write(self, job_id: str) -> None:
-        if (said := self._said.get(job_id)) is None:
-            return
-        sentence, pods = said
-        untold = [pod for pod in pods() if _waits(pod) and not _is_told(pod, sentence)]
-        # one after the other: the scribe counts gangs
-        for pod in untold:
-            await self._tell(pod, sentence)
+    async def _write_new(self, job_id: str) -> None:
+        """Write the pods that have no reason yet, one after the other: the writer counts gangs."""
+        sentence, pods = self._reasons.get(job_id, ("", tuple))
+        for pod in [pod for pod in pods() if _is_pending(pod) and _message(pod) is None]:
+            await self._patch(pod, sentence)
             await asyncio.sleep(0)
 
-    async def _tell(self, pod: Pod, sentence: str) -> None:
+    async def _rewrite(self, job_id: str) -> None:
+        """Write the pods that say something else, until the gang is forgotten."""
+        _, pods = self._reasons.get(job_id, ("", tuple))
+        for pod in list(pods()):
+            if job_id not in self._reasons:
+                return
+            sentence, _ = self._reasons[job_id]
+            if _is_pending(pod) and _has_other_reason(pod, sentence):
+                await self._wait_for_turn()
+                await self._patch(pod, sentence)
+
+    async def _wait_for_turn(self) -> None:
+        now = asyncio.get_running_loop().time()
+        self._next_rewrite = max(self._next_rewrite, now) + 1 / REWRITES_PER_S
+        await asyncio.sleep(self._next_rewrite - now)
+
+    async def _patch(self, pod: Pod, sentence: str) -> None:
+        if self._limiter is not None:
+            await self._limiter.quiet(_QUIET_S)
         about = pod.metadata
         condition = {"type": _TYPE, "status": "False", "reason": _REASON, "message": sentence}
         before = _condition(pod)
@@ -71,14 +128,20 @@ class PendingConditions:
                 raise
 
 
-def _waits(pod: Pod) -> bool:
+def _is_pending(pod: Pod) -> bool:
     gone = pod.metadata.deletion_timestamp or pod.status.phase in _ENDED
     return not (gone or pod.spec.node_name or pod.spec.scheduling_gates)
 
 
-def _is_told(pod: Pod, sentence: str) -> bool:
-    before = _condition(pod)
-    return before is not None and (before.status, before.reason, before.message) == ("False", _REASON, sentence)
+def _has_other_reason(pod: Pod, sentence: str) -> bool:
+    before = _message(pod)
+    return before is not None and changes_materially(before, sentence)
+
+
+def _message(pod: Pod) -> str | None:
+    """The reason that a pod says; None if it says none."""
+    found = _condition(pod)
+    return found.message if found is not None and (found.status, found.reason) == ("False", _REASON) else None
 
 
 def _condition(pod: Pod) -> Condition | None:
