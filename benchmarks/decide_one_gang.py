@@ -7,7 +7,7 @@ import time
 
 from windlass.core.cycle.scheduler import schedule
 from windlass.core.ledger import Ledger
-from windlass.core.model.gang import Demand, Pending, shape_of, started
+from windlass.core.model.gang import Demand, PendingGang, shape_of, start_gang
 from windlass.core.model.node import Node
 from windlass.core.model.plan import Plan
 from windlass.core.model.queue import Queue
@@ -44,7 +44,7 @@ def busy_cluster(chance: random.Random) -> Ledger:
                 demands = (asking(*chance.choice([(1, 1), (1, 2), (1, 4), (4, 8), (4, 8), (4, 8), (4, 6)])),)
                 shape = shape_of("default", demands)
                 walltime = chance.randrange(HOUR, 24 * HOUR) if chance.random() < 0.8 else None
-                ledger.add_pending(Pending(f"r-{number}", number, "default", 0, number, demands, shape, walltime))
+                ledger.add_pending(PendingGang(f"r-{number}", number, "default", 0, number, demands, shape, walltime))
             start(ledger, 0)
         for job_id in list(ledger.snapshot().running):
             if chance.random() < leaving:
@@ -58,7 +58,7 @@ def start(ledger: Ledger, now: int) -> Plan:
     plan = schedule(snapshot, now)
     waiting = {gang.id: gang for gang in snapshot.pending}
     for admission in plan.admissions:
-        ledger.hold(started(waiting[admission.job_id], admission.placement, now))
+        ledger.hold(start_gang(waiting[admission.job_id], admission.placement, now))
     for job_id in plan.verdicts:
         ledger.remove_pending(job_id)
     return plan
@@ -76,12 +76,14 @@ def times(ledger: Ledger, replicas: int, gpus: int, *, starts: bool) -> tuple[li
     decided, explained = [], []
     for number in range(ROUNDS):
         demands = (asking(replicas, gpus),)
-        gang = Pending(f"j-{number}", RUNNING + number, "research", 0, number, demands, shape_of("research", demands))
+        gang = PendingGang(
+            f"j-{number}", RUNNING + number, "research", 0, number, demands, shape_of("research", demands)
+        )
         begin = time.perf_counter()
         ledger.add_pending(gang)
         plan = schedule(ledger.snapshot(), number)
         for admission in plan.admissions:
-            ledger.hold(started(gang, admission.placement, number))
+            ledger.hold(start_gang(gang, admission.placement, number))
         middle = time.perf_counter()
         waits = dict(plan.verdicts)
         explained.append((time.perf_counter() - middle) * 1000)

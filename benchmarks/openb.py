@@ -20,7 +20,7 @@ from pathlib import Path
 from windlass.core.cycle.scheduler import schedule_with_cycle
 from windlass.core.ledger import Ledger
 from windlass.core.model.devices import MILLI
-from windlass.core.model.gang import Demand, Pending, milli_gpus_of, shape_of, started
+from windlass.core.model.gang import Demand, PendingGang, milli_gpus_of, shape_of, start_gang
 from windlass.core.model.node import Node
 from windlass.core.model.policy import Policy
 from windlass.core.placement.scores.registry import SCORES
@@ -106,11 +106,11 @@ def run(nodes: list[Node], order: list[Demand], policy: Policy) -> tuple[float, 
     total, asked, given = 1000 * capacity(nodes), 0, 0
     for number, pod in enumerate(order):
         wants = milli_gpus_of((pod,))
-        gang = Pending(f"p-{number}", number, "default", 0, number, (pod,), shape_of("default", (pod,)))
+        gang = PendingGang(f"p-{number}", number, "default", 0, number, (pod,), shape_of("default", (pod,)))
         ledger.add_pending(gang)
         starts = schedule_with_cycle(ledger.snapshot(), number)[1].started
         for start in starts:
-            ledger.hold(started(gang, start.placement, number), start.grant)
+            ledger.hold(start_gang(gang, start.placement, number), start.grant)
         if not starts:
             ledger.remove_pending(gang.id)
         asked += wants

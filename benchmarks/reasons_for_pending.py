@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 from windlass.core.cycle.scheduler import schedule
 from windlass.core.ledger import Ledger
-from windlass.core.model.gang import Demand, Pending, shape_of, started
+from windlass.core.model.gang import Demand, PendingGang, shape_of, start_gang
 from windlass.core.model.node import Node, Taint
 from windlass.core.model.queue import Queue
 from windlass.server.garbage_collection import collect_rarely
@@ -82,16 +82,16 @@ def full_cluster(chance: random.Random, queues: list[Queue]) -> Ledger:
     snapshot = ledger.snapshot()
     by_id = {gang.id: gang for gang in snapshot.pending}
     for admission in schedule(snapshot, 0).admissions:
-        ledger.hold(started(by_id[admission.job_id], admission.placement, 0))
+        ledger.hold(start_gang(by_id[admission.job_id], admission.placement, 0))
     for job_id in by_id:
         ledger.remove_pending(job_id)
     return ledger
 
 
-def waiting(number: int, asked: tuple[Demand, ...], queues: list[Queue]) -> Pending:
+def waiting(number: int, asked: tuple[Demand, ...], queues: list[Queue]) -> PendingGang:
     queue = queues[number % len(queues)].name
     walltime = HOUR * (1 + number % 24)
-    return Pending(f"j-{number}", number, queue, number % 5, number, asked, shape_of(queue, asked), walltime)
+    return PendingGang(f"j-{number}", number, queue, number % 5, number, asked, shape_of(queue, asked), walltime)
 
 
 def demand(chance: random.Random, role: str = "worker") -> Demand:

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from windlass.core.cycle.scheduler import schedule
 from windlass.core.ledger import Ledger
-from windlass.core.model.gang import Demand, Pending, Running, shape_of
+from windlass.core.model.gang import Demand, PendingGang, RunningGang, shape_of
 from windlass.core.model.node import Node
 from windlass.core.model.queue import Queue
 from windlass.core.model.status import Placement
@@ -48,7 +48,7 @@ def lent(chance: random.Random, sizes: tuple[int, ...]) -> Ledger:
     ledger = Ledger(nodes, QUEUES)
     for number, (node, gpus) in enumerate(filled(chance, nodes, sizes)):
         demand = asking(1, gpus)
-        run = Running(f"r-{number}", number, "product", 0, (demand,), Placement({"worker": (node,)}), number)
+        run = RunningGang(f"r-{number}", number, "product", 0, (demand,), Placement({"worker": (node,)}), number)
         ledger.hold(replace(run, saved_at=chance.randrange(HOUR)))
     return ledger
 
@@ -69,9 +69,9 @@ def asking(replicas: int, gpus: int) -> Demand:
     return Demand("worker", replicas, {"gpu": gpus, "cpu": 8_000 * gpus, "memory": gpus * 64 * 2**30})
 
 
-def taker() -> Pending:
+def taker() -> PendingGang:
     demands = (asking(MEMBERS, 8),)
-    return Pending("taker-0", 10**6, "research", 0, 2 * HOUR, demands, shape_of("research", demands))
+    return PendingGang("taker-0", 10**6, "research", 0, 2 * HOUR, demands, shape_of("research", demands))
 
 
 if __name__ == "__main__":

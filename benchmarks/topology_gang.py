@@ -13,7 +13,7 @@ from pathlib import Path
 
 from windlass.core.cycle.scheduler import schedule
 from windlass.core.ledger import Ledger
-from windlass.core.model.gang import Demand, Pending, shape_of, started
+from windlass.core.model.gang import Demand, PendingGang, shape_of, start_gang
 from windlass.core.model.job import TopologyRequest
 from windlass.core.model.node import Node, Topology
 from windlass.core.model.queue import Queue
@@ -61,7 +61,7 @@ def fill_up(ledger: Ledger) -> None:
     free, table = ledger.snapshot().free, ledger.snapshot().table
     idle = [host for host in range(0, 20_000, 6) if free[table.row[f"h{host}"], table.column["gpu"]] == 8]
     for host in idle:
-        ledger.hold(started(gang(f"f-{host}", host, 1, 8, None), Placement({"worker": (f"h{host}",)}), 0))
+        ledger.hold(start_gang(gang(f"f-{host}", host, 1, 8, None), Placement({"worker": (f"h{host}",)}), 0))
 
 
 def clos(path: Path) -> Ledger:
@@ -82,10 +82,10 @@ def busy(nodes: list[Node], topology: Topology) -> Ledger:
     return ledger
 
 
-def gang(name: str, number: int, replicas: int, gpus: int, request: TopologyRequest | None) -> Pending:
+def gang(name: str, number: int, replicas: int, gpus: int, request: TopologyRequest | None) -> PendingGang:
     resources = {"gpu": gpus, "cpu": 8_000 * gpus, "memory": gpus * 64 * 2**30}
     demands = (Demand("worker", replicas, resources, topology=request),)
-    return Pending(name, number, "default", 0, number, demands, shape_of("default", demands))
+    return PendingGang(name, number, "default", 0, number, demands, shape_of("default", demands))
 
 
 def waits(ledger: Ledger, replicas: int) -> None:
@@ -106,12 +106,12 @@ def claim(what: str, took: list[float]) -> None:
     print(json.dumps({"claim": what, "measured": statistics.median(took), "unit": "ms", "target": TARGET}))
 
 
-def start(ledger: Ledger, asking: Pending) -> tuple[str, ...]:
+def start(ledger: Ledger, asking: PendingGang) -> tuple[str, ...]:
     """From a gang's arrival to its nodes: the ledger hears of it, a plan is made, the ledger hears of that."""
     ledger.add_pending(asking)
     admissions = schedule(ledger.snapshot(), asking.number).admissions
     for admission in admissions:
-        ledger.hold(started(asking, admission.placement, asking.number), admission.grant)
+        ledger.hold(start_gang(asking, admission.placement, asking.number), admission.grant)
     return admissions[0].placement.nodes["worker"] if admissions else ()
 
 

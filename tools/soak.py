@@ -29,7 +29,7 @@ from windlass.backends.simulator.script import Delays, Script
 from windlass.backends.simulator.universe import Universe
 from windlass.controller import Controller, run
 from windlass.core.cycle.scheduler import schedule
-from windlass.core.invariants import plan_violations, violations
+from windlass.core.invariants import plan_violations, snapshot_violations
 from windlass.core.lifecycle import events as e
 from windlass.core.lifecycle.commands import Command
 from windlass.core.model.job import ArrayMember, Dependency, Job, RestartPolicy, Role, TopologyRequest
@@ -117,7 +117,7 @@ class _Watch:
     def look(self) -> None:
         self.turns += 1
         snapshot = self.controller.snapshot()
-        self.wrongs += violations(snapshot, self.controller.states)
+        self.wrongs += snapshot_violations(snapshot, self.controller.states)
         if self.turns % _PLANS == 0:
             self.wrongs += plan_violations(snapshot, schedule(snapshot, self._universe.now))
         if self.turns > MAX_TURNS:

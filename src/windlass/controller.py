@@ -27,7 +27,7 @@ from windlass.backends.port import (
     WorldEvent,
 )
 from windlass.core.cycle.scheduler import schedule
-from windlass.core.explain.admission_check import refusal
+from windlass.core.explain.admission_check import admission_refusal
 from windlass.core.ledger import Ledger
 from windlass.core.lifecycle import state_machine
 from windlass.core.lifecycle.commands import Command, Forget, Launch, Stop
@@ -50,7 +50,7 @@ from windlass.core.model.gang import pending_of, running_of
 from windlass.core.model.job import Condition, Dependency, Job
 from windlass.core.model.plan import Plan, Preemption
 from windlass.core.model.reasons import Verdict
-from windlass.core.model.snapshot import PastUse, Snapshot
+from windlass.core.model.snapshot import PastUsage, Snapshot
 from windlass.core.model.status import HOLDING, TERMINAL, JobState, Phase, Status
 
 _SPARE_TIMERS = 64
@@ -165,7 +165,7 @@ class Controller:
 
     def refusal(self, job: Job) -> Verdict | None:
         """Why this job could never run here, or None if it could."""
-        return refusal(self.ledger.snapshot(), job)
+        return admission_refusal(self.ledger.snapshot(), job)
 
     def snapshot(self) -> Snapshot:
         """The picture that the next plan would be made on."""
@@ -378,7 +378,7 @@ class _Turn:
             if isinstance(command, Forget):
                 self.forgotten.append(command.job_id)
 
-    def changes(self, past: Mapping[str, PastUse]) -> Changes:
+    def changes(self, past: Mapping[str, PastUsage]) -> Changes:
         # a start that is taken back in the same turn does not happen: its nodes may be gone already
         stopped = {(stop.job_id, stop.generation) for stop in self.commands if isinstance(stop, Stop)}
         commands = [c for c in self.commands if not (isinstance(c, Launch) and (c.job_id, c.generation) in stopped)]

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from depth import depth
 from windlass.backends.port import Changes, ClusterChanged, JobArrived, JobEvent, Recovery, WorldEvent
 from windlass.controller import Controller
-from windlass.core.invariants import violations
+from windlass.core.invariants import snapshot_violations
 from windlass.core.lifecycle import events as e
 from windlass.core.lifecycle.commands import Command, Launch, Stop
 from windlass.core.model.job import ArrayMember, Dependency, Job, RestartPolicy, Role
@@ -144,7 +144,7 @@ def _round(controller: Controller, world: MemoryWorld, rng: random.Random, *, ki
         world.unheard = heard + world.unheard
         return _recovered(world)
     world.commit(changes)
-    assert violations(controller.snapshot(), controller.states) == []
+    assert snapshot_violations(controller.snapshot(), controller.states) == []
     for command in changes.commands if dies != "committed" else ():
         world.obey(command)
     return _recovered(world) if dies else controller
@@ -154,7 +154,7 @@ def _recovered(world: MemoryWorld) -> Controller:
     controller = Controller(world.recovery(), partial(_ended, world))
     changes = controller.take_over(world.now)
     world.commit(changes)
-    assert violations(controller.snapshot(), controller.states) == []
+    assert snapshot_violations(controller.snapshot(), controller.states) == []
     for command in changes.commands:
         world.obey(command)
     return controller

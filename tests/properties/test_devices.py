@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from depth import depth
-from windlass.core.invariants import violations
+from windlass.core.invariants import snapshot_violations
 from windlass.core.ledger import Ledger
-from windlass.core.model.gang import Demand, Pending, Running, shape_of, started
+from windlass.core.model.gang import Demand, PendingGang, RunningGang, shape_of, start_gang
 from windlass.core.model.job import Match
 from windlass.core.model.mig import GEOMETRIES, MASKS, gpu_and_start
 from windlass.core.model.node import Node
@@ -82,11 +82,11 @@ def demands(draw):
 
 def run(ledger, demand, number, policy):
     """Start the gang if it fits."""
-    gang = Pending(f"j-{number}", number, "default", 0, 0, (demand,), shape_of("default", (demand,)))
+    gang = PendingGang(f"j-{number}", number, "default", 0, 0, (demand,), shape_of("default", (demand,)))
     snapshot = ledger.snapshot()
     found = place(snapshot.free, snapshot.table, (demand,), None, policy)
     if found is not None:
-        ledger.hold(started(gang, found.placement, 0), found.grant)
+        ledger.hold(start_gang(gang, found.placement, 0), found.grant)
     return found
 
 
@@ -105,7 +105,7 @@ def scenes(draw):
 # --- by hand --------------------------------------------------------------------------------------------
 
 
-def left(node: Node, runs: list[Running]):
+def left(node: Node, runs: list[RunningGang]):
     """(cpu, GPUs: whole ones, thousandths, or masks of slices; by number, or sorted if they have none)."""
     whole = 255 if node.sharing == "mig" else 1000
     cpu, gpus, taken = node.capacity["cpu"], [whole] * node.capacity["gpu"], 0
@@ -137,7 +137,7 @@ def _take(gpus, demand, device):
         assert gpus[device] >= 0, "a GPU is given twice"
 
 
-def room(node: Node, runs: list[Running], demand: Demand) -> int:
+def room(node: Node, runs: list[RunningGang], demand: Demand) -> int:
     """How many replicas the node could take, by trying everything."""
     cpu, gpus = left(node, runs)
     asked = dict(demand.resources)
@@ -193,7 +193,7 @@ def test_a_gang_of_equal_members_is_placed_exactly_if_it_fits(scene, demand):
     ]
     found = run(ledger, demand, 99, policy)
     assert (found is not None) == bool(possible) == fits(before.free, before.table, (demand,))
-    assert violations(ledger.snapshot()) == []
+    assert snapshot_violations(ledger.snapshot()) == []
     if found is not None:
         used = {before.table.nodes[before.table.row[name]].labels["gpu-type"] for name in found.placement.distinct()}
         assert models == (None,) or used == {possible[0]}, "the first model of those that have room"
@@ -247,5 +247,5 @@ def test_one_more_idle_node_never_keeps_a_gang_out(scene, demand, data):
     fitted = place(snapshot.free, snapshot.table, (demand,), None, policy) is not None
     ledger.set_cluster([*snapshot.table.nodes, _node(data.draw, "n9")], ())
     more = ledger.snapshot()
-    assert violations(more) == []
+    assert snapshot_violations(more) == []
     assert not fitted or place(more.free, more.table, (demand,), None, policy) is not None

@@ -12,17 +12,17 @@ from hypothesis import strategies as st
 
 from depth import depth
 from windlass.core.ledger import Ledger
-from windlass.core.model.gang import Pending, Running, total_of
+from windlass.core.model.gang import PendingGang, RunningGang, total_of
 from windlass.core.model.policy import Policy
 from windlass.core.model.queue import Queue
 from windlass.core.model.snapshot import Snapshot
 from windlass.core.nodes.allocation import give_back
 from windlass.core.placement.gang_placement import fits
-from windlass.core.preemption.victim_search import Eviction, Ground, victims_for
-from windlass.core.preemption.victims import BORROWED, Lineup
-from windlass.core.queues.fair_share import Shares, reclaims
+from windlass.core.preemption.victim_search import Eviction, SearchContext, find_victims
+from windlass.core.preemption.victims import BORROWED, VictimCandidates
+from windlass.core.queues.fair_share import Shares, can_reclaim_all
 from windlass.core.queues.queue_tree import tree_of
-from windlass.core.queues.quota import short
+from windlass.core.queues.quota import exceeds_available
 from windlass.core.queues.usage import QueueUsage
 
 NOW = 1_000
@@ -31,10 +31,10 @@ TREE = (Queue("all"), Queue("a", {"gpu": 6}, "all"), Queue("b", {"gpu": 6}, "all
 
 
 @st.composite
-def clusters(draw: st.DrawFn, queues: Sequence[str] = ("default",)) -> list[Running]:
+def clusters(draw: st.DrawFn, queues: Sequence[str] = ("default",)) -> list[RunningGang]:
     """Gangs of one or two nodes, as many as fit, up to seven."""
     left = dict.fromkeys((f"n{number}" for number in range(1, NODES + 1)), GPUS)
-    runs: list[Running] = []
+    runs: list[RunningGang] = []
     for number in range(draw(st.integers(1, 7))):
         gpu = draw(st.integers(1, 3))
         where = draw(st.lists(st.sampled_from(sorted(left)), min_size=1, max_size=2))
@@ -59,7 +59,7 @@ takers = st.builds(
 @depth(150)
 @given(clusters(), takers)
 def test_by_priority_the_most_costly_victim_is_as_cheap_as_can_be_then_the_next(
-    runs: list[Running], gang: Pending
+    runs: list[RunningGang], gang: PendingGang
 ) -> None:
     snapshot = ledger_of(nodes(NODES, GPUS), *runs).snapshot()
     assume(not fits(snapshot.free, snapshot.table, gang.demands))
@@ -68,7 +68,7 @@ def test_by_priority_the_most_costly_victim_is_as_cheap_as_can_be_then_the_next(
     assert chosen(found) == cheapest(snapshot, gang, order)
 
 
-def cheapest(snapshot: Snapshot, gang: Pending, order: Sequence[Running]) -> set[str] | None:
+def cheapest(snapshot: Snapshot, gang: PendingGang, order: Sequence[RunningGang]) -> set[str] | None:
     """Of all sets that suffice the one whose most costly victim is cheapest, then the next; None: none suffices."""
     for picked in sorted(product((False, True), repeat=len(order)), key=lambda picked: picked[::-1]):
         names = {run.id for run, pick in zip(order, picked, strict=True) if pick}
@@ -77,7 +77,7 @@ def cheapest(snapshot: Snapshot, gang: Pending, order: Sequence[Running]) -> set
     return None
 
 
-def suffices(snapshot: Snapshot, gang: Pending, names: set[str]) -> bool:
+def suffices(snapshot: Snapshot, gang: PendingGang, names: set[str]) -> bool:
     free = snapshot.free.copy(order="F")
     for name in names:
         give_back(snapshot.table, free, snapshot.grants[name])
@@ -86,12 +86,16 @@ def suffices(snapshot: Snapshot, gang: Pending, names: set[str]) -> bool:
 
 @depth(150)
 @given(clusters(("a", "b")), takers, st.sampled_from(["a", "b"]))
-def test_by_reclaim_all_are_entitled_to_and_none_could_stay(runs: list[Running], gang: Pending, queue: str) -> None:
+def test_by_reclaim_all_are_entitled_to_and_none_could_stay(
+    runs: list[RunningGang], gang: PendingGang, queue: str
+) -> None:
     gang = replace(gang, queue=queue)
     ledger = ledger_of(nodes(NODES, GPUS), *runs, queues=TREE)
     snapshot = ledger.snapshot()
     books = accounts(snapshot)
-    assume(not fits(snapshot.free, snapshot.table, gang.demands) or short(books, queue, total_of(gang.demands)))
+    assume(
+        not fits(snapshot.free, snapshot.table, gang.demands) or exceeds_available(books, queue, total_of(gang.demands))
+    )
     found = evicted(snapshot, gang)
     if found is None:
         return
@@ -105,29 +109,29 @@ def test_by_reclaim_all_are_entitled_to_and_none_could_stay(runs: list[Running],
         assert run.priority < gang.priority
         books.give_back(run.queue, run.user, total_of(run.demands))
     held = [(run.queue, run.user, total_of(run.demands)) for run in lineup(snapshot).ripe if run.id in losers]
-    assert not held or reclaims(Shares(books, {}, {}), queue, total_of(gang.demands), held)
+    assert not held or can_reclaim_all(Shares(books, {}, {}), queue, total_of(gang.demands), held)
 
 
-def starts(ledger: Ledger, gang: Pending, names: set[str]) -> bool:
+def starts(ledger: Ledger, gang: PendingGang, names: set[str]) -> bool:
     """Whether it fits and its queue may have it, with these gone."""
     trial = Ledger.at(ledger.snapshot())
     for name in names:
         trial.release(name)
     after = trial.snapshot()
     room = fits(after.free, after.table, gang.demands)
-    return room and not short(accounts(after), gang.queue, total_of(gang.demands))
+    return room and not exceeds_available(accounts(after), gang.queue, total_of(gang.demands))
 
 
-def evicted(snapshot: Snapshot, gang: Pending) -> Eviction | None:
-    return victims_for(Ground(snapshot, NOW, lineup(snapshot), snapshot.free, accounts(snapshot)), gang)
+def evicted(snapshot: Snapshot, gang: PendingGang) -> Eviction | None:
+    return find_victims(SearchContext(snapshot, NOW, lineup(snapshot), snapshot.free, accounts(snapshot)), gang)
 
 
 def chosen(eviction: Eviction | None) -> set[str] | None:
     return None if eviction is None else {preemption.job_id for preemption in eviction.preemptions}
 
 
-def lineup(snapshot: Snapshot) -> Lineup:
-    return Lineup(replace(snapshot, policy=Policy(min_runtime=0)), NOW, accounts(snapshot))
+def lineup(snapshot: Snapshot) -> VictimCandidates:
+    return VictimCandidates(replace(snapshot, policy=Policy(min_runtime=0)), NOW, accounts(snapshot))
 
 
 def accounts(snapshot: Snapshot) -> QueueUsage:

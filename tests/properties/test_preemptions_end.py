@@ -11,7 +11,7 @@ from depth import depth
 from windlass.backends.port import Changes, ClusterChanged, JobArrived, JobEvent, Recovery, WorldEvent
 from windlass.controller import Controller
 from windlass.core.cycle.scheduler import schedule
-from windlass.core.invariants import plan_violations, violations
+from windlass.core.invariants import plan_violations, snapshot_violations
 from windlass.core.lifecycle import events as e
 from windlass.core.lifecycle.commands import Launch
 from windlass.core.model.job import Job, Role
@@ -46,7 +46,7 @@ class Stubborn:
         assert plan_violations(snapshot, schedule(snapshot, self.now)) == []
         heard, self.events = self.events, []
         changes = self.controller.turn(heard, self.now)
-        assert violations(self.controller.snapshot(), self.controller.states) == []
+        assert snapshot_violations(self.controller.snapshot(), self.controller.states) == []
         for command in changes.commands:
             started = isinstance(command, Launch)
             answer = e.Started(command.generation) if started else e.GangGone(command.generation)

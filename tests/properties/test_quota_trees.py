@@ -10,12 +10,12 @@ from depth import depth
 from windlass.core.cycle.scheduler import schedule
 from windlass.core.invariants import plan_violations
 from windlass.core.ledger import Ledger
-from windlass.core.model.gang import Demand, Pending, shape_of
+from windlass.core.model.gang import Demand, PendingGang, shape_of
 from windlass.core.model.node import Node
 from windlass.core.model.queue import Queue
-from windlass.core.queues.fair_share import Shares, reclaims
+from windlass.core.queues.fair_share import Shares, can_reclaim_all
 from windlass.core.queues.queue_tree import Tree, tree_of
-from windlass.core.queues.quota import available, short
+from windlass.core.queues.quota import available, exceeds_available
 from windlass.core.queues.usage import QueueUsage
 
 RESOURCES = ("cpu", "memory")
@@ -121,7 +121,7 @@ def test_nobody_touches_what_is_not_lent_nor_borrows_beyond_a_limit(data):
     accounts = books(queues)
     for _ in range(20):
         queue, amounts = data.draw(st.sampled_from(queues)).name, some(data.draw, RESOURCES)
-        if not short(accounts, queue, amounts):
+        if not exceeds_available(accounts, queue, amounts):
             accounts.take(queue, "ada", amounts)
     tree = accounts.tree
     for name in tree.queues:
@@ -152,14 +152,22 @@ class Floor:
         queue, request = gang
         accounts, free, victims = self.shares.accounts.copy(), dict(self.free), []
         for victim in order:
-            if not short(accounts, queue, request) and all(free[r] >= amount for r, amount in request.items()):
+            if not exceeds_available(accounts, queue, request) and all(
+                free[r] >= amount for r, amount in request.items()
+            ):
                 break
             accounts.give_back(victim[0], "", victim[1])
             for resource, amount in victim[1].items():
                 free[resource] += amount
             victims.append(victim)
-        fits = not short(accounts, queue, request) and all(free[r] >= amount for r, amount in request.items())
-        if not victims or not fits or not reclaims(self.shares, queue, request, [(q, "", held) for q, held in victims]):
+        fits = not exceeds_available(accounts, queue, request) and all(
+            free[r] >= amount for r, amount in request.items()
+        )
+        if (
+            not victims
+            or not fits
+            or not can_reclaim_all(self.shares, queue, request, [(q, "", held) for q, held in victims])
+        ):
             return False
         for victim in victims:
             self.stop(victim)
@@ -168,7 +176,7 @@ class Floor:
 
     def has_room(self, gang):
         fits = all(self.free[resource] >= amount for resource, amount in gang[1].items())
-        return fits and not short(self.shares.accounts, *gang)
+        return fits and not exceeds_available(self.shares.accounts, *gang)
 
     def start(self, gang):
         self.waiting.remove(gang)
@@ -246,7 +254,7 @@ def clusters(draw):
         queue, amounts = draw(st.sampled_from(queues)).name, some(draw, RESOURCES)
         demands = (Demand("worker", draw(st.integers(1, 2)), amounts or {"cpu": 1}),)
         priority, user = draw(st.integers(0, 1)), draw(st.sampled_from(["ada", "bob"]))
-        gang = Pending(f"j-{number}", number, queue, priority, number, demands, shape_of(queue, demands), user=user)
+        gang = PendingGang(f"j-{number}", number, queue, priority, number, demands, shape_of(queue, demands), user=user)
         gangs.append(gang)
     return queues, gangs
 

@@ -5,16 +5,16 @@ from hypothesis import strategies as st
 
 from depth import depth
 from windlass.core.cycle.scheduler import schedule_with_cycle
-from windlass.core.cycle.start_bounds import EDGES, expectations
+from windlass.core.cycle.start_bounds import EDGES, estimate_starts
 from windlass.core.ledger import Ledger
-from windlass.core.model.gang import Demand, Pending, shape_of, started, total_of
+from windlass.core.model.gang import Demand, PendingGang, shape_of, start_gang, total_of
 from windlass.core.model.node import Node, Taint
 from windlass.core.model.policy import Policy
 from windlass.core.model.queue import Queue
 from windlass.core.nodes.feasibility import eligibility
 from windlass.core.nodes.free_capacity import FreeCapacities
-from windlass.core.placement.shortage import shortage
-from windlass.core.queues.queue_order import in_fair_turn
+from windlass.core.placement.shortage import find_shortage
+from windlass.core.queues.queue_order import iterate_by_fair_share
 from windlass.core.queues.queue_tree import charge
 from windlass.core.queues.quota import available
 from windlass.core.reservations.release_forecast import NEVER
@@ -43,7 +43,7 @@ def gangs(draw, number):
         Demand("worker", draw(st.integers(1, 6)), resources, draw(zones), whole_node=draw(st.integers(0, 9)) == 0),
     )
     queue = draw(st.sampled_from([queue.name for queue in QUEUES]))
-    return Pending(
+    return PendingGang(
         id=f"j-{number}",
         number=number,
         queue=queue,
@@ -64,7 +64,7 @@ def trials(draw):
     for number in range(draw(st.integers(1, 14))):
         ledger.add_pending(draw(gangs(number)))
     for start in schedule_with_cycle(ledger.snapshot(), 0)[1].started:
-        ledger.hold(started(start.gang, start.placement, 0))
+        ledger.hold(start_gang(start.gang, start.placement, 0))
     for number in range(20, 20 + draw(st.integers(0, 4))):
         ledger.add_pending(draw(gangs(number)))
     return schedule_with_cycle(ledger.snapshot(), MINUTE)[1]
@@ -84,7 +84,7 @@ def test_what_is_short_is_counted_as_node_by_node(trial):
         room = [min(on_node) for on_node in zip(*rooms, strict=True)] if rooms else [demand.count for _ in mine]
         if demand.whole_node:
             room = [min(replicas, 1) for replicas in room]
-        short = shortage(FreeCapacities(trial.free), table, gang.demands)
+        short = find_shortage(FreeCapacities(trial.free), table, gang.demands)
         if sum(room) >= demand.count:
             assert short is None
             continue
@@ -103,7 +103,7 @@ def test_what_is_short_is_counted_as_node_by_node(trial):
 def test_starts_are_expected_as_cell_by_cell(trial, data):
     waiting = list(trial.snapshot.pending)
     bounds = {gang.id: data.draw(st.integers(2, 90)) * MINUTE for gang in waiting if data.draw(st.integers(0, 4)) == 0}
-    found = expectations(trial, waiting, bounds)
+    found = estimate_starts(trial, waiting, bounds)
     told = {job_id: each.at for job_id, each in found.items() if job_id not in bounds}
     assert told == plainly_expected(trial, waiting, bounds)
 
@@ -122,7 +122,7 @@ def test_the_order_is_that_of_one_start_after_the_other(trial):
         left.remove(first)
         plain.append(first.id)
         accounts.take(first.queue, first.user, total_of(first.demands))
-    assert list(in_fair_turn(lines, trial.shares, classes=True)) == plain
+    assert list(iterate_by_fair_share(lines, trial.shares, classes=True)) == plain
 
 
 # --- the same, the long way -----------------------------------------------------------------------------

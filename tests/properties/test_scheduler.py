@@ -10,18 +10,18 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from depth import depth
 from windlass.core.cycle.scheduler import schedule
-from windlass.core.explain.admission_check import refusal
-from windlass.core.explain.alternatives import variant
+from windlass.core.explain.admission_check import admission_refusal
+from windlass.core.explain.alternatives import with_demands
 from windlass.core.explain.explanation import explain
-from windlass.core.invariants import plan_violations, violations
+from windlass.core.invariants import plan_violations, snapshot_violations
 from windlass.core.ledger import Ledger
-from windlass.core.model.gang import Demand, Pending, shape_of, started
+from windlass.core.model.gang import Demand, PendingGang, shape_of, start_gang
 from windlass.core.model.job import Job, Role, Toleration, TopologyRequest
 from windlass.core.model.node import Node, Taint, Topology
 from windlass.core.model.plan import Plan
 from windlass.core.model.policy import Policy
 from windlass.core.model.queue import Queue
-from windlass.core.model.reasons import Certainty, Reason
+from windlass.core.model.reasons import Reason, StartCertainty
 from windlass.core.model.snapshot import Snapshot
 from windlass.core.queues.orders.registry import ORDERS
 
@@ -73,7 +73,7 @@ def gangs(draw, number=None, roles=2):
     asked = tuple(replace(draw(demands(role)), topology=together) for role in names)
     queue = draw(st.sampled_from([queue.name for queue in QUEUES]))
     number = draw(st.integers(0, 999)) if number is None else number
-    return Pending(
+    return PendingGang(
         id=f"j-{number}",
         number=number,
         queue=queue,
@@ -112,7 +112,7 @@ def carry_out(ledger: Ledger, now: int) -> Plan:
     plan = schedule(snapshot, now)
     waiting = {gang.id: gang for gang in snapshot.pending}
     for admission in plan.admissions:
-        ledger.hold(started(waiting[admission.job_id], admission.placement, now))
+        ledger.hold(start_gang(waiting[admission.job_id], admission.placement, now))
     return plan
 
 
@@ -120,7 +120,7 @@ def ids(plan: Plan) -> set[str]:
     return {admission.job_id for admission in plan.admissions}
 
 
-def alone(ledger: Ledger, gang: Pending) -> Ledger:
+def alone(ledger: Ledger, gang: PendingGang) -> Ledger:
     """The same running gangs, and nobody else who waits."""
     copy = Ledger.at(ledger.snapshot())
     for other in ledger.snapshot().pending:
@@ -182,7 +182,7 @@ class Cluster(RuleBasedStateMachine):
 
     @invariant()
     def nothing_is_wrong(self):
-        assert violations(self.ledger.snapshot()) == []
+        assert snapshot_violations(self.ledger.snapshot()) == []
 
 
 TestCluster = Cluster.TestCase
@@ -197,7 +197,7 @@ TestCluster.settings = depth(60, stateful_step_count=25)
 def test_a_gang_of_equal_members_starts_exactly_if_any_placement_exists_and_on_as_few_nodes(free, count, gpu, cpu):
     asked = (Demand("worker", count, {"gpu": gpu, "cpu": cpu}),)
     ledger = Ledger([Node(f"n{number}", size) for number, size in enumerate(free)], ())
-    ledger.add_pending(Pending("j-1", 1, "default", 0, 0, asked, shape_of("default", asked)))
+    ledger.add_pending(PendingGang("j-1", 1, "default", 0, 0, asked, shape_of("default", asked)))
     plan = schedule(ledger.snapshot(), 0)
     room = [_most(size, {"gpu": gpu, "cpu": cpu}, count) for size in free]
     fewest = next(
@@ -217,7 +217,7 @@ def _most(size, asked, count):
 def test_two_roles_start_only_if_a_placement_exists(free, worker, chief):
     roles = tuple(replace(role, count=min(role.count, 2), node_selector={}) for role in (worker, chief))
     ledger = Ledger([Node(f"n{number}", size) for number, size in enumerate(free)], ())
-    ledger.add_pending(Pending("j-1", 1, "default", 0, 0, roles, shape_of("default", roles)))
+    ledger.add_pending(PendingGang("j-1", 1, "default", 0, 0, roles, shape_of("default", roles)))
     if schedule(ledger.snapshot(), 0).admissions:
         assert _any_placement(free, [role.resources for role in roles for _ in range(role.count)])
 
@@ -279,7 +279,7 @@ def test_the_first_in_line_starts_whatever_comes_in_behind_it(nodes, crowd, firs
         "x", tuple(_role(demand) for demand in first.demands), queue=first.queue, topology=first.demands[0].topology
     )
     ledger = Ledger(up, QUEUES, RACKS)
-    assume(refusal(ledger.snapshot(), job) is None)
+    assume(admission_refusal(ledger.snapshot(), job) is None)
     for gang in crowd:
         ledger.add_pending(gang)
     carry_out(ledger, 0)
@@ -334,7 +334,7 @@ def test_a_bound_is_kept_however_early_others_end(ledger, chance):
         if gang.not_before is not None or gang.waits_for:
             ledger.remove_pending(gang.id)  # an ETA does not reckon with whoever comes in later
     plan = carry_out(ledger, 5)
-    bounds = {name: verdict.eta for name, verdict in plan.verdicts.items() if verdict.sure is Certainty.BOUND}
+    bounds = {name: verdict.eta for name, verdict in plan.verdicts.items() if verdict.sure is StartCertainty.BOUND}
     for job_id, eta in bounds.items():
         later = Ledger.at(ledger.snapshot())
         ends = {name: chance.randint(6, max(at, 6)) for at, name in later.snapshot().ends}
@@ -363,7 +363,7 @@ def test_whatever_is_said_to_start_now_starts(ledger, order):
     for gang in snapshot.pending:
         for offer in explain(snapshot, gang.id, 5).would_start:
             changed = Ledger.at(snapshot)
-            changed.add_pending(variant(gang, offer.demands))
+            changed.add_pending(with_demands(gang, offer.demands))
             assert gang.id in ids(schedule(changed.snapshot(), 5)), offer.change
 
 
@@ -388,7 +388,7 @@ def test_an_explanation_agrees_with_the_plan(ledger, order):
 def test_a_job_is_refused_exactly_if_it_would_not_start_alone_on_all_nodes(nodes, gang):
     gang = replace(gang, array_id="", array_limit=0, not_before=None)
     job = Job("x", tuple(_role(demand) for demand in gang.demands), queue=gang.queue, topology=gang.demands[0].topology)
-    no = refusal(Ledger(nodes, QUEUES, RACKS).snapshot(), job)
+    no = admission_refusal(Ledger(nodes, QUEUES, RACKS).snapshot(), job)
     ledger = Ledger([replace(node, ready=True, cordoned="") for node in nodes], QUEUES, RACKS)
     ledger.add_pending(gang)
     assert (no is None) == (ids(schedule(ledger.snapshot(), 0)) == {gang.id})
@@ -400,14 +400,17 @@ def test_a_job_is_refused_exactly_if_it_would_not_start_alone_on_all_nodes(nodes
 def test_the_largest_gang_that_is_named_fits_and_one_more_replica_does_not(nodes, gang):
     snapshot = Ledger(nodes, QUEUES, RACKS).snapshot()
     role = replace(_role(gang.demands[0]), replicas=gang.demands[0].count)
-    no = refusal(snapshot, Job("x", (role,), queue=gang.queue, topology=gang.demands[0].topology))
+    no = admission_refusal(snapshot, Job("x", (role,), queue=gang.queue, topology=gang.demands[0].topology))
     named = re.search(r"largest gang that fits: (\d+) replicas? of (.*)", no.message) if no else None
     assume(named is not None)
     amounts = {name: int(amount.rstrip("m")) for amount, name in re.findall(r"(\d+m?) (\w+)", named[2])}
 
     def refused(replicas):
         smaller = replace(role, replicas=replicas, resources=amounts)
-        return refusal(snapshot, Job("x", (smaller,), queue=gang.queue, topology=gang.demands[0].topology)) is not None
+        return (
+            admission_refusal(snapshot, Job("x", (smaller,), queue=gang.queue, topology=gang.demands[0].topology))
+            is not None
+        )
 
     assert not refused(int(named[1]))
     assert int(named[1]) == role.replicas or refused(int(named[1]) + 1)

@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 from depth import depth
 from windlass.core.cycle.scheduler import schedule
 from windlass.core.ledger import Ledger
-from windlass.core.model.gang import Demand, Pending, milli_gpus_of, shape_of, started
+from windlass.core.model.gang import Demand, PendingGang, milli_gpus_of, shape_of, start_gang
 from windlass.core.model.job import Match, Toleration, TopologyRequest
 from windlass.core.model.node import Node, Taint, Topology
 from windlass.core.model.plan import Plan
 from windlass.core.model.policy import Policy
 from windlass.core.model.queue import Queue
 from windlass.core.model.reservation import Reservation
-from windlass.core.model.snapshot import PastUse
+from windlass.core.model.snapshot import PastUsage
 from windlass.core.queues.orders.registry import ORDERS
 from windlass.jobs.cluster.snapshot_file import Taken, decisions_of, dump, from_bytes, load, to_bytes
 from windlass.jobs.errors import JobError
@@ -68,7 +68,7 @@ def gangs(draw, number):
         least=draw(st.sampled_from([0, 0, 1])),
     )
     queue = draw(st.sampled_from(["default", "a", "b"]))
-    return Pending(
+    return PendingGang(
         id=f"j-{number}",
         number=number,
         queue=queue,
@@ -113,7 +113,7 @@ def scenes(draw):
     first = ledger.snapshot()
     waiting = {gang.id: gang for gang in first.pending}
     for admission in schedule(first, 0).admissions:
-        run = started(waiting[admission.job_id], admission.placement, 0)
+        run = start_gang(waiting[admission.job_id], admission.placement, 0)
         ledger.hold(replace(run, leaving=draw(st.integers(0, 6)) == 0, saved_at=draw(st.none() | st.integers(0, 9))))
     for number in range(count, count + draw(st.integers(0, 5))):
         ledger.add_pending(draw(gangs(number)))
@@ -145,7 +145,7 @@ def test_what_was_read_is_written_as_it_was(scene):
 
 def test_past_use_comes_along():
     ledger = Ledger([Node("n1", {"gpu": 2})], QUEUES)
-    snapshot = replace(ledger.snapshot(), past={"a": PastUse(7, {"gpu": 2**41})})
+    snapshot = replace(ledger.snapshot(), past={"a": PastUsage(7, {"gpu": 2**41})})
     assert load(dump(Taken(snapshot, 9))).snapshot.past == snapshot.past
 
 

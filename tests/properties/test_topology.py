@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from depth import depth
 from windlass.core.cycle.scheduler import schedule
 from windlass.core.ledger import Ledger
-from windlass.core.model.gang import Demand, Pending, Running, shape_of
+from windlass.core.model.gang import Demand, PendingGang, RunningGang, shape_of
 from windlass.core.model.job import TopologyRequest
 from windlass.core.model.node import Node, Topology
 from windlass.core.model.status import Placement
@@ -35,14 +35,14 @@ class Small:
         busy = Placement({"worker": tuple(node.name for node, room in self.nodes for _ in range(4 - room))})
         self.ledger = Ledger([node for node, _ in self.nodes], (), Topology(LEVELS))
         self.ledger.hold(
-            Running("busy", 1, "default", 0, (Demand("worker", len(busy.nodes["worker"]), {"gpu": 1}),), busy, 0)
+            RunningGang("busy", 1, "default", 0, (Demand("worker", len(busy.nodes["worker"]), {"gpu": 1}),), busy, 0)
         )
 
     def places(self, wanted, level, *, required=True, spread=False, size=0):
         """The rack of each replica, by rank; None if the gang does not start."""
         request = TopologyRequest(level, required, spread, size)
         demands = (Demand("worker", wanted, {"gpu": 1}, topology=request),)
-        self.ledger.add_pending(Pending("j", 2, "default", 0, 0, demands, shape_of("default", demands)))
+        self.ledger.add_pending(PendingGang("j", 2, "default", 0, 0, demands, shape_of("default", demands)))
         admissions = schedule(self.ledger.snapshot(), 0).admissions
         return [self.place[name] for name in admissions[0].placement.nodes["worker"]] if admissions else None
 
@@ -142,7 +142,7 @@ def test_two_roles_are_in_one_domain_exactly_if_one_takes_both(blocks, workers, 
         Demand(role, count, {"gpu": gpu}, topology=request)
         for role, count, gpu in (("w", workers, 1), ("c", chiefs, 2))
     )
-    cluster.ledger.add_pending(Pending("j", 2, "default", 0, 0, demands, shape_of("default", demands)))
+    cluster.ledger.add_pending(PendingGang("j", 2, "default", 0, 0, demands, shape_of("default", demands)))
     admissions = schedule(cluster.ledger.snapshot(), 0).admissions
     nodes = {}
     for node, free in cluster.nodes:

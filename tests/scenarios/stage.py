@@ -24,7 +24,7 @@ from dataclasses import replace
 
 from windlass.backends.port import Changes, ClusterChanged, JobArrived, JobEvent, Recovery, Transition, WorldEvent
 from windlass.controller import Controller
-from windlass.core.invariants import violations
+from windlass.core.invariants import snapshot_violations
 from windlass.core.lifecycle import events as e
 from windlass.core.lifecycle.commands import Command, Launch
 from windlass.core.model.job import ArrayMember, Condition, Dependency, Job, RestartPolicy, Role, TopologyRequest
@@ -143,7 +143,7 @@ class Stage:
             self.stored[state.id] = state
         for command in changes.commands:
             self._obey(command)
-        assert violations(self.controller.snapshot(), self.controller.states) == []
+        assert snapshot_violations(self.controller.snapshot(), self.controller.states) == []
         return [_told(transition) for transition in changes.transitions] + [_asked(c) for c in changes.commands]
 
     def _obey(self, command: Command) -> None:

@@ -24,7 +24,7 @@ from windlass.core.model.node import Node, Topology
 from windlass.core.model.policy import Policy
 from windlass.core.model.queue import Queue
 from windlass.core.model.reservation import Reservation
-from windlass.core.model.snapshot import PastUse
+from windlass.core.model.snapshot import PastUsage
 from windlass.core.model.status import JobState
 
 
@@ -89,7 +89,7 @@ class Changes:
     forgotten: tuple[str, ...] = ()
     commands: tuple[Command, ...] = ()
     """To be performed after this commit."""
-    past: Mapping[str, PastUse] = field(default_factory=dict)
+    past: Mapping[str, PastUsage] = field(default_factory=dict)
     """By queue that has a half-life: its past use until now. For `Recovery`; only told with other changes."""
 
 
@@ -102,7 +102,7 @@ class Recovery:
 
     cluster: ClusterChanged
     states: tuple[JobState, ...] = ()
-    past: Mapping[str, PastUse] = field(default_factory=dict)
+    past: Mapping[str, PastUsage] = field(default_factory=dict)
     """As last committed."""
 
 

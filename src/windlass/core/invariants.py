@@ -13,50 +13,50 @@ from dataclasses import replace
 import numpy as np
 
 from windlass.core.ledger import Ledger
-from windlass.core.model.devices import WHOLE, hidden
+from windlass.core.model.devices import WHOLE, is_hidden
 from windlass.core.model.elastic_size import both
-from windlass.core.model.gang import Demand, Pending, placed, started, total_of
+from windlass.core.model.gang import Demand, PendingGang, demands_as_placed, start_gang, total_of
 from windlass.core.model.plan import Plan
 from windlass.core.model.snapshot import NodeTable, Snapshot
 from windlass.core.model.status import HOLDING, JobState, Phase, Placement
 from windlass.core.nodes.allocation import grant_of, take
-from windlass.core.nodes.device_assignment import taken
+from windlass.core.nodes.device_assignment import held_devices
 from windlass.core.nodes.feasibility import eligibility
 from windlass.core.queues.queue_tree import charge, tree_of
-from windlass.core.queues.quota import said
+from windlass.core.queues.quota import format_amount
 from windlass.core.queues.usage import QueueUsage
 
 
-def violations(snapshot: Snapshot, states: Mapping[str, JobState] | None = None) -> list[str]:
+def snapshot_violations(snapshot: Snapshot, states: Mapping[str, JobState] | None = None) -> list[str]:
     """Everything that is wrong with a snapshot, and with the jobs' states beside it. Empty: nothing."""
     found = [
-        *overfull_nodes(snapshot),
-        *devices_given_twice(snapshot),
-        *overfull_queues(snapshot),
-        *overrun_limits(snapshot),
-        *partly_placed(snapshot),
-        *twice_present(snapshot),
+        *overallocated_nodes(snapshot),
+        *shared_devices_violations(snapshot),
+        *quota_violations(snapshot),
+        *limit_violations(snapshot),
+        *partial_gangs(snapshot),
+        *duplicate_gangs(snapshot),
         *wrong_sums(snapshot),
     ]
-    return found if states is None else [*found, *out_of_step(snapshot, states)]
+    return found if states is None else [*found, *state_mismatches(snapshot, states)]
 
 
-def overfull_nodes(snapshot: Snapshot) -> Iterator[str]:
+def overallocated_nodes(snapshot: Snapshot) -> Iterator[str]:
     """No node gives more than it has."""
     table = snapshot.table
     for row, column in zip(*np.nonzero(snapshot.free < 0), strict=True):
-        if not hidden(table.axis[column]):
+        if not is_hidden(table.axis[column]):
             yield f"node {table.nodes[row].name} gives {-snapshot.free[row, column]} {table.axis[column]} too many"
 
 
-def devices_given_twice(snapshot: Snapshot) -> Iterator[str]:
+def shared_devices_violations(snapshot: Snapshot) -> Iterator[str]:
     """No GPU that is shared gives more than its thousandths, and none of its slices to two."""
     table = snapshot.table
     held: Counter[tuple[int, int]] = Counter()
     for gang in snapshot.running.values():
         for demand in gang.demands:
             names, numbers = gang.placement.nodes.get(demand.role, ()), gang.placement.devices.get(demand.role, ())
-            for row, column, amount in taken(table, demand, names, numbers):
+            for row, column, amount in held_devices(table, demand, names, numbers):
                 yield from _overlaps(table, gang.id, row, column, held[row, column], amount)
                 held[row, column] += amount
 
@@ -70,7 +70,7 @@ def _overlaps(table: NodeTable, job_id: str, row: int, column: int, held: int, a
         yield f"{job_id} holds of GPU {column - devices.first} on {table.nodes[row].name} what another one holds"
 
 
-def overfull_queues(snapshot: Snapshot) -> Iterator[str]:
+def quota_violations(snapshot: Snapshot) -> Iterator[str]:
     """No tree of queues holds more than its quotas together, nobody borrows more than he may or what is not lent."""
     tree = tree_of(snapshot.queues)
     accounts = QueueUsage(tree, snapshot.held, snapshot.users)
@@ -80,10 +80,11 @@ def overfull_queues(snapshot: Snapshot) -> Iterator[str]:
             used, has = drawn.get(resource, 0), quota.get(resource, 0)
             most = tree.borrowing[name].get(resource) if len(path) > 1 else 0
             if most is not None and used > has + most:
-                yield f"queue {name} holds {said(resource, used)} {resource} of {said(resource, has + most)}"
+                of = format_amount(resource, has + most)
+                yield f"queue {name} holds {format_amount(resource, used)} {resource} of {of}"
 
 
-def overrun_limits(snapshot: Snapshot) -> Iterator[str]:
+def limit_violations(snapshot: Snapshot) -> Iterator[str]:
     """No queue runs more jobs than it may, and no user runs or holds more."""
     tree = tree_of(snapshot.queues)
     accounts = QueueUsage(tree, snapshot.held, snapshot.users)
@@ -101,7 +102,7 @@ def overrun_limits(snapshot: Snapshot) -> Iterator[str]:
                     yield f"{user} holds more than {most} {resource} in queue {name}"
 
 
-def partly_placed(snapshot: Snapshot) -> Iterator[str]:
+def partial_gangs(snapshot: Snapshot) -> Iterator[str]:
     """A gang has a node for each of its replicas."""
     for gang in snapshot.running.values():
         yield from _partly(gang.id, gang.demands, gang.placement)
@@ -114,7 +115,7 @@ def _partly(job_id: str, demands: tuple[Demand, ...], placement: Placement) -> I
             yield f"{job_id} has {placed} of {demand.count} replicas of {demand.role} placed"
 
 
-def twice_present(snapshot: Snapshot) -> Iterator[str]:
+def duplicate_gangs(snapshot: Snapshot) -> Iterator[str]:
     """A job waits or holds, not both, and waits once."""
     times = Counter(gang.id for gang in snapshot.pending)
     yield from (f"{job_id} waits {count} times" for job_id, count in times.items() if count > 1)
@@ -142,7 +143,7 @@ def wrong_sums(snapshot: Snapshot) -> Iterator[str]:
         yield f"walltimes end at {list(snapshot.ends)} by the ledger, {ends} by count"
 
 
-def out_of_step(snapshot: Snapshot, states: Mapping[str, JobState]) -> Iterator[str]:
+def state_mismatches(snapshot: Snapshot, states: Mapping[str, JobState]) -> Iterator[str]:
     """The scheduler sees every job as its state has it."""
     waiting = {gang.id for gang in snapshot.pending}
     for job_id, state in states.items():
@@ -169,7 +170,7 @@ def plan_violations(snapshot: Snapshot, plan: Plan) -> list[str]:
     for admission in known:
         found += _misplaced(snapshot.table, waiting[admission.job_id], admission.placement)
     found += _changed_wrongly(snapshot, plan)
-    return [*found, *violations(_carried_out(snapshot, waiting, replace(plan, admissions=tuple(known))))]
+    return [*found, *snapshot_violations(_carried_out(snapshot, waiting, replace(plan, admissions=tuple(known))))]
 
 
 def _changed_wrongly(snapshot: Snapshot, plan: Plan) -> Iterator[str]:
@@ -191,7 +192,7 @@ def _changed_wrongly(snapshot: Snapshot, plan: Plan) -> Iterator[str]:
                 yield f"{resize.job_id} is to have {number} replicas of {demand.role}, and may have {least} to {most}"
 
 
-def _misplaced(table: NodeTable, gang: Pending, placement: Placement) -> Iterator[str]:
+def _misplaced(table: NodeTable, gang: PendingGang, placement: Placement) -> Iterator[str]:
     for demand in gang.demands:
         able = eligibility(table, demand).mask
         for name in set(placement.nodes.get(demand.role, ())):
@@ -200,7 +201,7 @@ def _misplaced(table: NodeTable, gang: Pending, placement: Placement) -> Iterato
     yield from _out_of_domain(table, gang, placement)
 
 
-def _out_of_domain(table: NodeTable, gang: Pending, placement: Placement) -> Iterator[str]:
+def _out_of_domain(table: NodeTable, gang: PendingGang, placement: Placement) -> Iterator[str]:
     """Required domains are kept to: all of the gang in one, or each slice in one, or evenly many in each."""
     near = gang.demands[0].topology
     if near is None or not near.required:
@@ -220,14 +221,14 @@ def _out_of_domain(table: NodeTable, gang: Pending, placement: Placement) -> Ite
         yield f"{gang.id} starts in several domains of {near.level}"
 
 
-def _carried_out(snapshot: Snapshot, waiting: Mapping[str, Pending], plan: Plan) -> Snapshot:
+def _carried_out(snapshot: Snapshot, waiting: Mapping[str, PendingGang], plan: Plan) -> Snapshot:
     """The snapshot as the plan leaves it: who is stopped holds its nodes until it has stopped."""
     ledger = Ledger.at(snapshot)
     for resize in plan.resizes:
         if (run := snapshot.running.get(resize.job_id)) is not None:
             held = both(run.placement, resize.placement)
-            demands = placed(run.demands, held)
+            demands = demands_as_placed(run.demands, held)
             ledger.hold(replace(run, placement=held, demands=demands, resize_to=resize.placement))
     for admission in plan.admissions:
-        ledger.hold(started(waiting[admission.job_id], admission.placement, plan.now))
+        ledger.hold(start_gang(waiting[admission.job_id], admission.placement, plan.now))
     return ledger.snapshot()

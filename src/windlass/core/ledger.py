@@ -12,17 +12,25 @@ from dataclasses import replace
 
 import numpy as np
 
-from windlass.core.model.gang import EquivalenceClass, LineKey, Pending, Running, Turn, line_of, total_of
+from windlass.core.model.gang import (
+    ClassKey,
+    EquivalenceClass,
+    PendingGang,
+    RunningGang,
+    Turn,
+    class_key_of,
+    total_of,
+)
 from windlass.core.model.node import Node, Topology
 from windlass.core.model.policy import Policy
 from windlass.core.model.queue import Queue
 from windlass.core.model.reservation import Reservation
-from windlass.core.model.snapshot import Amounts, Grant, Holding, NodeTable, PastUse, Snapshot
+from windlass.core.model.snapshot import Amounts, Grant, NodeTable, PastUsage, Snapshot, UserUsage
 from windlass.core.nodes.allocation import give_back, grant_of, take
-from windlass.core.nodes.node_table import retabulate, tabulate
-from windlass.core.placement.scores.demand_popularity import Popularity
+from windlass.core.nodes.node_table import build_table, update_table
+from windlass.core.placement.scores.demand_popularity import DemandPopularity
 from windlass.core.placement.scores.registry import SCORES
-from windlass.core.queues.decayed_usage import advanced
+from windlass.core.queues.decayed_usage import advance_usage
 from windlass.core.queues.orders.registry import backfill_turn_of, has_backfill_order, turn_of
 
 
@@ -36,29 +44,29 @@ class Ledger:
         topology: Topology | None = None,
         policy: Policy | None = None,
         reservations: Iterable[Reservation] = (),
-        past: Mapping[str, PastUse] | None = None,
+        past: Mapping[str, PastUsage] | None = None,
     ) -> None:
         self.version = 0
         self._policy = policy or Policy()
-        self._popularity = Popularity()
+        self._popularity = DemandPopularity()
         self._reservations = tuple(reservations)
-        self._table = tabulate(nodes, topology or Topology(), epoch=0)
+        self._table = build_table(nodes, topology or Topology(), epoch=0)
         self._queues = {queue.name: queue for queue in queues}
         self._free: Amounts = self._table.capacity.copy(order="F")
-        self._running: dict[str, Running] = {}
+        self._running: dict[str, RunningGang] = {}
         self._grants: dict[str, Grant] = {}
         self._held: dict[str, dict[str, int]] = {}
-        self._users: dict[tuple[str, str], Holding] = {}
-        self._past: dict[str, PastUse] = dict(past or {})
+        self._users: dict[tuple[str, str], UserUsage] = {}
+        self._past: dict[str, PastUsage] = dict(past or {})
         self._arrays: dict[str, int] = {}
         self._ranks: dict[tuple[str, int], int] = {}
-        self._special: dict[str, Running] = {}
+        self._special: dict[str, RunningGang] = {}
         self._ends: list[tuple[int, str]] = []
-        self._pending: dict[str, Pending] = {}
-        self._lines: dict[LineKey, _Waiting] = {}
-        self._given: dict[LineKey, EquivalenceClass] = {}
+        self._pending: dict[str, PendingGang] = {}
+        self._lines: dict[ClassKey, _Waiting] = {}
+        self._given: dict[ClassKey, EquivalenceClass] = {}
         """The lines as snapshots have them, but for those in `_stale`."""
-        self._stale: dict[LineKey, None] = {}
+        self._stale: dict[ClassKey, None] = {}
         """In the order in which they changed, so that a snapshot never depends on how a key happens to hash."""
         self._last: Snapshot | None = None
         self._frozen = False
@@ -77,7 +85,7 @@ class Ledger:
         ledger._users, ledger._past = dict(snapshot.users), dict(snapshot.past)
         ledger._ranks, ledger._special = dict(snapshot.ranks), dict(snapshot.special)
         ledger._pending = {gang.id: gang for line in snapshot.lines for gang in line.gangs}
-        ledger._given = {line_of(line.gangs[0]): line for line in snapshot.lines}
+        ledger._given = {class_key_of(line.gangs[0]): line for line in snapshot.lines}
         ledger._lines = {key: _Waiting(line) for key, line in ledger._given.items()}
         ledger._frozen = True
         return ledger
@@ -97,7 +105,7 @@ class Ledger:
         Gangs go on holding what they have on the nodes that are left, until they are released.
         """
         before = self._table
-        after = retabulate(before, nodes, topology or Topology(), before.epoch + 1)
+        after = update_table(before, nodes, topology or Topology(), before.epoch + 1)
         wanted, rules = {queue.name: queue for queue in queues}, (policy or Policy(), tuple(reservations))
         same = (after.nodes, after.topology, wanted) == (before.nodes, before.topology, self._queues)
         if same and rules == (self._policy, self._reservations):
@@ -123,19 +131,21 @@ class Ledger:
         fading = [queue for queue in self._queues.values() if queue.half_life]
         if fading or self._past:
             self._past = {
-                queue.name: advanced(self._past.get(queue.name), self._held.get(queue.name, {}), queue.half_life, now)
+                queue.name: advance_usage(
+                    self._past.get(queue.name), self._held.get(queue.name, {}), queue.half_life, now
+                )
                 for queue in fading
             }
             self._last = None
 
     @property
-    def past(self) -> Mapping[str, PastUse]:
+    def past(self) -> Mapping[str, PastUsage]:
         """By queue that has a half-life: its past use, to be kept for whoever takes over."""
         return self._past
 
     # --- who waits ---------------------------------------------------------------------------------
 
-    def add_pending(self, gang: Pending) -> None:
+    def add_pending(self, gang: PendingGang) -> None:
         """It waits from now on, and holds nothing."""
         if self._pending.get(gang.id) == gang:
             return
@@ -151,7 +161,7 @@ class Ledger:
         gang = self._pending.pop(job_id, None)
         if gang is None:
             return
-        key = line_of(gang)
+        key = class_key_of(gang)
         waiting = self._lines[key]
         waiting.remove(gang, self._policy)
         if not waiting.gangs:
@@ -160,7 +170,7 @@ class Ledger:
 
     # --- who holds ---------------------------------------------------------------------------------
 
-    def hold(self, gang: Running, grant: Grant | None = None) -> None:
+    def hold(self, gang: RunningGang, grant: Grant | None = None) -> None:
         """It holds its placement from now on, and waits no longer. `grant`: what that is, if it is known."""
         if self._running.get(gang.id) == gang:
             return
@@ -247,8 +257,8 @@ class Ledger:
             self._special = self._special.copy()
             self._frozen = False
 
-    def _queue_up(self, gang: Pending) -> None:
-        key = line_of(gang)
+    def _queue_up(self, gang: PendingGang) -> None:
+        key = class_key_of(gang)
         if key not in self._lines:
             self._lines[key] = _Waiting()
         self._lines[key].add(gang, self._policy)
@@ -260,7 +270,7 @@ class Ledger:
         for gang in self._pending.values():
             self._queue_up(gang)
 
-    def _line_changed(self, key: LineKey) -> None:
+    def _line_changed(self, key: ClassKey) -> None:
         self.version += 1
         self._given.pop(key, None)
         self._stale[key] = None
@@ -275,22 +285,22 @@ class Ledger:
                 give_back(self._table, self._free, self._grants[gang.id])
                 self._grant(gang)
 
-    def _grant(self, gang: Running, grant: Grant | None = None) -> None:
+    def _grant(self, gang: RunningGang, grant: Grant | None = None) -> None:
         if grant is None:
             grant = grant_of(self._table, gang.demands, gang.placement)
         self._grants[gang.id] = grant
         take(self._table, self._free, grant)
 
-    def _count(self, gang: Running, sign: int) -> None:
+    def _count(self, gang: RunningGang, sign: int) -> None:
         """Add (1) or take (-1) the gang's part of the sums of its queue, its user, its array and its priority."""
         total = total_of(gang.demands)
         held = _changed(self._held.pop(gang.queue, {}), total, sign)
         if held:
             self._held[gang.queue] = held
         owner = gang.queue, gang.user
-        before = self._users.pop(owner, Holding(0, {}))
+        before = self._users.pop(owner, UserUsage(0, {}))
         if before.jobs + sign:
-            self._users[owner] = Holding(before.jobs + sign, _changed(before.amounts, total, sign))
+            self._users[owner] = UserUsage(before.jobs + sign, _changed(before.amounts, total, sign))
         if gang.array_id:
             self._arrays[gang.array_id] = self._arrays.get(gang.array_id, 0) + sign
             if not self._arrays[gang.array_id]:
@@ -310,11 +320,11 @@ class _Waiting:
     def __init__(self, line: EquivalenceClass | None = None) -> None:
         self.turns, self.gangs = (list(line.turns), list(line.gangs)) if line else ([], [])
         self._fill_turns: list[Turn] = []
-        self._fill: list[Pending] = []
+        self._fill: list[PendingGang] = []
         if line and line.fill is not line.gangs:
             self._fill_turns, self._fill = list(line.fill_turns), list(line.fill)
 
-    def add(self, gang: Pending, policy: Policy) -> None:
+    def add(self, gang: PendingGang, policy: Policy) -> None:
         turn = turn_of(gang, policy)
         place = bisect_left(self.turns, turn)
         self.turns.insert(place, turn)
@@ -325,7 +335,7 @@ class _Waiting:
             self._fill_turns.insert(place, turn)
             self._fill.insert(place, gang)
 
-    def remove(self, gang: Pending, policy: Policy) -> None:
+    def remove(self, gang: PendingGang, policy: Policy) -> None:
         place = bisect_left(self.turns, turn_of(gang, policy))
         del self.turns[place], self.gangs[place]
         if has_backfill_order(policy):

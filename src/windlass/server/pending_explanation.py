@@ -8,11 +8,11 @@ from typing import Any
 
 import msgspec
 
-from windlass.core.explain.admission_check import refusal
-from windlass.core.explain.alternatives import alternatives
+from windlass.core.explain.admission_check import admission_refusal
+from windlass.core.explain.alternatives import find_alternatives
 from windlass.core.explain.explanation import explain
 from windlass.core.ledger import Ledger
-from windlass.core.model.gang import Pending, pending_of
+from windlass.core.model.gang import PendingGang, pending_of
 from windlass.core.model.job import Job
 from windlass.core.model.snapshot import Snapshot
 from windlass.core.model.status import JobState
@@ -32,7 +32,7 @@ def change_job(state: JobState, what_if: str, snapshot: Snapshot) -> Job:
         job = with_changes(state.job, what_if)
     except ValueError as error:
         raise ApiError(Code.BAD_REQUEST, f"--what-if {error}") from None
-    if no := refusal(snapshot, job):
+    if no := admission_refusal(snapshot, job):
         raise ApiError(Code.REFUSED, f"that could never run here: {no.message}")
     return job
 
@@ -42,7 +42,7 @@ def find_impossibility(snapshot: Snapshot, job: Job) -> str:
 
     `snapshot`: a bare one, for what is not ours may go. Of a gang that is elastic its least has to fit.
     """
-    no = refusal(snapshot, _at_least(job))
+    no = admission_refusal(snapshot, _at_least(job))
     return "" if no is None else _NEVER.format(no.message)
 
 
@@ -82,7 +82,7 @@ def use_listed_start(found: Json, line: Json | None) -> Json:
     return {**found, "verdict": {**verdict, "eta": told["eta"], "sure": told["sure"]}, "expected": expected}
 
 
-def _reserved(snapshot: Snapshot, gang: Pending, now: int) -> dict[str, str]:
+def _reserved(snapshot: Snapshot, gang: PendingGang, now: int) -> dict[str, str]:
     """Node → the reservation that keeps the gang from it: somebody else's, and begun before the gang would end."""
     ends = None if gang.walltime is None else now + gang.walltime
     others = (kept for kept in snapshot.reservations if kept.keeps_out(gang.queue, gang.user, now, ends))
@@ -93,5 +93,5 @@ def add_alternatives(snapshot: Snapshot, lines: Sequence[Json], now: int) -> lis
     """The lines of jobs that wait, the first of them with the changes that would let them start now."""
     waiting = {gang.id: gang for line in snapshot.lines for gang in line.gangs}
     tried = [line["id"] for line in lines if line["position"] and line["id"] in waiting][:_TRIED]
-    found = {name: [each.change for each in alternatives(snapshot, waiting[name], now)] for name in tried}
+    found = {name: [each.change for each in find_alternatives(snapshot, waiting[name], now)] for name in tried}
     return [{**line, "would_start": found.get(line["id"])} for line in lines]

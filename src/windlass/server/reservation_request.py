@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from windlass.core.model.gang import Running
+from windlass.core.model.gang import RunningGang
 from windlass.core.model.node import Node
 from windlass.core.model.reservation import Reservation
 from windlass.core.model.resources import GPU
@@ -123,7 +123,7 @@ def _meet(one: Reservation, other: Reservation) -> bool:
     return one.start < other.end and other.start < one.end
 
 
-def find_still_running(at: int, snapshot: Snapshot) -> list[Running]:
+def find_still_running(at: int, snapshot: Snapshot) -> list[RunningGang]:
     """The gangs that may still hold their nodes then."""
     return [run for run in snapshot.running.values() if run.ends_by is None or run.ends_by > at]
 

@@ -12,7 +12,7 @@ from windlass.backends.local.records import Task
 from windlass.backends.port import Transition
 from windlass.core.model.devices import MILLI, WHOLE
 from windlass.core.model.elastic_size import fully_grown, sized
-from windlass.core.model.gang import Running
+from windlass.core.model.gang import RunningGang
 from windlass.core.model.job import Job, total_request
 from windlass.core.model.node import Node
 from windlass.core.model.queue import Queue
@@ -113,7 +113,9 @@ def job_details(
     }
 
 
-def node_line(node: Node, running: Iterable[Running], reservations: Iterable[Reservation] = (), now: int = 0) -> Json:
+def node_line(
+    node: Node, running: Iterable[RunningGang], reservations: Iterable[Reservation] = (), now: int = 0
+) -> Json:
     """A node, what it has, who holds what of it, and for whom it is reserved: soonest first, what is over left out."""
     reserved = sorted((r for r in reservations if node.name in r.nodes and r.end > now), key=lambda r: r.start)
     jobs: dict[str, dict[str, int]] = {}

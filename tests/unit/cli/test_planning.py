@@ -14,7 +14,7 @@ from windlass.backends.simulator.traces.jsonl import job_of
 from windlass.cli import option_values
 from windlass.cli.errors import UsageError
 from windlass.core.cycle.scheduler import schedule
-from windlass.core.explain.node_choice import candidates
+from windlass.core.explain.node_choice import node_candidates
 from windlass.core.ledger import Ledger
 from windlass.core.model.gang import Demand, pending_of
 from windlass.core.model.node import Node
@@ -259,7 +259,7 @@ def test_what_if_says_where_it_would_start_and_why_there(daemon, windlass, made,
 def test_of_a_gang_on_more_nodes_than_are_compared_it_is_not_known_that_no_other_would_do(daemon, windlass, made):
     asked = Demand("worker", 12, {"gpu": 8})
     snapshot = ledger_of(nodes(20)).snapshot()
-    told = msgspec.to_builtins(candidates(snapshot.free, snapshot.table, asked, Policy()))
+    told = msgspec.to_builtins(node_candidates(snapshot.free, snapshot.table, asked, Policy()))
     daemon.says["/v1/jobs/digits/why"] = starting(made, [[one.name, 1] for one in nodes(20)[:12]], told)
     (line,) = windlass("why", "digits", "--what-if", "gpus=1").out.splitlines()[1:]
     assert ";" not in line

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 
 from windlass.core.cycle.scheduler import schedule
 from windlass.core.ledger import Ledger
-from windlass.core.model.gang import Demand, Pending, Running, shape_of, started
+from windlass.core.model.gang import Demand, PendingGang, RunningGang, shape_of, start_gang
 from windlass.core.model.job import Toleration
 from windlass.core.model.node import Node, Taint, Topology
 from windlass.core.model.plan import Plan
@@ -29,26 +29,28 @@ def demand(
     return Demand(role, replicas, {name: amount for name, amount in amounts.items() if amount}, more, tolerations)
 
 
-def waiting(number: int, *demands: Demand, queue: str = "default", priority: int = 0, **more) -> Pending:
+def waiting(number: int, *demands: Demand, queue: str = "default", priority: int = 0, **more) -> PendingGang:
     """Gang `j-<number>`; it has waited the longer the smaller its number is."""
-    return Pending(
+    return PendingGang(
         f"j-{number}", number, queue, priority, more.pop("since", number), demands, shape_of(queue, demands), **more
     )
 
 
-def running(number: int, where: Mapping[str, int], *, gpu: int = 1, ends_by: int | None = None, **more) -> Running:
+def running(number: int, where: Mapping[str, int], *, gpu: int = 1, ends_by: int | None = None, **more) -> RunningGang:
     """Gang `r-<number>` with so many replicas of `gpu` GPUs on each of these nodes."""
     names = tuple(name for name, replicas in where.items() for _ in range(replicas))
     queue = more.pop("queue", "default")
-    return Running(
+    return RunningGang(
         f"r-{number}", number, queue, 0, (demand(len(names), gpu),), Placement({"worker": names}), 0, ends_by, **more
     )
 
 
-def ledger_of(nodes: Iterable[Node], *gangs: Pending | Running, queues: Iterable[Queue] = (), levels=()) -> Ledger:
+def ledger_of(
+    nodes: Iterable[Node], *gangs: PendingGang | RunningGang, queues: Iterable[Queue] = (), levels=()
+) -> Ledger:
     ledger = Ledger(nodes, queues, Topology(levels))
     for gang in gangs:
-        (ledger.hold if isinstance(gang, Running) else ledger.add_pending)(gang)
+        (ledger.hold if isinstance(gang, RunningGang) else ledger.add_pending)(gang)
     return ledger
 
 
@@ -63,7 +65,7 @@ def carry_out(ledger: Ledger, now: int = 0) -> Plan:
     plan = schedule(snapshot, now)
     gangs = {gang.id: gang for gang in snapshot.pending}
     for admission in plan.admissions:
-        ledger.hold(started(gangs[admission.job_id], admission.placement, now))
+        ledger.hold(start_gang(gangs[admission.job_id], admission.placement, now))
     return plan
 
 

@@ -1,7 +1,7 @@
 import pytest
 from gangs import ledger_of, node, nodes, running
 
-from windlass.core.explain.admission_check import refusal
+from windlass.core.explain.admission_check import admission_refusal
 from windlass.core.model.job import Job, Match, Role
 from windlass.core.model.node import Node, Taint
 from windlass.core.model.queue import Queue
@@ -13,7 +13,7 @@ QUEUES = [Queue("default"), Queue("research", {"gpu": 6}), Queue("reserve"), Que
 def refused(*roles, queue="default", machines=None):
     """The message of the refusal, or ""."""
     snapshot = ledger_of(nodes(2) if machines is None else machines, queues=QUEUES).snapshot()
-    verdict = refusal(snapshot, Job("x", roles, queue=queue))
+    verdict = admission_refusal(snapshot, Job("x", roles, queue=queue))
     assert verdict is None or verdict.reason is Reason.MISCONFIGURED
     return verdict.message if verdict else ""
 
@@ -24,7 +24,7 @@ def role(replicas=1, gpu=1, name="worker", **selector):
 
 def test_what_fits_on_an_empty_cluster_is_not_refused():
     busy = ledger_of(nodes(2), running(1, {"n1": 8, "n2": 8}), queues=QUEUES).snapshot()
-    assert refusal(busy, Job("x", (role(2, 8),))) is None
+    assert admission_refusal(busy, Job("x", (role(2, 8),))) is None
 
 
 def test_too_many_replicas_name_how_many_would_fit():
@@ -175,7 +175,7 @@ def test_parts_where_nobody_shares():
 def test_models_that_are_not_there():
     def of(*models, machines=MIXED, resource="gpu"):
         snapshot = ledger_of(machines).snapshot()
-        verdict = refusal(snapshot, Job("x", (part(resource),), gpu_types=models))
+        verdict = admission_refusal(snapshot, Job("x", (part(resource),), gpu_types=models))
         return verdict.message if verdict else ""
 
     assert of("B2", "MI300") == "no node has the GPU B2 or MI300; there are A100-40GB, T4, V100"
@@ -188,7 +188,7 @@ def test_models_that_are_not_there():
 def test_a_gang_is_on_one_model_whole():
     snapshot = ledger_of([*MIXED, Node("n4", {"gpu": 4}, {"gpu-type": "V100"})]).snapshot()
     worker = Role("worker", 4, resources={"gpu": 4})
-    verdict = refusal(snapshot, Job("x", (worker,), gpu_types=("V100", "T4")))
+    verdict = admission_refusal(snapshot, Job("x", (worker,), gpu_types=("V100", "T4")))
     assert verdict.message == (
         "needs 4×4 gpu as one gang: 2 nodes could take a replica, 3 of 4 in all, however empty; "
         "2 nodes lost to gpu-type V100; largest gang that fits: 3 replicas of 4 gpu"

@@ -1,6 +1,6 @@
 from gangs import demand, ledger_of, node, nodes, running
 
-from windlass.core.explain.node_choice import candidates
+from windlass.core.explain.node_choice import node_candidates
 from windlass.core.model.gang import Demand
 from windlass.core.model.policy import Policy
 from windlass.core.placement.gang_placement import place
@@ -11,7 +11,7 @@ LOOKING_AHEAD = Policy(scoring="fgd", typical_demands=TYPICAL)
 
 def told(ledger, asked, policy):
     snapshot = ledger.snapshot()
-    found = candidates(snapshot.free, snapshot.table, asked, policy)
+    found = node_candidates(snapshot.free, snapshot.table, asked, policy)
     placed = place(snapshot.free, snapshot.table, (asked,), None, policy)
     assert placed is None or found[0].node in placed.placement.nodes["worker"]
     return [(one.node, one.decided_by) for one in found]

@@ -4,8 +4,15 @@ import pytest
 
 from windlass.core.model.queue import Queue
 from windlass.core.model.reasons import Reason
-from windlass.core.queues.queue_tree import Fault, charge, faults_of, tree_of
-from windlass.core.queues.quota import available, beyond, ceiling, claimed, short, why
+from windlass.core.queues.queue_tree import QueueFault, charge, find_faults, tree_of
+from windlass.core.queues.quota import (
+    available,
+    blocked_by_claims,
+    exceeds_available,
+    exceeds_maximum,
+    maximum,
+    quota_verdict,
+)
 from windlass.core.queues.usage import QueueUsage
 
 
@@ -37,8 +44,8 @@ def test_a_queue_may_borrow_all_that_its_cohort_does_not_use():
 def test_a_queue_whose_quota_others_hold_has_to_wait_for_it():
     accounts = books(LAB, {"a": 14})
     assert gpus_left(accounts, "b") == 2
-    assert short(accounts, "b", {"gpu": 3}) == "gpu"
-    assert short(accounts, "b", {"gpu": 2}) == ""
+    assert exceeds_available(accounts, "b", {"gpu": 3}) == "gpu"
+    assert exceeds_available(accounts, "b", {"gpu": 2}) == ""
 
 
 def test_the_borrowing_limit_bounds_what_is_taken_beyond_nominal():
@@ -86,7 +93,7 @@ def test_a_resource_that_nobody_in_the_tree_names_is_not_limited():
     assert available(accounts, "a", "cpu") is None
     assert available(accounts, "open", "gpu") is None
     assert available(accounts, "default", "gpu") is None
-    assert short(accounts, "a", {"cpu": 10**9}) == ""
+    assert exceeds_available(accounts, "a", {"cpu": 10**9}) == ""
 
 
 def test_a_quota_that_was_lowered_below_what_is_held_gives_nothing():
@@ -97,9 +104,9 @@ def test_parts_of_gpus_and_whole_ones_draw_on_one_quota():
     # KAI-Scheduler#2209: parts that add up to the quota exactly are within it. #1369: every device counts.
     accounts = books([Queue("a", {"gpu": 2})], {"a": 1})
     assert charge({"gpu": 1, "gpu-milli": 300}, "gpu") == 1300
-    assert short(accounts, "a", {"gpu-milli": 1000}) == ""
-    assert short(accounts, "a", {"gpu-milli": 1001}) == "gpu"
-    assert why(accounts, "a", {"gpu-milli": 1001}).resource == "gpu-milli"
+    assert exceeds_available(accounts, "a", {"gpu-milli": 1000}) == ""
+    assert exceeds_available(accounts, "a", {"gpu-milli": 1001}) == "gpu"
+    assert quota_verdict(accounts, "a", {"gpu-milli": 1001}).resource == "gpu-milli"
 
 
 @pytest.mark.parametrize("more", [{}, {"lending": 3}])
@@ -126,7 +133,7 @@ def test_a_copy_of_the_books_changes_nothing_in_them():
 
 
 def words(queues, held, queue, gpus):
-    return why(books(queues, held), queue, {"gpu": gpus})
+    return quota_verdict(books(queues, held), queue, {"gpu": gpus})
 
 
 def test_it_is_said_which_limit_binds_and_where():
@@ -151,8 +158,8 @@ def test_what_can_never_be_had_is_told_from_what_has_to_be_waited_for():
     assert never.message == "asks for 17 gpu, queue a may hold 16, all that it could borrow included"
     assert words([Queue("a", {"gpu": 8})], {}, "a", 9).message == "asks for 9 gpu, queue a may hold 8"
     tree = books(LAB).tree
-    assert (ceiling(tree, "a", "gpu"), ceiling(tree, "a", "cpu")) == (16000, None)
-    assert (beyond(tree, "a", {"gpu": 17}), beyond(tree, "a", {"gpu": 16})) == ("gpu", "")
+    assert (maximum(tree, "a", "gpu"), maximum(tree, "a", "cpu")) == (16000, None)
+    assert (exceeds_maximum(tree, "a", {"gpu": 17}), exceeds_maximum(tree, "a", {"gpu": 16})) == ("gpu", "")
 
 
 # --- gangs that wait ---------------------------------------------------------------------------------
@@ -160,18 +167,18 @@ def test_what_can_never_be_had_is_told_from_what_has_to_be_waited_for():
 
 def test_within_its_own_quota_a_queue_gives_way_to_its_own_gangs_alone():
     spoken_for = books(LAB, {"a": 16})  # a gang of a waits to borrow all there is
-    assert claimed(spoken_for, "b", {"gpu": 8}) == ""
-    assert claimed(spoken_for, "b", {"gpu": 9}) == "gpu"
+    assert blocked_by_claims(spoken_for, "b", {"gpu": 8}) == ""
+    assert blocked_by_claims(spoken_for, "b", {"gpu": 9}) == "gpu"
     own = books(LAB, {"b": 6})
-    assert claimed(own, "b", {"gpu": 8}) == ""
-    assert claimed(own, "b", {"gpu": 11}) == "gpu"
+    assert blocked_by_claims(own, "b", {"gpu": 8}) == ""
+    assert blocked_by_claims(own, "b", {"gpu": 11}) == "gpu"
 
 
 def test_nobody_borrows_what_a_gang_that_goes_first_waits_to_borrow():
     queues = (*LAB, team("c", 4))
     spoken_for = books(queues, {"a": 8, "b": 12})
-    assert claimed(spoken_for, "c", {"gpu": 1}) == ""
-    assert claimed(spoken_for, "a", {"gpu": 1}) == "gpu"
+    assert blocked_by_claims(spoken_for, "c", {"gpu": 1}) == ""
+    assert blocked_by_claims(spoken_for, "a", {"gpu": 1}) == "gpu"
 
 
 def test_a_department_is_own_ground_for_its_teams():
@@ -181,15 +188,15 @@ def test_a_department_is_own_ground_for_its_teams():
         team("a", None, parent="dept"),
         Queue("other", {"gpu": 8}, parent="org"),
     )
-    assert claimed(books(queues, {"other": 16}), "a", {"gpu": 8}) == ""
-    assert claimed(books(queues, {"other": 16, "dept": 1}), "a", {"gpu": 8}) == "gpu"
+    assert blocked_by_claims(books(queues, {"other": 16}), "a", {"gpu": 8}) == ""
+    assert blocked_by_claims(books(queues, {"other": 16, "dept": 1}), "a", {"gpu": 8}) == "gpu"
 
 
 # --- trees that do not stand -------------------------------------------------------------------------
 
 
 def faults(*queues):
-    return list(faults_of({queue.name: queue for queue in queues}))
+    return list(find_faults({queue.name: queue for queue in queues}))
 
 
 def test_a_sound_tree_has_no_faults():
@@ -198,7 +205,7 @@ def test_a_sound_tree_has_no_faults():
 
 def test_parents_that_are_not_there_and_circles_are_told():
     assert faults(Queue("a", parent="b")) == [
-        Fault("a", "parent", "there is no queue b; declare it, or leave parent out")
+        QueueFault("a", "parent", "there is no queue b; declare it, or leave parent out")
     ]
     a, b, c = faults(Queue("a", parent="b"), Queue("b", parent="c"), Queue("c", parent="a"))
     assert a.message == "a → b → c → a goes round in a circle; one has no parent"
@@ -216,8 +223,8 @@ def test_limits_without_anything_to_limit_are_told():
 
 def test_nothing_starts_in_a_queue_under_a_broken_tree():
     accounts = books([Queue("a", {"gpu": 8}, parent="b"), Queue("c", parent="a")])
-    assert why(accounts, "c", {"gpu": 1}).reason is Reason.MISCONFIGURED
-    assert why(accounts, "c", {"gpu": 1}).message == (
+    assert quota_verdict(accounts, "c", {"gpu": 1}).reason is Reason.MISCONFIGURED
+    assert quota_verdict(accounts, "c", {"gpu": 1}).message == (
         "queue a names a parent b that does not exist; nothing of c can start"
     )
 

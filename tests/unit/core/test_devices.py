@@ -5,10 +5,10 @@ import pytest
 from gangs import admitted, carry_out, ledger_of, waiting
 
 from windlass.core.cycle.scheduler import schedule
-from windlass.core.invariants import violations
-from windlass.core.model.devices import hidden
+from windlass.core.invariants import snapshot_violations
+from windlass.core.model.devices import is_hidden
 from windlass.core.model.gang import Demand
-from windlass.core.model.mig import instance
+from windlass.core.model.mig import instance_number
 from windlass.core.model.node import Node
 from windlass.core.queues.fair_share import total_capacity
 
@@ -35,7 +35,7 @@ def start(ledger, number, *demands):
     ledger.add_pending(waiting(number, *demands))
     plan = carry_out(ledger)
     ledger.remove_pending(f"j-{number}")
-    assert violations(ledger.snapshot()) == []
+    assert snapshot_violations(ledger.snapshot()) == []
     return next((a.placement.devices.get("worker") for a in plan.admissions if a.job_id == f"j-{number}"), None)
 
 
@@ -102,7 +102,7 @@ def test_nodes_that_do_not_share_give_whole_gpus_only():
 def test_a_cluster_in_which_nobody_shares_has_no_columns_of_single_gpus():
     table = ledger_of([Node("n1", {"gpu": 8})]).snapshot().table
     assert table.devices is None
-    assert not any(map(hidden, table.axis))
+    assert not any(map(is_hidden, table.axis))
 
 
 def test_nodes_that_do_not_share_are_counted():
@@ -112,10 +112,10 @@ def test_nodes_that_do_not_share_are_counted():
 
 def test_instances_lie_where_the_most_large_ones_still_fit():
     ledger = ledger_of([sharing("n1", 1, by="mig")])
-    assert start(ledger, 1, profile("1g.5gb")) == ((instance(0, 6),),)
+    assert start(ledger, 1, profile("1g.5gb")) == ((instance_number(0, 6),),)
     assert free(ledger, "mig-4g.20gb") == [1]
     assert free(ledger, "mig-3g.20gb") == [1]
-    assert start(ledger, 2, profile("4g.20gb")) == ((instance(0, 0),),)
+    assert start(ledger, 2, profile("4g.20gb")) == ((instance_number(0, 0),),)
     assert start(ledger, 3, profile("3g.20gb")) is None
 
 
@@ -124,7 +124,7 @@ def test_two_halves_need_their_own_places():
     ledger = ledger_of([sharing("n1", 1, by="mig")])
     start(ledger, 1, profile("2g.10gb"))
     assert start(ledger, 2, profile("3g.20gb", replicas=2)) is None
-    assert start(ledger, 3, profile("3g.20gb")) == ((instance(0, 0),),)
+    assert start(ledger, 3, profile("3g.20gb")) == ((instance_number(0, 0),),)
 
 
 def test_small_instances_gather_on_one_gpu():
@@ -133,12 +133,14 @@ def test_small_instances_gather_on_one_gpu():
         [(where,)] = start(ledger, number, profile("1g.5gb"))
         assert where // 8 == 0
     assert free(ledger, "mig-7g.40gb") == [2]
-    assert start(ledger, 8, profile("7g.40gb", replicas=2)) == ((instance(1, 0),), (instance(2, 0),))
+    assert start(ledger, 8, profile("7g.40gb", replicas=2)) == ((instance_number(1, 0),), (instance_number(2, 0),))
 
 
 def test_one_replica_may_have_several_instances():
     ledger = ledger_of([sharing("n1", 2, by="mig")])
-    assert start(ledger, 1, profile("3g.20gb", 3)) == ((instance(0, 4), instance(0, 0), instance(1, 4)),)
+    assert start(ledger, 1, profile("3g.20gb", 3)) == (
+        (instance_number(0, 4), instance_number(0, 0), instance_number(1, 4)),
+    )
 
 
 def test_a_gpu_that_is_shared_by_profiles_is_never_given_whole():
@@ -160,7 +162,7 @@ def test_a_whole_node_is_an_empty_one_and_nobody_joins(by):
     start(ledger, 1, small)
     ledger.add_pending(waiting(2, asking(cpu=1, whole_node=True)))
     assert admitted(carry_out(ledger)) == {"j-2": ("n2",)}
-    assert violations(ledger.snapshot()) == []
+    assert snapshot_violations(ledger.snapshot()) == []
     assert ledger.snapshot().free[1].tolist() == [0] * len(ledger.snapshot().table.axis)
     assert why_not(ledger, asking(cpu=1000, whole_node=True)) == (
         "needs 1 cpu on a node of its own: 0 of 2 nodes empty"
@@ -172,11 +174,11 @@ def test_roles_share_the_gpus_of_a_node():
     ledger.add_pending(waiting(1, part(700), part(300, role="chief"), asking(gpu=1, role="big")))
     [admission] = carry_out(ledger).admissions
     assert dict(admission.placement.devices) == {"big": ((0,),), "worker": ((1,),), "chief": ((1,),)}
-    assert violations(ledger.snapshot()) == []
+    assert snapshot_violations(ledger.snapshot()) == []
 
 
 def test_a_shared_gpu_counts_once_in_what_the_cluster_has():
     table = ledger_of([sharing("n1", 4), sharing("n2", 2, by="mig"), Node("n3", {"gpu": 8})]).snapshot().table
     found = total_capacity(table)
     assert found["gpu"] == 14 * 1000
-    assert not any(name.startswith("mig-") or hidden(name) for name in found)
+    assert not any(name.startswith("mig-") or is_hidden(name) for name in found)

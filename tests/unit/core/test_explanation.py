@@ -4,13 +4,13 @@ import pytest
 from gangs import demand, ledger_of, node, nodes, running, waiting
 
 from windlass.core.cycle.scheduler import schedule
-from windlass.core.explain.explanation import Freeing, NodeView, explain
-from windlass.core.model.gang import started
+from windlass.core.explain.explanation import CapacityHolder, NodeView, explain
+from windlass.core.model.gang import start_gang
 from windlass.core.model.job import TopologyRequest
 from windlass.core.model.queue import Queue
 from windlass.core.model.reasons import Reason
 from windlass.core.model.status import Placement
-from windlass.core.placement.elastic_resizing import surplus
+from windlass.core.placement.elastic_resizing import surplus_replicas
 
 
 def explained(job_id, *gangs, machines=None, queues=(), now=0):
@@ -64,9 +64,9 @@ def test_who_frees_what_and_when():
         machines=[node("m1"), node("n1", zone="a"), node("n2", zone="a")],
     )
     assert found.frees == (
-        Freeing("r-3", 100, 4, (("n2", 4),)),
-        Freeing("r-1", 300, 4, (("n1", 4),)),
-        Freeing("r-2", None, 3, (("n1", 1), ("n2", 2))),
+        CapacityHolder("r-3", 100, 4, (("n2", 4),)),
+        CapacityHolder("r-1", 300, 4, (("n1", 4),)),
+        CapacityHolder("r-2", None, 3, (("n1", 1), ("n2", 2))),
     )
 
 
@@ -78,7 +78,7 @@ def test_a_gang_that_waits_for_quota_is_told_of_its_queue():
         waiting(9, demand(3), queue="small"),
         queues=[Queue("small", {"gpu": 8})],
     )
-    assert found.frees == (Freeing("r-1", 70, 6, (("n1", 6),)),)
+    assert found.frees == (CapacityHolder("r-1", 70, 6, (("n1", 6),)),)
     assert found.verdict.reason is Reason.WAITING_FOR_QUOTA
 
 
@@ -114,8 +114,8 @@ def test_an_elastic_gang_that_is_not_resized_is_told_so(near, said):
     gang, fixed = waiting(1, elastic), waiting(2, replace(elastic, least=0, most=0))
     ledger = ledger_of([node("n1", place=("r1",))], gang, fixed, levels=("rack",))
     assert [explain(ledger.snapshot(), job_id, 0).keeps_its_size for job_id in ("j-1", "j-2")] == [said, ""]
-    run = started(gang, Placement({"worker": ("n1",) * 4}), 0)
-    assert (surplus(run) == 0) == bool(said)
+    run = start_gang(gang, Placement({"worker": ("n1",) * 4}), 0)
+    assert (surplus_replicas(run) == 0) == bool(said)
 
 
 def test_a_gated_gang_has_its_gate_and_no_position():

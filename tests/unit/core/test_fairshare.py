@@ -4,11 +4,11 @@ from gangs import demand, ledger_of, nodes, waiting
 
 from windlass.core.model.node import Node, Topology
 from windlass.core.model.queue import Queue
-from windlass.core.model.snapshot import PastUse
-from windlass.core.nodes.node_table import tabulate
+from windlass.core.model.snapshot import PastUsage
+from windlass.core.nodes.node_table import build_table
 from windlass.core.queues.decayed_usage import SCALE
-from windlass.core.queues.fair_share import Shares, may_reclaim, reclaims, total_capacity
-from windlass.core.queues.queue_order import QueueOrder, in_fair_turn
+from windlass.core.queues.fair_share import Shares, can_reclaim, can_reclaim_all, total_capacity
+from windlass.core.queues.queue_order import QueueOrder, iterate_by_fair_share
 from windlass.core.queues.queue_tree import tree_of
 from windlass.core.queues.usage import QueueUsage
 
@@ -19,14 +19,14 @@ def shares_of(queues, held=None, past=None, gpus=16):
     """Held and past: GPUs by queue."""
     tree = tree_of({queue.name: queue for queue in queues})
     accounts = QueueUsage(tree, {name: {"gpu": number} for name, number in (held or {}).items()}, {})
-    past = {name: PastUse(0, {"gpu": number * SCALE}) for name, number in (past or {}).items()}
+    past = {name: PastUsage(0, {"gpu": number * SCALE}) for name, number in (past or {}).items()}
     return Shares(accounts, {"gpu": 1000 * gpus}, past)
 
 
 def order_of(shares, *gangs, classes=False):
     """Numbers of the gangs as they are asked, if each of them starts."""
     lines = ledger_of((), *gangs).snapshot().lines
-    return [int(job_id.removeprefix("j-")) for job_id in in_fair_turn(lines, shares, classes=classes)]
+    return [int(job_id.removeprefix("j-")) for job_id in iterate_by_fair_share(lines, shares, classes=classes)]
 
 
 # --- shares ------------------------------------------------------------------------------------------
@@ -148,24 +148,24 @@ def test_who_was_stopped_for_others_stands_by_what_it_holds_then():
 
 def test_a_queue_takes_back_its_own_from_who_borrowed_it():
     shares = shares_of(LAB, {"a": 14, "b": 2})
-    assert may_reclaim(shares, "b", "a", {"gpu": 6})
-    assert not may_reclaim(shares, "b", "a", {"gpu": 7})
-    assert not may_reclaim(shares, "a", "b", {"gpu": 1})
-    assert not may_reclaim(shares, "a", "a", {"gpu": 1})
+    assert can_reclaim(shares, "b", "a", {"gpu": 6})
+    assert not can_reclaim(shares, "b", "a", {"gpu": 7})
+    assert not can_reclaim(shares, "a", "b", {"gpu": 1})
+    assert not can_reclaim(shares, "a", "a", {"gpu": 1})
 
 
 def test_who_is_within_his_quota_loses_nothing_and_roots_owe_each_other_nothing():
     queues = (*LAB, Queue("c", parent="lab"), Queue("other", {"gpu": 8}))
     shares = shares_of(queues, {"a": 8, "c": 4, "other": 8})
-    assert not may_reclaim(shares, "b", "a", {"gpu": 4})
-    assert may_reclaim(shares, "b", "c", {"gpu": 4})
-    assert not may_reclaim(shares, "b", "other", {"gpu": 4})
+    assert not can_reclaim(shares, "b", "a", {"gpu": 4})
+    assert can_reclaim(shares, "b", "c", {"gpu": 4})
+    assert not can_reclaim(shares, "b", "other", {"gpu": 4})
 
 
 def test_only_who_holds_what_is_asked_for_is_worth_stopping():
     shares = shares_of(LAB, {"a": 14})
-    assert not may_reclaim(shares, "b", "a", {"gpu": 6}, {"cpu": 4000})
-    assert may_reclaim(shares, "b", "a", {"gpu": 6}, {"gpu-milli": 500})
+    assert not can_reclaim(shares, "b", "a", {"gpu": 6}, {"cpu": 4000})
+    assert can_reclaim(shares, "b", "a", {"gpu": 6}, {"gpu-milli": 500})
 
 
 def test_a_team_reclaims_for_its_department_and_within_it():
@@ -177,18 +177,18 @@ def test_a_team_reclaims_for_its_department_and_within_it():
         Queue("x2", {"gpu": 4}, parent="x"),
         Queue("y1", parent="y"),
     )
-    assert may_reclaim(shares_of(queues, {"y1": 12}), "x1", "y1", {"gpu": 8})
-    assert not may_reclaim(shares_of(queues, {"y1": 12}), "x1", "y1", {"gpu": 9})
-    assert may_reclaim(shares_of(queues, {"x1": 8, "x2": 0}), "x2", "x1", {"gpu": 4})
-    assert not may_reclaim(shares_of(queues, {"x1": 8, "x2": 0}), "y1", "x1", {"gpu": 8})
+    assert can_reclaim(shares_of(queues, {"y1": 12}), "x1", "y1", {"gpu": 8})
+    assert not can_reclaim(shares_of(queues, {"y1": 12}), "x1", "y1", {"gpu": 9})
+    assert can_reclaim(shares_of(queues, {"x1": 8, "x2": 0}), "x2", "x1", {"gpu": 4})
+    assert not can_reclaim(shares_of(queues, {"x1": 8, "x2": 0}), "y1", "x1", {"gpu": 8})
 
 
 def test_a_parents_own_jobs_lose_what_is_beyond_its_own_quota_and_take_back_up_to_it():
     queues = (Queue("lab", {"gpu": 4}), Queue("a", {"gpu": 4}, "lab"))
-    assert may_reclaim(shares_of(queues, {"lab": 6}), "a", "lab", {"gpu": 2})
-    assert not may_reclaim(shares_of(queues, {"lab": 4}), "a", "lab", {"gpu": 2})
-    assert may_reclaim(shares_of(queues, {"a": 8}), "lab", "a", {"gpu": 4})
-    assert not may_reclaim(shares_of(queues, {"a": 8}), "lab", "a", {"gpu": 5})
+    assert can_reclaim(shares_of(queues, {"lab": 6}), "a", "lab", {"gpu": 2})
+    assert not can_reclaim(shares_of(queues, {"lab": 4}), "a", "lab", {"gpu": 2})
+    assert can_reclaim(shares_of(queues, {"a": 8}), "lab", "a", {"gpu": 4})
+    assert not can_reclaim(shares_of(queues, {"a": 8}), "lab", "a", {"gpu": 5})
 
 
 def test_two_queues_with_quotas_of_different_things_do_not_stop_each_other_in_turn():
@@ -197,8 +197,8 @@ def test_two_queues_with_quotas_of_different_things_do_not_stop_each_other_in_tu
     tree = tree_of({queue.name: queue for queue in queues})
     both = {"gpu": 1, "cpu": 1000}
     shares = Shares(QueueUsage(tree, {"a": both}, {}), {"gpu": 1000, "cpu": 1000}, {})
-    assert not may_reclaim(shares, "b", "a", both)
-    assert may_reclaim(shares, "b", "a", {"cpu": 1000})
+    assert not can_reclaim(shares, "b", "a", both)
+    assert can_reclaim(shares, "b", "a", {"cpu": 1000})
 
 
 def test_what_only_the_root_has_is_nobodys_own():
@@ -206,15 +206,15 @@ def test_what_only_the_root_has_is_nobodys_own():
     tree = tree_of({queue.name: queue for queue in queues})
     held = {"a": {"gpu": 12, "cpu": 12_000}}
     shares = Shares(QueueUsage(tree, held, {}), {"gpu": 16_000, "cpu": 64_000}, {})
-    assert may_reclaim(shares, "b", "a", {"gpu": 8, "cpu": 8_000})
-    assert not may_reclaim(shares, "b", "a", {"cpu": 8_000})
+    assert can_reclaim(shares, "b", "a", {"gpu": 8, "cpu": 8_000})
+    assert not can_reclaim(shares, "b", "a", {"cpu": 8_000})
 
 
 def test_several_gangs_are_stopped_until_their_queue_borrows_no_more():
     shares = shares_of(LAB, {"a": 14})
     three = ("a", "ada", {"gpu": 3})
-    assert reclaims(shares, "b", {"gpu": 6}, [three, three])
-    assert not reclaims(shares, "b", {"gpu": 6}, [three, three, three])
+    assert can_reclaim_all(shares, "b", {"gpu": 6}, [three, three])
+    assert not can_reclaim_all(shares, "b", {"gpu": 6}, [three, three, three])
 
 
 def test_nobody_above_comes_to_borrow_more_by_a_reclaim():
@@ -226,11 +226,11 @@ def test_nobody_above_comes_to_borrow_more_by_a_reclaim():
         Queue("x2", {"gpu": 4}, parent="x"),
     )
     shares = shares_of(queues, {"x2": 10})
-    assert may_reclaim(shares, "x1", "x2", {"gpu": 4}, {"gpu": 2})
-    assert not reclaims(shares, "x1", {"gpu": 4}, [("x2", "", {"gpu": 2})])
-    assert reclaims(shares, "x1", {"gpu": 4}, [("x2", "", {"gpu": 2}), ("x2", "", {"gpu": 2})])
+    assert can_reclaim(shares, "x1", "x2", {"gpu": 4}, {"gpu": 2})
+    assert not can_reclaim_all(shares, "x1", {"gpu": 4}, [("x2", "", {"gpu": 2})])
+    assert can_reclaim_all(shares, "x1", {"gpu": 4}, [("x2", "", {"gpu": 2}), ("x2", "", {"gpu": 2})])
 
 
 def test_ports_and_places_of_replicas_are_nobody_s_share():
     whole = Node("a", {"cpu": 4000, "pods": 110, "hostport/80": 1, "apart/x": 1, "rdma/hca": 2})
-    assert total_capacity(tabulate([whole], Topology(), epoch=0)) == {"cpu": 4000, "rdma/hca": 2}
+    assert total_capacity(build_table([whole], Topology(), epoch=0)) == {"cpu": 4000, "rdma/hca": 2}

@@ -7,7 +7,7 @@ from windlass.core.model.job import Toleration
 from windlass.core.model.node import Node, Taint
 from windlass.core.model.reasons import Count
 from windlass.core.model.resources import MAX_AMOUNT
-from windlass.core.nodes.feasibility import eligibility, restored, room_when_empty, tolerated
+from windlass.core.nodes.feasibility import eligibility, is_tolerated, room_when_empty, with_all_nodes_up
 
 GPU_ONLY = Taint("gpu", "yes")
 
@@ -68,7 +68,7 @@ def test_labels_are_tried_in_the_order_of_their_names():
     ],
 )
 def test_tolerations_match_as_in_kubernetes(toleration, taint, expected):
-    assert tolerated(taint, (toleration,)) is expected
+    assert is_tolerated(taint, (toleration,)) is expected
 
 
 def test_a_node_is_lost_to_the_taint_that_is_not_tolerated():
@@ -113,7 +113,7 @@ def test_answers_are_forgotten_before_they_fill_the_memory():
 
 def test_restored_nodes_are_up_again():
     table = ledger_of([node("n1", cordoned="x"), node("n2", ready=False), node("n3", gpu=1)]).snapshot().table
-    assert able_names(restored(table), demand(1, 2)) == ["n1", "n2"]
+    assert able_names(with_all_nodes_up(table), demand(1, 2)) == ["n1", "n2"]
     assert able_names(table, demand(1, 2)) == []
 
 

@@ -2,7 +2,7 @@ from gangs import carry_out, demand, ledger_of, nodes, running, waiting
 
 from windlass.core.cycle.scheduler import schedule
 from windlass.core.model.queue import Queue
-from windlass.core.model.reasons import Certainty
+from windlass.core.model.reasons import StartCertainty
 
 
 def eta(*gangs, machines=4, now=0, queues=()):
@@ -11,7 +11,7 @@ def eta(*gangs, machines=4, now=0, queues=()):
 
 
 def bound(verdict):
-    return verdict.eta if verdict.sure is Certainty.BOUND else None
+    return verdict.eta if verdict.sure is StartCertainty.BOUND else None
 
 
 def test_the_end_that_frees_enough_counts_not_the_first():

@@ -6,30 +6,30 @@ import numpy as np
 from gangs import demand, ledger_of, node, nodes, running
 
 from windlass.core.ledger import Ledger
-from windlass.core.model.gang import Running
+from windlass.core.model.gang import RunningGang
 from windlass.core.model.job import TopologyRequest
 from windlass.core.model.node import Topology
 from windlass.core.model.plan import Resize
 from windlass.core.model.policy import Policy
 from windlass.core.model.queue import Queue
 from windlass.core.model.status import Placement
-from windlass.core.placement.elastic_resizing import largest
-from windlass.core.preemption.elastic_growth import Idle, grows_at, growth
+from windlass.core.placement.elastic_resizing import place_largest
+from windlass.core.preemption.elastic_growth import IdleCapacity, find_growth, next_growth_at
 from windlass.core.queues.queue_tree import tree_of
 from windlass.core.queues.usage import QueueUsage
 
 NOW = 10_000_000
 
 
-def elastic(number: int, where: dict[str, int], most: int, **more) -> Running:
+def elastic(number: int, where: dict[str, int], most: int, **more) -> RunningGang:
     run = replace(running(number, where), **more)
     return replace(run, demands=(replace(run.demands[0], least=1, most=most),))
 
 
-def idle(ledger: Ledger, **more) -> Idle:
+def idle(ledger: Ledger, **more) -> IdleCapacity:
     snapshot = ledger.snapshot()
     accounts = QueueUsage(tree_of(snapshot.queues), snapshot.held, snapshot.users)
-    return Idle(snapshot, NOW, snapshot.free, accounts, **more)
+    return IdleCapacity(snapshot, NOW, snapshot.free, accounts, **more)
 
 
 def sizes(resizes: tuple[Resize, ...]) -> dict[str, int]:
@@ -43,7 +43,7 @@ def test_where_a_gang_grows_is_by_the_policys_scoring() -> None:
     for scoring in ("tightest", "fgd"):
         ledger = ledger_of(machines, elastic(1, {"n1": 1}, 2))
         ledger.set_cluster(machines, (), None, Policy(scoring=scoring, typical_demands=typical))
-        grown[scoring] = [resize.placement.distinct() for resize in growth(idle(ledger))]
+        grown[scoring] = [resize.placement.distinct() for resize in find_growth(idle(ledger))]
     assert grown == {"tightest": [("good", "n1")], "fgd": [("n1", "starved")]}
 
 
@@ -56,53 +56,55 @@ def test_a_gang_starts_as_large_as_it_can() -> None:
             tried.append(demands[0].count)
             return demands[0].count if demands[0].count <= most else None
 
-        return largest(asked, attempt)
+        return place_largest(asked, attempt)
 
     assert [room_for(most) for most in (9, 8, 7, 3, 2, 1)] == [8, 8, 7, 3, 2, None]
-    assert largest((demand(8),), lambda _demands: None) is None
+    assert place_largest((demand(8),), lambda _demands: None) is None
 
 
 def test_a_gang_grows_in_one_step_as_far_as_it_can_and_keeps_its_nodes() -> None:
-    (resize,) = growth(idle(ledger_of(nodes(2, gpu=4), elastic(1, {"n2": 2}, most=5))))
+    (resize,) = find_growth(idle(ledger_of(nodes(2, gpu=4), elastic(1, {"n2": 2}, most=5))))
     assert resize.placement == Placement({"worker": ("n1", "n1", "n1", "n2", "n2")})
 
 
 def test_it_does_not_grow_onto_what_others_wait_for() -> None:
     ledger = ledger_of(nodes(2, gpu=4), elastic(1, {"n1": 2}, most=8))
-    assert sizes(growth(idle(ledger, wanted=np.array([False, True])))) == {"r-1": 4}
-    assert growth(idle(ledger, wanted=np.array([True, True]))) == ()
+    assert sizes(find_growth(idle(ledger, wanted=np.array([False, True])))) == {"r-1": 4}
+    assert find_growth(idle(ledger, wanted=np.array([True, True]))) == ()
 
 
 def test_it_does_not_grow_beyond_its_queues_quota() -> None:
     queues = [Queue("default", {"gpu": 3})]
-    assert sizes(growth(idle(ledger_of(nodes(2, gpu=4), elastic(1, {"n1": 2}, most=8), queues=queues)))) == {"r-1": 3}
+    assert sizes(find_growth(idle(ledger_of(nodes(2, gpu=4), elastic(1, {"n1": 2}, most=8), queues=queues)))) == {
+        "r-1": 3
+    }
 
 
 def test_the_queue_with_the_lower_share_grows_first() -> None:
     queues = [Queue("a"), Queue("b")]
     rich, poor = elastic(1, {"n1": 4}, most=8, queue="a"), elastic(2, {"n2": 1}, most=8, queue="b")
-    assert sizes(growth(idle(ledger_of(nodes(2, gpu=4), rich, poor, queues=queues)))) == {"r-2": 4}
+    assert sizes(find_growth(idle(ledger_of(nodes(2, gpu=4), rich, poor, queues=queues)))) == {"r-2": 4}
 
 
 def test_who_has_just_started_or_been_resized_waits() -> None:
     young = elastic(1, {"n1": 1}, most=2, admitted_at=NOW - 1_000)
     resized = elastic(2, {"n1": 1}, most=2, resized_at=NOW - 2_000)
     ground = idle(ledger_of(nodes(1, gpu=4), young, resized))
-    assert growth(ground) == ()
-    assert grows_at(ground) == NOW - 2_000 + 300_000
+    assert find_growth(ground) == ()
+    assert next_growth_at(ground) == NOW - 2_000 + 300_000
 
 
 def test_who_is_about_to_end_does_not_grow() -> None:
-    assert growth(idle(ledger_of(nodes(1, gpu=4), elastic(1, {"n1": 1}, most=2, ends_by=NOW + 60_000)))) == ()
+    assert find_growth(idle(ledger_of(nodes(1, gpu=4), elastic(1, {"n1": 1}, most=2, ends_by=NOW + 60_000)))) == ()
 
 
 def test_who_has_begun_to_end_does_not_grow() -> None:
-    assert growth(idle(ledger_of(nodes(1, gpu=4), elastic(1, {"n1": 1}, most=2, ending=True)))) == ()
+    assert find_growth(idle(ledger_of(nodes(1, gpu=4), elastic(1, {"n1": 1}, most=2, ending=True)))) == ()
 
 
 def test_a_gang_on_a_cordoned_node_does_not_grow() -> None:
     machines = [node("n1", 4, cordoned="by ada"), node("n2", 4)]
-    assert growth(idle(ledger_of(machines, elastic(1, {"n1": 1}, most=2)))) == ()
+    assert find_growth(idle(ledger_of(machines, elastic(1, {"n1": 1}, most=2)))) == ()
 
 
 def test_it_stays_in_the_domain_that_it_has_to_keep_to() -> None:
@@ -111,10 +113,10 @@ def test_it_stays_in_the_domain_that_it_has_to_keep_to() -> None:
     run = replace(run, demands=(replace(run.demands[0], topology=TopologyRequest("rack")),))
     ledger = Ledger(machines, [], Topology(("rack",)))
     ledger.hold(run)
-    (resize,) = growth(idle(ledger))
+    (resize,) = find_growth(idle(ledger))
     assert resize.placement == Placement({"worker": ("n1", "n1", "n2", "n2")})
 
 
 def test_each_gets_what_the_one_before_has_left() -> None:
     first, second = elastic(1, {"n1": 1}, most=3, since=1), elastic(2, {"n1": 1}, most=9, since=2)
-    assert sizes(growth(idle(ledger_of(nodes(1, gpu=6), first, second)))) == {"r-1": 3, "r-2": 3}
+    assert sizes(find_growth(idle(ledger_of(nodes(1, gpu=6), first, second)))) == {"r-1": 3, "r-2": 3}

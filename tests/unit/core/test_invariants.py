@@ -5,7 +5,7 @@ import pytest
 from gangs import demand, ledger_of, node, nodes, running, waiting
 
 from windlass.core.cycle.scheduler import schedule
-from windlass.core.invariants import plan_violations, violations
+from windlass.core.invariants import plan_violations, snapshot_violations
 from windlass.core.model.job import Job, Role
 from windlass.core.model.plan import Admission
 from windlass.core.model.queue import Queue
@@ -23,30 +23,30 @@ def snapshot():
 
 
 def test_a_sound_snapshot_has_none(snapshot):
-    assert violations(snapshot) == []
+    assert snapshot_violations(snapshot) == []
 
 
 def test_a_node_that_gives_too_much():
     ledger = ledger_of(nodes(1), running(1, {"n1": 8}))
     ledger.set_cluster([node("n1", 5)], ())
-    assert violations(ledger.snapshot()) == ["node n1 gives 3 gpu too many"]
+    assert snapshot_violations(ledger.snapshot()) == ["node n1 gives 3 gpu too many"]
 
 
 def test_a_queue_over_its_quota():
     ledger = ledger_of(nodes(1), running(1, {"n1": 3}, queue="q"), queues=[Queue("q", {"gpu": 2})])
-    assert violations(ledger.snapshot()) == ["queue q holds 3 gpu of 2"]
+    assert snapshot_violations(ledger.snapshot()) == ["queue q holds 3 gpu of 2"]
 
 
 def test_a_gang_partly_placed():
     gang = replace(running(1, {"n1": 2}), placement=Placement({"worker": ("n1",)}))
-    assert violations(ledger_of(nodes(1), gang).snapshot()) == ["r-1 has 1 of 2 replicas of worker placed"]
+    assert snapshot_violations(ledger_of(nodes(1), gang).snapshot()) == ["r-1 has 1 of 2 replicas of worker placed"]
 
 
 def test_a_job_that_waits_and_holds(snapshot):
     both = replace(snapshot, running={**snapshot.running, "j-2": replace(snapshot.running["r-1"], id="j-2")})
-    assert "j-2 both waits and holds" in violations(both)
+    assert "j-2 both waits and holds" in snapshot_violations(both)
     twice = replace(snapshot, lines=snapshot.lines * 2)
-    assert violations(twice) == ["j-2 waits 2 times"]
+    assert snapshot_violations(twice) == ["j-2 waits 2 times"]
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_a_job_that_waits_and_holds(snapshot):
     ],
 )
 def test_sums_that_are_off(snapshot, wrong, said):
-    assert said in "\n".join(violations(replace(snapshot, **wrong)))
+    assert said in "\n".join(snapshot_violations(replace(snapshot, **wrong)))
 
 
 def states(**phases):
@@ -74,13 +74,13 @@ def states(**phases):
 
 
 def test_states_in_step_have_none(snapshot):
-    assert violations(snapshot, states()) == []
+    assert snapshot_violations(snapshot, states()) == []
 
 
 def test_states_out_of_step(snapshot):
-    assert violations(snapshot, states(r=Phase.SUCCEEDED)) == ["r-1 is Succeeded and has nodes"]
-    assert violations(snapshot, states(j=Phase.SUSPENDED)) == ["j-2 is Suspended, and waits"]
-    assert violations(snapshot, {}) == [
+    assert snapshot_violations(snapshot, states(r=Phase.SUCCEEDED)) == ["r-1 is Succeeded and has nodes"]
+    assert snapshot_violations(snapshot, states(j=Phase.SUSPENDED)) == ["j-2 is Suspended, and waits"]
+    assert snapshot_violations(snapshot, {}) == [
         "j-2 is unknown, and the ledger has it",
         "r-1 is unknown, and the ledger has it",
     ]

@@ -5,7 +5,7 @@ from gangs import demand, ledger_of, node, nodes, running, waiting
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windlass.core.invariants import violations
+from windlass.core.invariants import snapshot_violations
 from windlass.core.ledger import Ledger
 from windlass.core.model.node import Node
 from windlass.core.model.queue import Queue
@@ -156,7 +156,7 @@ def test_nodes_with_other_amounts_leave_gangs_what_they_hold():
     assert after.table.usable.tolist() == anew.table.usable.tolist()
     assert after.table.nodes == anew.table.nodes
     assert before.free[:, 0].tolist() == [6, 6, 0]
-    assert violations(after) == []
+    assert snapshot_violations(after) == []
 
 
 AMOUNTS = st.lists(st.tuples(st.sampled_from(["n1", "n2", "n3"]), st.integers(0, 8), st.booleans()), max_size=6)
@@ -176,11 +176,11 @@ def test_however_nodes_change_the_ledger_is_that_of_a_fresh_look(changes):
 def test_a_ledger_made_of_a_snapshot_stands_as_it_does_and_leaves_it_alone():
     snapshot = ledger_of(nodes(2), running(1, {"n1": 3}, ends_by=7, array_id="a"), waiting(2, demand(1))).snapshot()
     copy = Ledger.at(snapshot)
-    assert violations(copy.snapshot()) == []
+    assert snapshot_violations(copy.snapshot()) == []
     copy.release("r-1")
     copy.remove_pending("j-2")
-    assert violations(copy.snapshot()) == []
-    assert violations(snapshot) == []
+    assert snapshot_violations(copy.snapshot()) == []
+    assert snapshot_violations(snapshot) == []
     assert list(snapshot.running) == ["r-1"]
 
 

@@ -5,8 +5,8 @@ from dataclasses import replace
 from gangs import admitted, demand, ledger_of, nodes, running, waiting
 
 from windlass.core.cycle.scheduler import schedule
-from windlass.core.explain.admission_check import refusal
-from windlass.core.invariants import violations
+from windlass.core.explain.admission_check import admission_refusal
+from windlass.core.invariants import snapshot_violations
 from windlass.core.model.job import Job, Role
 from windlass.core.model.queue import Queue
 from windlass.core.model.reasons import Reason
@@ -40,7 +40,7 @@ def test_what_a_user_may_never_hold_is_refused():
     lab = Queue("lab", user_limits={"gpu": 8})
     snapshot = ledger_of(nodes(4), queues=[lab]).snapshot()
     job = Job("big", (Role(replicas=9, resources={"gpu": 1}),), queue="lab")
-    verdict = refusal(snapshot, job)
+    verdict = admission_refusal(snapshot, job)
     assert verdict.message == (
         "asks for 9 gpu, a user may hold 8 in queue lab; largest gang that fits: 8 replicas of 1 gpu"
     )
@@ -95,7 +95,7 @@ def test_who_waits_for_a_limit_keeps_no_quota_from_others():
 def test_limits_that_were_lowered_below_what_runs_are_told():
     lab = Queue("lab", user_running=1, max_running=1, user_limits={"gpu": 1})
     gangs = [by("ada", running(number, {"n1": 1}, queue="lab")) for number in (1, 2)]
-    assert violations(ledger_of(nodes(1), *gangs, queues=[lab]).snapshot()) == [
+    assert snapshot_violations(ledger_of(nodes(1), *gangs, queues=[lab]).snapshot()) == [
         "queue lab runs 2 jobs of 1",
         "ada runs 2 jobs of 1 in queue lab",
         "ada holds more than 1 gpu in queue lab",
@@ -105,7 +105,7 @@ def test_limits_that_were_lowered_below_what_runs_are_told():
 def test_quotas_and_borrowing_that_were_lowered_below_what_is_held_are_told():
     queues = [Queue("lab"), Queue("a", {"gpu": 1}, "lab", borrowing={"gpu": 1}), Queue("b", {"gpu": 1}, "lab")]
     held = running(1, {"n1": 4}, queue="a")
-    assert violations(ledger_of(nodes(1), held, queues=queues).snapshot()) == [
+    assert snapshot_violations(ledger_of(nodes(1), held, queues=queues).snapshot()) == [
         "queue lab holds 4 gpu of 2",
         "queue a holds 4 gpu of 2",
     ]

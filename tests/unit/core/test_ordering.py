@@ -2,17 +2,17 @@ from dataclasses import replace
 
 from gangs import demand, waiting
 
-from windlass.core.model.gang import EquivalenceClass, Pending, Turn
+from windlass.core.model.gang import EquivalenceClass, PendingGang, Turn
 from windlass.core.model.policy import Policy
 from windlass.core.queues.orders.registry import turn_of
-from windlass.core.queues.queue_order import Order, QueueOrder
+from windlass.core.queues.queue_order import LazyOrder, QueueOrder
 
 
-def turn(gang: Pending) -> Turn:
+def turn(gang: PendingGang) -> Turn:
     return turn_of(gang, Policy(order="priority"))
 
 
-def line(*gangs: Pending) -> EquivalenceClass:
+def line(*gangs: PendingGang) -> EquivalenceClass:
     turns = tuple(turn(gang) for gang in gangs)
     return EquivalenceClass(gangs, turns, gangs, turns)
 
@@ -48,7 +48,7 @@ def test_a_dropped_line_yields_no_more():
 
 
 def test_an_order_is_a_sequence_of_ids():
-    order = Order(lambda: (gang.id for gang in QueueOrder(LINES)))
+    order = LazyOrder(lambda: (gang.id for gang in QueueOrder(LINES)))
     assert list(order) == ["j-5", "j-1", "j-2", "j-3", "j-4"]
     assert (len(order), order[0], order[1:3], order.index("j-3")) == (5, "j-5", ("j-1", "j-2"), 3)
 

@@ -6,12 +6,12 @@ from dataclasses import replace
 from gangs import demand, ledger_of, node, nodes, running, waiting
 
 from windlass.core.cycle.scheduler import schedule
-from windlass.core.model.gang import Pending, Running
+from windlass.core.model.gang import PendingGang, RunningGang
 from windlass.core.model.policy import Policy
 from windlass.core.model.queue import Queue
 from windlass.core.model.status import Placement
-from windlass.core.preemption.victim_search import Eviction, Ground, victims_for
-from windlass.core.preemption.victims import Lineup
+from windlass.core.preemption.victim_search import Eviction, SearchContext, find_victims
+from windlass.core.preemption.victims import VictimCandidates
 from windlass.core.queues.queue_tree import tree_of
 from windlass.core.queues.usage import QueueUsage
 
@@ -20,15 +20,17 @@ AT_ONCE = Policy(min_runtime=0)
 
 
 def evicted(
-    machines, gang: Pending, *runs: Running, queues: Iterable[Queue] = (), policy: Policy = AT_ONCE, before=()
+    machines, gang: PendingGang, *runs: RunningGang, queues: Iterable[Queue] = (), policy: Policy = AT_ONCE, before=()
 ) -> Eviction | None:
     """What is taken back for a gang from those that run."""
     ledger = ledger_of(machines, *runs, queues=queues)
     ledger.set_cluster(machines, queues, None, policy)
     snapshot = ledger.snapshot()
     accounts = QueueUsage(tree_of(snapshot.queues), snapshot.held, snapshot.users)
-    ground = Ground(snapshot, NOW, Lineup(snapshot, NOW, accounts), snapshot.free, accounts, before=before)
-    return victims_for(ground, gang)
+    ground = SearchContext(
+        snapshot, NOW, VictimCandidates(snapshot, NOW, accounts), snapshot.free, accounts, before=before
+    )
+    return find_victims(ground, gang)
 
 
 def stopped(eviction: Eviction | None) -> set[str]:
@@ -36,11 +38,11 @@ def stopped(eviction: Eviction | None) -> set[str]:
     return {preemption.job_id for preemption in eviction.preemptions}
 
 
-def low(number: int, where: dict[str, int], **more) -> Running:
+def low(number: int, where: dict[str, int], **more) -> RunningGang:
     return replace(running(number, where, gpu=more.pop("gpu", 1)), **{"admitted_at": NOW - 600_000, **more})
 
 
-def elastic(number: int, where: dict[str, int], least: int, **more) -> Running:
+def elastic(number: int, where: dict[str, int], least: int, **more) -> RunningGang:
     run = low(number, where, **more)
     return replace(run, demands=(replace(run.demands[0], least=least, most=16),))
 
@@ -109,7 +111,9 @@ def test_the_lowest_priority_goes_first_then_the_least_work_lost_then_the_smalle
     snapshot = ledger_of(nodes(6), old, young, two, one, small, fresh, saved, lowest).snapshot()
     accounts = QueueUsage(tree_of(snapshot.queues), snapshot.held, snapshot.users)
     snapshot = replace(snapshot, policy=AT_ONCE)
-    assert [run.id for run in Lineup(snapshot, NOW, accounts).ripe] == [f"r-{number}" for number in range(1, 9)]
+    assert [run.id for run in VictimCandidates(snapshot, NOW, accounts).ripe] == [
+        f"r-{number}" for number in range(1, 9)
+    ]
 
 
 def test_who_has_not_run_for_long_enough_stays() -> None:

@@ -6,7 +6,7 @@ from windlass.core.cycle.scheduler import schedule
 from windlass.core.cycle.start_bounds import EDGES
 from windlass.core.model.policy import Policy
 from windlass.core.model.queue import Queue
-from windlass.core.model.reasons import Certainty
+from windlass.core.model.reasons import StartCertainty
 
 HOUR = 3_600_000
 
@@ -38,8 +38,8 @@ def test_the_grid_reaches_a_year_ahead_by_steps_of_a_twentieth():
 def test_the_first_has_a_bound_and_those_behind_it_an_expectation():
     gangs = [whole(number, 20) for number in (2, 3, 4)]
     found = told(FULL, *gangs)
-    assert found[2] == (10, Certainty.BOUND)
-    assert [found[number][1] for number in (3, 4)] == [Certainty.EXPECTED] * 2
+    assert found[2] == (10, StartCertainty.BOUND)
+    assert [found[number][1] for number in (3, 4)] == [StartCertainty.EXPECTED] * 2
     assert 30 <= found[3][0] <= 33
     assert found[3][0] + 20 <= found[4][0] <= 57
 
@@ -53,18 +53,18 @@ def test_a_gap_that_is_long_enough_is_used():
 
 
 def test_nobody_can_tell_what_takes_the_end_of_a_gang_without_a_walltime():
-    assert told(running(1, {"n1": 8}), whole(2, 1)) == {2: (None, Certainty.UNKNOWN)}
-    assert told(FULL, waiting(2, demand(1, 8)), whole(3, 1))[3] == (None, Certainty.UNKNOWN)
+    assert told(running(1, {"n1": 8}), whole(2, 1)) == {2: (None, StartCertainty.UNKNOWN)}
+    assert told(FULL, waiting(2, demand(1, 8)), whole(3, 1))[3] == (None, StartCertainty.UNKNOWN)
 
 
 def test_nor_what_is_no_matter_of_time():
     found = told(FULL, whole(2, 1, waits_for=("x",)), whole(3, 1, queue="gone"), waiting(4, demand(9, 8)))
-    assert {sure for _, sure in found.values()} == {Certainty.UNKNOWN}
+    assert {sure for _, sure in found.values()} == {StartCertainty.UNKNOWN}
 
 
 def test_who_asks_for_more_than_a_user_may_hold_is_told_no_time():
     ours = [Queue("ours", user_limits={"gpu": 4})]
-    assert told(FULL, whole(2, 1, queue="ours", user="ada"), queues=ours) == {2: (None, Certainty.UNKNOWN)}
+    assert told(FULL, whole(2, 1, queue="ours", user="ada"), queues=ours) == {2: (None, StartCertainty.UNKNOWN)}
 
 
 def test_kinds_of_nodes_have_their_own_lines():
@@ -79,7 +79,7 @@ def test_a_queue_gets_back_what_its_own_gangs_held():
     small = [Queue("small", {"gpu": 8})]
     runs = [running(1, {"n1": 8}, ends_by=30 * HOUR, queue="small"), running(2, {"n2": 8}, ends_by=HOUR)]
     found = told(*runs, whole(3, 1, queue="small"), machines=2, queues=small)
-    assert found[3][1] == Certainty.EXPECTED
+    assert found[3][1] == StartCertainty.EXPECTED
     assert 30 <= found[3][0] <= 32
 
 

@@ -5,21 +5,21 @@ from dataclasses import replace
 from gangs import admitted, demand, ledger_of, node, nodes, running, waiting
 
 from windlass.core.cycle.scheduler import schedule
-from windlass.core.explain.alternatives import alternatives
+from windlass.core.explain.alternatives import find_alternatives
 from windlass.core.explain.start_estimate import expected_start
 from windlass.core.ledger import Ledger
-from windlass.core.model.gang import Running, waiting_again
+from windlass.core.model.gang import RunningGang, requeue_gang
 from windlass.core.model.job import Match
 from windlass.core.model.policy import Policy
 from windlass.core.model.queue import Queue
-from windlass.core.model.reasons import Certainty
+from windlass.core.model.reasons import StartCertainty
 from windlass.core.model.reservation import Reservation
 from windlass.core.model.status import Placement
 
 NOW, HOUR = 10_000_000, 3_600_000
 
 
-def elastic(number: int, where: dict[str, int], least: int, most: int, **more) -> Running:
+def elastic(number: int, where: dict[str, int], least: int, most: int, **more) -> RunningGang:
     run = replace(running(number, where), **more)
     return replace(run, demands=(replace(run.demands[0], least=least, most=most),))
 
@@ -65,7 +65,7 @@ def test_a_gang_is_expected_when_a_reservation_ends() -> None:
 
 def test_an_elastic_gang_that_would_start_with_less_than_its_least_is_told_so() -> None:
     gang = waiting(2, replace(demand(4), least=2))
-    found = alternatives(ledger_of(nodes(1, gpu=2), running(1, {"n1": 1}), gang).snapshot(), gang, NOW)
+    found = find_alternatives(ledger_of(nodes(1, gpu=2), running(1, {"n1": 1}), gang).snapshot(), gang, NOW)
     assert [(each.change, each.demands[0].least) for each in found] == [("1 replica instead of 4", 1)]
 
 
@@ -94,7 +94,7 @@ def test_a_gang_gets_back_what_is_its_queues_own_whatever_larger_one_waits_in_fr
     larger, small = waiting(5, demand(3, 2), queue="a"), waiting(6, demand(1, 2), queue="a")
     ledger = ledger_of(nodes(4, gpu=2), *borrowers, larger, small, queues=queues)
     assert stopped(ledger, nodes(4, gpu=2), queues) == ["r-1"]
-    ledger.add_pending(waiting_again(borrowers[0], NOW))
+    ledger.add_pending(requeue_gang(borrowers[0], NOW))
     assert admitted(schedule(ledger.snapshot(), NOW)) == {"j-6": ("n1",)}, "r-1 would borrow what it gave back"
 
 
@@ -138,7 +138,7 @@ def test_only_the_first_of_those_who_share_a_limit_is_told_a_bound() -> None:
     for queue in (Queue("default"), Queue("default", user_running=1)):
         verdicts = schedule(ledger_of(machines, *runs, *gangs, queues=[queue]).snapshot(), NOW).verdicts
         told[queue.user_running] = [verdicts[gang.id].sure for gang in gangs]
-    assert told == {0: [Certainty.BOUND, Certainty.BOUND], 1: [Certainty.BOUND, Certainty.EXPECTED]}
+    assert told == {0: [StartCertainty.BOUND, StartCertainty.BOUND], 1: [StartCertainty.BOUND, StartCertainty.EXPECTED]}
 
 
 def test_nobody_is_told_a_bound_whom_another_queue_may_come_before_once_its_share_falls() -> None:
@@ -149,7 +149,7 @@ def test_nobody_is_told_a_bound_whom_another_queue_may_come_before_once_its_shar
     for gangs in ([mine], [mine, other], [replace(mine, priority=1), other]):
         verdicts = schedule(ledger_of(nodes(1), run, *gangs, queues=queues).snapshot(), NOW).verdicts
         told.append(verdicts["j-3"].sure)
-    assert told == [Certainty.BOUND, Certainty.EXPECTED, Certainty.BOUND]
+    assert told == [StartCertainty.BOUND, StartCertainty.EXPECTED, StartCertainty.BOUND]
 
 
 def test_past_use_ends_with_the_half_life() -> None:

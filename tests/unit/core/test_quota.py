@@ -7,7 +7,7 @@ from windlass.core.model.gang import Demand
 from windlass.core.model.queue import Queue
 from windlass.core.model.reasons import Reason
 from windlass.core.queues.queue_tree import tree_of
-from windlass.core.queues.quota import home
+from windlass.core.queues.quota import claim_queue
 
 SMALL = Queue("small", {"gpu": 8, "cpu": 4000})
 
@@ -92,7 +92,7 @@ def test_a_gang_larger_than_its_queues_own_quota_does_not_keep_that_from_smaller
     held = running(1, {"n1": 4}, queue="b")
     plan = plan_of(held, waiting(2, demand(6), queue="a"), waiting(3, demand(4), queue="a"), queues=LAB)
     assert list(admitted(plan)) == ["j-3"]
-    assert home(tree_of({queue.name: queue for queue in LAB}), "a", {"gpu": 6}) == "lab"
+    assert claim_queue(tree_of({queue.name: queue for queue in LAB}), "a", {"gpu": 6}) == "lab"
 
 
 def test_but_nobody_borrows_before_it_does():

@@ -6,7 +6,7 @@ from windlass.core.cycle.scheduler import schedule
 from windlass.core.explain.explanation import explain
 from windlass.core.invariants import plan_violations
 from windlass.core.ledger import Ledger
-from windlass.core.model.gang import milli_gpus_of, started
+from windlass.core.model.gang import milli_gpus_of, start_gang
 from windlass.core.model.policy import Policy
 from windlass.core.model.queue import Queue
 from windlass.core.model.reasons import Reason
@@ -40,7 +40,7 @@ def turn(ledger, now):
         waiting_now = {each.id: each for each in ledger.snapshot().pending}
         plan = plan_of(ledger, now)
         for admission in plan.admissions:
-            ledger.hold(started(waiting_now[admission.job_id], admission.placement, now))
+            ledger.hold(start_gang(waiting_now[admission.job_id], admission.placement, now))
         if not plan.preemptions:
             return sorted(ledger.snapshot().running)
         for preemption in plan.preemptions:

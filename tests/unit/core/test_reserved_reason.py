@@ -6,7 +6,7 @@ import pytest
 
 from windlass.core.cycle.scheduler import schedule
 from windlass.core.ledger import Ledger
-from windlass.core.model.gang import Demand, Pending, shape_of
+from windlass.core.model.gang import Demand, PendingGang, shape_of
 from windlass.core.model.node import Node
 from windlass.core.model.queue import Queue
 from windlass.core.model.reservation import Reservation
@@ -16,7 +16,7 @@ DEMANDS = (Demand("worker", 1, {"gpu": 1}),)
 
 def message(walltime: int | None, kept: Reservation) -> str:
     ledger = Ledger([Node("n1", {"gpu": 4}), Node("n2", {"gpu": 0})], [Queue("default")], reservations=[kept])
-    gang = Pending("j-1", 1, "default", 0, 0, DEMANDS, shape_of("default", DEMANDS), walltime=walltime)
+    gang = PendingGang("j-1", 1, "default", 0, 0, DEMANDS, shape_of("default", DEMANDS), walltime=walltime)
     ledger.add_pending(gang)
     verdicts = schedule(ledger.snapshot(), 100).verdicts
     return verdicts["j-1"].message if "j-1" in verdicts else ""

@@ -12,7 +12,7 @@ from windlass.core.model.policy import Policy
 from windlass.core.nodes.allocation import take
 from windlass.core.nodes.feasibility import eligibility
 from windlass.core.placement.gang_placement import place
-from windlass.core.placement.scores.fragmentation import fragmentation, left_on, most_popular, typical_of
+from windlass.core.placement.scores.fragmentation import fragmentation, free_gpus_of, most_popular, typical_demands_of
 from windlass.core.placement.scores.registry import SCORES, chooser_of
 from windlass.core.placement.scores.shadow_prices import prices, worth
 
@@ -28,8 +28,8 @@ def sharing(name, gpu=2, cpu=64):
 def f_of(snapshot, *typical):
     """F of each node, in thousandths of a GPU."""
     table = snapshot.table
-    compiled = typical_of(table, typical)
-    return fragmentation(compiled, left_on(table, compiled, snapshot.free, np.arange(len(table.nodes)))).tolist()
+    compiled = typical_demands_of(table, typical)
+    return fragmentation(compiled, free_gpus_of(table, compiled, snapshot.free, np.arange(len(table.nodes)))).tolist()
 
 
 # --- fragmentation --------------------------------------------------------------------------------------
@@ -65,8 +65,8 @@ def test_of_shared_gpus_those_are_fragments_that_have_too_little_left():
         found = place(free, snapshot.table, (asking(gpu_milli=milli),), None)
         take(snapshot.table, free, found.grant)
     table = snapshot.table
-    typical = typical_of(table, [(asking(gpu_milli=400), 1)])
-    assert fragmentation(typical, left_on(table, typical, free, np.array([0]))).tolist() == [300]
+    typical = typical_demands_of(table, [(asking(gpu_milli=400), 1)])
+    assert fragmentation(typical, free_gpus_of(table, typical, free, np.array([0]))).tolist() == [300]
 
 
 # --- prices ---------------------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 from gangs import demand, ledger_of, nodes, running, waiting
 
 from windlass.core.model.queue import Queue
-from windlass.core.model.snapshot import PastUse
+from windlass.core.model.snapshot import PastUsage
 from windlass.core.queues.decayed_usage import SCALE
 from windlass.core.queues.share_report import Claim, queue_shares, water_fill
 
@@ -34,7 +34,7 @@ def test_the_share_is_the_part_of_the_cluster_for_each_unit_of_weight():
 
 
 def test_past_use_counts_as_what_is_held():
-    got = shares_of(running(1, {"n1": 4}, queue="a"), past={"a": PastUse(0, {"gpu": 2 * SCALE})})
+    got = shares_of(running(1, {"n1": 4}, queue="a"), past={"a": PastUsage(0, {"gpu": 2 * SCALE})})
     assert (got["a"].past, got["lab"].past, got["a"].share) == ({"gpu": 2}, {"gpu": 2}, 375_000)
 
 

@@ -12,7 +12,7 @@ from windlass.core.model.policy import Policy
 from windlass.core.model.queue import Queue
 from windlass.core.model.reservation import Reservation
 from windlass.core.queues.orders.registry import POLICIES
-from windlass.core.reservations.release_forecast import NEVER, Forecast
+from windlass.core.reservations.release_forecast import NEVER, ReleaseForecast
 from windlass.core.reservations.reservation_profile import ReservationProfile
 
 HOUR = 3_600_000
@@ -193,4 +193,4 @@ def test_a_plan_lets_only_the_brief_one_in_and_tells_the_other_who_goes_first():
 def test_a_node_is_empty_when_the_last_one_has_left_it():
     runs = [running(1, {"n1": 1, "n2": 1}, ends_by=100), running(2, {"n2": 1}, ends_by=300), running(3, {"n3": 1})]
     snapshot = ledger_of(nodes(4), *runs).snapshot()
-    assert Forecast(snapshot, 0, snapshot.free).last_ends().tolist() == [100, 300, NEVER, 0]
+    assert ReleaseForecast(snapshot, 0, snapshot.free).last_ends().tolist() == [100, 300, NEVER, 0]

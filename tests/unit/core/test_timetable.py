@@ -8,7 +8,7 @@ from windlass.core.model.reservation import Reservation
 from windlass.core.model.status import Placement
 from windlass.core.nodes.allocation import take
 from windlass.core.placement.gang_placement import place
-from windlass.core.reservations.release_forecast import NEVER, Early
+from windlass.core.reservations.release_forecast import NEVER, EarlyRelease
 from windlass.core.reservations.reservation_profile import ReservationProfile
 
 
@@ -150,7 +150,7 @@ def test_what_is_kept_for_a_gang_is_beside_those_who_start_before_it():
     table.reserve(waiting(3, demand(2, 6)))
     asked = waiting(4, demand(5, 2))
     found = place(np.array([[8], [2], [0]]), ledger_of(machines).snapshot().table, asked.demands, None)
-    table.keep(asked, 30, found.grant, [Early(victim.id, 30, grant_of_all(machines, victim))])
+    table.keep(asked, 30, found.grant, [EarlyRelease(victim.id, 30, grant_of_all(machines, victim))])
     assert [promise.start for promise in table.promises()] == [10, 30]
     assert gpus(table, waiting(5, demand(1, 2))) == [0, 0, 0], "n2 is full once both have started"
     assert gpus(table, waiting(6, demand(1, 2), walltime=30)) == [0, 2, 0], "who is gone by then may use it"
@@ -201,6 +201,6 @@ def test_who_is_next_is_promised_what_those_give_back_that_go_for_the_first():
     table, _ = timetable(machines, victim, policy=Policy(reservations=2))
     asked = waiting(3, demand(1, 4))
     found = place(np.array([[8]]), ledger_of(machines).snapshot().table, asked.demands, None)
-    table.keep(asked, 30, found.grant, [Early(victim.id, 30, grant_of_all(machines, victim))])
+    table.keep(asked, 30, found.grant, [EarlyRelease(victim.id, 30, grant_of_all(machines, victim))])
     table.reserve(waiting(4, demand(1, 2)))
     assert [promise.start for promise in table.promises()] == [30, 30]

@@ -3,7 +3,7 @@ import pytest
 from gangs import ledger_of, node
 
 from windlass.core.model.job import TopologyRequest
-from windlass.core.placement.topology_placement import candidates, choose
+from windlass.core.placement.topology_placement import candidate_domains, choose_domains
 
 LEVELS = ("block", "rack")
 
@@ -23,7 +23,7 @@ def chosen(request, wanted, able=None, **racks):
     table = cluster(**racks)
     room = {f"{rack}n{number}": count for rack, free in racks.items() for number, count in enumerate(free)}
     counts = np.array([min(room[machine.name], wanted) for machine in table.nodes])
-    found = choose(counts, counts >= 0 if able is None else able(table), table, wanted, request)
+    found = choose_domains(counts, counts >= 0 if able is None else able(table), table, wanted, request)
     if found is None:
         return None
     parts = found.parts.tolist()
@@ -173,7 +173,7 @@ def test_a_gang_that_is_no_number_of_slices_has_no_place():
 def spans(request, *roles, gpus=()):
     table = cluster(a1=(0, 0), a2=(0,), b1=(0, 0))
     rooms, resources = ([(np.array(room), wanted) for room, wanted in each] for each in (roles, gpus))
-    return [tuple(span) for span in candidates(rooms, resources, table, request)]
+    return [tuple(span) for span in candidate_domains(rooms, resources, table, request)]
 
 
 @pytest.mark.parametrize(

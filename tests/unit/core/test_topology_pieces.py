@@ -5,7 +5,7 @@ import pytest
 from gangs import ledger_of, node
 
 from windlass.core.nodes.topology_domains import domain_name, level_number, levels
-from windlass.core.placement.domain_packing import fewest, tightest
+from windlass.core.placement.domain_packing import fewest_domains, tightest_domain
 from windlass.core.placement.even_spread import skew, spread
 
 
@@ -38,7 +38,7 @@ def test_a_level_by_its_name():
 
 @pytest.mark.parametrize(("sums", "wanted", "expected"), [([3, 2, 2, 5], 2, 1), ([3, 1], 3, 0), ([3, 1], 4, None)])
 def test_the_tightest_that_takes_it(sums, wanted, expected):
-    assert tightest(np.array(sums), wanted) == expected
+    assert tightest_domain(np.array(sums), wanted) == expected
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_the_tightest_that_takes_it(sums, wanted, expected):
     ],
 )
 def test_the_largest_whole_and_the_rest_where_it_is_tightest(sums, wanted, expected):
-    domains, numbers = fewest(np.array(sums), wanted)
+    domains, numbers = fewest_domains(np.array(sums), wanted)
     assert list(zip(domains.tolist(), numbers.tolist(), strict=True)) == expected
 
 

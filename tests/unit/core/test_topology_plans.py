@@ -10,7 +10,7 @@ from windlass.core.invariants import plan_violations
 from windlass.core.model.job import TopologyRequest
 from windlass.core.model.plan import Admission
 from windlass.core.model.status import Placement
-from windlass.core.placement.elastic_resizing import largest
+from windlass.core.placement.elastic_resizing import place_largest
 
 PACKED = TopologyRequest("rack")
 
@@ -46,5 +46,5 @@ def test_roles_in_two_domains():
 
 def test_an_elastic_gang_starts_with_as_many_whole_slices_as_fit():
     asked = replace(demand(12), least=2, most=12, topology=replace(PACKED, slice=2))
-    found = largest((asked,), lambda demands: demands[0].count if demands[0].count in (2, 4, 6, 8, 10) else None)
+    found = place_largest((asked,), lambda demands: demands[0].count if demands[0].count in (2, 4, 6, 8, 10) else None)
     assert found == 10

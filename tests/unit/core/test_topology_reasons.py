@@ -6,12 +6,12 @@ import pytest
 from gangs import demand, ledger_of, node, running, waiting
 
 from windlass.core.cycle.scheduler import schedule
-from windlass.core.explain.admission_check import refusal
-from windlass.core.explain.alternatives import alternatives
+from windlass.core.explain.admission_check import admission_refusal
+from windlass.core.explain.alternatives import find_alternatives
 from windlass.core.model.job import Job, Role, TopologyRequest
 from windlass.core.model.reasons import Reason
 from windlass.core.nodes.free_capacity import FreeCapacities
-from windlass.core.placement.shortage import never_verdict, shortage
+from windlass.core.placement.shortage import find_shortage, impossible_verdict
 
 LEVELS = ("block", "rack")
 
@@ -99,7 +99,7 @@ def test_roles_that_fit_one_by_one_but_in_no_domain_together():
 )
 def test_never(demands, message):
     table = cluster().snapshot().table
-    told = never_verdict(shortage(FreeCapacities(table.capacity), table, demands)).message
+    told = impossible_verdict(find_shortage(FreeCapacities(table.capacity), table, demands)).message
     assert told.removeprefix(f"needs {demands[0].count}×8 gpu as one gang ") == message
 
 
@@ -109,7 +109,7 @@ def test_never(demands, message):
 def refused(replicas, gpus, machines=None, levels=LEVELS, **request):
     job = Job("x", (Role("worker", replicas, resources={"gpu": gpus}),), topology=TopologyRequest(**request))
     table = cluster().snapshot().table
-    answer = refusal(ledger_of(table.nodes if machines is None else machines, levels=levels).snapshot(), job)
+    answer = admission_refusal(ledger_of(table.nodes if machines is None else machines, levels=levels).snapshot(), job)
     return answer.message if answer else ""
 
 
@@ -157,7 +157,7 @@ def test_slices_have_to_add_up():
 
 def offered(*demands, busy=BUSY):
     gang = waiting(2, *demands)
-    return [other.change for other in alternatives(cluster(running(1, busy), gang).snapshot(), gang, 0)]
+    return [other.change for other in find_alternatives(cluster(running(1, busy), gang).snapshot(), gang, 0)]
 
 
 def test_the_narrowest_wider_level_that_would_do():

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from depth import depth
 from windlass.core.nodes.feasibility import eligibility
-from windlass.core.placement.batched_selection import seat_each
-from windlass.core.placement.node_selection import seat
+from windlass.core.placement.batched_selection import select_nodes_by_part
+from windlass.core.placement.node_selection import select_nodes
 
 PARTS = st.lists(
     st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2)), min_size=1, max_size=4), min_size=1, max_size=9
@@ -31,5 +31,5 @@ def test_many_parts_are_seated_as_one_by_one(cells, data):
     if not parts:
         return
     able = eligibility(table, demand(1))
-    apart = [place for a, b, n in parts for place in seat(amounts[a:b], able, counts[a:b], n, None, a)]
-    assert seat_each(amounts, able, counts, np.array(parts)) == apart
+    apart = [place for a, b, n in parts for place in select_nodes(amounts[a:b], able, counts[a:b], n, None, a)]
+    assert select_nodes_by_part(amounts, able, counts, np.array(parts)) == apart

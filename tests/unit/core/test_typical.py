@@ -2,7 +2,7 @@ from gangs import demand, ledger_of, nodes, waiting
 
 from windlass.core.ledger import Ledger
 from windlass.core.model.policy import Policy
-from windlass.core.placement.scores.demand_popularity import Popularity
+from windlass.core.placement.scores.demand_popularity import DemandPopularity
 
 
 def shapes(popularity):
@@ -10,13 +10,13 @@ def shapes(popularity):
 
 
 def test_shapes_are_counted_by_replicas_whatever_their_role():
-    popularity = Popularity()
+    popularity = DemandPopularity()
     popularity.count([demand(30, 1), demand(37, 8, role="other"), demand(3, 1, role="rare")])
     assert shapes(popularity) == [(8, 37), (1, 33)]
 
 
 def test_nothing_is_typical_before_enough_has_been_asked_for():
-    popularity = Popularity()
+    popularity = DemandPopularity()
     popularity.count([demand(31, 1)])
     assert shapes(popularity) == []
     popularity.count([demand(1, 1)])
@@ -24,7 +24,7 @@ def test_nothing_is_typical_before_enough_has_been_asked_for():
 
 
 def test_it_is_made_anew_when_as_much_again_has_been_asked_for():
-    popularity = Popularity()
+    popularity = DemandPopularity()
     popularity.count([demand(40, 1)])
     popularity.count([demand(39, 2)])
     assert shapes(popularity) == [(1, 40)]

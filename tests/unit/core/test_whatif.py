@@ -2,14 +2,14 @@ from dataclasses import replace
 
 from gangs import demand, ledger_of, node, nodes, running, waiting
 
-from windlass.core.explain.alternatives import alternatives
+from windlass.core.explain.alternatives import find_alternatives
 from windlass.core.model.gang import Demand
 from windlass.core.model.queue import Queue
 
 
 def offered(gang, *others, machines=None, queues=()):
     snapshot = ledger_of(machines or nodes(2), gang, *others, queues=queues).snapshot()
-    return [alternative.change for alternative in alternatives(snapshot, gang, 0)]
+    return [alternative.change for alternative in find_alternatives(snapshot, gang, 0)]
 
 
 def test_the_most_replicas_that_would_start():

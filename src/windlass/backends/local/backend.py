@@ -34,7 +34,7 @@ from windlass.core.lifecycle.events import Cancel
 from windlass.core.model.job import Job
 from windlass.core.model.reasons import Verdict
 from windlass.core.model.reservation import Reservation
-from windlass.core.model.snapshot import PastUse
+from windlass.core.model.snapshot import PastUsage
 from windlass.core.model.status import TERMINAL, JobState, Phase, Status
 
 _PAST = "past use"
@@ -140,7 +140,7 @@ class LocalBackend:
             self._owners.add(job_id, owner)
         self._remove_logs(self.store.unremoved())
         past = self.store.meta(_PAST)
-        kept = msgspec.json.decode(past, type=dict[str, PastUse]) if past else {}
+        kept = msgspec.json.decode(past, type=dict[str, PastUsage]) if past else {}
         return Recovery(self.cluster.changed(self.reservations), tuple(states), kept)
 
     def finished(self, job_id: str) -> JobState | None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from windlass.backends.simulator.traces.job import Trace, TraceJob
-from windlass.core.model.gang import Demand, Pending, Shape, milli_gpus_of, shape_of
+from windlass.core.model.gang import Demand, PendingGang, Shape, milli_gpus_of, shape_of
 from windlass.core.model.job import Job, RestartPolicy, Role
 from windlass.core.model.node import Node
 from windlass.core.model.resources import CPU, GPU, GPU_MILLI, MEMORY
@@ -79,10 +79,10 @@ def unit_of(trace: Trace) -> str:
     return GPU if any(job.gpus or job.gpu_milli for job in trace.jobs) else CPU
 
 
-def gang_of(job: TraceJob, number: int, sizes: Sizes) -> Pending:
+def gang_of(job: TraceJob, number: int, sizes: Sizes) -> PendingGang:
     """The job as it waits for the first time; equal to what the controller makes of `job_of`."""
     demands, shape, milli_gpus = _known(job, sizes)
-    return Pending(
+    return PendingGang(
         id=id_of(number),
         number=number,
         queue=job.queue,

@@ -20,7 +20,7 @@ from windlass.backends.simulator.shortcuts import Shortcuts
 from windlass.backends.simulator.traces.job import Trace
 from windlass.core.cycle.scheduler import schedule
 from windlass.core.ledger import Ledger
-from windlass.core.model.gang import Pending, Running, started
+from windlass.core.model.gang import PendingGang, RunningGang, start_gang
 from windlass.core.model.plan import Plan
 from windlass.core.model.policy import Policy
 from windlass.core.model.queue import Queue
@@ -74,11 +74,13 @@ def queues_of(trace: Trace, cluster: Cluster) -> tuple[Queue, ...]:
     return tuple(({job.queue: Queue(job.queue) for job in trace.jobs} | named).values())
 
 
-def fitting(trace: Trace, cluster: Cluster, table: NodeTable, *, skip_bad: bool) -> tuple[list[Pending], Counter[str]]:
+def fitting(
+    trace: Trace, cluster: Cluster, table: NodeTable, *, skip_bad: bool
+) -> tuple[list[PendingGang], Counter[str]]:
     """The gangs that fit, numbered by the trace's jobs from 1, and how many do not."""
     sizes, left_out = sizes_of(cluster.nodes), Counter(trace.left_out)
     known: dict[object, bool] = {}
-    gangs: list[Pending] = []
+    gangs: list[PendingGang] = []
     for number, job in enumerate(trace.jobs, start=1):
         gang = gang_of(job, number, sizes)
         fits = known.get(gang.shape)
@@ -103,7 +105,7 @@ class _Run:
     """The state of one replay. Jobs are known by their index in the trace."""
 
     def __init__(
-        self, trace: Trace, gangs: list[Pending], ledger: Ledger, shortcuts: Shortcuts, costs: Costs, *, kill: bool
+        self, trace: Trace, gangs: list[PendingGang], ledger: Ledger, shortcuts: Shortcuts, costs: Costs, *, kill: bool
     ) -> None:
         self.record = Record(ledger.snapshot().table, unit_of(trace))
         self.done = 0
@@ -111,13 +113,13 @@ class _Run:
         self._costs, self._kill = costs, kill
         self._arriving = gangs[::-1]
         """By submission, last first."""
-        self._waiting: OrderedDict[str, Pending] = OrderedDict()
+        self._waiting: OrderedDict[str, PendingGang] = OrderedDict()
         """By arrival; its first is found at once, however many have left before it."""
-        self._newcomers: list[Pending] = []
+        self._newcomers: list[PendingGang] = []
         """Those who have come to wait since the last plan, or since a plan was known to start nobody."""
         self._freed = False
         """Whether anybody has given anything back since then."""
-        self._holding: dict[str, tuple[Pending, Running]] = {}
+        self._holding: dict[str, tuple[PendingGang, RunningGang]] = {}
         self._due: int | None = None
         """When the last plan wants to be made anew, though nothing has happened."""
         self._ends: list[tuple[int, int, str, Cause]] = []
@@ -155,7 +157,7 @@ class _Run:
         while self._waiting and self._carry_out(schedule(self._ledger.snapshot(), now), now):
             pass
 
-    def _is_known(self, newcomers: list[Pending], now: int, *, freed: bool) -> bool:
+    def _is_known(self, newcomers: list[PendingGang], now: int, *, freed: bool) -> bool:
         """Whether nobody starts, or nobody but those who have just been started."""
         first = next(iter(self._waiting.values()))
         stands = not freed and first not in newcomers
@@ -183,20 +185,20 @@ class _Run:
         """Whether the gang that has just arrived is the only one that wants anything."""
         return not self._waiting and not (self._arriving and self._arriving[-1].since <= now)
 
-    def _starts_at_once(self, gang: Pending, now: int) -> bool:
+    def _starts_at_once(self, gang: PendingGang, now: int) -> bool:
         found = self._shortcuts.alone(gang) if self._shortcuts.apply else None
         if found is not None:
             self._start(gang, found.placement, found.grant, now)
         return found is not None
 
-    def _wait(self, gang: Pending) -> None:
+    def _wait(self, gang: PendingGang) -> None:
         self._waiting[gang.id] = gang
         self._newcomers.append(gang)
         self._shortcuts.waits(gang)
         self._ledger.add_pending(gang)
 
-    def _start(self, gang: Pending, placement: Placement, grant: Grant | None, now: int) -> None:
-        running = started(gang, placement, now)
+    def _start(self, gang: PendingGang, placement: Placement, grant: Grant | None, now: int) -> None:
+        running = start_gang(gang, placement, now)
         self._ledger.hold(running, grant)
         self._holding[gang.id] = gang, running
         self._plan_end(gang, now)
@@ -215,13 +217,13 @@ class _Run:
             self._wait(again)
         return bool(plan.preemptions)
 
-    def _plan_end(self, gang: Pending, now: int) -> None:
+    def _plan_end(self, gang: PendingGang, now: int) -> None:
         needs = time_needed(self._left[gang.id], self._costs, first=gang.served == 0)
         killed = self._kill and gang.walltime is not None and gang.walltime < needs
         end = now + (gang.walltime if killed and gang.walltime is not None else needs)
         heappush(self._ends, (end, now, gang.id, Cause.KILLED if killed else Cause.FINISHED))
 
-    def _stop(self, job_id: str, now: int, cause: Cause) -> tuple[Pending, Running]:
+    def _stop(self, job_id: str, now: int, cause: Cause) -> tuple[PendingGang, RunningGang]:
         gang, running = self._holding.pop(job_id)
         self._freed = True
         self._ledger.release(job_id)

@@ -9,11 +9,11 @@ from collections import Counter
 from collections.abc import Iterable
 
 from windlass.core.ledger import Ledger
-from windlass.core.model.gang import Demand, Pending
+from windlass.core.model.gang import Demand, PendingGang
 from windlass.core.model.policy import Policy
 from windlass.core.model.queue import Queue
 from windlass.core.nodes.feasibility import eligibility
-from windlass.core.placement.empty_cluster_fit import mask_of
+from windlass.core.placement.empty_cluster_fit import usable_nodes
 from windlass.core.placement.gang_placement import Placed, place
 from windlass.core.queues.orders.registry import ORDERS
 
@@ -21,7 +21,7 @@ from windlass.core.queues.orders.registry import ORDERS
 class Shortcuts:
     """Shortcuts of one replay. It is given every gang that waits; `apply` tells whether shortcuts are valid at all."""
 
-    def __init__(self, ledger: Ledger, policy: Policy, queues: Iterable[Queue], gangs: Iterable[Pending]) -> None:
+    def __init__(self, ledger: Ledger, policy: Policy, queues: Iterable[Queue], gangs: Iterable[PendingGang]) -> None:
         self._ledger, self._policy = ledger, policy
         self._asks: Counter[int] = Counter()
         """Number of waiting gangs by identity of their demands: equal requests share one object."""
@@ -30,20 +30,20 @@ class Shortcuts:
         self._strict = policy.order == "fifo" and policy.reservations == 0
         self.apply = calm and not ORDERS[policy.order].preemptive and not any(map(_is_limited, queues))
 
-    def waits(self, gang: Pending) -> None:
+    def waits(self, gang: PendingGang) -> None:
         """Adds a gang that waits from now on."""
         key = id(gang.demands)
         self._demands[key] = gang.demands
         self._asks[key] += 1
 
-    def starts(self, gang: Pending) -> None:
+    def starts(self, gang: PendingGang) -> None:
         """Removes a gang that no longer waits."""
         key = id(gang.demands)
         self._asks[key] -= 1
         if not self._asks[key]:
             del self._asks[key]
 
-    def is_shut(self, first: Pending, newcomers: Iterable[Pending]) -> bool:
+    def is_shut(self, first: PendingGang, newcomers: Iterable[PendingGang]) -> bool:
         """Tells whether newcomers cannot start: in strict arrival order none passes the first on nodes it could use.
 
         Valid only while nothing was released since the scheduler left the first gang waiting.
@@ -51,19 +51,19 @@ class Shortcuts:
         if not self._strict:
             return False
         table = self._ledger.table
-        shut = mask_of(table, first.demands)
-        return not any((mask_of(table, gang.demands) > shut).any() for gang in newcomers)
+        shut = usable_nodes(table, first.demands)
+        return not any((usable_nodes(table, gang.demands) > shut).any() for gang in newcomers)
 
-    def holds_up_everybody(self, first: Pending) -> bool:
+    def holds_up_everybody(self, first: PendingGang) -> bool:
         """Tells whether the order is strict and the first waiting gang could use every node."""
-        return self._strict and bool(mask_of(self._ledger.table, first.demands).all())
+        return self._strict and bool(usable_nodes(self._ledger.table, first.demands).all())
 
     def nobody_fits(self) -> bool:
         """Tells whether every waiting gang has a replica that fits on no node, so that none starts."""
         most = self._ledger.free.max(axis=0).tolist()
         return all(self._is_too_large(self._demands[key], most) for key in self._asks)
 
-    def alone(self, gang: Pending) -> Placed | None:
+    def alone(self, gang: PendingGang) -> Placed | None:
         """Returns the placement of a gang that has no competitor. None: it has to wait."""
         return place(self._ledger.free, self._ledger.table, gang.demands, None, self._policy)
 

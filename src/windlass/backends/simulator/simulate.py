@@ -22,7 +22,7 @@ from windlass.core.model.gang import demands_of
 from windlass.core.model.job import Job
 from windlass.core.model.policy import Policy
 from windlass.core.model.status import Placement
-from windlass.core.nodes.node_table import tabulate
+from windlass.core.nodes.node_table import build_table
 from windlass.jobs.cluster.cluster_file import Cluster
 
 Controlled: TypeAlias = Callable[[SimulatorBackend], Coroutine[Any, Any, None]]
@@ -49,7 +49,7 @@ def simulate(
     """
     policy = policy or Policy()
     queues = queues_of(trace, cluster)
-    table = tabulate(cluster.nodes, cluster.topology, epoch=0)
+    table = build_table(cluster.nodes, cluster.topology, epoch=0)
     there, left_out = fitting(trace, cluster, table, skip_bad=skip_bad)
     record = Record(table, unit_of(trace))
     sizes = sizes_of(cluster.nodes)

@@ -3,55 +3,55 @@
 from __future__ import annotations
 
 from windlass.core.cycle.scheduling_cycle import SchedulingCycle
-from windlass.core.model.gang import Pending, at_least
+from windlass.core.model.gang import PendingGang, minimum_demands
 from windlass.core.model.obstacle import Obstacle
 from windlass.core.model.reasons import Reason, Verdict
-from windlass.core.placement.empty_cluster_fit import fits_empty, mask_of
-from windlass.core.placement.shortage import capacity_verdict, never_verdict, shortage
+from windlass.core.placement.empty_cluster_fit import fits_empty, usable_nodes
+from windlass.core.placement.shortage import capacity_verdict, find_shortage, impossible_verdict
 from windlass.core.preemption.victim_search import Eviction
 from windlass.core.queues import admission_gates, quota
-from windlass.core.queues.limits import limit
+from windlass.core.queues.limits import find_limit
 
 _NAMED = 3
 """Gangs that a verdict names before it only counts."""
 
 
-def verdict_of(trial: SchedulingCycle, gang: Pending) -> Verdict:
+def verdict_of(trial: SchedulingCycle, gang: PendingGang) -> Verdict:
     """Judge a gang that the trial left waiting, by what is free now that the plan's admissions have their nodes."""
     table, queue = trial.snapshot.table, quota.queue_named(trial.snapshot.queues, gang.queue)
-    if answer := admission_gates.verdict(gang, trial.arrays, trial.now):
+    if answer := admission_gates.gate_verdict(gang, trial.arrays, trial.now):
         return answer
     if queue is None:
         return Verdict(Reason.MISCONFIGURED, f"there is no queue {gang.queue}; it waits until there is one")
-    demands = at_least(gang.demands)
-    if not fits_empty(table, gang) and (short := shortage(trial.stock_if_empty, table, demands)):
-        return never_verdict(short)
-    if answer := quota.why(trial.accounts, gang.queue, gang.request) or limit(
+    demands = minimum_demands(gang.demands)
+    if not fits_empty(table, gang) and (short := find_shortage(trial.stock_if_empty, table, demands)):
+        return impossible_verdict(short)
+    if answer := quota.quota_verdict(trial.accounts, gang.queue, gang.request) or find_limit(
         trial.accounts, gang.queue, gang.user, gang.request
     ):
         return answer
-    if short := shortage(trial.stock, table, demands):
+    if short := find_shortage(trial.stock, table, demands):
         return capacity_verdict(short)
     return _in_the_way(trial, gang)
 
 
-def _in_the_way(trial: SchedulingCycle, gang: Pending) -> Verdict:
+def _in_the_way(trial: SchedulingCycle, gang: PendingGang) -> Verdict:
     """It would fit, but for somebody else."""
     first = _goes_first(trial, gang)
     return (_after(first) if first else _reserved(trial, gang)) or _after(None)
 
 
-def _goes_first(trial: SchedulingCycle, gang: Pending) -> Pending | None:
+def _goes_first(trial: SchedulingCycle, gang: PendingGang) -> PendingGang | None:
     """The first gang ahead whose claim on the queue's quota, or else on nodes, keeps this one waiting."""
     if trial.obstacles.get(gang.id) is Obstacle.QUOTA or trial.limit(gang) is Obstacle.QUOTA:
         return _first_claim(trial, gang)
     if first := trial.timetable.runs_into(gang):
         return first
-    mine = mask_of(trial.snapshot.table, gang.demands)
+    mine = usable_nodes(trial.snapshot.table, gang.demands)
     return next((hold.gang for hold in trial.holds if hold.gang.id != gang.id and hold.mask[mine].any()), None)
 
 
-def _first_claim(trial: SchedulingCycle, gang: Pending) -> Pending | None:
+def _first_claim(trial: SchedulingCycle, gang: PendingGang) -> PendingGang | None:
     """Of the gangs that have a claim on quota: one in this queue or above it, or else one in the same tree."""
     path = trial.accounts.tree.path
     mine = path.get(gang.queue, ())
@@ -60,7 +60,7 @@ def _first_claim(trial: SchedulingCycle, gang: Pending) -> Pending | None:
     return next((first for first in claims if first is not None and first.id != gang.id), None)
 
 
-def given_back(eviction: Eviction) -> Verdict:
+def eviction_verdict(eviction: Eviction) -> Verdict:
     """Why a gang waits that starts as soon as others are gone."""
     gone = [each.job_id for each in eviction.preemptions] + [each.job_id for each in eviction.resizes]
     more = f" and {len(gone) - _NAMED} more" if len(gone) > _NAMED else ""
@@ -68,9 +68,9 @@ def given_back(eviction: Eviction) -> Verdict:
     return Verdict(Reason.WAITING_FOR_PREEMPTED, f"starts when its nodes have been given back{whose}")
 
 
-def _reserved(trial: SchedulingCycle, gang: Pending) -> Verdict | None:
+def _reserved(trial: SchedulingCycle, gang: PendingGang) -> Verdict | None:
     """It would still run when somebody else's reservation of nodes that it could use begins."""
-    table, mine = trial.snapshot.table, mask_of(trial.snapshot.table, gang.demands)
+    table, mine = trial.snapshot.table, usable_nodes(trial.snapshot.table, gang.demands)
     ends = None if gang.walltime is None else trial.now + gang.walltime
     for kept in trial.snapshot.reservations:
         if not kept.keeps_out(gang.queue, gang.user, trial.now, ends):
@@ -84,7 +84,7 @@ def _reserved(trial: SchedulingCycle, gang: Pending) -> Verdict | None:
     return None
 
 
-def _after(first: Pending | None) -> Verdict:
+def _after(first: PendingGang | None) -> Verdict:
     if first is None:
         return Verdict(Reason.PENDING_EVALUATION, "would fit now; looked at again at the next change")
     return Verdict(Reason.WAITING_FOR_QUOTA, f"would fit now, but {first.id} goes first", behind=first.id)

@@ -6,13 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 
-from windlass.core.cycle.pending_reason import given_back, verdict_of
+from windlass.core.cycle.pending_reason import eviction_verdict, verdict_of
 from windlass.core.cycle.scheduling_cycle import SchedulingCycle
-from windlass.core.cycle.start_bounds import Expectation, bounds, expectations
+from windlass.core.cycle.start_bounds import StartEstimate, estimate_starts, start_bounds
 from windlass.core.model.gang import EquivalenceClass
-from windlass.core.model.reasons import NO_MATTER_OF_TIME, Certainty, Verdict
+from windlass.core.model.reasons import PERMANENT_REASONS, StartCertainty, Verdict
 from windlass.core.queues import admission_gates
-from windlass.core.queues.queue_order import Order, in_fair_turn
+from windlass.core.queues.queue_order import LazyOrder, iterate_by_fair_share
 
 
 class PendingReasons(Mapping[str, Verdict]):
@@ -23,7 +23,7 @@ class PendingReasons(Mapping[str, Verdict]):
         self._answers: dict[int, Verdict] = {}
         """By number of the line: what all of its gangs are told, but for when they start."""
 
-    def order(self) -> Order:
+    def order(self) -> LazyOrder:
         """The gangs whose gates are open, by their turn."""
         return self._order
 
@@ -32,9 +32,9 @@ class PendingReasons(Mapping[str, Verdict]):
         if number not in self._answers:
             self._answers[number] = verdict_of(self._trial, self._lines[number].gangs[0])
         going = self._trial.evictions.get(job_id)
-        verdict = self._answers[number] if going is None else given_back(going)
-        expected = None if verdict.reason in NO_MATTER_OF_TIME else self._expectations.get(job_id)
-        if expected is None or (expected.sure is Certainty.EXPECTED and expected.at <= self._trial.now):
+        verdict = self._answers[number] if going is None else eviction_verdict(going)
+        expected = None if verdict.reason in PERMANENT_REASONS else self._expectations.get(job_id)
+        if expected is None or (expected.sure is StartCertainty.EXPECTED and expected.at <= self._trial.now):
             return verdict  # counted together it has room now, and node by node it has none: nothing is known
         return replace(verdict, eta=expected.at, sure=expected.sure)
 
@@ -48,13 +48,13 @@ class PendingReasons(Mapping[str, Verdict]):
     def _in_turn(self, lines: Sequence[EquivalenceClass]) -> Iterator[str]:
         trial = self._trial
         if trial.shares_that_count and len({line.gangs[0].queue for line in lines}) > 1:
-            return in_fair_turn(lines, trial.shares, classes=trial.classes)
+            return iterate_by_fair_share(lines, trial.shares, classes=trial.classes)
         gangs = sorted((turn, gang.id) for line in lines for gang, turn in zip(line.gangs, line.turns, strict=True))
         return (job_id for _, job_id in gangs)
 
     def _open_lines(self) -> list[EquivalenceClass]:
         trial = self._trial
-        return [line for line in self._lines if not admission_gates.shut(line.gangs[0], trial.arrays, trial.now)]
+        return [line for line in self._lines if not admission_gates.is_gated(line.gangs[0], trial.arrays, trial.now)]
 
     @cached_property
     def _lines(self) -> tuple[EquivalenceClass, ...]:
@@ -69,15 +69,15 @@ class PendingReasons(Mapping[str, Verdict]):
         return {gang.id: number for number, line in enumerate(self._lines) for gang in line.gangs}
 
     @cached_property
-    def _order(self) -> Order:
-        return Order(lambda: self._in_turn(self._open_lines()))
+    def _order(self) -> LazyOrder:
+        return LazyOrder(lambda: self._in_turn(self._open_lines()))
 
     @cached_property
-    def _expectations(self) -> dict[str, Expectation]:
+    def _expectations(self) -> dict[str, StartEstimate]:
         """Of the gangs whose gates are open, in their turn, and then of the others."""
         gangs = {gang.id: gang for line in self._lines for gang in line.gangs}
         in_turn = [gangs.pop(job_id) for job_id in self._order]
-        return expectations(self._trial, [*in_turn, *gangs.values()], bounds(self._trial))
+        return estimate_starts(self._trial, [*in_turn, *gangs.values()], start_bounds(self._trial))
 
 
 def _left_of(line: EquivalenceClass, started: set[str]) -> EquivalenceClass:

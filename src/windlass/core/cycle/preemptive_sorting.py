@@ -16,26 +16,26 @@ import numpy as np
 from windlass.core.cycle.pending_reasons import PendingReasons
 from windlass.core.cycle.scheduling_cycle import SchedulingCycle, Start
 from windlass.core.ledger import Ledger
-from windlass.core.model.gang import Pending, Running, started, total_of, waiting_again
+from windlass.core.model.gang import PendingGang, RunningGang, requeue_gang, start_gang, total_of
 from windlass.core.model.plan import Admission, Plan, Preemption
 from windlass.core.model.reasons import Reason, Verdict
 from windlass.core.model.snapshot import Grant, Snapshot
 from windlass.core.nodes.allocation import take
 from windlass.core.nodes.feasibility import Mask
 from windlass.core.placement.gang_placement import Placed, place
-from windlass.core.queues.admission_gates import shut
-from windlass.core.queues.limits import limit
+from windlass.core.queues.admission_gates import is_gated
+from windlass.core.queues.limits import find_limit
 from windlass.core.queues.orders.registry import order_of, turn_of
-from windlass.core.queues.queue_order import Order, QueueOrder
+from windlass.core.queues.queue_order import LazyOrder, QueueOrder
 from windlass.core.queues.queue_tree import tree_of
-from windlass.core.queues.quota import short
+from windlass.core.queues.quota import exceeds_available
 from windlass.core.queues.usage import QueueUsage
 
 _LATEST = 2**62
 """Later than any time: when a gang that runs was last stopped, for the order among those of a queue of `las`."""
 
 
-def refill(snapshot: Snapshot, now: int) -> tuple[Plan, Refilled]:
+def schedule_preemptively(snapshot: Snapshot, now: int) -> tuple[Plan, PreemptiveReasons]:
     """Decide who runs from now on. Who gets nodes that a stopped gang has yet to give back starts with a later plan."""
     # 1. who may be stopped, and the cluster without them
     movable = {run.id: run for run in snapshot.running.values() if _movable(snapshot, run, now)}
@@ -54,7 +54,7 @@ def refill(snapshot: Snapshot, now: int) -> tuple[Plan, Refilled]:
     starts = [start for start in chosen if start.gang.id not in movable]
     begin = list(_beside(snapshot, stopping, starts, where))
     comes = [Start(start.gang, *where[start.gang.id]) for start in chosen if start.gang.id not in stays]
-    verdicts = Refilled(snapshot, now, {run.id for run in stopping}, comes, {start.gang.id for start in begin})
+    verdicts = PreemptiveReasons(snapshot, now, {run.id for run in stopping}, comes, {start.gang.id for start in begin})
     plan = Plan(
         snapshot.version,
         now,
@@ -62,7 +62,7 @@ def refill(snapshot: Snapshot, now: int) -> tuple[Plan, Refilled]:
         verdicts,
         tuple(_preemption(run, starts, where, snapshot) for run in stopping if not run.leaving),
         order=verdicts.order(),
-        due=_due(snapshot, [*stays.values(), *(started(start.gang, start.placement, now) for start in begin)], now),
+        due=_due(snapshot, [*stays.values(), *(start_gang(start.gang, start.placement, now) for start in begin)], now),
     )
     return plan, verdicts
 
@@ -70,7 +70,7 @@ def refill(snapshot: Snapshot, now: int) -> tuple[Plan, Refilled]:
 # --- who may be stopped ---------------------------------------------------------------------------
 
 
-def _movable(snapshot: Snapshot, run: Running, now: int) -> bool:
+def _movable(snapshot: Snapshot, run: RunningGang, now: int) -> bool:
     """Gangs on closed nodes may end there, and nobody is stopped whom the policy or the gang itself protects."""
     policy = snapshot.policy
     if run.leaving or not (policy.preempt and run.preemptible) or now - run.admitted_at < policy.min_runtime:
@@ -88,17 +88,17 @@ def _without(snapshot: Snapshot, movable: Iterable[str]) -> Snapshot:
     return ledger.snapshot()
 
 
-def _contender(run: Running, now: int) -> Pending:
+def _contender(run: RunningGang, now: int) -> PendingGang:
     """A gang that runs, as if it waited, with what it has been served by now."""
-    return replace(waiting_again(run, now), stopped_at=_LATEST - run.admitted_at)
+    return replace(requeue_gang(run, now), stopped_at=_LATEST - run.admitted_at)
 
 
 # --- who runs, and where --------------------------------------------------------------------------
 
 
-def _choose(trial: SchedulingCycle, movable: Mapping[str, Running], now: int) -> list[Start]:
+def _choose(trial: SchedulingCycle, movable: Mapping[str, RunningGang], now: int) -> list[Start]:
     snapshot, policy = trial.snapshot, trial.snapshot.policy
-    lines = [line for line in snapshot.lines if not shut(line.gangs[0], snapshot.arrays, now)]
+    lines = [line for line in snapshot.lines if not is_gated(line.gangs[0], snapshot.arrays, now)]
     contest = QueueOrder(lines)
     running = sorted((_contender(run, now) for run in movable.values()), key=lambda gang: turn_of(gang, policy))
     for gang in merge(running, contest, key=lambda gang: turn_of(gang, policy)):
@@ -131,7 +131,7 @@ def _where(trial: SchedulingCycle, chosen: list[Start], grants: Mapping[str, Gra
 
 
 def _beside(
-    snapshot: Snapshot, stopping: list[Running], starts: list[Start], where: Mapping[str, Placed]
+    snapshot: Snapshot, stopping: list[RunningGang], starts: list[Start], where: Mapping[str, Placed]
 ) -> Iterator[Start]:
     """Those who start at once: on nodes, and in quotas, that nobody has to give back first."""
     left = _rows(snapshot, stopping)
@@ -140,7 +140,7 @@ def _beside(
         queue, user, request = start.gang.queue, start.gang.user, total_of(start.gang.demands)
         if left[where[start.gang.id].grant.rows].any():
             continue
-        if not short(accounts, queue, request) and limit(accounts, queue, user, request) is None:
+        if not exceeds_available(accounts, queue, request) and find_limit(accounts, queue, user, request) is None:
             accounts.take(queue, user, request)
             yield start
 
@@ -153,7 +153,7 @@ def _same(one: Grant, other: Grant) -> bool:
     return rows and np.array_equal(one.amounts[mine], other.amounts[theirs])
 
 
-def _rows(snapshot: Snapshot, gangs: Iterable[Running]) -> Mask:
+def _rows(snapshot: Snapshot, gangs: Iterable[RunningGang]) -> Mask:
     """bool[N]: the nodes that these gangs hold anything of."""
     held = np.zeros(len(snapshot.table.nodes), dtype=np.bool_)
     for gang in gangs:
@@ -164,14 +164,14 @@ def _rows(snapshot: Snapshot, gangs: Iterable[Running]) -> Mask:
 # --- what is said of it -----------------------------------------------------------------------------
 
 
-def _preemption(run: Running, starts: list[Start], where: Mapping[str, Placed], snapshot: Snapshot) -> Preemption:
+def _preemption(run: RunningGang, starts: list[Start], where: Mapping[str, Placed], snapshot: Snapshot) -> Preemption:
     mine = _rows(snapshot, [run])
     by = next((start.gang.id for start in starts if mine[where[start.gang.id].grant.rows].any()), "")
     moved = "gets other nodes" if run.id in where else "its turn is over"
     return Preemption(run.id, by, f"{moved}, by order {snapshot.policy.order}")
 
 
-class Refilled(Mapping[str, Verdict]):
+class PreemptiveReasons(Mapping[str, Verdict]):
     """Of those who wait for nodes to be given back, and then of those for whom there is no room."""
 
     def __init__(self, snapshot: Snapshot, now: int, gone: Iterable[str], comes: list[Start], begin: set[str]) -> None:
@@ -200,9 +200,9 @@ class Refilled(Mapping[str, Verdict]):
             trial.start(start.gang, Placed(start.placement, start.grant))
         return trial
 
-    def order(self) -> Order:
+    def order(self) -> LazyOrder:
         """The gangs whose gates are open, by their turn."""
-        return Order(lambda: (*self._promised, *self._others.order()))
+        return LazyOrder(lambda: (*self._promised, *self._others.order()))
 
     @cached_property
     def _others(self) -> PendingReasons:
@@ -219,7 +219,7 @@ class Refilled(Mapping[str, Verdict]):
         return len(self._promised) + len(self._others)
 
 
-def _due(snapshot: Snapshot, running: list[Running], now: int) -> int | None:
+def _due(snapshot: Snapshot, running: list[RunningGang], now: int) -> int | None:
     """When time alone may change the order or who may be stopped."""
     policy = snapshot.policy
     moments = [run.admitted_at + policy.min_runtime for run in running]

@@ -10,17 +10,17 @@ import numpy as np
 
 from windlass.core.cycle.scheduling_cycle import SchedulingCycle
 from windlass.core.ledger import Ledger
-from windlass.core.model.gang import Pending, Running, placed, waiting_again
+from windlass.core.model.gang import PendingGang, RunningGang, demands_as_placed, requeue_gang
 from windlass.core.model.obstacle import Obstacle
 from windlass.core.model.plan import Preemption, Resize
 from windlass.core.model.snapshot import Snapshot
 from windlass.core.model.status import Placement
 from windlass.core.nodes.feasibility import Mask
-from windlass.core.placement.empty_cluster_fit import mask_of
-from windlass.core.preemption.elastic_growth import Idle, grows_at, growth
-from windlass.core.preemption.victim_search import Eviction, Ground, victims_for
-from windlass.core.preemption.victims import Lineup
-from windlass.core.queues.admission_gates import shut
+from windlass.core.placement.empty_cluster_fit import usable_nodes
+from windlass.core.preemption.elastic_growth import IdleCapacity, find_growth, next_growth_at
+from windlass.core.preemption.victim_search import Eviction, SearchContext, find_victims
+from windlass.core.preemption.victims import VictimCandidates
+from windlass.core.queues.admission_gates import is_gated
 
 _MOST_SEARCHES = 32
 """Gangs of one plan for which others are looked for in vain; so that a plan's cost is bounded."""
@@ -43,7 +43,7 @@ class RunningChanges:
         self.growing: tuple[Resize, ...] = ()
         """Who grows."""
 
-    def make_room(self, gang: Pending, obstacle: Obstacle) -> bool:
+    def make_room(self, gang: PendingGang, obstacle: Obstacle) -> bool:
         """Find out who has to go for a gang that would have to wait; whether it starts once they are gone.
 
         If so, the gang's place is kept for it from then on.
@@ -53,7 +53,7 @@ class RunningChanges:
         offers = self._lineup.offers(gang)
         if not (offers or self._lineup.going):
             return False
-        found = victims_for(self._ground(gang), gang) if self._searches < _MOST_SEARCHES else None
+        found = find_victims(self._ground(gang), gang) if self._searches < _MOST_SEARCHES else None
         if found is None or not self._is_for(found):
             self._searches += 1
             if offers:
@@ -79,7 +79,7 @@ class RunningChanges:
             for resize in eviction.resizes:
                 _give_up(ledger, trial.snapshot.running[resize.job_id], resize.placement)
             for preemption in eviction.preemptions:
-                ledger.add_pending(waiting_again(trial.snapshot.running[preemption.job_id], trial.now))
+                ledger.add_pending(requeue_gang(trial.snapshot.running[preemption.job_id], trial.now))
         return any(start.gang.id == found.gang.id for start in self._dry_run(ledger.snapshot()).started)
 
     @cached_property
@@ -94,7 +94,7 @@ class RunningChanges:
     def grow(self) -> None:
         """Give to elastic gangs what nobody else could use. To be called when the last gang has been asked."""
         idle = self._idle
-        self.growing = growth(idle) if idle else ()
+        self.growing = find_growth(idle) if idle else ()
 
     @property
     def preemptions(self) -> tuple[Preemption, ...]:
@@ -111,7 +111,7 @@ class RunningChanges:
         """When time alone may let somebody be stopped, or grow, in ms."""
         moments = [at for at in self._ripens.values() if at is not None]
         idle = self._idle
-        if idle and (at := grows_at(idle)) is not None:
+        if idle and (at := next_growth_at(idle)) is not None:
             moments.append(at)
         return min(moments, default=None)
 
@@ -119,14 +119,14 @@ class RunningChanges:
         return iter(self._trial.evictions.values())
 
     @cached_property
-    def _lineup(self) -> Lineup:
+    def _lineup(self) -> VictimCandidates:
         trial = self._trial
-        return Lineup(trial.snapshot, trial.now, trial.accounts.copy())
+        return VictimCandidates(trial.snapshot, trial.now, trial.accounts.copy())
 
-    def _ground(self, gang: Pending) -> Ground:
+    def _ground(self, gang: PendingGang) -> SearchContext:
         trial = self._trial
         promises, closed = trial.timetable.in_the_way_of(gang, self._lineup.gone_by)
-        return Ground(
+        return SearchContext(
             snapshot=trial.snapshot,
             now=trial.now,
             lineup=self._lineup,
@@ -138,19 +138,19 @@ class RunningChanges:
             before=tuple(self._evictions()),
         )
 
-    def _remember(self, gang: Pending) -> None:
+    def _remember(self, gang: PendingGang) -> None:
         """When somebody will have run for long enough to be stopped for such a gang."""
         key = gang.queue, gang.priority
         if key not in self._ripens:
             self._ripens[key] = self._lineup.ripens(gang)
 
     @cached_property
-    def _idle(self) -> Idle | None:
+    def _idle(self) -> IdleCapacity | None:
         """None: no elastic gang runs, and for most plans that is the end of it."""
         trial = self._trial
         if not trial.snapshot.special:
             return None
-        return Idle(
+        return IdleCapacity(
             snapshot=trial.snapshot,
             now=trial.now,
             free=trial.free,
@@ -162,11 +162,11 @@ class RunningChanges:
         )
 
 
-def _give_up(ledger: Ledger, run: Running, placement: Placement | None) -> None:
+def _give_up(ledger: Ledger, run: RunningGang, placement: Placement | None) -> None:
     """It has given back all but this."""
     ledger.release(run.id)
     if placement is not None:
-        demands = placed(run.demands, placement)
+        demands = demands_as_placed(run.demands, placement)
         ledger.hold(replace(run, placement=placement, demands=demands, resize_to=None))
 
 
@@ -176,10 +176,10 @@ def _wanted(trial: SchedulingCycle) -> Mask | None:
     mask = np.zeros(len(snapshot.table.nodes), dtype=np.bool_)
     for line in snapshot.lines:
         gang = next((gang for gang in line.gangs if gang.id not in started), None)
-        if gang is None or shut(gang, trial.arrays, trial.now):
+        if gang is None or is_gated(gang, trial.arrays, trial.now):
             continue
         # a gang that has a claim on quota is counted with it: that says nothing of whether quota keeps it out
         obstacle = trial.obstacles[gang.id] if gang.id in trial.obstacles else trial.limit(gang)
         if obstacle in _WANTS_NODES:
-            mask |= mask_of(snapshot.table, gang.demands)
+            mask |= usable_nodes(snapshot.table, gang.demands)
     return mask if mask.any() else None

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from windlass.core.cycle.pending_reasons import PendingReasons
-from windlass.core.cycle.preemptive_sorting import refill
+from windlass.core.cycle.preemptive_sorting import schedule_preemptively
 from windlass.core.cycle.running_changes import RunningChanges
 from windlass.core.cycle.scheduling_cycle import SchedulingCycle
 from windlass.core.model.gang import EquivalenceClass
 from windlass.core.model.obstacle import LACKS_NODES, Obstacle
 from windlass.core.model.plan import Admission, Plan
 from windlass.core.model.snapshot import Snapshot
-from windlass.core.queues.admission_gates import shut
+from windlass.core.queues.admission_gates import is_gated
 from windlass.core.queues.orders.registry import has_backfill_order, order_of
 from windlass.core.queues.queue_order import QueueOrder
 
@@ -24,14 +24,14 @@ def schedule(snapshot: Snapshot, now: int) -> Plan:
     Pure: equal snapshots and times give equal plans. `now` in ms.
     """
     if order_of(snapshot.policy).preemptive:
-        return refill(snapshot, now)[0]
+        return schedule_preemptively(snapshot, now)[0]
     return schedule_with_cycle(snapshot, now)[0]
 
 
 def schedule_with_cycle(snapshot: Snapshot, now: int, watched: str = "") -> tuple[Plan, SchedulingCycle]:
     """The plan, and the cycle as it ends; `watched` is the id of a gang whose view of the nodes the cycle keeps."""
     if order_of(snapshot.policy).preemptive:
-        plan, verdicts = refill(snapshot, now)
+        plan, verdicts = schedule_preemptively(snapshot, now)
         return plan, verdicts.trial
     trial = SchedulingCycle(snapshot, now, watched)
     changes = RunningChanges(trial, dry_run=lambda later: _run(SchedulingCycle(later, now)))
@@ -42,7 +42,7 @@ def _run(trial: SchedulingCycle, changes: RunningChanges | None = None) -> Sched
     snapshot, now = trial.snapshot, trial.now
     changes = changes or RunningChanges(trial)
     # 1. gates: lines that wait out a backoff or another job are not in the contest
-    lines = [line for line in snapshot.lines if not shut(line.gangs[0], snapshot.arrays, now)]
+    lines = [line for line in snapshot.lines if not is_gated(line.gangs[0], snapshot.arrays, now)]
     # 2. by turn: they start, or wait, and those who wait first hold reservations that nobody may delay
     gaps = _by_turn(trial, changes, lines)
     # 3. into the gaps between the reservations: whoever delays none of them

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from windlass.core.model.gang import Demand, Pending, Turn, placed, total_of
+from windlass.core.model.gang import Demand, PendingGang, Turn, demands_as_placed, total_of
 from windlass.core.model.obstacle import KEEPS_NOTHING, LACKS_NODES, Obstacle
 from windlass.core.model.reasons import Reason
 from windlass.core.model.snapshot import Amounts, Grant, Snapshot
@@ -16,33 +16,33 @@ from windlass.core.model.status import Placement
 from windlass.core.nodes.allocation import take
 from windlass.core.nodes.feasibility import Mask, eligibility
 from windlass.core.nodes.free_capacity import FreeCapacities
-from windlass.core.placement.elastic_resizing import largest
+from windlass.core.placement.elastic_resizing import place_largest
 from windlass.core.placement.empty_cluster_fit import fits_empty
 from windlass.core.placement.gang_placement import Placed, place
-from windlass.core.preemption.preemption_simulation import Given
-from windlass.core.preemption.victim_search import Eviction, coming
-from windlass.core.queues.admission_gates import shut
+from windlass.core.preemption.preemption_simulation import VictimRelease
+from windlass.core.preemption.victim_search import Eviction, expected_releases
+from windlass.core.queues.admission_gates import is_gated
 from windlass.core.queues.fair_share import Shares, total_capacity
-from windlass.core.queues.limits import limit
+from windlass.core.queues.limits import find_limit
 from windlass.core.queues.orders.registry import order_of, turn_of
 from windlass.core.queues.queue_tree import tree_of
-from windlass.core.queues.quota import beyond, claimed, home, queue_named, short
+from windlass.core.queues.quota import blocked_by_claims, claim_queue, exceeds_available, exceeds_maximum, queue_named
 from windlass.core.queues.usage import QueueUsage
-from windlass.core.reservations.release_forecast import Early
+from windlass.core.reservations.release_forecast import EarlyRelease
 from windlass.core.reservations.reservation_profile import ReservationProfile
 
 
-class Hold(NamedTuple):
+class ReservedNodes(NamedTuple):
     """Of the nodes in `mask` (bool[N]) this waiting gang has been promised its part."""
 
-    gang: Pending
+    gang: PendingGang
     mask: Mask
 
 
 class Start(NamedTuple):
     """A gang that starts, where, and what it takes there."""
 
-    gang: Pending
+    gang: PendingGang
     placement: Placement
     grant: Grant
 
@@ -69,7 +69,7 @@ class SchedulingCycle:
         """By id of the gangs that wait, and whom those behind them must not delay."""
         self.evictions: dict[str, Eviction] = {}
         """By id of the gangs for which others go."""
-        self.first_in: dict[str, Pending] = {}
+        self.first_in: dict[str, PendingGang] = {}
         """By queue: the first gang that has a claim on its quota."""
         self.settled: set[str] = set()
         """By id: those that start and those that hold a place among the waiting."""
@@ -79,13 +79,13 @@ class SchedulingCycle:
         """By column and amount: how many times all nodes together have so much in one piece."""
         self.timetable = ReservationProfile(snapshot, now, self.free)
 
-    def turn(self, gang: Pending) -> Turn:
+    def turn(self, gang: PendingGang) -> Turn:
         """Its turn under the policy of the day."""
         return turn_of(gang, self.snapshot.policy)
 
-    def limit(self, gang: Pending) -> Obstacle | None:
+    def limit(self, gang: PendingGang) -> Obstacle | None:
         """What keeps the gang from being placed at all."""
-        if shut(gang, self.arrays, self.now):
+        if is_gated(gang, self.arrays, self.now):
             return Obstacle.GATE
         tree = self.accounts.tree
         known = queue_named(self.snapshot.queues, gang.queue)
@@ -94,13 +94,13 @@ class SchedulingCycle:
         if not self._is_limited(gang.queue) and not tree.crowded:
             return None
         request = gang.request
-        if beyond(tree, gang.queue, request):
+        if exceeds_maximum(tree, gang.queue, request):
             return Obstacle.NEVER
-        if rule := limit(self.accounts, gang.queue, gang.user, request):
+        if rule := find_limit(self.accounts, gang.queue, gang.user, request):
             return Obstacle.NEVER if rule.reason is Reason.EXCEEDS_MAX_QUOTA else Obstacle.LIMIT
         return Obstacle.QUOTA if self._lacks_quota(gang, request) else None
 
-    def is_too_large(self, gang: Pending) -> bool:
+    def is_too_large(self, gang: PendingGang) -> bool:
         """Whether no node at all has room for one replica of some role: the quick way to say no."""
         if self._most is None:
             self._most = self.free.max(axis=0, initial=0).tolist()
@@ -111,7 +111,7 @@ class SchedulingCycle:
                     return True
         return False
 
-    def attempt(self, gang: Pending) -> Obstacle | None:
+    def attempt(self, gang: PendingGang) -> Obstacle | None:
         """Start the gang, to which no limit applies, if it finds room; else say what is in its way."""
         if self.timetable.is_shut_to(gang):
             return Obstacle.PROMISED
@@ -130,14 +130,14 @@ class SchedulingCycle:
         self.start(gang, found)
         return None
 
-    def start(self, gang: Pending, found: Placed) -> None:
+    def start(self, gang: PendingGang, found: Placed) -> None:
         """The gang starts there, where there is room for it."""
         take(self.snapshot.table, self.free, found.grant)
         self._most = None
         self._pieces.clear()
         self.settled.add(gang.id)
         self.timetable.begins(gang, found.grant)
-        request = total_of(placed(gang.demands, found.placement))
+        request = total_of(demands_as_placed(gang.demands, found.placement))
         self.accounts.take(gang.queue, gang.user, request)
         if self.spoken_for is not None:
             self.spoken_for.take(gang.queue, gang.user, request)
@@ -150,11 +150,11 @@ class SchedulingCycle:
         self.evictions[found.gang.id] = found
         if self.spoken_for is not None:
             _give_back(self.spoken_for, found.given)
-        early = [Early(each.run.id, found.at, each.grant) for each in found.given]
+        early = [EarlyRelease(each.run.id, found.at, each.grant) for each in found.given]
         self.timetable.keep(found.gang, found.at, found.placed.grant, early)
         self.wait(found.gang, Obstacle.LEAVING)
 
-    def wait(self, gang: Pending, obstacle: Obstacle) -> None:
+    def wait(self, gang: PendingGang, obstacle: Obstacle) -> None:
         """The gang has to wait; who comes after it must not delay it."""
         self.obstacles[gang.id] = obstacle
         self.settled.add(gang.id)
@@ -163,9 +163,11 @@ class SchedulingCycle:
         if obstacle not in KEEPS_NOTHING and self._is_limited(gang.queue):
             if self.spoken_for is None:
                 self.spoken_for = self.accounts.copy()
-                _give_back(self.spoken_for, coming(self.snapshot, self.snapshot.releasing, self.evictions.values()))
+                _give_back(
+                    self.spoken_for, expected_releases(self.snapshot, self.snapshot.releasing, self.evictions.values())
+                )
             request = gang.request
-            claim = home(self.accounts.tree, gang.queue, request)
+            claim = claim_queue(self.accounts.tree, gang.queue, request)
             self.spoken_for.take(claim, gang.user, request)
             self.first_in.setdefault(claim, gang)
 
@@ -191,9 +193,9 @@ class SchedulingCycle:
         return order_of(self.snapshot.policy).priority_first
 
     @cached_property
-    def holds(self) -> list[Hold]:
+    def holds(self) -> list[ReservedNodes]:
         """Which nodes are kept for whom. To be asked for when the last gang has been attempted."""
-        return [Hold(gang, mask) for gang, mask in self.timetable.kept()]
+        return [ReservedNodes(gang, mask) for gang, mask in self.timetable.kept()]
 
     @cached_property
     def stock(self) -> FreeCapacities:
@@ -205,7 +207,7 @@ class SchedulingCycle:
         """What would be free if nothing ran."""
         return FreeCapacities(self.snapshot.table.capacity)
 
-    def _lacks_pieces(self, gang: Pending) -> bool:
+    def _lacks_pieces(self, gang: PendingGang) -> bool:
         """Whether some role finds too few places even if only its scarcest resource counted, on whatever node."""
         for demand in gang.demands:
             for column, amount in eligibility(self.snapshot.table, demand).request[:1]:
@@ -217,7 +219,7 @@ class SchedulingCycle:
                     return True
         return False
 
-    def _place(self, gang: Pending, room: Amounts) -> Placed | None:
+    def _place(self, gang: PendingGang, room: Amounts) -> Placed | None:
         """In the largest size, of an elastic gang, for which there is room and quota."""
 
         def attempt(demands: tuple[Demand, ...]) -> Placed | None:
@@ -226,17 +228,17 @@ class SchedulingCycle:
             return place(room, self.snapshot.table, demands, None, self.snapshot.policy)
 
         if any(demand.least for demand in gang.demands) and self._lacks_quota(gang, total_of(gang.demands)):
-            return largest(gang.demands, lambda demands: None if demands is gang.demands else attempt(demands))
-        return largest(gang.demands, attempt)
+            return place_largest(gang.demands, lambda demands: None if demands is gang.demands else attempt(demands))
+        return place_largest(gang.demands, attempt)
 
-    def _lacks_quota(self, gang: Pending, request: Mapping[str, int]) -> bool:
-        waited_for = self.spoken_for is not None and claimed(self.spoken_for, gang.queue, request)
-        return bool(waited_for or short(self.accounts, gang.queue, request))
+    def _lacks_quota(self, gang: PendingGang, request: Mapping[str, int]) -> bool:
+        waited_for = self.spoken_for is not None and blocked_by_claims(self.spoken_for, gang.queue, request)
+        return bool(waited_for or exceeds_available(self.accounts, gang.queue, request))
 
     def _is_limited(self, queue: str) -> bool:
         return bool(self.accounts.tree.limited.get(queue))
 
 
-def _give_back(books: QueueUsage, given: Iterable[Given]) -> None:
+def _give_back(books: QueueUsage, given: Iterable[VictimRelease]) -> None:
     for each in given:
         books.give_back(each.run.queue, each.run.user, each.amounts, jobs=int(each.whole))

@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from windlass.core.cycle.scheduling_cycle import SchedulingCycle
-from windlass.core.model.gang import Demand, Pending, Running, at_least, total_of
-from windlass.core.model.reasons import Certainty
+from windlass.core.model.gang import Demand, PendingGang, RunningGang, minimum_demands, total_of
+from windlass.core.model.reasons import StartCertainty
 from windlass.core.model.snapshot import Grant, NodeTable
 from windlass.core.nodes.feasibility import Mask, eligibility
 from windlass.core.queues.queue_tree import charge
@@ -37,14 +37,14 @@ _UNREACHED = len(_EDGES)
 """The cell of whoever starts at no moment of the grid."""
 
 
-class Expectation(NamedTuple):
+class StartEstimate(NamedTuple):
     """When a gang starts, in ms, and how sure that is."""
 
     at: int
-    sure: Certainty
+    sure: StartCertainty
 
 
-def bounds(trial: SchedulingCycle) -> dict[str, int]:
+def start_bounds(trial: SchedulingCycle) -> dict[str, int]:
     """By id of the gangs that nodes are promised to: when they start at the latest, in ms, if that is known."""
     # nobody knows when those that wait for quota get it, and then they go first
     first = min(map(trial.turn, trial.first_in.values()), default=None)
@@ -71,7 +71,7 @@ def _highest_by_queue(trial: SchedulingCycle) -> dict[str, int]:
     return highest
 
 
-def _keeps_its_turn(trial: SchedulingCycle, gang: Pending, highest: Mapping[str, int]) -> bool:
+def _keeps_its_turn(trial: SchedulingCycle, gang: PendingGang, highest: Mapping[str, int]) -> bool:
     """Whether nobody who waits in another queue can come before it when what the queues hold has changed."""
     if trial.shares_that_count is None:
         return True
@@ -81,7 +81,7 @@ def _keeps_its_turn(trial: SchedulingCycle, gang: Pending, highest: Mapping[str,
     return most is None or (ranks_first and gang.priority > most)
 
 
-def _crowds_of(trial: SchedulingCycle, gang: Pending) -> set[str]:
+def _crowds_of(trial: SchedulingCycle, gang: PendingGang) -> set[str]:
     """The queues with limits on users and jobs in which it counts, and its array if that has a limit."""
     tree = trial.accounts.tree
     return {level for level in tree.path.get(gang.queue, ()) if level in tree.crowded} | (
@@ -89,9 +89,9 @@ def _crowds_of(trial: SchedulingCycle, gang: Pending) -> set[str]:
     )
 
 
-def expectations(
-    trial: SchedulingCycle, waiting: Iterable[Pending], bounds: Mapping[str, int]
-) -> dict[str, Expectation]:
+def estimate_starts(
+    trial: SchedulingCycle, waiting: Iterable[PendingGang], bounds: Mapping[str, int]
+) -> dict[str, StartEstimate]:
     """By id of the gangs that wait, which come in their order; those of whom nothing can be told are left out.
 
     `bounds`: by id, when those start at the latest that have been promised nodes.
@@ -102,9 +102,9 @@ def expectations(
         promised = bounds.get(gang.id)
         cell = stocks.give(gang, promised)
         if promised is not None:
-            found[gang.id] = Expectation(promised, Certainty.BOUND)
+            found[gang.id] = StartEstimate(promised, StartCertainty.BOUND)
         elif cell is not None:
-            found[gang.id] = Expectation(trial.now + _EDGES[cell], Certainty.EXPECTED)
+            found[gang.id] = StartEstimate(trial.now + _EDGES[cell], StartCertainty.EXPECTED)
     return found
 
 
@@ -130,7 +130,7 @@ class _Ends:
 
     def __init__(self, trial: SchedulingCycle) -> None:
         snapshot, now = trial.snapshot, trial.now
-        ending: list[tuple[int, Running | Pending, Grant]] = [
+        ending: list[tuple[int, RunningGang | PendingGang, Grant]] = [
             (at - now, snapshot.running[job_id], snapshot.grants[job_id]) for at, job_id in snapshot.ends
         ]
         ending += [(s.gang.walltime, s.gang, s.grant) for s in trial.started if s.gang.walltime is not None]
@@ -149,7 +149,7 @@ class _Ends:
         back = self._over_time(self._cell_of_row[within], self._amounts[within, column])
         return back + float(np.maximum(self._free[mask, column], 0).sum())
 
-    def given_back(self, amount: Callable[[Running | Pending], int]) -> Amounts:
+    def given_back(self, amount: Callable[[RunningGang | PendingGang], int]) -> Amounts:
         """float64[C]: what has been given back of something else that gangs hold."""
         return self._over_time(self._cells, np.array([amount(gang) for gang in self._gangs], dtype=np.float64))
 
@@ -212,7 +212,7 @@ class _Stocks:
         self._of_queues: dict[str, list[tuple[str, _Left]] | None] = {}
         self._of_arrays: dict[str, _Left] = {}
 
-    def give(self, gang: Pending, promised: int | None) -> int | None:
+    def give(self, gang: PendingGang, promised: int | None) -> int | None:
         """Take what the gang needs from the first moment on at which it lasts long enough. None: never, or not told."""
         if gang.waits_for or (limits := self._limits_of(gang)) is None:
             return None
@@ -230,7 +230,7 @@ class _Stocks:
             left.amounts[cell:end] -= amount
         return cell
 
-    def _soonest(self, gang: Pending, needs: list[_Need], limits: list[tuple[_Left, int]]) -> int:
+    def _soonest(self, gang: PendingGang, needs: list[_Need], limits: list[tuple[_Left, int]]) -> int:
         bad: list[Mask] = []
         for column, pool, amount in needs:
             if amount > self._pools[column].most[pool]:
@@ -243,15 +243,15 @@ class _Stocks:
         any_bad = np.logical_or.reduce(bad) if len(bad) > 1 else bad[0] if bad else np.zeros(_UNREACHED, np.bool_)
         return _first(any_bad, gang.walltime, (gang.not_before or 0) - self._trial.now)
 
-    def _needs_of(self, gang: Pending) -> list[_Need]:
+    def _needs_of(self, gang: PendingGang) -> list[_Need]:
         found = self._needs.get(id(gang.demands))
         if found is None:
             found = self._needs[id(gang.demands)] = self._asked(gang)
         return found
 
-    def _asked(self, gang: Pending) -> list[_Need]:
+    def _asked(self, gang: PendingGang) -> list[_Need]:
         found = []
-        for demand in at_least(gang.demands):
+        for demand in minimum_demands(gang.demands):
             mask, column, each = _pool_of(self._table, demand)
             pool = self._place_of(mask, column)
             if each:
@@ -269,7 +269,7 @@ class _Stocks:
 
     # --- limits that are no nodes ---------------------------------------------------------------------
 
-    def _limits_of(self, gang: Pending) -> list[tuple[_Left, int]] | None:
+    def _limits_of(self, gang: PendingGang) -> list[tuple[_Left, int]] | None:
         """What is left of them, and what the gang takes of it; None: it has no queue any more."""
         rules = self._rules_of(gang.queue)
         if rules is None:
@@ -292,13 +292,13 @@ class _Stocks:
         now = available(self._trial.accounts, queue, resource) or 0
         return self._left(now, lambda run: charge(total_of(run.demands), resource) if run.queue == queue else 0)
 
-    def _left_in_array(self, gang: Pending) -> _Left:
+    def _left_in_array(self, gang: PendingGang) -> _Left:
         if gang.array_id not in self._of_arrays:
             now = gang.array_limit - self._trial.arrays.get(gang.array_id, 0)
             self._of_arrays[gang.array_id] = self._left(now, lambda run: int(run.array_id == gang.array_id))
         return self._of_arrays[gang.array_id]
 
-    def _left(self, now: int, back: Callable[[Running | Pending], int]) -> _Left:
+    def _left(self, now: int, back: Callable[[RunningGang | PendingGang], int]) -> _Left:
         amounts = now + self._ends.given_back(back)
         return _Left(amounts, float(amounts[-1]))
 

@@ -14,41 +14,46 @@ from windlass.core.model.gang import MAX_MEMBERS, Demand, demands_of, total_of
 from windlass.core.model.job import DEFAULT_QUEUE, Job
 from windlass.core.model.reasons import Reason, Verdict
 from windlass.core.model.snapshot import NodeTable, Snapshot
-from windlass.core.nodes.feasibility import eligibility, restored
+from windlass.core.nodes.feasibility import eligibility, with_all_nodes_up
 from windlass.core.nodes.free_capacity import FreeCapacities
-from windlass.core.nodes.gpu_requests import not_here, senseless
+from windlass.core.nodes.gpu_requests import request_fault, unavailability
 from windlass.core.placement.gang_placement import fits
-from windlass.core.placement.shortage import all_said, never_verdict, shortage
-from windlass.core.placement.topology_shortage import out_of_shape
+from windlass.core.placement.shortage import find_shortage, format_amounts, impossible_verdict
+from windlass.core.placement.topology_shortage import topology_fault
 from windlass.core.queues import quota
-from windlass.core.queues.limits import allowed_to_a_user, limit
+from windlass.core.queues.limits import find_limit, user_maximum
 from windlass.core.queues.queue_tree import Tree, tree_of
 from windlass.core.queues.quota import queue_named
 from windlass.core.queues.usage import QueueUsage
 
 
-def refusal(snapshot: Snapshot, job: Job) -> Verdict | None:
+def admission_refusal(snapshot: Snapshot, job: Job) -> Verdict | None:
     """Why this job can never run on this cluster, however empty, or None if it can.
 
     Nodes that are down or cordoned count as if they were back. A cluster without nodes refuses nobody for size: it
     has not come up yet.
     """
     demands = demands_of(job)
-    table = restored(snapshot.table)
+    table = with_all_nodes_up(snapshot.table)
     empty = QueueUsage(tree_of(snapshot.queues), {}, {})
     # 1. as written
-    if nonsense := _nonsense(demands) or senseless(demands) or not_here(table, demands) or out_of_shape(table, demands):
+    if (
+        nonsense := _nonsense(demands)
+        or request_fault(demands)
+        or unavailability(table, demands)
+        or topology_fault(table, demands)
+    ):
         return _refused(nonsense)
     # 2. its queue
     if queue_named(snapshot.queues, job.queue) is None:
         return _refused(_no_queue(job.queue, snapshot.queues))
     if job.queue in empty.tree.faults:
-        return quota.why(empty, job.queue, {})
+        return quota.quota_verdict(empty, job.queue, {})
     # 3. its queue's quota and limits, and the nodes, were they all up and empty
     if verdict := _kept_out(empty, job.queue, demands):
         role = _greediest(demands, verdict.resource)
-    elif short := shortage(FreeCapacities(table.capacity), table, demands) if table.nodes else None:
-        verdict, role = never_verdict(short), short.demand.role
+    elif short := find_shortage(FreeCapacities(table.capacity), table, demands) if table.nodes else None:
+        verdict, role = impossible_verdict(short), short.demand.role
     else:
         return None
     text = f"{verdict.message}; {_largest(table, empty, job.queue, demands, role)}"
@@ -93,7 +98,7 @@ def _greediest(demands: Sequence[Demand], resource: str) -> str:
 def _kept_out(empty: QueueUsage, queue: str, demands: tuple[Demand, ...]) -> Verdict | None:
     """Why the queue would not let the gang in, were nothing held."""
     request = total_of(demands)
-    return quota.why(empty, queue, request) or limit(empty, queue, "", request)
+    return quota.quota_verdict(empty, queue, request) or find_limit(empty, queue, "", request)
 
 
 def _largest(table: NodeTable, empty: QueueUsage, queue: str, demands: tuple[Demand, ...], role: str) -> str:
@@ -109,7 +114,7 @@ def _largest(table: NodeTable, empty: QueueUsage, queue: str, demands: tuple[Dem
         if most := step * bisect_left(range(step, asked.count + 1, step), x=True, key=too_many):
             replicas = f"{most} replica{'' if most == 1 else 's'}"
             of_role = f" of {role}" if len(demands) > 1 else ""
-            return f"largest gang that fits: {replicas}{of_role} of {all_said(size.resources)}"
+            return f"largest gang that fits: {replicas}{of_role} of {format_amounts(size.resources)}"
     smallest = f"slice of {step}" if step > 1 else "replica of any size"
     return f"not even one {smallest} would fit{' beside its other roles' if len(demands) > 1 else ''}"
 
@@ -124,7 +129,7 @@ def _with_role(demands: tuple[Demand, ...], changed: Demand) -> tuple[Demand, ..
 
 def _shrunk(table: NodeTable, tree: Tree, queue: str, demand: Demand) -> Demand:
     """The largest replica of the kind that any one node could hold, and the queue allows."""
-    allowed = {name: allowed_to_a_user(tree, queue, name, amount) for name, amount in demand.resources.items()}
+    allowed = {name: user_maximum(tree, queue, name, amount) for name, amount in demand.resources.items()}
     rows = np.flatnonzero(eligibility(table, replace(demand, resources={})).mask)
     best = dict.fromkeys(allowed, 0)
     for row in rows.tolist():

@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 
 from windlass.core.cycle.scheduler import schedule
 from windlass.core.ledger import Ledger
-from windlass.core.model.gang import Demand, Pending, shape_of
+from windlass.core.model.gang import Demand, PendingGang, shape_of
 from windlass.core.model.resources import GPU_KIND, format_quantity, is_device
 from windlass.core.model.snapshot import Snapshot
-from windlass.core.placement.topology_shortage import asked
+from windlass.core.placement.topology_shortage import format_request
 
 _SPLITS = 4
 """How often a replica is halved: 8 devices down to one, in practice."""
@@ -26,14 +26,14 @@ class Alternative:
     demands: tuple[Demand, ...]
 
 
-def alternatives(snapshot: Snapshot, gang: Pending, now: int) -> tuple[Alternative, ...]:
+def find_alternatives(snapshot: Snapshot, gang: PendingGang, now: int) -> tuple[Alternative, ...]:
     """Smaller and less choosy requests that would start now, the least changed of each kind."""
     trial = _Trials(Ledger.at(snapshot), gang, now)
     found = [*_fewer(trial), *_split(trial), *_less_choosy(trial), *_less_near(trial)]
     return tuple(Alternative(change, demands) for change, demands in found)
 
 
-def variant(gang: Pending, demands: tuple[Demand, ...]) -> Pending:
+def with_demands(gang: PendingGang, demands: tuple[Demand, ...]) -> PendingGang:
     """The same gang, asking for something else."""
     return replace(gang, demands=demands, shape=shape_of(gang.queue, demands))
 
@@ -41,12 +41,12 @@ def variant(gang: Pending, demands: tuple[Demand, ...]) -> Pending:
 @dataclass(frozen=True, slots=True)
 class _Trials:
     ledger: Ledger
-    gang: Pending
+    gang: PendingGang
     now: int
 
     def starts(self, demands: tuple[Demand, ...]) -> bool:
         """Whether it would, with these instead of whatever was tried before."""
-        self.ledger.add_pending(variant(self.gang, demands))
+        self.ledger.add_pending(with_demands(self.gang, demands))
         return any(each.job_id == self.gang.id for each in schedule(self.ledger.snapshot(), self.now).admissions)
 
     def changed(self, demand: Demand) -> tuple[Demand, ...]:
@@ -116,9 +116,9 @@ def _less_near(trial: _Trials) -> _Found:
         return
     wider = levels[: levels.index(near.level)] if near.level in levels else ()
     changed = [replace(near, level=level) for level in reversed(wider)]
-    variants = [(f"{asked(other)} instead of {asked(near)}", other) for other in changed]
+    variants = [(f"{format_request(other)} instead of {format_request(near)}", other) for other in changed]
     if near.required:
-        variants.append((f"{asked(near)} only if possible", replace(near, required=False)))
+        variants.append((f"{format_request(near)} only if possible", replace(near, required=False)))
     for change, other in [*variants, ("without topology", None)]:
         demands = tuple(replace(demand, topology=other) for demand in trial.gang.demands)
         if trial.starts(demands):

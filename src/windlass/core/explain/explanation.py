@@ -9,18 +9,18 @@ import numpy as np
 
 from windlass.core.cycle.scheduler import schedule_with_cycle
 from windlass.core.cycle.scheduling_cycle import SchedulingCycle
-from windlass.core.explain.alternatives import Alternative, alternatives
-from windlass.core.explain.node_choice import Choice, choices
+from windlass.core.explain.alternatives import Alternative, find_alternatives
+from windlass.core.explain.node_choice import RoleChoice, role_choices
 from windlass.core.explain.start_estimate import expected_start
-from windlass.core.model.gang import Demand, Pending, Running, at_least, started
+from windlass.core.model.gang import Demand, PendingGang, RunningGang, minimum_demands, start_gang
 from windlass.core.model.node import Node
 from windlass.core.model.reasons import Verdict
 from windlass.core.model.snapshot import Grant, NodeTable, Snapshot
 from windlass.core.nodes.feasibility import CORDONED, Mask, eligibility, room_per_node
-from windlass.core.placement.elastic_resizing import keeps_its_size
+from windlass.core.placement.elastic_resizing import fixed_size_reason
 from windlass.core.placement.empty_cluster_fit import fits_empty
-from windlass.core.placement.gang_placement import orders
-from windlass.core.placement.shortage import shortage
+from windlass.core.placement.gang_placement import role_orders
+from windlass.core.placement.shortage import find_shortage
 from windlass.core.queues import quota
 
 
@@ -40,7 +40,7 @@ class NodeView:
 
 
 @dataclass(frozen=True, slots=True)
-class Freeing:
+class CapacityHolder:
     """A gang that holds what is waited for."""
 
     job_id: str
@@ -67,7 +67,7 @@ class Explanation:
     """Those with a better position, next first."""
     nodes: tuple[NodeView, ...]
     """By topology place, then name."""
-    frees: tuple[Freeing, ...]
+    frees: tuple[CapacityHolder, ...]
     """Soonest end first, gangs without a walltime last."""
     expected: int | None
     """When it starts, in ms, if everything uses its walltime in full and nothing new comes in; None: cannot be told.
@@ -77,7 +77,7 @@ class Explanation:
     would_start: tuple[Alternative, ...]
     keeps_its_size: str = ""
     """Of an elastic gang that is not resized while it runs: why, in words."""
-    chosen: tuple[Choice, ...] = ()
+    chosen: tuple[RoleChoice, ...] = ()
     """Of a gang that starts now: its nodes by role, and how they were chosen."""
 
 
@@ -105,26 +105,26 @@ def explain(snapshot: Snapshot, job_id: str, now: int) -> Explanation:
         frees=_frees(trial, gang, demand, resource) if position and not comes else (),
         expected=now if starts is not None else expected_start(snapshot, gang, now),
         not_before=gang.not_before,
-        would_start=alternatives(snapshot, gang, now) if position else (),
-        keeps_its_size=keeps_its_size(gang.demands),
-        chosen=choices(trial.seen, table, gang.demands, starts, snapshot.policy) if starts is not None else (),
+        would_start=find_alternatives(snapshot, gang, now) if position else (),
+        keeps_its_size=fixed_size_reason(gang.demands),
+        chosen=role_choices(trial.seen, table, gang.demands, starts, snapshot.policy) if starts is not None else (),
     )
 
 
-def _what_binds(trial: SchedulingCycle, gang: Pending) -> tuple[Demand, int | None]:
+def _what_binds(trial: SchedulingCycle, gang: PendingGang) -> tuple[Demand, int | None]:
     """The role that fails first, as the verdict has it, or else the hardest; and the column of which it finds least."""
     table = trial.snapshot.table
     stock = trial.stock if fits_empty(table, gang) else trial.stock_if_empty
-    demands = at_least(gang.demands)
-    short = shortage(stock, table, demands)
-    demand = short.demand if short else next(iter(orders(table, demands)))[0]
+    demands = minimum_demands(gang.demands)
+    short = find_shortage(stock, table, demands)
+    demand = short.demand if short else next(iter(role_orders(table, demands)))[0]
     able = eligibility(table, demand)
     free = stock.of(able)
     column, each = free.binding(able, free.rooms(able, demand.count))
     return demand, column if each else None
 
 
-def _views(trial: SchedulingCycle, gang: Pending, demand: Demand, column: int | None) -> Iterator[NodeView]:
+def _views(trial: SchedulingCycle, gang: PendingGang, demand: Demand, column: int | None) -> Iterator[NodeView]:
     table = trial.snapshot.table
     able = eligibility(table, demand)
     counts = room_per_node(trial.free, able, None, demand.count).tolist()
@@ -145,15 +145,15 @@ def _cause(cause: str, node: Node) -> str:
     return f"{cause} ({node.cordoned})" if cause == CORDONED else cause
 
 
-def _frees(trial: SchedulingCycle, gang: Pending, demand: Demand, resource: str) -> tuple[Freeing, ...]:
+def _frees(trial: SchedulingCycle, gang: PendingGang, demand: Demand, resource: str) -> tuple[CapacityHolder, ...]:
     """Who holds what the verdict says is missing: quota of the same queue, or the resource on eligible nodes."""
     table = trial.snapshot.table
-    lacking = quota.short(trial.accounts, gang.queue, gang.request)
+    lacking = quota.exceeds_available(trial.accounts, gang.queue, gang.request)
     holding = _holding(trial)
     if lacking and lacking in table.column:
         resource, mask = lacking, np.ones(len(table.nodes), dtype=np.bool_)
         holding = ((run, grant) for run, grant in holding if _of_one_tree(trial, run.queue, gang.queue))
-    elif resource and shortage(trial.stock, table, at_least(gang.demands)):
+    elif resource and find_shortage(trial.stock, table, minimum_demands(gang.demands)):
         mask = eligibility(table, demand).mask
     else:
         return ()
@@ -166,20 +166,20 @@ def _of_one_tree(trial: SchedulingCycle, queue: str, other: str) -> bool:
     return path.get(queue, (queue,))[-1] == path.get(other, (other,))[-1]
 
 
-def _holding(trial: SchedulingCycle) -> Iterator[tuple[Running, Grant]]:
+def _holding(trial: SchedulingCycle) -> Iterator[tuple[RunningGang, Grant]]:
     snapshot = trial.snapshot
     for run in snapshot.running.values():
         yield run, snapshot.grants[run.id]
     for start in trial.started:
-        yield started(start.gang, start.placement, trial.now), start.grant
+        yield start_gang(start.gang, start.placement, trial.now), start.grant
 
 
-def _freeing(table: NodeTable, run: Running, grant: Grant, resource: str, mask: Mask) -> Freeing:
+def _freeing(table: NodeTable, run: RunningGang, grant: Grant, resource: str, mask: Mask) -> CapacityHolder:
     rows = [(row, number) for number, row in enumerate(grant.rows.tolist()) if mask[row]]
     nodes = tuple((table.nodes[row].name, int(grant.amounts[number, table.column[resource]])) for row, number in rows)
     nodes = tuple((name, amount) for name, amount in nodes if amount)
-    return Freeing(run.id, run.ends_by, sum(amount for _, amount in nodes), nodes)
+    return CapacityHolder(run.id, run.ends_by, sum(amount for _, amount in nodes), nodes)
 
 
-def _soonest(freeing: Freeing) -> tuple[bool, int, str]:
+def _soonest(freeing: CapacityHolder) -> tuple[bool, int, str]:
     return freeing.ends_by is None, freeing.ends_by or 0, freeing.job_id

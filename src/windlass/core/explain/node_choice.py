@@ -8,17 +8,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from windlass.core.model.gang import Demand, placed
+from windlass.core.model.gang import Demand, demands_as_placed
 from windlass.core.model.policy import Policy
 from windlass.core.model.snapshot import Amounts, NodeTable
 from windlass.core.model.status import Placement
 from windlass.core.nodes.feasibility import eligibility, room_per_node
-from windlass.core.placement.gang_placement import by_type
+from windlass.core.placement.gang_placement import by_gpu_type
 from windlass.core.placement.scores.registry import chooser_of
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class NodeCandidate:
     """A node that would do, at its place in the order in which nodes are taken."""
 
     node: str
@@ -34,28 +34,28 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class RoleChoice:
     """Where the replicas of one role go, and why there."""
 
     role: str
     nodes: tuple[tuple[str, int], ...]
     """By rank: the nodes, and how many replicas each gets."""
-    candidates: tuple[Candidate, ...]
+    candidates: tuple[NodeCandidate, ...]
     """For its first replicas, the node that is taken first leading; the second says what decided against it. None if
     it depended on more than single nodes: on other roles, on the network, or on an order that places all anew."""
 
 
-def choices(
+def role_choices(
     seen: Amounts | None, table: NodeTable, demands: Sequence[Demand], placement: Placement, policy: Policy
-) -> tuple[Choice, ...]:
+) -> tuple[RoleChoice, ...]:
     """How a gang came to its placement, role by role. `seen` (int64[N, R]): what it could use; None: nobody knows."""
-    asked = placed(tuple(demands), placement)
+    asked = demands_as_placed(tuple(demands), placement)
     free = seen if len(asked) == 1 and asked[0].topology is None else None
     return tuple(
-        Choice(
+        RoleChoice(
             role=demand.role,
             nodes=tuple(Counter(placement.nodes[demand.role]).items()),
-            candidates=() if free is None else candidates(free, table, _settled(table, demand, placement), policy),
+            candidates=() if free is None else node_candidates(free, table, _settled(table, demand, placement), policy),
         )
         for demand in asked
     )
@@ -64,13 +64,13 @@ def choices(
 def _settled(table: NodeTable, demand: Demand, placement: Placement) -> Demand:
     """On the model of GPU that it got, if it left that open."""
     rows = [table.row[name] for name in placement.nodes[demand.role]]
-    models = (one for (one,) in by_type([demand]))
+    models = (one for (one,) in by_gpu_type([demand]))
     return next((one for one in models if eligibility(table, one).mask[rows].all()), demand)
 
 
-def candidates(
+def node_candidates(
     free: Amounts, table: NodeTable, demand: Demand, policy: Policy, most: int = 10
-) -> tuple[Candidate, ...]:
+) -> tuple[NodeCandidate, ...]:
     """The nodes for a role's first replicas, the one that is taken first; at most so many.
 
     Fewest nodes before all, so those that take most replicas lead; then the score, then the tightest, then the row.
@@ -84,7 +84,7 @@ def candidates(
     keys = {"replicas": -counts[rows], **({} if scores is None else {"score": scores}), **left, "row": rows}
     order = np.lexsort([*keys.values()][::-1])[:most].tolist()
     return tuple(
-        Candidate(
+        NodeCandidate(
             node=table.nodes[rows[here]].name,
             replicas=int(counts[rows[here]]),
             score=None if scores is None else int(scores[here]),

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from windlass.core.cycle.scheduler import schedule
 from windlass.core.ledger import Ledger
-from windlass.core.model.gang import Pending, Running, placed, started, waiting_again
+from windlass.core.model.gang import PendingGang, RunningGang, demands_as_placed, requeue_gang, start_gang
 from windlass.core.model.plan import Plan
 from windlass.core.model.snapshot import Snapshot
 from windlass.core.model.status import Placement
@@ -16,7 +16,7 @@ _MOST_WORK = 20_000
 """Lines looked at before it is too far off to tell: a second or so."""
 
 
-def expected_start(snapshot: Snapshot, gang: Pending, now: int) -> int | None:
+def expected_start(snapshot: Snapshot, gang: PendingGang, now: int) -> int | None:
     """In ms, if nothing new comes in; None if that depends on a gang without a walltime, or is too far off to tell.
 
     An expectation, no promise: a gang that ends early may let another one overtake. As if elastic gangs did not grow.
@@ -44,7 +44,7 @@ class _Ahead:
         self.now = now
         self._waiting = {gang.id: gang for line in snapshot.lines for gang in line.gangs}
         self._running = dict(snapshot.running)
-        self._stopped: dict[str, Running] = {}
+        self._stopped: dict[str, RunningGang] = {}
         """As they ran, those that wait again once they have gone."""
         turns = {line.gangs[0].not_before or now for line in snapshot.lines}
         turns |= {at for each in snapshot.reservations for at in (each.start, each.end)}
@@ -58,7 +58,7 @@ class _Ahead:
     def carry_out(self, plan: Plan) -> None:
         """Those start that the plan admits, and who is to go, or to shrink, begins to."""
         for admission in plan.admissions:
-            run = started(self._waiting.pop(admission.job_id), admission.placement, self.now)
+            run = start_gang(self._waiting.pop(admission.job_id), admission.placement, self.now)
             self._hold(run, run.ends_by)
         for preemption in plan.preemptions:
             run = self._running[preemption.job_id]
@@ -84,20 +84,22 @@ class _Ahead:
                 self._comes_to_an_end(self._running[job_id])
         return True
 
-    def _comes_to_an_end(self, run: Running) -> None:
+    def _comes_to_an_end(self, run: RunningGang) -> None:
         """It, or what it gives up; nothing, if that was put off when it was stopped and started anew."""
         if run.ends_by is not None and run.ends_by <= self.now:
             del self._running[run.id]
             self.ledger.release(run.id)
             if run.id in self._stopped:
-                again = waiting_again(self._stopped.pop(run.id), self.now)
+                again = requeue_gang(self._stopped.pop(run.id), self.now)
                 self._waiting[run.id] = again
                 self.ledger.add_pending(again)
         elif run.resize_to is not None and run.release_time(self.now) <= self.now:
-            smaller = replace(run, placement=run.resize_to, demands=placed(run.demands, run.resize_to), resize_to=None)
+            smaller = replace(
+                run, placement=run.resize_to, demands=demands_as_placed(run.demands, run.resize_to), resize_to=None
+            )
             self._hold(smaller, None)
 
-    def _hold(self, run: Running, until: int | None) -> None:
+    def _hold(self, run: RunningGang, until: int | None) -> None:
         self._running[run.id] = run
         self.ledger.hold(run)
         if until is not None:

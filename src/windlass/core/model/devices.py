@@ -50,7 +50,7 @@ class Devices:
         return slice(self.first, self.first + self.count)
 
 
-def hidden(resource: str) -> bool:
+def is_hidden(resource: str) -> bool:
     """Whether this is a device's column, of which people are not told."""
     return resource.startswith(_MARK)
 
@@ -60,7 +60,7 @@ def gpus_of(node: Node) -> int:
     return node.capacity.get(GPU, 0) if node.sharing else 0
 
 
-def shared_names(nodes: Sequence[Node]) -> tuple[set[str], tuple[str, ...]]:
+def names_of_shared(nodes: Sequence[Node]) -> tuple[set[str], tuple[str, ...]]:
     """The resources that sharing adds to a table's axis: those that people ask for, and the devices' own."""
     asked = {GPU_MILLI for node in nodes if node.sharing == MILLI}
     for geometry in _geometries(nodes):
@@ -68,9 +68,9 @@ def shared_names(nodes: Sequence[Node]) -> tuple[set[str], tuple[str, ...]]:
     return asked, tuple(f"{_MARK}{number}" for number in range(max(map(gpus_of, nodes), default=0)))
 
 
-def layout(nodes: Sequence[Node], axis: Sequence[str]) -> Devices | None:
+def device_layout(nodes: Sequence[Node], axis: Sequence[str]) -> Devices | None:
     """Where what is, in a table of these nodes and this axis; None: nobody shares."""
-    numbers = [column for column, name in enumerate(axis) if hidden(name)]
+    numbers = [column for column, name in enumerate(axis) if is_hidden(name)]
     if not numbers:
         return None
     column = {name: number for number, name in enumerate(axis)}
@@ -89,7 +89,7 @@ def layout(nodes: Sequence[Node], axis: Sequence[str]) -> Devices | None:
     )
 
 
-def full(nodes: Sequence[Node], devices: Devices) -> NDArray[np.int64]:
+def full_devices(nodes: Sequence[Node], devices: Devices) -> NDArray[np.int64]:
     """int64[N, D]: what the devices' columns hold while nothing is given away."""
     amounts = np.zeros((len(nodes), devices.count), dtype=np.int64)
     for row, node in enumerate(nodes):
@@ -99,7 +99,7 @@ def full(nodes: Sequence[Node], devices: Devices) -> NDArray[np.int64]:
     return amounts
 
 
-def derive(devices: Devices, amounts: NDArray[np.int64], rows: NDArray[np.intp]) -> None:
+def derive_resources(devices: Devices, amounts: NDArray[np.int64], rows: NDArray[np.intp]) -> None:
     """Work out anew, in these rows of `amounts` (int64[N, R]), what follows from the devices' columns.
 
     A device from which more was given than it has (its node has changed) offers nothing.

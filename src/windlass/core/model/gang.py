@@ -15,7 +15,7 @@ from windlass.core.model.status import JobState, Placement, Target
 Shape: TypeAlias = tuple[object, ...]
 """Everything the feasibility of a gang depends on, hashable: gangs of equal shape get equal answers."""
 
-LineKey: TypeAlias = tuple[object, ...]
+ClassKey: TypeAlias = tuple[object, ...]
 Turn: TypeAlias = tuple[tuple[int, ...], int, int, str, int, str]
 """Sorts gangs: an order's own key, then age, the order of submission, the array, and the shorter id."""
 
@@ -47,7 +47,7 @@ class Demand:
 
 
 @dataclass(frozen=True)
-class Pending:
+class PendingGang:
     """A gang that waits. `since` is its age for ordering, in ms; `number` the last tie-break."""
 
     id: str
@@ -77,7 +77,7 @@ class Pending:
     @cached_property
     def request(self) -> Mapping[str, int]:
         """The least that it needs together, by resource."""
-        return total_of(at_least(self.demands))
+        return total_of(minimum_demands(self.demands))
 
     @cached_property
     def whole(self) -> Mapping[str, int]:
@@ -89,16 +89,16 @@ class Pending:
 class EquivalenceClass:
     """Gangs that the scheduler cannot tell apart (`line_of`), by their turn. Never empty."""
 
-    gangs: tuple[Pending, ...]
+    gangs: tuple[PendingGang, ...]
     turns: tuple[Turn, ...]
     """Of each of them."""
-    fill: tuple[Pending, ...]
+    fill: tuple[PendingGang, ...]
     """The same gangs in the order in which they are tried for the gaps between reservations."""
     fill_turns: tuple[Turn, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Running:
+class RunningGang:
     """A gang that holds nodes, until `ends_by` at the latest if it has a walltime."""
 
     id: str
@@ -186,20 +186,20 @@ def milli_gpus_of(demands: tuple[Demand, ...]) -> int:
     return sum(d.count * (1000 * d.resources.get(GPU, 0) + d.resources.get(GPU_MILLI, 0)) for d in demands)
 
 
-def line_of(gang: Pending) -> LineKey:
+def class_key_of(gang: PendingGang) -> ClassKey:
     """The line a gang stands in: whatever the answer depends on, apart from its turn."""
     limited = (gang.array_id, gang.array_limit) if gang.array_limit else None
     return gang.shape, gang.user, gang.priority, limited, gang.waits_for, gang.not_before
 
 
-def started(gang: Pending, placement: Placement, now: int) -> Running:
+def start_gang(gang: PendingGang, placement: Placement, now: int) -> RunningGang:
     """A waiting gang as it is once it has started."""
-    return Running(
+    return RunningGang(
         id=gang.id,
         number=gang.number,
         queue=gang.queue,
         priority=gang.priority,
-        demands=placed(gang.demands, placement),
+        demands=demands_as_placed(gang.demands, placement),
         placement=placement,
         admitted_at=now,
         ends_by=None if gang.walltime is None else now + gang.walltime,
@@ -212,9 +212,9 @@ def started(gang: Pending, placement: Placement, now: int) -> Running:
     )
 
 
-def waiting_again(run: Running, now: int) -> Pending:
+def requeue_gang(run: RunningGang, now: int) -> PendingGang:
     """A gang that runs as it would wait if it were stopped now."""
-    return Pending(
+    return PendingGang(
         id=run.id,
         number=run.number,
         queue=run.queue,
@@ -233,25 +233,25 @@ def waiting_again(run: Running, now: int) -> Pending:
     )
 
 
-def placed(demands: tuple[Demand, ...], placement: Placement) -> tuple[Demand, ...]:
+def demands_as_placed(demands: tuple[Demand, ...], placement: Placement) -> tuple[Demand, ...]:
     """The demands with as many replicas as were placed: fewer or more than asked for, of an elastic role."""
     if not any(d.least or d.most for d in demands):
         return demands
     return tuple(replace(d, count=len(placement.nodes.get(d.role, ()))) for d in demands)
 
 
-def at_least(demands: tuple[Demand, ...]) -> tuple[Demand, ...]:
+def minimum_demands(demands: tuple[Demand, ...]) -> tuple[Demand, ...]:
     """The demands of the smallest gang that may run: an elastic role at its least."""
     if not any(d.least for d in demands):
         return demands
     return tuple(replace(d, count=d.least or d.count) for d in demands)
 
 
-def pending_of(state: JobState) -> Pending:
+def pending_of(state: JobState) -> PendingGang:
     """The waiting gang of a queued job."""
     job, status = state.job, state.status
     demands = demands_of(job)
-    return Pending(
+    return PendingGang(
         id=state.id,
         number=state.number,
         queue=job.queue,
@@ -273,17 +273,17 @@ def pending_of(state: JobState) -> Pending:
     )
 
 
-def running_of(state: JobState, placement: Placement) -> Running:
+def running_of(state: JobState, placement: Placement) -> RunningGang:
     """The holding gang of a job that has nodes."""
     job, status = state.job, state.status
     admitted_at = status.admitted_at or 0
     held = both(placement, status.resize_to)
-    return Running(
+    return RunningGang(
         id=state.id,
         number=state.number,
         queue=job.queue,
         priority=job.priority,
-        demands=placed(demands_of(job), held),
+        demands=demands_as_placed(demands_of(job), held),
         placement=held,
         admitted_at=admitted_at,
         ends_by=_ends_by(state, admitted_at),

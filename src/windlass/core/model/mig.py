@@ -76,7 +76,7 @@ class Geometry:
         return max(able, key=lambda start: (self.worth(mask - profile.bits(start)), -start), default=None)
 
 
-def instance(gpu: int, start: int) -> int:
+def instance_number(gpu: int, start: int) -> int:
     """The number by which a placement names an instance."""
     return gpu * _PLACES + start
 

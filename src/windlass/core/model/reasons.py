@@ -33,11 +33,11 @@ class Reason(StrEnum):
     """Not looked at yet."""
 
 
-NO_MATTER_OF_TIME = frozenset({Reason.MISCONFIGURED, Reason.NO_MATCHING_FLAVOR, Reason.EXCEEDS_MAX_QUOTA})
+PERMANENT_REASONS = frozenset({Reason.MISCONFIGURED, Reason.NO_MATCHING_FLAVOR, Reason.EXCEEDS_MAX_QUOTA})
 """Whoever waits for one of these waits in vain until somebody changes the job, its queue or the nodes."""
 
 
-class Certainty(StrEnum):
+class StartCertainty(StrEnum):
     """What an expected start is worth."""
 
     BOUND = "bound"
@@ -78,7 +78,7 @@ class Verdict:
     """The gang that goes first, if this one would fit but for it."""
     eta: int | None = None
     """When it starts, in ms; None: it cannot be told."""
-    sure: Certainty = Certainty.UNKNOWN
+    sure: StartCertainty = StartCertainty.UNKNOWN
     """How sure that is."""
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from windlass.core.model.devices import Devices
-from windlass.core.model.gang import EquivalenceClass, Pending, Running
+from windlass.core.model.gang import EquivalenceClass, PendingGang, RunningGang
 from windlass.core.model.node import Node, Topology
 from windlass.core.model.policy import Policy
 from windlass.core.model.queue import Queue
@@ -32,7 +32,7 @@ class NodeTable:
     epoch: int
     axis: tuple[str, ...]
     """Names of the R columns, scarcest kind first: devices, then cpu, then memory, then other supplies; last the single
-    GPUs that are shared, of which people are not told (`core.model.devices.hidden`)."""
+    GPUs that are shared, of which people are not told (`core.model.devices.is_hidden`)."""
     topology: Topology
     nodes: tuple[Node, ...]
     row: Mapping[str, int]
@@ -63,7 +63,7 @@ class Grant:
 
 
 @dataclass(frozen=True, slots=True)
-class Holding:
+class UserUsage:
     """What the jobs of one user hold in one queue."""
 
     jobs: int
@@ -71,7 +71,7 @@ class Holding:
 
 
 @dataclass(frozen=True, slots=True)
-class PastUse:
+class PastUsage:
     """What a queue has held of late, on average, the past fading by its half-life."""
 
     at: int
@@ -95,29 +95,29 @@ class Snapshot:
     """By array: how many of its members hold nodes."""
     lines: tuple[EquivalenceClass, ...]
     """Everything that waits, in classes of gangs that get equal answers."""
-    running: Mapping[str, Running]
+    running: Mapping[str, RunningGang]
     grants: Mapping[str, Grant]
     """By id of every running gang: what it holds of `free`."""
     ends: tuple[tuple[int, str], ...]
     """(ends_by, id) of the running gangs that have a walltime, soonest first."""
     policy: Policy
     reservations: tuple[Reservation, ...]
-    users: Mapping[tuple[str, str], Holding]
+    users: Mapping[tuple[str, str], UserUsage]
     """By queue and user."""
-    past: Mapping[str, PastUse]
+    past: Mapping[str, PastUsage]
     """By queue that has a half-life."""
     ranks: Mapping[tuple[str, int], int]
     """By queue and priority: how many gangs run."""
-    special: Mapping[str, Running]
+    special: Mapping[str, RunningGang]
     """Those of the running gangs that are elastic, being stopped or being resized."""
 
     @property
-    def releasing(self) -> tuple[Running, ...]:
+    def releasing(self) -> tuple[RunningGang, ...]:
         """Running gangs that are already being stopped or made smaller."""
         return tuple(run for run in self.special.values() if run.leaving or run.resize_to is not None)
 
     @cached_property
-    def pending(self) -> tuple[Pending, ...]:
+    def pending(self) -> tuple[PendingGang, ...]:
         """Every gang that waits, by its turn."""
         pairs = (pair for line in self.lines for pair in zip(line.turns, line.gangs, strict=True))
         return tuple(gang for _, gang in sorted(pairs, key=itemgetter(0)))

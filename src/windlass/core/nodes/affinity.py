@@ -10,17 +10,17 @@ from windlass.core.model.job import Match
 Labels = Mapping[str, str]
 
 
-def meets(labels: Labels, terms: Sequence[Sequence[Match]]) -> bool:
+def matches_terms(labels: Labels, terms: Sequence[Sequence[Match]]) -> bool:
     """Any of the terms, all conditions of it. A term without conditions is met by no node, as in Kubernetes."""
     return any(term and all(_OPERATORS[match.operator](labels, match) for match in term) for term in terms)
 
 
-def said(terms: Sequence[Sequence[Match]]) -> str:
+def format_terms(terms: Sequence[Sequence[Match]]) -> str:
     """Say the conditions: "zone in (a, b) and disk exists or gen > 3"."""
     return " or ".join(" and ".join(map(_said, term)) for term in terms)
 
 
-def problem(terms: Sequence[Sequence[Match]]) -> str:
+def affinity_fault(terms: Sequence[Sequence[Match]]) -> str:
     """What is wrong with the conditions as they are written, with the fix, or ""."""
     for match in (match for term in terms for match in term):
         if match.operator not in _OPERATORS:

@@ -8,12 +8,12 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from windlass.core.model.devices import derive
+from windlass.core.model.devices import derive_resources
 from windlass.core.model.gang import Demand
 from windlass.core.model.resources import MAX_AMOUNT
 from windlass.core.model.snapshot import Amounts, Grant, NodeTable
 from windlass.core.model.status import Placement
-from windlass.core.nodes.device_assignment import taken
+from windlass.core.nodes.device_assignment import held_devices
 
 
 def grant_of(table: NodeTable, demands: Iterable[Demand], placement: Placement) -> Grant:
@@ -29,13 +29,13 @@ def grant_of(table: NodeTable, demands: Iterable[Demand], placement: Placement) 
                 amounts = table.capacity[row].tolist() if whole else [amount * replicas for amount in each]
                 held[row] = [a + b for a, b in zip(held[row], amounts, strict=True)] if row in held else amounts
         if table.devices is not None and not demand.whole_node:
-            for row, column, amount in taken(table, demand, names, placement.devices.get(demand.role, ())):
+            for row, column, amount in held_devices(table, demand, names, placement.devices.get(demand.role, ())):
                 held[row][column] += amount
     rows = np.array(list(held), dtype=np.intp)
     return Grant(rows, np.array(list(held.values()), dtype=np.int64).reshape(len(held), len(table.axis)))
 
 
-def joined(grants: Sequence[Grant]) -> Grant:
+def join_grants(grants: Sequence[Grant]) -> Grant:
     """Several grants as one."""
     if len(grants) == 1:
         return grants[0]
@@ -45,7 +45,7 @@ def joined(grants: Sequence[Grant]) -> Grant:
     return Grant(rows, amounts)
 
 
-def less(whole: Grant, part: Grant) -> Grant:
+def subtract_grant(whole: Grant, part: Grant) -> Grant:
     """What is left of a grant without a part of it."""
     amounts = whole.amounts.copy()
     place = {row: number for number, row in enumerate(whole.rows.tolist())}
@@ -60,7 +60,7 @@ def take(table: NodeTable, free: Amounts, grant: Grant) -> None:
         free[grant.rows[0]] -= grant.amounts[0]
     else:
         free[grant.rows] -= grant.amounts
-    settle(table, free, grant.rows)
+    update_shared_gpus(table, free, grant.rows)
 
 
 def give_back(table: NodeTable, free: Amounts, grant: Grant) -> None:
@@ -69,19 +69,19 @@ def give_back(table: NodeTable, free: Amounts, grant: Grant) -> None:
         free[grant.rows[0]] += grant.amounts[0]
     else:
         free[grant.rows] += grant.amounts
-    settle(table, free, grant.rows)
+    update_shared_gpus(table, free, grant.rows)
 
 
-def settle(table: NodeTable, free: Amounts, rows: NDArray[np.intp]) -> None:
+def update_shared_gpus(table: NodeTable, free: Amounts, rows: NDArray[np.intp]) -> None:
     """After grants were added to these rows of `free` or taken from them: what follows from single GPUs follows again.
 
     To be called by whoever does by hand what `take` and `give_back` do.
     """
     if table.devices is not None:
-        derive(table.devices, free, rows)
+        derive_resources(table.devices, free, rows)
 
 
-def lower(table: NodeTable, one: Amounts, other: Amounts) -> Amounts:
+def minimum_free(table: NodeTable, one: Amounts, other: Amounts) -> Amounts:
     """What is free in both of two states of the nodes, column by column; of single GPUs, the same parts of them."""
     both = np.minimum(one, other)
     devices = table.devices
@@ -89,5 +89,5 @@ def lower(table: NodeTable, one: Amounts, other: Amounts) -> Amounts:
         by_mig = np.flatnonzero(devices.geometry >= 0)
         slices = one[by_mig, devices.columns] & other[by_mig, devices.columns]
         both[by_mig, devices.columns] = np.where(both[by_mig, devices.columns] < 0, 0, slices)
-        derive(devices, both, np.arange(len(both)))
+        derive_resources(devices, both, np.arange(len(both)))
     return both

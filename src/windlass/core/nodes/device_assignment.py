@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from windlass.core.model.devices import WHOLE, Devices
 from windlass.core.model.gang import Demand
-from windlass.core.model.mig import PREFIX, Geometry, gpu_and_start, instance
+from windlass.core.model.mig import PREFIX, Geometry, gpu_and_start, instance_number
 from windlass.core.model.resources import GPU, GPU_MILLI
 from windlass.core.model.snapshot import NodeTable
 
@@ -18,23 +18,23 @@ Choose: TypeAlias = Callable[[Sequence[int], int], int]
 """(thousandths left of each GPU, thousandths asked for) → the GPU to take them from. One has enough."""
 
 
-def part_of(resources: Mapping[str, int]) -> str:
+def gpu_part_of(resources: Mapping[str, int]) -> str:
     """The resource by which parts of GPUs are asked for, the first of several; "": only whole ones, or none."""
     return min((name for name in resources if _is_part(name) and resources[name]), default="")
 
 
 def asks_for_gpus(resources: Mapping[str, int]) -> bool:
     """Whether there are GPUs, or parts of them, in a request."""
-    return resources.get(GPU, 0) > 0 or part_of(resources) != ""
+    return resources.get(GPU, 0) > 0 or gpu_part_of(resources) != ""
 
 
-def tightest(left: Sequence[int], asked: int) -> int:
+def tightest_gpu(left: Sequence[int], asked: int) -> int:
     """The GPU that is left with least; the lowest number of equals."""
     return min((amount, number) for number, amount in enumerate(left) if amount >= asked)[1]
 
 
-def hand_out(
-    table: NodeTable, row: int, left: Sequence[int], demand: Demand, replicas: int, choose: Choose = tightest
+def assign_devices(
+    table: NodeTable, row: int, left: Sequence[int], demand: Demand, replicas: int, choose: Choose = tightest_gpu
 ) -> Sequence[Numbers]:
     """Devices for each of so many replicas on one node, of which each device has so much `left`.
 
@@ -46,11 +46,11 @@ def hand_out(
     now = list(left)
     if demand.whole_node:
         return (_all(devices, row, now),) * replicas
-    part = part_of(demand.resources)
+    part = gpu_part_of(demand.resources)
     return [_one(devices, row, now, demand, part, choose) for _ in range(replicas)]
 
 
-def taken(
+def held_devices(
     table: NodeTable, demand: Demand, names: Sequence[str], numbers: Sequence[Numbers]
 ) -> Iterator[tuple[int, int, int]]:
     """(row, column, amount) of each device that replicas hold. Where nobody wrote down which, the lowest numbers."""
@@ -89,7 +89,9 @@ def _one(devices: Devices, row: int, left: list[int], demand: Demand, part: str,
 
 
 def _all(devices: Devices, row: int, left: Sequence[int]) -> Numbers:
-    return tuple(number if devices.milli[row] else instance(number, 0) for number, amount in enumerate(left) if amount)
+    return tuple(
+        number if devices.milli[row] else instance_number(number, 0) for number, amount in enumerate(left) if amount
+    )
 
 
 def _instances(geometry: Geometry, left: list[int], resource: str, count: int) -> Numbers:
@@ -107,12 +109,12 @@ def _instances(geometry: Geometry, left: list[int], resource: str, count: int) -
                 able.append((loss, mask.bit_count(), gpu, start))
         _, _, gpu, start = min(able)
         left[gpu] -= profile.bits(start)
-        found.append(instance(gpu, start))
+        found.append(instance_number(gpu, start))
     return tuple(found)
 
 
 def _lowest(demand: Demand) -> Numbers:
-    return (0,) if part_of(demand.resources) else tuple(range(demand.resources.get(GPU, 0)))
+    return (0,) if gpu_part_of(demand.resources) else tuple(range(demand.resources.get(GPU, 0)))
 
 
 def _amount(devices: Devices, row: int, demand: Demand, number: int) -> tuple[int, int]:
@@ -122,7 +124,7 @@ def _amount(devices: Devices, row: int, demand: Demand, number: int) -> tuple[in
     geometry = devices.geometries[devices.geometry[row]]
     if demand.whole_node:
         return gpu_and_start(number)[0], geometry.whole
-    profile = geometry.profile(part_of(demand.resources))
+    profile = geometry.profile(gpu_part_of(demand.resources))
     if profile is None:
         return number, geometry.whole
     gpu, start = gpu_and_start(number)

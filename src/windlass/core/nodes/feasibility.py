@@ -21,7 +21,7 @@ from windlass.core.model.reasons import Count
 from windlass.core.model.resources import GPU_MILLI, GPU_TYPE, MAX_AMOUNT
 from windlass.core.model.snapshot import Amounts, NodeTable
 from windlass.core.nodes import affinity
-from windlass.core.nodes.device_assignment import asks_for_gpus, part_of
+from windlass.core.nodes.device_assignment import asks_for_gpus, gpu_part_of
 
 Mask: TypeAlias = NDArray[np.bool_]
 Counts: TypeAlias = NDArray[np.int64]
@@ -42,7 +42,7 @@ _KNOWN = 32_768
 """How many demands are known by being the same object, which is much quicker than by what they say."""
 
 
-class Kind(NamedTuple):
+class NodeRequirements(NamedTuple):
     """Which kind of node is asked for, apart from its size."""
 
     selector: tuple[tuple[str, str], ...]
@@ -56,7 +56,7 @@ class Kind(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Screen:
+class FilterResult:
     """What is left of N nodes, of F sizes, once everything that cannot be used is taken out."""
 
     mask: Mask
@@ -76,7 +76,7 @@ class Screen:
 class Eligibility:
     """The nodes where one replica would fit if they were empty, and what it asks of them."""
 
-    screen: Screen
+    screen: FilterResult
     request: Request
     room: tuple[int, ...]
     """Replicas that an empty node of each of the F sizes could take; at most MAX_AMOUNT."""
@@ -100,7 +100,7 @@ class Eligibility:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Sizes:
+class NodeSizes:
     """The F different capacities of a table's N nodes."""
 
     amounts: Amounts
@@ -113,7 +113,7 @@ def eligibility(table: NodeTable, demand: Demand) -> Eligibility:
     """The nodes a replica of `demand` may use."""
     known: dict[int, tuple[Demand, Eligibility]] | None = table.derived.get("by identity")
     if known is None or len(known) >= _KNOWN:
-        known = remember(table, "by identity", {})
+        known = cache_answer(table, "by identity", {})
     pair = known.get(id(demand))  # the demand is kept beside it, so that its id stays its own
     if pair is None:
         pair = known[id(demand)] = demand, _by_value(table, demand)
@@ -121,13 +121,13 @@ def eligibility(table: NodeTable, demand: Demand) -> Eligibility:
 
 
 def _by_value(table: NodeTable, demand: Demand) -> Eligibility:
-    kind = kind_of(demand)
+    kind = requirements_of(demand)
     key = ("eligible", tuple(sorted(demand.resources.items())), kind, demand.whole_node)
     found: Eligibility | None = table.derived.get(key)
     return _eligibility(table, demand, kind, key) if found is None else found
 
 
-def _eligibility(table: NodeTable, demand: Demand, kind: Kind, key: object) -> Eligibility:
+def _eligibility(table: NodeTable, demand: Demand, kind: NodeRequirements, key: object) -> Eligibility:
     request = request_of(table, demand.resources)
     room = _room_by_size(table, demand.resources, request)
     if demand.whole_node:
@@ -146,7 +146,7 @@ def _eligibility(table: NodeTable, demand: Demand, kind: Kind, key: object) -> E
         devices=table.devices if demand.resources.get(GPU_MILLI, 0) else None,
         capacity=table.capacity if demand.whole_node else None,
     )
-    return remember(table, key, able)
+    return cache_answer(table, key, able)
 
 
 def _ranked(table: NodeTable) -> tuple[int, ...]:
@@ -154,18 +154,20 @@ def _ranked(table: NodeTable) -> tuple[int, ...]:
     if found is None:
         spoken_of = len(table.axis) if table.devices is None else table.devices.first
         had = table.capacity[:, :spoken_of].any(axis=0)
-        found = remember(table, "ranked", tuple(np.flatnonzero(had).tolist()) or (0,))
+        found = cache_answer(table, "ranked", tuple(np.flatnonzero(had).tolist()) or (0,))
     return found
 
 
-def kind_of(demand: Demand) -> Kind:
+def requirements_of(demand: Demand) -> NodeRequirements:
     """Which kind of node is asked for, apart from its size. GPU types matter to roles that ask for GPUs."""
     selector = tuple(sorted(demand.node_selector.items())) if demand.node_selector else ()
     types = demand.gpu_types if demand.gpu_types and asks_for_gpus(demand.resources) else ()
-    return Kind(selector, demand.tolerations, demand.affinity, types, demand.avoid, part_of(demand.resources))
+    return NodeRequirements(
+        selector, demand.tolerations, demand.affinity, types, demand.avoid, gpu_part_of(demand.resources)
+    )
 
 
-def rooms(able: Eligibility, free: Amounts, most: int, rows: Mask | None = None) -> list[Counts]:
+def room_by_resource(able: Eligibility, free: Amounts, most: int, rows: Mask | None = None) -> list[Counts]:
     """For each resource asked for, int64[M]: replicas each node could take if that were the only one, at most `most`.
 
     `free` (int64[M, R]) is of the nodes that `rows` (bool[N]) leaves, or of all. Whoever wants a node to itself finds
@@ -190,7 +192,7 @@ def room_per_node(free: Amounts, able: Eligibility, closed: Mask | None, most: i
         for column, amount in able.request:
             np.minimum(counts, free[:, column] // amount, out=counts)
     else:
-        for room in rooms(able, free, most):
+        for room in room_by_resource(able, free, most):
             np.minimum(counts, room, out=counts)
     return np.maximum(counts, 0, out=counts)  # a node may have less than nothing left after it shrank
 
@@ -225,13 +227,13 @@ def room_when_empty(able: Eligibility, most: int) -> int:
     return sum([nodes * (min(most, room)) for room, nodes in zip(able.room, able.screen.sizes, strict=True)])
 
 
-def restored(table: NodeTable) -> NodeTable:
+def with_all_nodes_up(table: NodeTable) -> NodeTable:
     """The same nodes, all of them ready and none cordoned."""
     found: NodeTable | None = table.derived.get("restored")
     if found is None:
         nodes = tuple(replace(node, ready=True, cordoned="") for node in table.nodes)
         back = replace(table, nodes=nodes, usable=np.ones(len(nodes), dtype=np.bool_), derived={})
-        found = remember(table, "restored", back)
+        found = cache_answer(table, "restored", back)
     return found
 
 
@@ -241,16 +243,16 @@ def request_of(table: NodeTable, resources: Mapping[str, int]) -> Request:
     return tuple([part for part in asked if 0 < part[1] <= MAX_AMOUNT])
 
 
-def sizes(table: NodeTable) -> Sizes:
+def node_sizes(table: NodeTable) -> NodeSizes:
     """What sizes of node there are."""
-    found: Sizes | None = table.derived.get("sizes")
+    found: NodeSizes | None = table.derived.get("sizes")
     if found is None:
         capacity = table.capacity
         order = np.lexsort(capacity.T[::-1])  # np.unique by rows takes several times as long
         first = np.any(np.diff(capacity[order], axis=0, prepend=-1), axis=1)
         of_node = np.empty(len(order), dtype=np.intp)
         of_node[order] = first.cumsum() - 1
-        found = remember(table, "sizes", Sizes(np.asfortranarray(capacity[order[first]]), of_node))
+        found = cache_answer(table, "sizes", NodeSizes(np.asfortranarray(capacity[order[first]]), of_node))
     return found
 
 
@@ -260,7 +262,7 @@ Losses: TypeAlias = list[tuple[str, Mask]]
 
 
 def _room_by_size(table: NodeTable, resources: Mapping[str, int], request: Request) -> NDArray[np.int64]:
-    amounts = sizes(table).amounts
+    amounts = node_sizes(table).amounts
     if len(request) < sum(amount > 0 for amount in resources.values()):
         return np.zeros(len(amounts), dtype=np.int64)
     if not request:
@@ -275,15 +277,15 @@ def _room_by_size(table: NodeTable, resources: Mapping[str, int], request: Reque
     return room
 
 
-def _screen(table: NodeTable, kind: Kind, large: Mask) -> Screen:
+def _screen(table: NodeTable, kind: NodeRequirements, large: Mask) -> FilterResult:
     """Each node is lost to the first cause in this order.
 
     label, affinity, gpu-type, taint, avoided, not ready, cordoned, not shared, too small
     """
     key = ("screen", kind, large.tobytes())
-    found: Screen | None = table.derived.get(key)
+    found: FilterResult | None = table.derived.get(key)
     if found is None:
-        of_node = sizes(table).of_node
+        of_node = node_sizes(table).of_node
         losses = [
             *_losses_to_labels(table, kind),
             *_losses_to_taints(table, kind.tolerations),
@@ -299,7 +301,9 @@ def _screen(table: NodeTable, kind: Kind, large: Mask) -> Screen:
         mask.flags.writeable = False
         causes = tuple(cause for cause, _ in losses)
         by_size = tuple(np.bincount(of_node[mask], minlength=len(large)).tolist())
-        found = remember(table, key, Screen(mask, int(mask.sum()), by_size, lost, causes, _counts(lost, causes)))
+        found = cache_answer(
+            table, key, FilterResult(mask, int(mask.sum()), by_size, lost, causes, _counts(lost, causes))
+        )
     return found
 
 
@@ -308,12 +312,12 @@ def _counts(lost: NDArray[np.int16], causes: tuple[str, ...]) -> tuple[Count, ..
     return tuple(Count(cause, number) for cause, number in zip(causes, nodes, strict=True) if number)
 
 
-def _losses_to_labels(table: NodeTable, kind: Kind) -> Iterator[tuple[str, Mask]]:
+def _losses_to_labels(table: NodeTable, kind: NodeRequirements) -> Iterator[tuple[str, Mask]]:
     for name, value in kind.selector:
         yield f"label {name}={value}", _lacks_label(table, name, value)
     if kind.affinity:
-        bad = [not affinity.meets(node.labels, kind.affinity) for node in table.nodes]
-        yield f"affinity {affinity.said(kind.affinity)}", np.array(bad, dtype=np.bool_)
+        bad = [not affinity.matches_terms(node.labels, kind.affinity) for node in table.nodes]
+        yield f"affinity {affinity.format_terms(kind.affinity)}", np.array(bad, dtype=np.bool_)
     if kind.gpu_types:
         lacks = [_lacks_label(table, GPU_TYPE, gpu_type) for gpu_type in kind.gpu_types]
         yield f"{GPU_TYPE} {' or '.join(kind.gpu_types)}", np.logical_and.reduce(lacks)
@@ -342,7 +346,7 @@ def _lacks_label(table: NodeTable, label: str, value: str) -> Mask:
     found: Mask | None = table.derived.get(key)
     if found is None:
         lacks = np.array([node.labels.get(label) != value for node in table.nodes], dtype=np.bool_)
-        found = remember(table, key, lacks)
+        found = cache_answer(table, key, lacks)
     return found
 
 
@@ -355,12 +359,12 @@ def _losses_to_taints(table: NodeTable, tolerations: tuple[Toleration, ...]) -> 
         for row, node in enumerate(table.nodes):
             for taint in node.taints:
                 rows.setdefault(taint, []).append(row)
-        bad = sorted((taint for taint in rows if not tolerated(taint, tolerations)), key=_named)
-        found = remember(table, key, [(_named(taint), _at(table, rows[taint])) for taint in bad])
+        bad = sorted((taint for taint in rows if not is_tolerated(taint, tolerations)), key=_named)
+        found = cache_answer(table, key, [(_named(taint), _at(table, rows[taint])) for taint in bad])
     return found
 
 
-def tolerated(taint: Taint, tolerations: tuple[Toleration, ...]) -> bool:
+def is_tolerated(taint: Taint, tolerations: tuple[Toleration, ...]) -> bool:
     """Whether a taint keeps nobody away, or not this one. Source: Kubernetes, Toleration.ToleratesTaint."""
     return taint.effect == "PreferNoSchedule" or any(_tolerates(toleration, taint) for toleration in tolerations)
 
@@ -389,7 +393,7 @@ def _at(table: NodeTable, rows: list[int]) -> Mask:
 _Answer = TypeVar("_Answer")
 
 
-def remember(table: NodeTable, key: object, answer: _Answer) -> _Answer:
+def cache_answer(table: NodeTable, key: object, answer: _Answer) -> _Answer:
     """Keep what was worked out of the table's fields alone, and return it."""
     if len(table.derived) >= min(_KEPT, _KEPT_CELLS // (1 + len(table.nodes))):
         table.derived.clear()

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from windlass.core.model.snapshot import Amounts
-from windlass.core.nodes.feasibility import Counts, Eligibility, Mask, Screen, rooms
+from windlass.core.nodes.feasibility import Counts, Eligibility, FilterResult, Mask, room_by_resource
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -36,7 +36,7 @@ class FreeCapacity:
         At most `most`. Whoever asks for nothing has one row for it.
         """
         if able.devices is not None or able.capacity is not None or not able.request:
-            return np.array(rooms(able, np.column_stack(self.columns), most, self.rows))
+            return np.array(room_by_resource(able, np.column_stack(self.columns), most, self.rows))
         found = np.empty((len(able.request), len(self.alike)), dtype=np.int64)
         for place, (column, amount) in enumerate(able.request):
             np.floor_divide(self.columns[column], amount, out=found[place])
@@ -58,7 +58,7 @@ class FreeCapacities:
 
     def __init__(self, free: Amounts) -> None:
         self.free = free
-        self._found: dict[tuple[Screen, bool], FreeCapacity] = {}
+        self._found: dict[tuple[FilterResult, bool], FreeCapacity] = {}
 
     def of(self, able: Eligibility) -> FreeCapacity:
         """The stock of the eligible nodes; for whoever wants nodes to himself, what is in use has nothing."""

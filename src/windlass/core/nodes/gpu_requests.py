@@ -11,22 +11,22 @@ from windlass.core.model.mig import GEOMETRIES, PREFIX
 from windlass.core.model.resources import GPU, GPU_MILLI, GPU_TYPE
 from windlass.core.model.snapshot import NodeTable
 from windlass.core.nodes import affinity
-from windlass.core.nodes.device_assignment import asks_for_gpus, part_of
+from windlass.core.nodes.device_assignment import asks_for_gpus, gpu_part_of
 
 _SHOWN = 12
 
 
-def senseless(demands: Sequence[Demand]) -> str:
+def request_fault(demands: Sequence[Demand]) -> str:
     """What no cluster could make sense of, or ""."""
     for demand in demands:
-        if fault := _of_parts(demand) or affinity.problem(demand.affinity):
+        if fault := _of_parts(demand) or affinity.affinity_fault(demand.affinity):
             return f"role {demand.role}: {fault}" if len(demands) > 1 else fault
     if demands and demands[0].gpu_types and not any(asks_for_gpus(demand.resources) for demand in demands):
         return f"names the GPU {_listed(demands[0].gpu_types)} and asks for no GPU; ask for one, or leave the name out"
     return ""
 
 
-def not_here(table: NodeTable, demands: Sequence[Demand]) -> str:
+def unavailability(table: NodeTable, demands: Sequence[Demand]) -> str:
     """What none of these nodes would ever give, whatever its size, or ""; nothing if there are no nodes."""
     if not table.nodes:
         return ""
@@ -34,8 +34,8 @@ def not_here(table: NodeTable, demands: Sequence[Demand]) -> str:
 
 
 def _of_parts(demand: Demand) -> str:
-    part, whole = part_of(demand.resources), demand.resources.get(GPU, 0)
-    parts = [name for name in sorted(demand.resources) if demand.resources[name] and part_of({name: 1})]
+    part, whole = gpu_part_of(demand.resources), demand.resources.get(GPU, 0)
+    parts = [name for name in sorted(demand.resources) if demand.resources[name] and gpu_part_of({name: 1})]
     if len(parts) > 1:
         return f"asks for {_listed(parts, ' and ')} in one replica; ask for one kind of part, or use two roles"
     if part and whole:
@@ -50,7 +50,7 @@ def _of_parts(demand: Demand) -> str:
 
 
 def _not_given(table: NodeTable, demand: Demand) -> str:
-    part = part_of(demand.resources)
+    part = gpu_part_of(demand.resources)
     if part and _most(table, part) == 0:
         if part == GPU_MILLI:
             return "no node shares its GPUs in thousandths; ask for whole ones, or declare `sharing: milli` for a node"

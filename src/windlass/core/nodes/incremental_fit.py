@@ -12,7 +12,7 @@ from windlass.core.model.snapshot import Amounts, Grant, NodeTable
 from windlass.core.nodes.feasibility import Counts, Mask, eligibility, room_per_node
 
 
-def counts_tell(table: NodeTable, demands: Sequence[Demand]) -> bool:
+def is_decided_by_counts(table: NodeTable, demands: Sequence[Demand]) -> bool:
     """Whether the gang fits as soon as enough of its replicas find room somewhere, one by one."""
     first = demands[0]
     anywhere = first.topology is None and not first.whole_node and len(first.gpu_types) < 2

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from windlass.core.model.devices import MILLI, Devices, derive, full, layout, shared_names
+from windlass.core.model.devices import MILLI, Devices, derive_resources, device_layout, full_devices, names_of_shared
 from windlass.core.model.node import Node, Topology
 from windlass.core.model.resources import CPU, GPU, GPU_MILLI, MAX_AMOUNT, MEMORY, is_device
 from windlass.core.model.snapshot import Amounts, NodeTable
@@ -17,11 +17,11 @@ from windlass.core.model.snapshot import Amounts, NodeTable
 _DIGITS = re.compile(r"([0-9]+)")
 
 
-def tabulate(nodes: Iterable[Node], topology: Topology, epoch: int) -> NodeTable:
+def build_table(nodes: Iterable[Node], topology: Topology, epoch: int) -> NodeTable:
     """One row a node, sorted by topology place, then name, numbers in names by their value (n2 before n10)."""
     ordered = tuple(sorted(nodes, key=lambda node: _sort_key(node, topology)))
     axis = axis_of(ordered)
-    devices = layout(ordered, axis)
+    devices = device_layout(ordered, axis)
     return NodeTable(
         epoch=epoch,
         axis=axis,
@@ -35,7 +35,7 @@ def tabulate(nodes: Iterable[Node], topology: Topology, epoch: int) -> NodeTable
     )
 
 
-def retabulate(before: NodeTable, nodes: Iterable[Node], topology: Topology, epoch: int) -> NodeTable:
+def update_table(before: NodeTable, nodes: Iterable[Node], topology: Topology, epoch: int) -> NodeTable:
     """The same as `tabulate`, quickly if few nodes are other objects than in the table before.
 
     Where nodes stand and of which resources they have any must be as it was; else every row is made anew. If not,
@@ -44,7 +44,7 @@ def retabulate(before: NodeTable, nodes: Iterable[Node], topology: Topology, epo
     given = tuple(nodes)
     rows = _changed_rows(before, given) if topology == before.topology and before.devices is None else None
     if rows is None:
-        return tabulate(given, topology, epoch)
+        return build_table(given, topology, epoch)
     ordered, capacity, usable = list(before.nodes), before.capacity.copy(order="F"), before.usable.copy()
     for row, node in rows.items():
         ordered[row] = node
@@ -71,7 +71,7 @@ def _changed_rows(before: NodeTable, nodes: Sequence[Node]) -> dict[int, Node] |
     return found
 
 
-def natural(text: str) -> tuple[object, ...]:
+def natural_sort_key(text: str) -> tuple[object, ...]:
     """A sort key under which numbers inside names count by value."""
     return tuple(_by_value(part) if odd % 2 else part for odd, part in enumerate(_DIGITS.split(text)))
 
@@ -87,7 +87,7 @@ def axis_of(nodes: Sequence[Node]) -> tuple[str, ...]:
 
     Behind them whatever else nodes have plenty of, and the single GPUs of nodes that share theirs.
     """
-    shared, single = shared_names(nodes)
+    shared, single = names_of_shared(nodes)
     named = sorted(({name for node in nodes for name in node.capacity} | shared) - {GPU, CPU, MEMORY})
     devices = [name for name in named if is_device(name)]
     return GPU, *devices, CPU, MEMORY, *(name for name in named if not is_device(name)), *single
@@ -97,8 +97,8 @@ def _capacity(nodes: Sequence[Node], axis: tuple[str, ...], devices: Devices | N
     amounts = [[_amount(node, name) for name in axis] for node in nodes]
     table = np.asfortranarray(np.array(amounts, dtype=np.int64).reshape(len(nodes), len(axis)))
     if devices is not None:
-        table[:, devices.columns] = full(nodes, devices)
-        derive(devices, table, np.arange(len(nodes)))
+        table[:, devices.columns] = full_devices(nodes, devices)
+        derive_resources(devices, table, np.arange(len(nodes)))
     table.flags.writeable = False
     return table
 
@@ -112,7 +112,11 @@ def _amount(node: Node, name: str) -> int:
 
 def _sort_key(node: Node, topology: Topology) -> tuple[object, ...]:
     # The names themselves, too: racks 1 and 01 are two, and each has to be one range of rows.
-    return tuple((natural(name), name) for name in _place(node, topology)), natural(node.name), node.name
+    return (
+        tuple((natural_sort_key(name), name) for name in _place(node, topology)),
+        natural_sort_key(node.name),
+        node.name,
+    )
 
 
 def _place(node: Node, topology: Topology) -> tuple[str, ...]:

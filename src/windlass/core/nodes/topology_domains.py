@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from windlass.core.model.snapshot import NodeTable
-from windlass.core.nodes.feasibility import remember
+from windlass.core.nodes.feasibility import cache_answer
 
 Bounds = NDArray[np.intp]
 """int[D + 1]: where each of D domains begins and, at the end, where the last one stops."""
@@ -36,7 +36,9 @@ def levels(table: NodeTable) -> tuple[Level, ...]:
     """The table's levels, widest first."""
     found: tuple[Level, ...] | None = table.derived.get("levels")
     if found is None:
-        found = remember(table, "levels", tuple(_level(table, number) for number in range(len(table.topology.levels))))
+        found = cache_answer(
+            table, "levels", tuple(_level(table, number) for number in range(len(table.topology.levels)))
+        )
     return found
 
 

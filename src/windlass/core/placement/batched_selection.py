@@ -8,13 +8,15 @@ from numpy.typing import NDArray
 from windlass.core.model.snapshot import Amounts
 from windlass.core.nodes.feasibility import Counts, Eligibility
 from windlass.core.placement.domain_packing import Parts
-from windlass.core.placement.node_selection import Rows, Score, Seats, seat
+from windlass.core.placement.node_selection import NodeCounts, Rows, Score, select_nodes
 
 _FEW = 4
 """Parts that are quicker seated one by one."""
 
 
-def seat_each(free: Amounts, able: Eligibility, counts: Counts, parts: Parts, score: Score | None = None) -> Seats:
+def select_nodes_by_part(
+    free: Amounts, able: Eligibility, counts: Counts, parts: Parts, score: Score | None = None
+) -> NodeCounts:
     """In each part (start, stop, number) as many replicas as it says, on the nodes that `seat` would choose.
 
     Each part has room for them by `counts` (int64[N]).
@@ -31,7 +33,7 @@ def seat_each(free: Amounts, able: Eligibility, counts: Counts, parts: Parts, sc
         taken += _choose(free, able, counts, parts[~full], score)
     else:
         for start, stop, number in parts[~full].tolist():
-            inside = seat(free[start:stop], able, counts[start:stop], number, score, start)
+            inside = select_nodes(free[start:stop], able, counts[start:stop], number, score, start)
             taken += [(np.array([row]), np.array([replicas])) for row, replicas in inside or ()]
     rows, replicas = (np.concatenate(each) for each in zip(*taken, strict=True))
     by_row = np.argsort(rows)

@@ -21,7 +21,7 @@ _NOWHERE = np.iinfo(np.int64).max
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Tally:
+class DomainCounts:
     """How much finds room, unit by unit (nodes, by row), added up per domain of each level, widest first."""
 
     room: Counts
@@ -45,19 +45,19 @@ class Tally:
         return Span(start, stop)
 
 
-def tally(room: Counts, bounds: Sequence[Bounds]) -> Tally:
+def count_by_domain(room: Counts, bounds: Sequence[Bounds]) -> DomainCounts:
     """Phase one: count bottom-up. There is at least one unit."""
-    return Tally(room, tuple(bounds), tuple(np.add.reduceat(room, each[:-1]) for each in bounds))
+    return DomainCounts(room, tuple(bounds), tuple(np.add.reduceat(room, each[:-1]) for each in bounds))
 
 
-def tightest(sums: Counts, wanted: int) -> int | None:
+def tightest_domain(sums: Counts, wanted: int) -> int | None:
     """The domain with least room that takes `wanted`, the first of equals; None: none does."""
     able = np.where(sums >= wanted, sums, _NOWHERE)
     domain = int(able.argmin())
     return domain if able[domain] < _NOWHERE else None
 
 
-def lay_out(found: Tally, wanted: int, span: Span, level: int) -> Parts:
+def pack_domains(found: DomainCounts, wanted: int, span: Span, level: int) -> Parts:
     """Phase two: descend from `span`, a domain of `level` that has room for all, by row.
 
     Below it, the narrowest level of which one domain takes all of them; what no single domain takes fills the largest
@@ -69,7 +69,7 @@ def lay_out(found: Tally, wanted: int, span: Span, level: int) -> Parts:
     # 1. the narrowest single domain
     for lower in range(deepest, level, -1):
         first, last = found.within(lower, span)
-        domain = tightest(found.sums[lower][first:last], wanted)
+        domain = tightest_domain(found.sums[lower][first:last], wanted)
         if domain is not None:
             level, span = lower, found.units(lower, first + domain)
             break
@@ -78,13 +78,13 @@ def lay_out(found: Tally, wanted: int, span: Span, level: int) -> Parts:
     # 2. the fewest domains one level below
     level += 1
     first, last = found.within(level, span)
-    domains, numbers = fewest(found.sums[level][first:last], wanted)
+    domains, numbers = fewest_domains(found.sums[level][first:last], wanted)
     full = parts(found, level, domains[:-1] + first, numbers[:-1])
-    tail = lay_out(found, int(numbers[-1]), found.units(level, first + int(domains[-1])), level)
+    tail = pack_domains(found, int(numbers[-1]), found.units(level, first + int(domains[-1])), level)
     return by_row(np.concatenate((full, tail)))
 
 
-def fewest(sums: Counts, wanted: int, left: Counts | None = None) -> tuple[NDArray[np.intp], Counts]:
+def fewest_domains(sums: Counts, wanted: int, left: Counts | None = None) -> tuple[NDArray[np.intp], Counts]:
     """Which domains, and how many each: the largest whole, and last the tightest that takes what remains.
 
     Of equals the one with least `left`, then the first. Together they have room for `wanted`, which is at least one.
@@ -104,7 +104,7 @@ def part(span: Span, number: int) -> Parts:
     return np.array([[span.start, span.stop, number]], dtype=np.int64)
 
 
-def parts(found: Tally, level: int, domains: NDArray[np.intp], numbers: Counts) -> Parts:
+def parts(found: DomainCounts, level: int, domains: NDArray[np.intp], numbers: Counts) -> Parts:
     """One part for each of these domains."""
     return np.stack((found.bounds[level][domains], found.bounds[level][domains + 1], numbers), axis=1)
 

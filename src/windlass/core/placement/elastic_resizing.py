@@ -7,15 +7,15 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias, TypeVar
 
-from windlass.core.model.gang import Demand, Running, at_least, placed, total_of
+from windlass.core.model.gang import Demand, RunningGang, demands_as_placed, minimum_demands, total_of
 from windlass.core.model.snapshot import Grant, NodeTable
 from windlass.core.model.status import Placement
-from windlass.core.nodes.allocation import grant_of, less
-from windlass.core.placement.topology_shortage import asked
+from windlass.core.nodes.allocation import grant_of, subtract_grant
+from windlass.core.placement.topology_shortage import format_request
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Smaller:
+class SmallerGang:
     """A gang with fewer replicas, and what it gives back."""
 
     placement: Placement
@@ -28,7 +28,7 @@ Demands: TypeAlias = tuple[Demand, ...]
 _Answer = TypeVar("_Answer")
 
 
-def largest(demands: Demands, attempt: Callable[[Demands], _Answer | None]) -> _Answer | None:
+def place_largest(demands: Demands, attempt: Callable[[Demands], _Answer | None]) -> _Answer | None:
     """What `attempt` makes of the gang in the largest size, from its least to what it asks for, in which it succeeds.
 
     None: not even at its least. Whoever fits in one size must fit in every smaller one; slices stay whole.
@@ -37,7 +37,7 @@ def largest(demands: Demands, attempt: Callable[[Demands], _Answer | None]) -> _
     role = next((d for d in demands if 0 < d.least < d.count), None)
     if whole is not None or role is None:
         return whole
-    best = attempt(at_least(demands))
+    best = attempt(minimum_demands(demands))
     size = max(role.topology.slice, 1) if role.topology else 1
     low, high = role.least // size, (role.count - 1) // size
     while best is not None and low < high:
@@ -48,28 +48,28 @@ def largest(demands: Demands, attempt: Callable[[Demands], _Answer | None]) -> _
     return best
 
 
-def elastic_role(run: Running) -> Demand | None:
+def elastic_role(run: RunningGang) -> Demand | None:
     """The role of which the number may change; None: of none."""
     elastic = next((demand for demand in run.demands if demand.least or demand.most), None)
-    return None if elastic is None or run.ending or keeps_its_size([elastic]) else elastic
+    return None if elastic is None or run.ending or fixed_size_reason([elastic]) else elastic
 
 
-def keeps_its_size(demands: Iterable[Demand]) -> str:
+def fixed_size_reason(demands: Iterable[Demand]) -> str:
     """Why an elastic gang has, for as long as it runs, as many replicas as it starts with; "" if that may change."""
     for demand in demands:
         near = demand.topology
         if (demand.least or demand.most) and near is not None and (near.spread or near.slice):
-            return f"role {demand.role} is not resized while it runs: its replicas are {asked(near)}"
+            return f"role {demand.role} is not resized while it runs: its replicas are {format_request(near)}"
     return ""
 
 
-def surplus(run: Running) -> int:
+def surplus_replicas(run: RunningGang) -> int:
     """How many replicas it could do without."""
     role = elastic_role(run)
     return 0 if role is None else max(role.count - (role.least or role.count), 0)
 
 
-def giving_order(table: NodeTable, run: Running, nodes_first: Sequence[int]) -> list[int]:
+def release_order(table: NodeTable, run: RunningGang, nodes_first: Sequence[int]) -> list[int]:
     """The replicas of its elastic role in the order in which they are given up.
 
     `nodes_first`: rows, those first whose nodes are wanted most; of one node the replica with the highest number.
@@ -81,7 +81,7 @@ def giving_order(table: NodeTable, run: Running, nodes_first: Sequence[int]) -> 
     return sorted(range(len(names)), key=lambda n: (place.get(table.row.get(names[n], -1), last), -n))
 
 
-def smaller(table: NodeTable, run: Running, given_up: Iterable[int]) -> Smaller:
+def shrink_gang(table: NodeTable, run: RunningGang, given_up: Iterable[int]) -> SmallerGang:
     """The gang without these replicas of its elastic role."""
     role = elastic_role(run)
     assert role is not None  # noqa: S101 - only elastic gangs are asked
@@ -89,19 +89,19 @@ def smaller(table: NodeTable, run: Running, given_up: Iterable[int]) -> Smaller:
     kept, dropped = _split(run.placement, role.role, gone)
     freed = grant_of(table, [replace(role, count=len(gone))], dropped)
     amounts = {name: amount * len(gone) for name, amount in role.resources.items()}
-    return Smaller(kept, freed, amounts)
+    return SmallerGang(kept, freed, amounts)
 
 
-def resized(table: NodeTable, run: Running, held: Grant) -> Smaller:
+def finish_resize(table: NodeTable, run: RunningGang, held: Grant) -> SmallerGang:
     """The gang, which is being resized, as it will go on, and what it gives back then of all that it holds by now."""
     assert run.resize_to is not None  # noqa: S101 - only those are asked
-    kept = placed(run.demands, run.resize_to)
+    kept = demands_as_placed(run.demands, run.resize_to)
     keeps = total_of(kept)
     amounts = {name: amount - keeps.get(name, 0) for name, amount in total_of(run.demands).items()}
-    return Smaller(run.resize_to, less(held, grant_of(table, kept, run.resize_to)), amounts)
+    return SmallerGang(run.resize_to, subtract_grant(held, grant_of(table, kept, run.resize_to)), amounts)
 
 
-def own_replicas(run: Running) -> Counter[str]:
+def own_replicas(run: RunningGang) -> Counter[str]:
     """By node: how many replicas of its elastic role are there."""
     role = elastic_role(run)
     return Counter(run.placement.nodes[role.role] if role else ())

@@ -4,46 +4,48 @@ from __future__ import annotations
 
 import numpy as np
 
-from windlass.core.model.gang import Demand, Pending, at_least
+from windlass.core.model.gang import Demand, PendingGang, minimum_demands
 from windlass.core.model.snapshot import NodeTable
-from windlass.core.nodes.feasibility import Mask, eligibility, remember, room_when_empty
+from windlass.core.nodes.feasibility import Mask, cache_answer, eligibility, room_when_empty
 from windlass.core.placement.gang_placement import fits
 
 _KNOWN = 32_768
 """How many gangs' demands are known by being the same object."""
 
 
-def fits_empty(table: NodeTable, gang: Pending) -> bool:
+def fits_empty(table: NodeTable, gang: PendingGang) -> bool:
     """Whether the gang would fit if nothing else ran."""
     known: dict[int, tuple[tuple[Demand, ...], bool]] | None = table.derived.get("fits by identity")
     if known is None or len(known) >= _KNOWN:
-        known = remember(table, "fits by identity", {})
+        known = cache_answer(table, "fits by identity", {})
     pair = known.get(id(gang.demands))  # the demands are kept beside it, so that their id stays their own
     if pair is None:
         pair = known[id(gang.demands)] = gang.demands, _fits_empty(table, gang)
     return pair[1]
 
 
-def _fits_empty(table: NodeTable, gang: Pending) -> bool:
+def _fits_empty(table: NodeTable, gang: PendingGang) -> bool:
     first = gang.demands[0]
     if len(gang.demands) == 1 and first.topology is None and len(first.gpu_types) < 2:
         least = first.least or first.count
         return room_when_empty(eligibility(table, first), least) >= least
     key = ("fits", gang.shape)
     found: bool | None = table.derived.get(key)
-    return remember(table, key, fits(table.capacity, table, at_least(gang.demands))) if found is None else found
+    return (
+        cache_answer(table, key, fits(table.capacity, table, minimum_demands(gang.demands))) if found is None else found
+    )
 
 
-def fits_outside(table: NodeTable, gang: Pending, closed: Mask, name: bytes) -> bool:
+def fits_outside(table: NodeTable, gang: PendingGang, closed: Mask, name: bytes) -> bool:
     """The same without the `closed` nodes (bool[N]); `name` is the mask's bytes, by which the answer is kept."""
     key = ("fits", gang.shape, name)
     found: bool | None = table.derived.get(key)
     if found is None:
-        found = remember(table, key, fits(table.capacity, table, at_least(gang.demands), closed))
+        found = cache_answer(table, key, fits(table.capacity, table, minimum_demands(gang.demands), closed))
     return found
 
 
-def mask_of(table: NodeTable, demands: tuple[Demand, ...]) -> Mask:
+def usable_nodes(table: NodeTable, demands: tuple[Demand, ...]) -> Mask:
     """The nodes that any of the gang's roles could use."""
     masks = [eligibility(table, demand).mask for demand in demands]
     return masks[0] if len(masks) == 1 else np.logical_or.reduce(masks)

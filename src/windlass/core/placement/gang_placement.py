@@ -18,14 +18,14 @@ from windlass.core.model.gang import Demand, total_of
 from windlass.core.model.policy import Policy
 from windlass.core.model.snapshot import Amounts, Grant, NodeTable
 from windlass.core.model.status import Placement
-from windlass.core.nodes.allocation import give_back, joined, take
-from windlass.core.nodes.device_assignment import Numbers, amounts_of, hand_out, tightest
+from windlass.core.nodes.allocation import give_back, join_grants, take
+from windlass.core.nodes.device_assignment import Numbers, amounts_of, assign_devices, tightest_gpu
 from windlass.core.nodes.feasibility import Eligibility, Mask, eligibility, room_per_node
-from windlass.core.placement.batched_selection import seat_each
-from windlass.core.placement.node_selection import Seats, seat
+from windlass.core.placement.batched_selection import select_nodes_by_part
+from windlass.core.placement.node_selection import NodeCounts, select_nodes
 from windlass.core.placement.scores.node_score import NodeChooser
 from windlass.core.placement.scores.registry import chooser_of
-from windlass.core.placement.topology_placement import candidates, choose
+from windlass.core.placement.topology_placement import candidate_domains, choose_domains
 
 _ORDERS_TRIED = 24
 """How many orders of the roles are tried, one role after the other."""
@@ -43,7 +43,7 @@ class Placed(NamedTuple):
 class _Seated(NamedTuple):
     """One role: how many replicas go to which rows, the devices of each replica, and what they take together."""
 
-    seats: Seats
+    seats: NodeCounts
     devices: tuple[Numbers, ...]
     """By replica, in the order of rows; empty if the table has no single devices."""
     grant: Grant
@@ -72,7 +72,7 @@ def place(
     `free` stays as it is. The policy says how nodes are chosen among those that do.
     """
     scene = _Scene(free if len(demands) == 1 else free.copy(order="F"), table, closed, policy)
-    for asked in by_type(demands):
+    for asked in by_gpu_type(demands):
         if roles := _find(scene, asked):
             return _placed(table, demands, roles)
     return None
@@ -82,17 +82,17 @@ def fits(free: Amounts, table: NodeTable, demands: Sequence[Demand], closed: Mas
     """Whether `place` would find room; `free` stays as it was."""
     if len(demands) > 1:
         return place(free, table, demands, closed) is not None
-    return any(_fits(free, table, demand, closed) for (demand,) in by_type(demands))
+    return any(_fits(free, table, demand, closed) for (demand,) in by_gpu_type(demands))
 
 
-def by_type(demands: Sequence[Demand]) -> Sequence[Sequence[Demand]]:
+def by_gpu_type(demands: Sequence[Demand]) -> Sequence[Sequence[Demand]]:
     """The gang on each model of GPU that it names, the best first; as it is, if it names no choice."""
     if len(demands[0].gpu_types) < 2:  # every role of a gang names the same
         return (demands,)
     return [[replace(demand, gpu_types=(model,)) for demand in demands] for model in demands[0].gpu_types]
 
 
-def orders(table: NodeTable, demands: Sequence[Demand]) -> Iterator[Sequence[Demand]]:
+def role_orders(table: NodeTable, demands: Sequence[Demand]) -> Iterator[Sequence[Demand]]:
     """Hardest role first: fewest eligible nodes, then most of the scarcest resource; then other orders."""
     if len(demands) == 1:
         return iter((demands,))
@@ -104,7 +104,7 @@ def _fits(free: Amounts, table: NodeTable, demand: Demand, closed: Mask | None) 
     able = eligibility(table, demand)
     counts = room_per_node(free, able, closed, demand.count)
     if demand.topology is not None:
-        return choose(counts, able.mask, table, demand.count, demand.topology) is not None
+        return choose_domains(counts, able.mask, table, demand.count, demand.topology) is not None
     return int(counts.sum()) >= demand.count
 
 
@@ -113,7 +113,7 @@ def _find(scene: _Scene, demands: Sequence[Demand]) -> _Roles | None:
         found = _seat_role(scene, demands[0])
         return None if found is None else {demands[0].role: found}
     for bounded in _bounds(scene, demands):
-        for order in orders(scene.table, demands):
+        for order in role_orders(scene.table, demands):
             if roles := _seat_all(bounded, order):
                 return roles
         if roles := _seat_in_rounds(bounded, demands):
@@ -130,7 +130,7 @@ def _bounds(scene: _Scene, demands: Sequence[Demand]) -> Iterator[_Scene]:
     roles = [(room_per_node(free, eligibility(table, d), scene.closed, d.count), d.count) for d in demands]
     total = total_of(tuple(demands))
     resources = [(np.maximum(free[:, column], 0), total.get(name, 0)) for column, name in enumerate(table.axis)]
-    for start, stop in candidates(roles, resources, table, near):
+    for start, stop in candidate_domains(roles, resources, table, near):
         outside = np.ones(len(table.nodes), dtype=np.bool_)
         outside[start:stop] = False if scene.closed is None else scene.closed[start:stop]
         yield scene._replace(closed=outside)
@@ -164,10 +164,10 @@ def _seat_role(scene: _Scene, demand: Demand) -> _Seated | None:
     by = chooser_of(scene.policy, scene.table, scene.free, demand, able)
     score = None if by is None else by.score
     if demand.topology is None:
-        seats = seat(scene.free, able, counts, demand.count, score)
+        seats = select_nodes(scene.free, able, counts, demand.count, score)
     else:
-        choice = choose(counts, able.mask, scene.table, demand.count, demand.topology)
-        seats = None if choice is None else seat_each(scene.free, able, choice.counts, choice.parts, score)
+        choice = choose_domains(counts, able.mask, scene.table, demand.count, demand.topology)
+        seats = None if choice is None else select_nodes_by_part(scene.free, able, choice.counts, choice.parts, score)
     return None if seats is None else _seated(scene, demand, able, seats, by)
 
 
@@ -192,7 +192,7 @@ def _seat_in_rounds(scene: _Scene, demands: Sequence[Demand]) -> _Roles | None:
     return {role: _together(replicas) for role, replicas in found.items()}
 
 
-def _seated(scene: _Scene, demand: Demand, able: Eligibility, seats: Seats, by: NodeChooser | None) -> _Seated:
+def _seated(scene: _Scene, demand: Demand, able: Eligibility, seats: NodeCounts, by: NodeChooser | None) -> _Seated:
     table = scene.table
     rows = np.array([row for row, _ in seats])
     if able.capacity is not None:
@@ -206,7 +206,7 @@ def _seated(scene: _Scene, demand: Demand, able: Eligibility, seats: Seats, by: 
     devices: list[Numbers] = []
     for number, (row, replicas) in enumerate(seats):
         left = scene.free[row, table.devices.columns].tolist()
-        mine = hand_out(table, row, left, demand, replicas, tightest if by is None else by.on(row))
+        mine = assign_devices(table, row, left, demand, replicas, tightest_gpu if by is None else by.on(row))
         devices += mine
         if able.capacity is None:
             for column, amount in amounts_of(table, row, demand, mine):
@@ -222,7 +222,7 @@ def _together(replicas: Sequence[_Seated]) -> _Seated:
         row = one.seats[0][0]
         seats[row] = seats.get(row, 0) + 1
     devices = tuple(numbers for one in by_row for numbers in one.devices)
-    return _Seated(list(seats.items()), devices, joined([one.grant for one in by_row]))
+    return _Seated(list(seats.items()), devices, join_grants([one.grant for one in by_row]))
 
 
 def _placed(table: NodeTable, demands: Sequence[Demand], roles: _Roles) -> Placed:
@@ -235,4 +235,4 @@ def _placed(table: NodeTable, demands: Sequence[Demand], roles: _Roles) -> Place
     devices = {}
     if table.devices is not None:
         devices = {d.role: roles[d.role].devices for d in demands if any(roles[d.role].devices)}
-    return Placed(Placement(names, devices), joined([roles[d.role].grant for d in demands]))
+    return Placed(Placement(names, devices), join_grants([roles[d.role].grant for d in demands]))

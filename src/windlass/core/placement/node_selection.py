@@ -12,15 +12,15 @@ from windlass.core.model.snapshot import Amounts
 from windlass.core.nodes.feasibility import Counts, Eligibility
 
 Rows: TypeAlias = NDArray[np.intp]
-Seats: TypeAlias = list[tuple[int, int]]
+NodeCounts: TypeAlias = list[tuple[int, int]]
 """(row, replicas), by row."""
 Score: TypeAlias = Callable[[Rows], Counts]
 """What each of these rows is worth to a replica; the smaller is taken first."""
 
 
-def seat(
+def select_nodes(
     free: Amounts, able: Eligibility, counts: Counts, wanted: int, score: Score | None = None, first: int = 0
-) -> Seats | None:
+) -> NodeCounts | None:
     """Choose nodes for `wanted` equal replicas, given how many each node can take. None if they are too few.
 
     Fewest nodes: the largest counts whole, and what remains on the tightest node that takes it. Among equals the one

@@ -17,9 +17,14 @@ from windlass.core.nodes.feasibility import FULL, Eligibility, eligibility, room
 from windlass.core.nodes.free_capacity import FreeCapacities
 from windlass.core.nodes.topology_domains import domain_name
 from windlass.core.placement.domain_packing import Counts
-from windlass.core.placement.gang_placement import by_type, fits, orders, place
-from windlass.core.placement.topology_placement import choose, roomiest
-from windlass.core.placement.topology_shortage import TopologyShortage, asked, found_in, nearness
+from windlass.core.placement.gang_placement import by_gpu_type, fits, place, role_orders
+from windlass.core.placement.topology_placement import choose_domains, roomiest_domain
+from windlass.core.placement.topology_shortage import (
+    TopologyShortage,
+    find_topology_shortage,
+    format_request,
+    format_room,
+)
 
 _NAMED = ("label ", "affinity ", "gpu-type ", "taint ")
 """Causes that say what exactly was asked for."""
@@ -53,13 +58,13 @@ class Shortage(NamedTuple):
     """There would be room for all, but not in the domains that it asks for."""
 
 
-def shortage(stocks: FreeCapacities, table: NodeTable, demands: Sequence[Demand]) -> Shortage | None:
+def find_shortage(stocks: FreeCapacities, table: NodeTable, demands: Sequence[Demand]) -> Shortage | None:
     """What keeps the gang from fitting into what is free, or None if it fits.
 
     Of a gang that would do with several models of GPU: on the one where most of it fits, the first of equals.
     """
     found: list[Shortage] = []
-    for asked_for in by_type(demands):
+    for asked_for in by_gpu_type(demands):
         short = _shortage(stocks, table, asked_for)
         if short is None:
             return None
@@ -78,7 +83,7 @@ def _shortage(stocks: FreeCapacities, table: NodeTable, demands: Sequence[Demand
 def _in_turn(free: Amounts, table: NodeTable, demands: Sequence[Demand]) -> Shortage | None:
     """The first role that does not fit; those that do take their part before the next is looked at."""
     trial = free.copy(order="F")
-    for demand in next(iter(orders(table, demands))):
+    for demand in next(iter(role_orders(table, demands))):
         if short := _of_role(FreeCapacities(trial), table, demand, alone=False):
             return short
         if found := place(trial, table, (demand,), None):
@@ -89,14 +94,18 @@ def _in_turn(free: Amounts, table: NodeTable, demands: Sequence[Demand]) -> Shor
 def _in_best_domain(free: Amounts, table: NodeTable, demands: Sequence[Demand]) -> Shortage | None:
     """Each role fits somewhere, but no domain takes all of them: what is short in the one that comes nearest."""
     near = demands[0].topology
-    if near is None or not (span := roomiest([(_counts(free, table, d), d.count) for d in demands], table, near)):
+    if near is None or not (
+        span := roomiest_domain([(_counts(free, table, d), d.count) for d in demands], table, near)
+    ):
         return None
     inside = np.zeros_like(free)
     inside[slice(*span)] = free[slice(*span)]
     short = _in_turn(inside, table, [replace(demand, topology=None) for demand in demands])
     if short is None:
         return None
-    domains = nearness(_counts(free, table, short.demand), eligibility(table, short.demand).screen, table, near)
+    domains = find_topology_shortage(
+        _counts(free, table, short.demand), eligibility(table, short.demand).screen, table, near
+    )
     name = domain_name(table, domains.level, span.start)
     return short._replace(enough=True, near=replace(domains, decisive=name, fits=short.fits, room=short.fits))
 
@@ -138,9 +147,9 @@ def _too_far(counts: Counts, able: Eligibility, table: NodeTable, demand: Demand
         return None
     by_row = np.zeros(len(table.nodes), dtype=np.int64)
     by_row[able.mask] = counts
-    if choose(by_row, able.mask, table, demand.count, demand.topology) is not None:
+    if choose_domains(by_row, able.mask, table, demand.count, demand.topology) is not None:
         return None
-    return nearness(by_row, able.screen, table, demand.topology)
+    return find_topology_shortage(by_row, able.screen, table, demand.topology)
 
 
 def capacity_verdict(short: Shortage) -> Verdict:
@@ -156,20 +165,20 @@ def capacity_verdict(short: Shortage) -> Verdict:
     if short.demand.whole_node:
         where, room = f"{short.fits} of {_nodes(short.eligible)} empty", ""
     if short.near:
-        room = f", {found_in(short.near)}"
-    return _verdict(reason, short, f"needs {wanted(short)}: {where}{room}{_all_lost(short)}")
+        room = f", {format_room(short.near)}"
+    return _verdict(reason, short, f"needs {format_wanted(short)}: {where}{room}{_all_lost(short)}")
 
 
-def never_verdict(short: Shortage) -> Verdict:
+def impossible_verdict(short: Shortage) -> Verdict:
     """The gang would not even fit on empty nodes; `short` was made on the nodes' capacity."""
     if not short.eligible and not short.lost:
-        return _verdict(Reason.NO_MATCHING_FLAVOR, short, f"needs {wanted(short)}: the cluster has no nodes")
+        return _verdict(Reason.NO_MATCHING_FLAVOR, short, f"needs {format_wanted(short)}: the cluster has no nodes")
     able = _nodes(short.eligible) if short.eligible else "no node"
     beside = "" if short.alone else " beside its other roles"
     room = f", {short.fits} of {short.demand.count} in all{beside}" if short.eligible else ""
     if short.near:
-        room = f", {found_in(short.near)}{beside}"
-    text = f"needs {wanted(short)}: {able} could take a replica{room}, however empty{_all_lost(short)}"
+        room = f", {format_room(short.near)}{beside}"
+    text = f"needs {format_wanted(short)}: {able} could take a replica{room}, however empty{_all_lost(short)}"
     return _verdict(Reason.NO_MATCHING_FLAVOR, short, text)
 
 
@@ -187,11 +196,11 @@ def _verdict(reason: Reason, short: Shortage, message: str) -> Verdict:
     )
 
 
-def wanted(short: Shortage) -> str:
+def format_wanted(short: Shortage) -> str:
     """Say what the role asks for: "2×8 gpu as one gang", "8 gpu on one node", "2×8 gpu for its role worker"."""
     demand = short.demand
-    amount = said(short.resource, short.each) if short.resource else all_said(demand.resources)
-    near = f" {asked(short.near.request)}" if short.near else ""
+    amount = format_amount(short.resource, short.each) if short.resource else format_amounts(demand.resources)
+    near = f" {format_request(short.near.request)}" if short.near else ""
     own = ", each on a node of its own" if demand.whole_node and demand.count > 1 else ""
     if not short.alone:
         return f"{demand.count}×{amount} for its role {demand.role}{own}{near}"
@@ -200,14 +209,14 @@ def wanted(short: Shortage) -> str:
     return f"{amount} on {'a node of its own' if demand.whole_node else 'one node'}{near}"
 
 
-def said(resource: str, amount: int) -> str:
+def format_amount(resource: str, amount: int) -> str:
     """Say an amount: "8 gpu", "512Gi memory"."""
     return f"{format_quantity(resource, amount)} {resource}"
 
 
-def all_said(resources: Mapping[str, int]) -> str:
+def format_amounts(resources: Mapping[str, int]) -> str:
     """Say everything that is asked for; that a replica is one replica goes without saying."""
-    asked = [said(name, amount) for name, amount in sorted(resources.items()) if amount and name != PODS]
+    asked = [format_amount(name, amount) for name, amount in sorted(resources.items()) if amount and name != PODS]
     return ", ".join(asked) or "nothing"
 
 

@@ -21,15 +21,15 @@ from windlass.core.nodes.topology_domains import Level, Span, level_number, leve
 from windlass.core.placement.domain_packing import (
     CLUSTER,
     Counts,
+    DomainCounts,
     Parts,
-    Tally,
     by_row,
-    fewest,
-    lay_out,
+    count_by_domain,
+    fewest_domains,
+    pack_domains,
     part,
     parts,
-    tally,
-    tightest,
+    tightest_domain,
 )
 from windlass.core.placement.even_spread import skew, spread
 
@@ -41,7 +41,7 @@ Room: TypeAlias = tuple[Counts, int]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Choice:
+class DomainChoice:
     """Where one role goes. Ranks follow rows, so neighbours by rank are neighbours in the network."""
 
     counts: Counts
@@ -50,7 +50,9 @@ class Choice:
     """How many go to which rows, by row. Each part has room for them, by `counts`."""
 
 
-def choose(counts: Counts, able: Mask, table: NodeTable, wanted: int, request: TopologyRequest) -> Choice | None:
+def choose_domains(
+    counts: Counts, able: Mask, table: NodeTable, wanted: int, request: TopologyRequest
+) -> DomainChoice | None:
     """Choose domains for `wanted` (at least one) replicas of a role; None if the request cannot be met now.
 
     `counts` (int64[N]) is how many each node can take now, at most `wanted` and none that is out of bounds; `able`
@@ -64,14 +66,14 @@ def choose(counts: Counts, able: Mask, table: NodeTable, wanted: int, request: T
         inside = _tally(counts, table, level)
         found = _parts(inside, able, table, wanted, level, request)
         if found is not None:
-            return Choice(inside.room, found)
+            return DomainChoice(inside.room, found)
     if request.required:
         return None
-    found = lay_out(inside := _tally(counts, table, CLUSTER), wanted, inside.everything, CLUSTER)
-    return Choice(counts, found)
+    found = pack_domains(inside := _tally(counts, table, CLUSTER), wanted, inside.everything, CLUSTER)
+    return DomainChoice(counts, found)
 
 
-def candidates(
+def candidate_domains(
     roles: Sequence[Room], resources: Sequence[Room], table: NodeTable, request: TopologyRequest
 ) -> Iterator[Span]:
     """Domains that might take a gang of several roles whole, judged on sums; placing it there is the proof.
@@ -96,7 +98,7 @@ def candidates(
         yield everything
 
 
-def roomiest(roles: Sequence[Room], table: NodeTable, request: TopologyRequest) -> Span | None:
+def roomiest_domain(roles: Sequence[Room], table: NodeTable, request: TopologyRequest) -> Span | None:
     """The domain in which the role that finds least room has most left; None: there is no domain of that level."""
     number = level_number(table, request.level)
     if number is None or not (where := levels(table)[number]).named.any():
@@ -120,17 +122,17 @@ def _asked(number: int | None, *, required: bool) -> Sequence[int]:
     return (number,) if required else range(number, CLUSTER, -1)
 
 
-def _tally(counts: Counts, table: NodeTable, asked: int) -> Tally:
+def _tally(counts: Counts, table: NodeTable, asked: int) -> DomainCounts:
     """Without nodes whose domain at the asked level nobody declared; a domain that is a node adds nothing below it."""
     known = levels(table)
     if asked != CLUSTER and not known[asked].named.all():
         counts = counts * known[asked].named[table.domains[:, asked]]
     looked_at = [level.bounds for n, level in enumerate(known) if n <= asked or len(level.bounds) <= len(counts)]
-    return tally(counts, looked_at)
+    return count_by_domain(counts, looked_at)
 
 
 def _parts(
-    found: Tally, able: Mask, table: NodeTable, wanted: int, level: int, request: TopologyRequest
+    found: DomainCounts, able: Mask, table: NodeTable, wanted: int, level: int, request: TopologyRequest
 ) -> Parts | None:
     if request.spread:
         there = np.logical_or.reduceat(able, found.bounds[level][:-1]) & levels(table)[level].named
@@ -140,15 +142,15 @@ def _parts(
     return _packed(found, wanted, level)
 
 
-def _packed(found: Tally, wanted: int, level: int) -> Parts | None:
+def _packed(found: DomainCounts, wanted: int, level: int) -> Parts | None:
     """All in one domain: the tightest. What one node takes goes to the tightest node, wherever it is."""
     if int(found.room.max()) >= wanted:
         return part(found.everything, wanted)
-    domain = tightest(found.sums[level], wanted)
-    return None if domain is None else lay_out(found, wanted, found.units(level, domain), level)
+    domain = tightest_domain(found.sums[level], wanted)
+    return None if domain is None else pack_domains(found, wanted, found.units(level, domain), level)
 
 
-def _spread(found: Tally, domains: NDArray[np.intp], wanted: int, level: int, *, required: bool) -> Parts | None:
+def _spread(found: DomainCounts, domains: NDArray[np.intp], wanted: int, level: int, *, required: bool) -> Parts | None:
     """Evenly over these domains; if that is required, none has two more than another."""
     numbers = spread(found.sums[level][domains], wanted)
     if numbers is None or (required and skew(numbers) > 1):
@@ -156,25 +158,25 @@ def _spread(found: Tally, domains: NDArray[np.intp], wanted: int, level: int, *,
     return _inside(found, level, domains[numbers > 0], numbers[numbers > 0])
 
 
-def _sliced(found: Tally, wanted: int, level: int, size: int) -> Parts | None:
+def _sliced(found: DomainCounts, wanted: int, level: int, size: int) -> Parts | None:
     """Every slice in one domain of the level, all of them in as few wider domains as can be."""
     slices, left = found.sums[level] // size, found.sums[level] % size
     if int(slices.sum()) < wanted // size:
         return None
-    by_domain = tally(slices, [np.searchsorted(found.bounds[level], wider) for wider in found.bounds[:level]])
+    by_domain = count_by_domain(slices, [np.searchsorted(found.bounds[level], wider) for wider in found.bounds[:level]])
     taken = np.zeros_like(slices)
-    for first, last, number in lay_out(by_domain, wanted // size, by_domain.everything, CLUSTER).tolist():
-        domains, numbers = fewest(slices[first:last], number, left[first:last])
+    for first, last, number in pack_domains(by_domain, wanted // size, by_domain.everything, CLUSTER).tolist():
+        domains, numbers = fewest_domains(slices[first:last], number, left[first:last])
         taken[first + domains] = numbers * size
     domains = np.flatnonzero(taken)
     return _inside(found, level, domains, taken[domains])
 
 
-def _inside(found: Tally, level: int, domains: NDArray[np.intp], numbers: Counts) -> Parts:
+def _inside(found: DomainCounts, level: int, domains: NDArray[np.intp], numbers: Counts) -> Parts:
     """So many in each of these domains of a level, and there as near as can be."""
     whole = (numbers == found.sums[level][domains]) | (level + 1 == len(found.bounds))
     laid = [
-        lay_out(found, number, found.units(level, domain), level)
+        pack_domains(found, number, found.units(level, domain), level)
         for domain, number in zip(domains[~whole].tolist(), numbers[~whole].tolist(), strict=True)
     ]
     return by_row(np.concatenate((parts(found, level, domains[whole], numbers[whole]), *laid)))

@@ -13,7 +13,7 @@ from windlass.core.model.gang import Demand
 from windlass.core.model.job import TopologyRequest
 from windlass.core.model.reasons import Count, format_count
 from windlass.core.model.snapshot import NodeTable
-from windlass.core.nodes.feasibility import Mask, Screen
+from windlass.core.nodes.feasibility import FilterResult, Mask
 from windlass.core.nodes.topology_domains import Bounds, domain_name, level_number, levels
 from windlass.core.placement.domain_packing import Counts
 
@@ -37,7 +37,9 @@ class TopologyShortage:
     """Whole domains, by the last cause that takes a node of them away; `nodes` counts domains."""
 
 
-def nearness(counts: Counts, screen: Screen, table: NodeTable, near: TopologyRequest) -> TopologyShortage:
+def find_topology_shortage(
+    counts: Counts, screen: FilterResult, table: NodeTable, near: TopologyRequest
+) -> TopologyShortage:
     """What the domains have for a role of which each node takes so many replicas (int64[N])."""
     number = level_number(table, near.level)
     if number is None:
@@ -60,7 +62,7 @@ def nearness(counts: Counts, screen: Screen, table: NodeTable, near: TopologyReq
     return TopologyShortage(near, number, len(able), fits, name, int(room[domain]), lost)
 
 
-def out_of_shape(table: NodeTable, demands: Sequence[Demand]) -> str:
+def topology_fault(table: NodeTable, demands: Sequence[Demand]) -> str:
     """What is wrong with how a gang asks for domains, and what would be right, or "". Without nodes, nothing is yet."""
     near, known = demands[0].topology, table.topology.levels
     if near is None:
@@ -80,14 +82,14 @@ def out_of_shape(table: NodeTable, demands: Sequence[Demand]) -> str:
     return ""
 
 
-def asked(near: TopologyRequest) -> str:
+def format_request(near: TopologyRequest) -> str:
     """Say the request: "in one rack", "spread evenly by rack", "in slices of 8, each in one rack"."""
     if near.spread:
         return f"spread evenly by {near.level}"
     return f"in slices of {near.slice}, each in one {near.level}" if near.slice else f"in one {near.level}"
 
 
-def found_in(near: TopologyShortage) -> str:
+def format_room(near: TopologyShortage) -> str:
     """Say what there is instead: "room for 12 in the largest of 40 racks (b1/r3)"."""
     level, size = near.request.level, near.request.slice
     if near.level < 0:
@@ -107,7 +109,7 @@ def _any(mask: Mask, bounds: Bounds) -> Mask:
     return there
 
 
-def _lost(screen: Screen, bounds: Bounds, named: Mask) -> tuple[Count, ...]:
+def _lost(screen: FilterResult, bounds: Bounds, named: Mask) -> tuple[Count, ...]:
     last = np.maximum.reduceat(screen.lost, bounds[:-1])
     gone = Counter(last[~_any(screen.mask, bounds) & named].tolist())
     return tuple(Count(cause, gone[number]) for number, cause in enumerate(screen.causes) if gone[number])

@@ -13,26 +13,26 @@ from typing import NamedTuple
 
 import numpy as np
 
-from windlass.core.model.gang import Demand, Running
+from windlass.core.model.gang import Demand, RunningGang
 from windlass.core.model.plan import Resize
 from windlass.core.model.resources import GPU_TYPE
 from windlass.core.model.snapshot import Amounts, NodeTable, Snapshot
 from windlass.core.model.status import Placement
-from windlass.core.nodes.allocation import lower, settle, take
+from windlass.core.nodes.allocation import minimum_free, take, update_shared_gpus
 from windlass.core.nodes.feasibility import Mask
 from windlass.core.nodes.topology_domains import level_number
 from windlass.core.placement.elastic_resizing import elastic_role
 from windlass.core.placement.gang_placement import Placed, fits, place
 from windlass.core.queues.fair_share import Shares, total_capacity
-from windlass.core.queues.limits import limit
-from windlass.core.queues.quota import claimed, short
+from windlass.core.queues.limits import find_limit
+from windlass.core.queues.quota import blocked_by_claims, exceeds_available
 from windlass.core.queues.usage import QueueUsage
 from windlass.core.reservations.release_forecast import end_of
-from windlass.core.reservations.reservation_profile import Promise, barred_from, crosses
+from windlass.core.reservations.reservation_profile import GangReservation, nodes_closed_to, overlaps
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Idle:
+class IdleCapacity:
     """A plan as it stands when every gang that waits has been asked. Nothing of it is changed."""
 
     snapshot: Snapshot
@@ -42,7 +42,7 @@ class Idle:
     accounts: QueueUsage
     spoken_for: QueueUsage | None = None
     """The same, and what gangs that wait will take; None: nobody waits for quota."""
-    promises: Sequence[Promise] = ()
+    promises: Sequence[GangReservation] = ()
     wanted: Mask | None = None
     """bool[N]: the nodes that some gang could use which waits for room; None: nobody does."""
     stopped: Collection[str] = field(default_factory=frozenset)
@@ -50,11 +50,11 @@ class Idle:
 
 
 class _Candidate(NamedTuple):
-    run: Running
+    run: RunningGang
     role: Demand
 
 
-def growth(idle: Idle) -> tuple[Resize, ...]:
+def find_growth(idle: IdleCapacity) -> tuple[Resize, ...]:
     """Who grows, and to what. Pure."""
     ripe = [each for each in _below_their_most(idle) if _pays(idle, each.run)]
     if not ripe or not _anything_left(idle):
@@ -74,14 +74,14 @@ def growth(idle: Idle) -> tuple[Resize, ...]:
     return tuple(found)
 
 
-def grows_at(idle: Idle) -> int | None:
+def next_growth_at(idle: IdleCapacity) -> int | None:
     """When, in ms, the next gang may grow that is too young for it now; None: there is none."""
     interval = idle.snapshot.policy.resize_interval
     moments = [each.run.last_changed_at + interval for each in _below_their_most(idle)]
     return min((at for at in moments if at > idle.now), default=None)
 
 
-def _below_their_most(idle: Idle) -> list[_Candidate]:
+def _below_their_most(idle: IdleCapacity) -> list[_Candidate]:
     found = []
     for run in idle.snapshot.running.values():
         role = elastic_role(run)
@@ -92,17 +92,17 @@ def _below_their_most(idle: Idle) -> list[_Candidate]:
     return found
 
 
-def _may_stay(table: NodeTable, run: Running) -> bool:
+def _may_stay(table: NodeTable, run: RunningGang) -> bool:
     """Whether a generation may still begin on all of its nodes."""
     return all(name in table.row and table.usable[table.row[name]] for name in run.placement.distinct())
 
 
-def _pays(idle: Idle, run: Running) -> bool:
+def _pays(idle: IdleCapacity, run: RunningGang) -> bool:
     interval = idle.snapshot.policy.resize_interval
     return run.last_changed_at + interval <= idle.now and (run.ends_by is None or run.ends_by > idle.now + interval)
 
 
-def _anything_left(idle: Idle) -> bool:
+def _anything_left(idle: IdleCapacity) -> bool:
     open_nodes = idle.free > 0 if idle.wanted is None else (idle.free > 0) & ~idle.wanted[:, None]
     return bool(open_nodes.any())
 
@@ -110,7 +110,7 @@ def _anything_left(idle: Idle) -> bool:
 class _Room:
     """What is left while gangs grow."""
 
-    def __init__(self, idle: Idle) -> None:
+    def __init__(self, idle: IdleCapacity) -> None:
         self._table = idle.snapshot.table
         self._policy = idle.snapshot.policy
         self._now = idle.now
@@ -122,7 +122,7 @@ class _Room:
         self._spoken_for = None if idle.spoken_for is None else idle.spoken_for.copy()
         self._shares = Shares(self._accounts, total_capacity(self._table), idle.snapshot.past)
 
-    def turn(self, run: Running) -> tuple[int, int, int, int, str]:
+    def turn(self, run: RunningGang) -> tuple[int, int, int, int, str]:
         """The smaller goes first."""
         return self._shares.share(run.queue), -run.priority, run.since, run.number, run.id
 
@@ -144,7 +144,7 @@ class _Room:
         """It has this from now on."""
         take(self._table, self._free, more.grant)
         for promise, free in self._beside:
-            if crosses(end_of(each.run), promise):
+            if overlaps(end_of(each.run), promise):
                 take(self._table, free, more.grant)
         amounts = _times(each.role, len(more.placement.nodes[each.role.role]))
         for books in (self._accounts, self._spoken_for):
@@ -155,17 +155,17 @@ class _Room:
         """int64[N, R], a copy: what the gang may use until its end, beside what it has."""
         room = self._free.copy(order="F")
         for promise, free in self._beside:
-            if crosses(end_of(each.run), promise):
-                room = lower(self._table, room, free)
+            if overlaps(end_of(each.run), promise):
+                room = minimum_free(self._table, room, free)
         closed = np.flatnonzero(self._closed(each))
         room[closed] = 0
-        settle(self._table, room, closed)
+        update_shared_gpus(self._table, room, closed)
         return room
 
     def _closed(self, each: _Candidate) -> Mask:
         """bool[N]: where it may not grow: what others wait for or have reserved, and outside the domain it keeps to."""
         closed = np.zeros(len(self._table.nodes), dtype=np.bool_) if self._wanted is None else self._wanted.copy()
-        barred = barred_from(self._table, self._reservations, each.run, self._now, end_of(each.run))
+        barred = nodes_closed_to(self._table, self._reservations, each.run, self._now, end_of(each.run))
         if barred is not None:
             closed |= barred
         near = each.role.topology
@@ -186,9 +186,11 @@ class _Room:
 
     def _lets_in(self, each: _Candidate, count: int) -> bool:
         run, amounts = each.run, _times(each.role, count)
-        if short(self._accounts, run.queue, amounts) or limit(self._accounts, run.queue, run.user, amounts, jobs=0):
+        if exceeds_available(self._accounts, run.queue, amounts) or find_limit(
+            self._accounts, run.queue, run.user, amounts, jobs=0
+        ):
             return False
-        return self._spoken_for is None or not claimed(self._spoken_for, run.queue, amounts)
+        return self._spoken_for is None or not blocked_by_claims(self._spoken_for, run.queue, amounts)
 
 
 def _times(role: Demand, count: int) -> dict[str, int]:

@@ -8,20 +8,20 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from windlass.core.model.gang import Demand, Running
+from windlass.core.model.gang import Demand, RunningGang
 from windlass.core.model.snapshot import Amounts, Grant, NodeTable
-from windlass.core.nodes.allocation import give_back, lower, settle, take
+from windlass.core.nodes.allocation import give_back, minimum_free, take, update_shared_gpus
 from windlass.core.nodes.feasibility import Counts, Eligibility, Mask, eligibility, room_per_node
 from windlass.core.placement.gang_placement import Placed, fits, place
 from windlass.core.reservations.release_forecast import NEVER
-from windlass.core.reservations.reservation_profile import Promise
+from windlass.core.reservations.reservation_profile import GangReservation
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Given:
+class VictimRelease:
     """What one running gang gives back, and whether it is stopped for that or made smaller."""
 
-    run: Running
+    run: RunningGang
     grant: Grant
     amounts: Mapping[str, int]
     whole: bool
@@ -40,7 +40,7 @@ class PreemptionSimulation:
         table: NodeTable,
         free: Amounts,
         demands: Sequence[Demand],
-        promises: Sequence[Promise] = (),
+        promises: Sequence[GangReservation] = (),
         closed: Mask | None = None,
     ) -> None:
         self._table = table
@@ -59,11 +59,11 @@ class PreemptionSimulation:
         """int64[N, R], to be read only: on the nodes, whatever is promised."""
         return self._now
 
-    def give(self, *given: Given) -> None:
+    def give(self, *given: VictimRelease) -> None:
         """These are gone."""
         self._change(given, 1)
 
-    def undo(self, *given: Given) -> None:
+    def undo(self, *given: VictimRelease) -> None:
         """They are there again."""
         self._change(given, -1)
 
@@ -82,7 +82,7 @@ class PreemptionSimulation:
         """For how many more replicas than wanted there is room, if that is counted."""
         return int(self._room.sum()) - self._demands[0].count
 
-    def losses(self, given: Sequence[Given]) -> list[int]:
+    def losses(self, given: Sequence[VictimRelease]) -> list[int]:
         """Of each: how much less room there would be if it alone were there again; 0 where only trying could tell."""
         if self._able is None or not given:
             return [0] * len(given)
@@ -117,14 +117,14 @@ class PreemptionSimulation:
         """int64[N, R], to be read only: what the gang may use."""
         room = self._now
         for _, free in self._beside:
-            room = lower(self._table, room, free)
+            room = minimum_free(self._table, room, free)
         if self._closed is not None:
             room = room.copy(order="F")
             room[self._closed] = 0
-            settle(self._table, room, np.flatnonzero(self._closed))
+            update_shared_gpus(self._table, room, np.flatnonzero(self._closed))
         return room
 
-    def _change(self, given: Sequence[Given], sign: int) -> None:
+    def _change(self, given: Sequence[VictimRelease], sign: int) -> None:
         _add(self._table, self._now, [each.grant for each in given], sign)
         for start, free in self._beside:
             late = [each.grant for each in given if each.run.ends_by is None or each.run.ends_by > start]
@@ -161,4 +161,4 @@ def _add(table: NodeTable, free: Amounts, grants: Sequence[Grant], sign: int) ->
         return
     rows = np.concatenate([grant.rows for grant in grants])
     np.add.at(free, rows, sign * np.concatenate([grant.amounts for grant in grants]))
-    settle(table, free, rows)
+    update_shared_gpus(table, free, rows)

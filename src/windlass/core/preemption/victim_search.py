@@ -14,27 +14,27 @@ from itertools import groupby
 
 import numpy as np
 
-from windlass.core.model.gang import Pending, Running, at_least, total_of
+from windlass.core.model.gang import PendingGang, RunningGang, minimum_demands, total_of
 from windlass.core.model.plan import Preemption, Resize
 from windlass.core.model.snapshot import Amounts, Grant, Snapshot
 from windlass.core.model.status import Placement
-from windlass.core.nodes.allocation import less
+from windlass.core.nodes.allocation import subtract_grant
 from windlass.core.nodes.feasibility import Mask, eligibility
 from windlass.core.placement.elastic_resizing import (
     elastic_role,
-    giving_order,
+    finish_resize,
     own_replicas,
-    resized,
-    smaller,
-    surplus,
+    release_order,
+    shrink_gang,
+    surplus_replicas,
 )
 from windlass.core.placement.gang_placement import Placed
 from windlass.core.preemption.preemption_rights import PreemptionRights
-from windlass.core.preemption.preemption_simulation import Given, PreemptionSimulation
-from windlass.core.preemption.victims import Asked, Lineup
+from windlass.core.preemption.preemption_simulation import PreemptionSimulation, VictimRelease
+from windlass.core.preemption.victims import PreemptionRequest, VictimCandidates
 from windlass.core.queues.orders.registry import order_of
 from windlass.core.queues.usage import QueueUsage
-from windlass.core.reservations.reservation_profile import Promise
+from windlass.core.reservations.reservation_profile import GangReservation
 
 _FIRST_BATCH = 8
 _FINE = 1_000
@@ -45,30 +45,30 @@ _FINE = 1_000
 class Eviction:
     """What is taken back for one gang, and where the gang starts once that is done. Nobody, if it has only to wait."""
 
-    gang: Pending
+    gang: PendingGang
     placed: Placed
     """An elastic gang is placed at its least."""
     at: int
     """When all of it will have been given back, at the latest, in ms."""
     preemptions: tuple[Preemption, ...] = ()
     resizes: tuple[Resize, ...] = ()
-    given: tuple[Given, ...] = ()
+    given: tuple[VictimRelease, ...] = ()
     """What each of the preempted and resized gives back."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Ground:
+class SearchContext:
     """A plan as it stands when a gang finds no room in it. Nothing of it is changed."""
 
     snapshot: Snapshot
     now: int
-    lineup: Lineup
+    lineup: VictimCandidates
     free: Amounts
     """int64[N, R]: what is free now, whatever is promised."""
     accounts: QueueUsage
     spoken_for: QueueUsage | None = None
     """What is held once all have gone that are going, and what gangs that go first will take; None: nobody waits."""
-    promises: Sequence[Promise] = ()
+    promises: Sequence[GangReservation] = ()
     """Those that the gang would run into, of gangs for which nobody was evicted: what they take and give counted in."""
     closed: Mask | None = None
     """bool[N]: nodes that others have reserved; None: no node."""
@@ -76,7 +76,7 @@ class Ground:
     """Those of this plan so far."""
 
 
-def victims_for(ground: Ground, gang: Pending) -> Eviction | None:
+def find_victims(ground: SearchContext, gang: PendingGang) -> Eviction | None:
     """Make room for a gang that does not fit now; None if that is not possible. Pure."""
     search = _Search(ground, gang)
     # 1. those that are being stopped already are enough
@@ -98,7 +98,7 @@ def victims_for(ground: Ground, gang: Pending) -> Eviction | None:
 class _Step:
     """One gang that goes or, if it has a `placement` to go on with, shrinks: by the first replicas of `order`."""
 
-    given: Given
+    given: VictimRelease
     reason: str
     order: Sequence[int] = ()
     placement: Placement | None = None
@@ -107,23 +107,23 @@ class _Step:
 class _Search:
     """One gang's search. What it has chosen so far is gone, on the nodes and in the accounts."""
 
-    def __init__(self, ground: Ground, gang: Pending) -> None:
+    def __init__(self, ground: SearchContext, gang: PendingGang) -> None:
         self._ground = ground
         self._table = ground.snapshot.table
         self._gang = gang
-        self._demands = at_least(gang.demands)
+        self._demands = minimum_demands(gang.demands)
         order = order_of(ground.snapshot.policy)
-        self._asked = Asked(gang, total_of(self._demands), order)
+        self._asked = PreemptionRequest(gang, total_of(self._demands), order)
         self._chosen: list[_Step] = []
-        self._wholes: dict[str, Given] = {}
+        self._wholes: dict[str, VictimRelease] = {}
         self._nodes = PreemptionSimulation(self._table, ground.free, self._demands, ground.promises, ground.closed)
         self._rights = PreemptionRights(self._asked, ground.accounts, ground.spoken_for)
-        self._coming = tuple(coming(ground.snapshot, ground.lineup.going, ground.before))
+        self._coming = tuple(expected_releases(ground.snapshot, ground.lineup.going, ground.before))
         self._nodes.give(*self._coming)
         self._rights.expect(*self._coming)
         for earlier in ground.before:
             self._nodes.take(earlier.placed.grant)
-            self._rights.take(earlier.gang, total_of(at_least(earlier.gang.demands)))
+            self._rights.take(earlier.gang, total_of(minimum_demands(earlier.gang.demands)))
         self._rights.begin()
 
     def fits(self) -> bool:
@@ -136,19 +136,19 @@ class _Search:
 
     # --- whom to ask --------------------------------------------------------------------------------
 
-    def candidates(self) -> Sequence[Running]:
+    def candidates(self) -> Sequence[RunningGang]:
         """Cheapest first."""
         return self._runs
 
     @cached_property
-    def _runs(self) -> Sequence[Running]:
+    def _runs(self) -> Sequence[RunningGang]:
         """Cheapest first. If quota lets the gang in, only who holds something of the nodes that it could use."""
         masks = [eligibility(self._table, demand).mask for demand in self._demands]
         mask: Mask | None = np.logical_or.reduce(masks) if self._rights.lets_in() else None
         taken = {given.run.id for given in self._coming}
         return [run for run in self._ground.lineup.candidates(self._asked, mask) if run.id not in taken]
 
-    def node_by_node(self) -> Sequence[Running]:
+    def node_by_node(self) -> Sequence[RunningGang]:
         """The same, those on one node after another: the nodes first of which the most costly is cheapest.
 
         For gangs that are entitled to less than all that stands before the last they need: what is taken then serves.
@@ -167,7 +167,7 @@ class _Search:
 
     # --- the cheapest first ---------------------------------------------------------------------------
 
-    def gather(self, runs: Sequence[Running]) -> bool:
+    def gather(self, runs: Sequence[RunningGang]) -> bool:
         """Choose, in this order, until it fits, and no further; False, and nobody chosen, if it never does."""
         for batch in self._batches(runs):
             self._nodes.give(*(step.given for step in batch))
@@ -180,9 +180,9 @@ class _Search:
         self._chosen.clear()
         return False
 
-    def _batches(self, runs: Sequence[Running]) -> Iterator[list[_Step]]:
+    def _batches(self, runs: Sequence[RunningGang]) -> Iterator[list[_Step]]:
         """Who may be taken next, twice as many each time; the accounts have got it back."""
-        shrinks = [step for run in runs if surplus(run) for step in self._shrink_to_least(run)]
+        shrinks = [step for run in runs if surplus_replicas(run) for step in self._shrink_to_least(run)]
         if shrinks:
             yield shrinks
         shrunk = {step.given.run.id: step.given for step in shrinks}
@@ -198,34 +198,34 @@ class _Search:
             if steps:
                 yield steps
 
-    def _shrink_to_least(self, run: Running) -> Iterator[_Step]:
-        order, most = self._giving_order(run), surplus(run)
+    def _shrink_to_least(self, run: RunningGang) -> Iterator[_Step]:
+        order, most = self._giving_order(run), surplus_replicas(run)
         step = self._shrinking(run, order, most, "")
         if reason := self._rights.to_shrink(step.given):
             self._rights.give(step.given)
             yield replace(step, reason=reason)
 
-    def _alike(self, given: Given) -> tuple[object, ...]:
+    def _alike(self, given: VictimRelease) -> tuple[object, ...]:
         """Those of which one may be stopped if the next one may be."""
         run = given.run
         return run.queue, run.user, run.priority < self._gang.priority, tuple(given.amounts)
 
-    def _ending(self, run: Running, shrunk: Given | None) -> Given:
+    def _ending(self, run: RunningGang, shrunk: VictimRelease | None) -> VictimRelease:
         """What it gives back by ending, beyond what it gives back by shrinking."""
         whole = self._whole(run)
         if shrunk is None:
             return whole
         rest = {name: amount - shrunk.amounts.get(name, 0) for name, amount in whole.amounts.items()}
-        return Given(run, less(whole.grant, shrunk.grant), rest, whole=True)
+        return VictimRelease(run, subtract_grant(whole.grant, shrunk.grant), rest, whole=True)
 
-    def _whole(self, run: Running) -> Given:
+    def _whole(self, run: RunningGang) -> VictimRelease:
         """All that it holds; kept, as it is looked at in more than one order."""
         if run.id not in self._wholes:
             grant = self._ground.snapshot.grants[run.id]
-            self._wholes[run.id] = Given(run, grant, total_of(run.demands), whole=True)
+            self._wholes[run.id] = VictimRelease(run, grant, total_of(run.demands), whole=True)
         return self._wholes[run.id]
 
-    def _giving_order(self, run: Running) -> Sequence[int]:
+    def _giving_order(self, run: RunningGang) -> Sequence[int]:
         """Its replicas, those first on the nodes where the gang gains most for the fewest of them."""
         role, grant = elastic_role(run), self._ground.snapshot.grants[run.id]
         assert role is not None  # noqa: S101 - it has a surplus
@@ -233,11 +233,11 @@ class _Search:
         demand = max(self._demands, key=lambda demand: demand.count)
         gain = dict(zip(grant.rows.tolist(), self._nodes.gain(grant, demand), strict=True))
         rows = sorted(own, key=lambda row: (-(gain.get(row, 0) * _FINE // own[row]), -row))
-        return giving_order(self._table, run, rows)
+        return release_order(self._table, run, rows)
 
-    def _shrinking(self, run: Running, order: Sequence[int], replicas: int, reason: str) -> _Step:
-        less = smaller(self._table, run, order[:replicas])
-        return _Step(Given(run, less.freed, less.amounts, whole=False), reason, order, less.placement)
+    def _shrinking(self, run: RunningGang, order: Sequence[int], replicas: int, reason: str) -> _Step:
+        less = shrink_gang(self._table, run, order[:replicas])
+        return _Step(VictimRelease(run, less.freed, less.amounts, whole=False), reason, order, less.placement)
 
     def _back_to_the_first_that_fits(self, most: int) -> None:
         """Leave out as many of those chosen last as can be: first what nodes do not need, then ask quota. Bisects."""
@@ -297,7 +297,7 @@ class _Search:
         for number, step in enumerate(self._chosen):
             if step.given.run.id in stopped:
                 continue
-            low, high = 1, surplus(step.given.run)
+            low, high = 1, surplus_replicas(step.given.run)
             while low < high:
                 middle = (low + high) // 2
                 self._shrink(number, middle)
@@ -381,14 +381,16 @@ class _Neighbours:
         return sorted({other for row in self._rows[number] for other in self._on[row] if other < number})
 
 
-def coming(snapshot: Snapshot, going: Iterable[Running], before: Iterable[Eviction]) -> Iterator[Given]:
+def expected_releases(
+    snapshot: Snapshot, going: Iterable[RunningGang], before: Iterable[Eviction]
+) -> Iterator[VictimRelease]:
     """What is given back already: by gangs that are being stopped or made smaller, and for others in this plan."""
     table, grants = snapshot.table, snapshot.grants
     for run in going:
         if run.leaving:
-            yield Given(run, grants[run.id], total_of(run.demands), whole=True)
+            yield VictimRelease(run, grants[run.id], total_of(run.demands), whole=True)
         elif run.resize_to is not None:
-            after = resized(table, run, grants[run.id])
-            yield Given(run, after.freed, after.amounts, whole=False)
+            after = finish_resize(table, run, grants[run.id])
+            yield VictimRelease(run, after.freed, after.amounts, whole=False)
     for eviction in before:
         yield from eviction.given

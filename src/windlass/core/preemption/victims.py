@@ -17,11 +17,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from windlass.core.model.gang import Pending, Running, milli_gpus_of
+from windlass.core.model.gang import PendingGang, RunningGang, milli_gpus_of
 from windlass.core.model.snapshot import Snapshot
 from windlass.core.nodes.feasibility import Mask
-from windlass.core.placement.elastic_resizing import surplus
-from windlass.core.queues.fair_share import MILLIONTHS, Shares, may_reclaim, total_capacity
+from windlass.core.placement.elastic_resizing import surplus_replicas
+from windlass.core.queues.fair_share import MILLIONTHS, Shares, can_reclaim, total_capacity
 from windlass.core.queues.orders.order import Order
 from windlass.core.queues.orders.registry import order_of
 from windlass.core.queues.queue_tree import Amounts, Tree, charge
@@ -46,15 +46,15 @@ class Cost(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Asked:
+class PreemptionRequest:
     """Who wants room, and how much its queue is charged for."""
 
-    gang: Pending
+    gang: PendingGang
     request: Mapping[str, int]
     order: Order
 
 
-class Lineup:
+class VictimCandidates:
     """All running gangs of one snapshot, as those who are short of room see them."""
 
     def __init__(self, snapshot: Snapshot, now: int, accounts: QueueUsage) -> None:
@@ -65,20 +65,20 @@ class Lineup:
         self._offers: dict[tuple[str, int], bool] = {}
 
     @cached_property
-    def ripe(self) -> Sequence[Running]:
+    def ripe(self) -> Sequence[RunningGang]:
         """Those that have run long enough to be stopped, cheapest first."""
         return sorted((run for run in self._stoppable if run.last_changed_at <= self._latest), key=self._cost)
 
-    def offers(self, gang: Pending) -> bool:
+    def offers(self, gang: PendingGang) -> bool:
         """Whether anybody runs who might have to make room for such a gang: a quick look, by queues and priorities."""
         key = gang.queue, gang.priority
         if key not in self._offers:
             self._offers[key] = any(self._may_give(rank, gang) for rank in self._snapshot.ranks) or any(
-                run.queue == gang.queue and surplus(run) for run in self._snapshot.special.values()
+                run.queue == gang.queue and surplus_replicas(run) for run in self._snapshot.special.values()
             )
         return self._offers[key]
 
-    def candidates(self, asked: Asked, mask: Mask | None) -> Sequence[Running]:
+    def candidates(self, asked: PreemptionRequest, mask: Mask | None) -> Sequence[RunningGang]:
         """Those that may be stopped or made smaller, if their queues stand as they do now, cheapest first.
 
         `mask` (bool[N]): only who holds something of these nodes; None: anybody.
@@ -89,10 +89,14 @@ class Lineup:
         keep = near if mask is None else near & self._touching(mask)
         return [self.ripe[number] for number in np.flatnonzero(keep).tolist()]
 
-    def ripens(self, gang: Pending) -> int | None:
+    def ripens(self, gang: PendingGang) -> int | None:
         """When, in ms, the next gang of those which are too young to be stopped for this one is not any more."""
         young = [run for run in self._stoppable if run.last_changed_at > self._latest]
-        soon = [run.last_changed_at for run in young if self._may_give((run.queue, run.priority), gang) or surplus(run)]
+        soon = [
+            run.last_changed_at
+            for run in young
+            if self._may_give((run.queue, run.priority), gang) or surplus_replicas(run)
+        ]
         return min(soon) + self._snapshot.policy.min_runtime if soon else None
 
     @cached_property
@@ -105,11 +109,11 @@ class Lineup:
         return self._now - self._snapshot.policy.min_runtime
 
     @cached_property
-    def _stoppable(self) -> list[Running]:
+    def _stoppable(self) -> list[RunningGang]:
         running = self._snapshot.running.values()
         return [run for run in running if run.preemptible and not run.leaving and run.resize_to is None]
 
-    def _may_give(self, rank: tuple[str, int], gang: Pending) -> bool:
+    def _may_give(self, rank: tuple[str, int], gang: PendingGang) -> bool:
         """Whether a gang of this queue and priority could be stopped for that one, as far as these tell."""
         queue, priority = rank
         if self._root(queue) != self._root(gang.queue):
@@ -130,7 +134,7 @@ class Lineup:
     def _root(self, queue: str) -> str:
         return self._tree.path.get(queue, (queue,))[-1]
 
-    def _near(self, asked: Asked) -> Mask:
+    def _near(self, asked: PreemptionRequest) -> Mask:
         """bool[V]: in the same tree, and lower in priority, or of another queue, which may have borrowed."""
         gang, root = asked.gang, self._root(asked.gang.queue)
         same_tree = np.array([self._root(queue) == root for queue in self._queues], dtype=np.bool_)
@@ -180,7 +184,7 @@ class Lineup:
         capacity = total_capacity(self._snapshot.table)
         return {queue: _borrowed(self._accounts, capacity, queue) for queue in self._tree.queues}
 
-    def _cost(self, run: Running) -> Cost:
+    def _cost(self, run: RunningGang) -> Cost:
         lost = self._now - max(run.admitted_at, run.saved_at or 0)
         demands = run.demands
         members = demands[0].count if len(demands) == 1 else sum(demand.count for demand in demands)
@@ -188,7 +192,7 @@ class Lineup:
         return Cost(run.priority, -borrowed, lost, milli_gpus_of(demands), members, -run.admitted_at, run.id)
 
 
-def may_stop(shares: Shares, asked: Asked, victim: Running, holds: Amounts) -> str:
+def reason_to_stop(shares: Shares, asked: PreemptionRequest, victim: RunningGang, holds: Amounts) -> str:
     """Why this gang, which holds so much, may be stopped for the one that asks, in words; "" if it may not.
 
     `shares` as they are with the victim, and without those chosen before it.
@@ -196,7 +200,7 @@ def may_stop(shares: Shares, asked: Asked, victim: Running, holds: Amounts) -> s
     gang = asked.gang
     if victim.queue == gang.queue:
         return LOWER_PRIORITY if asked.order.uses_priority and victim.priority < gang.priority else ""
-    if asked.order.fair_share and may_reclaim(shares, gang.queue, victim.queue, asked.request, holds):
+    if asked.order.fair_share and can_reclaim(shares, gang.queue, victim.queue, asked.request, holds):
         return f"{BORROWED} {gang.queue} asks for"
     if (
         asked.order.ranks_between_queues
@@ -207,14 +211,14 @@ def may_stop(shares: Shares, asked: Asked, victim: Running, holds: Amounts) -> s
     return ""
 
 
-def may_shrink(shares: Shares, asked: Asked, victim: Running, holds: Amounts) -> str:
+def reason_to_shrink(shares: Shares, asked: PreemptionRequest, victim: RunningGang, holds: Amounts) -> str:
     """The same for making an elastic gang smaller: also one of equal priority in the same queue."""
     if victim.queue == asked.gang.queue and victim.priority == asked.gang.priority:
         return "others of its queue wait"
-    return may_stop(shares, asked, victim, holds)
+    return reason_to_stop(shares, asked, victim, holds)
 
 
-def _its_own(shares: Shares, asked: Asked, queue: str, holds: Amounts) -> bool:
+def _its_own(shares: Shares, asked: PreemptionRequest, queue: str, holds: Amounts) -> bool:
     """Whether what the queue holds of that which is asked for is within its own quota, or that of a queue above it.
 
     Of a resource of which no queue below the one where the two paths meet has a quota, nobody has a part of his own.

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from windlass.core.model.gang import Pending
+from windlass.core.model.gang import PendingGang
 from windlass.core.model.reasons import Reason, Verdict
 
 
-def shut(gang: Pending, arrays: Mapping[str, int], now: int) -> bool:
+def is_gated(gang: PendingGang, arrays: Mapping[str, int], now: int) -> bool:
     """Whether any gate is shut. `arrays`: members that hold nodes, by array."""
     return (
         bool(gang.waits_for)
@@ -17,13 +17,13 @@ def shut(gang: Pending, arrays: Mapping[str, int], now: int) -> bool:
     )
 
 
-def verdict(gang: Pending, arrays: Mapping[str, int], now: int) -> Verdict | None:
+def gate_verdict(gang: PendingGang, arrays: Mapping[str, int], now: int) -> Verdict | None:
     """The answer of the first gate that is shut, or None if all are open."""
     if gang.not_before is not None and now < gang.not_before:
         return Verdict(Reason.ON_HOLD, "waits out its backoff after a failure")
     if gang.waits_for:
         return Verdict(Reason.ADMISSION_GATED, f"waits for {_some(gang.waits_for)} to end")
-    if shut(gang, arrays, now):
+    if is_gated(gang, arrays, now):
         running = arrays.get(gang.array_id, 0)
         text = f"{running} of its array hold{'s' * (running == 1)} nodes, its limit is {gang.array_limit}"
         return Verdict(Reason.ADMISSION_GATED, text)

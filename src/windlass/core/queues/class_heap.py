@@ -10,9 +10,9 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from windlass.core.model.gang import EquivalenceClass, Pending, Turn
+from windlass.core.model.gang import EquivalenceClass, PendingGang, Turn
 
-NOBODY = -1
+NO_WALLTIME = -1
 """No walltime is so short."""
 
 _Entry: TypeAlias = tuple[Turn, int, EquivalenceClass, int | None]
@@ -21,10 +21,10 @@ _Entry: TypeAlias = tuple[Turn, int, EquivalenceClass, int | None]
 _NEVER_ENDS = np.iinfo(np.int64).max
 
 
-class Head(NamedTuple):
+class NextGang(NamedTuple):
     """A gang at the head of its line."""
 
-    gang: Pending
+    gang: PendingGang
     turn: Turn
 
 
@@ -44,12 +44,12 @@ class ClassHeap:
         self._few = len(self._heap) - len(self._heap) // 8
         self._top = self._heap[0] if self._heap else None
 
-    def first(self) -> Head | None:
+    def first(self) -> NextGang | None:
         """Whose turn it is; None: nobody is left."""
         if self._top is None:
             return None
         turn, place, line, _ = self._top
-        return Head((line.fill if self._fill else line.gangs)[place], turn)
+        return NextGang((line.fill if self._fill else line.gangs)[place], turn)
 
     @property
     def line(self) -> EquivalenceClass:
@@ -100,7 +100,7 @@ def _next(line: EquivalenceClass, place: int, longest: int | None, *, fill: bool
     """The first place from this one on whose gang lasts no longer; the line's length if there is none."""
     if longest is None or place >= len(line.gangs):
         return place
-    if longest == NOBODY:
+    if longest == NO_WALLTIME:
         return len(line.gangs)
     short = _walltimes(line, fill=fill)[place:] <= longest
     first = int(short.argmax())

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from math import isqrt
 
-from windlass.core.model.snapshot import PastUse
+from windlass.core.model.snapshot import PastUsage
 
 SCALE = 1 << 40
 """`PastUse.amounts` count 2^-40 of a resource's unit: 1 ms of one GPU shows in a half-life of years."""
@@ -22,22 +22,22 @@ _DIGITS = 4
 """Time is cut into half-lives, 64ths, 64ths of those and so on, four times: 2^-24 of a half-life (36 ms of a week)."""
 
 
-def advanced(past: PastUse | None, held: Mapping[str, int], half_life: int, now: int) -> PastUse:
+def advance_usage(past: PastUsage | None, held: Mapping[str, int], half_life: int, now: int) -> PastUsage:
     """The past use at `now`, if `held` has been held since `past.at`. Times in ms; None: there is no past.
 
     In two steps or in one comes to the same, but for a rounding of 2^-24. A clock that goes back changes nothing.
     """
     if past is None:
-        return PastUse(now, {})
+        return PastUsage(now, {})
     if now <= past.at:
         return past
     factor = decay(now - past.at, half_life)
     names = past.amounts.keys() | held.keys()
     after = {name: _moved(past.amounts.get(name, 0), held.get(name, 0) * SCALE, factor) for name in sorted(names)}
-    return PastUse(now, {name: amount for name, amount in after.items() if amount})
+    return PastUsage(now, {name: amount for name, amount in after.items() if amount})
 
 
-def average(past: PastUse) -> dict[str, int]:
+def average(past: PastUsage) -> dict[str, int]:
     """In the resources' own units, rounded."""
     return {name: (amount + SCALE // 2) // SCALE for name, amount in past.amounts.items()}
 

@@ -13,10 +13,10 @@ from itertools import pairwise
 from typing import TypeAlias
 
 from windlass.core.model.resources import is_shared_out
-from windlass.core.model.snapshot import NodeTable, PastUse
+from windlass.core.model.snapshot import NodeTable, PastUsage
 from windlass.core.queues.decayed_usage import SCALE
 from windlass.core.queues.queue_tree import Amounts, Tree, charge, charges
-from windlass.core.queues.quota import rise
+from windlass.core.queues.quota import increase_along
 from windlass.core.queues.usage import NOTHING, QueueUsage
 
 MILLIONTHS = 1_000_000
@@ -32,12 +32,12 @@ as long as its siblings have small ones.
 class Shares:
     """The shares of queues and of everything below them; follows the accounts, and so the plan."""
 
-    def __init__(self, accounts: QueueUsage, capacity: Amounts, past: Mapping[str, PastUse]) -> None:
+    def __init__(self, accounts: QueueUsage, capacity: Amounts, past: Mapping[str, PastUsage]) -> None:
         self.accounts = accounts
         self.tree = accounts.tree
         self.capacity = capacity
         """Of the whole cluster, as `cohort.charge` counts it."""
-        self._past = past_along(self.tree, past)
+        self._past = past_usage_by_queue(self.tree, past)
 
     def follow(self, accounts: QueueUsage) -> Shares:
         """The same, by other books of the same queues."""
@@ -62,7 +62,9 @@ class Shares:
         drawn, quota = self.accounts.drawn(level), self.tree.quota[level]
         for name in self.tree.disputed[path[place]]:
             asked = charge(request, name)
-            if asked > 0 and drawn.get(name, 0) + rise(self.accounts, path[:place], name, asked) > quota.get(name, 0):
+            if asked > 0 and drawn.get(name, 0) + increase_along(self.accounts, path[:place], name, asked) > quota.get(
+                name, 0
+            ):
                 return False
         return True
 
@@ -94,7 +96,7 @@ class Shares:
         return share
 
 
-def may_reclaim(shares: Shares, taker: str, loser: str, request: Amounts, victim: Amounts | None = None) -> bool:
+def can_reclaim(shares: Shares, taker: str, loser: str, request: Amounts, victim: Amounts | None = None) -> bool:
     """Whether a gang of queue `loser` may be stopped so that one of queue `taker` gets `request`.
 
     `shares` as they are with this victim, and without those chosen before it. `victim` is what it holds; None: not
@@ -116,7 +118,7 @@ def may_reclaim(shares: Shares, taker: str, loser: str, request: Amounts, victim
     )
 
 
-def reclaims(shares: Shares, taker: str, request: Amounts, victims: Sequence[tuple[str, str, Amounts]]) -> bool:
+def can_reclaim_all(shares: Shares, taker: str, request: Amounts, victims: Sequence[tuple[str, str, Amounts]]) -> bool:
     """Whether all these gangs (queue, user, what it holds) may be stopped, in this order, for one that is to start.
 
     Beyond `may_reclaim` for each, nobody above the two sides may come to borrow more than before. So the amounts
@@ -127,7 +129,7 @@ def reclaims(shares: Shares, taker: str, request: Amounts, victims: Sequence[tup
     after = before.copy()
     left = shares.follow(after)
     for queue, user, held in victims:
-        if not may_reclaim(left, taker, queue, request, held):
+        if not can_reclaim(left, taker, queue, request, held):
             return False
         after.give_back(queue, user, held)
     after.take(taker, "", request)
@@ -159,7 +161,7 @@ def _sums(table: NodeTable) -> Mapping[str, int]:
     return sums
 
 
-def past_along(tree: Tree, past: Mapping[str, PastUse]) -> dict[str, dict[str, int]]:
+def past_usage_by_queue(tree: Tree, past: Mapping[str, PastUsage]) -> dict[str, dict[str, int]]:
     """The past use of every queue and all below it, in 1/SCALE of what `cohort.charge` counts."""
     sums: dict[str, dict[str, int]] = {}
     for name, use in past.items():

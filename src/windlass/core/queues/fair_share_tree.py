@@ -14,7 +14,7 @@ from operator import attrgetter
 from typing import TypeAlias
 
 from windlass.core.model.gang import EquivalenceClass, Turn
-from windlass.core.queues.class_heap import ClassHeap, Head
+from windlass.core.queues.class_heap import ClassHeap, NextGang
 from windlass.core.queues.fair_share import Shares
 
 Rank: TypeAlias = tuple[bool, int, int, Turn]
@@ -22,12 +22,12 @@ Rank: TypeAlias = tuple[bool, int, int, Turn]
 _rank_of = attrgetter("rank")
 
 
-class Side:
+class ShareNode:
     """One side in a match between siblings: a queue's own gangs, or those of a queue and all below it."""
 
     __slots__ = ("above", "best", "heads", "own", "parts", "queue", "rank", "share", "speak")
 
-    def __init__(self, queue: str, above: Side | None, heads: Sequence[ClassHeap], *, own: bool = False) -> None:
+    def __init__(self, queue: str, above: ShareNode | None, heads: Sequence[ClassHeap], *, own: bool = False) -> None:
         self.queue = queue
         self.above = above
         self.heads = heads
@@ -36,9 +36,9 @@ class Side:
         """Those of them who go first."""
         self.own = own
         """It is a queue with others below it, and these are its own gangs alone."""
-        self.parts: list[Side] = []
+        self.parts: list[ShareNode] = []
         """Those who have gangs left."""
-        self.best: tuple[Head, Side] | None = None
+        self.best: tuple[NextGang, ShareNode] | None = None
         """Who goes first of all here, and of which queue it is. None: nobody is left."""
         self.share: int | None = None
         """None: it has to be asked for."""
@@ -53,15 +53,15 @@ class FairShareTree:
         self._shares = shares
         self._classes = classes
         self._seen = len(shares.accounts.changed)
-        self._top = Side("", None, ())
-        self._whole: dict[str, Side] = {}
+        self._top = ShareNode("", None, ())
+        self._whole: dict[str, ShareNode] = {}
         """By queue that has others below it: all of these together."""
-        self._single: dict[str, Side] = {}
+        self._single: dict[str, ShareNode] = {}
         for name in sorted(heads):
             self._enter(name, heads[name])
         self._look_below(self._top)
 
-    def first(self) -> Head | None:
+    def first(self) -> NextGang | None:
         """Whose turn it is; None: nobody is left."""
         return self._top.best[0] if self._top.best else None
 
@@ -83,7 +83,7 @@ class FairShareTree:
         self._seen = len(changed)
         self._look_at(winner)
 
-    def _winner(self) -> Side:
+    def _winner(self) -> ShareNode:
         assert self._top.best is not None, "nobody is left"  # noqa: S101 - asked for after `first` alone
         return self._top.best[1]
 
@@ -98,32 +98,32 @@ class FairShareTree:
         above = self._top
         for level in reversed(path if has_children else path[1:]):
             if level not in self._whole:
-                self._whole[level] = Side(level, above, ())
+                self._whole[level] = ShareNode(level, above, ())
                 above.parts.append(self._whole[level])
             above = self._whole[level]
-        self._single[name] = Side(name, above, heads, own=has_children)
+        self._single[name] = ShareNode(name, above, heads, own=has_children)
         above.parts.append(self._single[name])
 
-    def _lowest(self, name: str) -> Side | None:
+    def _lowest(self, name: str) -> ShareNode | None:
         """The first side from a queue up that takes part; None: nobody of its tree does."""
         if name in self._single:
             return self._single[name]
         path = self._shares.tree.path.get(name, ())
         return next((self._whole[level] for level in path if level in self._whole), None)
 
-    def _look_below(self, side: Side) -> None:
+    def _look_below(self, side: ShareNode) -> None:
         """Find out who goes first here, and below."""
         for part in tuple(side.parts):
             self._look_below(part)
         self._settle(side)
 
-    def _look_at(self, side: Side | None) -> None:
+    def _look_at(self, side: ShareNode | None) -> None:
         """Find out anew who goes first here and how this side stands, and so on up to the top."""
         while side is not None:
             self._settle(side)
             side = side.above
 
-    def _settle(self, side: Side) -> None:
+    def _settle(self, side: ShareNode) -> None:
         side.best = self._best(side)
         if side.above is None:
             return
@@ -132,7 +132,7 @@ class FairShareTree:
         elif side in side.above.parts:
             side.above.parts.remove(side)
 
-    def _best(self, side: Side) -> tuple[Head, Side] | None:
+    def _best(self, side: ShareNode) -> tuple[NextGang, ShareNode] | None:
         if not side.heads:
             return min(side.parts, key=_rank_of).best if side.parts else None
         found = [(head, heads) for heads in side.heads if (head := heads.first()) is not None]
@@ -143,7 +143,7 @@ class FairShareTree:
             head, side.speak = min(found, key=lambda each: each[0].turn)
         return head, side
 
-    def _rank(self, side: Side, head: Head, of: Side) -> Rank:
+    def _rank(self, side: ShareNode, head: NextGang, of: ShareNode) -> Rank:
         shares = self._shares
         if side.share is None:
             side.share = shares.own_share(side.queue) if side.own else shares.share(side.queue)
@@ -155,7 +155,7 @@ class FairShareTree:
         return not stays, rank, side.share, head.turn
 
 
-def _forget_shares(side: Side | None) -> None:
+def _forget_shares(side: ShareNode | None) -> None:
     """What is held there has changed, and so the shares from there up."""
     while side is not None:
         side.share = None

@@ -9,12 +9,12 @@ from collections.abc import Iterator
 
 from windlass.core.model.reasons import Reason, Verdict, format_count
 from windlass.core.model.resources import GPU
-from windlass.core.queues.queue_tree import Amounts, Tree, charge, thousandths
-from windlass.core.queues.quota import ceiling, said, verdict_on
+from windlass.core.queues.queue_tree import Amounts, Tree, charge, gpu_thousandths
+from windlass.core.queues.quota import format_amount, maximum, resource_verdict
 from windlass.core.queues.usage import QueueUsage
 
 
-def limit(accounts: QueueUsage, queue: str, user: str, request: Amounts, *, jobs: int = 1) -> Verdict | None:
+def find_limit(accounts: QueueUsage, queue: str, user: str, request: Amounts, *, jobs: int = 1) -> Verdict | None:
     """The first limit, from the queue up to its root, that keeps a gang of the user out; None: no limit does.
 
     ExceedsMaxQuota if it would even if nobody held anything, else WaitingForQuota. `jobs` is 0 for a gang that
@@ -30,11 +30,11 @@ def limit(accounts: QueueUsage, queue: str, user: str, request: Amounts, *, jobs
     return None
 
 
-def allowed_to_a_user(tree: Tree, queue: str, resource: str, amount: int) -> int:
+def user_maximum(tree: Tree, queue: str, resource: str, amount: int) -> int:
     """No more of `amount`, in the resource's unit, than a user may ever hold in the queue, by quota and limits."""
-    part = thousandths(resource)
+    part = gpu_thousandths(resource)
     name, wanted = (GPU, amount * part) if part else (resource, amount)
-    most = ceiling(tree, queue, name)
+    most = maximum(tree, queue, name)
     limits = [charge(rules, name) for level in tree.path[queue] if name in (rules := tree.queues[level].user_limits)]
     least: int = min([wanted, *limits, *(() if most is None else (most,))])
     return least // (part or 1)
@@ -45,15 +45,19 @@ def _at(accounts: QueueUsage, level: str, user: str, request: Amounts, jobs: int
     for name, most in sorted(rules.user_limits.items()):
         asked, allowed = charge(request, name), charge({name: most}, name)
         if asked > allowed:
-            text = f"asks for {said(name, asked)} {name}, a user may hold {said(name, allowed)} in queue {level}"
-            yield verdict_on(Reason.EXCEEDS_MAX_QUOTA, text, name, asked)
+            text = (
+                f"asks for {format_amount(name, asked)} {name}, "
+                f"a user may hold {format_amount(name, allowed)} in queue {level}"
+            )
+            yield resource_verdict(Reason.EXCEEDS_MAX_QUOTA, text, name, asked)
         held = accounts.crowd(level, user).amounts.get(name, 0)
         if asked > 0 and held + asked > allowed:
             text = (
-                f"needs {said(name, asked)} {name}: {user or 'its user'} holds {said(name, held)} of the "
-                f"{said(name, allowed)} {name} that a user may hold in queue {level}"
+                f"needs {format_amount(name, asked)} {name}: "
+                f"{user or 'its user'} holds {format_amount(name, held)} of the "
+                f"{format_amount(name, allowed)} {name} that a user may hold in queue {level}"
             )
-            yield verdict_on(Reason.WAITING_FOR_QUOTA, text, name, asked, max(allowed - held, 0))
+            yield resource_verdict(Reason.WAITING_FOR_QUOTA, text, name, asked, max(allowed - held, 0))
     if jobs:
         yield from _jobs(accounts, level, user)
 

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import overload
 
-from windlass.core.model.gang import EquivalenceClass, Pending
-from windlass.core.queues.class_heap import NOBODY, ClassHeap
+from windlass.core.model.gang import EquivalenceClass, PendingGang
+from windlass.core.queues.class_heap import NO_WALLTIME, ClassHeap
 from windlass.core.queues.fair_share import Shares
 from windlass.core.queues.fair_share_tree import FairShareTree
-from windlass.core.queues.quota import home, short
+from windlass.core.queues.quota import claim_queue, exceeds_available
 from windlass.core.queues.usage import QueueUsage
 
 
@@ -41,7 +41,7 @@ class QueueOrder:
         self._longest: int | None = None
         self._field: ClassHeap | FairShareTree
 
-    def __iter__(self) -> Iterator[Pending]:
+    def __iter__(self) -> Iterator[PendingGang]:
         self._field = self._field_of(self._lines)
         while (head := self._field.first()) is not None:
             self._longest = None
@@ -55,7 +55,7 @@ class QueueOrder:
 
     def drop(self) -> None:
         """Leave out the rest of that line."""
-        self._longest = NOBODY
+        self._longest = NO_WALLTIME
 
     def only_shorter(self, longest: int) -> None:
         """Of the rest of that line, go on with gangs whose walltime is at most this, in ms."""
@@ -73,17 +73,17 @@ class QueueOrder:
         return FairShareTree(self._shares, heads, classes=self._classes)
 
 
-def _has_to_borrow_more(accounts: QueueUsage, gang: Pending) -> bool:
+def _has_to_borrow_more(accounts: QueueUsage, gang: PendingGang) -> bool:
     """Whether it is too large for its queue's own quota, and more than it could borrow now.
 
     Such a gang does not speak for those of its queue who stay within that quota: it cannot start before them anyway.
     """
-    return home(accounts.tree, gang.queue, gang.request) != gang.queue and bool(
-        short(accounts, gang.queue, gang.request)
+    return claim_queue(accounts.tree, gang.queue, gang.request) != gang.queue and bool(
+        exceeds_available(accounts, gang.queue, gang.request)
     )
 
 
-def in_fair_turn(lines: Iterable[EquivalenceClass], shares: Shares, *, classes: bool) -> Iterator[str]:
+def iterate_by_fair_share(lines: Iterable[EquivalenceClass], shares: Shares, *, classes: bool) -> Iterator[str]:
     """Ids in the order in which a contest would ask them if each of them started."""
     accounts = shares.accounts.copy()
     for gang in QueueOrder(lines, shares.follow(accounts), classes=classes):
@@ -91,7 +91,7 @@ def in_fair_turn(lines: Iterable[EquivalenceClass], shares: Shares, *, classes: 
         accounts.take(gang.queue, gang.user, gang.whole)
 
 
-class Order(Sequence[str]):
+class LazyOrder(Sequence[str]):
     """Ids of gangs, put in order when somebody looks."""
 
     def __init__(self, ids: Callable[[], Iterable[str]]) -> None:

@@ -20,7 +20,7 @@ Amounts: TypeAlias = Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class QueueFault:
     """What is wrong with a queue's place in the tree. `field` is the one of `Queue` that has to change."""
 
     queue: str
@@ -52,7 +52,7 @@ class Tree:
     """Whether anybody keeps a part."""
     crowded: frozenset[str]
     """The queues that limit how many jobs run, or what a user may hold."""
-    faults: Mapping[str, Fault]
+    faults: Mapping[str, QueueFault]
     """Queues of which nothing may start, because the tree above them is broken."""
 
 
@@ -61,7 +61,7 @@ def charge(amounts: Amounts, resource: str) -> int:
     if resource == GPU:
         gpus = 0
         for name, amount in amounts.items():
-            gpus += amount * thousandths(name)
+            gpus += amount * gpu_thousandths(name)
         return gpus
     return amounts.get(resource, 0)
 
@@ -70,22 +70,22 @@ def charges(amounts: Amounts) -> dict[str, int]:
     """All that these amounts take up, of every quota."""
     found, gpus = dict(amounts), 0
     for name, amount in amounts.items():
-        if part := thousandths(name):
+        if part := gpu_thousandths(name):
             gpus += amount * part
     if gpus:
         found[GPU] = gpus
     return found
 
 
-def discharged(amounts: Amounts) -> dict[str, int]:
+def in_resource_units(amounts: Amounts) -> dict[str, int]:
     """The same in the resources' own units: GPUs whole, the rest of them in thousandths, and nothing that is zero."""
-    plain = {name: amount for name, amount in amounts.items() if amount and not thousandths(name)}
+    plain = {name: amount for name, amount in amounts.items() if amount and not gpu_thousandths(name)}
     whole, rest = divmod(amounts.get(GPU, 0), 1000)
     return {**({GPU: whole} if whole else {}), **({GPU_MILLI: rest} if rest else {}), **plain}
 
 
 @lru_cache(maxsize=256)
-def thousandths(resource: str) -> int:
+def gpu_thousandths(resource: str) -> int:
     """What one of it is of a GPU: MIG instances by their compute slices, of which a GPU has seven. 0: it is no GPU."""
     if resource.startswith(MIG_PREFIX):
         slices = resource.removeprefix(MIG_PREFIX).partition("g")[0]
@@ -93,15 +93,15 @@ def thousandths(resource: str) -> int:
     return {GPU: 1000, GPU_MILLI: 1}.get(resource, 0)
 
 
-def faults_of(queues: Mapping[str, Queue]) -> Iterator[Fault]:
+def find_faults(queues: Mapping[str, Queue]) -> Iterator[QueueFault]:
     """Parents that are not there or go round in a circle, and limits without a quota that they could limit."""
     for name, queue in queues.items():
         if queue.parent and queue.parent not in queues:
             text = f"there is no queue {queue.parent}; declare it, or leave parent out"
-            yield Fault(name, "parent", text)
+            yield QueueFault(name, "parent", text)
         elif name in (circle := _above(queues, name)):
             text = f"{' → '.join((name, *circle[: circle.index(name) + 1]))} goes round in a circle; one has no parent"
-            yield Fault(name, "parent", text)
+            yield QueueFault(name, "parent", text)
     tree = tree_of(queues)
     for queue in queues.values():
         for kind in ("borrowing", "lending"):
@@ -166,14 +166,14 @@ def _above(queues: Mapping[str, Queue], name: str) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _fault(queues: Mapping[str, Queue], name: str) -> Fault | None:
+def _fault(queues: Mapping[str, Queue], name: str) -> QueueFault | None:
     """The first thing that is wrong from here up."""
     for above in (name, *_above(queues, name)):
         parent = queues[above].parent
         if parent and parent not in queues:
-            return Fault(name, "parent", f"queue {above} names a parent {parent} that does not exist")
+            return QueueFault(name, "parent", f"queue {above} names a parent {parent} that does not exist")
         if above in _above(queues, above):
-            return Fault(name, "parent", f"queue {above} is its own ancestor")
+            return QueueFault(name, "parent", f"queue {above} is its own ancestor")
     return None
 
 
@@ -198,14 +198,16 @@ def _scaled(amounts: Amounts) -> dict[str, int]:
     return {name: amount * 1000 if name == GPU else amount for name, amount in amounts.items()}
 
 
-def _idle_limits(tree: Tree, queue: Queue, kind: str) -> Iterator[Fault]:
+def _idle_limits(tree: Tree, queue: Queue, kind: str) -> Iterator[QueueFault]:
     limits: Amounts = queue.borrowing if kind == "borrowing" else queue.lending
     for resource in limits:
         if len(tree.path[queue.name]) == 1 and not queue.parent:
             text = f"it has no parent, so there is nobody to {'borrow from' if kind == 'borrowing' else 'lend to'}"
-            yield Fault(queue.name, kind, f"{text}; give it one, or leave {kind} out")
+            yield QueueFault(queue.name, kind, f"{text}; give it one, or leave {kind} out")
             return
         has = tree.limited[queue.name] if kind == "borrowing" else tree.quota[queue.name]
         if resource not in has:
             whose = "nobody in its tree has a" if kind == "borrowing" else "it has no"
-            yield Fault(queue.name, kind, f"limits {resource}, of which {whose} quota; give it one, or leave it out")
+            yield QueueFault(
+                queue.name, kind, f"limits {resource}, of which {whose} quota; give it one, or leave it out"
+            )

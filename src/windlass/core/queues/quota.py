@@ -37,24 +37,24 @@ def available(accounts: QueueUsage, queue: str, resource: str) -> int | None:
 
 
 @lru_cache(maxsize=4096)
-def ceiling(tree: Tree, queue: str, resource: str) -> int | None:
+def maximum(tree: Tree, queue: str, resource: str) -> int | None:
     """The same if nobody held anything: the most that the queue can ever have."""
     return available(QueueUsage(tree, {}, {}), queue, resource)
 
 
-def short(accounts: QueueUsage, queue: str, request: Amounts) -> str:
+def exceeds_available(accounts: QueueUsage, queue: str, request: Amounts) -> str:
     """The first resource, by name, of which the queue may not take so much now; "" if it may take all."""
     wanted = _asked(accounts.tree, queue, request)
     return next((name for name, asked in wanted if asked > (available(accounts, queue, name) or 0)), "")
 
 
-def beyond(tree: Tree, queue: str, request: Amounts) -> str:
+def exceeds_maximum(tree: Tree, queue: str, request: Amounts) -> str:
     """The first resource, by name, of which the queue may never hold so much; "" if there is none."""
     wanted = _asked(tree, queue, request)
-    return next((name for name, asked in wanted if asked > (ceiling(tree, queue, name) or 0)), "")
+    return next((name for name, asked in wanted if asked > (maximum(tree, queue, name) or 0)), "")
 
 
-def claimed(spoken_for: QueueUsage, queue: str, request: Amounts) -> str:
+def blocked_by_claims(spoken_for: QueueUsage, queue: str, request: Amounts) -> str:
     """The first resource, by name, that must be left to gangs which wait and go first; "" if there is none.
 
     `spoken_for` is what is held and what those gangs will take. Within its own quota, or within that of the queues
@@ -64,7 +64,7 @@ def claimed(spoken_for: QueueUsage, queue: str, request: Amounts) -> str:
     return next((name for name, asked in wanted if not _undisputed(spoken_for, queue, name, asked)), "")
 
 
-def home(tree: Tree, queue: str, request: Amounts) -> str:
+def claim_queue(tree: Tree, queue: str, request: Amounts) -> str:
     """The lowest queue, from this one up, whose own quota is enough: there a gang that waits has its claim.
 
     What a gang needs beyond its queue's own quota is nobody's right, so it does not keep that quota from smaller gangs;
@@ -78,7 +78,7 @@ def home(tree: Tree, queue: str, request: Amounts) -> str:
     return next(enough, path[-1])
 
 
-def rise(accounts: QueueUsage, path: Sequence[str], resource: str, amount: int) -> int:
+def increase_along(accounts: QueueUsage, path: Sequence[str], resource: str, amount: int) -> int:
     """How much more is drawn of the quota of the last queue of `path` if the first, at its bottom, takes `amount`.
 
     A queue that keeps a part for itself draws on its parent only with what goes beyond that part.
@@ -91,45 +91,48 @@ def rise(accounts: QueueUsage, path: Sequence[str], resource: str, amount: int) 
     return amount
 
 
-def why(accounts: QueueUsage, queue: str, request: Amounts) -> Verdict | None:
+def quota_verdict(accounts: QueueUsage, queue: str, request: Amounts) -> Verdict | None:
     """Why quota keeps a gang of the queue out, or None if it does not."""
     tree = accounts.tree
     if queue in tree.faults:
         return Verdict(Reason.MISCONFIGURED, f"{tree.faults[queue].message}; nothing of {queue} can start")
-    if resource := beyond(tree, queue, request):
-        most = ceiling(tree, queue, resource) or 0
-        text = f"asks for {_amount(resource, charge(request, resource))}, queue {queue} may hold {said(resource, most)}"
+    if resource := exceeds_maximum(tree, queue, request):
+        most = maximum(tree, queue, resource) or 0
+        asked = _amount(resource, charge(request, resource))
+        text = f"asks for {asked}, queue {queue} may hold {format_amount(resource, most)}"
         if most > tree.quota[queue].get(resource, 0):
             text += ", all that it could borrow included"
-        return verdict_on(Reason.EXCEEDS_MAX_QUOTA, text, resource, charge(request, resource))
-    if resource := short(accounts, queue, request):
+        return resource_verdict(Reason.EXCEEDS_MAX_QUOTA, text, resource, charge(request, resource))
+    if resource := exceeds_available(accounts, queue, request):
         wanted = charge(request, resource)
-        text = f"needs {_amount(resource, wanted)}: {binding(accounts, queue, resource)}"
-        return verdict_on(
+        text = f"needs {_amount(resource, wanted)}: {describe_binding_limit(accounts, queue, resource)}"
+        return resource_verdict(
             Reason.WAITING_FOR_QUOTA, text, resource, wanted, max(available(accounts, queue, resource) or 0, 0)
         )
     return None
 
 
-def binding(accounts: QueueUsage, queue: str, resource: str) -> str:
+def describe_binding_limit(accounts: QueueUsage, queue: str, resource: str) -> str:
     """In words, which limit up the tree leaves the queue so little of a resource."""
     tree, path = accounts.tree, accounts.tree.path[queue]
     held, quota = accounts.drawn(queue).get(resource, 0), tree.quota[queue].get(resource, 0)
     if len(path) == 1:
-        return f"queue {queue} holds {said(resource, held)} of the {said(resource, quota)} it may hold"
+        return (
+            f"queue {queue} holds {format_amount(resource, held)} of the {format_amount(resource, quota)} it may hold"
+        )
     name = _binds(accounts, queue, resource)
     if name in tree.borrowing and resource in tree.borrowing[name]:
         drawn, has = accounts.drawn(name).get(resource, 0), tree.quota[name].get(resource, 0)
         most, over = tree.borrowing[name][resource], drawn > has
-        lent = f"may borrow {said(resource, most)}{'' if over else ' more'}" if most else "may not borrow"
+        lent = f"may borrow {format_amount(resource, most)}{'' if over else ' more'}" if most else "may not borrow"
         return f"queue {name} {_holding(resource, drawn, has)}{',' * over} and {lent}"
     total = tree.quota[name].get(resource, 0)
     own = _holding(resource, held, quota) if quota else f"has no {resource} of its own"
     left = total - accounts.drawn(name).get(resource, 0)
     rest = (
-        f"{said(resource, left)} of its {said(resource, total)} left"
+        f"{format_amount(resource, left)} of its {format_amount(resource, total)} left"
         if left > 0
-        else f"lent all {said(resource, total)}"
+        else f"lent all {format_amount(resource, total)}"
     )
     return f"queue {queue} {own}; its cohort {name} has {rest}"
 
@@ -166,8 +169,9 @@ def _may_borrow(accounts: QueueUsage, name: str, resource: str) -> int | None:
 
 def _holding(resource: str, held: int, quota: int) -> str:
     if held > quota:
-        return f"holds {said(resource, held)} {resource}, {said(resource, held - quota)} of them borrowed"
-    return f"holds {said(resource, held)} of its {said(resource, quota)} {resource}"
+        borrowed = format_amount(resource, held - quota)
+        return f"holds {format_amount(resource, held)} {resource}, {borrowed} of them borrowed"
+    return f"holds {format_amount(resource, held)} of its {format_amount(resource, quota)} {resource}"
 
 
 def _undisputed(spoken_for: QueueUsage, queue: str, resource: str, amount: int) -> bool:
@@ -175,7 +179,7 @@ def _undisputed(spoken_for: QueueUsage, queue: str, resource: str, amount: int) 
     tree = spoken_for.tree
     path = tree.path[queue]
     for place, name in enumerate(path):
-        more = rise(spoken_for, path[: place + 1], resource, amount)
+        more = increase_along(spoken_for, path[: place + 1], resource, amount)
         if spoken_for.drawn(name).get(resource, 0) + more <= tree.quota[name].get(resource, 0):
             return True
         most = _may_borrow(spoken_for, name, resource)
@@ -191,7 +195,7 @@ def _asked(tree: Tree, queue: str, request: Amounts) -> Iterator[tuple[str, int]
             yield name, asked
 
 
-def verdict_on(reason: Reason, text: str, resource: str, wanted: int, free: int = 0) -> Verdict:
+def resource_verdict(reason: Reason, text: str, resource: str, wanted: int, free: int = 0) -> Verdict:
     """A verdict with its numbers in the resource's own unit: whole GPUs if it is about whole ones."""
     if resource == GPU and wanted % 1000 == 0:
         wanted, free = wanted // 1000, free // 1000
@@ -200,7 +204,7 @@ def verdict_on(reason: Reason, text: str, resource: str, wanted: int, free: int 
     return Verdict(reason, text, resource, wanted, free=free, usable=free)
 
 
-def said(resource: str, amount: int) -> str:
+def format_amount(resource: str, amount: int) -> str:
     """In words, an amount as `cohort.charge` counts it."""
     if resource == GPU:
         return str(amount // 1000) if amount % 1000 == 0 else f"{amount / 1000:g}"
@@ -208,4 +212,4 @@ def said(resource: str, amount: int) -> str:
 
 
 def _amount(resource: str, amount: int) -> str:
-    return f"{said(resource, amount)} {resource}"
+    return f"{format_amount(resource, amount)} {resource}"

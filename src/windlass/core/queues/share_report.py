@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from windlass.core.model.gang import total_of
 from windlass.core.model.snapshot import Snapshot
 from windlass.core.queues.decayed_usage import SCALE
-from windlass.core.queues.fair_share import Shares, past_along, total_capacity
-from windlass.core.queues.queue_tree import Amounts, Tree, charge, charges, discharged, tree_of
-from windlass.core.queues.quota import ceiling
+from windlass.core.queues.fair_share import Shares, past_usage_by_queue, total_capacity
+from windlass.core.queues.queue_tree import Amounts, Tree, charge, charges, in_resource_units, tree_of
+from windlass.core.queues.quota import maximum
 from windlass.core.queues.usage import NOTHING, QueueUsage
 
 _FINE = 1 << 20
@@ -52,7 +52,7 @@ def queue_shares(snapshot: Snapshot, order: Sequence[str] = ()) -> tuple[QueueSh
     tree = tree_of(snapshot.queues)
     accounts = QueueUsage(tree, snapshot.held, snapshot.users)
     shares = Shares(accounts, total_capacity(snapshot.table), snapshot.past)
-    past = past_along(tree, snapshot.past)
+    past = past_usage_by_queue(tree, snapshot.past)
     wanted = _wanted(snapshot, tree)
     targets = _targets(shares, wanted)
     lent = _lent(accounts)
@@ -64,12 +64,12 @@ def queue_shares(snapshot: Snapshot, order: Sequence[str] = ()) -> tuple[QueueSh
             parent=tree.path[name][1] if depth else "",
             depth=depth,
             weight=max(tree.queues[name].weight, 1),
-            quota=dict.fromkeys(tree.quota[name], 0) | discharged(tree.quota[name]),
-            target=discharged(targets.get(name, NOTHING)),
-            held=discharged(accounts.total(name)),
-            borrowed=discharged(_over(accounts, name)) if depth else {},
-            lent=discharged(lent.get(name, NOTHING)),
-            past=discharged({r: (a + SCALE // 2) // SCALE for r, a in past.get(name, NOTHING).items()}),
+            quota=dict.fromkeys(tree.quota[name], 0) | in_resource_units(tree.quota[name]),
+            target=in_resource_units(targets.get(name, NOTHING)),
+            held=in_resource_units(accounts.total(name)),
+            borrowed=in_resource_units(_over(accounts, name)) if depth else {},
+            lent=in_resource_units(lent.get(name, NOTHING)),
+            past=in_resource_units({r: (a + SCALE // 2) // SCALE for r, a in past.get(name, NOTHING).items()}),
             share=shares.share(name),
             running=running.get(name, 0),
             waiting=waiting.get(name, 0),
@@ -178,7 +178,7 @@ def _divide(
 
 
 def _claim(tree: Tree, name: str, resource: str, asked: int) -> Claim:
-    most = ceiling(tree, name, resource)
+    most = maximum(tree, name, resource)
     cap = asked if most is None else min(asked, most)
     return Claim(max(tree.queues[name].weight, 1), min(tree.quota[name].get(resource, 0), cap), cap)
 

@@ -9,20 +9,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TypeAlias
 
-from windlass.core.model.snapshot import Holding
+from windlass.core.model.snapshot import UserUsage
 from windlass.core.queues.queue_tree import Amounts, Tree, charges
 
 NOTHING: Amounts = {}
-NOBODY = Holding(0, NOTHING)
+NO_USAGE = UserUsage(0, NOTHING)
 
 Sums: TypeAlias = dict[str, int]
-Crowds: TypeAlias = dict[tuple[str, str | None], Holding]
+UsageByUser: TypeAlias = dict[tuple[str, str | None], UserUsage]
 
 
 class QueueUsage:
     """A sum is worked out when it is first asked for, and kept up from then on: most plans ask for few of them."""
 
-    def __init__(self, tree: Tree, held: Mapping[str, Amounts], users: Mapping[tuple[str, str], Holding]) -> None:
+    def __init__(self, tree: Tree, held: Mapping[str, Amounts], users: Mapping[tuple[str, str], UserUsage]) -> None:
         """`held`: by queue, what its own jobs hold. `users`: the same by queue and user. Neither is changed."""
         self.tree = tree
         self.changed: list[str] = []
@@ -32,7 +32,7 @@ class QueueUsage:
         self._own: dict[str, Sums] = {}
         self._totals: dict[str, Sums] = {}
         self._drawn: dict[str, Sums] = {}
-        self._crowds: Crowds | None = None
+        self._crowds: UsageByUser | None = None
 
     def take(self, queue: str, user: str, amounts: Amounts, *, jobs: int = 1) -> None:
         """So much more is held. `jobs` is 0 if it is a gang that runs already, and grows."""
@@ -80,17 +80,17 @@ class QueueUsage:
                 _add(sums, {name: max(used - kept.get(name, 0), 0) for name, used in self.drawn(child).items()})
         return self._drawn[queue]
 
-    def crowd(self, queue: str, user: str | None = None) -> Holding:
+    def crowd(self, queue: str, user: str | None = None) -> UserUsage:
         """What the jobs of one user (None: of all) hold in the queue and below, of what a user's part is limited.
 
         Only of queues in `tree.crowded`.
         """
-        return self._all_crowds().get((queue, user), NOBODY)
+        return self._all_crowds().get((queue, user), NO_USAGE)
 
     def _change(self, queue: str, user: str, by: Amounts, jobs: int) -> None:
         self.changed.append(queue)
         if self.tree.crowded:
-            self._count_in(self._all_crowds(), queue, user, Holding(jobs, by))
+            self._count_in(self._all_crowds(), queue, user, UserUsage(jobs, by))
         path = self.tree.path.get(queue, ())
         own = self._own_sums(queue)
         _add(own, by)
@@ -120,21 +120,21 @@ class QueueUsage:
             kept = self.tree.kept[name].get(resource, 0)
             amount = max(after - kept, 0) - max(after - amount - kept, 0)
 
-    def _all_crowds(self) -> Crowds:
+    def _all_crowds(self) -> UsageByUser:
         if self._crowds is None:
             self._crowds = {}
             for (queue, user), holding in self._users.items():
-                self._count_in(self._crowds, queue, user, Holding(holding.jobs, charges(holding.amounts)))
+                self._count_in(self._crowds, queue, user, UserUsage(holding.jobs, charges(holding.amounts)))
         return self._crowds
 
-    def _count_in(self, crowds: Crowds, queue: str, user: str, by: Holding) -> None:
+    def _count_in(self, crowds: UsageByUser, queue: str, user: str, by: UserUsage) -> None:
         for name in self.tree.path.get(queue, ()):
             if name in self.tree.crowded:
                 limits = self.tree.queues[name].user_limits
                 for who in (user, None):
-                    before = crowds.get((name, who), NOBODY)
+                    before = crowds.get((name, who), NO_USAGE)
                     amounts = {r: before.amounts.get(r, 0) + by.amounts.get(r, 0) for r in limits}
-                    crowds[name, who] = Holding(before.jobs + by.jobs, amounts)
+                    crowds[name, who] = UserUsage(before.jobs + by.jobs, amounts)
 
 
 def _add(sums: Sums, by: Amounts) -> None:

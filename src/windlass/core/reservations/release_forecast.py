@@ -11,12 +11,12 @@ from typing import Final, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from windlass.core.model.gang import Demand, Running
+from windlass.core.model.gang import Demand, RunningGang
 from windlass.core.model.snapshot import Amounts, Grant, NodeTable, Snapshot
-from windlass.core.nodes.allocation import less, settle
+from windlass.core.nodes.allocation import subtract_grant, update_shared_gpus
 from windlass.core.nodes.feasibility import Mask
-from windlass.core.nodes.incremental_fit import counts_tell, parts_needed
-from windlass.core.placement.elastic_resizing import resized
+from windlass.core.nodes.incremental_fit import is_decided_by_counts, parts_needed
+from windlass.core.placement.elastic_resizing import finish_resize
 from windlass.core.placement.gang_placement import fits
 
 NEVER: Final = 2**62
@@ -25,14 +25,14 @@ NEVER: Final = 2**62
 _FIRST_BATCH = 32
 
 
-class End(NamedTuple):
+class TimedRelease(NamedTuple):
     """A gang gives back what it holds, at this moment at the latest."""
 
     at: int
     grant: Grant
 
 
-class Early(NamedTuple):
+class EarlyRelease(NamedTuple):
     """A gang that runs gives back a part of what it holds at this moment, and the rest at its end."""
 
     job_id: str
@@ -40,33 +40,39 @@ class Early(NamedTuple):
     grant: Grant
 
 
-class Moment(NamedTuple):
+class FutureCapacity(NamedTuple):
     """What is free from then on."""
 
     at: int
     free: Amounts
 
 
-def end_of(run: Running) -> int:
+def end_of(run: RunningGang) -> int:
     """When it ends at the latest, in ms."""
     return NEVER if run.ends_by is None else run.ends_by
 
 
-class Forecast:
+class ReleaseForecast:
     """Begins as `free` stands now and goes through the ends, as far as somebody asks. Nothing in it changes `free`.
 
     `new`: those that start now. `early`: what a plan takes back from those that run, beside what is shrinking already.
     """
 
     def __init__(
-        self, snapshot: Snapshot, now: int, free: Amounts, new: Iterable[End] = (), *, early: Iterable[Early] = ()
+        self,
+        snapshot: Snapshot,
+        now: int,
+        free: Amounts,
+        new: Iterable[TimedRelease] = (),
+        *,
+        early: Iterable[EarlyRelease] = (),
     ) -> None:
         self._table = snapshot.table
-        self._now = Moment(now, free.copy(order="F"))
+        self._now = FutureCapacity(now, free.copy(order="F"))
         self._coming = _chunks(snapshot, now, new, early)
         self._batches: list[_Batch] = []
 
-    def first_fit(self, demands: Sequence[Demand], closed: Mask | None = None) -> Moment | None:
+    def first_fit(self, demands: Sequence[Demand], closed: Mask | None = None) -> FutureCapacity | None:
         """When enough gangs have ended to let this one in, or now, if nothing else starts; None if they never do.
 
         Outside the `closed` nodes (bool[N]; None: anywhere).
@@ -79,7 +85,7 @@ class Forecast:
         for batch in self._all():
             number = batch.first_fit(demands, closed)
             if number is not None:
-                return Moment(batch.times[number - 1], batch.after(number))
+                return FutureCapacity(batch.times[number - 1], batch.after(number))
         return None
 
     def free_at(self, moment: int) -> Amounts:
@@ -123,14 +129,16 @@ class _Chunk(NamedTuple):
     grants: list[Grant]
 
 
-def _chunks(snapshot: Snapshot, now: int, new: Iterable[End], early: Iterable[Early]) -> Iterator[_Chunk]:
+def _chunks(
+    snapshot: Snapshot, now: int, new: Iterable[TimedRelease], early: Iterable[EarlyRelease]
+) -> Iterator[_Chunk]:
     """When each gang that runs, and each `new` one, ends at the latest, soonest first. In ms, none before now.
 
     Those without a walltime come last, at NEVER, those that have run longest first. Each chunk is twice as long as the
     one before: most gangs need few ends, and none costs more than all of them together.
     """
     parts = [*_shrinking(snapshot, now), *early]
-    starting = deque(sorted([*new, *(End(part.at, part.grant) for part in parts)], key=lambda end: end.at))
+    starting = deque(sorted([*new, *(TimedRelease(part.at, part.grant) for part in parts)], key=lambda end: end.at))
     held = _without(snapshot.grants, parts)
     for part in _doubling(snapshot.ends):
         chunk = _Chunk([max(at, now) for at, _ in part], [held[job_id] for _, job_id in part])
@@ -144,35 +152,35 @@ def _chunks(snapshot: Snapshot, now: int, new: Iterable[End], early: Iterable[Ea
         yield _Chunk([end.at for end in rest], [end.grant for end in rest])
 
 
-def _until(starting: deque[End], moment: int) -> Iterator[End]:
+def _until(starting: deque[TimedRelease], moment: int) -> Iterator[TimedRelease]:
     """Take away those that end before."""
     while starting and starting[0].at < moment:
         yield starting.popleft()
 
 
-def _shrinking(snapshot: Snapshot, now: int) -> Iterator[Early]:
+def _shrinking(snapshot: Snapshot, now: int) -> Iterator[EarlyRelease]:
     """What those give back that go on with less."""
     for run in snapshot.special.values():
         if run.resize_to is not None and not run.leaving:
             at = min(run.release_time(now), max(end_of(run), now))
-            yield Early(run.id, at, resized(snapshot.table, run, snapshot.grants[run.id]).freed)
+            yield EarlyRelease(run.id, at, finish_resize(snapshot.table, run, snapshot.grants[run.id]).freed)
 
 
-def _without(grants: Mapping[str, Grant], parts: Sequence[Early]) -> Mapping[str, Grant]:
+def _without(grants: Mapping[str, Grant], parts: Sequence[EarlyRelease]) -> Mapping[str, Grant]:
     """By id: what gangs give back at their end, having given back these parts of it before."""
     return {**grants, **{part.job_id: _rest(grants[part.job_id], part.grant) for part in parts}} if parts else grants
 
 
 def _rest(whole: Grant, part: Grant) -> Grant:
-    return Grant(whole.rows[:0], whole.amounts[:0]) if part is whole else less(whole, part)
+    return Grant(whole.rows[:0], whole.amounts[:0]) if part is whole else subtract_grant(whole, part)
 
 
-def _endless(snapshot: Snapshot, held: Mapping[str, Grant]) -> list[End]:
+def _endless(snapshot: Snapshot, held: Mapping[str, Grant]) -> list[TimedRelease]:
     if len(snapshot.ends) == len(snapshot.running):
         return []
     found = [run for run in snapshot.running.values() if run.ends_by is None]
     found.sort(key=lambda run: (run.admitted_at, run.number, run.id))
-    return [End(NEVER, held[run.id]) for run in found]
+    return [TimedRelease(NEVER, held[run.id]) for run in found]
 
 
 _Thing = TypeVar("_Thing")
@@ -198,7 +206,7 @@ class _Batch:
 
     def first_fit(self, demands: Sequence[Demand], closed: Mask | None) -> int | None:
         """How many of them have to end, at least one, until the gang fits; None: all are not enough."""
-        if counts_tell(self._table, demands):
+        if is_decided_by_counts(self._table, demands):
             given = Grant(self._rows, self._amounts)
             parts = parts_needed(self.before, self._table, demands[0], closed, given)
             return None if parts is None else int(self._until.searchsorted(parts)) + 1
@@ -222,5 +230,5 @@ class _Batch:
         later = self.before.copy(order="F")
         until = self._until[gangs - 1] if gangs else 0
         np.add.at(later, self._rows[:until], self._amounts[:until])
-        settle(self._table, later, self._rows[:until])
+        update_shared_gpus(self._table, later, self._rows[:until])
         return later

@@ -14,25 +14,38 @@ from heapq import merge
 
 import numpy as np
 
-from windlass.core.model.gang import Pending, Running, at_least
+from windlass.core.model.gang import PendingGang, RunningGang, minimum_demands
 from windlass.core.model.reservation import Reservation
 from windlass.core.model.snapshot import Amounts, Grant, NodeTable, Snapshot
-from windlass.core.nodes.allocation import give_back, lower, settle, take
+from windlass.core.nodes.allocation import give_back, minimum_free, take, update_shared_gpus
 from windlass.core.nodes.feasibility import Mask, eligibility, room_per_node
-from windlass.core.placement.empty_cluster_fit import fits_outside, mask_of
+from windlass.core.placement.empty_cluster_fit import fits_outside, usable_nodes
 from windlass.core.placement.gang_placement import Placed, fits, place
-from windlass.core.reservations.release_forecast import NEVER, Early, End, Forecast, Moment, end_of
-from windlass.core.reservations.starvation_guard import BRIEF, Kept, has_waited_long, is_brief, spared
+from windlass.core.reservations.release_forecast import (
+    NEVER,
+    EarlyRelease,
+    FutureCapacity,
+    ReleaseForecast,
+    TimedRelease,
+    end_of,
+)
+from windlass.core.reservations.starvation_guard import (
+    BRIEF_WALLTIME_MS,
+    GuardedNodes,
+    has_waited_long,
+    is_brief,
+    select_guarded_nodes,
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Promise:
+class GangReservation:
     """A blocked gang starts at `start` at the latest, by the walltimes of what runs, and holds `grant` until `until`.
 
     `start` is NEVER if that takes the end of a gang without a walltime: nobody knows when, but it will be there.
     """
 
-    gang: Pending
+    gang: PendingGang
     start: int
     until: int
     grant: Grant
@@ -54,24 +67,26 @@ class ReservationProfile:
         self._now = now
         self._free = free
         self._limit = snapshot.policy.reservations
-        self._blocked: list[tuple[Pending, Mask | None]] = []
+        self._blocked: list[tuple[PendingGang, Mask | None]] = []
         """Those to which nothing has been promised yet, and on which nodes (bool[N]) nothing will be; None: on any."""
-        self._promises: list[Promise] = []
+        self._promises: list[GangReservation] = []
         self._waiting = np.zeros(len(snapshot.table.nodes), dtype=np.int64)
         """int64[N]: how many gangs, with a promise or blocked, could use each node."""
         self._full: _Full | None = None
         """Under a policy that bounds it: the nodes for which as many wait as may; None: no node."""
-        self._forecast: Forecast | None = None
-        self._strict: list[Pending] = []
+        self._forecast: ReleaseForecast | None = None
+        self._strict: list[PendingGang] = []
         self._shut: Mask | None = None
         """Under a policy without backfill: the nodes that anybody who is blocked could use. None: no node."""
-        self._starts: list[End] = []
-        self._late: list[End] = []
+        self._starts: list[TimedRelease] = []
+        self._late: list[TimedRelease] = []
         """Those that start with the plan before the forecast was made, and since."""
-        self._kept = Kept(np.zeros_like(self._waiting, dtype=np.bool_), np.zeros_like(self._waiting, dtype=np.bool_))
+        self._kept = GuardedNodes(
+            np.zeros_like(self._waiting, dtype=np.bool_), np.zeros_like(self._waiting, dtype=np.bool_)
+        )
         self._rooms: dict[int, Amounts] = {}
         """By number of a promise: what is free now and beside it; until anybody starts or is kept a place."""
-        self._early: list[Early] = []
+        self._early: list[EarlyRelease] = []
         """What others give back before their end, as this plan has it, for gangs that are kept a place."""
 
     @property
@@ -86,16 +101,16 @@ class ReservationProfile:
 
     # --- what the plan tells ------------------------------------------------------------------------
 
-    def begins(self, gang: Pending, grant: Grant) -> None:
+    def begins(self, gang: PendingGang, grant: Grant) -> None:
         """The gang starts with this plan, there."""
         self._rooms.clear()
-        end = End(self._end_of(gang, self._now), grant)
+        end = TimedRelease(self._end_of(gang, self._now), grant)
         (self._starts if self._forecast is None else self._late).append(end)
         for promise in self._promises:
-            if crosses(end.at, promise):
+            if overlaps(end.at, promise):
                 take(self._snapshot.table, promise.free, grant)
 
-    def open_to(self, gang: Pending) -> bool:
+    def open_to(self, gang: PendingGang) -> bool:
         """Whether the gang, if it cannot start, gets a promise of its own.
 
         The policy says how many may contend for the same nodes. A gang that finds room beside those nodes, were the
@@ -103,40 +118,40 @@ class ReservationProfile:
         """
         return self._full is None or self._full.leaves_room(self._snapshot.table, gang)
 
-    def reserve(self, gang: Pending) -> None:
+    def reserve(self, gang: PendingGang) -> None:
         """The gang cannot start now: whoever is asked after it must not delay it. For gangs that it is `open_to`."""
         self._blocked.append((gang, self._full.of(self._snapshot.table, gang) if self._full else None))
         self._contend(gang)
 
     # --- what the plan asks -------------------------------------------------------------------------
 
-    def is_shut_to(self, gang: Pending) -> bool:
+    def is_shut_to(self, gang: PendingGang) -> bool:
         """Whether nobody passes on any node that the gang could use; always False if the policy has backfill."""
         shut = self._shut
-        return shut is not None and not (mask_of(self._snapshot.table, gang.demands) > shut).any()
+        return shut is not None and not (usable_nodes(self._snapshot.table, gang.demands) > shut).any()
 
-    def room(self, gang: Pending) -> Amounts:
+    def room(self, gang: PendingGang) -> Amounts:
         """int64[N, R], to be read only: what the gang may use if it starts now; the plan's own `free` if all of it."""
         end = self._end_of(gang, self._now)
         room = self._free
         for promise in self.promises() if self._limit else ():
-            if crosses(end, promise):
-                room = lower(self._snapshot.table, room, promise.free)
+            if overlaps(end, promise):
+                room = minimum_free(self._snapshot.table, room, promise.free)
         closed = _either(_either(self._closed(gang, self._now, end), self._spare(gang)), self._shut)
         if closed is not None:
             room = room.copy(order="F")
             room[closed] = 0
-            settle(self._snapshot.table, room, np.flatnonzero(closed))
+            update_shared_gpus(self._snapshot.table, room, np.flatnonzero(closed))
         return room
 
-    def in_the_way_of(self, gang: Pending, start: int) -> tuple[list[Promise], Mask | None]:
+    def in_the_way_of(self, gang: PendingGang, start: int) -> tuple[list[GangReservation], Mask | None]:
         """If it starts by `start` (ms): the promises that it may run into, and the nodes closed to it (None: none)."""
         end = self._end_of(gang, start)
-        crossed = [promise for promise in (self.promises() if self._limit else ()) if crosses(end, promise)]
+        crossed = [promise for promise in (self.promises() if self._limit else ()) if overlaps(end, promise)]
         closed = _either(self._closed(gang, self._now, end), self._spare(gang))
         return crossed, _either(closed, self._shut)
 
-    def keep(self, gang: Pending, start: int, placed: Grant, given: Sequence[Early]) -> None:
+    def keep(self, gang: PendingGang, start: int, placed: Grant, given: Sequence[EarlyRelease]) -> None:
         """Others are stopped so that the gang has these nodes from `start` on (ms); nobody may take them meanwhile.
 
         `given`: what those others give back then, instead of at their end.
@@ -147,36 +162,36 @@ class ReservationProfile:
             for early in given:
                 if start <= promise.start < end_of(self._snapshot.running[early.job_id]):
                     give_back(table, promise.free, early.grant)
-            if start <= promise.start and crosses(until, promise):
+            if start <= promise.start and overlaps(until, promise):
                 take(table, promise.free, placed)
         self._early += given
         self._starts, self._late, self._forecast = [*self._starts, *self._late], [], None
         beside = self._beside(self._forecasts(), start)
         take(table, beside, placed)
-        self._promises.append(Promise(gang, start, until, placed, beside))
+        self._promises.append(GangReservation(gang, start, until, placed, beside))
         self._contend(gang)
 
-    def shorter(self, gang: Pending) -> int | None:
+    def shorter(self, gang: PendingGang) -> int | None:
         """The longest walltime, in ms, with which an equal gang would run into fewer promises; None: no walltime."""
         end = self._end_of(gang, self._now)
         starts = [promise.start for promise in self.promises() if self._now < promise.start < end]
         starts += [each.start for each in self._barred(gang) if self._now < each.start < end]
-        starts += [self._now + BRIEF] if self._spare(gang) is not None else []
+        starts += [self._now + BRIEF_WALLTIME_MS] if self._spare(gang) is not None else []
         return max(starts) - self._now if starts else None
 
-    def runs_into(self, gang: Pending) -> Pending | None:
+    def runs_into(self, gang: PendingGang) -> PendingGang | None:
         """Whose promise keeps it from starting now; of several that do so together the first. None: nobody's."""
         table, end, first = self._snapshot.table, self._end_of(gang, self._now), None
-        mine = mask_of(table, gang.demands)
+        mine = usable_nodes(table, gang.demands)
         for number, promise in enumerate(self.promises() if self._limit else ()):
             closed = None if is_brief(gang) else promise.spare
-            crossed = crosses(end, promise) and mine[promise.grant.rows].any()
+            crossed = overlaps(end, promise) and mine[promise.grant.rows].any()
             if not crossed and (closed is None or not (mine & closed).any()):
                 continue
             room = self._room_beside(number) if crossed else self._free
             if not _takes_room(self._snapshot, self._free, gang, room, closed):
                 continue
-            if not fits(room, table, at_least(gang.demands), closed):
+            if not fits(room, table, minimum_demands(gang.demands), closed):
                 return promise.gang
             first = promise.gang if first is None else first
         return first
@@ -184,10 +199,10 @@ class ReservationProfile:
     def _room_beside(self, number: int) -> Amounts:
         """What is free now and beside one of the promises."""
         if number not in self._rooms:
-            self._rooms[number] = lower(self._snapshot.table, self._free, self._promises[number].free)
+            self._rooms[number] = minimum_free(self._snapshot.table, self._free, self._promises[number].free)
         return self._rooms[number]
 
-    def promises(self) -> list[Promise]:
+    def promises(self) -> list[GangReservation]:
         """In the order in which they were made."""
         if self._blocked:
             self._rooms.clear()
@@ -197,11 +212,11 @@ class ReservationProfile:
             self._blocked.clear()
         return self._promises
 
-    def kept(self) -> Iterator[tuple[Pending, Mask]]:
+    def kept(self) -> Iterator[tuple[PendingGang, Mask]]:
         """The gangs that others must not delay, and the nodes that are kept for them."""
         if self._limit == 0:
             for gang in self._strict:
-                yield gang, mask_of(self._snapshot.table, gang.demands)
+                yield gang, usable_nodes(self._snapshot.table, gang.demands)
             return
         for promise in self.promises():
             mask = np.zeros(len(self._snapshot.table.nodes), dtype=np.bool_)
@@ -210,15 +225,15 @@ class ReservationProfile:
                 mask |= promise.spare
             yield promise.gang, mask
 
-    def _forecasts(self) -> Forecast:
+    def _forecasts(self) -> ReleaseForecast:
         if self._forecast is None:
-            self._forecast = Forecast(self._snapshot, self._now, self._free, self._starts, early=self._early)
+            self._forecast = ReleaseForecast(self._snapshot, self._now, self._free, self._starts, early=self._early)
         return self._forecast
 
     # --- promises -----------------------------------------------------------------------------------
 
-    def _promise(self, forecast: Forecast, gang: Pending, full: Mask | None) -> None:
-        demands = at_least(gang.demands)
+    def _promise(self, forecast: ReleaseForecast, gang: PendingGang, full: Mask | None) -> None:
+        demands = minimum_demands(gang.demands)
         soonest = forecast.first_fit(demands, full)
         for at, free in self._moments(forecast, gang, soonest) if soonest else ():
             until = self._end_of(gang, at)
@@ -231,31 +246,35 @@ class ReservationProfile:
                 if at <= other.start < until:
                     take(self._snapshot.table, other.free, found.grant)
             spare = self._spared(forecast, gang, at, found, full)
-            self._promises.append(Promise(gang, at, until, found.grant, beside, spare))
+            self._promises.append(GangReservation(gang, at, until, found.grant, beside, spare))
             return
 
-    def _spared(self, forecast: Forecast, gang: Pending, at: int, found: Placed, full: Mask | None) -> Mask | None:
+    def _spared(
+        self, forecast: ReleaseForecast, gang: PendingGang, at: int, found: Placed, full: Mask | None
+    ) -> Mask | None:
         """The nodes that are kept for it; none if it may have to wait for a day that people have chosen."""
         if not has_waited_long(self._snapshot.policy, gang, self._now):
             return None
         barred = self._closed(gang, self._now, at)
-        mine = mask_of(self._snapshot.table, gang.demands)
+        mine = usable_nodes(self._snapshot.table, gang.demands)
         if barred is not None and (mine & barred).any():
             return None
         last_ends = forecast.last_ends()
-        spare = spared(self._snapshot.table, gang.demands, found, full, last_ends, self._kept)
+        spare = select_guarded_nodes(self._snapshot.table, gang.demands, found, full, last_ends, self._kept)
         if spare is not None:
-            self._kept = Kept(self._kept.nodes | spare, self._kept.among | mine)
+            self._kept = GuardedNodes(self._kept.nodes | spare, self._kept.among | mine)
         return spare
 
-    def _spare(self, gang: Pending) -> Mask | None:
+    def _spare(self, gang: PendingGang) -> Mask | None:
         """bool[N]: where it may not start, as others ahead have waited long; None: no node."""
         if not self._limit or is_brief(gang):
             return None
         self.promises()
         return self._kept.nodes if self._kept.any else None
 
-    def _moments(self, forecast: Forecast, gang: Pending, soonest: Moment) -> Iterator[Moment]:
+    def _moments(
+        self, forecast: ReleaseForecast, gang: PendingGang, soonest: FutureCapacity
+    ) -> Iterator[FutureCapacity]:
         """When it may fit for the first time, and what it may use then."""
         if not self._promises and not self._late and not self._snapshot.reservations:
             yield soonest
@@ -266,10 +285,10 @@ class ReservationProfile:
         last = None
         for at in merge(later, forecast.moments(soonest.at)):
             if at != last:
-                yield Moment(at, self._over(forecast, at, self._end_of(gang, at)))
+                yield FutureCapacity(at, self._over(forecast, at, self._end_of(gang, at)))
             last = at
 
-    def _beside(self, forecast: Forecast, at: int) -> Amounts:
+    def _beside(self, forecast: ReleaseForecast, at: int) -> Amounts:
         """What is free at that moment, which nobody else has been promised."""
         free = forecast.free_at(at)
         for end in self._late:
@@ -280,27 +299,27 @@ class ReservationProfile:
                 take(self._snapshot.table, free, promise.grant)
         return free
 
-    def _over(self, forecast: Forecast, at: int, until: int) -> Amounts:
+    def _over(self, forecast: ReleaseForecast, at: int, until: int) -> Amounts:
         """What is free from one moment to the other."""
         free = self._beside(forecast, at)
         for promise in self._promises:
             if at < promise.start < until:
-                free = lower(self._snapshot.table, free, promise.free)
+                free = minimum_free(self._snapshot.table, free, promise.free)
         return free
 
     # --- what people have reserved --------------------------------------------------------------------
 
-    def _barred(self, gang: Pending) -> list[Reservation]:
+    def _barred(self, gang: PendingGang) -> list[Reservation]:
         return [each for each in self._snapshot.reservations if not each.admits(gang.queue, gang.user)]
 
-    def _closed(self, gang: Pending, start: int, end: int) -> Mask | None:
+    def _closed(self, gang: PendingGang, start: int, end: int) -> Mask | None:
         """The nodes that are somebody else's at any time from `start` to `end`; None: no node."""
-        return barred_from(self._snapshot.table, self._snapshot.reservations, gang, start, end)
+        return nodes_closed_to(self._snapshot.table, self._snapshot.reservations, gang, start, end)
 
     # --- small things -------------------------------------------------------------------------------
 
-    def _contend(self, gang: Pending) -> None:
-        mask = mask_of(self._snapshot.table, gang.demands)
+    def _contend(self, gang: PendingGang) -> None:
+        mask = usable_nodes(self._snapshot.table, gang.demands)
         if self._limit == 0:
             self._strict.append(gang)
             self._shut = _either(self._shut, mask)
@@ -308,7 +327,7 @@ class ReservationProfile:
             self._waiting += mask
             self._full = _Full(self._waiting >= self._limit)
 
-    def _end_of(self, gang: Pending, start: int) -> int:
+    def _end_of(self, gang: PendingGang, start: int) -> int:
         return NEVER if gang.walltime is None else min(start + gang.walltime, NEVER)
 
 
@@ -321,14 +340,14 @@ class _Full:
         self._parts: dict[int, tuple[Mask, bool, bool]] = {}
         """By id of a mask (kept, so that the id stays its own): whether it has nodes outside, and whether inside."""
 
-    def leaves_room(self, table: NodeTable, gang: Pending) -> bool:
+    def leaves_room(self, table: NodeTable, gang: PendingGang) -> bool:
         """Whether the gang would fit on the other nodes, if these were empty, given that it would fit on all."""
         parts = [self._part(eligibility(table, demand).mask) for demand in gang.demands]
         if not all(outside for outside, _ in parts):
             return False
         return not any(inside for _, inside in parts) or fits_outside(table, gang, self._mask, self._name)
 
-    def of(self, table: NodeTable, gang: Pending) -> Mask | None:
+    def of(self, table: NodeTable, gang: PendingGang) -> Mask | None:
         """bool[N]: these nodes; None if the gang could use none of them."""
         parts = [self._part(eligibility(table, demand).mask) for demand in gang.demands]
         return self._mask if any(inside for _, inside in parts) else None
@@ -340,8 +359,8 @@ class _Full:
         return found[1:]
 
 
-def barred_from(
-    table: NodeTable, reservations: Sequence[Reservation], gang: Pending | Running, start: int, end: int
+def nodes_closed_to(
+    table: NodeTable, reservations: Sequence[Reservation], gang: PendingGang | RunningGang, start: int, end: int
 ) -> Mask | None:
     """bool[N]: the nodes that people have reserved for others at any time from `start` to `end`; None: no node."""
     others = [each.nodes for each in reservations if each.keeps_out(gang.queue, gang.user, start, end)]
@@ -352,7 +371,7 @@ def barred_from(
     return closed
 
 
-def crosses(end: int, promise: Promise) -> bool:
+def overlaps(end: int, promise: GangReservation) -> bool:
     """Whether whoever runs until then is still there when the promise is due, which may be any time if it is NEVER."""
     return promise.start < end or promise.start == NEVER
 
@@ -363,7 +382,7 @@ def _either(one: Mask | None, other: Mask | None) -> Mask | None:
     return one | other
 
 
-def _takes_room(snapshot: Snapshot, free: Amounts, gang: Pending, room: Amounts, closed: Mask | None) -> bool:
+def _takes_room(snapshot: Snapshot, free: Amounts, gang: PendingGang, room: Amounts, closed: Mask | None) -> bool:
     """Whether any node takes fewer replicas of some role with so much room than with all that is free."""
     asked = ((eligibility(snapshot.table, demand), demand.count) for demand in gang.demands)
     return any(

@@ -14,33 +14,33 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from windlass.core.model.gang import Demand, Pending
+from windlass.core.model.gang import Demand, PendingGang
 from windlass.core.model.policy import Policy
 from windlass.core.model.resources import is_device
 from windlass.core.model.snapshot import NodeTable
 from windlass.core.model.status import Placement
 from windlass.core.nodes.feasibility import Mask, eligibility
 from windlass.core.nodes.topology_domains import level_number
-from windlass.core.placement.gang_placement import Placed, by_type
+from windlass.core.placement.gang_placement import Placed, by_gpu_type
 from windlass.core.queues.orders.registry import can_guard_against_starvation
 
-BRIEF = 7_200_000
+BRIEF_WALLTIME_MS = 7_200_000
 """The longest walltime, in ms, with which a gang may start there."""
 _NODES_PER_SPARE = 10
 """Of so many nodes that a gang could use one is kept."""
 
 
-def has_waited_long(policy: Policy, gang: Pending, now: int) -> bool:
+def has_waited_long(policy: Policy, gang: PendingGang, now: int) -> bool:
     """Whether nodes are to be kept for a gang that has to wait; `now` in ms."""
     return can_guard_against_starvation(policy) and 0 < policy.starvation_guard <= now - gang.since
 
 
-def is_brief(gang: Pending) -> bool:
+def is_brief(gang: PendingGang) -> bool:
     """Whether it may fill a gap there."""
-    return gang.walltime is not None and gang.walltime <= BRIEF
+    return gang.walltime is not None and gang.walltime <= BRIEF_WALLTIME_MS
 
 
-class Kept(NamedTuple):
+class GuardedNodes(NamedTuple):
     """What is kept in a plan so far."""
 
     nodes: Mask
@@ -54,13 +54,13 @@ class Kept(NamedTuple):
         return bool(self.nodes.any())
 
 
-def spared(
+def select_guarded_nodes(
     table: NodeTable,
     demands: Sequence[Demand],
     promised: Placed,
     full: Mask | None,
     last_ends: NDArray[np.int64],
-    kept: Kept,
+    kept: GuardedNodes,
 ) -> Mask | None:
     """bool[N]: what is kept for a gang beside what is kept already. None: no node.
 
@@ -98,7 +98,7 @@ def _count(mask: Mask) -> int:
 def _like(table: NodeTable, demand: Demand, placement: Placement) -> Mask:
     """bool[N]: the nodes of the model that it has been promised, in the domains that it may not leave."""
     rows = [table.row[name] for name in placement.nodes[demand.role]]
-    models = (eligibility(table, one).mask for (one,) in by_type([demand]))
+    models = (eligibility(table, one).mask for (one,) in by_gpu_type([demand]))
     mask = next((mask for mask in models if mask[rows].all()), eligibility(table, demand).mask)
     near = demand.topology
     level = level_number(table, near.level) if near is not None and (near.required or near.slice) else None

@@ -8,7 +8,7 @@ from typing import Any
 
 from windlass.core.model.job import DEFAULT_QUEUE
 from windlass.core.model.queue import Queue
-from windlass.core.queues.queue_tree import faults_of, tree_of
+from windlass.core.queues.queue_tree import find_faults, tree_of
 from windlass.jobs.errors import FieldPath
 from windlass.jobs.syntax import value_types
 from windlass.jobs.syntax.field import Field, Shape, Table
@@ -121,7 +121,7 @@ def queues_of(written: Sequence[Mapping[str, Any]]) -> tuple[Queue, ...]:
 def check_queues(written: Sequence[Mapping[str, Any]], path: FieldPath) -> Iterator[tuple[FieldPath, str]]:
     """What is wrong between the queues. All have names, each its own."""
     places = {each["name"]: number for number, each in enumerate(written)}
-    for fault in faults_of(_declared(written)):
+    for fault in find_faults(_declared(written)):
         yield (*path, places[fault.queue], fault.field), fault.message
 
 

@@ -15,13 +15,13 @@ from typing import Any
 import msgspec
 
 from windlass.core.ledger import Ledger
-from windlass.core.model.gang import Pending, Running, shape_of
+from windlass.core.model.gang import PendingGang, RunningGang, shape_of
 from windlass.core.model.node import Node, Topology
 from windlass.core.model.plan import Plan, Preemption, Resize
 from windlass.core.model.policy import Policy
 from windlass.core.model.queue import Queue
 from windlass.core.model.reservation import Reservation
-from windlass.core.model.snapshot import PastUse, Snapshot
+from windlass.core.model.snapshot import PastUsage, Snapshot
 from windlass.core.model.status import Placement
 from windlass.jobs.errors import job_error
 from windlass.jobs.syntax.text import read_bytes
@@ -65,9 +65,9 @@ class _Written:
     queues: tuple[Queue, ...]
     policy: Policy
     reservations: tuple[Reservation, ...]
-    running: tuple[Running, ...]
-    pending: tuple[Pending, ...]
-    past: Mapping[str, PastUse]
+    running: tuple[RunningGang, ...]
+    pending: tuple[PendingGang, ...]
+    past: Mapping[str, PastUsage]
     plan: Decisions | None = None
 
 

@@ -6,7 +6,7 @@ from windlass.backends.kubernetes.cluster.empty_cluster import bare
 from windlass.backends.kubernetes.cluster.job_resolution import singles
 from windlass.backends.kubernetes.cluster.nodes import View
 from windlass.backends.kubernetes.cluster.nodes import node as seen
-from windlass.core.explain.admission_check import refusal
+from windlass.core.explain.admission_check import admission_refusal
 from windlass.core.ledger import Ledger
 from windlass.core.model.job import Job, Role
 from windlass.core.model.queue import Queue
@@ -23,7 +23,7 @@ def never(**role):
 
 
 def test_pods_of_others_may_go():
-    assert refusal(FULL, Job("digits", (Role(resources={"gpu": 8}),))) is not None
+    assert admission_refusal(FULL, Job("digits", (Role(resources={"gpu": 8}),))) is not None
     assert never(replicas=2, resources={"gpu": 8}) == ""
 
 

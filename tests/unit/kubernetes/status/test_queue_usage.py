@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 from windlass.backends.kubernetes.status.queue_usage import FIELD, QueueUsageWriter, remembered
-from windlass.core.model.snapshot import PastUse
+from windlass.core.model.snapshot import PastUsage
 
 
 class Patches:
@@ -26,7 +26,7 @@ def test_what_was_noted_is_remembered_by_the_next() -> None:
         queues: dict[str, dict[str, Any]] = {"research": {"metadata": {"name": "research"}}}
         api = Patches(queues)
         memory = QueueUsageWriter(api, queues, lambda _text: None)  # type: ignore[arg-type]
-        use = PastUse(1_000, {"gpu": 2**45})
+        use = PastUsage(1_000, {"gpu": 2**45})
         memory.note({"research": use, "default": use})
         memory.note({})
         memory.note({"research": use})

@@ -11,16 +11,16 @@ from windlass.backends.kubernetes.client.api_errors import ApiError
 from windlass.backends.kubernetes.client.coalescing_writer import CoalescingWriter
 from windlass.backends.kubernetes.client.connection import Connection
 from windlass.backends.kubernetes.cluster.cluster_state import QUEUES, Manifests
-from windlass.core.model.snapshot import PastUse
+from windlass.core.model.snapshot import PastUsage
 
 FIELD = "pastUse"
 """Below `status`: one text."""
 _EVERY = 30.0
 """Seconds: half-lives are hours and days."""
-_decode = msgspec.json.Decoder(PastUse).decode
+_decode = msgspec.json.Decoder(PastUsage).decode
 
 
-def remembered(queues: Manifests) -> dict[str, PastUse]:
+def remembered(queues: Manifests) -> dict[str, PastUsage]:
     """By queue, as it was written last; what cannot be read is forgotten."""
     found = {}
     for name, manifest in queues.items():
@@ -38,10 +38,10 @@ class QueueUsageWriter:
 
     def __init__(self, connection: Connection, queues: Manifests, on_trouble: Callable[[str], None]) -> None:
         self._connection, self._queues = connection, queues
-        self._past: Mapping[str, PastUse] = {}
+        self._past: Mapping[str, PastUsage] = {}
         self._scribe: CoalescingWriter[str] = CoalescingWriter(self._write, on_trouble, delay=0.0, every=_EVERY)
 
-    def note(self, past: Mapping[str, PastUse]) -> None:
+    def note(self, past: Mapping[str, PastUsage]) -> None:
         """What all queues with a half-life have held until now; nothing, if nothing was told."""
         if not past:
             return

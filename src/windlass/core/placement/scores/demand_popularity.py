@@ -14,7 +14,7 @@ _MOST = 256
 """Shapes, the most popular."""
 
 
-class Popularity:
+class DemandPopularity:
     """How often each shape of replica has been asked for.
 
     `typical` is made anew each time as much again has been asked for: it changes ever more rarely, so that what was

@@ -28,7 +28,7 @@ _COVERED = 95
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Typical:
+class TypicalDemands:
     """T typical demands on one table of N nodes. A threshold is what a demand wants of one GPU, in thousandths."""
 
     weights: Counts
@@ -46,7 +46,7 @@ class Typical:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Left:
+class FreeGpus:
     """What is left on K nodes, as the typical demands see it."""
 
     rows: Rows
@@ -59,10 +59,10 @@ class Left:
     total: Counts
     """int64[K]: free GPUs, in thousandths."""
 
-    def of(self, which: NDArray[np.intp]) -> Left:
+    def of(self, which: NDArray[np.intp]) -> FreeGpus:
         """Of some of these nodes, or of one several times over."""
         plain = tuple(left[which] for left in self.plain)
-        return Left(self.rows[which], plain, self.fit[which], self.short[which], self.total[which])
+        return FreeGpus(self.rows[which], plain, self.fit[which], self.short[which], self.total[which])
 
 
 def most_popular(demands: Weighted) -> Weighted:
@@ -73,7 +73,7 @@ def most_popular(demands: Weighted) -> Weighted:
     return [pair for pair, before in zip(falling, until, strict=False) if before * 100 < total * _COVERED]
 
 
-def typical_of(table: NodeTable, demands: Weighted) -> Typical:
+def typical_demands_of(table: NodeTable, demands: Weighted) -> TypicalDemands:
     """The demands as arrays of this table."""
     ables = [eligibility(table, demand) for demand, _ in demands]
     wants = np.array([_threshold(demand) for demand, _ in demands], dtype=np.int64)
@@ -81,7 +81,7 @@ def typical_of(table: NodeTable, demands: Weighted) -> Typical:
     thresholds = np.unique(wants)
     parts = {column for column, name in enumerate(table.axis) if name in (GPU, GPU_MILLI)}
     asked = sorted({column for able in ables for column, _ in able.request} - parts)
-    return Typical(
+    return TypicalDemands(
         weights=np.array([weight for _, weight in demands], dtype=np.int64),
         accepts=np.array([able.mask for able in ables], dtype=np.bool_).reshape(len(ables), -1).T,
         plain=tuple((column, np.array([able.each[column] for able in ables])) for column in asked),
@@ -95,7 +95,7 @@ def _threshold(demand: Demand) -> int:
     return demand.resources.get(GPU_MILLI, 0) or WHOLE
 
 
-def left_on(table: NodeTable, typical: Typical, free: Amounts, rows: Rows) -> Left:
+def free_gpus_of(table: NodeTable, typical: TypicalDemands, free: Amounts, rows: Rows) -> FreeGpus:
     """What these nodes have left."""
     gpus = np.maximum(free[rows, table.column[GPU]], 0)
     fit = np.repeat(gpus[:, None], len(typical.thresholds), axis=1)
@@ -107,10 +107,10 @@ def left_on(table: NodeTable, typical: Typical, free: Amounts, rows: Rows) -> Le
         fit[shared] = enough.sum(axis=2)
         short[shared] = (parts[:, None, :] * ~enough).sum(axis=2)
         total[shared] = parts.sum(axis=1)
-    return Left(rows, tuple(free[rows, column] for column, _ in typical.plain), fit, short, total)
+    return FreeGpus(rows, tuple(free[rows, column] for column, _ in typical.plain), fit, short, total)
 
 
-def fragmentation(typical: Typical, left: Left) -> Counts:
+def fragmentation(typical: TypicalDemands, left: FreeGpus) -> Counts:
     """int64[K]: F of each node, in thousandths of a GPU, rounded down."""
     runs = typical.accepts[left.rows] & (left.fit[:, typical.level] >= typical.gpus) & (typical.gpus > 0)
     for (_, amounts), there in zip(typical.plain, left.plain, strict=True):
@@ -120,9 +120,9 @@ def fragmentation(typical: Typical, left: Left) -> Counts:
     return expected
 
 
-def joined(one: Left, other: Left) -> Left:
+def join_free_gpus(one: FreeGpus, other: FreeGpus) -> FreeGpus:
     """The nodes of one, then those of the other."""
-    return Left(
+    return FreeGpus(
         rows=np.concatenate((one.rows, other.rows)),
         plain=tuple(np.concatenate(pair) for pair in zip(one.plain, other.plain, strict=True)),
         fit=np.concatenate((one.fit, other.fit)),
@@ -131,9 +131,9 @@ def joined(one: Left, other: Left) -> Left:
     )
 
 
-def with_whole(typical: Typical, left: Left, able: Eligibility, gpus: int) -> Left:
+def without_whole_gpus(typical: TypicalDemands, left: FreeGpus, able: Eligibility, gpus: int) -> FreeGpus:
     """Once each of these nodes has given a replica so many whole GPUs, and all else it asks for."""
-    return Left(
+    return FreeGpus(
         rows=left.rows,
         plain=_without(typical, left, able),
         fit=left.fit - gpus,
@@ -142,11 +142,13 @@ def with_whole(typical: Typical, left: Left, able: Eligibility, gpus: int) -> Le
     )
 
 
-def with_part(typical: Typical, left: Left, able: Eligibility, before: Counts, milli: int) -> Left:
+def without_gpu_part(
+    typical: TypicalDemands, left: FreeGpus, able: Eligibility, before: Counts, milli: int
+) -> FreeGpus:
     """Once each of these nodes has given a replica a part of the GPU that had so much (int64[K]) left."""
     after, bounds = before - milli, typical.thresholds
     was, still = before[:, None] >= bounds, after[:, None] >= bounds
-    return Left(
+    return FreeGpus(
         rows=left.rows,
         plain=_without(typical, left, able),
         fit=left.fit - was + still,
@@ -155,5 +157,5 @@ def with_part(typical: Typical, left: Left, able: Eligibility, before: Counts, m
     )
 
 
-def _without(typical: Typical, left: Left, able: Eligibility) -> tuple[Counts, ...]:
+def _without(typical: TypicalDemands, left: FreeGpus, able: Eligibility) -> tuple[Counts, ...]:
     return tuple(there - able.each[column] for (column, _), there in zip(typical.plain, left.plain, strict=True))

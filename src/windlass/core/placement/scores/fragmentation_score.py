@@ -12,20 +12,20 @@ from windlass.core.model.gang import Demand
 from windlass.core.model.policy import Policy
 from windlass.core.model.resources import CPU, GPU, GPU_MILLI
 from windlass.core.model.snapshot import Amounts, NodeTable
-from windlass.core.nodes.device_assignment import Choose, tightest
-from windlass.core.nodes.feasibility import Counts, Eligibility, remember
+from windlass.core.nodes.device_assignment import Choose, tightest_gpu
+from windlass.core.nodes.feasibility import Counts, Eligibility, cache_answer
 from windlass.core.placement.node_selection import Rows
 from windlass.core.placement.scores.fragmentation import (
-    Left,
-    Typical,
+    FreeGpus,
+    TypicalDemands,
     Weighted,
     fragmentation,
-    joined,
-    left_on,
+    free_gpus_of,
+    join_free_gpus,
     most_popular,
-    typical_of,
-    with_part,
-    with_whole,
+    typical_demands_of,
+    without_gpu_part,
+    without_whole_gpus,
 )
 from windlass.core.placement.scores.shadow_prices import worth
 
@@ -70,25 +70,25 @@ class FragmentationChooser:
 
         def choose(left: Sequence[int], asked: int) -> int:
             fresh = left == self._free[row, self._board.columns].tolist()
-            return first if fresh and self._kept.at[row] >= self._board.changed[row] else tightest(left, asked)
+            return first if fresh and self._kept.at[row] >= self._board.changed[row] else tightest_gpu(left, asked)
 
         return choose
 
     def _work_out(self, rows: Rows) -> tuple[Counts, Counts | int]:
         """int64[K]: the score of each node; and, for a part of a GPU, on which of its GPUs."""
         board, able, typical, count = self._board, self._able, self._board.typical, len(rows)
-        before = left_on(board.table, typical, self._free, rows)
+        before = free_gpus_of(board.table, typical, self._free, rows)
         fit = board.fit(before, self._free)
         if not able.milli:
-            after = with_whole(typical, before, able, int(able.each[board.gpu]))
-            wasted = fragmentation(typical, joined(before, after))
+            after = without_whole_gpus(typical, before, able, int(able.each[board.gpu]))
+            wasted = fragmentation(typical, join_free_gpus(before, after))
             return _steps(wasted[count:] - wasted[:count]) * _FINER + fit, 0
         # 1. every GPU that has enough
         parts = self._free[rows, board.columns]
         nodes, numbers = (parts >= able.milli).nonzero()
         had = parts[nodes, numbers]
-        after = with_part(typical, before.of(nodes), able, had, able.milli)
-        wasted = fragmentation(typical, joined(before, after))
+        after = without_gpu_part(typical, before.of(nodes), able, had, able.milli)
+        wasted = fragmentation(typical, join_free_gpus(before, after))
         growth = wasted[count:] - wasted[nodes]
         if board.worth is not None:
             growth += _BY_PRICE * (board.worth[had] - board.worth[had - able.milli] - board.worth[able.milli])
@@ -116,7 +116,7 @@ class _Board:
         self.demands = demands
         self.worth = worth(_parts(demands)) if prices else None
         self.table = table
-        self.typical: Typical = typical_of(table, most_popular(demands))
+        self.typical: TypicalDemands = typical_demands_of(table, most_popular(demands))
         self.clock = 0
         self.changed = np.zeros(len(table.nodes), dtype=np.int64)
         """int64[N]: the tick at which each row changed."""
@@ -125,7 +125,7 @@ class _Board:
         self._cpu = table.column[CPU]
         self._seen = table.capacity.copy(order="F")
         self._kept: dict[Eligibility, _Kept] = {}
-        gpus = left_on(table, self.typical, table.capacity, np.arange(len(table.nodes))).total
+        gpus = free_gpus_of(table, self.typical, table.capacity, np.arange(len(table.nodes))).total
         self._most_gpus = max(int(gpus.max(initial=0)), 1)
         self._most_cpu = max(int(table.capacity[:, self._cpu].max(initial=0)), 1)
 
@@ -146,7 +146,7 @@ class _Board:
             self.changed[rows] = self.clock
             self._seen[rows] = free[rows]
 
-    def fit(self, left: Left, free: Amounts) -> Counts:
+    def fit(self, left: FreeGpus, free: Amounts) -> Counts:
         """Best fit: what is left of GPUs and of cpu, each in thousandths of what the largest node has."""
         cpu = np.maximum(free[left.rows, self._cpu], 0)
         fit: Counts = left.total * 1000 // self._most_gpus + cpu * 1000 // self._most_cpu
@@ -164,7 +164,7 @@ def chooser(
     key = ("scoring", policy.scoring)
     board: _Board | None = table.derived.get(key)
     if board is None or board.demands is not policy.typical_demands:
-        board = remember(table, key, _Board(table, policy.typical_demands, prices=prices))
+        board = cache_answer(table, key, _Board(table, policy.typical_demands, prices=prices))
     board.look(free)
     return FragmentationChooser(board, free, able)
 

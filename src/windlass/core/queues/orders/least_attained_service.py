@@ -5,7 +5,7 @@ Source: Tiresias (NSDI'19), Tiresias-L, and the order in which its published sim
 
 from __future__ import annotations
 
-from windlass.core.model.gang import Pending, Running, milli_gpus_of
+from windlass.core.model.gang import PendingGang, RunningGang, milli_gpus_of
 from windlass.core.model.policy import Policy
 from windlass.core.queues.orders.order import Key, Order
 
@@ -18,7 +18,7 @@ def level_of(service: int, policy: Policy) -> int:
     return sum(service >= limit * 1000 for limit in policy.service_limits)
 
 
-def _by_attained_service(gang: Pending, policy: Policy) -> Key:
+def _by_attained_service(gang: PendingGang, policy: Policy) -> Key:
     """Sorts by level; within a level, gangs that have been served in it before those that have just come.
 
     Of the former, the one that was stopped last goes first. New gangs and those from the level above are at its end.
@@ -30,7 +30,7 @@ def _by_attained_service(gang: Pending, policy: Policy) -> Key:
     return (level, is_new, 0 if is_new else -gang.stopped_at)
 
 
-def _next_level_at(run: Running, policy: Policy, now: int) -> int | None:
+def _next_level_at(run: RunningGang, policy: Policy, now: int) -> int | None:
     """Time in ms at which a running gang has attained so much service that it falls into the next level."""
     each, before = milli_gpus_of(run.demands), run.served - run.admitted_at
     level = level_of((before + now) * each, policy)

@@ -9,11 +9,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from windlass.core.model.gang import Pending, Running
+from windlass.core.model.gang import PendingGang, RunningGang
 from windlass.core.model.policy import Policy
 
 Key: TypeAlias = tuple[int, ...]
-KeyFunction: TypeAlias = Callable[[Pending, Policy], Key]
+KeyFunction: TypeAlias = Callable[[PendingGang, Policy], Key]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Order:
     """Priorities count at all: without them no gang is preempted by priority."""
     preemptive: bool = False
     """At every change all gangs, running or not, are sorted and placed anew."""
-    next_change: Callable[[Running, Policy, int], int | None] | None = None
+    next_change: Callable[[RunningGang, Policy, int], int | None] | None = None
     """Time in ms after `now` at which a running gang's key changes by time alone; None: its key never does."""
 
     @property
@@ -43,16 +43,16 @@ class Order:
         return self.uses_priority and (self.priority_first or not self.fair_share)
 
 
-def walltime_of(gang: Pending, policy: Policy) -> int:
+def walltime_of(gang: PendingGang, policy: Policy) -> int:
     """The gang's walltime in ms, or the policy's assumption for gangs without one."""
     return policy.assumed_walltime if gang.walltime is None else gang.walltime
 
 
-def by_priority(gang: Pending, _policy: Policy) -> Key:
+def by_priority(gang: PendingGang, _policy: Policy) -> Key:
     """Sorts by priority alone."""
     return (-gang.priority,)
 
 
-def by_walltime(gang: Pending, policy: Policy) -> Key:
+def by_walltime(gang: PendingGang, policy: Policy) -> Key:
     """Sorts by priority, then by the shortest walltime."""
     return (-gang.priority, walltime_of(gang, policy))

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
-from windlass.core.model.gang import Pending, Turn
+from windlass.core.model.gang import PendingGang, Turn
 from windlass.core.model.policy import Policy
 from windlass.core.queues.orders import (
     fair_share,
@@ -62,7 +62,7 @@ POLICIES: Mapping[str, Policy] = MappingProxyType({name: without_idle_guard(poli
 """Policies that `windlass simulate --policy` knows by name."""
 
 
-def turn_of(gang: Pending, policy: Policy) -> Turn:
+def turn_of(gang: PendingGang, policy: Policy) -> Turn:
     """Sort key of a waiting gang: the order's key, then age, the order of submission, and an array's index.
 
     Members of an array share a number; of their ids (sweep-7_2, sweep-7_10) the shorter has the lower index.
@@ -70,11 +70,11 @@ def turn_of(gang: Pending, policy: Policy) -> Turn:
     return _turn(order_of(policy).key(gang, policy), gang)
 
 
-def backfill_turn_of(gang: Pending, policy: Policy) -> Turn:
+def backfill_turn_of(gang: PendingGang, policy: Policy) -> Turn:
     """Sort key of a waiting gang once all reservations are made: the smaller is tried first for the gaps."""
     order = order_of(policy)
     return _turn((order.backfill_key or order.key)(gang, policy), gang)
 
 
-def _turn(key: Key, gang: Pending) -> Turn:
+def _turn(key: Key, gang: PendingGang) -> Turn:
     return key, gang.since, gang.number, gang.array_id or gang.id, len(gang.id), gang.id

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from windlass.core.model.gang import Pending
+from windlass.core.model.gang import PendingGang
 from windlass.core.model.policy import Policy
 from windlass.core.queues.orders.order import Key, Order, walltime_of
 
 
-def _by_remaining_time(gang: Pending, policy: Policy) -> Key:
+def _by_remaining_time(gang: PendingGang, policy: Policy) -> Key:
     return (walltime_of(gang, policy) - gang.served,)
 
 

@@ -5,12 +5,12 @@ The constants and the shortest-first backfill are chosen by experiment: docs/des
 
 from __future__ import annotations
 
-from windlass.core.model.gang import Pending
+from windlass.core.model.gang import PendingGang
 from windlass.core.model.policy import Policy
 from windlass.core.queues.orders.order import Key, Order, by_walltime, walltime_of
 
 
-def _by_penalized_age(gang: Pending, policy: Policy) -> Key:
+def _by_penalized_age(gang: PendingGang, policy: Policy) -> Key:
     """Sorts as if a gang had come later by `age_penalty` hundredths of its walltime, at most `max_age_penalty`."""
     penalty = min(walltime_of(gang, policy) * policy.age_penalty // 100, policy.max_age_penalty)
     return (-gang.priority, gang.since + penalty)

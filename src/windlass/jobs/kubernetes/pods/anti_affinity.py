@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from windlass.core.model.job import Match
-from windlass.core.nodes.affinity import meets, said
+from windlass.core.nodes.affinity import format_terms, matches_terms
 from windlass.jobs.kubernetes.manifest_reader import Spot
 from windlass.jobs.kubernetes.parsed_job import ParsedJob, Selector
 from windlass.jobs.kubernetes.pods.pod_placement import HOSTNAME
@@ -49,17 +49,19 @@ def separated(parsed: ParsedJob, labels: Mapping[str, Labels]) -> Separated:
         role: tuple(
             _named(parsed.namespace, one)
             for one in selectors
-            if meets(mine, [one]) and (one in parsed.avoids[role] or role in single)
+            if matches_terms(mine, [one]) and (one in parsed.avoids[role] or role in single)
         )
         for role, mine in labels.items()
     }
-    heeded = {role for role, mine in labels.items() if all(one and meets(mine, [one]) for one in parsed.avoids[role])}
+    heeded = {
+        role for role, mine in labels.items() if all(one and matches_terms(mine, [one]) for one in parsed.avoids[role])
+    }
     return Separated(asked, frozenset(heeded))
 
 
 def of_labels(namespace: str, labels: Labels, avoids: tuple[Selector, ...]) -> tuple[str, ...]:
     """What a pod that exists already asks for, one of each."""
-    return tuple(_named(namespace, one) for one in avoids if one and meets(labels, [one]))
+    return tuple(_named(namespace, one) for one in avoids if one and matches_terms(labels, [one]))
 
 
 def _selector(term: Spot) -> Selector:
@@ -81,7 +83,9 @@ def _sorted(match: Match) -> tuple[str, str, tuple[str, ...]]:
 
 def _named(namespace: str, selector: Selector) -> str:
     parts = [
-        f"{match.key}={match.values[0]}" if match.operator == "In" and len(match.values) == 1 else said([[match]])
+        f"{match.key}={match.values[0]}"
+        if match.operator == "In" and len(match.values) == 1
+        else format_terms([[match]])
         for match in selector
     ]
     return f"{APART}{namespace}/{','.join(parts) if selector != _EVERY else '*'}"

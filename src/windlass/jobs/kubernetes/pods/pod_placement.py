@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from windlass.core.model.job import Match, Toleration
-from windlass.core.nodes.affinity import problem
+from windlass.core.nodes.affinity import affinity_fault
 from windlass.jobs.kubernetes.manifest_reader import Spot
 
 NODE_NAME = "metadata.name"
@@ -26,7 +26,7 @@ def affinity_of(spec: Spot) -> tuple[tuple[Match, ...], ...]:
     )
     if required.value is not None and not matches:
         terms.refuse("expects one term at least; without terms no node would do")
-    if wrong := problem(matches):
+    if wrong := affinity_fault(matches):
         terms.refuse(wrong)
     return matches
 
