@@ -64,8 +64,8 @@ def test_a_restart_is_explained_with_its_cause(controlled: Path):
     ran = windlass(controlled, "run", "--restarts", "1", "--", "sh", "-c", "test $WINDLASS_GENERATION = 2 || exit 5")
 
     assert ran.returncode == 0
-    assert "lost generation 1: ExitCode: rank 0 (worker/0) on n1 exited with code 5" in ran.stderr
-    assert "starts again on n1 (generation 2)" in ran.stderr
+    assert ": generation 1 failed: ExitCode: rank 0 (worker/0) on n1 exited with code 5" in ran.stderr
+    assert "restarted on n1 (generation 2)" in ran.stderr
     assert "2 attempts" in ran.stderr
 
 
@@ -102,7 +102,7 @@ def test_without_a_daemon_ctrl_c_cancels_and_says_so(state: Path):
     with terminal(state, "run", "--", "sh", "-c", WAITS) as screen:
         screen.expect("ready")
         screen.ctrl_c()
-        screen.expect("Ctrl-C: cancelling echo-1; once more kills it at once")
+        screen.expect("Ctrl-C: cancelling echo-1; repeat to kill it at once")
         assert screen.wait() == 130
     assert facts(state, "status", "echo-1")["reason"] == "Cancelled"
 
@@ -122,7 +122,7 @@ def test_with_a_daemon_ctrl_c_leaves_the_job_to_it(state: Path):
         with terminal(state, "run", "--", "sh", "-c", WAITS) as screen:
             screen.expect("ready")
             screen.ctrl_c()
-            screen.expect("left echo-1, which goes on")
+            screen.expect("detached from echo-1, which keeps running")
             screen.expect("windlass logs -f echo-1 .* windlass cancel echo-1")
             assert screen.wait() == 130
         assert facts(state, "status", "echo-1")["phase"] == "Running"

@@ -51,7 +51,7 @@ def test_why_tells_exact_counts_and_who_frees_them(crowded: Path):
 def test_the_queue_lists_holders_then_the_line(crowded: Path):
     ok(crowded, "cancel", "three")
     table = ok(crowded, "queue").splitlines()
-    assert table[0].split() == ["JOB", "QUEUE", "PRIO", "STATE", "FOR", "GANG", "TRY", "POS", "NODES", "(WHY)"]
+    assert table[0].split() == ["JOB", "QUEUE", "PRIO", "STATE", "FOR", "GANG", "ATTEMPT", "POS", "NODES", "(WHY)"]
     assert [line.split()[0] for line in table[1:]] == ["one-1", "two-2"]
     assert ok(crowded, "queue", "--phase", "Queued", "-o", "name") == "two-2\n"
     assert "USER" in ok(crowded, "queue", "-o", "wide").splitlines()[0]
@@ -264,7 +264,7 @@ def test_a_command_whose_nodes_are_taken_is_told(up: Path):
     ) as screen:
         screen.expect("here")
         ok(up, "cancel", "alloc")
-        screen.expect("the nodes are gone: Cancelled")
+        screen.expect("the nodes were lost: Cancelled")
         screen.expect("lost")
         assert screen.wait() == 3
 

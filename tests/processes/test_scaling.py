@@ -50,7 +50,7 @@ def test_a_script_that_tells_nothing_is_compared_by_whole_runs(state: Path):
     ran = windlass(state, "scaling", "--ranks", "1,2", "--", "sh", "-c", "sleep 0.2")
     assert ran.returncode == 0, ran.stderr
     assert ran.stdout.splitlines()[0].split() == ["RANKS", "SPEED-UP", "EFFICIENCY", "RAN"]
-    assert "no steps were told (that is what windlass.train does): whole runs are compared" in ran.stderr
+    assert "no step times were reported (windlass.train reports them): whole runs are compared" in ran.stderr
 
 
 def test_what_does_not_fit_is_refused_before_anything_runs(state: Path):
@@ -77,4 +77,4 @@ def test_ctrl_c_ends_what_runs(state: Path, tmp_path: Path):
     scaling.send_signal(signal.SIGINT)
     output, _ = scaling.communicate(timeout=60)
     assert scaling.returncode == 130
-    assert "interrupted; what ran is ended, and nothing is compared" in output
+    assert "interrupted; the run was cancelled, and nothing is compared" in output

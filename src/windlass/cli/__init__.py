@@ -1,8 +1,12 @@
-"""The command line: verbs, words and colours.
+"""The command line `windlass`: parses options, calls a daemon or a cluster, and prints the answers.
 
-Belongs here: reading arguments, calling the API or the state folder's records, and showing what comes back.
-Does not belong here: decisions, or anything a program that is not a terminal would want too (that is `server`'s).
+Belongs here: reading arguments, calling the API or reading the records in a state folder, and printing the result.
+Does not belong here: decisions, and anything that a program other than a terminal also needs (that is in `server`).
 
-`entry` finds the verb and loads its family only: `windlass --help` and completion load none. A verb's family imports
-what all its verbs need; rich is imported only where a table goes to a terminal.
+- `entry` looks up the verb in `verb_table` and imports only the module of that verb; `windlass --help` and shell
+  completion import none. rich is imported only when a table is written to a terminal.
+- `verbs`: a module per family of verbs; `options`, `option_values`, `target`, `completion`: options that verbs share
+- `job_submission`, `job_follower`, `job_messages`, `log_tail`, `rank_placement`: submitting a job and following it
+- `kubernetes`: the same calls against a Kubernetes cluster; `speedup`: what `windlass scaling` measures
+- `terminal`: tables, formatting, progress bars, signals; `errors`, `exit_codes`: how an error ends a verb
 """

@@ -1,4 +1,4 @@
-"""The config file: what a person need not say each time. Written by hand; nothing here writes it."""
+"""The config file of the command line: defaults for --on, --namespace, --image and --ship. Windlass never writes it."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """Fields of the file, all of them texts; "" is "not said"."""
+    """The fields of the file, all strings; "" means not set."""
 
     on: str = ""
-    """local, kubernetes, or a context of the kubeconfig."""
+    """Default of --on: local, kubernetes, or a context of the kubeconfig."""
     namespace: str = ""
-    """On Kubernetes; else the context's."""
+    """Default namespace on Kubernetes; without it, that of the context."""
     image: str = ""
-    """On Kubernetes: what jobs run in that name no image."""
+    """Image on Kubernetes for jobs that name none."""
     ship: str = ""
-    """On Kubernetes: the folder that goes along with a job that names no image, or no."""
+    """Folder to ship to Kubernetes with a job that names no image, or "no"."""
     operator: str = ""
-    """On Kubernetes: NAMESPACE/LEASE of the operator, or the URL at which it answers; `$WINDLASS_OPERATOR` wins."""
+    """NAMESPACE/LEASE of the operator, or the URL of its API; `$WINDLASS_OPERATOR` takes precedence."""
 
 
 def config_path() -> Path:
-    """`$WINDLASS_CONFIG`, else `$XDG_CONFIG_HOME/windlass/config.yaml`, else `~/.config/windlass/config.yaml`."""
+    """Returns `$WINDLASS_CONFIG`, else `windlass/config.yaml` in `$XDG_CONFIG_HOME` or `~/.config`."""
     if given := os.environ.get("WINDLASS_CONFIG"):
         return Path(given).expanduser()
     return Path(os.environ.get("XDG_CONFIG_HOME") or "~/.config").expanduser() / "windlass" / "config.yaml"
 
 
 def configured() -> Config:
-    """What the file says; nothing if there is none. Raises JobError with the line of each mistake."""
+    """Returns the settings of the file, or empty ones without a file. Raises JobError with the line of each mistake."""
     path = config_path()
     return _read(path) if path.is_file() else Config()
 

@@ -1,4 +1,4 @@
-"""Where `windlass` starts: find the verb, load its family, turn every error into one line and an exit code."""
+"""Entry point of `windlass`: imports the module of the typed verb, runs it, and maps errors to exit codes."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ import windlass
 from windlass.cli.exit_codes import ExitCode
 from windlass.cli.verb_table import VERBS
 
-_READER_LEFT = 128 + signal.SIGPIPE
-_OPTIONS_ARE_OURS = {"help_option_names": ["-h", "--help"]}
+_BROKEN_PIPE = 128 + signal.SIGPIPE
+_CONTEXT_SETTINGS = {"help_option_names": ["-h", "--help"]}
 
 
 class _Verbs(TyperGroup):
-    """The group of all verbs; each is loaded when it is asked for."""
+    """The group of all verbs; the module of a verb is imported when that verb is looked up."""
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - the base class's signature
         return list(VERBS)
@@ -34,9 +34,9 @@ class _Verbs(TyperGroup):
         return _load(cmd_name)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """The verb that was typed. Raises UsageError with the one that was probably meant."""
+        """Returns the typed verb. Raises UsageError with the nearest known verb if it is unknown."""
         if args[0] not in VERBS and not args[0].startswith("-") and not ctx.resilient_parsing:
-            from windlass.cli.errors import UsageError  # noqa: PLC0415 - only when something is wrong
+            from windlass.cli.errors import UsageError  # noqa: PLC0415 - needed only after an error
             from windlass.jobs.syntax.names import did_you_mean  # noqa: PLC0415
 
             hint = did_you_mean(args[0], VERBS)
@@ -50,12 +50,12 @@ class _Verbs(TyperGroup):
 
 def _load(verb: str) -> Any:
     family, text = VERBS[verb]
-    app = typer.Typer(add_completion=False, rich_markup_mode=None, context_settings=_OPTIONS_ARE_OURS)
+    app = typer.Typer(add_completion=False, rich_markup_mode=None, context_settings=_CONTEXT_SETTINGS)
     found: Callable[..., Any] | typer.Typer = getattr(import_module(f"windlass.cli.verbs.{family}"), verb)
     if isinstance(found, typer.Typer):
         return typer.main.get_group(found)
     if hasattr(found, "get_help"):
-        return found  # a command already, which reads what is typed in its own way
+        return found  # a click command that parses its own arguments
     app.command(verb, short_help=text)(found)
     return typer.main.get_command(app)
 
@@ -64,87 +64,88 @@ def _root() -> Any:
     app = typer.Typer(
         cls=_Verbs,
         name="windlass",
-        help="Gang-scheduled, fault-tolerant distributed training. `windlass VERB --help` says what a verb takes.",
+        help="Gang-scheduled, fault-tolerant distributed training. `windlass VERB --help` lists the options of a verb.",
         add_completion=False,
         rich_markup_mode=None,
         no_args_is_help=True,
-        context_settings=_OPTIONS_ARE_OURS,
+        context_settings=_CONTEXT_SETTINGS,
+        subcommand_metavar="VERB [ARGS]...",
     )
     app.callback()(_no_verb)
     return typer.main.get_command(app)
 
 
-def _tell_version(asked: bool) -> None:
-    if asked:
+def _print_version(requested: bool) -> None:
+    if requested:
         print(f"windlass {windlass.__version__}")
         raise typer.Exit
 
 
 def _no_verb(
     _version: Annotated[
-        bool, typer.Option("--version", help="Print the version and exit.", is_eager=True, callback=_tell_version)
+        bool, typer.Option("--version", help="Print the version and exit.", is_eager=True, callback=_print_version)
     ] = False,
 ) -> None:
-    """Run distributed training: one gang, whole or not at all."""
+    """Run distributed training; all ranks of a job start together or not at all."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one verb. Returns its exit code; nothing is raised.
+    """Runs one verb and returns its exit code; raises nothing.
 
-    As the program itself (no `arguments`) it leaves at once: tidying up numpy and a hundred modules, only to end, takes
-    Python longer than most verbs take to do their work.
+    Run as the program itself (no `arguments`), it ends with `os._exit`: Python's own shutdown of numpy and a hundred
+    modules takes longer than most verbs.
     """
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]  # names may hold any bytes
     if "_WINDLASS_COMPLETE" in os.environ:
-        _get_ready_to_complete()
+        _prepare_completion()
     try:
         code = _root().main(args=arguments, prog_name="windlass", standalone_mode=False)
     except BrokenPipeError:
-        code = _READER_LEFT
+        code = _BROKEN_PIPE
     except KeyboardInterrupt:
         code = ExitCode.CANCELLED
-    except Exception as trouble:  # noqa: BLE001 - the last net: no traceback reaches a person
-        code = _tell(trouble)
-    if clusters := sys.modules.get("windlass.cli.kubernetes.api_session"):
-        clusters.close_sessions()
-    code = _flushed(code if isinstance(code, int) else ExitCode.OK)
+    except Exception as error:  # noqa: BLE001 - the last handler: the user never sees a traceback
+        code = _print_error(error)
+    if sessions := sys.modules.get("windlass.cli.kubernetes.api_session"):
+        sessions.close_sessions()
+    code = _flush_output(code if isinstance(code, int) else ExitCode.OK)
     if arguments is None:
         os._exit(code)
     return code
 
 
-def _get_ready_to_complete() -> None:
-    """A shell asks what may come next: typer has to know the shells."""
-    from typer.completion import completion_init  # type: ignore[attr-defined]  # noqa: PLC0415 - typer's own words
+def _prepare_completion() -> None:
+    """Registers typer's completion classes for the shells; needed when a shell asks for completions."""
+    from typer.completion import completion_init  # type: ignore[attr-defined]  # noqa: PLC0415 - not exported by typer
 
     completion_init()
 
 
-def _flushed(code: int) -> int:
-    """Write out what is left; where nobody reads on, see to it that Python does not try again at its exit.
+def _flush_output(code: int) -> int:
+    """Flushes stdout and stderr; a stream without a reader is redirected to /dev/null, so Python's exit cannot fail.
 
-    `windlass queue | head -1` is no error, and a run whose terminal has gone keeps the code it has.
+    `windlass queue | head -1` is not an error. A run whose terminal was closed keeps its exit code.
     """
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
         except BrokenPipeError:
-            code = _READER_LEFT
-            _send_to_nobody(stream)
+            code = _BROKEN_PIPE
+            _discard(stream)
         except OSError:
-            _send_to_nobody(stream)
+            _discard(stream)
     return code
 
 
-def _send_to_nobody(stream: TextIO) -> None:
+def _discard(stream: TextIO) -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
-def _tell(trouble: Exception) -> int:
-    """One error, its fix, and the exit code."""
-    from windlass.cli.errors import describe_error  # noqa: PLC0415 - only when something is wrong
+def _print_error(error: Exception) -> int:
+    """Prints the error and its fix on stderr; returns the exit code."""
+    from windlass.cli.errors import describe_error  # noqa: PLC0415 - needed only after an error
 
-    text, code = describe_error(trouble)
+    text, code = describe_error(error)
     print(text if text.startswith("Usage:") else f"windlass: {text}", file=sys.stderr)
     return code

@@ -1,4 +1,4 @@
-"""What a verb's exit code means: stable, for scripts rely on it. docs/reference/exit-codes.md is this table."""
+"""Exit codes of verbs. They are stable because scripts rely on them; docs/reference/exit-codes.md is this table."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from windlass.server.errors import Code
 
 
 class ExitCode(IntEnum):
-    """From 64 on by the habits of sysexits.h, from 128 on by those of shells."""
+    """Codes from 64 follow sysexits.h, codes from 128 follow shells."""
 
     OK = 0
     FAILED = 1
@@ -27,22 +27,22 @@ class ExitCode(IntEnum):
 
 MEANING = MappingProxyType(
     {
-        ExitCode.OK: "It was done; for `run`, the job succeeded.",
-        ExitCode.FAILED: "The job failed, and no rank's exit code says more. Where one rank's exit code ended the "
-        "job, `run` and `alloc` exit with that code, and with 128 + the number of the signal that killed it. For "
-        "`operator check`: something is wrong. For `checkpoint verify`: one is damaged, or there is none.",
-        ExitCode.USAGE: "The command line, the job file or the cluster file is wrong; the message says where.",
-        ExitCode.REFUSED: "The job could never run here; the message names the largest gang that would fit.",
-        ExitCode.NO_SUCH_JOB: "No job goes by this name or id.",
-        ExitCode.WRONG_STATE: "The job is not in a state in which this can be done.",
-        ExitCode.NO_DAEMON: "No daemon runs (no operator, on a cluster), or it went away before it answered.",
-        ExitCode.SOFTWARE: "An error of Windlass itself; the message says where its details were written.",
-        ExitCode.STATE_UNUSABLE: "The state folder, or a place of checkpoints, cannot be made or used: not writable, "
+        ExitCode.OK: "The verb did its work; for `run`, the job succeeded.",
+        ExitCode.FAILED: "The job failed without the exit code of a rank. If the exit code of one rank ended the "
+        "job, `run` and `alloc` exit with that code; if a signal ended it, with 128 + the signal's number. For "
+        "`operator check`: a check failed. For `checkpoint verify`: a checkpoint is damaged, or there is none.",
+        ExitCode.USAGE: "The command line, the job file or the cluster file is wrong; the message states the place.",
+        ExitCode.REFUSED: "The job can never run here; the message names the largest gang that would fit.",
+        ExitCode.NO_SUCH_JOB: "No job has this name or id.",
+        ExitCode.WRONG_STATE: "The state of the job does not allow this.",
+        ExitCode.NO_DAEMON: "No daemon runs (on a cluster: no operator), or it stopped before it answered.",
+        ExitCode.SOFTWARE: "A defect of Windlass; the message names the file with the details.",
+        ExitCode.STATE_UNUSABLE: "The state folder or the checkpoint storage cannot be created or used: not writable, "
         "damaged, not answering, or its disk is full.",
-        ExitCode.BUSY: "Somebody else controls the state folder.",
-        ExitCode.NOT_ALLOWED: "The state folder belongs to another user; on a cluster, you have no right to do this.",
-        ExitCode.CANCELLED: "The job was cancelled (Ctrl-C, `windlass cancel`, its terminal gone), "
-        "or left to the daemon before its end.",
+        ExitCode.BUSY: "Another process controls the state folder.",
+        ExitCode.NOT_ALLOWED: "The state folder belongs to another user; on a cluster, you lack the permission.",
+        ExitCode.CANCELLED: "The job was cancelled (Ctrl-C, `windlass cancel`, its terminal was closed), "
+        "or the verb stopped following it and left it to the daemon.",
     }
 )
 
@@ -59,16 +59,17 @@ OF_ERROR = MappingProxyType(
         Code.INTERNAL: ExitCode.SOFTWARE,
     }
 )
-"""The exit code for each error of the API."""
+"""Error code of the API → exit code."""
 
 
 def reference() -> str:
-    """docs/reference/exit-codes.md, whole."""
+    """Returns the whole text of docs/reference/exit-codes.md."""
     rows = "\n".join(f"| {code.value} | {MEANING[code]} |" for code in ExitCode)
     return (
         "# Exit codes of `windlass`\n\n"
-        "They are stable: a code keeps its meaning. An error is one line on stderr, what to do about it beneath.\n\n"
+        "For scripts that call `windlass`. A code never changes its meaning. An error is one line on stderr; the line "
+        "after it states the fix.\n\n"
         f"| code | meaning |\n|---|---|\n{rows}\n\n"
-        "A job's own exit code wins: `windlass run -- sh -c 'exit 3'` exits with 3. Ask `windlass status JOB -o json` "
-        "where the difference between a rank's code and one of these matters.\n"
+        "The exit code of a job takes precedence: `windlass run -- sh -c 'exit 3'` exits with 3. Use "
+        "`windlass status JOB -o json` to tell the exit code of a rank from one of this table.\n"
     )

@@ -1,4 +1,4 @@
-"""Whether jobs have ended, asked of whoever knows: a controller, or the records while there is none."""
+"""Waits for the end of jobs: by the event stream of the controller, or by the records while no controller runs."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from windlass.server.discovery import LOST, find_controller
 from windlass.server.errors import ApiError
 
 _TERMINAL = ("Succeeded", "Failed")
-_BETWEEN_LOOKS = 1.0
+_RECORD_INTERVAL_S = 1.0
 
 
 class JobEndWatch:
-    """`poll` waits a little, and says whether all have ended."""
+    """Watches a set of jobs. Reconnects when the controller changes."""
 
     def __init__(self, state: Path, ids: Sequence[str]) -> None:
         self._state = state
         self._ids = list(ids)
         self._stream: Stream | None = None
-        self._looked = 0.0
+        self._last_read = 0.0
 
     def poll(self, timeout: float) -> bool:
-        """Whether all have ended; returns at once when they do."""
+        """Waits at most `timeout` seconds; returns whether all jobs have ended, and returns at once when they do."""
         if self._stream is None and not self._connect():
             time.sleep(timeout)
             return False
@@ -41,20 +41,23 @@ class JobEndWatch:
         return any(event["type"] == "all ended" for event in events)
 
     def close(self) -> None:
-        """Stop asking."""
+        """Closes the event stream."""
         if self._stream is not None:
             self._stream.close()
             self._stream = None
 
     def _connect(self) -> bool:
-        """A stream to a controller; without one the records are looked at now and then. True if it is known."""
+        """Opens an event stream; without a controller, reads the records at most once a second.
+
+        Returns True if a stream is open or the records show that all jobs have ended.
+        """
         now = time.monotonic()
-        if now < self._looked + _BETWEEN_LOOKS:
+        if now < self._last_read + _RECORD_INTERVAL_S:
             return False
-        self._looked = now
+        self._last_read = now
         client = find_controller(self._state)
         if client is None:
-            return self._on_record()
+            return self._ended_on_record()
         client.close()
         try:
             self._stream = client.follow(",".join(self._ids), after=_LATEST)
@@ -64,7 +67,7 @@ class JobEndWatch:
             return False
         return True
 
-    def _on_record(self) -> bool:
+    def _ended_on_record(self) -> bool:
         from windlass.server.records_client import RecordsClient  # noqa: PLC0415
 
         records = RecordsClient.open(self._state)
@@ -77,8 +80,8 @@ class JobEndWatch:
 
 
 _LATEST = 2**62
-"""Past every event: only what comes from now on, and the end."""
+"""A number after every event, so that the stream returns only new events and the end."""
 
 
-def _phase(story: dict[str, Any]) -> str:
-    return str(story["phase"])
+def _phase(details: dict[str, Any]) -> str:
+    return str(details["phase"])

@@ -1,4 +1,4 @@
-"""Following jobs to their end: events, ranks' lines, Ctrl-C, and controllers that come and go."""
+"""Follows submitted jobs to their end: events, output of ranks, Ctrl-C, and controllers that stop and come back."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from windlass.server.discovery import LOST, Connection, find_controller, find_or
 from windlass.server.errors import ApiError, Code
 
 Json = dict[str, Any]
-_QUICK, _SLOW = 0.02, 0.2
-"""Seconds between two looks at the logs: while something comes, and when nothing has for a while."""
+_MIN_POLL_S, _MAX_POLL_S = 0.02, 0.2
+"""Seconds between two reads of the logs: the minimum after new output, the maximum after a while without any."""
 
 
 class EventStream(Protocol):
@@ -40,7 +40,7 @@ class EventStream(Protocol):
 
 
 class JobController(Protocol):
-    """The calls that following a job needs, of a daemon, this process or a cluster."""
+    """The calls of a daemon, of a controller in this process or of a cluster that following a job needs."""
 
     @property
     def kind(self) -> str:
@@ -48,13 +48,13 @@ class JobController(Protocol):
 
     @property
     def succeeded(self) -> bool:
-        """Whether another process has taken over control of the state folder."""
+        """Whether this process has handed its state folder over to another controller."""
 
     def submit(self, submissions: Sequence[Any], **facts: Any) -> list[str]:
         """Submits jobs, all or none; returns their ids."""
 
     def follow(self, names: str, after: int = 0, /) -> EventStream:
-        """Streams the events of jobs (several separated by commas) that come after event `after`."""
+        """Streams the events of jobs (names separated by commas) that come after event `after`."""
 
     def job(self, name: str, /) -> Json:
         """Returns the details of a job."""
@@ -67,92 +67,92 @@ class JobController(Protocol):
 
 
 class LogSource(Protocol):
-    """What the ranks of one job print."""
+    """Output of the ranks of one job."""
 
     def poll(self) -> list[Line]:
-        """The lines that have come."""
+        """Returns the new lines."""
 
     def finish(self) -> list[Line]:
-        """Everything that is left. For a job that has ended."""
+        """Returns the remaining lines of a job that has ended."""
 
 
 class FollowTarget(Protocol):
-    """Where jobs run that are attended."""
+    """Where followed jobs run: this machine or a cluster."""
 
     lost: str
-    """What to say when whoever decides there has gone; `{}` are the jobs."""
+    """Message for a lost controller; `{}` is replaced by the names of the jobs."""
     option: str
-    """What to add to a verb, so that it looks there too."""
+    """Option that makes other verbs look at the same target, such as " --on kubernetes"."""
 
-    def reach(self, hear: Callable[[str], None], *, succeeded: bool = False) -> JobController:
-        """Whoever decides there. `hear`: what it complains of in this process; `succeeded`: see `find_or_start`."""
+    def connect(self, on_error: Callable[[str], None], *, succeeded: bool = False) -> JobController:
+        """Returns the controller. `on_error` receives errors of a controller in this process; see `find_or_start`."""
 
     def find(self) -> JobController | None:
-        """The same if it answers now."""
+        """Returns the controller if it answers now."""
 
-    def told(self, ids: Sequence[str]) -> Sequence[str]:
-        """What is to be said of jobs that have just been handed in, a line each."""
+    def warnings(self, ids: Sequence[str]) -> Sequence[str]:
+        """Returns warnings about jobs that were just submitted, a line each."""
 
-    def lines(self, job_id: str) -> LogSource:
-        """What a job prints."""
+    def log_source(self, job_id: str) -> LogSource:
+        """Returns the output of a job."""
 
-    def logs(self, job_id: str) -> str:
-        """Where that is kept; "" if only a verb finds it."""
+    def log_location(self, job_id: str) -> str:
+        """Returns the folder of the logs; "" if only `windlass logs` reaches them."""
 
 
 class LocalTarget:
-    """A state folder, and the cluster that is wanted if nobody controls it yet."""
+    """A state folder of this machine, and the nodes to use if no controller runs there yet."""
 
-    lost = "the daemon has gone; {} goes on without it. Start it again with: windlass up -d"
+    lost = "the daemon stopped; {} keeps running without it. Restart it with: windlass up -d"
     option = ""
 
     def __init__(self, state: Path, wanted: ClusterOptions) -> None:
         self._paths, self._wanted = StatePaths(state), wanted
 
-    def reach(self, hear: Callable[[str], None], *, succeeded: bool = False) -> Connection:
-        """Whoever controls the folder, or this process."""
-        return find_or_start(self._paths.root, self._wanted, hear, succeeded=succeeded)
+    def connect(self, on_error: Callable[[str], None], *, succeeded: bool = False) -> Connection:
+        """Returns the controller of the folder, or one in this process."""
+        return find_or_start(self._paths.root, self._wanted, on_error, succeeded=succeeded)
 
     def find(self) -> Connection | None:
-        """Whoever controls the folder now."""
+        """Returns the controller of the folder if there is one."""
         return find_controller(self._paths.root)
 
-    def told(self, ids: Sequence[str]) -> Sequence[str]:  # noqa: ARG002 - what can never run is refused here
-        """Nothing."""
+    def warnings(self, ids: Sequence[str]) -> Sequence[str]:  # noqa: ARG002 - the protocol's signature
+        """Returns none: a local controller refuses impossible jobs."""
         return ()
 
-    def lines(self, job_id: str) -> LogTail:
-        """Its log files."""
+    def log_source(self, job_id: str) -> LogTail:
+        """Returns the log files of a job."""
         return LogTail(self._paths, job_id)
 
-    def logs(self, job_id: str) -> str:
-        """Their folder."""
+    def log_location(self, job_id: str) -> str:
+        """Returns the folder of a job's log files."""
         return str(self._paths.job_logs(job_id))
 
 
 class JobFollower:
-    """One foreground `run`. It finds or becomes the controller, and does so again when that has gone."""
+    """One foreground `run`. Finds or becomes the controller, and does so again when that controller stops."""
 
-    def __init__(self, world: FollowTarget, screen: Screen) -> None:
-        self._world = world
+    def __init__(self, target: FollowTarget, screen: Screen) -> None:
+        self._target = target
         self._screen = screen
-        self._reach = functools.partial(world.reach, self._hear)
-        self._handed_in = False
-        self._told_of_reader = False
-        self.connection: JobController = self._reach()
-        self._heeded = 0
+        self._connect = functools.partial(target.connect, self._on_error)
+        self._submitted = False
+        self._noted_broken_pipe = False
+        self.connection: JobController = self._connect()
+        self._handled_interrupts = 0
         self._after = 0
         self._generation: dict[str, int] = {}
         self._nodes: dict[str, dict[tuple[int, int], str]] = {}
-        self._tails: dict[str, LogSource] = {}
+        self._logs: dict[str, LogSource] = {}
         self._ended: dict[str, Json] = {}
 
-    def run(self, handed: Sequence[Any], interrupts: Interrupts) -> int:
-        """Hand jobs in, and follow them to their end. Returns the exit code."""
-        ids = self._hand_in(handed)
-        self._handed_in = True
-        for said in self._world.told(ids):
-            self._screen.say(said)
+    def run(self, submissions: Sequence[Any], interrupts: Interrupts) -> int:
+        """Submits jobs and follows them to their end. Returns the exit code."""
+        ids = self._submit(submissions)
+        self._submitted = True
+        for warning in self._target.warnings(ids):
+            self._screen.say(warning)
         names = ",".join(ids)
         while True:
             try:
@@ -164,129 +164,130 @@ class JobFollower:
                 return self._detach(names)
 
     def close(self) -> None:
-        """Leave the controller, or leave as the controller."""
+        """Disconnects from the controller, or stops the controller in this process."""
         self.connection.close()
 
     @property
-    def _outlives_us(self) -> bool:
+    def _jobs_outlive_us(self) -> bool:
         return self.connection.kind == "up"
 
-    def _hand_in(self, handed: Sequence[Any]) -> list[str]:
-        """Once, however often the controller goes while it is asked."""
-        given = submission_context()
+    def _submit(self, submissions: Sequence[Any]) -> list[str]:
+        """Submits once, however often the controller is lost meanwhile: the key makes repeats idempotent."""
+        context = submission_context()
         again = False
         while True:
-            given["owner"] = "" if self._outlives_us else owner_process()
+            context["owner"] = "" if self._jobs_outlive_us else owner_process()
             try:
-                return self.connection.submit(handed, **given, again=again)
+                return self.connection.submit(submissions, **context, again=again)
             except ApiError as error:
                 if error.code not in LOST:
                     raise
             again = True
-            self._reach_again()
+            self._reconnect()
 
-    def _hear(self, trouble: str) -> None:
-        """What a controller in this process complains of. Until the job is in, it is the answer to handing it in."""
-        if self._handed_in:
-            self._screen.say(trouble)
+    def _on_error(self, message: str) -> None:
+        """Prints an error of a controller in this process; before submission, `submit` raises the error itself."""
+        if self._submitted:
+            self._screen.say(message)
 
-    def _reach_again(self) -> None:
+    def _reconnect(self) -> None:
         self.connection.close()
-        self.connection = self._reach(succeeded=self.connection.succeeded)
+        self.connection = self._connect(succeeded=self.connection.succeeded)
 
     def _until_end(self, names: str, interrupts: Interrupts) -> int:
         stream = self.connection.follow(names, self._after)
         try:
-            pause = _QUICK
+            pause = _MIN_POLL_S
             while True:
                 events = stream.poll(pause)
                 self._after = stream.after
                 for event in events:
-                    self._take(event)
-                pause = _QUICK if self._show_lines() or events else min(pause * 1.5, _SLOW)
+                    self._handle_event(event)
+                pause = _MIN_POLL_S if self._print_output() or events else min(pause * 1.5, _MAX_POLL_S)
                 if any(event["type"] == "all ended" for event in events):
                     return self._finish()
-                if self._screen.reader_left and not self._told_of_reader:
-                    self._told_of_reader = True
-                    interrupts.note("the end of its reader")
-                if interrupts.count > self._heeded and self._heed(names, interrupts):
+                if self._screen.reader_left and not self._noted_broken_pipe:
+                    self._noted_broken_pipe = True
+                    interrupts.note("closed output pipe")
+                if interrupts.count > self._handled_interrupts and self._handle_interrupt(names, interrupts):
                     return self._detach(names)
         finally:
             stream.close()
 
     # --- events ------------------------------------------------------------------------------------
 
-    def _take(self, event: Json) -> None:
+    def _handle_event(self, event: Json) -> None:
         match event["type"]:
             case "verdict":
                 self._screen.state(job_messages.waiting_line(event["job"]))
             case "transition":
-                self._tell(event)
+                self._report_transition(event)
             case "end":
                 job = event["job"]
                 self._ended[job["id"]] = job
 
-    def _tell(self, event: Json) -> None:
+    def _report_transition(self, event: Json) -> None:
         job_id, after = event["job_id"], event["after"]
         if after == "Admitted" and event["before"] != "Admitted":
-            self._tell_of_start(job_id, event["at"])
+            self._report_start(job_id, event["at"])
         elif after == "Restarting" and event["before"] != "Restarting":
-            self._show_lines()
+            self._print_output()
             self._screen.say(job_messages.restart_line(job_id, self._generation.get(job_id, 1), event["message"]))
         elif event.get("event") == "Recovered":
-            self._show_lines()
+            self._print_output()
             self._screen.say(job_messages.recovery_line(job_id, event["message"]))
         elif after == "Suspended":
             self._screen.state(f"job {job_id} is suspended: {event['message']}")
 
-    def _tell_of_start(self, job_id: str, at: int) -> None:
-        """Where it runs, and what its ranks find there. The job may be further on by now, or have ended."""
-        story = self.connection.job(job_id)
+    def _report_start(self, job_id: str, at: int) -> None:
+        """Prints the nodes of a started job and its environment notes. The job may be in a later state already."""
+        details = self.connection.job(job_id)
         generation = self._generation[job_id] = self._generation.get(job_id, 0) + 1
-        self._nodes[job_id] = nodes_of_ranks(story)
+        self._nodes[job_id] = nodes_of_ranks(details)
         nodes = [node for (number, _), node in self._nodes[job_id].items() if node and number == generation]
-        if not nodes and story["attempts"] == generation:  # its pods are about to be put there
-            nodes = story["nodes"]
-        if job_id not in self._tails:
-            self._tails[job_id] = self._world.lines(job_id)
-        self._screen.say(job_messages.admission_line(job_id, generation, at - story["created_at"], nodes))
+        if not nodes and details["attempts"] == generation:  # its pods are not bound yet
+            nodes = details["nodes"]
+        if job_id not in self._logs:
+            self._logs[job_id] = self._target.log_source(job_id)
+        self._screen.say(job_messages.admission_line(job_id, generation, at - details["created_at"], nodes))
         if generation == 1:
-            for line in story["surroundings"]:
+            for line in details["surroundings"]:
                 self._screen.say(f"  {line}")
 
     def _finish(self) -> int:
         for job_id, job in sorted(self._ended.items(), key=lambda item: item[1]["number"]):
-            tail = self._tails.pop(job_id, None)
-            for line in tail.finish() if tail else ():
+            source = self._logs.pop(job_id, None)
+            for line in source.finish() if source else ():
                 self._screen.rank(line, self._nodes.get(job_id, {}), self._label(job_id))
             self._screen.flush()
-            for text in job_messages.end_lines(job, self._world.logs(job_id), self._world.option):
+            for text in job_messages.end_lines(job, self._target.log_location(job_id), self._target.option):
                 self._screen.say(text)
         return job_messages.exit_code_of(self._ended.values())
 
-    def _show_lines(self) -> bool:
-        came = False
-        for job_id, tail in self._tails.items():
-            for line in tail.poll():
-                came = True
+    def _print_output(self) -> bool:
+        """Prints the new lines of all ranks; returns whether there were any."""
+        printed = False
+        for job_id, source in self._logs.items():
+            for line in source.poll():
+                printed = True
                 self._screen.rank(line, self._nodes.get(job_id, {}), self._label(job_id))
-        if came:
+        if printed:
             self._screen.flush()
-        return came
+        return printed
 
     def _label(self, job_id: str) -> str:
-        return job_id if len(self._tails) > 1 else ""
+        return job_id if len(self._logs) > 1 else ""
 
-    # --- people, and controllers that go -------------------------------------------------------------
+    # --- interrupts and lost controllers -------------------------------------------------------------
 
-    def _heed(self, names: str, interrupts: Interrupts) -> bool:
-        """What Ctrl-C means: True to leave the job to its daemon."""
-        first, self._heeded = self._heeded == 0, interrupts.count
-        if self._outlives_us:
+    def _handle_interrupt(self, names: str, interrupts: Interrupts) -> bool:
+        """Cancels jobs that this process controls; returns True to detach from jobs of a daemon."""
+        first, self._handled_interrupts = self._handled_interrupts == 0, interrupts.count
+        if self._jobs_outlive_us:
             return True
         by = interrupts.names[-1]
-        what = "cancelling {}; once more kills it at once" if first else "killing {}"
-        self._screen.say(f"{by}: {what.format(names)}")
+        action = "cancelling {}; repeat to kill it at once" if first else "killing {}"
+        self._screen.say(f"{by}: {action.format(names)}")
         for name in names.split(","):
             try:
                 self.connection.act("cancel", name, by=by, now=not first)
@@ -296,22 +297,22 @@ class JobFollower:
         return False
 
     def _detach(self, names: str) -> int:
-        self._screen.say(f"left {names}, which goes on; its end is not waited for")
+        self._screen.say(f"detached from {names}, which keeps running")
         for name in names.split(","):
-            words = name + self._world.option
-            self._screen.say(f"  follow it: windlass logs -f {words}    end it: windlass cancel {words}")
+            words = name + self._target.option
+            self._screen.say(f"  follow: windlass logs -f {words}    cancel: windlass cancel {words}")
         return ExitCode.CANCELLED
 
     def _find_again(self, names: str, interrupts: Interrupts) -> bool:
-        """Whoever controls the folder next. A daemon's jobs wait for the next daemon; False if nobody wants to wait."""
-        if not self._outlives_us:
-            self._reach_again()
+        """Connects to the next controller. Jobs of a daemon wait for its restart; False if the user interrupts that."""
+        if not self._jobs_outlive_us:
+            self._reconnect()
             return True
-        self._screen.say(self._world.lost.format(names))
-        while interrupts.count == self._heeded:
-            if found := self._world.find():
-                self._screen.say("it is back")
+        self._screen.say(self._target.lost.format(names))
+        while interrupts.count == self._handled_interrupts:
+            if found := self._target.find():
+                self._screen.say("reconnected")
                 self.connection = found
                 return True
-            time.sleep(_SLOW)
+            time.sleep(_MAX_POLL_S)
         return False

@@ -1,4 +1,4 @@
-"""A job's events as the lines a person reads. Pure: what came in, what to say."""
+"""Formats the events of a job as lines for people. Pure."""
 
 from __future__ import annotations
 
@@ -12,47 +12,50 @@ Json = dict[str, Any]
 
 
 def waiting_line(job: Json) -> str:
-    """How a job in the queue stands."""
+    """Returns the line for a queued job, with its position and its reason."""
     place = f" (position {job['position']})" if job["position"] else ""
     return f"job {job['id']} waits{place}: {reason_text(job, token=False)}"
 
 
 def admission_line(job_id: str, generation: int, waited: int, nodes: Iterable[str]) -> str:
-    """It has nodes: which, if that is known, and how long it took (ms). A later generation starts again on its own."""
+    """Returns the line for a started generation: its nodes, if known; for the first one, the time it waited (ms)."""
     where = shorten(list(dict.fromkeys(filter(None, nodes))))
     there = f" on {where}" if where else ""
     if generation > 1:
-        return f"job {job_id} starts again{there} (generation {generation})"
+        return f"job {job_id} restarted{there} (generation {generation})"
     return f"job {job_id} admitted in {format_duration(waited)}{there} (generation {generation})"
 
 
 def restart_line(job_id: str, generation: int, message: str) -> str:
-    """A generation was lost: why, and what comes."""
-    return f"job {job_id} lost generation {generation}: {message}; the gang starts again whole"
+    """Returns the line for a generation that has failed."""
+    return f"job {job_id}: generation {generation} failed: {message}; restarting the whole gang"
 
 
 def recovery_line(job_id: str, message: str) -> str:
-    """Its agents have put a failure right; no generation was lost."""
+    """Returns the line for a failure that the agents repaired in place, without a new generation."""
     return f"job {job_id} {message}"
 
 
 def end_lines(job: Json, logs: str, option: str = "") -> list[str]:
-    """The end: the result, the waits and runs, where the logs are ("": nowhere here), and the verb that reads them."""
+    """Returns the lines for an ended job: result, waiting and running time, attempts, and where its logs are.
+
+    `logs`: their folder, "" if they are not on this machine.
+    """
     waited = job["finished_at"] - job["created_at"] - job["served"]
     ran = f"ran {format_duration(job['served'])}" if job["attempts"] else "never ran"
     attempts = pluralize(job["attempts"], "attempt")
     return [
-        f"job {job['id']} {_end(job)}: waited {format_duration(waited)}, {ran}, {attempts}",
-        *([f"logs: {_logs(job['id'] + option, logs)}"] if job["attempts"] else []),
+        f"job {job['id']} {_outcome(job)}: waited {format_duration(waited)}, {ran}, {attempts}",
+        *([f"logs: {_log_location(job['id'] + option, logs)}"] if job["attempts"] else []),
     ]
 
 
-def _logs(words: str, where: str) -> str:
-    verb = f"windlass logs {words}"
-    return f"{where}  ({verb})" if where else verb
+def _log_location(words: str, folder: str) -> str:
+    command = f"windlass logs {words}"
+    return f"{folder}  ({command})" if folder else command
 
 
-def _end(job: Json) -> str:
+def _outcome(job: Json) -> str:
     match state_name(job):
         case "Succeeded":
             return "succeeded"
@@ -63,11 +66,11 @@ def _end(job: Json) -> str:
 
 
 def exit_code_of(jobs: Iterable[Json]) -> int:
-    """The exit code of a run: of the first job that did not succeed, else 0."""
-    return next((code for code in map(_result, jobs) if code), ExitCode.OK)
+    """Returns the exit code of the first job that did not succeed, else 0."""
+    return next((code for code in map(_exit_code, jobs) if code), ExitCode.OK)
 
 
-def _result(job: Json) -> int:
+def _exit_code(job: Json) -> int:
     if job["phase"] == "Succeeded":
         return ExitCode.OK
     if job["reason"] == "Cancelled":

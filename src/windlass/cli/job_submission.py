@@ -1,4 +1,4 @@
-"""Handing jobs in: from the command line's words to what the API takes."""
+"""Reads jobs from a command line or a job file, and collects what is sent with them to the API."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ON_KUBERNETES = "--on kubernetes"
 
 
 def current_user() -> str:
-    """Whose jobs these are."""
+    """Returns the name of the user who submits."""
     try:
         return pwd.getpwuid(os.getuid()).pw_name
     except KeyError:
@@ -37,10 +37,10 @@ def read_submissions(
     elsewhere: bool = False,
     for_manifests: str = ON_KUBERNETES,
 ) -> list[Submission]:
-    """The jobs of a command line: a file's (`-f`, or named by its first word), or one from a command.
+    """Returns the jobs of a command line: those of a file (`-f`, or the first word), or one job from a command.
 
-    `elsewhere`: the command runs in an image, where nothing of this machine is. `for_manifests`: the option with which
-    the verb takes manifests.
+    `elsewhere`: the command runs in an image, without the files of this machine. `for_manifests`: the option with which
+    the verb accepts manifests. Raises UsageError and JobError.
     """
     file, words = split_job_file(words, file)
     _refuse_folder(words)
@@ -54,12 +54,12 @@ def read_submissions(
     return [from_options(options, command, cwd=current_folder(), user=current_user())]
 
 
-def use_agents(handed: Sequence[Submission]) -> list[Submission]:
-    """The same for this machine: ranks that import torch are started by agents, unless somebody has said otherwise."""
-    return [_by_agents(each) for each in handed]
+def use_agents(submissions: Sequence[Submission]) -> list[Submission]:
+    """Selects the agent as launcher of jobs on this machine whose ranks import torch, unless a launcher is given."""
+    return [_with_agent(each) for each in submissions]
 
 
-def _by_agents(submission: Submission) -> Submission:
+def _with_agent(submission: Submission) -> Submission:
     job = submission.job
     if submission.launcher_said or job.launcher is not Launcher.PLAIN:
         return submission
@@ -71,18 +71,19 @@ def _by_agents(submission: Submission) -> Submission:
     return replace(submission, job=replace(job, launcher=launcher_here(job, path)))
 
 
-def warn_unused_fields(handed: Sequence[Submission]) -> None:
-    """Say which fields have no effect on this machine, a line for each job that has some."""
-    for submission in handed:
+def warn_unused_fields(submissions: Sequence[Submission]) -> None:
+    """Prints the fields that have no effect on this machine, a line for each job that has some."""
+    for submission in submissions:
         roles = submission.job.roles
-        idle = [name for name in ("image", "pod") if any(getattr(role, name) for role in roles)]
-        if idle:
-            verb = "has" if len(idle) == 1 else "have"
-            print(f"windlass: {submission.job.name}: {' and '.join(idle)} {verb} no effect here", file=sys.stderr)
+        unused = [name for name in ("image", "pod") if any(getattr(role, name) for role in roles)]
+        if unused:
+            verb = "has" if len(unused) == 1 else "have"
+            names = " and ".join(unused)
+            print(f"windlass: {submission.job.name}: {names} {verb} no effect on this machine", file=sys.stderr)
 
 
 def split_job_file(words: Sequence[str], file: str | None) -> tuple[str | None, Sequence[str]]:
-    """The job file, which the first word may name, and the words that are left."""
+    """Returns the job file, which the first word may name, and the remaining words."""
     if file is None and words and (words[0].endswith(_JOB_FILES) or words[0] == "-"):
         return words[0], words[1:]
     return file, words
@@ -97,32 +98,32 @@ def _refuse_folder(words: Sequence[str]) -> None:
 
 
 def local_command(words: Sequence[str]) -> tuple[str, ...]:
-    """The command; a Python script alone gets its interpreter: the one on PATH, which is the user's."""
+    """Returns the command; a Python script that is not executable is run by the interpreter on PATH."""
     if words and words[0].endswith(".py") and not os.access(words[0], os.X_OK):
         return (shutil.which("python") or shutil.which("python3") or sys.executable, *words)
     return tuple(words)
 
 
 def image_command(words: Sequence[str]) -> tuple[str, ...]:
-    """The same with the image's own interpreter."""
+    """Returns the command for an image; a Python script is run by the image's interpreter."""
     return ("python", *words) if words and words[0].endswith(".py") else tuple(words)
 
 
 def current_folder() -> str:
-    """The current folder. Raises UsageError if it is gone."""
+    """Returns the current folder. Raises UsageError if it was removed."""
     try:
         return str(Path.cwd())
     except FileNotFoundError:
-        raise UsageError("the current folder does not exist any more\nchange to one that does") from None
+        raise UsageError("the current folder no longer exists\nchange to one that does") from None
 
 
 def submission_context() -> dict[str, Any]:
-    """What goes with a submission: the environment its ranks inherit, and its own key."""
+    """Returns what is sent with a submission: the environment that its ranks inherit, and its idempotency key."""
     return {"environment": _environment(), "key": os.urandom(16).hex()}
 
 
 def _environment() -> dict[str, str]:
-    """This process's environment, as far as it is text."""
+    """Returns the variables of this process that are valid text."""
     return {name: value for name, value in os.environ.items() if name.isprintable() and _is_text(value)}
 
 
@@ -135,7 +136,7 @@ def _is_text(value: str) -> bool:
 
 
 def owner_process() -> str:
-    """This process, as the owner of a job that must not outlive it."""
-    from windlass.backends.local.owners import describe  # noqa: PLC0415 - loads asyncio, which a daemon's client spares
+    """Returns a description of this process, as the owner of a job that must not outlive it."""
+    from windlass.backends.local.owners import describe  # noqa: PLC0415 - loads asyncio; a client of a daemon needs none
 
     return describe(os.getpid())

@@ -1,4 +1,4 @@
-"""The lines of a job's ranks as they are printed, over all its attempts."""
+"""Reads the log files of a job's ranks on this machine while they grow, over all attempts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from windlass.backends.local.paths import StatePaths
 
 
 class LogTail:
-    """Reads whatever has been printed since the last `poll`. Attempts before `first` are left out; `since` in ms."""
+    """Reads new lines of selected ranks, streams and attempts (None: all). `since` in ms since the epoch."""
 
     def __init__(
         self,
@@ -30,21 +30,21 @@ class LogTail:
         self._cursors: dict[tuple[int, int, str], Cursor] = {}
 
     def poll(self) -> list[Line]:
-        """The lines that have come, attempt by attempt, in the order of time. Whole lines only."""
-        self._look()
+        """Returns new whole lines, attempt by attempt, each attempt in order of time."""
+        self._open_new_files()
         lines: list[Line] = []
         newest = max((key[0] for key in self._cursors), default=0)
         for generation in sorted({key[0] for key in self._cursors}):
             cursors = [cursor for key, cursor in self._cursors.items() if key[0] == generation]
-            came = [line for cursor in cursors for line in _drained(cursor)]
-            if generation < newest:  # nothing is added to an attempt that has a successor
-                came += [line for cursor in cursors for line in cursor.rest()]
+            new = [line for cursor in cursors for line in _drain(cursor)]
+            if generation < newest:  # the files of an attempt that has a successor are final
+                new += [line for cursor in cursors for line in cursor.rest()]
                 self._close(generation)
-            lines += sorted(came, key=lambda line: line.at)
+            lines += sorted(new, key=lambda line: line.at)
         return lines
 
     def finish(self) -> list[Line]:
-        """Everything that is left. For a job that has ended."""
+        """Returns everything that is left, of a job that has ended."""
         lines = self.poll()
         for cursor in self._cursors.values():
             lines += cursor.rest()
@@ -52,7 +52,7 @@ class LogTail:
         self._cursors.clear()
         return lines
 
-    def _look(self) -> None:
+    def _open_new_files(self) -> None:
         newest = max((key[0] for key in self._cursors), default=0)
         for generation in generations(self._paths, self._job_id):
             if generation < newest or (self._attempts is not None and generation not in self._attempts):
@@ -68,6 +68,6 @@ class LogTail:
             self._cursors.pop(key).close()
 
 
-def _drained(cursor: Cursor) -> Iterator[Line]:
+def _drain(cursor: Cursor) -> Iterator[Line]:
     while lines := cursor.poll():
         yield from lines

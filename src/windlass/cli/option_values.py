@@ -1,4 +1,4 @@
-"""Values given to options that are no field of a job: read by the same rules, refused in the same words."""
+"""Parses durations and times of options that are not fields of a job, by the same rules as in job files."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from windlass.jobs.syntax.timestamps import parse_moment
 
 
 def parse_duration_option(option: str, text: str) -> int:
-    """A duration in ms. Raises UsageError."""
+    """Returns a duration in ms. Raises UsageError."""
     try:
         return parse_duration(text)
     except ValueError as error:
@@ -19,7 +19,7 @@ def parse_duration_option(option: str, text: str) -> int:
 
 
 def parse_time_option(option: str, text: str, now: int) -> int:
-    """A time in ms: "now", "2h" from now, "22:00" (this machine's next), or a date. Raises UsageError."""
+    """Returns a time in ms: "now", "2h" from now, the next "22:00" of this machine, or a date. Raises UsageError."""
     plain = text.strip()
     if plain == "now":
         return now
@@ -34,7 +34,7 @@ def parse_time_option(option: str, text: str, now: int) -> int:
 
 
 def _next(clock: str, now: int) -> int:
-    """The next moment, in ms, at which this machine's clock shows so."""
+    """Returns the next time, in ms, at which the clock of this machine shows `clock`."""
     hour, minute = map(int, clock.split(":"))
     today = time.localtime(now // 1000)
     days = (0, 1)

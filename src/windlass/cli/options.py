@@ -1,4 +1,4 @@
-"""The options that describe a job, for every verb that takes one: made from the table of fields that files have."""
+"""The options that describe a job, for every verb that takes one; generated from the table of job-file fields."""
 
 from __future__ import annotations
 
@@ -25,18 +25,16 @@ CommandArgument = Annotated[
     typer.Argument(metavar="[--] COMMAND… | JOB.yaml", help="What every rank runs, or a job file.", show_default=False),
 ]
 FileOption = Annotated[str | None, typer.Option("-f", "--file", metavar="JOB.yaml", help="A job file; - is stdin.")]
-NodesOption = Annotated[int | None, typer.Option("--local-nodes", min=1, help="Without a daemon: so many nodes.")]
+NodesOption = Annotated[int | None, typer.Option("--local-nodes", min=1, help="Without a daemon: number of nodes.")]
 GpusOption = Annotated[
-    int | None, typer.Option("--local-gpus", min=0, help="Without a daemon: GPUs (or slots) of each.")
+    int | None, typer.Option("--local-gpus", min=0, help="Without a daemon: GPUs (or slots) per node.")
 ]
 ClusterOption = Annotated[
     Path | None, typer.Option("--cluster", help="Without a daemon: nodes and queues from a file.")
 ]
 PolicyOption = Annotated[
     str,
-    typer.Option(
-        "--policy", metavar="POLICY", help="Without a daemon: how nodes are given away: fifo, fair, windlass, …"
-    ),
+    typer.Option("--policy", metavar="POLICY", help="Without a daemon: scheduling policy: fifo, fair, windlass, …"),
 ]
 
 SHIP_NEEDS_KUBERNETES = "--ship is for Kubernetes: on this machine a job runs in its own folder\nadd --on kubernetes"
@@ -45,7 +43,7 @@ ShipOption = Annotated[
     typer.Option(
         "--ship",
         metavar="DIR|no",
-        help="On Kubernetes: the folder that goes along. Usually the current one, if no image is named.",
+        help="On Kubernetes: the folder of code to send with the job. Default: the current one, if no image is named.",
     ),
 ]
 
@@ -53,36 +51,38 @@ ValidateOption = Annotated[
     Validate | None,
     typer.Option(
         "--validate",
-        help="On Kubernetes: what becomes of a manifest's unknown fields: refused (strict, as usual), told or ignored.",
+        help="On Kubernetes: unknown fields of a manifest are refused (strict, the default), reported or ignored.",
         show_default=False,
     ),
 ]
 
 
 def refuse_validate(validate: Validate | None, option: str) -> None:
-    """Of a verb that is not about Kubernetes for want of an option. Raises UsageError."""
+    """Raises UsageError if --validate is given without `option`, which selects Kubernetes."""
     if validate:
-        raise UsageError(f"--validate is for manifests, which go to Kubernetes\nadd {option}")
+        raise UsageError(f"--validate is for Kubernetes manifests\nadd {option}")
 
 
 def requested_cluster(nodes: int | None, gpus: int | None, cluster: Path | None, policy: str) -> ClusterOptions:
-    """The cluster that a command line asks for. Raises JobError if there is no such policy."""
+    """Returns the nodes and policy that a command line requests. Raises JobError for an unknown policy."""
     if policy:
-        from windlass.server.cluster_selection import parse_policy  # noqa: PLC0415 - loads the world
+        from windlass.server.cluster_selection import parse_policy  # noqa: PLC0415 - loads the backend
 
         parse_policy(policy)
     return ClusterOptions(nodes, gpus, cluster, policy)
 
 
 def refuse_local_cluster_options(nodes: int | None, gpus: int | None, cluster: Path | None, policy: str) -> None:
-    """A cluster has its nodes, queues and policy already. Raises UsageError if a command line says others."""
+    """Raises UsageError if nodes, queues or policy are given for a Kubernetes cluster, which defines its own."""
     given = {"--local-nodes": nodes, "--local-gpus": gpus, "--cluster": cluster, "--policy": policy or None}
-    if said := [name for name, value in given.items() if value is not None]:
-        raise UsageError(f"{', '.join(said)}: a cluster has its own\nleave that out, or add --on local")
+    if options := [name for name, value in given.items() if value is not None]:
+        raise UsageError(
+            f"{', '.join(options)}: a Kubernetes cluster has its own\nremove the option, or add --on local"
+        )
 
 
 def takes_job_options(verb: Verb) -> Verb:
-    """Give `verb`, whose first parameter is a RunOptions, one option for each of its fields."""
+    """Replaces the first parameter of `verb`, a RunOptions, by one option for each field of it."""
     own = list(inspect.signature(verb, eval_str=True).parameters.values())[1:]
 
     @functools.wraps(verb)
@@ -94,7 +94,7 @@ def takes_job_options(verb: Verb) -> Verb:
         return verb(RunOptions(**values), **given)
 
     parameters = [*(_positional(own)), *(_option(field.name) for field in fields(RunOptions)), *(_named(own))]
-    del with_options.__wrapped__  # or the signature would be read from the verb
+    del with_options.__wrapped__  # otherwise typer reads the signature of `verb`
     with_options.__signature__ = inspect.Signature(parameters, return_annotation=int)  # type: ignore[attr-defined]
     with_options.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return with_options

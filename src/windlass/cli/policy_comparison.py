@@ -1,4 +1,4 @@
-"""What `simulate` does once it knows what it is asked: run the policies side by side, and print what came out."""
+"""Runs the policies of `windlass simulate` in the simulator and prints their metrics side by side."""
 
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ from windlass.server.garbage_collection import collect_rarely
 
 
 def compare_policies(
-    asked: SimulateOptions, report: Path | None, processes: int, output: Format, *, no_color: bool
+    options: SimulateOptions, report: Path | None, processes: int, output: Format, *, no_color: bool
 ) -> int:
-    """Answer it, `processes` runs at a time; write the page into `report` if there is to be one. The exit code."""
+    """Simulates every policy, `processes` runs at a time, and writes the report to a folder. Returns the exit code."""
     try:
         if report:
             check_folder(report)
-        experiment, runs = _answered(asked, processes, no_color=no_color)
+        experiment, runs = _simulate(options, processes, no_color=no_color)
         page = write(build(experiment, runs), report) if report else None
     except SimulationError as error:
         raise UsageError(str(error)) from None
@@ -62,25 +62,24 @@ def compare_policies(
         _say("windlass: interrupted; nothing was written")
         return ExitCode.CANCELLED
     show(_table(), [_row(name, runs) for name in experiment.policies], output, paint=uses_color(no_color=no_color))
-    _notes(asked, experiment, runs, page)
+    _print_notes(options, experiment, runs, page)
     return ExitCode.OK
 
 
-def _answered(asked: SimulateOptions, processes: int, *, no_color: bool) -> tuple[Experiment, list[Run]]:
+def _simulate(options: SimulateOptions, processes: int, *, no_color: bool) -> tuple[Experiment, list[Run]]:
     signal.signal(signal.SIGTERM, _interrupt)
     collect_rarely()
-    with ProgressBar("simulating", no_color=no_color) as tally:
-        return run_study(
-            study_description(asked), repeat_command(asked), _controlled, processes=processes, on_progress=tally
-        )
+    with ProgressBar("simulating", no_color=no_color) as bar:
+        command = repeat_command(options)
+        return run_study(study_description(options), command, _run_controller, processes=processes, on_progress=bar)
 
 
 def _interrupt(_number: int, _frame: FrameType | None) -> None:
-    """SIGTERM means what Ctrl-C means: no run is left behind."""
+    """Treats SIGTERM as Ctrl-C, so that all worker processes are ended."""
     raise KeyboardInterrupt
 
 
-def _controlled(world: SimulatorBackend) -> Coroutine[Any, Any, None]:
+def _run_controller(world: SimulatorBackend) -> Coroutine[Any, Any, None]:
     return control(Controller(world.recover(), world.finished), world, on_trouble=_say)
 
 
@@ -93,11 +92,11 @@ def _say(text: str) -> None:
 
 def _table() -> Listing:
     columns = [Column("POLICY", lambda row: row["policy"]), Column("RUNS", lambda row: str(row["runs"]), wide=True)]
-    columns += [Column(each.head, _cell(each), wide=each.wide, right=True) for each in FIGURES]
-    return Listing(tuple(columns), key="policy", empty="no policy was asked for")
+    columns += [Column(each.head, _metric_cell(each), wide=each.wide, right=True) for each in FIGURES]
+    return Listing(tuple(columns), key="policy", empty="no policy was given")
 
 
-def _cell(figure: Figure) -> Any:
+def _metric_cell(figure: Figure) -> Any:
     return lambda row: format_mean(row[figure.key]["mean"], row[figure.key]["sd"], figure.unit)
 
 
@@ -109,23 +108,23 @@ def _row(policy: str, runs: list[Run]) -> Row:
     return {"policy": policy, "runs": len(own), "jobs": own[0].everything.jobs, "left_out": left_out, **figures}
 
 
-def _notes(asked: SimulateOptions, experiment: Experiment, runs: list[Run], page: Path | None) -> None:
-    """What a table does not say, on stderr."""
-    if not experiment.random and asked.seeds != "1":
-        _say("nothing in this depends on a seed: one run of each policy tells all")
+def _print_notes(options: SimulateOptions, experiment: Experiment, runs: list[Run], page: Path | None) -> None:
+    """Prints on stderr what the table does not show: unused seeds, skipped jobs, the report."""
+    if not experiment.random and options.seeds != "1":
+        _say("nothing depends on the seed: each policy was run once")
     if causes := runs[0].metrics.left_out:
-        _say(f"left out: {join_names([f'{count:,} × {cause}' for cause, count in causes.items()])}")
+        _say(f"skipped: {join_names([f'{count:,} × {cause}' for cause, count in causes.items()])}")
     if page is not None:
         _say(f"report: {page}")
 
 
 _EQUAL_NODES = re.compile(r"^(\d{1,6})[x×](\d{1,4})$")
-_MOST_NODES = 100_000
+_MAX_NODES = 100_000
 
 
 @dataclass(frozen=True, slots=True)
 class SimulateOptions:
-    """The options that say what is simulated, as they were typed; "", None and False where they were not."""
+    """The options of `windlass simulate` that define the experiment, as typed; "", None or False if not given."""
 
     traces: tuple[str, ...]
     cluster: str
@@ -142,43 +141,43 @@ class SimulateOptions:
     format: str | None = None
 
 
-def study_description(asked: SimulateOptions) -> Study:
-    """The question, everything that it names read but the traces. Raises UsageError, SimulationError and JobError."""
-    _check(asked)
-    cluster = _cluster(asked.cluster)
+def study_description(options: SimulateOptions) -> Study:
+    """Parses the options and reads the named files except traces. Raises UsageError, SimulationError and JobError."""
+    _check(options)
+    cluster = _cluster(options.cluster)
     try:
-        policies = read_policies(asked.policies, cluster.policy)
+        policies = read_policies(options.policies, cluster.policy)
     except ValueError as error:
         raise UsageError(f"--policy: {error}") from None
     names = [node.name for node in cluster.nodes]
     return Study(
         cluster=cluster,
         policies=policies,
-        traces=asked.traces,
-        drawn=None if asked.synthetic is None else parse_synthetic_trace(asked.synthetic, cluster),
-        seeds=read_seeds(asked.seeds),
-        format=asked.format,
-        skip_bad=asked.skip_bad,
-        walltimes=asked.walltimes,
-        load=asked.load,
-        limit=asked.limit,
-        kill=asked.kill,
-        costs=parse_costs(asked.costs) if asked.costs else Costs(),
-        faults=None if asked.faults is None else parse_faults(asked.faults, names),
+        traces=options.traces,
+        drawn=None if options.synthetic is None else parse_synthetic_trace(options.synthetic, cluster),
+        seeds=read_seeds(options.seeds),
+        format=options.format,
+        skip_bad=options.skip_bad,
+        walltimes=options.walltimes,
+        load=options.load,
+        limit=options.limit,
+        kill=options.kill,
+        costs=parse_costs(options.costs) if options.costs else Costs(),
+        faults=None if options.faults is None else parse_faults(options.faults, names),
     )
 
 
-def _check(asked: SimulateOptions) -> None:
-    if not asked.traces and asked.synthetic is None:
-        raise UsageError("no trace\nname one or more files, or draw one: --synthetic 'jobs=1000 load=0.9'")
-    if asked.traces and asked.synthetic is not None:
-        raise UsageError("--synthetic draws a trace, and a trace is named too; leave one of them out")
-    if not asked.cluster:
-        raise UsageError("--cluster is missing; name a cluster file, a trace's own list of nodes, or for example 96x8")
-    choices = (("--walltimes", asked.walltimes, list(WALLTIMES)), ("--format", asked.format, list(FORMATS)))
+def _check(options: SimulateOptions) -> None:
+    if not options.traces and options.synthetic is None:
+        raise UsageError("no trace\nname one or more files, or generate one: --synthetic 'jobs=1000 load=0.9'")
+    if options.traces and options.synthetic is not None:
+        raise UsageError("--synthetic and a trace file exclude each other; remove one of them")
+    if not options.cluster:
+        raise UsageError("--cluster is missing; name a cluster file, the node list of a trace, or for example 96x8")
+    choices = (("--walltimes", options.walltimes, list(WALLTIMES)), ("--format", options.format, list(FORMATS)))
     for option, given, known in choices:
         if given is not None and given not in known:
-            raise UsageError(f"{option} has no {given!r}{did_you_mean(given, known)}")
+            raise UsageError(f"{option} does not know {given!r}{did_you_mean(given, known)}")
 
 
 def _cluster(given: str) -> Cluster:
@@ -186,23 +185,23 @@ def _cluster(given: str) -> Cluster:
     if equal is None:
         return read_nodes(given)
     nodes, gpus = int(equal[1]), int(equal[2])
-    if not 1 <= nodes <= _MOST_NODES:
-        raise UsageError(f"--cluster {given}: between 1 and {_MOST_NODES:,} nodes")
+    if not 1 <= nodes <= _MAX_NODES:
+        raise UsageError(f"--cluster {given}: expects between 1 and {_MAX_NODES:,} nodes")
     return cluster_of(nodes, gpus)
 
 
-def repeat_command(asked: SimulateOptions) -> str:
-    """The command that asks the same again. Files lose their folders: a report tells nothing of the machine."""
-    words = ["windlass", "simulate", *map(_name, asked.traces)]
-    words += ["--cluster", asked.cluster if _EQUAL_NODES.match(asked.cluster) else _name(asked.cluster)]
-    words += ["--policy", ",".join(asked.policies)]
-    words += ["--seeds", asked.seeds] if asked.seeds != "1" else []
+def repeat_command(options: SimulateOptions) -> str:
+    """Returns a command that repeats the experiment. Files appear without folders, so a report shows no local paths."""
+    words = ["windlass", "simulate", *map(_name, options.traces)]
+    words += ["--cluster", options.cluster if _EQUAL_NODES.match(options.cluster) else _name(options.cluster)]
+    words += ["--policy", ",".join(options.policies)]
+    words += ["--seeds", options.seeds] if options.seeds != "1" else []
     for option in ("synthetic", "load", "limit", "faults", "costs", "format"):
-        if value := getattr(asked, option):
+        if value := getattr(options, option):
             words += [f"--{option}", _plain(option, value)]
-    if asked.walltimes != "trace":
-        words += ["--walltimes", asked.walltimes]
-    words += [f"--{flag.replace('_', '-')}" for flag in ("kill", "skip_bad") if getattr(asked, flag)]
+    if options.walltimes != "trace":
+        words += ["--walltimes", options.walltimes]
+    words += [f"--{flag.replace('_', '-')}" for flag in ("kill", "skip_bad") if getattr(options, flag)]
     return shlex.join([*words, "--report", "report"])
 
 
@@ -213,4 +212,4 @@ def _plain(option: str, value: object) -> str:
 
 
 def _name(path: str) -> str:
-    return os.path.basename(path)  # noqa: PTH119 - a name, no path: Path("a/") would say "a" as well
+    return os.path.basename(path)  # noqa: PTH119 - Path("a/").name would drop the slash

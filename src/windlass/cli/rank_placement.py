@@ -1,4 +1,4 @@
-"""Which node each rank of a job is on, by attempt, as its story tells it."""
+"""Maps the ranks of a job to nodes, attempt by attempt, from the job's details."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from typing import Any
 from windlass.core.model.job import Launcher
 
 RankNodes = dict[tuple[int, int], str]
-"""By (generation, rank); agents' own words have ranks below 0, as `worlds.local.logs` counts them."""
+"""Node by (generation, rank). Output of an agent itself has a rank below 0, as in `worlds.local.logs`."""
 
 
-def nodes_of_ranks(story: Mapping[str, Any]) -> RankNodes:
-    """A task is a rank or, where agents start the ranks, the agent of a replica."""
-    spec = story.get("spec") or {}
+def nodes_of_ranks(details: Mapping[str, Any]) -> RankNodes:
+    """Returns the node of every rank. A task is a rank or, if agents start the ranks, the agent of one replica."""
+    spec = details.get("spec") or {}
     if spec.get("launcher") != Launcher.AGENT:
-        return {(task["generation"], task["rank"]): task["node"] for task in story["tasks"]}
+        return {(task["generation"], task["rank"]): task["node"] for task in details["tasks"]}
     procs = {role["name"]: role["procs"] for role in spec["roles"]}
     nodes: RankNodes = {}
     first: dict[int, int] = {}
-    for task in sorted(story["tasks"], key=lambda each: (each["generation"], each["rank"])):
+    for task in sorted(details["tasks"], key=lambda each: (each["generation"], each["rank"])):
         generation = task["generation"]
         nodes[generation, -1 - task["rank"]] = task["node"]
         for rank in range(first.get(generation, 0), first.get(generation, 0) + procs[task["role"]]):

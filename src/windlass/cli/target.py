@@ -1,4 +1,4 @@
-"""Where a verb looks: this machine's state folder or a cluster, and how it may paint. Options that every verb takes."""
+"""Selects the target of a verb, the state folder of this machine or a Kubernetes cluster; options that verbs share."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 LOCAL, KUBERNETES = "local", "kubernetes"
 
 
-def _offered(incomplete: str) -> list[str]:
-    """What the shell offers after --on. Completion never complains."""
+def _complete_targets(incomplete: str) -> list[str]:
+    """Returns completions of --on; errors of the kubeconfig are ignored."""
     return [name for name in (LOCAL, KUBERNETES, *_kubeconfig_contexts()) if name.startswith(incomplete)]
 
 
 def _kubeconfig_contexts() -> list[str]:
-    """Names of the contexts in `$KUBECONFIG`, file by file; [] where nothing can be read."""
+    """Returns the names of the contexts in `$KUBECONFIG`, file by file; unreadable files have none."""
     files = os.environ.get("KUBECONFIG") or "~/.kube/config"
     return list(dict.fromkeys(name for file in files.split(os.pathsep) if file for name in _contexts_in(Path(file))))
 
@@ -46,7 +46,7 @@ StateOption: TypeAlias = Annotated[
     typer.Option("--state", metavar="DIR", help="State folder.", envvar="WINDLASS_STATE", show_envvar=True),
 ]
 NoColorOption: TypeAlias = Annotated[
-    bool, typer.Option("--no-color", help="Plain text; the variable NO_COLOR does the same.")
+    bool, typer.Option("--no-color", help="No colors; the variable NO_COLOR does the same.")
 ]
 OnOption: TypeAlias = Annotated[
     str,
@@ -56,11 +56,11 @@ OnOption: TypeAlias = Annotated[
         help="This machine, the current cluster, or a context of the kubeconfig.",
         envvar="WINDLASS_ON",
         show_envvar=True,
-        autocompletion=_offered,
+        autocompletion=_complete_targets,
     ),
 ]
 NamespaceOption: TypeAlias = Annotated[
-    str, typer.Option("-n", "--namespace", metavar="NAMESPACE", help="On Kubernetes; else the context's.")
+    str, typer.Option("-n", "--namespace", metavar="NAMESPACE", help="On Kubernetes; default: that of the context.")
 ]
 
 ControllerClient: TypeAlias = "Client | ClusterClient"
@@ -68,30 +68,30 @@ RecordSource: TypeAlias = "Client | RecordsClient | ClusterClient"
 
 
 def resolve_context(on: str, namespace: str = "") -> str | None:
-    """Which cluster is meant: a context, "" for the current one, None for this machine.
+    """Returns the context of the target cluster, "" for the current context, None for this machine.
 
-    Raises UsageError where a namespace is given to this machine, and JobError for a bad config file.
+    Raises UsageError if a namespace is given for this machine, and JobError for a bad config file.
     """
     chosen = on or configured().on or LOCAL
     if chosen != LOCAL:
         return "" if chosen == KUBERNETES else chosen
     if namespace:
-        raise UsageError("this machine has no namespaces\nsay where you mean: --on kubernetes, or --on CONTEXT")
+        raise UsageError("this machine has no namespaces\nselect a cluster: --on kubernetes, or --on CONTEXT")
     return None
 
 
 def controller_client(on: str, namespace: str, state: Path | None) -> ControllerClient:
-    """Whoever decides there. Raises ApiError NO_DAEMON if nobody does; of a cluster it is seen when it is asked."""
+    """Returns a client of the controller. Raises ApiError NO_DAEMON without a daemon; a cluster is checked by calls."""
     context = resolve_context(on, namespace)
     if context is not None:
         return _cluster(context, namespace)
-    from windlass.server.discovery import find_daemon  # noqa: PLC0415 - help and completion do without
+    from windlass.server.discovery import find_daemon  # noqa: PLC0415 - help and completion do not need it
 
     return find_daemon(state_folder(state))
 
 
 def record_source(on: str, namespace: str, state: Path | None) -> RecordSource:
-    """Whoever can tell: who decides there, else what is on record. Raises ApiError NO_DAEMON if there is neither."""
+    """Returns a client of the controller, else the stored records. Raises ApiError NO_DAEMON if there is neither."""
     context = resolve_context(on, namespace)
     if context is not None:
         return _cluster(context, namespace)
@@ -107,7 +107,7 @@ def _cluster(context: str, namespace: str) -> ClusterClient:
 
 
 def state_folder(given: Path | None) -> Path:
-    """The state folder: as given, else `$XDG_STATE_HOME/windlass`, else `~/.local/state/windlass`."""
+    """Returns the state folder: the given one, else `windlass` in `$XDG_STATE_HOME` or `~/.local/state`."""
     if given is not None:
         return given.expanduser().absolute()
     base = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
@@ -115,18 +115,18 @@ def state_folder(given: Path | None) -> Path:
 
 
 def uses_color(*, no_color: bool) -> bool:
-    """Whether stdout shows colours: only a terminal that can, and only if nobody minds (no-color.org)."""
-    minds = no_color or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
-    return sys.stdout.isatty() and not minds
+    """Whether stdout gets colors: only a capable terminal, and only without --no-color and NO_COLOR (no-color.org)."""
+    plain = no_color or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
+    return sys.stdout.isatty() and not plain
 
 
-def warn_if_offline(asked: RecordSource) -> None:
-    """On stderr, beside what programs read."""
-    if asked.kind:
+def warn_if_offline(source: RecordSource) -> None:
+    """Prints on stderr how old the stored records are if they answer in place of a daemon."""
+    if source.kind:
         return
     from windlass.cli.terminal.formatting import format_time  # noqa: PLC0415 - loads the core
-    from windlass.server.records_client import RecordsClient  # noqa: PLC0415 - loaded already where `asked` is one
+    from windlass.server.records_client import RecordsClient  # noqa: PLC0415 - loaded already if `source` is one
 
-    if isinstance(asked, RecordsClient):
-        when = format_time(asked.as_of() or None)
+    if isinstance(source, RecordsClient):
+        when = format_time(source.as_of() or None)
         print(f"as of {when} (no daemon runs; start one with: windlass up -d)", file=sys.stderr)

@@ -55,7 +55,7 @@ async def it_is_run_over_a_restart_and_its_logs_are_kept(windlass: Terminal) -> 
     assert ran.code == 0, ran
     lines = {line.partition("] ")[2] for line in ran.out.splitlines()}
     assert {f"digits attempt 2 rank {rank} of 2" for rank in (0, 1)} <= lines
-    assert "lost generation 1" in ran.err
+    assert "generation 1 failed" in ran.err
     assert "digits attempt 2 rank 0 of 2" in await windlass.done("logs", "digits", "--rank", "0", "--bare")
     assert "digits attempt 1 rank 1 of 2" in await windlass.done("logs", "digits", "--attempt", "1")
 
@@ -79,4 +79,4 @@ async def pods_are_held_for_a_command(windlass: Terminal) -> None:
 
     assert ran.code == 4, ran
     assert ran.out == "world of 2\n"
-    assert "exit gives them back" in ran.err
+    assert "exit releases them" in ran.err

@@ -123,7 +123,7 @@ def test_ctrl_c_leaves_the_job_to_the_cluster(tell):
         async with windlass.began("run", *IMAGE, "--name", "long", "--", Behaviour.RUN) as process:
             job_id = (await until_says(process, "admitted in")).split()[1]
             process.send_signal(signal.SIGINT)
-            await until_says(process, f"left {job_id}, which goes on")
+            await until_says(process, f"detached from {job_id}, which keeps running")
             assert await asyncio.wait_for(process.wait(), strays.PATIENCE) == 130
 
         assert (await place.get(f"/v1/jobs/{job_id}"))["phase"] in ("Admitted", "Running")
@@ -198,7 +198,7 @@ def test_without_its_operator_a_cluster_still_tells_how_jobs_stand(tell):
 
         listed, story = await windlass("queue"), await windlass("status", "alone")
 
-        assert "as the objects tell; this cluster has no Lease default/nobody" in listed.err
+        assert "showing the state stored in the objects; this cluster has no Lease default/nobody" in listed.err
         assert job_id in listed.out
         assert "attempt 1 on n1: runs" in story.out
 

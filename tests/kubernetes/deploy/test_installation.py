@@ -386,7 +386,7 @@ def test_uninstalling_keeps_jobs_unless_they_are_to_go(windlass, api):
         api(lambda client: client.get("/apis/rbac.authorization.k8s.io/v1/clusterroles/windlass-operator"))
 
     code, _, err = windlass("uninstall", "--delete-jobs")
-    assert (code, "say --yes" in err) == (2, True)
+    assert (code, "add --yes" in err) == (2, True)
 
     code, out, _ = windlass("uninstall", "--delete-jobs", "--yes")
     assert code == 0

@@ -86,7 +86,7 @@ def test_a_field_that_the_clusters_definition_lacks_is_refused_by_the_api_server
     try:
         ran = windlass(JOB)
         assert ran.code == 2
-        assert 'PyTorchJob default/typed cannot be made: unknown field "spec.runPolicy.restartMode"' in ran.err
+        assert 'PyTorchJob default/typed cannot be created: unknown field "spec.runPolicy.restartMode"' in ran.err
         assert windlass(JOB, "--validate", "warn").code == 0
         assert told(taken)["spec"]["runPolicy"] == {}
     finally:

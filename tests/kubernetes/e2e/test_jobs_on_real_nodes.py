@@ -106,7 +106,7 @@ def test_an_mpijob_reaches_its_workers_and_leaves_its_launchers_log(user: User) 
     assert "pi is about 3.14" in said
     assert user.status("mpijob/pi")["replicaStatuses"]["Launcher"]["succeeded"] == 1
     until(
-        "the workers to go",
+        "the workers left",
         lambda: [pod["metadata"]["name"][:11] for pod in user.read("pods")["items"]] == ["pi-launcher"],
     )
 

@@ -53,7 +53,7 @@ def test_everything_by_its_whole_name(run, tmp_path, model):
 
 def test_what_is_no_tensor_has_no_place_in_safetensors_and_that_is_told(run, tmp_path, capsys):
     assert main(["checkpoint", "export", str(run), "--to", str(tmp_path / "out.safetensors")]) == 0
-    assert "12 values that are no tensors are only in a .pt file" in capsys.readouterr().out
+    assert "12 values that are not tensors are only written to a .pt file" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -126,7 +126,7 @@ def test_a_folder_that_is_not_there_is_one_error(windlass, tmp_path, words):
     assert (ran.code, ran.out) == (2, "")
     assert ran.err == (
         f"windlass: there is no folder {tmp_path}/nowhere\n"
-        "name the folder or the address in which the run keeps them; its log tells: "
+        "name the folder or the address in which the run keeps them; its log names it: "
         "windlass logs JOB --grep 'checkpoints in'\n"
     )
 
@@ -257,7 +257,7 @@ def test_a_damaged_one_is_not_kept_in_the_place_of_a_whole_one(windlass, run):
 def test_where_all_are_damaged_nothing_is_removed(windlass, run):
     for step in (100, 200, 300):
         (run / folder_of(step) / "__0_0.distcp").unlink()
-    assert windlass("checkpoint", "prune", str(run), "--keep", "1").out == "nothing is to be removed\n"
+    assert windlass("checkpoint", "prune", str(run), "--keep", "1").out == "there is nothing to remove\n"
 
 
 def test_keeping_none_is_refused(windlass, run):

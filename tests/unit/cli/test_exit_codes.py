@@ -138,9 +138,9 @@ def test_an_error_of_ours_on_a_machine_without_room_for_its_details(monkeypatch)
         (("run",), "windlass: nothing to run\nwrite a command (windlass run -N 2 -- python train.py)"),
         (("queue", "--limit", "0"), "windlass: Invalid value for '--limit': 0 is not in the range x>=1"),
         (("history", "--since", "soon"), "windlass: --since expects a duration"),
-        (("logs", "x", "--grep", "("), "windlass: --grep '(' is no regular expression: "),
+        (("logs", "x", "--grep", "("), "windlass: --grep '(' is not a regular expression: "),
         (("logs", "x", "--rank", "one"), "windlass: --rank expects ranks such as 3 or 0,4-7, not 'one'"),
-        (("logs", "x", "--attempt", "0"), "windlass: --attempt expects a number from 1 on, or all, not '0'"),
+        (("logs", "x", "--attempt", "0"), "windlass: --attempt expects a number of at least 1, or all, not '0'"),
         (("explain", "job.restart.usr"), "user"),
         (("submit", "--procs", "0", "--", "true"), "windlass: --procs"),
         (("submit", "none.yaml"), "windlass: none.yaml"),
@@ -167,5 +167,5 @@ def test_a_folder_that_is_gone(windlass, daemon, monkeypatch, tmp_path):
     monkeypatch.chdir(gone)
     gone.rmdir()
     ran = windlass("submit", "--", "true")
-    assert (ran.code, ran.err.splitlines()[0]) == (2, "windlass: the current folder does not exist any more")
+    assert (ran.code, ran.err.splitlines()[0]) == (2, "windlass: the current folder no longer exists")
     monkeypatch.chdir(os.sep)

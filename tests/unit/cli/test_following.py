@@ -109,7 +109,7 @@ def test_a_life_from_the_queue_to_the_end(attend, made):
         "job digits-1 waits (position 2): needs 2 gpu",
         "job digits-1 admitted in 40 ms on n1,n2 (generation 1)",
         "  2 CPU slots stand in for GPUs",
-        "job digits-1 lost generation 1: NodeLost: n1 went away; the gang starts again whole",
+        "job digits-1: generation 1 failed: NodeLost: n1 went away; restarting the whole gang",
         f"job digits-1 failed (ExitCode: {made.failed(code=41).status.message}): waited 1.0 s, ran 1m04s, 1 attempt",
     ]
 
@@ -119,7 +119,7 @@ def test_ctrl_c_leaves_the_job_to_its_daemon(attend):
     connection = Connection([])
     code, said = attend(connection, interrupts=pressed)
     assert code == 130
-    assert said.startswith("left digits-1, which goes on")
+    assert said.startswith("detached from digits-1, which keeps running")
     assert not [each for each in connection.told if each[0] == "cancel"]
 
 
@@ -138,7 +138,7 @@ def test_without_a_daemon_ctrl_c_cancels_and_again_kills(attend, made):
         ("cancel", "digits-1", False),
         ("cancel", "digits-1", True),
     ]
-    assert "Ctrl-C: cancelling digits-1; once more kills it at once" in said
+    assert "Ctrl-C: cancelling digits-1; repeat to kill it at once" in said
     assert connection.told[0][3]  # the job must not outlive us
 
 
@@ -165,7 +165,7 @@ def test_nodes_are_named_once_they_are_known():
         == "job a-1 admitted in 40 ms on n1,n2 (generation 1)"
     )
     assert job_messages.admission_line("a-1", 1, 40, ["", ""]) == "job a-1 admitted in 40 ms (generation 1)"
-    assert job_messages.admission_line("a-1", 2, 0, []) == "job a-1 starts again (generation 2)"
+    assert job_messages.admission_line("a-1", 2, 0, []) == "job a-1 restarted (generation 2)"
 
 
 def test_a_start_whose_pods_are_yet_to_be_bound_is_told_with_the_nodes_of_the_job(attend, made):
@@ -301,4 +301,4 @@ def test_lines_by_rank_attempt_stream_and_pattern(printed, windlass, options, ou
 
 def test_an_attempt_that_left_nothing(printed, windlass):
     ran = windlass("logs", "digits", "--attempt", "3")
-    assert (ran.code, ran.err) == (2, "windlass: digits-1 has nothing from attempt 3\nthere is: 1, 2\n")
+    assert (ran.code, ran.err) == (2, "windlass: digits-1 has no output of attempt 3\nthere are: 1, 2\n")

@@ -114,7 +114,7 @@ def test_options_after_the_command_are_the_commands_own(windlass):
 
 def test_help_of_simulate_lists_every_format_and_does_without_the_simulator(windlass):
     said = " ".join(windlass("simulate", "--help").out.split())
-    listed = re.search(r"if it is not recognised: (.*) \(our own", said)
+    listed = re.search(r"if not recognised: (.*) \(of Windlass", said)
     assert set(re.split(", | or ", listed[1])) == set(FORMATS)
     code = "import sys; from windlass.cli.entry import main; main(sys.argv[1:]); print('numpy' in sys.modules)"
     ran = subprocess.run([sys.executable, "-c", code, "simulate", "--help"], capture_output=True, text=True, check=True)

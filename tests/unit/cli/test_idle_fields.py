@@ -6,6 +6,6 @@ from windlass.jobs.description.job_file import loads
 
 def test_what_has_no_effect_here_is_said(capsys):
     warn_unused_fields(loads("command: python a.py\nimage: a:1\npod: {spec: {serviceAccountName: b}}"))
-    assert capsys.readouterr().err == "windlass: a: image and pod have no effect here\n"
+    assert capsys.readouterr().err == "windlass: a: image and pod have no effect on this machine\n"
     warn_unused_fields(loads("command: python a.py"))
     assert capsys.readouterr().err == ""

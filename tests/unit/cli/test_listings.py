@@ -59,7 +59,7 @@ def test_the_queue(listed, windlass):
     ran = windlass("queue")
     assert (ran.code, ran.err) == (0, "")
     head, first, second = table(ran.out)
-    assert head == ["JOB", "QUEUE", "PRIO", "STATE", "FOR", "GANG", "TRY", "POS", "NODES", "(WHY)"]
+    assert head == ["JOB", "QUEUE", "PRIO", "STATE", "FOR", "GANG", "ATTEMPT", "POS", "NODES", "(WHY)"]
     assert [*first[:4], *first[5:]] == ["digits-1", "research", "0", "Running", "2×2", "1", "-", "n1,n2"]
     assert [*second[:4], *second[5:9]] == ["digits-2", "research", "0", "Queued", "2×2", "0", "1", "needs"]
 
@@ -74,7 +74,7 @@ def test_an_elastic_job_is_shown_by_its_range_and_what_it_has(daemon, made, wind
 def test_history(listed, windlass):
     ran = windlass("history")
     head, first, second = table(ran.out)
-    assert head == ["JOB", "STATE", "EXIT", "SUBMITTED", "ENDED", "WAITED", "RAN", "TRIES", "REASON"]
+    assert head == ["JOB", "STATE", "EXIT", "SUBMITTED", "ENDED", "WAITED", "RAN", "ATTEMPTS", "REASON"]
     assert [first[0], first[1], first[2], *first[-4:]] == ["digits-1", "Failed", "3", "s", "1m04s", "1", "ExitCode"]
     assert [second[2], *second[-5:]] == ["0", "40", "ms", "1h00m", "1", "Succeeded"]
 
@@ -82,7 +82,7 @@ def test_history(listed, windlass):
 def test_a_job_that_was_preempted_ran_only_while_it_held_nodes(daemon, made, windlass):
     hours = {"attempts": 2, "finished_at": NOW + 10 * 3_600_000, "served": 3 * 3_600_000}
     daemon.says["/v1/history"] = {"jobs": [made.line(made.succeeded(), **hours)]}
-    assert "  7h00m  3h00m      2  Succeeded" in windlass("history").out
+    assert "  7h00m  3h00m         2  Succeeded" in windlass("history").out
     assert job_of(windlass("history", "-o", "jsonl").out, 1).duration == 3 * 3_600_000
 
 
@@ -109,8 +109,8 @@ def test_a_node_that_is_kept_for_somebody_or_nobody_says_until_when(daemon, wind
 @pytest.mark.parametrize(
     ("verb", "more"),
     [
-        ("queue", {"USER": "zoë", "ASKS FOR": "2 gpu, 6Gi memory", "STARTS": "-", "REASON": "Running"}),
-        ("history", {"USER": "zoë", "ASKED FOR": "2 gpu", "MESSAGE": "rank 0 (worker/0) on n1 exited with code 3"}),
+        ("queue", {"USER": "zoë", "REQUESTS": "2 gpu, 6Gi memory", "STARTS": "-", "REASON": "Running"}),
+        ("history", {"USER": "zoë", "REQUESTED": "2 gpu", "MESSAGE": "rank 0 (worker/0) on n1 exited with code 3"}),
         ("nodes", {"RESERVED": "exam 11-14 22:13 to 11-14 22:14", "LABELS": "zone=a", "TAINTS": "gpu=yes:NoSchedule"}),
     ],
 )

@@ -57,18 +57,18 @@ def test_kinds_of_others_are_left_out_or_added_as_one_asks(windlass):
 
 def test_nobody_who_cannot_be_asked_deletes_jobs(monkeypatch):
     monkeypatch.setattr(sys.stdin, "isatty", lambda: False)
-    with pytest.raises(UsageError, match="say --yes"):
-        operator._ask("from here", "3 TrainingJob", delete_jobs=True, yes=False)
-    operator._ask("from here", "3 TrainingJob", delete_jobs=False, yes=False)
+    with pytest.raises(UsageError, match="add --yes"):
+        operator._confirm("from here", "3 TrainingJob", delete_jobs=True, yes=False)
+    operator._confirm("from here", "3 TrainingJob", delete_jobs=False, yes=False)
 
 
 def test_a_person_is_asked_with_what_would_go(monkeypatch):
     asked = []
     monkeypatch.setattr(sys.stdin, "isatty", lambda: True)
     monkeypatch.setattr("typer.confirm", lambda text, **_: asked.append(text))
-    operator._ask("from here", "3 TrainingJob", delete_jobs=True, yes=False)
-    operator._ask("from here", "3 TrainingJob", delete_jobs=False, yes=False)
-    operator._ask("from here", "3 TrainingJob", delete_jobs=True, yes=True)
+    operator._confirm("from here", "3 TrainingJob", delete_jobs=True, yes=False)
+    operator._confirm("from here", "3 TrainingJob", delete_jobs=False, yes=False)
+    operator._confirm("from here", "3 TrainingJob", delete_jobs=True, yes=True)
     assert asked == [
         "delete the operator and 3 TrainingJob from here?",
         "delete the operator (3 TrainingJob stay) from here?",

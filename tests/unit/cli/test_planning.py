@@ -105,7 +105,7 @@ def test_reserve_deletes(daemon, windlass):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ((), "it must end some time\nsay either --for 2h or --until 18:00"),
+        ((), "a reservation needs an end\nadd either --for 2h or --until 18:00"),
         (("--for", "soon"), "--for expects a duration such as 90s, 10m, 1h30m or 1-12:00:00, not 'soon'"),
         (("--for", "1h", "--from", "soon"), "--from expects now, 2h, 22:00 or 2026-11-22T08:00, not 'soon'"),
     ],
@@ -153,10 +153,10 @@ def test_a_snapshot_is_written_and_replayed(daemon, windlass, taken, tmp_path):
     file = tmp_path / "s.json.gz"
     wrote = windlass("snapshot", "--planned", str(file))
     assert (wrote.code, wrote.out) == (0, "")
-    assert wrote.err.startswith(f"{file}: 1 node, 0 running jobs, 2 that wait, at ")
+    assert wrote.err.startswith(f"{file}: 1 node, 0 running jobs, 2 waiting, at ")
     assert json.loads(gzip.decompress(file.read_bytes())) == json.loads(json.dumps(dump(taken)))
     ran = windlass("replay", str(file))
-    assert (ran.code, ran.err) == (0, "the plan that was made then\n")
+    assert (ran.code, ran.err) == (0, "same plan as recorded\n")
     assert [row[:4] for row in rows(ran.out)[1:]] == [
         ["digits-1", "-", "starts", "n1"],
         ["digits-2", "1", "waits", "-"],
@@ -170,7 +170,7 @@ def test_a_plan_that_differs_is_told_by_the_exit_code(windlass, taken, tmp_path)
     other["plan"]["admissions"] = {}
     file.write_text(json.dumps(other))
     ran = windlass("replay", str(file))
-    assert (ran.code, ran.err) == (1, "not the plan that was made then\n")
+    assert (ran.code, ran.err) == (1, "not the recorded plan\n")
     assert windlass("replay", str(file), "--policy", "fifo").code == 0
 
 
@@ -236,17 +236,17 @@ def test_what_if_says_whether_it_would_start(daemon, windlass, made, verdict, sa
 @pytest.mark.parametrize(
     ("compared", "said"),
     [
-        ([("n2", "", None)], "; no other node would do"),
-        ([("n2", "", None), ("n3", "row", None)], "; no other node would do"),
+        ([("n2", "", None)], "; no other node fits"),
+        ([("n2", "", None), ("n3", "row", None)], "; no other node fits"),
         ([("n2", "", None), ("n4", "replicas", None)], "; n4 takes fewer replicas than n2"),
-        ([("n2", "", None), ("n4", "cpu", None)], "; n4 has more cpu free than n2; the tightest is taken"),
-        ([("n2", "", 7), ("n4", "score", 9)], "; n4 has the score 9, n2 7; the least is taken"),
-        ([("n2", "", 7), ("n4", "row", 7)], "; n4 is as good as n2, and comes after it by place and name"),
+        ([("n2", "", None), ("n4", "cpu", None)], "; n4 has more cpu free than n2; the tightest fit is taken"),
+        ([("n2", "", 7), ("n4", "score", 9)], "; n4 has the score 9, n2 7; the lowest is taken"),
+        ([("n2", "", 7), ("n4", "row", 7)], "; n4 is equal to n2 and comes after it by topology and name"),
         (
             [("n2", "", 7), ("n3", "score", 8), ("n4", "cpu", 8)],
-            "; n4 has more cpu free than n3; the tightest is taken",
+            "; n4 has more cpu free than n3; the tightest fit is taken",
         ),
-        ([("n2", "", 7), ("n4", "score", 9), ("n3", "replicas", 1)], "; n4 has the score 9, n2 7; the least is taken"),
+        ([("n2", "", 7), ("n4", "score", 9), ("n3", "replicas", 1)], "; n4 has the score 9, n2 7; the lowest is taken"),
         ([], ""),
     ],
 )

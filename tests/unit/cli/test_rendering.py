@@ -80,7 +80,7 @@ def test_a_job_is_printed_as_one_resource(windlass):
 def test_options_that_would_do_nothing_are_refused(windlass, manifest):
     ran = windlass("render", "--for", "kubernetes", "-N", "2", manifest)
     assert ran.code == 2
-    assert "holds manifests, which say everything themselves" in ran.err
+    assert "holds manifests, which take no other options" in ran.err
 
 
 def test_an_unknown_field_of_a_manifest_is_refused_told_or_ignored(windlass, manifest):

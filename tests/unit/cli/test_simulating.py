@@ -53,7 +53,7 @@ def test_the_same_as_json(windlass, small):
 def test_without_anything_random_one_seed_tells_all(windlass, small):
     ran = windlass("simulate", str(small), "--cluster", "2x4", "--policy", "fifo", "--seeds", "3", "-j", "1")
     assert ran.code == 0
-    assert ran.err == "nothing in this depends on a seed: one run of each policy tells all\n"
+    assert ran.err == "nothing depends on the seed: each policy was run once\n"
 
 
 def test_seeds_spread_what_is_drawn(windlass):
@@ -104,23 +104,29 @@ def test_bad_rows_are_left_out_and_counted(windlass, tmp_path):
     assert "--skip-bad" in ran.err
     ran = windlass(*words, "--skip-bad")
     assert ran.code == 0
-    assert ran.err == "left out: 1 × negative value and 1 × too large for the cluster\n"
+    assert ran.err == "skipped: 1 × negative value and 1 × too large for the cluster\n"
 
 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ((), "no trace\nname one or more files, or draw one: --synthetic 'jobs=1000 load=0.9'"),
+        ((), "no trace\nname one or more files, or generate one: --synthetic 'jobs=1000 load=0.9'"),
         (("{small}",), "--cluster is missing; name a cluster file"),
-        (("{small}", "--synthetic", "jobs=5", "--cluster", "2x4"), "leave one of them out"),
-        (("{small}", "--cluster", "0x4"), "--cluster 0x4: between 1 and 100,000 nodes"),
+        (("{small}", "--synthetic", "jobs=5", "--cluster", "2x4"), "remove one of them"),
+        (("{small}", "--cluster", "0x4"), "--cluster 0x4: expects between 1 and 100,000 nodes"),
         (("{small}", "--cluster", "nowhere.yaml"), "nowhere.yaml"),
         (
             ("{small}", "--cluster", "2x4", "--policy", "esay"),
             "--policy: there is no policy 'esay'; did you mean 'easy'?",
         ),
-        (("{small}", "--cluster", "2x4", "--walltimes", "user"), "--walltimes has no 'user'; did you mean 'users'?"),
-        (("{small}", "--cluster", "2x4", "--format", "phily"), "--format has no 'phily'; did you mean 'philly'?"),
+        (
+            ("{small}", "--cluster", "2x4", "--walltimes", "user"),
+            "--walltimes does not know 'user'; did you mean 'users'?",
+        ),
+        (
+            ("{small}", "--cluster", "2x4", "--format", "phily"),
+            "--format does not know 'phily'; did you mean 'philly'?",
+        ),
         (("{small}", "--cluster", "2x4", "--seeds", "some"), "seeds expects a count such as 5"),
         (("{small}", "--cluster", "1x2"), "which this cluster of 1 node cannot hold"),
         (("gone.csv", "--cluster", "2x4"), "gone.csv: cannot be read: No such file or directory"),

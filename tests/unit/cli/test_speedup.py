@@ -41,7 +41,7 @@ class TestSizes:
         assert sizes_by_nodes(Role(procs=4), [1, 2]) == [Size(1, 4), Size(2, 4)]
 
     def test_what_does_not_come_out_even_is_refused_with_the_numbers(self):
-        with pytest.raises(UsageError, match="--ranks 5: on 2 nodes of up to 4 ranks they do not come out even"):
+        with pytest.raises(UsageError, match="--ranks 5: cannot be divided evenly among 2 nodes of up to 4 ranks"):
             sizes_by_ranks(Role(procs=4), [1, 4, 5])
 
     def test_gpus_go_with_their_ranks_and_nothing_is_forgiven(self):
@@ -104,9 +104,9 @@ class TestFigures:
         runs = [run(1, reading(10, 9), reading(20, 9)), run(4, reading(10, 9), reading(20, 9, batch=256))]
         rows = compare_runs(runs, 0)
         assert list(comparison_notes(rows, runs, MachineLoad(2, load=3.0, sharing=(4,)))) == [
-            "the batch grew with the ranks (samples in a step: 64 on 1, 256 on 4): this is weak scaling",
-            "2 cores here: 4 ranks share them, and can gain nothing over 2",
-            "the machine was busy before this began (load 3.0 on 2 cores): measure it alone",
+            "the batch grew with the ranks (samples per step: 64 on 1, 256 on 4): this is weak scaling",
+            "this machine has 2 cores: 4 ranks share them and cannot be faster than 2 ranks",
+            "the machine was busy before the first run (load 3.0 on 2 cores): measure on an idle one",
         ]
         assert rows[1]["speedup"] == pytest.approx(4)
 
@@ -138,5 +138,5 @@ class TestPictures:
 
     def test_the_table_has_a_column_for_each_phase_that_takes_time(self):
         titles = [column.title for column in comparison_table(self.ROWS).columns if not column.wide]
-        steps = ["SAMPLES/S", "MS A STEP", "FORWARD", "BACKWARD", "AGREE"]
+        steps = ["SAMPLES/S", "MS PER STEP", "FORWARD", "BACKWARD", "AGREE"]
         assert titles == ["RANKS", "SPEED-UP", "EFFICIENCY", *steps]

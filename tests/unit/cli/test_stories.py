@@ -160,16 +160,16 @@ def why(daemon, windlass, made):
 def test_why_in_words_nodes_and_names(why):
     lines = why()
     assert lines[0] == "digits-1 Queued, position 8: needs 2 gpu on one node (WaitingForQuota)"
-    assert lines[1] == "behind: j-0,j-1,j-2,j-3,j-4 and 2 more"
+    assert lines[1] == "queued behind: j-0,j-1,j-2,j-3,j-4 and 2 more"
     assert lines[2].startswith("starts: by ")
-    assert lines[2].endswith("(in 10m00s), unless something comes in ahead of it")
+    assert lines[2].endswith("(in 10m00s), unless a job is put ahead of it")
     assert [row.split() for row in lines[3:7]] == [
-        ["NODE", "FREE", "GPU", "FITS", "BUT"],
+        ["NODE", "FREE", "GPU", "FITS", "REASON"],
         ["n2", "2/4", "1", "replica", "-"],
         ["n1", "1/4", "0", "replicas", "held", "for", "j-0"],
         ["n9", "4/4", "0", "replicas", "label", "zone=a"],
     ]
-    assert lines[7] == "frees:"
+    assert lines[7] == "held by:"
     assert lines[8].startswith("  r-1: 3 gpu (3 on n1), by ")
     assert lines[9] == "  r-2: 6 gpu (1 on m0, 1 on m1, 1 on m2, 1 on m3 and 2 more nodes), has no time limit"
     assert lines[10:] == ["would start now: -N 1 | --time 5m"]
@@ -178,7 +178,7 @@ def test_why_in_words_nodes_and_names(why):
 def test_why_without_a_promise_without_an_end_and_without_a_resource(why):
     assert why(verdict={**VERDICT, "sure": "expected"})[2].startswith("starts: ~ ")
     assert why(expected=None)[2].startswith("NODE")
-    assert why(verdict=None, expected=None, ahead=[])[1].split() == ["NODE", "FREE", "GPU", "FITS", "BUT"]
+    assert why(verdict=None, expected=None, ahead=[])[1].split() == ["NODE", "FREE", "GPU", "FITS", "REASON"]
     assert why(not_before=NOW + 1)[2].startswith("not before: ")
     assert why(never="can never run: needs 9 gpu")[2] == "can never run: needs 9 gpu"
     assert why(keeps_its_size="role worker is not resized")[2] == "size: role worker is not resized"
@@ -268,8 +268,8 @@ def test_run_detached_prints_the_id(daemon, windlass):
     ("words", "living", "said"),
     [
         (("--yes",), ["a-1"], "windlass is down (pid 7); 1 job cancelled\n"),
-        (("--keep-jobs",), ["a-1", "b-2"], "windlass is down (pid 7); 2 jobs go on\n"),
-        (("--keep-jobs",), ["a-1"], "windlass is down (pid 7); 1 job goes on\n"),
+        (("--keep-jobs",), ["a-1", "b-2"], "windlass is down (pid 7); 2 jobs keep running\n"),
+        (("--keep-jobs",), ["a-1"], "windlass is down (pid 7); 1 job keeps running\n"),
         ((), [], "windlass is down (pid 7)\n"),
     ],
 )
@@ -286,7 +286,7 @@ def test_down_asks_nobody_who_is_not_there(daemon, windlass, monkeypatch):
     ran = windlass("down")
     assert (ran.code, ran.err) == (
         5,
-        "windlass: 2 jobs would be cancelled\nsay --yes, or --keep-jobs to let them go on\n",
+        "windlass: 2 jobs would be cancelled\nadd --yes, or --keep-jobs to leave them running\n",
     )
     assert daemon.asked == []
 

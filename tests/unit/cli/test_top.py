@@ -39,7 +39,7 @@ class Asked:
 def test_all_that_run(capsys):
     show(top._JOBS, top._jobs(Asked()), Format.TABLE, paint=False)
     head, first, second = capsys.readouterr().out.splitlines()
-    assert " ".join(head.split()) == "JOB STATE RANKS STEP LOSS A STEP SAMPLES/S TO GO HEARD SLOW RANKS"
+    assert " ".join(head.split()) == "JOB STATE RANKS STEP LOSS STEP TIME SAMPLES/S LEFT LAST SEEN SLOW RANKS"
     assert first.split()[:9] == ["a-1", "Running", "1", "40/100", "1.5", "200", "ms", "64.0", "12.0"]
     assert second.split()[:4] == ["b-2", "Running", "1", "-"]
 

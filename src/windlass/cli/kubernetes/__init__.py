@@ -1,12 +1,13 @@
-"""A Kubernetes cluster as the verbs see it: the calls of `server.client.Client`, asked of the operator and of objects.
+"""A Kubernetes cluster behind the calls of `server.client.Client`, answered by the operator and by objects.
 
-Belongs here: finding the operator, writing jobs as objects under the user's own rights, following them, their pods'
-logs, and commands inside of them. Does not belong here: how requests are made (`worlds.kubernetes.client`), what a job
-becomes (`jobs.kubernetes`), and anything that a verb prints (the verbs' own modules).
+Belongs here: finding the operator; creating, following and changing jobs with the user's own permissions; logs of pods
+and commands inside them. Does not belong here: HTTP requests (`worlds.kubernetes.client`), the objects of a job
+(`jobs.kubernetes`), and what a verb prints (`cli.verbs`).
 
-- `cluster`: `Cluster`, what the verbs call
-- `reach`: the API server, asked by a process that waits for its answers
-- `operator`: whoever leads, by its Lease, and its API
-- `naming`: what people call jobs here, and which objects they mean
-- `states`: jobs as their objects tell
+- `client`: `ClusterClient`, the class that verbs call
+- `api_session`: blocking calls of the API server; `operator_client`: the API of the leading operator
+- `job_names`, `job_finder`, `job_objects`: from a name to its objects, and the state stored in them
+- `submission`, `training_jobs`, `code_folder`, `object_creation`, `submit_warnings`: from a command line to objects
+- `run`, `allocation`: the verbs run, submit and alloc; `job_events`, `pod_logs`, `job_logs`: following jobs
+- `job_actions`, `reservations`: cancel, suspend, resume, reserve; `pod_ranks`, `pod_exec`: pods as ranks
 """

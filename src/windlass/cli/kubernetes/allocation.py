@@ -1,4 +1,4 @@
-"""`windlass alloc` on a cluster: pods that do nothing are held while a command runs inside of the first of them."""
+"""`windlass alloc` on a cluster: holds idle pods while a command runs inside the first of them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from windlass.jobs.description.options import RunOptions
 from windlass.server.errors import ApiError, Code
 
 Json = dict[str, Any]
-_LOOK = 0.2
+_POLL_S = 0.2
 
 
 def allocate_pods(
@@ -29,7 +29,10 @@ def allocate_pods(
     ship: str,
     screen: Screen,
 ) -> int:
-    """Get the pods, run the command, give them back. `where`: context and namespace. Returns its exit code."""
+    """Waits for the pods, runs the command and releases the pods. `where`: context and namespace.
+
+    Returns the exit code of the command.
+    """
     cluster = ClusterClient.at(*where)
     held = replace(options, restarts=0)
     job_id = cluster.submit(prepare_objects(cluster, SubmitRequest(held, holder, None, ship)).manifests)[0]
@@ -40,31 +43,31 @@ def allocate_pods(
             screen.say(job_messages.end_lines(line, "")[0])
             return job_messages.exit_code_of([line])
         waited = line["admitted_at"] - line["created_at"]
-        screen.say(f"{job_messages.admission_line(job_id, 1, waited, line['nodes'])}; exit gives them back")
-        return execute_in_pod(cluster.reach, cluster.running(job_id, 0), command or ["sh"])
+        screen.say(f"{job_messages.admission_line(job_id, 1, waited, line['nodes'])}; exit releases them")
+        return execute_in_pod(cluster.session, cluster.running_pod(job_id, 0), command or ["sh"])
     finally:
         with contextlib.suppress(ApiError):  # it has ended by itself
             cluster.act("cancel", job_id, by="windlass alloc", now=True)
 
 
 def _wait(cluster: ClusterClient, job_id: str, interrupts: Interrupts, screen: Screen) -> Json:
-    """Until it runs, or never will; then its line. Ctrl-C gives up."""
-    heeded = 0
+    """Waits until the job runs or has ended; returns its line. Ctrl-C cancels it."""
+    handled = 0
     with contextlib.closing(cluster.follow(job_id)) as stream:
         while True:
-            for event in stream.poll(_LOOK):
+            for event in stream.poll(_POLL_S):
                 if event["type"] == "verdict":
                     screen.state(job_messages.waiting_line(event["job"]))
                 elif event["type"] == "end":
                     return dict(event["job"])
                 elif event.get("after") == "Running":
                     return cluster.job(job_id)
-            if interrupts.count > heeded:
-                heeded = interrupts.count
-                _give_up(cluster, job_id, interrupts.names[-1])
+            if interrupts.count > handled:
+                handled = interrupts.count
+                _cancel(cluster, job_id, interrupts.names[-1])
 
 
-def _give_up(cluster: ClusterClient, job_id: str, by: str) -> None:
+def _cancel(cluster: ClusterClient, job_id: str, by: str) -> None:
     try:
         cluster.act("cancel", job_id, by=by)
     except ApiError as error:

@@ -1,4 +1,4 @@
-"""The API server, asked by a process that waits for its answers: an event loop that runs only meanwhile."""
+"""Blocking calls of the API server: an event loop that runs only while a call is waited for."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from windlass.server.errors import ApiError, Code
 
 T = TypeVar("T")
 _SETTINGS = re.compile(r" ssl:(<[^>]*>|\w+)")
-"""What aiohttp says of a connection that helps nobody."""
+"""Part of aiohttp's connection errors that is left out of messages."""
 REQUEST_TIMEOUT_S = 10.0
-"""Seconds that one answer may take."""
+"""Limit for one answer of the API server."""
 
 
 _OPEN: list[ApiSession] = []
 
 
 def close_sessions() -> None:
-    """Close whatever a verb has opened and not closed: verbs are short, and most end by an error or their answer."""
-    for reach in _OPEN:
+    """Closes the sessions that a verb has left open; called once at the end of the process."""
+    for session in _OPEN:
         with contextlib.suppress(ApiError):
-            reach.close()
+            session.close()
 
 
 class ApiSession:
-    """One cluster, as one user. Everything raises ApiError (the API's own, of `server.errors`)."""
+    """A session with one cluster as one user. Every method raises ApiError of `server.errors`."""
 
     def __init__(self, found: Access) -> None:
         self.access = found
@@ -40,60 +40,60 @@ class ApiSession:
         self._runner = asyncio.Runner()
         self._tasks: set[asyncio.Task[Any]] = set()
         self._others: list[Connection] = []
-        self.do(self.connection.__aenter__())
+        self.run(self.connection.__aenter__())
         _OPEN.append(self)
 
     @classmethod
     def to(cls, context: str) -> ApiSession:
-        """The cluster of a context; "": the current one, or the one that this process is in."""
+        """Opens a session with the cluster of a context; "": the current one, or the one this process runs in."""
         try:
             return cls(access.find(context or None))
         except AccessError as error:
             raise ApiError(Code.BAD_REQUEST, str(error)) from None
 
-    def do(self, work: Coroutine[Any, Any, T]) -> T:
-        """Wait for it."""
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Runs a coroutine to its end and returns its result; started tasks make progress meanwhile."""
         with translated_errors():
             return self._runner.run(work)
 
-    def other(self, address: str) -> Connection:
-        """A connection to something else that answers HTTP, without credentials."""
+    def connect_to(self, address: str) -> Connection:
+        """Opens a connection to another HTTP server, without credentials."""
         connection = Connection(access.plain(address), within=REQUEST_TIMEOUT_S, attempt=REQUEST_TIMEOUT_S)
-        self.do(connection.__aenter__())
+        self.run(connection.__aenter__())
         self._others.append(connection)
         return connection
 
-    def begin(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-        """Have it go on whenever something else is waited for."""
+    def start(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        """Starts a task, which makes progress during `run` and `wait`."""
         task = self._runner.get_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
 
-    def rest(self, seconds: float, news: asyncio.Event | None = None) -> None:
-        """Let go on what has begun, for so long or until there is news."""
-        self.do(comes(news or asyncio.Event(), seconds))
+    def wait(self, seconds: float, event: asyncio.Event | None = None) -> None:
+        """Runs the started tasks for a time, or until the event is set."""
+        self.run(comes(event or asyncio.Event(), seconds))
 
     def close(self) -> None:
-        """End every request. Closing it once more does nothing."""
+        """Cancels every task and closes all connections. Closing again does nothing."""
         if self not in _OPEN:
             return
         _OPEN.remove(self)
         for task in self._tasks:
             task.cancel()
-        self.do(_ended(self._tasks))
+        self.run(_wait_for_tasks(self._tasks))
         for connection in (self.connection, *self._others):
-            self.do(connection.__aexit__())
+            self.run(connection.__aexit__())
         self._runner.close()
 
 
-async def _ended(tasks: set[asyncio.Task[Any]]) -> None:
+async def _wait_for_tasks(tasks: set[asyncio.Task[Any]]) -> None:
     await asyncio.gather(*tasks, return_exceptions=True)
 
 
 @contextlib.contextmanager
 def translated_errors() -> Iterator[None]:
-    """What the client of the cluster raises, as an error of the API that verbs know."""
+    """Translates errors of the Kubernetes client to ApiError."""
     try:
         yield
     except (api_errors.ApiError, api_errors.Unreachable, AccessError) as error:
@@ -101,10 +101,10 @@ def translated_errors() -> Iterator[None]:
 
 
 def translate_error(error: Exception) -> ApiError:
-    """The same error, with its code for programs."""
+    """Returns an ApiError with the code for the kind of error."""
     if isinstance(error, api_errors.Unreachable):
         plain = _SETTINGS.sub("", str(error))
-        return ApiError(Code.GONE, plain, "see whether kubectl reaches the cluster, and which context is meant")
+        return ApiError(Code.GONE, plain, "check that kubectl reaches the cluster, and which context is selected")
     if isinstance(error, api_errors.ApiError):
         codes = {
             400: Code.BAD_REQUEST,

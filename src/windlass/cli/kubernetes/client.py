@@ -1,4 +1,4 @@
-"""A cluster in the place of a daemon: the calls of `server.client.Client`, with the same answers."""
+"""A client of a cluster with the calls and answers of `server.client.Client`."""
 
 from __future__ import annotations
 
@@ -23,59 +23,59 @@ from windlass.server.errors import ApiError, Code
 from windlass.server.job_filter import parse_filter
 
 Json = dict[str, Any]
-_SILENT = (Code.NO_DAEMON, Code.NOT_ALLOWED)
-"""Errors after which the objects are asked instead of the operator."""
-_LISTED = 1_000
+_OPERATOR_UNAVAILABLE = (Code.NO_DAEMON, Code.NOT_ALLOWED)
+"""Errors after which the objects are read instead of asking the operator."""
+_DEFAULT_LIMIT = 1_000
 
 
 class ClusterClient:
-    """One cluster, as one user, in one namespace. Every call raises ApiError.
+    """One cluster, for one user and one namespace. Every call raises ApiError.
 
-    What only the operator knows (positions, reasons, shares) is asked of it. Where it does not answer the objects tell
-    how jobs stand, and a line on stderr says so.
+    The operator answers what only it knows: positions, reasons, shares. If it does not answer, the state stored in the
+    objects is returned, and a line on stderr says so.
     """
 
     kind = "up"
-    """Jobs outlive whoever hands them in."""
+    """As of a daemon: jobs outlive the process that submits them."""
     succeeded = False
     strict = False
-    """Whether objects are refused that say what their definition in this cluster does not know."""
+    """Whether the API server refuses fields that the definition of a kind in this cluster does not have."""
 
-    def __init__(self, reach: ApiSession, namespace: str, *, chosen: bool, operator: str = "") -> None:
-        self.reach = reach
+    def __init__(self, session: ApiSession, namespace: str, *, namespace_given: bool, operator: str = "") -> None:
+        self.session = session
         self.namespace = namespace
-        self.operator = OperatorClient(reach, operator)
-        self.finder = JobFinder(reach, namespace)
-        self._chosen = chosen
-        """The user has named the namespace: listings are of it alone."""
-        self._told = False
-        self._seen: dict[str, ReportedState] = {}
+        self.operator = OperatorClient(session, operator)
+        self.finder = JobFinder(session, namespace)
+        self._namespace_given = namespace_given
+        """Whether the user named the namespace: then listings contain only its jobs."""
+        self._warned = False
+        self._reported: dict[str, ReportedState] = {}
 
     @classmethod
     def at(cls, context: str, namespace: str = "") -> ClusterClient:
-        """The cluster of a context ("": the current one), its settings as configured. Raises ApiError."""
-        reach, config = ApiSession.to(context), configured()
-        chosen = namespace or config.namespace
+        """Connects to the cluster of a context ("": the current one) with the configured settings. Raises ApiError."""
+        session, config = ApiSession.to(context), configured()
+        given = namespace or config.namespace
         operator = os.environ.get("WINDLASS_OPERATOR") or config.operator
-        return cls(reach, chosen or reach.access.namespace, chosen=bool(chosen), operator=operator)
+        return cls(session, given or session.access.namespace, namespace_given=bool(given), operator=operator)
 
-    # --- asking ------------------------------------------------------------------------------------
+    # --- queries ------------------------------------------------------------------------------------
 
     def ping(self) -> Json:
-        """Who decides, and for what cluster."""
+        """Returns the state of the operator and of its cluster."""
         return self.operator.get("/v1/ping")
 
     def jobs(self, **filters: Any) -> list[Json]:
-        """Jobs as lines of a listing, next first; of the namespace, if one was named."""
+        """Returns jobs as lines of a listing, in queue order; only of the namespace, if one was given."""
         try:
             lines = self._of_namespace(self.operator.get("/v1/jobs", filters)["jobs"])
         except ApiError as error:
-            self._go_on_alone(error)
+            self._fall_back_to_objects(error)
             lines = self._lines(filters)
         return lines
 
     def job(self, name: str) -> Json:
-        """A job's whole story; of an array, its members' lines."""
+        """Returns the details of a job, or the lines of an array's members."""
         found = self.finder.find(name)
         if len(found) > 1:
             return {"id": name, "members": [views.job_line(each.state()) for each in found]}
@@ -83,94 +83,94 @@ class ClusterClient:
             return self.operator.get(f"/v1/jobs/{self._id(name, found)}")
         except ApiError as error:
             if error.code is not Code.NO_SUCH_JOB:
-                self._go_on_alone(error)
+                self._fall_back_to_objects(error)
             if not found:
                 raise self._unknown(name, error) from None
-            return self._story(found[0])  # its object may be newer than what the operator has seen
+            return self._details(found[0])  # the operator may not have read a new object yet
 
-    def kept_logs(self, job_id: str) -> list[Json]:
-        """The ends of the logs of members whose pods are gone, as the operator has kept them."""
+    def stored_logs(self, job_id: str) -> list[Json]:
+        """Returns the log ends of members whose pods were deleted, as the operator has stored them."""
         return list(self.operator.get(f"/v1/jobs/{job_id}/logs")["logs"])
 
     def ranks(self, job: JobObject) -> list[PodRank]:
-        """The pods of a job, by generation and rank."""
+        """Returns the pods of a job, by generation and rank."""
         return ranks_of_pods(job, self.finder.pods(job))
 
-    def running(self, name: str, rank: int) -> PodRank:
-        """The pod that is a rank now."""
-        found = self.finder.the(name)
+    def running_pod(self, name: str, rank: int) -> PodRank:
+        """Returns the pod that currently runs a rank."""
+        found = self.finder.get(name)
         if len(found) > 1:
             raise ApiError(Code.BAD_REQUEST, f"{name} is an array", f"name one of its jobs: {found[0].id}")
         living = [pod for pod in self.ranks(found[0]) if pod.phase == "Running" and pod.rank == rank]
         if not living:
-            raise ApiError(Code.WRONG_STATE, f"{found[0].id} has no pod of rank {rank} that runs")
+            raise ApiError(Code.WRONG_STATE, f"{found[0].id} has no running pod of rank {rank}")
         return living[-1]
 
     def why(self, name: str, what_if: str = "") -> Json:
-        """Why a job waits, with counts; `what_if`: as if it had asked for that."""
-        found = sorted(self.finder.find(name), key=_waits_last)[-1:]
+        """Returns why a job waits, with counts; `what_if`: as if it had requested that."""
+        found = sorted(self.finder.find(name), key=_is_queued)[-1:]
         try:
             return self.operator.get(f"/v1/jobs/{self._id(name, found)}/why", {"what_if": what_if})
         except ApiError as error:
             if what_if:
                 raise
             if error.code is not Code.NO_SUCH_JOB:
-                self._go_on_alone(error)
+                self._fall_back_to_objects(error)
             if not found:
                 raise self._unknown(name, error) from None
             return {"job": views.job_line(found[0].state()), "now": 0}
 
-    def never(self, job_id: str) -> str:
-        """Why a job that waits can never run on the cluster as it is, by the operator's word; "" if it can."""
+    def unplaceable_reason(self, job_id: str) -> str:
+        """Returns why a waiting job can never run on the cluster as it is, by the operator; "" if it can."""
         return str(self.operator.get(f"/v1/prospects/{job_id}").get("never", ""))
 
     def why_all(self) -> Json:
-        """All that wait, each with its reason."""
+        """Returns all waiting jobs with their reasons."""
         answer = self.operator.get("/v1/why")
         return {**answer, "jobs": self._of_namespace(answer["jobs"])}
 
     def history(self, **filters: Any) -> list[Json]:
-        """Jobs that have ended, latest first."""
+        """Returns jobs that have ended, latest first."""
         try:
             return self._of_namespace(self.operator.get("/v1/history", filters)["jobs"])
         except ApiError as error:
-            self._go_on_alone(error)
+            self._fall_back_to_objects(error)
         ended = [line for line in self._lines({"all": "1"}) if line["finished_at"] is not None]
-        wanted = [line for line in ended if _is(line, filters)]
-        return sorted(wanted, key=lambda line: -line["finished_at"])[: int(filters.get("limit") or _LISTED)]
+        wanted = [line for line in ended if _matches(line, filters)]
+        return sorted(wanted, key=lambda line: -line["finished_at"])[: int(filters.get("limit") or _DEFAULT_LIMIT)]
 
     def nodes(self) -> list[Json]:
-        """The nodes, and who holds what on them."""
+        """Returns the nodes with the jobs on them."""
         return list(self.operator.get("/v1/nodes")["nodes"])
 
     def queues(self) -> list[Json]:
-        """The queues, with quota and use."""
+        """Returns the queues with quota and usage."""
         return list(self.operator.get("/v1/queues")["queues"])
 
     def shares(self) -> Json:
-        """The queues: what each should have, and has."""
+        """Returns the fair share and the usage of every queue."""
         return self.operator.get("/v1/shares")
 
     def snapshot(self, *, planned: bool = False) -> Json:
-        """Everything the scheduler knows, now or (`planned`) when it last decided."""
+        """Returns the state of the scheduler, now or (`planned`) of its last cycle."""
         return self.operator.get("/v1/snapshot", {"planned": "1"} if planned else None)
 
     def reservations(self) -> list[Json]:
-        """What is reserved, soonest first."""
+        """Returns the reservations, earliest first."""
         return list(self.operator.get("/v1/reservations")["reservations"])
 
-    # --- telling -----------------------------------------------------------------------------------
+    # --- changes -----------------------------------------------------------------------------------
 
     def submit(self, submissions: Sequence[Any], **_facts: Any) -> list[str]:
-        """Make the objects of jobs, all or none. Returns their ids in order."""
-        return job_ids(create_objects(self.reach, submissions, strict=self.strict))
+        """Creates the objects of jobs, all or none. Returns their ids in order."""
+        return job_ids(create_objects(self.session, submissions, strict=self.strict))
 
     def act(self, verb: str, name: str, **how: Any) -> Json:
-        """Cancel, suspend or resume a job (or a whole array)."""
-        return apply_action(self.reach, self.finder, JobAction(verb, **how), [name])
+        """Cancels, suspends or resumes a job or a whole array."""
+        return apply_action(self.session, self.finder, JobAction(verb, **how), [name])
 
     def act_on_all(self, verb: str, names: Sequence[str], **how: Any) -> Json:
-        """The same for several: `jobs` to which it was done, and `errors`."""
+        """Acts on several jobs: returns the changed `jobs`, and `errors`."""
         errors: list[Json] = []
         done: list[Json] = []
         for name in names:
@@ -181,74 +181,74 @@ class ClusterClient:
         return {"jobs": done, "errors": errors}
 
     def reserve(self, **asked: Any) -> Json:
-        """Reserve nodes: an object of the cluster, which takes the right to make one."""
-        return reserve(self.reach, self.operator, asked)
+        """Reserves nodes by creating a Reservation, which needs the permission to create one."""
+        return reserve(self.session, self.operator, asked)
 
     def unreserve(self, name: str) -> Json:
-        """Give the nodes of a reservation back."""
-        return unreserve(self.reach, name)
+        """Deletes a reservation."""
+        return unreserve(self.session, name)
 
-    def follow(self, names: str, after: int = 0) -> JobEvents:  # noqa: ARG002 - objects tell how things stand
-        """What happens to jobs (several by commas) from now on, and how they stand."""
+    def follow(self, names: str, after: int = 0) -> JobEvents:  # noqa: ARG002 - objects hold the current state
+        """Streams the events of jobs (names separated by commas) from now on, beginning with their current state."""
         found = [each for name in names.split(",") for each in self.finder.find(name)]
-        return JobEvents(self.reach, self.operator, found, self._seen)
+        return JobEvents(self.session, self.operator, found, self._reported)
 
-    def knock(self) -> None:
+    def ping_api_server(self) -> None:
         """Raises ApiError if the API server does not answer."""
-        self.reach.do(self.reach.connection.request("GET", "/version", within=2))
+        self.session.run(self.session.connection.request("GET", "/version", within=2))
 
     def close(self) -> None:
-        """Leave the cluster."""
-        self.reach.close()
+        """Closes the connections."""
+        self.session.close()
 
-    # --- alone -------------------------------------------------------------------------------------
+    # --- without the operator ------------------------------------------------------------------------
 
-    def _go_on_alone(self, error: ApiError) -> None:
-        """Say once that the objects tell, because the operator does not. Raises what is another error."""
-        if error.code not in _SILENT:
+    def _fall_back_to_objects(self, error: ApiError) -> None:
+        """Prints once that the state of the objects is shown without the operator. Raises any other error."""
+        if error.code not in _OPERATOR_UNAVAILABLE:
             raise error
-        if not self._told:
-            print(f"windlass: as the objects tell; {error.message}", file=sys.stderr)
-        self._told = True
+        if not self._warned:
+            print(f"windlass: showing the state stored in the objects; {error.message}", file=sys.stderr)
+        self._warned = True
 
     def _id(self, name: str, found: Sequence[JobObject]) -> str:
-        """What the operator calls it, also where its object is gone."""
+        """Returns the id of a job for the operator, even if its object was deleted."""
         return found[0].id if found else self.finder.id_of(name)
 
     def _unknown(self, name: str, error: ApiError) -> ApiError:
-        """Of a name that means nothing here; one that means several jobs of the past is told as the operator does."""
+        """Returns the error for an unknown name; the operator's own error if the name matches several ended jobs."""
         several = error.code is Code.NO_SUCH_JOB and error.fix
-        return error if several else self.finder.unknown(name)
+        return error if several else self.finder.unknown_error(name)
 
     def _of_namespace(self, lines: Iterable[Json]) -> list[Json]:
-        if not self._chosen:
+        if not self._namespace_given:
             return list(lines)
         return [line for line in lines if line["id"].startswith(f"{self.namespace}/")]
 
     def _lines(self, filters: Mapping[str, Any]) -> list[Json]:
-        """Jobs as their objects tell: those that hold nodes, those that wait, others, those that have ended."""
-        wanted, limit = parse_filter(filters), int(filters.get("limit") or _LISTED)
-        everything = self.finder.all(None if not self._chosen else self.namespace)
+        """Returns jobs by their objects: jobs that hold nodes, waiting jobs, others, ended jobs."""
+        wanted, limit = parse_filter(filters), int(filters.get("limit") or _DEFAULT_LIMIT)
+        everything = self.finder.all(None if not self._namespace_given else self.namespace)
         states = [each.state() for each in everything]
         chosen = [s for s in states if (wanted.ended or s.status.phase not in TERMINAL) and wanted.has(s)]
         lines = [views.job_line(state) for state in sorted(chosen, key=listing_order)]
         return lines[:limit]
 
-    def _story(self, found: JobObject) -> Json:
-        """A job's story without the operator: how it stands, and where its pods are."""
+    def _details(self, found: JobObject) -> Json:
+        """Returns the details of a job without the operator: its state and the nodes of its pods."""
         state = found.state()
         pods = self.finder.pods(found)
         line = views.job_line(state)
-        told = views.job_details(state, views.NOT_PENDING, pod_tasks(found, pods), ())
-        return {**told, **line, "nodes": line["nodes"] or pod_nodes(pods)}
+        details = views.job_details(state, views.NOT_PENDING, pod_tasks(found, pods), ())
+        return {**details, **line, "nodes": line["nodes"] or pod_nodes(pods)}
 
 
-def _waits_last(found: JobObject) -> bool:
-    """Of an array it is one that waits which is asked about."""
+def _is_queued(found: JobObject) -> bool:
+    """Whether a job waits; sorts a waiting member of an array last."""
     return found.state().status.phase is Phase.QUEUED
 
 
-def _is(line: Json, filters: Mapping[str, Any]) -> bool:
-    """Whether a job that has ended is one of those asked for."""
+def _matches(line: Json, filters: Mapping[str, Any]) -> bool:
+    """Whether an ended job matches the filters."""
     fits = all(not filters.get(key) or line[key] == filters[key] for key in ("name", "user"))
     return fits and line["finished_at"] >= int(filters.get("since") or 0)

@@ -1,4 +1,4 @@
-"""Cancelling, suspending and resuming: written into the job's object, under the user's own rights."""
+"""Cancels, suspends and resumes jobs by patching their objects with the user's own permissions."""
 
 from __future__ import annotations
 
@@ -18,66 +18,66 @@ from windlass.server.errors import ApiError, Code
 
 Json = dict[str, Any]
 CANCEL_ANNOTATION = "windlass.dev/cancel"
-"""An annotation: the job is to end as cancelled, and who wants that."""
+"""Annotation that cancels a job; its value is the user who cancels."""
 
 
 @dataclass(frozen=True, slots=True)
 class JobAction:
-    """What to do to a job. `by`: who wants it; `now`: without the job's grace."""
+    """A change of a job's state. `by`: the user; `now`: kill without the grace period of the job."""
 
     verb: str
     by: str = ""
     now: bool = False
 
 
-def apply_action(reach: ApiSession, finder: JobFinder, what: JobAction, names: Sequence[str]) -> Json:
-    """Do it to the jobs that these names mean. Raises ApiError if it can be done to none of a name's."""
+def apply_action(session: ApiSession, finder: JobFinder, action: JobAction, names: Sequence[str]) -> Json:
+    """Applies an action to the named jobs. Raises ApiError if no job of a name is in a state that allows it."""
     possible: dict[str, JobObject] = {}
     for name in names:
-        hindrances = [(each, _hindrance(what.verb, each)) for each in finder.the(name)]
-        able = {each.id: each for each, why_not in hindrances if not why_not}
-        if not able:
-            raise ApiError(Code.WRONG_STATE, f"{name} {hindrances[-1][1]}")
-        possible |= able
-    reach.do(_all(reach, what, list(possible.values())))
+        refusals = [(each, _refusal(action.verb, each)) for each in finder.get(name)]
+        allowed = {each.id: each for each, refusal in refusals if not refusal}
+        if not allowed:
+            raise ApiError(Code.WRONG_STATE, f"{name} {refusals[-1][1]}")
+        possible |= allowed
+    session.run(_apply_to_all(session, action, list(possible.values())))
     return {"jobs": [{"id": job_id} for job_id in possible]}
 
 
-async def _all(reach: ApiSession, what: JobAction, jobs: Sequence[JobObject]) -> None:
-    await asyncio.gather(*(_one(reach, what, each) for each in jobs))
+async def _apply_to_all(session: ApiSession, action: JobAction, jobs: Sequence[JobObject]) -> None:
+    await asyncio.gather(*(_apply_to_one(session, action, each) for each in jobs))
 
 
-async def _one(reach: ApiSession, what: JobAction, job: JobObject) -> None:
-    await reach.connection.patch(job.resource, job.namespace, job.name, {**_patch(what, job)})
-    if what.verb == "cancel" and what.now:
-        for pod in await list_pods(reach, job):
-            await _kill(reach, pod)
+async def _apply_to_one(session: ApiSession, action: JobAction, job: JobObject) -> None:
+    await session.connection.patch(job.resource, job.namespace, job.name, {**_patch(action, job)})
+    if action.verb == "cancel" and action.now:
+        for pod in await list_pods(session, job):
+            await _kill(session, pod)
 
 
-def _patch(what: JobAction, job: JobObject) -> Json:
-    if what.verb == "cancel":
-        return {"metadata": {"annotations": {CANCEL_ANNOTATION: what.by or "somebody"}}}
-    suspend = {"suspend": what.verb == "suspend"}
+def _patch(action: JobAction, job: JobObject) -> Json:
+    if action.verb == "cancel":
+        return {"metadata": {"annotations": {CANCEL_ANNOTATION: action.by or "unknown user"}}}
+    suspend = {"suspend": action.verb == "suspend"}
     return {"spec": suspend if job.resource.kind == "TrainingJob" else {"runPolicy": suspend}}
 
 
-async def _kill(reach: ApiSession, pod: Json) -> None:
+async def _kill(session: ApiSession, pod: Json) -> None:
     metadata = pod["metadata"]
     try:
-        await reach.connection.delete(PODS, metadata["namespace"], metadata["name"], grace=0, uid=metadata["uid"])
+        await session.connection.delete(PODS, metadata["namespace"], metadata["name"], grace=0, uid=metadata["uid"])
     except Refusal as error:
         if not (error.is_missing or error.is_conflict):
             raise
 
 
-def _hindrance(verb: str, job: JobObject) -> str:
-    """Why this cannot be done to a job now, "" if it can."""
+def _refusal(verb: str, job: JobObject) -> str:
+    """Returns why the state of a job does not allow the verb, "" if it does."""
     status = job.state().status
     phase = status.phase
     if phase in TERMINAL:
         return describe_end(status)
     if verb == "resume" and not job.suspended:
-        return f"is not suspended but {phase.value}"
+        return f"is not suspended: its state is {phase.value}"
     if verb == "suspend" and (job.suspended or phase is Phase.SUSPENDED):
         return "is suspended already"
     return ""

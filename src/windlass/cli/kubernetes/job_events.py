@@ -1,4 +1,4 @@
-"""What happens to jobs of a cluster, as it happens: watches of their objects, told as a daemon tells its events."""
+"""Streams the events of a cluster's jobs from watches of their objects, in the form of a daemon's events."""
 
 from __future__ import annotations
 
@@ -21,60 +21,64 @@ from windlass.server import views
 from windlass.server.errors import ApiError
 
 Json = dict[str, Any]
-_BETWEEN_QUESTIONS = 1.0
-"""Seconds between two questions to the operator, why a job waits."""
+_QUERY_INTERVAL_S = 1.0
+"""Time between two queries to the operator about why a job waits."""
 _STARTED = (Phase.ADMITTED, Phase.RUNNING, Phase.SUCCEEDED, Phase.FAILED)
 
 
 @dataclass(slots=True)
 class ReportedState:
-    """How far a job's story has been told."""
+    """The last state of a job for which events were emitted."""
 
     phase: Phase = Phase.CREATED
     generation: int = 0
     ended: bool = False
-    said: tuple[object, object] = ("", 0)
-    """Why it waits, and where in the queue."""
+    verdict: tuple[object, object] = ("", 0)
+    """Reason and queue position of the last "verdict" event."""
 
 
 class JobEvents:
     """Events of some jobs: "transition", "verdict", "end" and "all ended". `poll` waits for them.
 
-    `seen` remembers what was told: who follows again hears what is new.
+    `reported` keeps the last reported states, so that following again emits only newer events.
     """
 
     def __init__(
-        self, reach: ApiSession, operator: OperatorClient, jobs: Sequence[JobObject], seen: dict[str, ReportedState]
+        self,
+        session: ApiSession,
+        operator: OperatorClient,
+        jobs: Sequence[JobObject],
+        reported: dict[str, ReportedState],
     ) -> None:
         self.after = 0
-        self._reach, self._operator = reach, operator
-        self._seen = seen
+        self._session, self._operator = session, operator
+        self._reported = reported
         for job in jobs:
-            seen.setdefault(job.id, ReportedState()).ended = False
+            reported.setdefault(job.id, ReportedState()).ended = False
         self._waiting: dict[str, JobState] = {}
         self._events: list[Json] = []
-        self._news = asyncio.Event()
-        self._asked = 0.0
-        self._tasks = [reach.begin(self._watch(*scope, of)) for scope, of in _scopes(jobs).items()]
+        self._has_events = asyncio.Event()
+        self._queried = 0.0
+        self._tasks = [session.start(self._watch(*scope, of)) for scope, of in _scopes(jobs).items()]
 
     def poll(self, timeout: float) -> list[Json]:
-        """Events that have come, after at most `timeout` seconds. Raises ApiError if the cluster refuses to tell."""
-        self._ask_why()
+        """Returns new events after at most `timeout` seconds. Raises ApiError if the API server refuses the watch."""
+        self._query_reasons()
         if not self._events:
-            self._reach.rest(timeout, self._news)
+            self._session.wait(timeout, self._has_events)
         for task in self._tasks:
             if task.done() and not task.cancelled() and (error := task.exception()) is not None:
-                self._reach.do(_raise(error))
-        self._news.clear()
+                self._session.run(_raise(error))
+        self._has_events.clear()
         events, self._events = self._events, []
         return events
 
     def close(self) -> None:
-        """Stop listening."""
+        """Cancels the watches."""
         for task in self._tasks:
             task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
-            self._reach.rest(0)
+            self._session.wait(0)
 
     # --- objects -----------------------------------------------------------------------------------
 
@@ -85,13 +89,13 @@ class JobEvents:
         def apply(changes: Sequence[Change[Json]]) -> None:
             for change in changes:
                 if change.object["metadata"]["uid"] in wanted:
-                    self._hear(JobObject(resource, change.object), gone=change.kind == "deleted")
+                    self._update(JobObject(resource, change.object), deleted=change.kind == "deleted")
 
         def synced() -> None:
-            self._news.set()
+            self._has_events.set()
 
         await reflect(
-            self._reach.connection,
+            self._session.connection,
             resource,
             decode=json.loads,
             apply=apply,
@@ -100,79 +104,80 @@ class JobEvents:
             fields=only,
         )
 
-    def _hear(self, job: JobObject, *, gone: bool) -> None:
-        seen = self._seen[job.id]
-        if seen.ended:
+    def _update(self, job: JobObject, *, deleted: bool) -> None:
+        """Emits the events of a changed or deleted object."""
+        reported = self._reported[job.id]
+        if reported.ended:
             return
         state = job.state()
-        self._events += new_events(seen, state)
+        self._events += new_events(reported, state)
         if state.status.phase is Phase.QUEUED:
             self._waiting[job.id] = state
         else:
             self._waiting.pop(job.id, None)
-        if state.status.phase in TERMINAL or gone:
+        if state.status.phase in TERMINAL or deleted:
             line = views.job_line(state)
-            self._end(job.id, line if state.status.phase in TERMINAL else _deleted(line))
+            self._end(job.id, line if state.status.phase in TERMINAL else _as_cancelled(line))
         if self._events:
-            self._news.set()
+            self._has_events.set()
 
     def _end(self, job_id: str, line: Json) -> None:
-        self._seen[job_id].ended = True
+        self._reported[job_id].ended = True
         self._waiting.pop(job_id, None)
         self._events.append({"type": "end", "job": line})
-        if all(seen.ended for seen in self._seen.values()):
+        if all(reported.ended for reported in self._reported.values()):
             self._events.append({"type": "all ended"})
 
-    # --- why jobs wait -----------------------------------------------------------------------------
+    # --- reasons of waiting jobs ---------------------------------------------------------------------
 
-    def _ask_why(self) -> None:
-        """Ask the operator now and then; while it is silent nothing is said of it."""
+    def _query_reasons(self) -> None:
+        """Asks the operator why jobs wait, at most once a second; an operator that does not answer is ignored."""
         now = time.monotonic()
-        if not self._waiting or now < self._asked + _BETWEEN_QUESTIONS:
+        if not self._waiting or now < self._queried + _QUERY_INTERVAL_S:
             return
-        self._asked = now
+        self._queried = now
         for job_id in self._waiting:
             with contextlib.suppress(ApiError):
-                self._say_why(job_id)
+                self._query_reason(job_id)
 
-    def _say_why(self, job_id: str) -> None:
+    def _query_reason(self, job_id: str) -> None:
         line = self._operator.get(f"/v1/jobs/{job_id}")
-        said = (line.get("message"), line.get("position"))
-        if line.get("phase") == Phase.QUEUED and said != self._seen[job_id].said:
-            self._seen[job_id].said = said
+        verdict = (line.get("message"), line.get("position"))
+        if line.get("phase") == Phase.QUEUED and verdict != self._reported[job_id].verdict:
+            self._reported[job_id].verdict = verdict
             self._events.append({"type": "verdict", "job": line})
 
 
-def new_events(seen: ReportedState, state: JobState) -> Iterator[Json]:
-    """What has happened since it was looked at last, with what came between where that was not seen."""
+def new_events(reported: ReportedState, state: JobState) -> Iterator[Json]:
+    """Yields the transitions from the reported to the current state, including intermediate ones that were missed."""
     status = state.status
-    before = seen.phase
-    if status.generation > seen.generation and status.phase in _STARTED:
-        if seen.generation and before is not Phase.RESTARTING:
+    before = reported.phase
+    if status.generation > reported.generation and status.phase in _STARTED:
+        if reported.generation and before is not Phase.RESTARTING:
             lost = status.last_failure.message if status.last_failure else status.message
             yield _transition(state, before, Phase.RESTARTING, lost)
-        seen.generation = status.generation
+        reported.generation = status.generation
         yield _transition(state, Phase.QUEUED, Phase.ADMITTED, status.message)
         before = Phase.ADMITTED
     if status.phase is not before:
         yield _transition(state, before, status.phase, status.message)
-    seen.phase = status.phase
+    reported.phase = status.phase
 
 
 def _transition(state: JobState, before: Phase, after: Phase, message: str) -> Json:
     at = state.status.admitted_at if after is Phase.ADMITTED else None
-    said = {"before": before.value, "after": after.value, "message": message}
-    return {"type": "transition", "job_id": state.id, "at": at or int(time.time() * 1000), **said}
+    change = {"before": before.value, "after": after.value, "message": message}
+    return {"type": "transition", "job_id": state.id, "at": at or int(time.time() * 1000), **change}
 
 
-def _deleted(line: Json) -> Json:
-    """A job whose object was deleted has been cancelled by that."""
-    said = {"reason": CANCELLED, "message": "cancelled: its object was deleted"}
-    return {**line, "phase": Phase.FAILED.value, "finished_at": int(time.time() * 1000), **said}
+def _as_cancelled(line: Json) -> Json:
+    """Returns the line of a job that was cancelled by the deletion of its object."""
+    end = {"reason": CANCELLED, "message": "cancelled: its object was deleted"}
+    return {**line, "phase": Phase.FAILED.value, "finished_at": int(time.time() * 1000), **end}
 
 
 def _scopes(jobs: Iterable[JobObject]) -> dict[tuple[Resource, str], list[JobObject]]:
-    """One watch for those of a kind and namespace."""
+    """Groups jobs by kind and namespace, for one watch each."""
     found: dict[tuple[Resource, str], list[JobObject]] = {}
     for job in jobs:
         found.setdefault((job.resource, job.namespace), []).append(job)

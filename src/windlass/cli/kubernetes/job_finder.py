@@ -1,4 +1,4 @@
-"""Finding the objects that names mean, and what belongs to them."""
+"""Finds the objects of named jobs, their pods, and the nearest names of unknown ones."""
 
 from __future__ import annotations
 
@@ -22,58 +22,56 @@ _OWN = resources_of(OWN_KIND)[0]
 
 
 class JobFinder:
-    """Looks in one namespace, unless a name says another."""
+    """Looks in one namespace unless a name contains another."""
 
-    def __init__(self, reach: ApiSession, namespace: str) -> None:
-        self._reach = reach
+    def __init__(self, session: ApiSession, namespace: str) -> None:
+        self._session = session
         self.namespace = namespace
 
     def find(self, text: str) -> list[JobObject]:
-        """The job that a name or an id means, an array's members by index; [] if there is none. Raises ApiError."""
+        """Returns the job of a name or an id, or an array's members by index; [] if there is none. Raises ApiError."""
         for each in parse_job_name(text, self.namespace):
-            if found := self._reach.do(self._find(each)):
+            if found := self._session.run(self._find(each)):
                 return found
         return []
 
-    def the(self, text: str) -> list[JobObject]:
-        """As `find`. Raises ApiError NO_SUCH_JOB."""
+    def get(self, text: str) -> list[JobObject]:
+        """Returns the same as `find`, but raises ApiError NO_SUCH_JOB if there is none."""
         found = self.find(text)
         if not found:
-            raise self.unknown(text)
+            raise self.unknown_error(text)
         return found
 
-    def unknown(self, text: str) -> ApiError:
-        """What to say of a name that means nothing."""
+    def unknown_error(self, text: str) -> ApiError:
+        """Returns the error for a name that matches no job."""
         likely = parse_job_name(text, self.namespace)
         if not likely:
-            return ApiError(
-                Code.NO_SUCH_JOB, f"{text[:80]!r} cannot be the name of a job", "NAME, NAMESPACE/NAME or so"
-            )
+            return ApiError(Code.NO_SUCH_JOB, f"{text[:80]!r} is not a valid job name", "write NAME or NAMESPACE/NAME")
         try:
             known = self.all(None)
-        except ApiError:  # whoever may see none is told of none
+        except ApiError:  # without the permission to list jobs, no similar name is suggested
             known = []
         return unknown_job_error(text, likely[0], known)
 
     def id_of(self, text: str) -> str:
-        """What the operator would call a job whose object is gone. Raises ApiError NO_SUCH_JOB."""
+        """Returns the id of a job whose object was deleted. Raises ApiError NO_SUCH_JOB."""
         likely = parse_job_name(text, self.namespace)
         if not likely:
-            raise self.unknown(text)
+            raise self.unknown_error(text)
         return job_id(likely[0].kind or _OWN.kind, likely[0].namespace, likely[0].name)
 
     def all(self, namespace: str | None) -> list[JobObject]:
-        """Every job of a namespace, or of all of them (of the user's own, if more may not be seen)."""
+        """Returns the jobs of a namespace or, with None, of all (of the user's own if listing all is forbidden)."""
         try:
-            return self._reach.do(self._all(namespace))
+            return self._session.run(self._all(namespace))
         except ApiError as error:
             if error.code is not Code.NOT_ALLOWED or namespace is not None:
                 raise
-        return self._reach.do(self._all(self.namespace))
+        return self._session.run(self._all(self.namespace))
 
     def pods(self, found: JobObject) -> list[dict[str, Any]]:
-        """The pods that there are of a job, of any generation."""
-        return self._reach.do(list_pods(self._reach, found))
+        """Returns the existing pods of a job, of any generation."""
+        return self._session.run(list_pods(self._session, found))
 
     async def _find(self, wanted: JobName) -> list[JobObject]:
         candidates = resources_of(wanted.kind)
@@ -84,7 +82,7 @@ class JobFinder:
 
     async def _get(self, resource: Resource, wanted: JobName) -> JobObject | None:
         try:
-            manifest = await self._reach.connection.get(resource, wanted.namespace, wanted.name)
+            manifest = await self._session.connection.get(resource, wanted.namespace, wanted.name)
         except Refusal as error:
             if error.is_missing or (error.is_forbidden and resource != _OWN) or error.is_invalid:
                 return None
@@ -92,20 +90,23 @@ class JobFinder:
         return JobObject(resource, manifest)
 
     async def _by_job_name(self, wanted: JobName) -> list[JobObject]:
-        """Objects are named anew for each job: of a job's own name the latest is meant; of an array's, its members."""
+        """Returns the latest object of a job name, or the members of an array of that name.
+
+        Every submission creates objects with a new name; the name of the job is in their metadata.
+        """
         here = await self._list(_OWN, wanted.namespace)
         if members := [each for each in here if each.array == wanted.name]:
             return sorted(members, key=_index)
-        return sorted((each for each in here if each.called == wanted.name), key=lambda each: each.made)[-1:]
+        return sorted((each for each in here if each.job_name == wanted.name), key=lambda each: each.created)[-1:]
 
     async def _all(self, namespace: str | None) -> list[JobObject]:
         listed = await asyncio.gather(*(self._list(kind, namespace) for kind in RESOURCES))
-        return _each_once(found for some in listed for found in some)
+        return _without_duplicates(found for some in listed for found in some)
 
     async def _list(self, resource: Resource, namespace: str | None) -> list[JobObject]:
-        """Those of one kind; none where the cluster does not have the kind."""
+        """Returns the jobs of one kind; none if the cluster does not define the kind."""
         try:
-            listed = await self._reach.connection.list(resource, namespace)
+            listed = await self._session.connection.list(resource, namespace)
         except Refusal as error:
             if error.is_missing:
                 return []
@@ -113,26 +114,29 @@ class JobFinder:
         return [JobObject(resource, manifest) for manifest in listed]
 
 
-async def list_pods(reach: ApiSession, found: JobObject) -> list[dict[str, Any]]:
-    """See `Finder.pods`."""
-    pods = await reach.connection.list(PODS, found.namespace, selector=pod_selector(found))
+async def list_pods(session: ApiSession, found: JobObject) -> list[dict[str, Any]]:
+    """Returns the existing pods of a job, of any generation."""
+    pods = await session.connection.list(PODS, found.namespace, selector=pod_selector(found))
     return [pod for pod in pods if belongs_to_job(pod, found)]
 
 
 def pod_selector(found: JobObject) -> str:
-    """The label of its pods."""
+    """Returns the label selector of a job's pods."""
     label = labels.JOB_NAME if found.resource == _OWN else JOB_NAME
     return f"{label}={found.name}"
 
 
 def belongs_to_job(pod: dict[str, Any], found: JobObject) -> bool:
-    """Whether a pod of that label is this job's, and none of a namesake before it. A launcher's Job owns its pods."""
+    """Whether a selected pod is of this job and not of an earlier job of the same name.
+
+    Pods of a launcher are owned by a batch Job.
+    """
     owners = pod["metadata"].get("ownerReferences") or []
     return any(each["uid"] == found.manifest["metadata"]["uid"] or each["kind"] == "Job" for each in owners)
 
 
 def listing_order(state: JobState) -> tuple[int, int, str]:
-    """Of a listing: those that hold nodes, those that wait, others; the latest end last."""
+    """Returns the sort key of a listing: jobs that hold nodes, waiting jobs, others; the latest end last."""
     status = state.status
     if status.phase in HOLDING:
         return 0, status.admitted_at or 0, state.id
@@ -141,8 +145,8 @@ def listing_order(state: JobState) -> tuple[int, int, str]:
     return 2, -(status.finished_at or 0), state.id
 
 
-def _each_once(found: Iterable[JobObject]) -> list[JobObject]:
-    """One kind may be served in two versions."""
+def _without_duplicates(found: Iterable[JobObject]) -> list[JobObject]:
+    """Removes duplicates: one kind may be served in two versions."""
     return list({each.id: each for each in found}.values())
 
 
@@ -156,12 +160,15 @@ _USUAL = "windlass queue lists jobs, windlass history those that ended; -n NAMES
 
 
 def unknown_job_error(text: str, wanted: JobName, known: Sequence[JobObject]) -> ApiError:
-    """`text`: what was typed, of which `wanted` is the likeliest meaning; `known`: jobs that the user may see."""
+    """Returns the error for an unknown name, with the nearest name or the namespace of a job of that name.
+
+    `text`: the typed name; `wanted`: its likeliest meaning; `known`: jobs that the user may list.
+    """
     no = f"no job {text[:80]!r} in namespace {wanted.namespace}"
     if there := [each for each in known if wanted.name in _names(each)]:
         ids = ", ".join(sorted({_id(each, wanted.name) for each in there})[:_SHOWN])
         namespaces = sorted({each.namespace for each in there})
-        return ApiError(Code.NO_SUCH_JOB, f"{no}; there is {ids}", f"name it so, or say -n {namespaces[0]}")
+        return ApiError(Code.NO_SUCH_JOB, f"{no}; there is {ids}", f"use that name, or -n {namespaces[0]}")
     here = {name: _id(each, name) for each in known if each.namespace == wanted.namespace for name in _names(each)}
     near = nearest(wanted.name, here)
     hint = f"; did you mean {here[near]}?" if near else ""
@@ -169,10 +176,10 @@ def unknown_job_error(text: str, wanted: JobName, known: Sequence[JobObject]) ->
 
 
 def _names(job: JobObject) -> tuple[str, ...]:
-    """All that it may be called, without its namespace."""
-    return tuple(filter(None, (job.called, job.array, job.name)))
+    """Returns all names of a job, without its namespace."""
+    return tuple(filter(None, (job.job_name, job.array, job.name)))
 
 
 def _id(job: JobObject, name: str) -> str:
-    """What certainly means it: the job's id; its array's unless one of the array was named."""
+    """Returns the job's id, or that of its array unless a member of the array was named."""
     return f"{job.namespace}/{job.array}" if job.array and name != job.name else job.id

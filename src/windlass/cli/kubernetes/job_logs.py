@@ -1,4 +1,4 @@
-"""`windlass logs` on a cluster: what the pods there are say, and what was kept of those that are gone."""
+"""`windlass logs` on a cluster: prints logs of existing pods, and the stored log ends of deleted pods."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from windlass.cli.terminal.screen import Screen
 from windlass.server.errors import ApiError, Code
 
 Json = dict[str, Any]
-_QUICK, _SLOW = 0.05, 0.5
-"""Seconds between two looks: while something comes, and when nothing has for a while."""
+_MIN_POLL_S, _MAX_POLL_S = 0.05, 0.5
+"""Seconds between two polls: the minimum after new output, the maximum after a while without any."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogSelection:
-    """Which lines. `attempt` None: of the latest, 0: of all; `since` in ms; `tail` None: all."""
+    """The selected lines. `attempt` None: the latest, 0: all; `since` in ms; `tail` None: all."""
 
-    passes: Callable[[Line], bool]
+    matches: Callable[[Line], bool]
     ranks: Collection[int] | None = None
     attempt: int | None = None
     since: int | None = None
@@ -36,74 +36,76 @@ class LogSelection:
     bare: bool = False
 
     def attempts(self, latest: int) -> range | None:
-        """Generations to be shown; `latest` is the one that runs, or ran last."""
+        """Returns the selected generations, None for all; `latest` is the newest generation."""
         if self.attempt == 0:
             return None
         first = self.attempt or max(latest, 1)
         return range(first, sys.maxsize if self.follow and not self.attempt else first + 1)
 
 
-def show_logs(context: str, namespace: str, name: str, wanted: LogSelection, screen: Screen) -> int:
-    """Show what a job has printed there, and what it prints from now on if that is wanted. Raises ApiError."""
+def show_logs(context: str, namespace: str, name: str, selection: LogSelection, screen: Screen) -> int:
+    """Prints the selected output of a job, and new output until its end if it is followed. Raises ApiError."""
     cluster = ClusterClient.at(context, namespace)
     jobs = cluster.finder.find(name)
-    show = _Shown(screen, bare=wanted.bare, several=len(jobs) > 1)
-    # 1. What is gone from the cluster was kept by the operator.
-    gone = list(_kept(cluster, name, jobs, wanted))
-    if not jobs and not gone:
-        raise cluster.finder.unknown(name)
-    kept = [line for job_id, log in gone for line in _of(job_id, log, screen)]
-    # 2. What is there is asked of the pods.
-    sources = [_lines(cluster, job, wanted) for job in jobs]
-    past = [line for each in sources for line in (each.poll() if wanted.follow else each.finish())]
-    show.nodes({(log["generation"], log["rank"]): log["node"] for _, log in gone})
+    printer = _LinePrinter(screen, bare=selection.bare, several=len(jobs) > 1)
+    # 1. The operator stores the log ends of deleted pods.
+    stored = list(_stored_logs(cluster, name, jobs, selection))
+    if not jobs and not stored:
+        raise cluster.finder.unknown_error(name)
+    stored_lines = [line for job_id, log in stored for line in _lines_of(job_id, log, screen)]
+    # 2. Existing pods have their logs.
+    sources = [_pod_logs(cluster, job, selection) for job in jobs]
+    past = [line for each in sources for line in (each.poll() if selection.follow else each.finish())]
+    printer.add_nodes({(log["generation"], log["rank"]): log["node"] for _, log in stored})
     for each in sources:
-        show.nodes(each.nodes)
-    lines = [line for line in (*kept, *past) if wanted.passes(line)]
-    came = show.lines(lines if wanted.tail is None else deque(lines, wanted.tail))
-    # 3. What is to come.
-    if wanted.follow and jobs:
-        _follow(cluster, jobs, sources, show, wanted)
-    elif not came and wanted.tail != 0:
-        trouble = next((each.trouble for each in sources if each.trouble), "")
-        screen.say(f"the log of {trouble}" if trouble else f"{name} has printed nothing that is still there")
+        printer.add_nodes(each.nodes)
+    lines = [line for line in (*stored_lines, *past) if selection.matches(line)]
+    printed = printer.print_lines(lines if selection.tail is None else deque(lines, selection.tail))
+    # 3. New output.
+    if selection.follow and jobs:
+        _follow(cluster, jobs, sources, printer, selection)
+    elif not printed and selection.tail != 0:
+        error = next((each.error for each in sources if each.error), "")
+        screen.say(f"cannot read the log of {error}" if error else f"{name} has no output that still exists")
     screen.close()
     return ExitCode.OK
 
 
-def _lines(cluster: ClusterClient, job: JobObject, wanted: LogSelection) -> PodLogs:
-    attempts = wanted.attempts(job.state().status.generation)
-    return PodLogs(cluster.reach, job, ranks=wanted.ranks, attempts=attempts, since=wanted.since, follow=wanted.follow)
+def _pod_logs(cluster: ClusterClient, job: JobObject, selection: LogSelection) -> PodLogs:
+    attempts = selection.attempts(job.state().status.generation)
+    return PodLogs(
+        cluster.session, job, ranks=selection.ranks, attempts=attempts, since=selection.since, follow=selection.follow
+    )
 
 
-def _kept(
-    cluster: ClusterClient, name: str, jobs: Sequence[JobObject], wanted: LogSelection
+def _stored_logs(
+    cluster: ClusterClient, name: str, jobs: Sequence[JobObject], selection: LogSelection
 ) -> Iterator[tuple[str, Json]]:
-    """The ends of the logs of members whose pods are gone, by job. Without an operator there are none."""
+    """Yields the stored log ends of members whose pods were deleted, with the job's id; none without an operator."""
     for job_id in [job.id for job in jobs] or [cluster.finder.id_of(name)]:
-        there = {job.id: job for job in jobs}.get(job_id)
-        living = {(pod.generation, pod.rank) for pod in cluster.ranks(there)} if there else set()
+        found = {job.id: job for job in jobs}.get(job_id)
+        existing = {(pod.generation, pod.rank) for pod in cluster.ranks(found)} if found else set()
         try:
-            logs = cluster.kept_logs(job_id)
+            logs = cluster.stored_logs(job_id)
         except ApiError as error:
             if error.code is Code.INTERNAL:
                 raise
             continue
         latest = max((log["generation"] for log in logs), default=0)
-        attempts = wanted.attempts(max(latest, there.state().status.generation) if there else latest)
+        attempts = selection.attempts(max(latest, found.state().status.generation) if found else latest)
         for log in logs:
             key = log["generation"], log["rank"]
-            if key not in living and _is_wanted(key, wanted.ranks, attempts):
+            if key not in existing and _is_selected(key, selection.ranks, attempts):
                 yield job_id, log
 
 
-def _is_wanted(key: tuple[int, int], ranks: Collection[int] | None, attempts: range | None) -> bool:
+def _is_selected(key: tuple[int, int], ranks: Collection[int] | None, attempts: range | None) -> bool:
     generation, rank = key
     return (ranks is None or rank in ranks) and (attempts is None or generation in attempts)
 
 
-def _of(job_id: str, log: Mapping[str, Any], screen: Screen) -> Iterator[Line]:
-    """The lines of one that was kept: when they were printed is not known any more."""
+def _lines_of(job_id: str, log: Mapping[str, Any], screen: Screen) -> Iterator[Line]:
+    """Yields the lines of a stored log. Their times are not stored."""
     if log["missing"]:
         screen.say(f"rank {log['rank']} of attempt {log['generation']}: {log['missing']}")
     file = LogFile(job_id, log["generation"], log["rank"], "out", Path(log["pod"]))
@@ -112,40 +114,44 @@ def _of(job_id: str, log: Mapping[str, Any], screen: Screen) -> Iterator[Line]:
 
 
 def _follow(
-    cluster: ClusterClient, jobs: Sequence[JobObject], sources: Sequence[PodLogs], show: _Shown, wanted: LogSelection
+    cluster: ClusterClient,
+    jobs: Sequence[JobObject],
+    sources: Sequence[PodLogs],
+    printer: _LinePrinter,
+    selection: LogSelection,
 ) -> None:
-    """Until every job has ended."""
+    """Prints new lines until every job has ended."""
     stream = cluster.follow(",".join(job.id for job in jobs))
-    pause = _QUICK
+    pause = _MIN_POLL_S
     with contextlib.closing(stream):
         while not any(event["type"] == "all ended" for event in stream.poll(pause)):
-            came = [show.of(each, each.poll(), wanted) for each in sources]
-            pause = _QUICK if any(came) else min(pause * 1.5, _SLOW)
+            printed = [printer.print_matching(each, each.poll(), selection) for each in sources]
+            pause = _MIN_POLL_S if any(printed) else min(pause * 1.5, _MAX_POLL_S)
     for each in sources:
-        show.of(each, each.finish(), wanted)
+        printer.print_matching(each, each.finish(), selection)
 
 
-class _Shown:
-    """Lines on the screen, with the node that each came from."""
+class _LinePrinter:
+    """Prints lines with the node of their rank."""
 
     def __init__(self, screen: Screen, *, bare: bool, several: bool) -> None:
         self._screen, self._bare, self._several = screen, bare, several
         self._nodes: dict[tuple[int, int], str] = {}
 
-    def nodes(self, found: Mapping[tuple[int, int], str]) -> None:
-        """Learn where ranks are, or were."""
-        self._nodes.update(found)
+    def add_nodes(self, nodes: Mapping[tuple[int, int], str]) -> None:
+        """Adds nodes of ranks, by (generation, rank)."""
+        self._nodes.update(nodes)
 
-    def of(self, source: PodLogs, lines: Iterable[Line], wanted: LogSelection) -> bool:
-        """Show what has come of one job; whether there was any."""
+    def print_matching(self, source: PodLogs, lines: Iterable[Line], selection: LogSelection) -> bool:
+        """Prints the matching new lines of one job; returns whether there were any."""
         self._nodes |= source.nodes
-        return self.lines(line for line in lines if wanted.passes(line))
+        return self.print_lines(line for line in lines if selection.matches(line))
 
-    def lines(self, lines: Iterable[Line]) -> bool:
-        """Show them; whether there were any."""
-        came = False
+    def print_lines(self, lines: Iterable[Line]) -> bool:
+        """Prints lines; returns whether there were any. Raises BrokenPipeError if the reader has closed its pipe."""
+        printed = False
         for line in lines:
-            came = True
+            printed = True
             if self._bare:
                 self._screen.bare(line)
             else:
@@ -153,4 +159,4 @@ class _Shown:
         self._screen.flush()
         if self._screen.reader_left:
             raise BrokenPipeError
-        return came
+        return printed

@@ -1,4 +1,4 @@
-"""What people call jobs on a cluster: `name`, `kind/name`, `namespace/name`, `namespace/kind/name`. Pure."""
+"""Parses names of jobs on a cluster: `name`, `kind/name`, `namespace/name`, `namespace/kind/name`. Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _KNOWN = tuple(dict.fromkeys(resource.kind.lower() for resource in RESOURCES))
 
 @dataclass(frozen=True, slots=True)
 class JobName:
-    """One name. `kind` "" is any; `namespace` "" means those of the user."""
+    """One meaning of a typed name. `kind` "": any kind."""
 
     name: str
     namespace: str
@@ -25,7 +25,7 @@ class JobName:
 
 
 def parse_job_name(text: str, namespace: str) -> tuple[JobName, ...]:
-    """What a text can mean, the likeliest first. `namespace` is where bare names are looked up."""
+    """Returns the possible meanings of a name, likeliest first. `namespace`: that of names without one."""
     match text.split("/"):
         case [name]:
             return (JobName(name, namespace),)
@@ -39,12 +39,12 @@ def parse_job_name(text: str, namespace: str) -> tuple[JobName, ...]:
 
 
 def resource_of(manifest: Mapping[str, Any]) -> Resource | None:
-    """Of a job, or of code that goes along with one; None for what is neither."""
+    """Returns the resource of a job's manifest or of a ConfigMap, else None."""
     return _BY_KIND.get((str(manifest.get("apiVersion")), str(manifest.get("kind"))))
 
 
 def resources_of(kind: str) -> Sequence[Resource]:
-    """Where objects of a kind may be found; "": of every kind, our own first."""
+    """Returns the resources of a kind; "": of every kind, TrainingJob first."""
     return sorted(
         (each for each in RESOURCES if kind in ("", each.kind.lower())), key=lambda each: each.kind.lower() != OWN_KIND
     )

@@ -1,4 +1,4 @@
-"""Jobs as their objects tell: what the operator has written into them, read without it."""
+"""Reads jobs and their states from their objects, in which the operator stores them. Needs no operator."""
 
 from __future__ import annotations
 
@@ -21,85 +21,87 @@ from windlass.jobs.kubernetes.parsed_job import ParsedJob
 from windlass.jobs.kubernetes.status.conditions import QUEUED, conditions_of
 
 Manifest = Mapping[str, Any]
-_NEVER = (Reason.NO_MATCHING_FLAVOR, Reason.MISCONFIGURED)
+_UNPLACEABLE = (Reason.NO_MATCHING_FLAVOR, Reason.MISCONFIGURED)
 _NOT_SEEN = "the operator has not seen it yet"
 
 
 @dataclass(frozen=True, slots=True)
 class JobObject:
-    """An object of one of our kinds."""
+    """An object of a job kind."""
 
     resource: Resource
     manifest: Manifest
 
     @property
     def id(self) -> str:
-        """What the job is called everywhere."""
+        """Returns the job's id."""
         return job_id(self.resource.kind, self.namespace, self.name)
 
     @property
     def name(self) -> str:
-        """The object's own."""
+        """Returns the name of the object."""
         return str(self.manifest["metadata"]["name"])
 
     @property
     def namespace(self) -> str:
-        """Where it is."""
+        """Returns the namespace of the object."""
         return str(self.manifest["metadata"]["namespace"])
 
     @property
     def array(self) -> str:
-        """Of which array of the namespace it is one; "" if it is none."""
+        """Returns the name of its array; "" if it is not a member of one."""
         return str((self.manifest["metadata"].get("labels") or {}).get(ARRAY, ""))
 
     @property
-    def called(self) -> str:
-        """The job's own name, which need not be the object's."""
+    def job_name(self) -> str:
+        """Returns the name that the user gave the job, which may differ from that of the object."""
         return str((self.manifest["metadata"].get("annotations") or {}).get(CALLED) or self.name)
 
     @property
-    def made(self) -> str:
-        """When the object was made, as text that sorts by time."""
+    def created(self) -> str:
+        """Returns the creation time of the object as text that sorts by time."""
         return str(self.manifest["metadata"].get("creationTimestamp") or "")
 
     @property
     def suspended(self) -> bool:
-        """Whether its owner wants it suspended."""
+        """Whether its specification says that it is suspended."""
         spec = self.manifest.get("spec") or {}
         policy = spec if self.resource.kind == "TrainingJob" else spec.get("runPolicy") or {}
         return bool(policy.get("suspend"))
 
     def parsed(self) -> ParsedJob | Fault:
-        """What it asks for."""
+        """Returns the parsed job, or the fault of its manifest."""
         version = self.manifest.get("apiVersion") or self.resource.api_version
         return registry.read({**self.manifest, "apiVersion": version, "kind": self.resource.kind})
 
     def state(self) -> JobState:
-        """The job and what has become of it, as it was committed last."""
+        """Returns the job with its last committed status."""
         parsed = self.parsed()
-        made = _milliseconds(self.made)
+        created_at = _milliseconds(self.created)
         if isinstance(parsed, Fault):
-            broken = Status(Phase.FAILED, "Misconfigured", str(parsed), created_at=made, finished_at=made)
+            broken = Status(Phase.FAILED, "Misconfigured", str(parsed), created_at=created_at, finished_at=created_at)
             return JobState(self.id, 0, Job(self.name, (Role(command=("",)),)), broken)
-        kept = _stored(self.manifest)
-        status = kept.status if kept else replace(_unheard(self.manifest), created_at=made)
-        return JobState(self.id, kept.number if kept else 0, parsed.job, status)
+        stored_state = _stored(self.manifest)
+        status = (
+            stored_state.status if stored_state else replace(_uncommitted_status(self.manifest), created_at=created_at)
+        )
+        return JobState(self.id, stored_state.number if stored_state else 0, parsed.job, status)
 
     @property
-    def never(self) -> str:
-        """Why no state of its cluster could take it, if the operator has written so."""
-        waits = (each for each in conditions_of(dict(self.manifest)) if each["type"] == QUEUED)
-        told = next((each for each in waits if each.get("status") == "True"), {})
-        return str(told["message"]) if told.get("reason") in _NEVER else ""
+    def unplaceable_reason(self) -> str:
+        """Returns why it fits no state of this cluster, if the operator has stored such a reason, else ""."""
+        queued = (each for each in conditions_of(dict(self.manifest)) if each["type"] == QUEUED)
+        condition = next((each for each in queued if each.get("status") == "True"), {})
+        return str(condition["message"]) if condition.get("reason") in _UNPLACEABLE else ""
 
     @property
     def ended(self) -> bool:
-        """Whether nothing more will come of it."""
+        """Whether its phase is terminal."""
         return self.state().status.phase in TERMINAL
 
 
-def _unheard(manifest: Manifest) -> Status:
-    """Of a job that the controller does not hold: the operator may have said why in a condition."""
+def _uncommitted_status(manifest: Manifest) -> Status:
+    """Returns the status of a job that the operator has not admitted, with the reason of its condition if any."""
     for each in conditions_of(dict(manifest)):
         if each["type"] == ACCEPTED and each.get("status") == "False":
             return Status(reason=str(each.get("reason", "")), message=str(each.get("message", "")))

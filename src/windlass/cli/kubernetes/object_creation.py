@@ -1,4 +1,4 @@
-"""Making the objects of jobs in a cluster, all of them or none."""
+"""Creates the objects of submitted jobs in a cluster, all of them or none."""
 
 from __future__ import annotations
 
@@ -16,92 +16,95 @@ from windlass.server.errors import ApiError, Code
 
 Manifest = Mapping[str, Any]
 _STRICT = "strict decoding error: "
-"""What the API server says before the fields that it does not know."""
+"""Prefix of the API server's message about unknown fields."""
 
 
-def create_objects(reach: ApiSession, manifests: Sequence[Manifest], *, strict: bool = False) -> list[JobObject]:
-    """Create them: code first, then jobs, which own it. If one cannot be, none is there. Raises ApiError.
+def create_objects(session: ApiSession, manifests: Sequence[Manifest], *, strict: bool = False) -> list[JobObject]:
+    """Creates ConfigMaps of code, then jobs, which own them; deletes all jobs again if one fails. Raises ApiError.
 
-    `strict`: a job with a field that its definition in this cluster lacks cannot be.
+    `strict`: refuse a job with a field that its definition in this cluster does not have.
     """
-    return reach.do(_make(reach, manifests, strict=strict))
+    return session.run(_create_all(session, manifests, strict=strict))
 
 
-async def _make(reach: ApiSession, manifests: Sequence[Manifest], *, strict: bool) -> list[JobObject]:
+async def _create_all(session: ApiSession, manifests: Sequence[Manifest], *, strict: bool) -> list[JobObject]:
     code = [each for each in manifests if each["kind"] == CONFIG_MAPS.kind]
     jobs = [each for each in manifests if each["kind"] != CONFIG_MAPS.kind]
-    await asyncio.gather(*(_hold(reach, each) for each in code))
-    outcomes = await asyncio.gather(*(_create(reach, each, strict=strict) for each in jobs), return_exceptions=True)
+    await asyncio.gather(*(_ensure_code(session, each) for each in code))
+    outcomes = await asyncio.gather(*(_create(session, each, strict=strict) for each in jobs), return_exceptions=True)
     made = [each for each in outcomes if isinstance(each, JobObject)]
-    for trouble in outcomes:
-        if isinstance(trouble, BaseException):
-            await asyncio.gather(*(_take_back(reach, each) for each in made))
-            raise trouble
-    await asyncio.gather(*(_own(reach, each, made) for each in code))
+    for error in outcomes:
+        if isinstance(error, BaseException):
+            await asyncio.gather(*(_delete(session, each) for each in made))
+            raise error
+    await asyncio.gather(*(_set_owners(session, each, made) for each in code))
     return made
 
 
-async def _create(reach: ApiSession, manifest: Manifest, *, strict: bool) -> JobObject:
+async def _create(session: ApiSession, manifest: Manifest, *, strict: bool) -> JobObject:
     resource = resource_of(manifest)
-    assert resource is not None  # noqa: S101 - whoever hands them in has seen to it
+    assert resource is not None  # noqa: S101 - guaranteed by `submission.build_objects`
     try:
-        return JobObject(resource, await reach.connection.create(resource, manifest, strict=strict))
+        return JobObject(resource, await session.connection.create(resource, manifest, strict=strict))
     except Refusal as error:
-        if error.is_exists and error.unsure:  # an attempt of ours, whose answer was lost
+        if error.is_exists and error.unsure:  # created by our own attempt, whose answer was lost
             metadata = manifest["metadata"]
-            return JobObject(resource, await reach.connection.get(resource, metadata["namespace"], metadata["name"]))
-        raise _because(error, resource, manifest) from None
+            return JobObject(resource, await session.connection.get(resource, metadata["namespace"], metadata["name"]))
+        raise _explained(error, resource, manifest) from None
 
 
-def _because(error: Refusal, resource: Resource, manifest: Manifest) -> Exception:
+def _explained(error: Refusal, resource: Resource, manifest: Manifest) -> Exception:
     name = f"{resource.kind} {manifest['metadata'].get('namespace')}/{manifest['metadata'].get('name')}"
     if error.is_exists:
         about = manifest["metadata"]
         command = f"kubectl delete {resource.full_name} -n {about['namespace']} {about['name']}"
         fix = f"choose another metadata.name, or delete that one: {command}"
-        return ApiError(Code.WRONG_STATE, f"there is a {name} already", fix)
+        return ApiError(Code.WRONG_STATE, f"{name} exists already", fix)
     if error.is_missing:
         what = "its namespace" if "namespaces" in error.message else f"the kind {resource.kind}"
         fix = "windlass operator install defines the kinds; kubectl get namespaces lists namespaces"
-        return ApiError(Code.BAD_REQUEST, f"{name} cannot be made: this cluster lacks {what}", fix)
+        return ApiError(Code.BAD_REQUEST, f"{name} cannot be created: this cluster lacks {what}", fix)
     if _STRICT in error.message:
         what = error.message.partition(_STRICT)[2]
-        fix = "this cluster's definition of the kind lacks it; --validate warn hands the job in without"
-        return ApiError(Code.BAD_REQUEST, f"{name} cannot be made: {what}", fix)
+        fix = "this cluster's definition of the kind lacks it; --validate warn submits the job without it"
+        return ApiError(Code.BAD_REQUEST, f"{name} cannot be created: {what}", fix)
     return error
 
 
-async def _take_back(reach: ApiSession, job: JobObject) -> None:
+async def _delete(session: ApiSession, job: JobObject) -> None:
     uid = job.manifest["metadata"]["uid"]
     with contextlib.suppress(Refusal):
-        await reach.connection.delete(job.resource, job.namespace, job.name, uid=uid)
+        await session.connection.delete(job.resource, job.namespace, job.name, uid=uid)
 
 
-async def _hold(reach: ApiSession, code: Manifest) -> None:
-    """Have the code there. Its name tells what it holds: who had the same before us has made it."""
+async def _ensure_code(session: ApiSession, code: Manifest) -> None:
+    """Creates the ConfigMap of the code unless it exists; its name is derived from its content."""
     try:
-        await reach.connection.create(CONFIG_MAPS, code)
+        await session.connection.create(CONFIG_MAPS, code)
     except Refusal as error:
         if not error.is_exists:
             raise
         metadata = code["metadata"]
-        there = await reach.connection.get(CONFIG_MAPS, metadata["namespace"], metadata["name"])
-        if there.get("binaryData") != code["binaryData"]:
+        existing = await session.connection.get(CONFIG_MAPS, metadata["namespace"], metadata["name"])
+        if existing.get("binaryData") != code["binaryData"]:
             fix = f"delete it: kubectl delete configmap -n {metadata['namespace']} {metadata['name']}"
             raise ApiError(Code.WRONG_STATE, f"ConfigMap {metadata['name']} holds other code", fix) from None
 
 
-async def _own(reach: ApiSession, code: Manifest, jobs: Iterable[JobObject]) -> None:
-    """The code goes when the last of its jobs goes. Another's may have gone, and the code with it, since we looked."""
+async def _set_owners(session: ApiSession, code: Manifest, jobs: Iterable[JobObject]) -> None:
+    """Makes the jobs owners of the code, so that it is garbage-collected with the last of them.
+
+    Creates the ConfigMap again if an earlier owner was deleted meanwhile, and the ConfigMap with it.
+    """
     owners = [_owner(job) for job in jobs]
     metadata = code["metadata"]
     body = {"metadata": {"ownerReferences": owners}}
     try:
-        await reach.connection.patch(CONFIG_MAPS, metadata["namespace"], metadata["name"], body, kind="strategic")
+        await session.connection.patch(CONFIG_MAPS, metadata["namespace"], metadata["name"], body, kind="strategic")
     except Refusal as error:
         if not error.is_missing:
             raise
-        await reach.connection.create(CONFIG_MAPS, {**code, "metadata": {**metadata, "ownerReferences": owners}})
+        await session.connection.create(CONFIG_MAPS, {**code, "metadata": {**metadata, "ownerReferences": owners}})
 
 
 def _owner(job: JobObject) -> dict[str, str]:
@@ -111,5 +114,5 @@ def _owner(job: JobObject) -> dict[str, str]:
 
 
 def job_ids(made: Iterable[JobObject]) -> list[str]:
-    """The jobs' ids, an array's own once: `namespace/array`."""
+    """Returns the ids of jobs; an array has one id, `namespace/array`."""
     return list(dict.fromkeys(f"{each.namespace}/{each.array}" if each.array else each.id for each in made))

@@ -1,4 +1,4 @@
-"""A command inside of a pod, in the foreground of this terminal."""
+"""Runs a command inside a pod in the foreground of this terminal, over the exec channels of the API server."""
 
 from __future__ import annotations
 
@@ -23,18 +23,20 @@ from windlass.cli.kubernetes.pod_ranks import PodRank
 _CHUNK = 1 << 16
 
 
-def execute_in_pod(reach: ApiSession, pod: PodRank, command: Sequence[str]) -> int:
-    """Run it with this terminal, or these pipes. Returns its exit code. Raises ApiError."""
+def execute_in_pod(session: ApiSession, pod: PodRank, command: Sequence[str]) -> int:
+    """Runs a command with this terminal, or these pipes. Returns its exit code. Raises ApiError."""
     interactive = sys.stdin.isatty() and sys.stdout.isatty()
-    told = [("container", pod.container), ("stdin", "true"), ("stdout", "true")]
-    told += [("tty", "true")] if interactive else [("stderr", "true")]
-    asked = [*told, *(("command", word) for word in command)]
+    parameters = [("container", pod.container), ("stdin", "true"), ("stdout", "true")]
+    parameters += [("tty", "true")] if interactive else [("stderr", "true")]
+    parameters += [("command", word) for word in command]
     with _raw() if interactive else contextlib.nullcontext():
-        return reach.do(_execute(reach, path(PODS, pod.namespace, pod.name, "exec"), asked, interactive=interactive))
+        return session.run(
+            _execute(session, path(PODS, pod.namespace, pod.name, "exec"), parameters, interactive=interactive)
+        )
 
 
-async def _execute(reach: ApiSession, where: str, asked: list[tuple[str, str]], *, interactive: bool) -> int:
-    async with channels(reach.access, where, asked) as inside:
+async def _execute(session: ApiSession, where: str, parameters: list[tuple[str, str]], *, interactive: bool) -> int:
+    async with channels(session.access, where, parameters) as inside:
         pending: set[asyncio.Task[None]] = set()
 
         def send(channel: int, data: bytes) -> None:
@@ -47,16 +49,16 @@ async def _execute(reach: ApiSession, where: str, asked: list[tuple[str, str]], 
             loop.add_signal_handler(signal.SIGWINCH, lambda: send(RESIZE, _size()))
             send(RESIZE, _size())
         _read_input(lambda data: send(STDIN, data))
-        code = await _pass_on(inside)
+        code = await _print_output(inside)
         for task in pending:
             task.cancel()
         return code
 
 
-async def _pass_on(inside: Channels) -> int:
-    """Write out what comes, until the status does."""
-    while (came := await inside.receive()) is not None:
-        channel, data = came
+async def _print_output(inside: Channels) -> int:
+    """Writes the output of the command until its status arrives; returns the exit code."""
+    while (message := await inside.receive()) is not None:
+        channel, data = message
         if channel in (STDOUT, STDERR):
             stream = sys.stdout if channel == STDOUT else sys.stderr
             stream.buffer.write(data)
@@ -68,7 +70,7 @@ async def _pass_on(inside: Channels) -> int:
 
 
 def read_exit_code(status: dict[str, Any]) -> int:
-    """The exit code that a Status tells; a command that could not be started is told of, and has failed."""
+    """Returns the exit code of a Status object; prints the error of a command that could not be started."""
     if status.get("status") == "Success":
         return ExitCode.OK
     causes = (status.get("details") or {}).get("causes") or []
@@ -80,11 +82,11 @@ def read_exit_code(status: dict[str, Any]) -> int:
 
 
 def _read_input(send: Any) -> None:
-    """Read standard input beside the loop: it may be a file, a pipe or a terminal, and is read to its end."""
+    """Reads standard input (file, pipe or terminal) to its end in a thread and sends it from the event loop."""
     loop, source = asyncio.get_running_loop(), sys.stdin.fileno()
 
     def read() -> None:
-        with contextlib.suppress(OSError, RuntimeError):  # the terminal has gone; the loop has
+        with contextlib.suppress(OSError, RuntimeError):  # the terminal was closed; the loop was closed
             while data := os.read(source, _CHUNK):
                 loop.call_soon_threadsafe(send, data)
             loop.call_soon_threadsafe(send, b"")
@@ -99,7 +101,7 @@ def _size() -> bytes:
 
 @contextlib.contextmanager
 def _raw() -> Iterator[None]:
-    """Every key goes to the command, Ctrl-C too."""
+    """Sets the terminal to raw mode: every key, including Ctrl-C, goes to the command."""
     terminal = sys.stdin.fileno()
     before = termios.tcgetattr(terminal)
     tty.setraw(terminal)

@@ -1,4 +1,4 @@
-"""The pods of a job as the ranks that they are. Pure."""
+"""Maps the pods of a job to ranks. Pure."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _DEFAULT = "kubectl.kubernetes.io/default-container"
 
 @dataclass(frozen=True, slots=True)
 class PodRank:
-    """One pod. `rank` counts the job's pods in the order of their ranks."""
+    """One pod. `rank` is its index among the job's pods, in the order of their ranks."""
 
     name: str
     namespace: str
@@ -31,26 +31,26 @@ class PodRank:
     replica: int
     node: str
     container: str
-    """The one that runs the program."""
+    """Name of the main container."""
     phase: str
     code: int | None
     detail: str
 
     @property
-    def began(self) -> bool:
-        """Whether there is something to read of it."""
+    def has_started(self) -> bool:
+        """Whether its log can be read."""
         return self.phase in ("Running", "Succeeded", "Failed")
 
 
 def ranks_of_pods(found: JobObject, pods: Sequence[Pod]) -> list[PodRank]:
-    """Every pod of a job, by generation and rank. One that belongs to no member comes after all of them."""
+    """Returns every pod of a job, by generation and rank; pods of no member come last."""
     members = _members(found)
     made = [_rank(pod, members) for pod in pods]
     return sorted(made, key=lambda each: (each.generation, each.rank, each.name))
 
 
 def pod_tasks(found: JobObject, pods: Sequence[Pod]) -> list[Task]:
-    """The same as the API tells of ranks."""
+    """Returns the pods in the form in which the API describes ranks."""
     return [
         Task(
             found.id, each.generation, each.rank, each.role, each.replica, each.node, code=each.code, detail=each.detail
@@ -60,13 +60,13 @@ def pod_tasks(found: JobObject, pods: Sequence[Pod]) -> list[Task]:
 
 
 def pod_nodes(pods: Sequence[Pod]) -> list[str]:
-    """Where pods that have not ended are."""
+    """Returns the nodes of pods that have not ended."""
     living = [pod for pod in pods if (pod.get("status") or {}).get("phase") in ("Pending", "Running")]
     return list(dict.fromkeys(node for pod in living if (node := (pod.get("spec") or {}).get("nodeName"))))
 
 
 def _members(found: JobObject) -> dict[str, tuple[int, Member]]:
-    """By the names of their pods, with their numbers."""
+    """Returns the members of a job with their indices, by the names of their pods."""
     parsed = found.parsed()
     if isinstance(parsed, Fault):
         return {}
@@ -103,7 +103,7 @@ def _main(pod: Pod) -> str:
 
 
 def _end(status: Mapping[str, Any], container: str, name: str) -> tuple[int | None, str]:
-    """The exit code, and in words why; (None, "") while it runs."""
+    """Returns the exit code and a description of the end; (None, "") while the pod runs."""
     containers = status.get("containerStatuses") or []
     own: Mapping[str, Any] = next((each for each in containers if each.get("name") == container), {})
     ended = (own.get("state") or {}).get("terminated")

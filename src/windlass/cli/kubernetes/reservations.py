@@ -1,4 +1,4 @@
-"""Reservations of a cluster: objects, made of what the operator knows, with the right to make them."""
+"""Creates and deletes Reservation objects. Free nodes are chosen from the operator's snapshot."""
 
 from __future__ import annotations
 
@@ -15,32 +15,32 @@ from windlass.server.errors import ApiError, Code
 Json = dict[str, Any]
 
 
-def reserve(reach: ApiSession, operator: OperatorClient, asked: Json) -> Json:
-    """Keep nodes for somebody, or for nobody, for a time. Returns the reservation's line. Raises ApiError."""
-    from windlass.jobs.cluster.snapshot_file import load  # noqa: PLC0415 - few ask
+def reserve(session: ApiSession, operator: OperatorClient, request: Json) -> Json:
+    """Reserves nodes for queues, users or maintenance. Returns the reservation's line. Raises ApiError."""
+    from windlass.jobs.cluster.snapshot_file import load  # noqa: PLC0415 - rarely needed
 
     now = int(time.time() * 1000)
     snapshot = load(operator.get("/v1/snapshot")).snapshot
-    kept = reservation_request.make_reservation(reservation_request.read_reservation(asked), snapshot, now)
-    told = {"nodes": kept.nodes, "queues": kept.queues, "users": kept.users, "reason": kept.reason}
-    spec = {"start": format_moment(kept.start), "end": format_moment(kept.end)}
+    reservation = reservation_request.make_reservation(reservation_request.read_reservation(request), snapshot, now)
+    times = {"start": format_moment(reservation.start), "end": format_moment(reservation.end)}
+    optional = {name: getattr(reservation, name) for name in ("nodes", "queues", "users", "reason")}
     body = {
         "apiVersion": RESERVATIONS.api_version,
         "kind": RESERVATIONS.kind,
-        "metadata": {"name": kept.name},
-        "spec": {**spec, **{name: value for name, value in told.items() if value}},
+        "metadata": {"name": reservation.name},
+        "spec": {**times, **{name: value for name, value in optional.items() if value}},
     }
-    reach.do(reach.connection.create(RESERVATIONS, body))
-    return reservation_request.reservation_line(kept, snapshot, now, ours=True)
+    session.run(session.connection.create(RESERVATIONS, body))
+    return reservation_request.reservation_line(reservation, snapshot, now, ours=True)
 
 
-def unreserve(reach: ApiSession, name: str) -> Json:
-    """Give the nodes of a reservation back. Raises ApiError."""
+def unreserve(session: ApiSession, name: str) -> Json:
+    """Deletes a reservation. Raises ApiError."""
     try:
-        reach.do(reach.connection.delete(RESERVATIONS, None, name))
+        session.run(session.connection.delete(RESERVATIONS, None, name))
     except ApiError as error:
         if error.code is not Code.NO_SUCH_JOB:
             raise
-        fix = "windlass reserve lists what there is"
+        fix = "windlass reserve lists reservations"
         raise ApiError(Code.NO_SUCH_JOB, f"there is no reservation {name[:60]!r}", fix) from None
     return {"name": name}

@@ -1,4 +1,4 @@
-"""`run` and `submit` on a cluster: the objects are made, and what can be told of them at once is told."""
+"""The verbs `run` and `submit` on a cluster: create the objects, print warnings about them, follow the jobs."""
 
 from __future__ import annotations
 
@@ -20,93 +20,93 @@ from windlass.server.errors import ApiError
 
 
 class ClusterTarget:
-    """A cluster, for `Attendance`."""
+    """A cluster as the target of `JobFollower`."""
 
-    lost = "the cluster does not answer; {} goes on there"
+    lost = "the cluster does not answer; {} keeps running there"
 
     def __init__(self, cluster: ClusterClient, option: str) -> None:
         self._cluster = cluster
         self.option = option
 
-    def reach(self, _hear: Callable[[str], None], *, succeeded: bool = False) -> ClusterClient:  # noqa: ARG002 - none is needed
-        """The cluster: nobody has to be found or to become anything."""
+    def connect(self, on_error: Callable[[str], None], *, succeeded: bool = False) -> ClusterClient:  # noqa: ARG002
+        """Returns the client; it has no controller to find or to become."""
         return self._cluster
 
     def find(self) -> ClusterClient | None:
-        """The same, if it answers."""
+        """Returns the client if the API server answers."""
         try:
-            self._cluster.knock()
+            self._cluster.ping_api_server()
         except ApiError:
             return None
         return self._cluster
 
-    def told(self, ids: Sequence[str]) -> list[str]:
-        """What waits for a larger cluster. What is refused tells so itself, as it ends."""
-        return [f"warning: {said}" for said in check_prospects(self._cluster, ids).doubtful]
+    def warnings(self, ids: Sequence[str]) -> list[str]:
+        """Returns a warning for each job that fits no state of this cluster. A refused job reports that as its end."""
+        return [f"warning: {text}" for text in check_prospects(self._cluster, ids).unplaceable]
 
-    def lines(self, job_id: str) -> PodLogs:
-        """What a job's pods print."""
-        return PodLogs(self._cluster.reach, self._cluster.finder.the(job_id)[0])
+    def log_source(self, job_id: str) -> PodLogs:
+        """Returns the output of a job's pods."""
+        return PodLogs(self._cluster.session, self._cluster.finder.get(job_id)[0])
 
-    def logs(self, _job_id: str) -> str:
-        """Nowhere on this machine."""
+    def log_location(self, job_id: str) -> str:  # noqa: ARG002 - the protocol's signature
+        """Returns "": the logs are not on this machine."""
         return ""
 
 
-def run_on_cluster(context: str, namespace: str, given: SubmitRequest, *, detach: bool, no_color: bool) -> int:
-    """Make the jobs of a command line, and follow them to their end. Returns the exit code."""
+def run_on_cluster(context: str, namespace: str, request: SubmitRequest, *, detach: bool, no_color: bool) -> int:
+    """Creates the jobs of a command line and follows them to their end. Returns the exit code."""
     cluster = ClusterClient.at(context, namespace)
-    made = prepare_objects(cluster, given, namespace)
+    objects = prepare_objects(cluster, request, namespace)
     if detach:
-        ids, code = _submitted(cluster, made)
+        ids, code = _submit(cluster, objects)
         print(*ids, sep="\n")
         return code
     screen = Screen(no_color=no_color)
     with Interrupts() as interrupts, contextlib.closing(screen):
-        attendance = JobFollower(ClusterTarget(cluster, target_option(context)), screen)
-        with contextlib.closing(attendance):
-            return attendance.run(made.manifests, interrupts)
+        follower = JobFollower(ClusterTarget(cluster, target_option(context)), screen)
+        with contextlib.closing(follower):
+            return follower.run(objects.manifests, interrupts)
 
 
-def submit_to_cluster(context: str, namespace: str, given: SubmitRequest) -> tuple[list[str], int]:
-    """Make the jobs of a command line. Returns their ids, and the exit code: what can never run is told at once."""
+def submit_to_cluster(context: str, namespace: str, request: SubmitRequest) -> tuple[list[str], int]:
+    """Creates the jobs of a command line. Returns their ids and the exit code, REFUSED if one can never run."""
     cluster = ClusterClient.at(context, namespace)
-    return _submitted(cluster, prepare_objects(cluster, given, namespace))
+    return _submit(cluster, prepare_objects(cluster, request, namespace))
 
 
-def _submitted(cluster: ClusterClient, made: SubmitObjects) -> tuple[list[str], int]:
-    """The jobs' ids. What can never run is told on stderr; what has ended for it makes the exit code."""
-    ids = cluster.submit(made.manifests)
-    found = check_prospects(cluster, ids)
-    for said in (*found.refused, *found.doubtful):
-        print(f"warning: {said}", file=sys.stderr)
-    return ids, ExitCode.REFUSED if found.refused else ExitCode.OK
+def _submit(cluster: ClusterClient, objects: SubmitObjects) -> tuple[list[str], int]:
+    """Creates the objects and warns of jobs that can never run. Returns the jobs' ids and the exit code."""
+    ids = cluster.submit(objects.manifests)
+    prospects = check_prospects(cluster, ids)
+    for text in (*prospects.refused, *prospects.unplaceable):
+        print(f"warning: {text}", file=sys.stderr)
+    return ids, ExitCode.REFUSED if prospects.refused else ExitCode.OK
 
 
-def prepare_objects(cluster: ClusterClient, given: SubmitRequest, namespace: str = "") -> SubmitObjects:
-    """The objects of a command line; what is to be told of them is told on stderr. Raises UsageError.
+def prepare_objects(cluster: ClusterClient, request: SubmitRequest, namespace: str = "") -> SubmitObjects:
+    """Returns the objects of a command line and prints warnings about them on stderr. Raises UsageError.
 
-    `namespace`: the one that the command line says, "" if it says none.
+    `namespace`: that of the command line, "" if it names none.
     """
-    made = build_objects(given, cluster.finder)
-    cluster.strict = made.strict
-    for about in (each["metadata"] for each in made.manifests):
-        if namespace and about["namespace"] != namespace:
+    objects = build_objects(request, cluster.finder)
+    cluster.strict = objects.strict
+    for metadata in (each["metadata"] for each in objects.manifests):
+        if namespace and metadata["namespace"] != namespace:
             raise UsageError(
-                f"{about['name']} is in namespace {about['namespace']} by its manifest, and the command line says "
-                f"{namespace}\nleave one of them out"
+                f"the manifest of {metadata['name']} names the namespace {metadata['namespace']}, the command line "
+                f"names {namespace}\nremove one of them"
             )
-    for note in made.notes:
+    for note in objects.notes:
         print(f"windlass: {note}", file=sys.stderr)
-    for said in (*made.warnings, *missing_object_warnings(cluster, made.manifests)):
-        print(f"warning: {said}", file=sys.stderr)
-    return made
+    for text in (*objects.warnings, *missing_object_warnings(cluster, objects.manifests)):
+        print(f"warning: {text}", file=sys.stderr)
+    return objects
 
 
 def target_option(context: str) -> str:
-    """What verbs need to look here again, where neither the environment nor the config file says it."""
-    from windlass.cli.config_file import configured  # noqa: PLC0415 - few need it
+    """Returns the --on option of this cluster for other verbs, "" if it is the default by environment or config."""
+    from windlass.cli.config_file import configured  # noqa: PLC0415 - rarely needed
 
-    usual = os.environ.get("WINDLASS_ON") or configured().on
-    wanted = context or "kubernetes"
-    return "" if usual == wanted else f" --on {wanted}"
+    default = os.environ.get("WINDLASS_ON") or configured().on
+    target = context or "kubernetes"
+    return "" if default == target else f" --on {target}"

@@ -1,4 +1,4 @@
-"""From the command line's words to the objects to make: manifests as they stand, or short jobs with their code."""
+"""Turns a command line into objects to create: manifests unchanged, or short-form jobs with their code."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ Manifest = dict[str, Any]
 NO = "no"
 _STDIN = "<stdin>"
 _LETTERS = "bcdfghjklmnpqrstvwxz2456789"
-"""Of suffixes, as Kubernetes draws them: no words come of it."""
+"""Alphabet of name suffixes, that of Kubernetes: without vowels, so that no words result."""
 
 
 @dataclass(frozen=True, slots=True)
 class SubmitRequest:
-    """What a command line says. `ship`: a folder, "no", or "" for what is usual. `validate`: None, too, is usual."""
+    """The input of a command line. `ship`: a folder, "no", or "" for the default. `validate`: None for the default."""
 
     options: RunOptions
     words: Sequence[str]
@@ -49,48 +49,51 @@ class SubmitRequest:
 
     @property
     def validation(self) -> Validate:
-        """What becomes of unknown fields."""
+        """Returns how unknown fields are treated."""
         return self.validate or Validate.STRICT
 
     def text(self) -> Text | None:
-        """The file's, if one is named. Raises JobError. Standard input can be read once."""
+        """Returns the text of the named file, None without one. Reads standard input only once. Raises JobError."""
         file, _ = split_job_file(self.words, self.file)
         return None if file is None else read_text(file)
 
 
 @dataclass(frozen=True, slots=True)
 class SubmitObjects:
-    """The objects to make, code first, and what to tell people of them, a line each."""
+    """The objects to create, code first, with warnings and notes for the user, a line each."""
 
     manifests: list[Manifest]
     warnings: list[str]
     notes: list[str]
     strict: bool = False
-    """Whether the API server is to refuse what its definitions lack: of objects that somebody else wrote."""
+    """Whether the API server refuses unknown fields; true for manifests that the user wrote."""
 
 
-def build_objects(given: SubmitRequest, finder: JobFinder) -> SubmitObjects:
-    """Raises JobError, UsageError, ApiError."""
-    text = given.text()
+def build_objects(request: SubmitRequest, finder: JobFinder) -> SubmitObjects:
+    """Returns the objects of a command line. Raises JobError, UsageError, ApiError."""
+    text = request.text()
     if text is not None and holds_manifests(text):
-        return _as_written(given, text, finder.namespace)
-    with_images, code = jobs_with_code(given, text)
-    warnings = pod_template_warnings(given, text)
-    made = build_training_jobs(with_images, finder.namespace, _suffix, lambda name: [f.name for f in finder.the(name)])
+        return _as_written(request, text, finder.namespace)
+    with_images, code = jobs_with_code(request, text)
+    warnings = pod_template_warnings(request, text)
+    made = build_training_jobs(with_images, finder.namespace, _suffix, lambda name: [f.name for f in finder.get(name)])
     if code is None:
         return SubmitObjects(made.manifests, [*warnings, *made.warnings], [])
     files = pluralize(len(code.sizes), "file")
-    note = f"the code goes along: {files}, {size(len(code.archive))} packed ({code.name})"
+    note = f"shipping the code: {files}, {size(len(code.archive))} packed ({code.name})"
     return SubmitObjects([config_map(code, finder.namespace), *made.manifests], [*warnings, *made.warnings], [note])
 
 
-def jobs_with_code(given: SubmitRequest, text: Text | None) -> tuple[list[Submission], Packed | None]:
-    """The short jobs of a command line, each with an image, and with the code that goes along. Raises as `handed`."""
-    base = _base(given)
-    read = _submissions(given, text)
+def jobs_with_code(request: SubmitRequest, text: Text | None) -> tuple[list[Submission], Packed | None]:
+    """Returns the short-form jobs of a command line, each with an image, and the code that is shipped with them.
+
+    Raises as `build_objects`.
+    """
+    base = _base(request)
+    read = _submissions(request, text)
     unnamed = any(not image_of(role) for each in read for role in each.job.roles)
-    usual = (configured().ship or str(base)) if unnamed else NO
-    ship = given.ship or usual
+    default = (configured().ship or str(base)) if unnamed else NO
+    ship = request.ship or default
     named = [replace(each, job=_with_image(each.job)) for each in read]
     if ship == NO:
         return [replace(each, job=_in_the_image(each.job, base)) for each in named], None
@@ -101,29 +104,29 @@ def jobs_with_code(given: SubmitRequest, text: Text | None) -> tuple[list[Submis
     return [replace(each, job=_with_code(each.job, code, folder, base)) for each in named], code
 
 
-def pod_template_warnings(given: SubmitRequest, text: Text | None) -> list[str]:
-    """What is told of the pod templates of short jobs. Raises JobError."""
-    return [] if text is None else warnings_of_job_file(text, given.validation)
+def pod_template_warnings(request: SubmitRequest, text: Text | None) -> list[str]:
+    """Returns warnings about the pod templates of short-form jobs. Raises JobError."""
+    return [] if text is None else warnings_of_job_file(text, request.validation)
 
 
-def _submissions(given: SubmitRequest, text: Text | None) -> list[Submission]:
+def _submissions(request: SubmitRequest, text: Text | None) -> list[Submission]:
     if text is None or text.source != _STDIN:
-        return read_submissions(given.options, given.words, given.file, elsewhere=True)
-    _, words = split_job_file(given.words, given.file)
+        return read_submissions(request.options, request.words, request.file, elsewhere=True)
+    _, words = split_job_file(request.words, request.file)
     command = image_command(words)
     return loads(
         text.text,
         source=text.source,
         base=current_folder(),
         user=current_user(),
-        options=given.options,
+        options=request.options,
         command=command,
     )
 
 
-def _base(given: SubmitRequest) -> Path:
-    """The folder that a job is in that says no other: its file's, or the current one."""
-    file, _ = split_job_file(given.words, given.file)
+def _base(request: SubmitRequest) -> Path:
+    """Returns the default working folder of a job: that of its file, or the current one."""
+    file, _ = split_job_file(request.words, request.file)
     return (
         Path(file).absolute().parent
         if file not in (None, STDIN) and Path(str(file)).is_file()
@@ -132,8 +135,8 @@ def _base(given: SubmitRequest) -> Path:
 
 
 def _with_image(job: Job) -> Job:
-    usual = configured().image
-    roles = tuple(role if image_of(role) or not usual else replace(role, image=usual) for role in job.roles)
+    default = configured().image
+    roles = tuple(role if image_of(role) or not default else replace(role, image=default) for role in job.roles)
     if nameless := [role.name for role in roles if not image_of(role)]:
         raise UsageError(
             f"{job.name}: a pod needs an image, and {', '.join(nameless)} has none\n"
@@ -143,7 +146,7 @@ def _with_image(job: Job) -> Job:
 
 
 def _with_code(job: Job, code: Packed, folder: Path, base: Path) -> Job:
-    """In the folder that goes along; one that is elsewhere is the image's own."""
+    """Moves the working folder into the shipped code; a folder outside of it is one of the image."""
     workdir = Path(job.workdir)
     if workdir.is_relative_to(folder):
         return with_code(job, code, PurePosixPath(workdir.relative_to(folder)))
@@ -151,29 +154,29 @@ def _with_code(job: Job, code: Packed, folder: Path, base: Path) -> Job:
 
 
 def _in_the_image(job: Job, base: Path) -> Job:
-    """The folder that the job was written in is none of the image's."""
+    """Removes a working folder of this machine, which does not exist in the image."""
     return replace(job, workdir="") if Path(job.workdir).is_relative_to(base) else job
 
 
-def refuse_extra_options(given: SubmitRequest, text: Text) -> None:
-    """Manifests are handed in as they stand. Raises UsageError if the command line says more."""
-    _, words = split_job_file(given.words, given.file)
-    if given.options != RunOptions() or words or given.ship:
-        raise UsageError(f"{text.source} holds manifests, which say everything themselves\nname the file alone")
+def refuse_extra_options(request: SubmitRequest, text: Text) -> None:
+    """Raises UsageError if the command line adds options or words to manifests, which are submitted unchanged."""
+    _, words = split_job_file(request.words, request.file)
+    if request.options != RunOptions() or words or request.ship:
+        raise UsageError(f"{text.source} holds manifests, which take no other options\nname only the file")
 
 
-def _as_written(given: SubmitRequest, text: Text, namespace: str) -> SubmitObjects:
-    """Manifests of jobs, with a namespace and nothing else filled in."""
-    refuse_extra_options(given, text)
-    warnings = objects_of(text, given.validation).warnings
+def _as_written(request: SubmitRequest, text: Text, namespace: str) -> SubmitObjects:
+    """Returns manifests of jobs, with only the namespace filled in."""
+    refuse_extra_options(request, text)
+    warnings = objects_of(text, request.validation).warnings
     manifests = [each for document in compose(text) for each in _items(plain(document))]
     for each in manifests:
         if resource_of(each) is None:
             raise UsageError(
-                f"{text.source}: a {each.get('kind')} is no job\nkubectl apply -f {text.source} takes everything"
+                f"{text.source}: a {each.get('kind')} is not a job\nkubectl apply -f {text.source} accepts any kind"
             )
     made = [_within(without_server_fields(each), namespace) for each in manifests]
-    return SubmitObjects(made, warnings, [], strict=given.validation is Validate.STRICT)
+    return SubmitObjects(made, warnings, [], strict=request.validation is Validate.STRICT)
 
 
 def _items(document: Manifest) -> list[Manifest]:
@@ -200,11 +203,11 @@ _OF_THE_SERVER = (
     "selfLink",
 )
 _OF_ITS_LIFE = (ANNOTATION, CANCEL_ANNOTATION)
-"""Annotations that say what became of that object."""
+"""Annotations that record the state of the original object."""
 
 
 def without_server_fields(manifest: Manifest) -> Manifest:
-    """Without what servers filled in, and without what became of it."""
+    """Returns a manifest as printed by `kubectl get -o yaml`, without server-set fields and without its state."""
     about = _mapping(manifest.get("metadata"))
     kept = {name: value for name, value in about.items() if name not in _OF_THE_SERVER}
     if annotations := _mapping(kept.pop("annotations", None)):

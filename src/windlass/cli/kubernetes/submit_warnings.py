@@ -1,4 +1,4 @@
-"""What can be told of a job when it is handed in: what it names and the cluster lacks, and that it can never run."""
+"""Warnings about submitted jobs: objects that they name but the cluster lacks, and jobs that can never run."""
 
 from __future__ import annotations
 
@@ -29,45 +29,45 @@ if TYPE_CHECKING:
     from windlass.cli.kubernetes.job_objects import JobObject
 
 Manifest = Mapping[str, Any]
-_PATIENCE = 2.0
-"""Seconds in which the operator has looked at a new job, if it is not busy."""
-_LOOK = 0.05
-_ASKED_OF = 20
-"""Jobs of one hand-in that are looked at."""
+_TIMEOUT_S = 2.0
+"""Time in which the operator handles a new job if it is not busy."""
+_POLL_S = 0.05
+_MAX_CHECKED = 20
+"""Maximum number of jobs of one submission that are checked."""
 
 
 class NamedObject(NamedTuple):
-    """An object that a job names. `fate`: what becomes of a job whose object is missing."""
+    """An object that a job names. `effect`: what happens to the job if it is missing."""
 
     resource: Resource
     namespace: str
     name: str
-    fate: str
+    effect: str
 
 
 class Prospects(NamedTuple):
-    """What is said of new jobs, a line each."""
+    """Warnings about new jobs that can never run, a line each."""
 
     refused: list[str]
-    """They have ended: no change of the cluster would help."""
-    doubtful: list[str]
-    """They wait for a larger cluster."""
+    """Jobs that have ended, because no change of the cluster would help."""
+    unplaceable: list[str]
+    """Jobs that wait for a larger cluster."""
 
 
 def missing_object_warnings(cluster: ClusterClient, manifests: Sequence[Manifest]) -> list[str]:
-    """A line for each object that jobs name and that is not there; what the user may not see is passed over."""
+    """Returns a line for each missing object that jobs name; objects that the user may not read are skipped."""
     made = {(each["kind"], each["metadata"]["name"]) for each in manifests}
-    parsed = [found for each in manifests[:_ASKED_OF] if isinstance(found := read(each), ParsedJob)]
+    parsed = [found for each in manifests[:_MAX_CHECKED] if isinstance(found := read(each), ParsedJob)]
     wanted = dict.fromkeys(named for each in parsed for named in named_objects(each))
     asked = [named for named in wanted if (named.resource.kind, named.name) not in made]
-    missing = cluster.reach.do(_missing(cluster.reach, asked))
-    return [f"there is no {each.resource.kind} {each.name}: {each.fate}" for each in missing]
+    missing = cluster.session.run(_missing(cluster.session, asked))
+    return [f"there is no {each.resource.kind} {each.name}: {each.effect}" for each in missing]
 
 
 def named_objects(parsed: ParsedJob) -> Iterator[NamedObject]:
-    """The objects that a job of any kind names: its priority class, and what its pods need to start.
+    """Yields the objects that a job of any kind names: its priority class, and those that its pods need to start.
 
-    Not its queue: of that `outlook` tells, with the nearest name.
+    Its queue is not included: `check_prospects` reports an unknown queue with the nearest name.
     """
     here, waits = parsed.namespace, "its pods wait for it"
     if parsed.priority_class:
@@ -91,12 +91,12 @@ def named_objects(parsed: ParsedJob) -> Iterator[NamedObject]:
 
 
 def check_prospects(cluster: ClusterClient, ids: Sequence[str]) -> Prospects:
-    """Of new jobs those that can never run here. Waits a moment for the operator to look at them."""
-    until = time.monotonic() + _PATIENCE
-    pending = list(ids[:_ASKED_OF])
+    """Returns warnings about new jobs that can never run here. Waits up to two seconds for the operator."""
+    until = time.monotonic() + _TIMEOUT_S
+    pending = list(ids[:_MAX_CHECKED])
     refused: list[str] = []
     waiting: dict[str, JobObject] = {}
-    with contextlib.suppress(ApiError):  # the jobs are made, whatever cannot be told of them
+    with contextlib.suppress(ApiError):  # the jobs are created; warnings are optional
         while pending and time.monotonic() < until:
             for job_id in list(pending):
                 found = cluster.finder.find(job_id)
@@ -109,44 +109,44 @@ def check_prospects(cluster: ClusterClient, ids: Sequence[str]) -> Prospects:
                     refused.append(f"{job_id} can never run here: {bad.status.message}")
                 waiting |= {each.id: each for each, state in zip(found, states, strict=True) if _waits(state)}
             if pending:
-                cluster.reach.rest(_LOOK)
-    return Prospects(refused, _together(_doubts(cluster, list(waiting.values())[:_ASKED_OF], until)))
+                cluster.session.wait(_POLL_S)
+    return Prospects(refused, _grouped(_unplaceable(cluster, list(waiting.values())[:_MAX_CHECKED], until)))
 
 
 def _waits(state: JobState) -> bool:
     return state.status.phase is Phase.QUEUED
 
 
-def _doubts(cluster: ClusterClient, waiting: Iterable[JobObject], until: float) -> Iterator[tuple[str, str]]:
-    """Jobs that fit on no state of this cluster, each with why: by the operator's word, or else by the object's."""
+def _unplaceable(cluster: ClusterClient, waiting: Iterable[JobObject], until: float) -> Iterator[tuple[str, str]]:
+    """Yields jobs that fit no state of this cluster with the reason, by the operator or else by their object."""
     answers = True
     for each in waiting:
-        told = each.never
+        reason = each.unplaceable_reason
         if answers and time.monotonic() < until:
             try:
-                told = cluster.never(each.id)
+                reason = cluster.unplaceable_reason(each.id)
             except ApiError as error:
                 answers = error.code is Code.NO_SUCH_JOB
-        if told:
-            yield each.id, told
+        if reason:
+            yield each.id, reason
 
 
-def _together(doubts: Iterable[tuple[str, str]]) -> list[str]:
-    """A line for each reason: of jobs that are alike, as those of an array are, the first stands for all."""
+def _grouped(reasons: Iterable[tuple[str, str]]) -> list[str]:
+    """Returns a line for each reason, with the first of its jobs and the number of the others."""
     jobs: dict[str, list[str]] = {}
-    for job_id, told in doubts:
-        jobs.setdefault(told, []).append(job_id)
-    return [f"{_first(ids)}: {told}" for told, ids in jobs.items()]
+    for job_id, reason in reasons:
+        jobs.setdefault(reason, []).append(job_id)
+    return [f"{_first(ids)}: {reason}" for reason, ids in jobs.items()]
 
 
 def _first(ids: Sequence[str]) -> str:
     return ids[0] if len(ids) == 1 else f"{ids[0]} (with {len(ids) - 1} more)"
 
 
-async def _missing(reach: ApiSession, asked: Iterable[NamedObject]) -> list[NamedObject]:
+async def _missing(session: ApiSession, asked: Iterable[NamedObject]) -> list[NamedObject]:
     async def lacks(named: NamedObject) -> bool:
         try:
-            await reach.connection.get(named.resource, named.namespace or None, named.name)
+            await session.connection.get(named.resource, named.namespace or None, named.name)
         except Refusal as error:
             return error.is_missing
         except BackendError:
@@ -159,7 +159,7 @@ async def _missing(reach: ApiSession, asked: Iterable[NamedObject]) -> list[Name
 
 
 def _names(items: Any, key: str) -> Iterator[str]:
-    """The names under a key of a list's items that are not optional."""
+    """Yields the values of a key of the items that are not optional."""
     for item in items or []:
         if isinstance(item, Mapping) and item.get(key) and not item.get("optional"):
             yield str(item[key])

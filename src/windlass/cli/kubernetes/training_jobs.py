@@ -1,4 +1,4 @@
-"""Short jobs as the objects to be made of them: named anew, an object for each member of an array. Pure."""
+"""Builds TrainingJob manifests from short-form jobs, with new names, one for each member of an array. Pure."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from windlass.jobs.kubernetes.parsed_job import ParsedJob
 
 Manifest = dict[str, Any]
 DrawSuffix = Callable[[], str]
-"""A suffix that nobody has drawn before."""
+"""Returns a random suffix."""
 ResolveName = Callable[[str], Sequence[str]]
-"""The objects that a name means; raises what is to be told of one that means nothing."""
-_LONGEST = 40
-"""Characters of a job's name that its object's begins with: pods' names have a role and a number besides."""
+"""Returns the object names of a job; raises an error for an unknown job."""
+_MAX_NAME_CHARS = 40
+"""Length of the job name in an object name; pod names add a role and a number to it."""
 
 
 @dataclass(frozen=True, slots=True)
 class TrainingJobs:
-    """`ids`: one for each submission, an array's own for an array; names of objects, or of arrays."""
+    """Manifests, warnings, and a name for each submission, of its object or of its array."""
 
     manifests: list[Manifest]
     warnings: list[str]
@@ -35,11 +35,11 @@ class TrainingJobs:
 def build_training_jobs(
     submissions: Sequence[Submission], namespace: str, draw: DrawSuffix, known: ResolveName
 ) -> TrainingJobs:
-    """The TrainingJobs to make. Raises JobError if one of them cannot be."""
+    """Returns the TrainingJobs of submissions. Raises JobError for an invalid one."""
     made = TrainingJobs([], [], [])
     here: dict[str, list[str]] = {}
     for submission in submissions:
-        name = f"{submission.job.name[:_LONGEST].rstrip('-')}-{draw()}"
+        name = f"{submission.job.name[:_MAX_NAME_CHARS].rstrip('-')}-{draw()}"
         after = _after(submission.job, lambda text: here[text] if text in here else known(text))
         named = _members(replace(submission, job=replace(submission.job, after=after)), name)
         for object_name, job in named:
@@ -52,7 +52,7 @@ def build_training_jobs(
 
 
 def _members(submission: Submission, name: str) -> list[tuple[str, Job]]:
-    """The object's name and job, or those of an array's members."""
+    """Returns the name and the job of the object, or those of each member of an array."""
     of_array = members(submission, name)
     return [(job_id.replace("_", "-"), job) for job_id, job in of_array] or [(name, submission.job)]
 

@@ -1,6 +1,10 @@
-"""What `windlass scaling` does: the same job on several numbers of ranks, one after the other, and what came of it.
+"""Measures the speed-up of a job on several numbers of ranks, for `windlass scaling`.
 
-Belongs here: a job made for so many ranks (`sizes`), running and hearing it (`measuring`, `hearing`), speed-up and
-efficiency from what was heard (`figures`), a table, bars and a picture (`telling`, `drawing`). `sizes`, `figures` and
-`drawing` are pure. Does not belong here: how a step's time is measured (`train.telemetry`).
+- `sizes`: the job on another number of ranks
+- `measurement`, `telemetry`: running one size, and receiving the step times that its first rank reports
+- `throughput`: step time, throughput, speed-up and efficiency from those reports
+- `report`, `charts`: table, notes, text bars and SVG
+
+`sizes`, `throughput` and `charts` are pure. Does not belong here: how the time of a step is measured
+(`train.telemetry`).
 """

@@ -1,4 +1,4 @@
-"""Speed-up and where a step's time goes, as bars of text and as an SVG that needs nothing else. Pure."""
+"""Draws speed-up and the phases of a step as text bars and as a self-contained SVG. Pure."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ COLOURS = {
     "other": "#bdbdbd",
 }
 SHORTEST_PHASE_MS = 0.05
-"""ms: what takes less than that everywhere is not shown."""
+"""Phases that are shorter in every run are not shown."""
 _LETTERS = {"other": "·"}
 _WIDTH = 40
 _BOX = 300
-"""Points of a drawing's side."""
+"""Side of one chart in SVG units."""
 
 
 def text_bars(rows: Sequence[Row]) -> str:
-    """Speed-up against the ideal, and each step by the first letters of its phases, as long as it takes."""
+    """Returns bars of the speed-up against the ideal, and of each step by the first letters of its phases."""
     ideal = [row["ranks"] / rows[0]["ranks"] for row in rows]
     top = max(*ideal, *(row["speedup"] for row in rows))
     lines = ["speed-up (░ ideal)"]
@@ -48,20 +48,20 @@ def _letter(name: str) -> str:
 
 
 def _cells(phases: Mapping[str, float], longest: float) -> Iterator[tuple[str, int]]:
-    """How many characters of a bar fall to each phase: ends are rounded, so that the whole has its length."""
-    passed, drawn = 0.0, 0
+    """Yields the number of characters of each phase; ends are rounded, so that the total length is exact."""
+    elapsed, drawn = 0.0, 0
     for name, spent in phases.items():
-        passed += spent
-        end = round(passed / longest * _WIDTH)
+        elapsed += spent
+        end = round(elapsed / longest * _WIDTH)
         yield name, end - drawn
         drawn = end
 
 
 def svg(rows: Sequence[Row], title: str) -> str:
-    """Two drawings side by side; the second only where steps are known."""
-    parts = [_speedup(rows)]
+    """Returns an SVG with the speed-up and, if step times are known, the phases of a step beside it."""
+    parts = [_speedup_chart(rows)]
     if rows[0]["phases"]:
-        parts.append(f'<g transform="translate({_BOX + 120} 0)">{_steps(rows)}</g>')
+        parts.append(f'<g transform="translate({_BOX + 120} 0)">{_step_chart(rows)}</g>')
     width = 120 + (_BOX + 120) * len(parts)
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {_BOX + 120}" width="{width}" '
@@ -72,14 +72,14 @@ def svg(rows: Sequence[Row], title: str) -> str:
 
 
 def html_page(rows: Sequence[Row], title: str) -> str:
-    """The same as a page of its own."""
+    """Returns the SVG in an HTML page."""
     return (
         f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{escape(title)}</title>'
         f"<body>{svg(rows, title)}</body></html>\n"
     )
 
 
-def _speedup(rows: Sequence[Row]) -> str:
+def _speedup_chart(rows: Sequence[Row]) -> str:
     first = rows[0]["ranks"]
     most = rows[-1]["ranks"] / first
     top = max(most, *(row["speedup"] for row in rows))
@@ -103,7 +103,7 @@ def _mark(point: str, label: str) -> str:
     return f'<circle cx="{x}" cy="{y}" r="4" fill="#08589e"/>{_text(float(x), float(y) - 8, label)}'
 
 
-def _steps(rows: Sequence[Row]) -> str:
+def _step_chart(rows: Sequence[Row]) -> str:
     longest = max(row["step_ms"] for row in rows) or 1.0
     pitch = _BOX / len(rows)
     drawn = [_axes("ms of a step", "ranks")]

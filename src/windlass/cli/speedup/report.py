@@ -1,4 +1,4 @@
-"""The table of a comparison, and what it does not say by itself."""
+"""Table of a scaling comparison, and notes that qualify its numbers."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from windlass.cli.terminal.formatting import pluralize
 from windlass.cli.terminal.output import Column, Listing
 
 Row = dict[str, Any]
-_BUSY = 0.5
-"""Processes to a core, from which on a measurement says little."""
+_MAX_LOAD_PER_CORE = 0.5
+"""Load per core above which a measurement is unreliable."""
 
 
 def comparison_table(rows: Sequence[Row]) -> Listing:
-    """With a column for each phase that takes time."""
+    """Returns the table, with a column for each phase of a step."""
     phases = dict.fromkeys(name for row in rows for name, spent in row["phases"].items() if spent >= SHORTEST_PHASE_MS)
     columns = [
         Column("RANKS", lambda row: str(row["ranks"]), right=True),
@@ -28,7 +28,7 @@ def comparison_table(rows: Sequence[Row]) -> Listing:
     if rows and rows[0]["phases"]:
         columns += [
             Column("SAMPLES/S", lambda row: f"{row['samples_per_second']:,.4g}", right=True),
-            Column("MS A STEP", lambda row: _ms(row["step_ms"]), right=True),
+            Column("MS PER STEP", lambda row: _ms(row["step_ms"]), right=True),
             *(Column(name.upper(), _spent(name), right=True) for name in phases),
             Column("STEPS", lambda row: str(row["steps"]), right=True, wide=True),
             Column("BATCH", lambda row: str(row["batch"]), right=True, wide=True),
@@ -42,7 +42,7 @@ def comparison_table(rows: Sequence[Row]) -> Listing:
 
 @dataclass(frozen=True, slots=True)
 class MachineLoad:
-    """`load`: how many processes wanted its cores before it began. `sharing`: sizes with less than a core a rank."""
+    """`load`: load average before the first run. `sharing`: numbers of ranks with less than a core per rank."""
 
     cores: int
     load: float = 0.0
@@ -50,24 +50,24 @@ class MachineLoad:
 
 
 def comparison_notes(rows: Sequence[Row], runs: Sequence[MeasuredRun], machine: MachineLoad) -> Iterator[str]:
-    """What one has to know to read the table rightly."""
+    """Yields notes on how to interpret the table."""
     if not rows[0]["phases"]:
         yield (
-            "no steps were told (that is what windlass.train does): whole runs are compared, "
-            "with the time that ranks take to start and end"
+            "no step times were reported (windlass.train reports them): whole runs are compared, "
+            "including the time in which ranks start and end"
         )
         if not all(run.whole for run in runs):
-            yield "not all of these runs ended by themselves, so their times are no measure of speed"
+            yield "not all runs ended by themselves, so their durations do not measure speed"
     batches = {row["ranks"]: row["batch"] for row in rows if row["batch"]}
     if len(set(batches.values())) > 1:
-        told = ", ".join(f"{batch} on {ranks}" for ranks, batch in batches.items())
-        yield f"the batch grew with the ranks (samples in a step: {told}): this is weak scaling"
+        sizes = ", ".join(f"{batch} on {ranks}" for ranks, batch in batches.items())
+        yield f"the batch grew with the ranks (samples per step: {sizes}): this is weak scaling"
     cores = pluralize(machine.cores, "core")
     if machine.sharing:
-        told = ", ".join(map(str, machine.sharing))
-        yield f"{cores} here: {told} ranks share them, and can gain nothing over {machine.cores}"
-    if machine.load > _BUSY * machine.cores:
-        yield f"the machine was busy before this began (load {machine.load:.1f} on {cores}): measure it alone"
+        sizes = ", ".join(map(str, machine.sharing))
+        yield f"this machine has {cores}: {sizes} ranks share them and cannot be faster than {machine.cores} ranks"
+    if machine.load > _MAX_LOAD_PER_CORE * machine.cores:
+        yield f"the machine was busy before the first run (load {machine.load:.1f} on {cores}): measure on an idle one"
 
 
 def _ms(value: float) -> str:

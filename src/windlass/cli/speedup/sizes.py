@@ -1,4 +1,4 @@
-"""A job on so many ranks: which replicas, with what resources and threads. Pure."""
+"""Resizes a job to a number of ranks: its replicas, resources and threads. Pure."""
 
 from __future__ import annotations
 
@@ -21,22 +21,25 @@ class Size:
 
     @property
     def ranks(self) -> int:
-        """Of the whole gang."""
+        """Number of ranks of the gang."""
         return self.nodes * self.procs
 
 
 def parse_counts(option: str, text: str) -> tuple[int, ...]:
-    """Numbers of "1,2,4", smallest first. Raises UsageError."""
+    """Parses "1,2,4"; returns the numbers, smallest first. Raises UsageError."""
     if not re.fullmatch(r"[1-9][0-9]{0,4}(,[1-9][0-9]{0,4})+", text.replace(" ", "")):
         raise UsageError(f"{option} expects several numbers to compare, such as 1,2,4, not {text[:40]!r}")
     found = sorted({int(number) for number in text.split(",")})
     if len(found) == 1:
-        raise UsageError(f"{option} {text}: one size alone has nothing to be compared with; write for example 1,2,4")
+        raise UsageError(f"{option} {text}: at least two sizes are needed; write for example 1,2,4")
     return tuple(found)
 
 
 def sizes_by_ranks(role: Role, ranks: Sequence[int]) -> list[Size]:
-    """Replicas are filled one after the other; a job of a single rank is one replica at any size. Raises UsageError."""
+    """Returns a size for each number of ranks: as few replicas as possible, equally filled. Raises UsageError.
+
+    A job of one rank gets one replica at any size.
+    """
     single = role.replicas == role.procs == 1
     each = max(ranks) if single else role.procs
     found = []
@@ -44,28 +47,28 @@ def sizes_by_ranks(role: Role, ranks: Sequence[int]) -> list[Size]:
         nodes = -(-count // each)
         if count % nodes:
             raise UsageError(
-                f"--ranks {count}: on {nodes} nodes of up to {each} ranks they do not come out even; "
-                f"take a multiple of {each}, or other --procs"
+                f"--ranks {count}: cannot be divided evenly among {nodes} nodes of up to {each} ranks; "
+                f"use a multiple of {each}, or another --procs"
             )
         found.append(Size(nodes, count // nodes))
     return found
 
 
 def sizes_by_nodes(role: Role, nodes: Sequence[int]) -> list[Size]:
-    """Each node with as many ranks as the job says."""
+    """Returns a size for each number of nodes, with the job's own ranks per node."""
     return [Size(count, role.procs) for count in nodes]
 
 
 def single_role(job: Job) -> Role:
-    """Of a job whose size can be changed. Raises UsageError for one of several roles."""
+    """Returns the only role of a job. Raises UsageError for a job of several roles."""
     if len(job.roles) > 1:
         names = ", ".join(role.name for role in job.roles)
-        raise UsageError(f"{job.name} has roles ({names}): which of them is to grow, nobody can know")
+        raise UsageError(f"{job.name} has several roles ({names}); only a job of one role can be resized")
     return job.roles[0]
 
 
 def resize_job(job: Job, size: Size, env: Mapping[str, str]) -> Job:
-    """The same job on another number of ranks, `env` over its own. A failure ends it. Raises UsageError."""
+    """Returns the job on another number of ranks, with `env` added and without restarts. Raises UsageError."""
     role = single_role(job)
     changed = replace(
         role,
@@ -80,9 +83,9 @@ def resize_job(job: Job, size: Size, env: Mapping[str, str]) -> Job:
 
 
 def threads_for(role: Role, most: int, cores: int, inherited: Mapping[str, str]) -> dict[str, str]:
-    """As many threads a rank at every size, or the smallest had all cores: a variable, unless somebody has set it.
+    """Returns a variable for the same number of threads per rank at every size, so that small sizes get no extra cores.
 
-    Ranks with devices or CPUs of their own get their share of those at any size.
+    Returns {} if the variable is set already, and for ranks that request devices or CPUs, which get a fixed share.
     """
     if _has_devices(role) or not _shares_cores(role) or VARIABLE in role.env or VARIABLE in inherited:
         return {}
@@ -90,12 +93,12 @@ def threads_for(role: Role, most: int, cores: int, inherited: Mapping[str, str])
 
 
 def shares_cores(role: Role, size: Size, cores: int) -> bool:
-    """Whether ranks of this size have less than a core each."""
+    """Whether the ranks of this size get less than one core each."""
     return not _has_devices(role) and _shares_cores(role) and size.ranks > cores
 
 
 def _resources(role: Role, procs: int) -> dict[str, int]:
-    """What a replica of so many ranks needs. Ranks that asked for no more than a core each may share cores."""
+    """Returns the resources of a replica of `procs` ranks. Ranks that request at most a core each may share cores."""
     dropped = (CPU,) if _shares_cores(role) and not _has_devices(role) else ()
     return {
         name: _share(name, amount, procs, role.procs) for name, amount in role.resources.items() if name not in dropped
@@ -106,7 +109,7 @@ def _share(name: str, amount: int, procs: int, before: int) -> int:
     if is_device(name) and amount * procs % before:
         raise UsageError(
             f"{procs} of {before} ranks would have {amount * procs / before:g} of a node's {amount} {name}; "
-            "take as many --procs as --gpus"
+            "use as many --procs as --gpus"
         )
     return amount * procs // before
 

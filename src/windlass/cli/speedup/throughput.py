@@ -1,4 +1,4 @@
-"""From what a run said of its steps to speed-up and efficiency. Pure."""
+"""Computes step time, throughput, speed-up and efficiency from the step reports of runs. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _STEP = "step_ms"
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What the first rank said after some steps: their means, times in ms."""
+    """A report of the first rank after some steps: the step number and the means since the last report, times in ms."""
 
     step: int
     values: Mapping[str, float]
@@ -23,7 +23,7 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class MeasuredRun:
-    """One run. `seconds`: of the whole of it, start and end included; `whole`: it ended by itself."""
+    """One run. `seconds`: duration including start and end; `whole`: it was not cancelled early."""
 
     size: Size
     job: str
@@ -34,25 +34,25 @@ class MeasuredRun:
 
 @dataclass(frozen=True, slots=True)
 class StepPace:
-    """Steps without the first ones, as they are on average."""
+    """Means over the measured steps of a run."""
 
     steps: int
     step_ms: float
     samples_per_second: float
     batch: float
-    """Samples in a step."""
+    """Samples per step."""
     phases: Mapping[str, float] = field(default_factory=dict)
-    """ms of a step, on the first rank; `other` is what is left of it."""
+    """Milliseconds of each phase of a step on the first rank; `other` is the rest of the step."""
 
 
 def counted_readings(readings: Sequence[Reading], warmup: int) -> list[tuple[int, Reading]]:
-    """Readings with the number of steps that each is about; not the first one, and none that began in the warm-up."""
+    """Returns readings with the number of steps each covers, without the first and those that began in the warm-up."""
     pairs = itertools.pairwise(readings)
     return [(after.step - before.step, after) for before, after in pairs if warmup <= before.step < after.step]
 
 
 def pace_of(readings: Sequence[Reading], warmup: int) -> StepPace | None:
-    """None if nothing was heard after the warm-up."""
+    """Returns the means after the warm-up, or None without such readings."""
     kept = counted_readings(readings, warmup)
     steps = sum(count for count, _ in kept)
     if not steps or any(_STEP not in each.values for _, each in kept):
@@ -71,20 +71,23 @@ def pace_of(readings: Sequence[Reading], warmup: int) -> StepPace | None:
 
 
 def compare_runs(runs: Sequence[MeasuredRun], warmup: int) -> list[dict[str, Any]]:
-    """A row for each size, smallest first, against the smallest: by throughput; by whole runs where not all told it."""
+    """Returns a row for each size, smallest first, relative to the smallest.
+
+    Compares throughput; if a run reported no steps, compares the durations of whole runs.
+    """
     paces = {run.size: pace_of(run.readings, warmup) for run in runs}
     ordered = sorted(runs, key=lambda run: run.size.ranks)
-    told = all(paces.values())
-    speeds = [_speed(run, paces[run.size] if told else None) for run in ordered]
+    have_steps = all(paces.values())
+    speeds = [_speed(run, paces[run.size] if have_steps else None) for run in ordered]
     rows = []
     for run, speed in zip(ordered, speeds, strict=True):
         speedup = speed / speeds[0] if speeds[0] else 0.0
-        more = run.size.ranks / ordered[0].size.ranks
+        ideal = run.size.ranks / ordered[0].size.ranks
         plain = {"ranks": run.size.ranks, "nodes": run.size.nodes, "procs": run.size.procs, "job": run.job}
         rows.append(
             plain
-            | {"speedup": speedup, "efficiency": speedup / more, "seconds": run.seconds}
-            | _of_steps(paces[run.size] if told else None)
+            | {"speedup": speedup, "efficiency": speedup / ideal, "seconds": run.seconds}
+            | _step_fields(paces[run.size] if have_steps else None)
         )
     return rows
 
@@ -95,7 +98,7 @@ def _speed(run: MeasuredRun, pace: StepPace | None) -> float:
     return 1 / run.seconds if run.seconds else 0.0
 
 
-def _of_steps(pace: StepPace | None) -> dict[str, Any]:
+def _step_fields(pace: StepPace | None) -> dict[str, Any]:
     if pace is None:
         return {"samples_per_second": None, "step_ms": None, "steps": None, "batch": None, "phases": {}}
     return {

@@ -1,4 +1,4 @@
-"""Times and amounts as people read them."""
+"""Formats durations, times, amounts, states and lists for people."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _LEVELS = ((86_400_000, "d", 3_600_000, "h"), (3_600_000, "h", 60_000, "m"), (60
 
 
 def format_duration(milliseconds: int | None) -> str:
-    """A duration in its two largest units: "40 ms", "1.2 s", "3m04s", "2h10m", "5d03h"."""
+    """Returns a duration in its two largest units: "40 ms", "1.2 s", "3m04s", "2h10m", "5d03h"."""
     if milliseconds is None:
         return "-"
     if milliseconds < 1_000:
@@ -27,7 +27,7 @@ def format_duration(milliseconds: int | None) -> str:
 
 
 def format_time(at: int | None, now: int | None = None) -> str:
-    """A time on this machine's clock: "14:20:05" today, "11-21 14:20" on another day."""
+    """Returns a local time: "14:20:05" today, "11-21 14:20" on another day."""
     if at is None:
         return "-"
     then, today = time.localtime(at / 1000), time.localtime((now if now is not None else time.time() * 1000) / 1000)
@@ -35,20 +35,20 @@ def format_time(at: int | None, now: int | None = None) -> str:
 
 
 def format_start(at: int | None, sure: str, now: int | None = None) -> str:
-    """A start to come: "by 14:20:05" if that is a bound, "~ 14:20:05" if it is only expected."""
+    """Returns an expected start: "by 14:20:05" if that is a guaranteed bound, "~ 14:20:05" if it is an estimate."""
     if at is None:
         return "-"
     return f"{'by' if sure == 'bound' else '~'} {format_time(at, now)}"
 
 
 def format_resources(resources: Mapping[str, int]) -> str:
-    """ "4 cpu, 16Gi memory, 2 gpu". How many pods a cluster takes is no amount that people ask for."""
-    told = {name: value for name, value in resources.items() if value and name != PODS}
-    return ", ".join(f"{format_amount(name, value)} {name}" for name, value in told.items())
+    """Returns "4 cpu, 16Gi memory, 2 gpu". The number of pods is left out: jobs do not request it."""
+    shown = {name: value for name, value in resources.items() if value and name != PODS}
+    return ", ".join(f"{format_amount(name, value)} {name}" for name, value in shown.items())
 
 
 def format_amount(resource: str, value: int) -> str:
-    """One amount; bytes rounded to what can be read at a glance."""
+    """Returns one amount; bytes are rounded to four digits."""
     if resource not in _BYTES:
         return format_quantity(resource, value)
     for power, unit in ((40, "Ti"), (30, "Gi"), (20, "Mi"), (10, "Ki")):
@@ -58,7 +58,7 @@ def format_amount(resource: str, value: int) -> str:
 
 
 def state_name(job: Mapping[str, Any]) -> str:
-    """Its state, as people call it: a job that failed because somebody cancelled it is cancelled."""
+    """Returns the state for people: a job that failed because it was cancelled is "Cancelled"."""
     return "Cancelled" if _was_cancelled(job) else str(job["phase"])
 
 
@@ -67,7 +67,7 @@ def _was_cancelled(job: Mapping[str, Any]) -> bool:
 
 
 def reason_text(job: Mapping[str, Any], *, token: bool = True) -> str:
-    """Why a job is in its state. Of one that waits a sentence says it, and the `token`, for programs, stands behind."""
+    """Returns why a job is in its state. For a queued job: a sentence, with `token` followed by the reason code."""
     reason, message = str(job["reason"]), str(job["message"])
     if not message:
         return reason
@@ -79,11 +79,11 @@ def reason_text(job: Mapping[str, Any], *, token: bool = True) -> str:
 
 
 def pluralize(count: int, one: str, many: str = "") -> str:
-    """ "1 job", "3 jobs"."""
+    """Returns "1 job", "3 jobs"."""
     return f"{count} {one if count == 1 else many or one + 's'}"
 
 
 def shorten(names: Sequence[str], most: int = 4) -> str:
-    """ "n1,n2,n3,n4 and 12 more"."""
+    """Returns "n1,n2,n3,n4 and 12 more"."""
     head = ",".join(names[:most])
     return f"{head} and {len(names) - most} more" if len(names) > most else head

@@ -1,4 +1,4 @@
-"""Ctrl-C, a closed terminal and SIGTERM, counted instead of obeyed: what they mean depends on who controls the job."""
+"""Counts Ctrl-C, SIGHUP and SIGTERM instead of ending the process: their effect depends on what controls the job."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGHUP, signal.SIGTERM)
 
 
 class Interrupts:
-    """`count` grows with each; `names` says which they were, as people call them."""
+    """Signal handlers while in context. `count` grows with each signal; `names` are their names for messages."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -17,7 +17,7 @@ class Interrupts:
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> Self:
-        self._before = {number: signal.signal(number, self._came) for number in _SIGNALS}
+        self._before = {number: signal.signal(number, self._handle) for number in _SIGNALS}
         return self
 
     def __exit__(self, *_error: object) -> None:
@@ -25,11 +25,13 @@ class Interrupts:
             signal.signal(number, handler)
 
     def note(self, name: str) -> None:
-        """Something else that ends a foreground job."""
+        """Counts another event that ends a foreground job."""
         self.count += 1
         self.names.append(name)
 
-    def _came(self, number: int, _frame: object) -> None:
+    def _handle(self, number: int, _frame: object) -> None:
         name = "Ctrl-C" if number == signal.SIGINT else signal.Signals(number).name
-        if number != signal.SIGHUP or name not in self.names:  # kernel and shell both tell of a closed terminal
+        if (
+            number != signal.SIGHUP or name not in self.names
+        ):  # kernel and shell both send SIGHUP when a terminal closes
             self.note(name)

@@ -1,4 +1,4 @@
-"""Listings: the same rows as a table, wide, JSON, JSON lines, YAML or bare names; once, or whenever they change."""
+"""Prints rows as a table, wide table, JSON, JSON lines, YAML or names; once, or again whenever they change."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from typing import Annotated, Any, Literal, TypeAlias
 import typer
 
 Row: TypeAlias = dict[str, Any]
-_SECONDS_BETWEEN_LOOKS = 1.0
+_WATCH_INTERVAL_S = 1.0
 _HOME_AND_CLEAR = "\x1b[H\x1b[2J"
 _GAP = "  "
-_LEAST = 20
-"""Columns that a terminal too narrow for a table still gets of its last cells."""
+_MIN_LAST_COLUMN = 20
+"""Minimum width of the last column on a terminal that is too narrow for the table."""
 
 
 class Format(StrEnum):
-    """How a listing is printed."""
+    """Output format of a listing."""
 
     TABLE = "table"
     WIDE = "wide"
@@ -32,15 +32,13 @@ class Format(StrEnum):
     NAME = "name"
 
 
-FormatOption: TypeAlias = Annotated[Format, typer.Option("-o", "--output", help="How to print it.")]
-WatchOption: TypeAlias = Annotated[
-    bool, typer.Option("--watch", help="Print it again whenever it changes, until Ctrl-C.")
-]
+FormatOption: TypeAlias = Annotated[Format, typer.Option("-o", "--output", help="Output format.")]
+WatchOption: TypeAlias = Annotated[bool, typer.Option("--watch", help="Print again on every change, until Ctrl-C.")]
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column of a table. `style` is rich's, from the row; `wide` columns are shown by -o wide only."""
+    """One column of a table. `style` returns a rich style for a row; `wide` columns are shown by -o wide only."""
 
     title: str
     cell: Callable[[Row], str]
@@ -51,7 +49,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """What is listed: `key` names the field that -o name prints, `empty` what is said when there is nothing."""
+    """A table. `key`: the field that -o name prints; `empty`: the text printed without rows."""
 
     columns: tuple[Column, ...]
     key: str
@@ -59,11 +57,11 @@ class Listing:
 
 
 def show(listing: Listing, rows: Sequence[Row], how: Format, *, paint: bool) -> None:
-    """Print rows once."""
+    """Prints rows once. `paint`: with colors, cut to the width of the terminal."""
     if how is Format.JSON:
         print(as_json(rows))
     elif how is Format.JSONL:
-        print("".join(f"{as_line(row)}\n" for row in rows), end="")
+        print("".join(f"{as_json_line(row)}\n" for row in rows), end="")
     elif how is Format.YAML:
         print(as_yaml(rows), end="")
     elif how is Format.NAME:
@@ -72,67 +70,67 @@ def show(listing: Listing, rows: Sequence[Row], how: Format, *, paint: bool) -> 
         print(listing.empty, file=sys.stderr)
     else:
         columns = [column for column in listing.columns if how is Format.WIDE or not column.wide]
-        (_painted if paint else _plain)(columns, rows)
+        (_print_painted if paint else _print_plain)(columns, rows)
 
 
-def paged(look: Callable[[], Any], tell: Callable[[Any], None], *, again: bool) -> None:
-    """Tell what is seen: once, or `again` and again whenever it has changed, on a clean screen if it is one."""
+def watch_value(read: Callable[[], Any], display: Callable[[Any], None], *, again: bool) -> None:
+    """Displays a value once or, with `again`, on every change, clearing the screen of a terminal."""
     before: object = None
     while True:
-        seen = look()
-        if seen != before:
+        value = read()
+        if value != before:
             if again and sys.stdout.isatty():
                 print(_HOME_AND_CLEAR, end="")
-            tell(seen)
+            display(value)
             sys.stdout.flush()
-            before = seen
+            before = value
         if not again:
             return
-        time.sleep(_SECONDS_BETWEEN_LOOKS)
+        time.sleep(_WATCH_INTERVAL_S)
 
 
-def listed(
+def watch_rows(
     listing: Listing,
-    look: Callable[[], Sequence[Row]],
+    read: Callable[[], Sequence[Row]],
     how: Format,
     *,
     again: bool,
     paint: bool,
     limit: int = sys.maxsize,
 ) -> None:
-    """What every listing verb does. At `limit` rows it says, on stderr, that there may be more."""
+    """Prints rows once or, with `again`, on every change. At `limit` rows, notes on stderr that there may be more."""
 
-    def tell(rows: Sequence[Row]) -> None:
+    def display(rows: Sequence[Row]) -> None:
         show(listing, rows, how, paint=paint)
         if len(rows) >= limit:
             print(f"these are the first {limit}; --limit shows more", file=sys.stderr)
 
-    paged(look, tell, again=again)
+    watch_value(read, display, again=again)
 
 
 def as_json(value: object) -> str:
-    """JSON as people and jq read it."""
+    """Returns indented JSON."""
     return json.dumps(value, indent=2, ensure_ascii=False)
 
 
-def as_line(value: object) -> str:
-    """JSON on one line: a listing so printed is a file of JSON lines."""
+def as_json_line(value: object) -> str:
+    """Returns JSON on one line, for the JSON lines format."""
     return json.dumps(value, ensure_ascii=False)
 
 
 def as_yaml(value: object) -> str:
-    """The same as YAML."""
-    import yaml  # noqa: PLC0415 - only for those who ask
+    """Returns YAML."""
+    import yaml  # noqa: PLC0415 - only for -o yaml
 
     return str(yaml.safe_dump(value, sort_keys=False, allow_unicode=True))
 
 
-def structured(value: object, how: Format, name: str) -> bool:
-    """Print one thing as JSON, YAML or its name; False if a table is wanted."""
+def print_structured(value: object, how: Format, name: str) -> bool:
+    """Prints one object as JSON, YAML or its name; returns False, printing nothing, for the table formats."""
     if how is Format.JSON:
         print(as_json(value))
     elif how is Format.JSONL:
-        print(as_line(value))
+        print(as_json_line(value))
     elif how is Format.YAML:
         print(as_yaml(value), end="")
     elif how is Format.NAME:
@@ -142,8 +140,8 @@ def structured(value: object, how: Format, name: str) -> bool:
     return True
 
 
-def _plain(columns: Sequence[Column], rows: Sequence[Row]) -> None:
-    """Aligned by spaces, one line a row whatever its width."""
+def _print_plain(columns: Sequence[Column], rows: Sequence[Row]) -> None:
+    """Prints columns aligned by spaces, one line per row, without a limit of width."""
     table = [[column.title for column in columns], *([_line(column.cell(row)) for column in columns] for row in rows)]
     widths = [max(_cells(line[i]) for line in table) for i in range(len(columns))]
     for line in table:
@@ -161,16 +159,16 @@ def _line(text: str) -> str:
 
 
 def _cells(text: str) -> int:
-    """Columns of a terminal: two for a wide character, none for a combining one."""
+    """Returns the width on a terminal: two cells for a wide character, none for a combining one."""
     if text.isascii():
         return len(text)
     wide = sum(unicodedata.east_asian_width(c) in "WF" for c in text)
     return len(text) + wide - sum(unicodedata.combining(c) > 0 for c in text)
 
 
-def _painted(columns: Sequence[Column], rows: Sequence[Row]) -> None:
-    """By rich: the last cell is cut where the terminal ends; nothing is wrapped."""
-    from rich.console import Console  # noqa: PLC0415 - costs more than the rest of a verb
+def _print_painted(columns: Sequence[Column], rows: Sequence[Row]) -> None:
+    """Prints a table by rich. The last column is cut at the width of the terminal; nothing is wrapped."""
+    from rich.console import Console  # noqa: PLC0415 - its import takes longer than the rest of a verb
     from rich.table import Table  # noqa: PLC0415
     from rich.text import Text  # noqa: PLC0415
 
@@ -179,7 +177,7 @@ def _painted(columns: Sequence[Column], rows: Sequence[Row]) -> None:
     titles = [column.title for column in columns]
     widths = [max(map(_cells, cells)) for cells in zip(titles, *texts, strict=True)]
     before = sum(widths[:-1]) + len(_GAP) * (len(columns) - 1)
-    console.width = max(console.width, before + min(widths[-1], _LEAST))  # narrower, and rich drops whole columns
+    console.width = max(console.width, before + min(widths[-1], _MIN_LAST_COLUMN))  # rich would drop whole columns
     widths[-1] = min(widths[-1], console.width - before)
     for column, width in zip(columns, widths, strict=True):
         side: Literal["left", "right"] = "right" if column.right else "left"

@@ -1,4 +1,4 @@
-"""How far a long computation is: a bar on a terminal, a line now and then elsewhere, nothing if it is soon over."""
+"""Progress of a long computation: a bar on a terminal, lines elsewhere, nothing if it ends within two seconds."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ import sys
 import time
 from typing import Any, Self
 
-_SILENT = 2.0
-"""Seconds: what is over by then says nothing."""
+_DELAY_S = 2.0
+"""Nothing is shown before this time has passed."""
 
 
 class ProgressBar:
-    """Call it with how far it is: (share in [0, 1], parts that ended, parts in all). Writes to stderr."""
+    """Called with (fraction in [0, 1], finished parts, all parts). Writes to stderr."""
 
     def __init__(self, what: str, *, no_color: bool) -> None:
         self._what = what
         self._no_color = no_color
         self._in_place = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
         self._begin = time.monotonic()
-        self._said = 0
+        self._printed = 0
         self._bar: Any = None
         self._task: Any = None
 
@@ -30,25 +30,25 @@ class ProgressBar:
         if self._bar is not None:
             self._bar.stop()
 
-    def __call__(self, share: float, ended: int, parts: int) -> None:
-        """Told often; says something seldom."""
-        if time.monotonic() - self._begin < _SILENT:
+    def __call__(self, fraction: float, ended: int, parts: int) -> None:
+        """Updates the bar, or prints a line when a further part has finished. Cheap enough to be called often."""
+        if time.monotonic() - self._begin < _DELAY_S:
             return
         if not self._in_place:
-            self._line(ended, parts)
+            self._print_line(ended, parts)
             return
-        told = {"completed": share, "ended": f"{ended} of {parts}"}
+        values = {"completed": fraction, "ended": f"{ended} of {parts}"}
         if self._bar is None:
-            self._draw(told)
-        self._bar.update(self._task, **told)
+            self._create_bar(values)
+        self._bar.update(self._task, **values)
 
-    def _line(self, ended: int, parts: int) -> None:
-        if ended > self._said:
-            self._said = ended
+    def _print_line(self, ended: int, parts: int) -> None:
+        if ended > self._printed:
+            self._printed = ended
             print(f"{self._what}: {ended} of {parts} done", file=sys.stderr, flush=True)
 
-    def _draw(self, told: dict[str, Any]) -> None:
-        from rich.console import Console  # noqa: PLC0415 - costs more than a short simulation
+    def _create_bar(self, values: dict[str, Any]) -> None:
+        from rich.console import Console  # noqa: PLC0415 - its import takes longer than a short simulation
         from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn  # noqa: PLC0415
 
         columns = TextColumn(self._what), BarColumn(), TaskProgressColumn(), TextColumn("{task.fields[ended]}")
@@ -58,5 +58,5 @@ class ProgressBar:
             console=Console(stderr=True, no_color=self._no_color or None),
             transient=True,
         )
-        self._task = self._bar.add_task("", total=1.0, **told)
+        self._task = self._bar.add_task("", total=1.0, **values)
         self._bar.start()

@@ -1,4 +1,4 @@
-"""Where a verb that follows something writes: ranks' lines, Windlass's own, and one line that is updated in place."""
+"""Output of verbs that follow jobs: lines of ranks, lines of Windlass, and one status line that is updated in place."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from typing import TextIO
 from windlass.backends.local.logs import Line
 
 _COLOURS = (36, 33, 35, 32, 34, 31, 96, 93, 95, 92, 94, 91)
-"""Of ranks, in turn: SGR foreground codes."""
+"""SGR foreground codes of ranks, in turn."""
 _CLEAR_LINE = "\r\x1b[K"
 
 
 class Screen:
-    """Ranks' stdout goes to stdout, everything else to stderr. A terminal that has gone away is no error.
+    """Writes stdout of ranks to stdout and everything else to stderr. A closed terminal is not an error.
 
-    `reader_left` turns true when a pipe has no reader any more; what would go there is dropped from then on.
+    `reader_left` becomes true when a pipe has no reader any more; further output to it is dropped.
     """
 
     def __init__(self, *, no_color: bool) -> None:
-        minds = no_color or bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"
-        self._paints = {stream: stream.isatty() and not minds for stream in (sys.stdout, sys.stderr)}
+        plain = no_color or bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"
+        self._paints = {stream: stream.isatty() and not plain for stream in (sys.stdout, sys.stderr)}
         self._in_place = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
         self._standing = ""
         self._last = ""
@@ -31,16 +31,16 @@ class Screen:
 
     @property
     def reader_left(self) -> bool:
-        """Nobody reads what ranks print, or what is said of them."""
+        """Whether the reader of stdout or stderr has closed its pipe."""
         return bool(self._unread)
 
     def say(self, text: str) -> None:
-        """A line of Windlass's own."""
+        """Writes a line of Windlass."""
         self._clear()
         self._write(sys.stderr, f"{text}\n")
 
     def state(self, text: str) -> None:
-        """How things stand: replaces the last such line on a terminal, a line for each change elsewhere."""
+        """Writes the status line: replaces the previous one on a terminal; elsewhere, a line for each change."""
         if text == self._last:
             return
         self._last = text
@@ -52,29 +52,29 @@ class Screen:
         self._write(sys.stderr, _CLEAR_LINE + (text if len(text) < width else text[: width - 2] + "…"))
 
     def rank(self, line: Line, nodes: Mapping[tuple[int, int], str], job: str = "") -> None:
-        """A line of a rank, with who printed it: "[r0 n1] …". `nodes`: by (generation, rank)."""
+        """Writes a line of a rank with its rank and node: "[r0 n1] …". `nodes`: by (generation, rank)."""
         self._clear()
         stream = sys.stdout if line.file.stream == "out" else sys.stderr
-        rank = f"r{line.file.rank}" if line.file.rank >= 0 else ""  # an agent's words are its node's
+        rank = f"r{line.file.rank}" if line.file.rank >= 0 else ""  # lines of an agent itself have no rank
         words = (job, rank, nodes.get((line.file.generation, line.file.rank), ""))
-        who = f"[{' '.join(word for word in words if word)}]"
+        prefix = f"[{' '.join(word for word in words if word)}]"
         if self._paints[stream]:
-            who = f"\x1b[{_COLOURS[line.file.rank % len(_COLOURS)]}m{who}\x1b[0m"
-        self._write(stream, f"{who} {line.text}\n")
+            prefix = f"\x1b[{_COLOURS[line.file.rank % len(_COLOURS)]}m{prefix}\x1b[0m"
+        self._write(stream, f"{prefix} {line.text}\n")
 
     def bare(self, line: Line) -> None:
-        """A line of a rank as it was printed."""
+        """Writes a line of a rank as it was printed."""
         self._clear()
         self._write(sys.stdout if line.file.stream == "out" else sys.stderr, f"{line.text}\n")
 
     def close(self) -> None:
-        """Leave nothing half written."""
+        """Clears the status line and flushes both streams."""
         self._clear()
         for stream in (sys.stdout, sys.stderr):
             self._flush(stream)
 
     def flush(self) -> None:
-        """Let stdout be seen now."""
+        """Flushes stdout."""
         self._flush(sys.stdout)
 
     def _clear(self) -> None:
@@ -85,23 +85,23 @@ class Screen:
     def _write(self, stream: TextIO, text: str) -> None:
         if stream in self._unread:
             return
-        with self._unless_gone(stream):
+        with self._ignoring_closed(stream):
             stream.write(text)
             if stream is sys.stderr:
                 stream.flush()
 
     def _flush(self, stream: TextIO) -> None:
         if stream not in self._unread:
-            with self._unless_gone(stream):
+            with self._ignoring_closed(stream):
                 stream.flush()
 
     @contextlib.contextmanager
-    def _unless_gone(self, stream: TextIO) -> Iterator[None]:
+    def _ignoring_closed(self, stream: TextIO) -> Iterator[None]:
         try:
             yield
         except BrokenPipeError:
             self._unread.add(stream)
-        except OSError:  # EIO: the terminal has gone
+        except OSError:  # EIO: the terminal was closed
             return
 
 

@@ -1,4 +1,4 @@
-"""`windlass agent`: what is typed goes to the agent as it is, which reads it as torchrun would."""
+"""`windlass agent`: passes its arguments unchanged to the agent, which parses them as torchrun does."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from windlass.agent.torchrun_options import parser
 
 
 class _Agent(click.Command):
-    """Everything after the verb is torchrun's or the script's."""
+    """A click command whose arguments are those of torchrun and of the script."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Nothing is read here."""
+        """Keeps the arguments unparsed."""
         ctx.args = args
         return args
 
     def get_help(self, ctx: click.Context) -> str:  # noqa: ARG002 - the base class's signature
-        """As the agent says it."""
+        """Returns the help of the agent's own parser."""
         return parser(os.environ).format_help()
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Be the agent."""
+        """Runs the agent; returns its exit code."""
         return entry.main(ctx.args)
 
 
-agent = _Agent("agent", help="Start and watch the ranks of one node, in the place of torchrun.")
+agent = _Agent("agent", help="Start and supervise the ranks of one node, instead of torchrun.")

@@ -1,4 +1,4 @@
-"""`windlass alloc`: hold nodes while a shell or a command of the user's runs here, as Slurm's salloc does."""
+"""`windlass alloc`: holds nodes while a shell or a command of the user runs on this machine, as Slurm's salloc does."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ from windlass.server.errors import ApiError
 
 Json = dict[str, Any]
 _HOLDER = ("sh", "-c", "trap 'exit 0' TERM; sleep infinity & wait")
-"""What each replica runs: nothing, until it is told to end, and then it ends well."""
-_LOOK = 0.2
-_PATIENCE = 5.0
-"""Seconds between asking politely and not: for a command whose nodes are gone, and for holders."""
+"""Command of each replica: waits until SIGTERM, then exits with 0."""
+_POLL_S = 0.2
+_GRACE_S = 5.0
+"""Seconds between SIGHUP and SIGKILL of a command whose nodes were lost, and between SIGTERM and cancel of holders."""
 
 Command = Annotated[
     list[str] | None,
-    typer.Argument(metavar="[-- COMMAND…]", help="What to run here; else your shell.", show_default=False),
+    typer.Argument(metavar="[-- COMMAND…]", help="Command to run here; default: your shell.", show_default=False),
 ]
 
 
@@ -64,10 +64,10 @@ def alloc(
     state: StateOption = None,
     no_color: NoColorOption = False,
 ) -> int:
-    """Hold nodes while a shell or a command of yours runs here, with the environment of the first rank.
+    """Hold nodes while a shell or a command runs here, with the environment of the first rank.
 
-    The nodes are given back when it ends, however it ends. Exits as the command does. On Kubernetes it runs inside of
-    the first pod.
+    The nodes are released when it ends, for whatever reason. Exits with the exit code of the command. On Kubernetes
+    the command runs inside the first pod.
     """
     described = replace(options, name=options.name or "alloc", procs=options.procs or 1)
     context = resolve_context(on, namespace)
@@ -81,24 +81,24 @@ def alloc(
         raise UsageError(SHIP_NEEDS_KUBERNETES)
     folder, screen = state_folder(state), Screen(no_color=no_color)
     command = local_command(words or [os.environ.get("SHELL") or "/bin/sh"])
-    held = _unforgiving(from_options(described, _HOLDER, cwd=current_folder(), user=current_user()))
+    holder = _without_restarts(from_options(described, _HOLDER, cwd=current_folder(), user=current_user()))
     wanted = requested_cluster(local_nodes, local_gpus, cluster, policy)
     with Interrupts() as interrupts, contextlib.closing(screen):
         connection = find_or_start(folder, wanted, screen.say)
         with contextlib.closing(_Allocation(folder, connection, screen, interrupts)) as allocation:
             if ignored := describe_mismatch(connection, wanted):
                 screen.say(ignored)
-            return allocation.run(held, command)
+            return allocation.run(holder, command)
 
 
-def _unforgiving(held: Submission) -> Submission:
-    """A lost holder ends the allocation: what ran beside it was lost with it."""
-    restart = replace(held.job.restart, infrastructure_limit=0)
-    return replace(held, job=replace(held.job, restart=restart))
+def _without_restarts(holder: Submission) -> Submission:
+    """Disables restarts: a lost holder ends the allocation, because the work beside it was lost too."""
+    restart = replace(holder.job.restart, infrastructure_limit=0)
+    return replace(holder, job=replace(holder.job, restart=restart))
 
 
 class _Allocation:
-    """Nodes that are held for a command of this process, whoever controls them meanwhile."""
+    """Nodes held for a command of this process. Survives a change of the controller."""
 
     def __init__(self, state: Path, connection: Connection, screen: Screen, interrupts: Interrupts) -> None:
         self._state = state
@@ -108,115 +108,115 @@ class _Allocation:
         self._job_id = ""
         self._stream: Any = None
 
-    def run(self, held: Submission, command: Sequence[str]) -> int:
-        """Get the nodes, run the command, give them back. Returns the command's exit code."""
-        self._job_id = self._connection.submit([held], **submission_context(), owner=owner_process())[0]
+    def run(self, holder: Submission, command: Sequence[str]) -> int:
+        """Waits for the nodes, runs the command and releases the nodes. Returns the command's exit code."""
+        self._job_id = self._connection.submit([holder], **submission_context(), owner=owner_process())[0]
         self._stream = self._connection.follow(self._job_id)
-        story = self._wait_for_nodes()
-        if story["phase"] != "Running":
-            self._screen.say(job_messages.end_lines(story, "")[0])
-            return job_messages.exit_code_of([story])
-        nodes = [task["node"] for task in story["tasks"]]
-        waited = story["admitted_at"] - story["created_at"]
-        self._screen.say(f"{job_messages.admission_line(self._job_id, 1, waited, nodes)}; exit gives them back")
-        code = self._run_here(command, _environment(story))
-        with contextlib.suppress(ApiError):  # whoever controls by now gives the nodes back without us
-            self._give_back()
+        details = self._wait_for_nodes()
+        if details["phase"] != "Running":
+            self._screen.say(job_messages.end_lines(details, "")[0])
+            return job_messages.exit_code_of([details])
+        nodes = [task["node"] for task in details["tasks"]]
+        waited = details["admitted_at"] - details["created_at"]
+        self._screen.say(f"{job_messages.admission_line(self._job_id, 1, waited, nodes)}; exit releases them")
+        code = self._run_here(command, _environment(details))
+        with contextlib.suppress(ApiError):  # another controller releases the nodes of a lost owner
+            self._release()
         return code
 
     def close(self) -> None:
-        """Leave the controller, or leave as the controller."""
+        """Disconnects from the controller, or stops the controller in this process."""
         if self._stream is not None:
             self._stream.close()
         self._connection.close()
 
     def _wait_for_nodes(self) -> Json:
-        """Until it runs, or never will. Ctrl-C gives up."""
-        heeded = 0
+        """Waits until the job runs or has ended; returns its details. Ctrl-C cancels it."""
+        handled = 0
         while True:
-            for event in self._events(_LOOK):
+            for event in self._events(_POLL_S):
                 if event["type"] == "verdict":
                     self._screen.state(job_messages.waiting_line(event["job"]))
                 elif event["type"] == "all ended" or event.get("after") == "Running":
-                    return self._story()
-            if self._interrupts.count > heeded:
-                heeded = self._interrupts.count
+                    return self._details()
+            if self._interrupts.count > handled:
+                handled = self._interrupts.count
                 self._connection.act("cancel", self._job_id, by=self._interrupts.names[-1])
 
     def _run_here(self, command: Sequence[str], environment: Mapping[str, str]) -> int:
-        """The command in the foreground; Ctrl-C is its own."""
+        """Runs the command in the foreground; the command itself receives Ctrl-C."""
         try:
             child = subprocess.Popen(command, env=dict(environment))
         except OSError as error:
             self._screen.say(f"windlass: cannot run {command[0]}: {error.strerror}")
             return ExitCode.FAILED
         try:
-            return self._mind(child)
+            return self._supervise(child)
         except BaseException:
             child.send_signal(signal.SIGHUP)
             raise
 
-    def _mind(self, child: subprocess.Popen[bytes]) -> int:
-        """Until the command ends: pass signals on. If its nodes are lost it is told by SIGHUP, then killed."""
-        passed_on = len(self._interrupts.names)
-        told = None
+    def _supervise(self, child: subprocess.Popen[bytes]) -> int:
+        """Forwards signals until the command ends. If its nodes are lost, sends SIGHUP and after a grace SIGKILL."""
+        forwarded = len(self._interrupts.names)
+        hung_up_at = None
         while (code := _wait(child)) is None:
-            for name in self._interrupts.names[passed_on:]:
-                passed_on += 1
+            for name in self._interrupts.names[forwarded:]:
+                forwarded += 1
                 if name != "Ctrl-C":
                     child.send_signal(signal.Signals[name])
-            if told is None and (end := self._end()):
-                self._screen.say(f"the nodes are gone: {end['reason']}: {end['message']}")
+            if hung_up_at is None and (end := self._end()):
+                self._screen.say(f"the nodes were lost: {end['reason']}: {end['message']}")
                 child.send_signal(signal.SIGHUP)
-                told = time.monotonic()
-            elif told is not None and time.monotonic() > told + _PATIENCE:
+                hung_up_at = time.monotonic()
+            elif hung_up_at is not None and time.monotonic() > hung_up_at + _GRACE_S:
                 child.kill()
         return code if code >= 0 else 128 - code
 
-    def _give_back(self) -> None:
-        """Let the holders end well, by force if they do not, and wait for that."""
-        for task in self._story()["tasks"]:
+    def _release(self) -> None:
+        """Ends the holders with SIGTERM, cancels the job if they do not end, and waits for its end."""
+        for task in self._details()["tasks"]:
             if task["pid"] and task["code"] is None and task["signal"] is None:
-                _end_well(task["pid"])
-        if not self._ends_within(_PATIENCE):
+                _terminate(task["pid"])
+        if not self._ends_within(_GRACE_S):
             self._connection.act("cancel", self._job_id, by="windlass alloc", now=True)
-            self._ends_within(_PATIENCE)
+            self._ends_within(_GRACE_S)
 
     def _ends_within(self, seconds: float) -> bool:
         until = time.monotonic() + seconds
         while time.monotonic() < until:
-            if self._end(_LOOK):
+            if self._end(_POLL_S):
                 return True
         return False
 
     def _end(self, timeout: float = 0) -> Json | None:
-        """The job, if it has ended."""
+        """Returns the job if it has ended."""
         ends = [event["job"] for event in self._events(timeout) if event["type"] == "end"]
         return ends[0] if ends else None
 
-    def _story(self) -> Json:
-        """The job, told by whoever controls now, or in a moment."""
-        until = time.monotonic() + _PATIENCE
+    def _details(self) -> Json:
+        """Returns the details of the job; waits a few seconds for the next controller if there is none."""
+        until = time.monotonic() + _GRACE_S
         while True:
             try:
                 return self._connection.job(self._job_id)
             except ApiError as error:
                 if error.code not in LOST or time.monotonic() > until:
                     raise
-            self._ask_successor()
+            self._find_successor()
 
     def _events(self, timeout: float) -> list[Json]:
-        """What happens to the job; nothing does while nobody controls."""
+        """Returns new events of the job; none while there is no controller."""
         try:
             return list(self._stream.poll(timeout))
         except ApiError as error:
             if error.code not in LOST:
                 raise
-        self._ask_successor()
+        self._find_successor()
         return []
 
-    def _ask_successor(self) -> None:
-        """Go on with whoever controls now; if nobody does yet, wait a little."""
+    def _find_successor(self) -> None:
+        """Connects to the next controller; without one, waits for one poll interval."""
         if successor := find_controller(self._state):
             try:
                 stream = successor.follow(self._job_id)
@@ -227,12 +227,12 @@ class _Allocation:
                 self.close()
                 self._connection, self._stream = successor, stream
                 return
-        time.sleep(_LOOK)
+        time.sleep(_POLL_S)
 
 
-def _environment(story: Json) -> dict[str, str]:
-    """The first rank's environment, as the kernel shows it, over this process's own."""
-    pid = next(task["pid"] for task in story["tasks"] if task["rank"] == 0)
+def _environment(details: Json) -> dict[str, str]:
+    """Returns the environment of the first rank, as /proc shows it, over that of this process."""
+    pid = next(task["pid"] for task in details["tasks"] if task["rank"] == 0)
     _await_shell(pid)
     try:
         raw = Path(f"/proc/{pid}/environ").read_bytes()
@@ -244,20 +244,20 @@ def _environment(story: Json) -> dict[str, str]:
 
 def _wait(child: subprocess.Popen[bytes]) -> int | None:
     with contextlib.suppress(subprocess.TimeoutExpired):
-        return child.wait(_LOOK)
+        return child.wait(_POLL_S)
     return None
 
 
-def _end_well(pid: int) -> None:
-    """SIGTERM, once the holder's shell is ready for it: before, it would die of it."""
+def _terminate(pid: int) -> None:
+    """Sends SIGTERM once the holder's shell has installed its trap; before that the signal would kill it."""
     _await_shell(pid)
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, signal.SIGTERM)
 
 
 def _await_shell(pid: int) -> None:
-    """Until the holder has become its shell, and that catches SIGTERM (SigCgt in proc(5))."""
-    until = time.monotonic() + _PATIENCE
+    """Waits until the holder is a shell that catches SIGTERM (SigCgt in proc(5))."""
+    until = time.monotonic() + _GRACE_S
     with contextlib.suppress(FileNotFoundError):
         while not _catches(pid, signal.SIGTERM) and time.monotonic() < until:
             time.sleep(0.005)

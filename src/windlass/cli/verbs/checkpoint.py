@@ -1,4 +1,4 @@
-"""`windlass checkpoint`: what a run has saved, whether it is whole, fewer of it, one file of it."""
+"""`windlass checkpoint`: lists, verifies, prunes and exports the checkpoints of a run."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from windlass.train.checkpoint.store.verifying import Trouble, verified
 
 Row = dict[str, Any]
 checkpoint = typer.Typer(
-    help="What a run has saved: list it, check every byte, remove old ones, write one as a single file.",
+    help="Checkpoints of a run: list them, verify every byte, remove old ones, export one as a single file.",
     add_completion=False,
     rich_markup_mode=None,
     no_args_is_help=True,
@@ -38,7 +38,7 @@ PlaceArgument = Annotated[
         metavar="PLACE|JOB", help="A folder, s3://bucket/run, gs://… or abfs://…; or a job of this machine."
     ),
 ]
-StepArgument = Annotated[int | None, typer.Argument(metavar="[STEP]", help="One step's checkpoint.")]
+StepArgument = Annotated[int | None, typer.Argument(metavar="[STEP]", help="The checkpoint of one step.")]
 
 _STYLES = {"complete": "green", "good": "green", "unfinished": "yellow", "damaged": "red"}
 _SEEN = Listing(
@@ -72,14 +72,14 @@ _CHECKED = Listing(
 )
 
 
-@checkpoint.command("ls", short_help="List checkpoints, newest first, and what was never finished")
+@checkpoint.command("ls", short_help="List checkpoints, newest first, including unfinished ones")
 def ls(
     place: PlaceArgument,
     output: FormatOption = Format.TABLE,
     state: StateOption = None,
     no_color: NoColorOption = False,
 ) -> int:
-    """List the checkpoints of a place by their manifests, newest first. Files are not read; `verify` reads them."""
+    """List checkpoints by their manifests, newest first. Other files are not read; `verify` reads them."""
     seen = survey(resolve_place(place, state))
     costs = _costs(seen)
     rows = [{**_row(each), "cost": costs.get(each.step)} for each in seen]
@@ -87,7 +87,7 @@ def ls(
     return ExitCode.OK
 
 
-@checkpoint.command("verify", short_help="Read every byte, and compare it with what was written")
+@checkpoint.command("verify", short_help="Read every byte and compare it with the manifest")
 def verify(
     place: PlaceArgument,
     step: StepArgument = None,
@@ -95,14 +95,14 @@ def verify(
     state: StateOption = None,
     no_color: NoColorOption = False,
 ) -> int:
-    """Read every file of a checkpoint, or of all of them, and say which was changed. Exits with 1 if one was."""
+    """Read every file of one or all checkpoints and report changed ones. Exits with 1 if one is damaged."""
     there = resolve_place(place, state)
-    seen = _asked(there, step)
+    seen = _select(there, step)
     total = sum(each.manifest.size for each in seen if each.manifest)
     rows: list[Row] = []
-    with ProgressBar("verifying", no_color=no_color) as tally:
+    with ProgressBar("verifying", no_color=no_color) as bar:
         for number, each in enumerate(seen):
-            rows += _checked(there, each, _counting(tally, total, number, len(seen)))
+            rows += _verify_one(there, each, _byte_counter(bar, total, number, len(seen)))
     show(_CHECKED, rows, output, paint=uses_color(no_color=no_color))
     return ExitCode.FAILED if any(row["verdict"] == "damaged" for row in rows) or not rows else ExitCode.OK
 
@@ -110,66 +110,71 @@ def verify(
 @checkpoint.command("prune", short_help="Remove all but the newest")
 def prune(
     place: PlaceArgument,
-    keep: Annotated[int, typer.Option("--keep", min=1, help="How many of the newest stay.")],
+    keep: Annotated[int, typer.Option("--keep", min=1, help="Number of newest checkpoints to keep.")],
     every: Annotated[
-        int | None, typer.Option("--keep-every", min=1, metavar="STEPS", help="Of so many steps, one stays for good.")
+        int | None,
+        typer.Option("--keep-every", min=1, metavar="STEPS", help="Also keep one checkpoint every so many steps."),
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would go.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print what would be removed.")] = False,
     state: StateOption = None,
     no_color: NoColorOption = False,
 ) -> int:
-    """Remove old checkpoints, oldest first. What a save has left unfinished stays: it may still be going on."""
+    """Remove old checkpoints, oldest first. Unfinished ones stay: their save may still be running."""
     there = resolve_place(place, state)
     steps = prunable(there, Retention(keep, every))
-    with ProgressBar("removing", no_color=no_color) as tally:
+    with ProgressBar("removing", no_color=no_color) as bar:
         for number, step in enumerate(steps):
             if not dry_run:
                 there.remove(folder_of(step))
-            tally(number / len(steps), number + 1, len(steps))
+            bar(number / len(steps), number + 1, len(steps))
             print(f"{'would remove' if dry_run else 'removed'} step {step}")
     if not steps:
-        print("nothing is to be removed")
+        print("there is nothing to remove")
     return ExitCode.OK
 
 
-@checkpoint.command("export", short_help="Make one file of a checkpoint, for other programs")
+@checkpoint.command("export", short_help="Write a checkpoint as one file, for other programs")
 def export(
     place: PlaceArgument,
     to: Annotated[Path, typer.Option("--to", metavar="FILE", help="FILE.safetensors, FILE.pt or FILE.pth")],
     step: StepArgument = None,
     only: Annotated[
-        str, typer.Option("--only", metavar="NAME", help="What is beneath this name (model), without it.")
+        str, typer.Option("--only", metavar="NAME", help="Only values below this name (model), with the name removed.")
     ] = "",
     state: StateOption = None,
     no_color: NoColorOption = False,
 ) -> int:
-    """Put the tensors of a checkpoint, the newest unless a step is named, into one file, whole, whatever the mesh was.
+    """Write the full tensors of a checkpoint, the newest unless a step is given, into one file, for any mesh.
 
-    It is verified first. A .pt file is what `torch.load` reads, with what is no tensor, too. All of it has to fit into
-    memory. Values that are no tensors are unpickled: export only checkpoints that you trust.
+    The checkpoint is verified first. A .pt file is for `torch.load` and includes values that are not tensors. The whole
+    checkpoint has to fit into memory. Other values than tensors are unpickled: export only checkpoints that you trust.
     """
     there = resolve_place(place, state)
     from windlass.train.checkpoint import export as exporting  # noqa: PLC0415 - loads torch
 
     seen, manifest = _newest(there, step)
     facts, left_out = exporting.wanted(manifest, only, to.suffix)
-    with ProgressBar("exporting", no_color=no_color) as tally:
-        if damaged := _trouble(there, seen, _counting(tally, manifest.size, 0, 3)):
+    with ProgressBar("exporting", no_color=no_color) as bar:
+        if damaged := _damage(there, seen, _byte_counter(bar, manifest.size, 0, 3)):
             raise UsageError(
                 f"{place}: {seen.folder}: {damaged[0]}\nexport another step: windlass checkpoint ls {place}"
             )
-        tally(1 / 3, 1, 3)
+        bar(1 / 3, 1, 3)
         found = exporting.read(there, manifest, facts)
-        tally(2 / 3, 2, 3)
+        bar(2 / 3, 2, 3)
         made = exporting.write(found, manifest, to, only, left_out)
     others = f", {pluralize(made.others, 'other value')}" if made.others else ""
-    lacks = f"; {pluralize(made.left_out, 'value')} that are no tensors are only in a .pt file" if made.left_out else ""
+    lacks = (
+        f"; {pluralize(made.left_out, 'value')} that are not tensors are only written to a .pt file"
+        if made.left_out
+        else ""
+    )
     print(f"{to}: step {manifest.step}, {pluralize(made.tensors, 'tensor')}{others}, {_bytes(made.size)}{lacks}")
     return ExitCode.OK
 
 
-def _asked(place: Place, step: int | None) -> list[Seen]:
-    """The checkpoints that are meant. Raises UsageError if there is none of that step."""
+def _select(place: Place, step: int | None) -> list[Seen]:
+    """Returns the finished checkpoints, or the one of a step. Raises UsageError if there is none of that step."""
     seen = [each for each in survey(place) if each.state is not State.UNFINISHED]
     chosen = [each for each in seen if step in (None, each.step)]
     if not chosen and step is not None:
@@ -179,38 +184,38 @@ def _asked(place: Place, step: int | None) -> list[Seen]:
 
 
 def _newest(place: Place, step: int | None) -> tuple[Seen, Manifest]:
-    for seen in _asked(place, step):
+    for seen in _select(place, step):
         if seen.manifest is not None and seen.state is State.COMPLETE:
             return seen, seen.manifest
-    which = "whole checkpoint" if step is None else f"whole checkpoint of step {step}"
+    which = "complete checkpoint" if step is None else f"complete checkpoint of step {step}"
     raise UsageError(f"{place.text} has no {which}\nsee: windlass checkpoint verify {place.text}")
 
 
-def _checked(place: Place, seen: Seen, tell: Callable[[int], None]) -> list[Row]:
+def _verify_one(place: Place, seen: Seen, on_read: Callable[[int], None]) -> list[Row]:
     about = {"step": seen.step, "folder": seen.folder}
-    if trouble := _trouble(place, seen, tell):
-        return [{**about, "verdict": "damaged", "file": each.file, "why": each.why} for each in trouble]
+    if damage := _damage(place, seen, on_read):
+        return [{**about, "verdict": "damaged", "file": each.file, "why": each.why} for each in damage]
     return [{**about, "verdict": "good", "file": "", "why": ""}]
 
 
-def _trouble(place: Place, seen: Seen, tell: Callable[[int], None]) -> list[Trouble]:
+def _damage(place: Place, seen: Seen, on_read: Callable[[int], None]) -> list[Trouble]:
     of_manifest = [each for each in seen.trouble if each.file == MANIFEST]
     if seen.manifest is None or of_manifest:
         return of_manifest
-    return verified(place, seen.folder, seen.manifest, sorted(seen.manifest.files), tell)
+    return verified(place, seen.folder, seen.manifest, sorted(seen.manifest.files), on_read)
 
 
-def _counting(tally: ProgressBar, total: int, ended: int, parts: int) -> Callable[[int], None]:
-    """Tells the tally of bytes, as they are read by several threads."""
+def _byte_counter(bar: ProgressBar, total: int, ended: int, parts: int) -> Callable[[int], None]:
+    """Returns a callback for the number of bytes read, which updates the bar; safe for several threads."""
     lock, read = threading.Lock(), 0
 
-    def tell(count: int) -> None:
+    def on_read(count: int) -> None:
         nonlocal read
         with lock:
             read += count
-            tally(min(1.0, ended / parts + read / max(1, total) / parts), ended, parts)
+            bar(min(1.0, ended / parts + read / max(1, total) / parts), ended, parts)
 
-    return tell
+    return on_read
 
 
 def _row(seen: Seen) -> Row:
@@ -232,13 +237,13 @@ def _row(seen: Seen) -> Row:
 
 
 def _costs(seen: list[Seen]) -> dict[int | None, Row]:
-    """By step: what each save cost is written in the one after it."""
+    """Returns the cost of each save by step; a checkpoint records the cost of the save before it."""
     facts = [each.manifest.facts.get("cost") for each in seen if each.manifest]
     return {cost["step"]: dict(cost) for cost in facts if isinstance(cost, dict) and "step" in cost}
 
 
 def _seconds(cost: Row | None, what: str) -> str:
-    """As "5.1 ms" or "2.4 s"."""
+    """Returns "5.1 ms" or "2.4 s"."""
     seconds = cost.get(what) if cost else None
     if not isinstance(seconds, int | float):
         return "-"
@@ -258,35 +263,35 @@ def _bytes(value: int | None) -> str:
     return f"{value} B"
 
 
-_ASK = "windlass logs {} --grep 'checkpoints in'"
+_FIND_PLACE = "windlass logs {} --grep 'checkpoints in'"
 
 
 def resolve_place(text: str, state: Path | None) -> Place:
-    """An address, or a folder that there is; else where the job of that name keeps its checkpoints.
+    """Returns an address or an existing folder; else the place in which the job of that name keeps its checkpoints.
 
-    Raises UsageError where it is neither, and PlaceError for an address that is none.
+    Raises UsageError if it is none of them, and PlaceError for an invalid address.
     """
     place, no_job = place_of(text), ""
     if not isinstance(place, Folder) or place.path.is_dir():
         return place
     if text == place.path.name:
-        from windlass.backends.local.records import UnknownJobError  # noqa: PLC0415 - loads the database's half
+        from windlass.backends.local.records import UnknownJobError  # noqa: PLC0415 - loads the database
 
         try:
             return _place_of_job(text, state)
         except UnknownJobError as error:
             no_job = f", and {error}"
-    if place.path.exists():  # what it is instead is said when it is listed
+    if place.path.exists():  # not a folder: listing it raises a precise error
         return place
     raise UsageError(
         f"there is no folder {place.text}{no_job}\n"
-        f"name the folder or the address in which the run keeps them; its log tells: {_ASK.format('JOB')}"
+        f"name the folder or the address in which the run keeps them; its log names it: {_FIND_PLACE.format('JOB')}"
     )
 
 
 def _place_of_job(name: str, state: Path | None) -> Place:
-    """Raises UnknownJobError; UsageError for a job that has none."""
-    from windlass.backends.local.checkpoints import of_jobs  # noqa: PLC0415 - loads the database's half
+    """Returns the place of a job's checkpoints. Raises UnknownJobError, and UsageError for a job without any."""
+    from windlass.backends.local.checkpoints import of_jobs  # noqa: PLC0415 - loads the database
     from windlass.backends.local.paths import StatePaths  # noqa: PLC0415 - as above
 
     kept, *others = of_jobs(StatePaths(state_folder(state)), name)
@@ -296,7 +301,7 @@ def _place_of_job(name: str, state: Path | None) -> Place:
     if isinstance(place, Folder) and not place.path.exists():
         raise UsageError(
             f"job {kept.job_id} has no checkpoints in {place.text}\n"
-            f"it has saved none yet, or its script names another place: {_ASK.format(kept.job_id)}"
+            f"it has saved none yet, or its script names another place: {_FIND_PLACE.format(kept.job_id)}"
         )
     print(f"checkpoints of job {kept.job_id}, in {place.text}", file=sys.stderr)
     return place

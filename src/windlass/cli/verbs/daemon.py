@@ -1,4 +1,4 @@
-"""`windlass up` and `windlass down`."""
+"""The verbs `up` and `down`: start and stop the daemon."""
 
 from __future__ import annotations
 
@@ -16,12 +16,14 @@ from windlass.cli.terminal.formatting import pluralize
 from windlass.server.discovery import find_daemon
 from windlass.server.errors import ApiError, Code
 
-_STOP_PATIENCE = 30.0
+_STOP_TIMEOUT_S = 30.0
 
 
 def up(
-    background: Annotated[bool, typer.Option("-d", "--detach", help="Return as soon as it answers.")] = False,
-    local_nodes: Annotated[int | None, typer.Option("--local-nodes", min=1, help="So many nodes.")] = None,
+    background: Annotated[
+        bool, typer.Option("-d", "--detach", help="Run in the background; return once it answers.")
+    ] = False,
+    local_nodes: Annotated[int | None, typer.Option("--local-nodes", min=1, help="Number of nodes.")] = None,
     local_gpus: Annotated[int | None, typer.Option("--local-gpus", min=0, help="GPUs (or slots) of each node.")] = None,
     cluster: Annotated[Path | None, typer.Option("--cluster", help="Nodes, queues and policy from a file.")] = None,
     policy: Annotated[
@@ -29,14 +31,14 @@ def up(
         typer.Option(
             "--policy",
             metavar="POLICY",
-            help="How nodes are given away: fifo, easy, fair, windlass:min-runtime=1m, …",
+            help="Scheduling policy: fifo, easy, fair, windlass:min-runtime=1m, …",
         ),
     ] = "",
     state: StateOption = None,
 ) -> int:
-    """Start the daemon: it keeps the queue, and its jobs outlive their terminals, and even itself.
+    """Start the daemon, which keeps the queue. Its jobs keep running when their terminal closes or the daemon stops.
 
-    Without options its nodes are those of this machine, or, after a crash, those that it had.
+    Without options it uses the nodes found on this machine or, after a crash, the nodes it had before.
     """
     from windlass.jobs.cluster.cluster_file import load_cluster  # noqa: PLC0415 - loads the YAML parser
     from windlass.jobs.cluster.queues import warnings_of  # noqa: PLC0415
@@ -44,7 +46,7 @@ def up(
 
     folder, wanted = state_folder(state), requested_cluster(local_nodes, local_gpus, cluster, policy)
     if wanted.file is not None:
-        # here, where a mistake can be shown in full: a daemon in the background has a log only
+        # checked in the foreground: the output of a daemon in the background goes to its log only
         for warning in warnings_of(load_cluster(str(wanted.file)).queues):
             print(f"{wanted.file}: {warning}", file=sys.stderr)
     if background:
@@ -56,23 +58,23 @@ def up(
 
 
 def down(
-    yes: Annotated[bool, typer.Option("-y", "--yes", help="Cancel what runs, without asking.")] = False,
+    yes: Annotated[bool, typer.Option("-y", "--yes", help="Cancel jobs without asking.")] = False,
     keep_jobs: Annotated[
-        bool, typer.Option("--keep-jobs", help="Let what runs go on, for the next `windlass up`.")
+        bool, typer.Option("--keep-jobs", help="Leave jobs running, for the next `windlass up`.")
     ] = False,
     state: StateOption = None,
 ) -> int:
-    """End the daemon. Its jobs are cancelled first, after asking; or they go on without it."""
+    """Stop the daemon. Its jobs are cancelled first, after confirmation, or keep running without it."""
     client = find_daemon(state_folder(state))
     facts = client.ping()
     living = facts["waiting"] + facts["holding"]
-    if living and not keep_jobs and not (yes or _agrees(living)):
+    if living and not keep_jobs and not (yes or _confirm(living)):
         print("windlass: nothing was done", file=sys.stderr)
         return ExitCode.FAILED
     left = client.down(keep_jobs=keep_jobs)["jobs"]
     _wait_for_end(state_folder(state))
-    goes = "go" if len(left) > 1 else "goes"
-    fate = f"{goes} on" if keep_jobs else "cancelled"
+    keeps = "keep" if len(left) > 1 else "keeps"
+    fate = f"{keeps} running" if keep_jobs else "cancelled"
     print(f"windlass is down (pid {facts['pid']})" + (f"; {pluralize(len(left), 'job')} {fate}" if left else ""))
     return ExitCode.OK
 
@@ -81,21 +83,21 @@ def _say(text: str) -> None:
     print(f"{time.strftime('%H:%M:%S')} {text}", file=sys.stderr, flush=True)
 
 
-def _agrees(living: int) -> bool:
+def _confirm(living: int) -> bool:
     if not sys.stdin.isatty():
         raise ApiError(
             Code.WRONG_STATE,
             f"{pluralize(living, 'job')} would be cancelled",
-            "say --yes, or --keep-jobs to let them go on",
+            "add --yes, or --keep-jobs to leave them running",
         )
-    return typer.confirm(f"Cancel {pluralize(living, 'job')} and end the daemon?", err=True)
+    return typer.confirm(f"Cancel {pluralize(living, 'job')} and stop the daemon?", err=True)
 
 
 def _wait_for_end(folder: Path) -> None:
-    """Until the folder is free for the next one."""
+    """Waits until the daemon has released the lock of the state folder."""
     from windlass.backends.local import lock  # noqa: PLC0415
     from windlass.backends.local.paths import StatePaths  # noqa: PLC0415
 
-    until = time.monotonic() + _STOP_PATIENCE
+    until = time.monotonic() + _STOP_TIMEOUT_S
     while lock.holder(StatePaths(folder)) is not None and time.monotonic() < until:
         time.sleep(0.02)

@@ -1,4 +1,4 @@
-"""`windlass exec`: a command beside a rank of a job, with what the rank finds around it."""
+"""`windlass exec`: runs a command in the folder and environment of a rank, or inside its pod."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ def exec(
     job: Annotated[str, typer.Argument(help="A name or an id.", autocompletion=complete_job_names)],
     words: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[-- COMMAND…]", help="What to run there; else a shell.", show_default=False),
+        typer.Argument(metavar="[-- COMMAND…]", help="Command to run; default: a shell.", show_default=False),
     ] = None,
-    rank: Annotated[int, typer.Option("--rank", metavar="R", min=0, help="Beside which rank.")] = 0,
+    rank: Annotated[int, typer.Option("--rank", metavar="R", min=0, help="The rank.")] = 0,
     on: OnOption = "",
     namespace: NamespaceOption = "",
     state: StateOption = None,
 ) -> int:
-    """Run a command beside a rank of a job that runs: in its folder and its environment, or inside of its pod.
+    """Run a command in the folder and environment of a rank of a running job, or inside its pod.
 
-    Exits as the command does. The job goes on as before.
+    Exits with the exit code of the command. The job is not affected.
     """
     context = resolve_context(on, namespace)
     if context is not None:
@@ -41,48 +41,47 @@ def exec(
         from windlass.cli.kubernetes.pod_exec import execute_in_pod  # noqa: PLC0415
 
         cluster = ClusterClient.at(context, namespace)
-        return execute_in_pod(cluster.reach, cluster.running(job, rank), words or ["sh"])
-    asked = open_state(state_folder(state))
-    story = asked.job(job)
-    asked.close()
-    seen = _seen(story, rank)
-    pid = _pid(story, job, rank) if seen is None else int(seen["pid"])
-    told = {} if seen is None else seen["env"]
-    return _beside(pid, words or [os.environ.get("SHELL") or "/bin/sh"], told)
+        return execute_in_pod(cluster.session, cluster.running_pod(job, rank), words or ["sh"])
+    records = open_state(state_folder(state))
+    details = records.job(job)
+    records.close()
+    forked = _forked_rank(details, rank)
+    pid = _pid(details, job, rank) if forked is None else int(forked["pid"])
+    variables = {} if forked is None else forked["env"]
+    return _run_beside(pid, words or [os.environ.get("SHELL") or "/bin/sh"], variables)
 
 
-def _seen(story: Json, rank: int) -> Json | None:
-    """A rank that an agent has forked: its own variables are in no file of the system's."""
-    ranks = (story.get("progress") or {}).get("ranks", ()) if story.get("phase") == "Running" else ()
+def _forked_rank(details: Json, rank: int) -> Json | None:
+    """Returns a rank that an agent has forked; /proc does not show the variables that were set after the fork."""
+    ranks = (details.get("progress") or {}).get("ranks", ()) if details.get("phase") == "Running" else ()
     alive = (each for each in ranks if each["rank"] == rank and each.get("env") and each["code"] is None)
     return next((each for each in alive if each["pid"]), None)
 
 
-def _pid(story: Json, job: str, rank: int) -> int:
-    if "members" in story:
-        raise UsageError(f"{job} is an array\nname one of its jobs: {story['members'][0]['id']}")
-    tasks = [task for task in story["tasks"] if task["rank"] == rank]
+def _pid(details: Json, job: str, rank: int) -> int:
+    if "members" in details:
+        raise UsageError(f"{job} is an array\nname one of its jobs: {details['members'][0]['id']}")
+    tasks = [task for task in details["tasks"] if task["rank"] == rank]
     if not tasks:
-        raise ApiError(Code.WRONG_STATE, f"{story['id']} has no rank {rank} that was started")
+        raise ApiError(Code.WRONG_STATE, f"{details['id']} has not started a rank {rank}")
     latest = max(tasks, key=lambda task: int(task["generation"]))
     if latest["code"] is not None or latest["signal"] is not None:
-        raise ApiError(Code.WRONG_STATE, f"rank {rank} of {story['id']} has ended")
-    if latest["pid"] is None or story["phase"] != "Running":
-        raise ApiError(Code.WRONG_STATE, f"{story['id']} does not run: it is {state_name(story)}")
+        raise ApiError(Code.WRONG_STATE, f"rank {rank} of {details['id']} has ended")
+    if latest["pid"] is None or details["phase"] != "Running":
+        raise ApiError(Code.WRONG_STATE, f"{details['id']} does not run: its state is {state_name(details)}")
     return int(latest["pid"])
 
 
-def _beside(pid: int, command: list[str], told: Json) -> int:
+def _run_beside(pid: int, command: list[str], variables: Json) -> int:
     try:
-        folder = os.readlink(f"/proc/{pid}/cwd")  # noqa: PTH115 - it may name a folder that is gone
+        folder = os.readlink(f"/proc/{pid}/cwd")  # noqa: PTH115 - the folder may have been removed
         raw = Path(f"/proc/{pid}/environ").read_bytes()
     except OSError as error:
-        raise ApiError(Code.WRONG_STATE, f"process {pid} cannot be looked at: {error.strerror}") from None
+        raise ApiError(Code.WRONG_STATE, f"process {pid} cannot be inspected: {error.strerror}") from None
     pairs = (os.fsdecode(entry).partition("=") for entry in raw.split(b"\0") if entry)
     try:
-        done = subprocess.run(
-            command, cwd=folder, env={**{name: value for name, _, value in pairs}, **told}, check=False
-        )
+        env = {**{name: value for name, _, value in pairs}, **variables}
+        done = subprocess.run(command, cwd=folder, env=env, check=False)
     except OSError as error:
         raise UsageError(f"cannot run {command[0]}: {error.strerror}") from None
     except KeyboardInterrupt:

@@ -1,4 +1,4 @@
-"""`cancel`, `suspend`, `resume`: several jobs at a time, each with its own answer."""
+"""The verbs `cancel`, `suspend` and `resume`: act on several jobs and print an answer for each."""
 
 from __future__ import annotations
 
@@ -19,29 +19,29 @@ Jobs = Annotated[list[str], typer.Argument(metavar="JOB…", help="Names or ids.
 
 def cancel(
     jobs: Jobs,
-    now: Annotated[bool, typer.Option("--now", help="SIGKILL at once, without the job's grace.")] = False,
+    now: Annotated[bool, typer.Option("--now", help="SIGKILL at once, without the job's grace period.")] = False,
     on: OnOption = "",
     namespace: NamespaceOption = "",
     state: StateOption = None,
 ) -> int:
-    """End jobs: SIGTERM, and SIGKILL after their grace."""
-    return _each("cancel", "is being cancelled", jobs, controller_client(on, namespace, state), now=now)
+    """Cancel jobs: SIGTERM, and SIGKILL after the grace period of the job."""
+    return _act_on_each("cancel", "is being cancelled", jobs, controller_client(on, namespace, state), now=now)
 
 
 def suspend(jobs: Jobs, on: OnOption = "", namespace: NamespaceOption = "", state: StateOption = None) -> int:
-    """Take jobs off their nodes; their place is kept on record until `windlass resume`."""
-    return _each("suspend", "is being suspended", jobs, controller_client(on, namespace, state))
+    """Stop jobs and release their nodes; they stay suspended until `windlass resume`."""
+    return _act_on_each("suspend", "is being suspended", jobs, controller_client(on, namespace, state))
 
 
 def resume(jobs: Jobs, on: OnOption = "", namespace: NamespaceOption = "", state: StateOption = None) -> int:
-    """Put suspended jobs back into the queue, at its end."""
-    return _each("resume", "is back in the queue", jobs, controller_client(on, namespace, state))
+    """Put suspended jobs back at the end of the queue."""
+    return _act_on_each("resume", "is back in the queue", jobs, controller_client(on, namespace, state))
 
 
-def _each(verb: str, said: str, jobs: Sequence[str], daemon: ControllerClient, **how: Any) -> int:
+def _act_on_each(verb: str, effect: str, jobs: Sequence[str], daemon: ControllerClient, **how: Any) -> int:
     done = daemon.act_on_all(verb, jobs, by=current_user(), **how)
     for line in done["jobs"]:
-        print(f"{line['id']} {said}")
+        print(f"{line['id']} {effect}")
     errors = [error_from_json({"error": error}, 400) for error in done["errors"]]
     for error in errors:
         print(f"windlass: {error}", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""Verbs about job files: `explain`, `render`, `schema`. None needs a daemon."""
+"""The verbs `explain`, `render` and `schema`, about job files. They need no daemon."""
 
 from __future__ import annotations
 
@@ -47,9 +47,11 @@ class _Target(StrEnum):
 
 
 def explain(
-    field: Annotated[str, typer.Argument(metavar="[FIELD]", help="Such as job.restart.user, or queue.quota.")] = "job",
+    field: Annotated[
+        str, typer.Argument(metavar="[FIELD]", help="For example job.restart.user or queue.quota.")
+    ] = "job",
 ) -> int:
-    """What a field of a job file, or of a kind of ours on Kubernetes, means, takes and defaults to."""
+    """Document a field of a job file or of a Windlass kind on Kubernetes: its meaning, values and default."""
     from windlass.jobs.field_docs import field_help as pages  # noqa: PLC0415
 
     print(pages.explain(field).rstrip())
@@ -65,14 +67,14 @@ def render(
         _Target | None,
         typer.Option(
             "--for",
-            help="kubernetes: as the objects that it becomes there, manifests too; trainingjob: as one resource.",
+            help="kubernetes: print the objects that are created there, of manifests too; trainingjob: one resource.",
         ),
     ] = None,
     ship: ShipOption = "",
     validate: ValidateOption = None,
-    output: Annotated[_Form, typer.Option("-o", "--output", help="How to print it.")] = _Form.YAML,
+    output: Annotated[_Form, typer.Option("-o", "--output", help="Output format.")] = _Form.YAML,
 ) -> int:
-    """Print a job as Windlass understands it, every default filled in. What it prints is a job file."""
+    """Print a job with every default filled in, as a job file."""
     from windlass.jobs.description.rendering import as_fields  # noqa: PLC0415
     from windlass.jobs.description.rendering import render as rendered  # noqa: PLC0415
 
@@ -81,14 +83,14 @@ def render(
     if ship:
         raise UsageError(f"--ship goes with {_FOR_KUBERNETES}")
     refuse_validate(validate, _FOR_KUBERNETES)
-    handed = read_submissions(options, words or [], file, for_manifests=_FOR_KUBERNETES)
+    submissions = read_submissions(options, words or [], file, for_manifests=_FOR_KUBERNETES)
     if target is _Target.TRAININGJOB:
-        return _print_objects(training_job_resources(handed), output)
+        return _print_objects(training_job_resources(submissions), output)
     if output is _Form.JSON:
-        fields = [as_fields(submission) for submission in handed]
+        fields = [as_fields(submission) for submission in submissions]
         print(as_json(fields if len(fields) != 1 else fields[0]))
     else:
-        print("---\n".join(rendered(submission) for submission in handed), end="")
+        print("---\n".join(rendered(submission) for submission in submissions), end="")
     return ExitCode.OK
 
 
@@ -112,7 +114,7 @@ def schema() -> int:
 def kubernetes_objects(
     options: RunOptions, words: Sequence[str], file: str | None, ship: str = "", validate: Validate | None = None
 ) -> Objects:
-    """Every object of a file's manifests, or of a short job: its code, if that goes along, and its pods.
+    """Returns the objects of a file of manifests, or of a short-form job: its pods, and its code if that is shipped.
 
     Raises JobError, UsageError.
     """
@@ -126,19 +128,19 @@ def kubernetes_objects(
     from windlass.jobs.kubernetes.manifests.manifest_file import Objects, holds_manifests, objects_of  # noqa: PLC0415
     from windlass.jobs.kubernetes.pods.code_archive import config_map  # noqa: PLC0415
 
-    given = SubmitRequest(options, words, file, ship, validate)
-    text = given.text()
+    request = SubmitRequest(options, words, file, ship, validate)
+    text = request.text()
     if text is not None and holds_manifests(text):
-        refuse_extra_options(given, text)
-        return objects_of(text, given.validation)
-    jobs, code = jobs_with_code(given, text)
-    told, found = pod_template_warnings(given, text), objects_of_jobs(jobs)
-    beside = [] if code is None else [config_map(code)]
-    return Objects([*beside, *found.objects], [*told, *found.warnings])
+        refuse_extra_options(request, text)
+        return objects_of(text, request.validation)
+    jobs, code = jobs_with_code(request, text)
+    warnings, pods = pod_template_warnings(request, text), objects_of_jobs(jobs)
+    code_objects = [] if code is None else [config_map(code)]
+    return Objects([*code_objects, *pods.objects], [*warnings, *pods.warnings])
 
 
-def training_job_resources(handed: Sequence[Submission]) -> Objects:
-    """The resource that each short job is on a cluster. Raises JobError."""
+def training_job_resources(submissions: Sequence[Submission]) -> Objects:
+    """Returns a TrainingJob for each short-form job. Raises JobError."""
     from windlass.jobs.kubernetes.manifests.job_file_objects import resources_of_jobs  # noqa: PLC0415
 
-    return resources_of_jobs(handed)
+    return resources_of_jobs(submissions)

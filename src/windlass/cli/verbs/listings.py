@@ -1,4 +1,4 @@
-"""Listings: `queue`, `nodes`, `history`."""
+"""The verbs `queue`, `nodes` and `history`, which print listings."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from windlass.cli.terminal.formatting import (
     shorten,
     state_name,
 )
-from windlass.cli.terminal.output import Column, Format, FormatOption, Listing, WatchOption, listed
+from windlass.cli.terminal.output import Column, Format, FormatOption, Listing, WatchOption, watch_rows
 
 Row = dict[str, Any]
 _COLOURS = {
@@ -48,7 +48,7 @@ _STATES = ("Created", "Queued", *_COLOURS)
 
 NameOption = Annotated[str, typer.Option("--name", help="Only jobs of this name.")]
 UserOption = Annotated[str, typer.Option("-u", "--user", help="Only jobs of this user.")]
-LimitOption = Annotated[int, typer.Option("--limit", min=1, help="At most so many.")]
+LimitOption = Annotated[int, typer.Option("--limit", min=1, help="Maximum number of rows.")]
 
 
 def _colour(row: Row) -> str:
@@ -56,13 +56,13 @@ def _colour(row: Row) -> str:
 
 
 def _since(row: Row) -> str:
-    """How long it has been in its present state: running, or waiting (again, if others had its nodes meanwhile)."""
+    """Returns the time since the job runs or waits; after a preemption, since it waits again."""
     waits = max(row["queued_at"] or row["created_at"], row["stopped_at"] or 0)
     return format_duration(int(time.time() * 1000) - (row["running_since"] or waits))
 
 
 def _gang(row: Row) -> str:
-    """Replicas × ranks of each: "4×2"; of an elastic job what it may have, and what it has: "1–4×2, now 3"."""
+    """Returns replicas × ranks of each: "4×2"; of an elastic job its range and current size: "1–4×2, now 3"."""
     ranks = row["ranks"] // max(1, row["replicas"])
     if not row["elastic"]:
         return f"{row['replicas']}×{ranks}"
@@ -83,8 +83,8 @@ _QUEUE = Listing(
         Column("STATE", state_name, style=_colour),
         Column("FOR", _since, right=True),
         Column("GANG", _gang),
-        Column("ASKS FOR", lambda row: format_resources(row["request"]), wide=True),
-        Column("TRY", lambda row: str(row["attempts"]), right=True),
+        Column("REQUESTS", lambda row: format_resources(row["request"]), wide=True),
+        Column("ATTEMPT", lambda row: str(row["attempts"]), right=True),
         Column("POS", lambda row: str(row["position"] or "-"), right=True),
         Column("STARTS", lambda row: format_start(row["eta"], row["sure"]), wide=True),
         Column("REASON", lambda row: row["reason"], wide=True),
@@ -107,8 +107,8 @@ _HISTORY = Listing(
             "WAITED", lambda row: format_duration(row["finished_at"] - row["created_at"] - row["served"]), right=True
         ),
         Column("RAN", lambda row: format_duration(row["served"] if row["attempts"] else None), right=True),
-        Column("TRIES", lambda row: str(row["attempts"]), right=True),
-        Column("ASKED FOR", lambda row: format_resources(row["request"]), wide=True),
+        Column("ATTEMPTS", lambda row: str(row["attempts"]), right=True),
+        Column("REQUESTED", lambda row: format_resources(row["request"]), wide=True),
         Column("REASON", lambda row: row["reason"]),
         Column("MESSAGE", lambda row: row["message"], wide=True),
     ),
@@ -118,7 +118,7 @@ _HISTORY = Listing(
 
 
 def _gpus(row: Row) -> str:
-    """Whole ones, and of nodes that share theirs parts too: "1.7/2"; of MIG instances how many of which profile."""
+    """Returns used/all GPUs, fractional on nodes with shared GPUs: "1.7/2"; then MIG instances in use by profile."""
     capacity, used = row["capacity"], row["used"]
     if "gpu-milli" in capacity:
         return f"{used['gpu-milli'] / 1000:g}/{capacity['gpu']}"
@@ -138,14 +138,15 @@ def _use(row: Row, resource: str) -> str:
 
 
 def _reserved(row: Row) -> str:
-    """For whom it is reserved now, and until when: "maintenance until 18:00:00 (repair)"."""
+    """Returns the current reservation: "maintenance until 18:00:00 (repair)", or ""."""
     if row["state"] not in ("reserved", "maintenance"):
         return ""
     first = row["reservations"][0]
     return f"{row['state']} until {format_time(first['end'])} ({first['name']})"
 
 
-def _to_come(row: Row) -> str:
+def _upcoming_reservations(row: Row) -> str:
+    """Returns the reservations that have not begun, with their times."""
     later = row["reservations"][_reserved(row) != "" :]
     return ", ".join(f"{each['name']} {format_time(each['start'])} to {format_time(each['end'])}" for each in later)
 
@@ -162,7 +163,7 @@ _NODES = Listing(
         Column("CPU", lambda row: _use(row, "cpu"), right=True),
         Column("MEMORY", lambda row: _use(row, "memory"), right=True),
         Column("JOBS", lambda row: shorten([job["id"] for job in row["jobs"]])),
-        Column("RESERVED", _to_come, wide=True),
+        Column("RESERVED", _upcoming_reservations, wide=True),
         Column("LABELS", lambda row: ",".join(f"{name}={value}" for name, value in row["labels"].items()), wide=True),
         Column(
             "TAINTS", lambda row: ",".join(f"{t['key']}={t['value']}:{t['effect']}" for t in row["taints"]), wide=True
@@ -174,9 +175,9 @@ _NODES = Listing(
 
 
 def queue(
-    every: Annotated[bool, typer.Option("-a", "--all", help="Those that have ended, too.")] = False,
+    every: Annotated[bool, typer.Option("-a", "--all", help="Include jobs that have ended.")] = False,
     phase: Annotated[
-        str, typer.Option("--phase", help="Only these states: Queued,Running,…; ended ones need no -a.")
+        str, typer.Option("--phase", help="Only these states: Queued,Running,…; for final states -a is not needed.")
     ] = "",
     name: NameOption = "",
     user: UserOption = "",
@@ -189,19 +190,19 @@ def queue(
     state: StateOption = None,
     no_color: NoColorOption = False,
 ) -> int:
-    """List jobs that wait or run: those that hold nodes first, then the line in its order."""
-    _check(phase)
-    asked = record_source(on, namespace, state)
-    warn_if_offline(asked)
+    """List jobs that wait or run: jobs that hold nodes first, then waiting jobs in queue order."""
+    _check_states(phase)
+    source = record_source(on, namespace, state)
+    warn_if_offline(source)
     filters = {"all": every or "", "phase": phase, "name": name, "user": user, "queue": in_queue, "limit": limit}
-    look = functools.partial(asked.jobs, **filters)
-    listed(_QUEUE, look, output, again=watch, paint=uses_color(no_color=no_color), limit=limit)
+    read = functools.partial(source.jobs, **filters)
+    watch_rows(_QUEUE, read, output, again=watch, paint=uses_color(no_color=no_color), limit=limit)
     return ExitCode.OK
 
 
-def _check(phases: str) -> None:
-    """Refuse a state that there is not: it would list nothing, and say nothing. Raises UsageError."""
-    from windlass.jobs.syntax.names import did_you_mean  # noqa: PLC0415 - few filter
+def _check_states(phases: str) -> None:
+    """Raises UsageError for an unknown state, which would match no job."""
+    from windlass.jobs.syntax.names import did_you_mean  # noqa: PLC0415 - rarely needed
 
     for phase in phases.split(",") if phases else ():
         if phase not in _STATES:
@@ -216,16 +217,18 @@ def nodes(
     state: StateOption = None,
     no_color: NoColorOption = False,
 ) -> int:
-    """List nodes, what they have and who holds it."""
+    """List nodes, their capacity and the jobs on them."""
     client = controller_client(on, namespace, state)
-    listed(_NODES, client.nodes, output, again=watch, paint=uses_color(no_color=no_color))
+    watch_rows(_NODES, client.nodes, output, again=watch, paint=uses_color(no_color=no_color))
     return ExitCode.OK
 
 
 def history(
     name: NameOption = "",
     user: UserOption = "",
-    since: Annotated[str, typer.Option("--since", metavar="DURATION", help="Ended within the last 2h, 7d, …")] = "",
+    since: Annotated[
+        str, typer.Option("--since", metavar="DURATION", help="Only jobs that ended within the last 2h, 7d, …")
+    ] = "",
     limit: LimitOption = 100,
     output: FormatOption = Format.TABLE,
     watch: WatchOption = False,
@@ -234,9 +237,9 @@ def history(
     state: StateOption = None,
     no_color: NoColorOption = False,
 ) -> int:
-    """List jobs that have ended, the last first. Needs no daemon."""
-    ago = int(time.time() * 1000) - parse_duration_option("--since", since) if since else 0
-    asked = record_source(on, namespace, state)
-    look = functools.partial(asked.history, name=name, user=user, since=ago, limit=limit)
-    listed(_HISTORY, look, output, again=watch, paint=uses_color(no_color=no_color), limit=limit)
+    """List jobs that have ended, latest first. Needs no daemon."""
+    earliest = int(time.time() * 1000) - parse_duration_option("--since", since) if since else 0
+    source = record_source(on, namespace, state)
+    read = functools.partial(source.history, name=name, user=user, since=earliest, limit=limit)
+    watch_rows(_HISTORY, read, output, again=watch, paint=uses_color(no_color=no_color), limit=limit)
     return ExitCode.OK

@@ -1,4 +1,4 @@
-"""`windlass logs`: what ranks printed."""
+"""`windlass logs`: prints the output of the ranks of a job."""
 
 from __future__ import annotations
 
@@ -26,60 +26,66 @@ from windlass.cli.terminal.screen import Screen
 from windlass.jobs.syntax.array_indexes import parse_array
 from windlass.server.discovery import open_state
 
-_QUICK, _SLOW = 0.02, 0.2
+_MIN_POLL_S, _MAX_POLL_S = 0.02, 0.2
 
 
 def logs(
     job: Annotated[str, typer.Argument(help="A name or an id.", autocompletion=complete_job_names)],
-    follow: Annotated[bool, typer.Option("-f", "--follow", help="Wait for more, until the job has ended.")] = False,
+    follow: Annotated[
+        bool, typer.Option("-f", "--follow", help="Wait for further output until the job has ended.")
+    ] = False,
     rank: Annotated[str, typer.Option("--rank", metavar="R", help="Only these ranks: 3, or 0,4-7.")] = "",
-    attempt: Annotated[str, typer.Option("--attempt", metavar="N|all", help="Which attempt; else the latest.")] = "",
-    since: Annotated[str, typer.Option("--since", metavar="DURATION", help="Only what is newer than 5m, 2h, …")] = "",
-    grep: Annotated[str, typer.Option("--grep", metavar="RE", help="Only lines in which this is found.")] = "",
-    tail: Annotated[int | None, typer.Option("--tail", metavar="N", min=0, help="Only the last lines.")] = None,
-    stdout: Annotated[bool, typer.Option("--stdout", help="Only what went to stdout.")] = False,
-    stderr: Annotated[bool, typer.Option("--stderr", help="Only what went to stderr.")] = False,
-    bare: Annotated[bool, typer.Option("--bare", help="Lines alone, without who printed them.")] = False,
+    attempt: Annotated[
+        str, typer.Option("--attempt", metavar="N|all", help="Which attempt; default: the latest.")
+    ] = "",
+    since: Annotated[str, typer.Option("--since", metavar="DURATION", help="Only lines newer than 5m, 2h, …")] = "",
+    grep: Annotated[
+        str, typer.Option("--grep", metavar="RE", help="Only lines that match this regular expression.")
+    ] = "",
+    tail: Annotated[int | None, typer.Option("--tail", metavar="N", min=0, help="Only the last N lines.")] = None,
+    stdout: Annotated[bool, typer.Option("--stdout", help="Only lines of stdout.")] = False,
+    stderr: Annotated[bool, typer.Option("--stderr", help="Only lines of stderr.")] = False,
+    bare: Annotated[bool, typer.Option("--bare", help="Lines without the prefix of rank and node.")] = False,
     on: OnOption = "",
     namespace: NamespaceOption = "",
     state: StateOption = None,
     no_color: NoColorOption = False,
 ) -> int:
-    """What the ranks of a job printed. Earlier attempts stay readable. -f waits for the first line."""
+    """Print the output of the ranks of a job, of any attempt. -f waits for the first line."""
     context = resolve_context(on, namespace)
     if context is not None:
         if stdout or stderr:
-            raise UsageError("a pod's log does not tell stdout from stderr\nleave --stdout and --stderr out")
+            raise UsageError("the log of a pod does not separate stdout from stderr\nremove --stdout and --stderr")
         from windlass.cli.kubernetes.job_logs import LogSelection, show_logs  # noqa: PLC0415 - loads a cluster's libraries
 
-        wanted_there = LogSelection(_filter(grep), _ranks(rank), _attempt(attempt), _since(since), tail, follow, bare)
-        return show_logs(context, namespace, job, wanted_there, Screen(no_color=no_color))
+        on_cluster = LogSelection(_filter(grep), _ranks(rank), _attempt(attempt), _since(since), tail, follow, bare)
+        return show_logs(context, namespace, job, on_cluster, Screen(no_color=no_color))
     folder = state_folder(state)
-    wanted = _Wanted(folder, rank, attempt, since, stdout=stdout, stderr=stderr, follow=follow)
-    passes = _filter(grep)
-    asked = open_state(folder)
-    story = asked.job(job)
-    asked.close()
-    stories = story.get("members") or [story]
+    selection = _Selection(folder, rank, attempt, since, stdout=stdout, stderr=stderr, follow=follow)
+    matches = _filter(grep)
+    records = open_state(folder)
+    details = records.job(job)
+    records.close()
+    jobs = details.get("members") or [details]
     screen = Screen(no_color=no_color)
-    shown = _Shown(screen, folder, several=len(stories) > 1, bare=bare)
-    tails = [wanted.tail(each["id"]) for each in stories]
-    past = (line for each in tails for line in (each.poll() if follow else each.finish()) if passes(line))
-    came = shown.lines(past if tail is None else deque(past, tail))
+    printer = _LinePrinter(screen, folder, several=len(jobs) > 1, bare=bare)
+    tails = [selection.tail(each["id"]) for each in jobs]
+    past = (line for each in tails for line in (each.poll() if follow else each.finish()) if matches(line))
+    printed = printer.print_lines(past if tail is None else deque(past, tail))
     if follow:
         _follow(
-            JobEndWatch(folder, [each["id"] for each in stories]),
+            JobEndWatch(folder, [each["id"] for each in jobs]),
             tails,
-            lambda lines: shown.lines(filter(passes, lines)),
+            lambda lines: printer.print_lines(filter(matches, lines)),
         )
-    elif not came and tail != 0:
-        screen.say(f"{job} has printed nothing{' like that' if wanted.narrow or grep else ' yet'}")
+    elif not printed and tail != 0:
+        screen.say(f"{job} has printed nothing{' that matches' if selection.narrow or grep else ' yet'}")
     screen.close()
     return ExitCode.OK
 
 
-class _Wanted:
-    """Which lines: ranks, attempts, streams, and from when on."""
+class _Selection:
+    """The selected ranks, attempts and streams, and the earliest time."""
 
     def __init__(
         self, folder: Path, rank: str, attempt: str, since: str, *, stdout: bool, stderr: bool, follow: bool
@@ -93,7 +99,7 @@ class _Wanted:
         self.narrow = bool(rank or since or stdout or stderr)
 
     def tail(self, job_id: str) -> LogTail:
-        """A job's lines: of the attempt asked for, of all, or of the latest (and, followed, of those to come)."""
+        """Returns the output of a job: the given attempt, all, or the latest (and, when following, later ones)."""
         return LogTail(
             self._paths,
             job_id,
@@ -110,13 +116,13 @@ class _Wanted:
         first = self._attempt or max(there, default=1)
         if self._attempt and there and self._attempt not in there and not self._follow:
             raise UsageError(
-                f"{job_id} has nothing from attempt {self._attempt}\nthere is: {', '.join(map(str, there))}"
+                f"{job_id} has no output of attempt {self._attempt}\nthere are: {', '.join(map(str, there))}"
             )
         return range(first, sys.maxsize if self._follow and not self._attempt else first + 1)
 
 
-class _Shown:
-    """Lines on the screen, with the node that each came from."""
+class _LinePrinter:
+    """Prints lines with the node of their rank."""
 
     def __init__(self, screen: Screen, folder: Path, *, several: bool, bare: bool) -> None:
         self._screen = screen
@@ -125,53 +131,54 @@ class _Shown:
         self._bare = bare
         self._nodes: dict[tuple[str, int], dict[tuple[int, int], str]] = {}
 
-    def lines(self, lines: Iterable[Line]) -> bool:
-        """Show them; whether there were any."""
-        came = False
+    def print_lines(self, lines: Iterable[Line]) -> bool:
+        """Prints lines; returns whether there were any."""
+        printed = False
         for line in lines:
-            came = True
+            printed = True
             if self._bare:
                 self._screen.bare(line)
             else:
                 job_id = line.file.job_id
                 self._screen.rank(line, self._nodes_of(job_id, line.file.generation), job_id if self._several else "")
-            self._go_on_if_read()
+            self._check_reader()
         self._screen.flush()
-        self._go_on_if_read()
-        return came
+        self._check_reader()
+        return printed
 
-    def _go_on_if_read(self) -> None:
+    def _check_reader(self) -> None:
+        """Raises BrokenPipeError if the reader of the output has closed its pipe."""
         if self._screen.reader_left:
             raise BrokenPipeError
 
     def _nodes_of(self, job_id: str, generation: int) -> dict[tuple[int, int], str]:
         key = (job_id, generation)
         if key not in self._nodes:
-            asked = open_state(self._folder)
-            self._nodes[key] = nodes_of_ranks(asked.job(job_id))
-            asked.close()
+            records = open_state(self._folder)
+            self._nodes[key] = nodes_of_ranks(records.job(job_id))
+            records.close()
         return self._nodes[key]
 
 
-def _follow(endings: JobEndWatch, tails: list[LogTail], shown: Callable[[Iterator[Line]], bool]) -> None:
-    pause = _QUICK
-    while not endings.poll(pause):
-        came = [shown(iter(tail.poll())) for tail in tails]
-        pause = _QUICK if any(came) else min(pause * 1.5, _SLOW)
+def _follow(watch: JobEndWatch, tails: list[LogTail], print_lines: Callable[[Iterator[Line]], bool]) -> None:
+    pause = _MIN_POLL_S
+    while not watch.poll(pause):
+        printed = [print_lines(iter(tail.poll())) for tail in tails]
+        pause = _MIN_POLL_S if any(printed) else min(pause * 1.5, _MAX_POLL_S)
     for tail in tails:
-        shown(iter(tail.finish()))
+        print_lines(iter(tail.finish()))
 
 
 def _filter(pattern: str) -> Callable[[Line], bool]:
     try:
         found = re.compile(pattern)
     except re.error as error:
-        raise UsageError(f"--grep {pattern!r} is no regular expression: {error}") from None
+        raise UsageError(f"--grep {pattern!r} is not a regular expression: {error}") from None
     return lambda line: found.search(line.text) is not None
 
 
 def _since(text: str) -> int | None:
-    """A moment in ms."""
+    """Returns the time that lies the given duration before now, in ms."""
     return int(time.time() * 1000) - parse_duration_option("--since", text) if text else None
 
 
@@ -185,9 +192,9 @@ def _ranks(text: str) -> tuple[int, ...] | None:
 
 
 def _attempt(text: str) -> int | None:
-    """None: the latest; 0: all."""
+    """Returns the number of an attempt, None for the latest, 0 for all. Raises UsageError."""
     if text == "all":
         return 0
     if text and not (text.isdecimal() and int(text)):
-        raise UsageError(f"--attempt expects a number from 1 on, or all, not {text[:40]!r}")
+        raise UsageError(f"--attempt expects a number of at least 1, or all, not {text[:40]!r}")
     return int(text) if text else None

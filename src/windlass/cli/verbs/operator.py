@@ -1,4 +1,4 @@
-"""`windlass operator`: be the operator, bring it into a cluster, look after it, take it away again."""
+"""`windlass operator`: runs, installs, checks and uninstalls the operator of a cluster."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 operator = typer.Typer(
-    help="Be the operator; or bring it into a cluster, look after it, take it away again.",
+    help="Run the operator, or install it in a cluster, check it, uninstall it.",
     add_completion=False,
     rich_markup_mode=None,
     no_args_is_help=True,
@@ -39,47 +39,47 @@ _STYLES = {"ok": "green", "warning": "yellow", "error": "red"}
 _CHECKED = Listing(
     (
         Column("", lambda row: row["severity"], style=lambda row: _STYLES[row["severity"]]),
-        Column("ABOUT", lambda row: row["about"]),
-        Column("FOUND", lambda row: row["message"]),
-        Column("WHAT TO DO", lambda row: row["fix"]),
+        Column("CHECK", lambda row: row["about"]),
+        Column("RESULT", lambda row: row["message"]),
+        Column("FIX", lambda row: row["fix"]),
     ),
     key="about",
-    empty="nothing was looked at",
+    empty="nothing was checked",
 )
 
 
-operator.command("run", short_help="Be one replica of the operator, until it is told to end")(run)
+operator.command("run", short_help="Run one replica of the operator until SIGTERM")(run)
 
 
-@operator.command("install", short_help="Apply everything that the operator needs, and wait until it is ready")
+@operator.command("install", short_help="Apply everything the operator needs, and wait until it is ready")
 def install(
     image: Annotated[
-        str, typer.Option("--image", help="The operator's image, made with deploy/Dockerfile; else windlass:VERSION.")
+        str, typer.Option("--image", help="Image built with deploy/Dockerfile; default: windlass:VERSION.")
     ] = "",
     namespace: NamespaceOption = NAMESPACE,
-    replicas: Annotated[int, typer.Option("--replicas", min=1, help="One leads, the others wait.")] = 2,
+    replicas: Annotated[int, typer.Option("--replicas", min=1, help="One leads, the others are standbys.")] = 2,
     without_crds: Annotated[
-        bool, typer.Option("--without-crds", help="Leave out the kinds of others: Kubeflow's jobs and trainer.")
+        bool, typer.Option("--without-crds", help="Skip the kinds of other projects: Kubeflow's jobs and trainer.")
     ] = False,
     pod_groups: Annotated[
-        bool, typer.Option("--pod-groups", help="Bring PodGroup as well, for a cluster that lacks it.")
+        bool, typer.Option("--pod-groups", help="Also install PodGroup, for a cluster without it.")
     ] = False,
     take_over: Annotated[
-        bool, typer.Option("--take-over", help="Replace definitions of kinds that somebody else has brought.")
+        bool, typer.Option("--take-over", help="Replace definitions of kinds that others have installed.")
     ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would change.")] = False,
-    render: Annotated[bool, typer.Option("--render", help="Only print everything as YAML; ask no cluster.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print what would change.")] = False,
+    render: Annotated[bool, typer.Option("--render", help="Only print everything as YAML, without a cluster.")] = False,
     wait: Annotated[
-        int, typer.Option("--wait", min=0, metavar="SECONDS", help="How long to wait for the replicas; 0: not at all.")
+        int, typer.Option("--wait", min=0, metavar="SECONDS", help="How long to wait for the replicas; 0: do not wait.")
     ] = 120,
     context: ContextOption = None,
     kubeconfig: KubeconfigOption = None,
 ) -> int:
-    """Apply the kinds, the permissions and the operator, server-side; whatever is there already is brought up to date.
+    """Apply the kinds, the permissions and the operator by server-side apply; existing objects are updated.
 
-    Run it again after an upgrade of Windlass. Definitions that somebody else has brought are left as they are.
+    Run it again after an upgrade of Windlass. Definitions that others have installed are not changed.
     """
-    from windlass.deploy.crds import DEFAULT, OWN, POD_GROUPS  # noqa: PLC0415 - verbs start light
+    from windlass.deploy.crds import DEFAULT, OWN, POD_GROUPS  # noqa: PLC0415 - keeps the start of other verbs short
     from windlass.deploy.installation import IMAGE, installation_objects  # noqa: PLC0415
     from windlass.deploy.operator import Setup  # noqa: PLC0415
     from windlass.jobs.kubernetes.manifests.manifest_file import as_yaml  # noqa: PLC0415
@@ -91,96 +91,96 @@ def install(
         print(as_yaml(objects), end="")
         return ExitCode.OK
 
-    async def story(connection: Connection) -> None:
+    async def run_install(connection: Connection) -> None:
         from windlass.deploy.install.installer import apply  # noqa: PLC0415
         from windlass.deploy.install.readiness import wait_until_ready  # noqa: PLC0415
 
         async for applied in apply(connection, objects, dry_run=dry_run, take_over=take_over):
-            print(f"{_word(applied.change, dry_run=dry_run)} {applied.name}", flush=True)
+            print(f"{_change_label(applied.change, dry_run=dry_run)} {applied.name}", flush=True)
         if wait and not dry_run:
             print(f"waiting for {replicas} of {setup.image} …", file=sys.stderr)
             await wait_until_ready(connection, namespace, wait)
 
-    _with(story, context, kubeconfig)
+    _run_connected(run_install, context, kubeconfig)
     if dry_run:
         print("nothing was changed: this was a dry run", file=sys.stderr)
     else:
-        print(f"Windlass is installed in {namespace}; windlass operator check -n {namespace} looks after it")
+        print(f"Windlass is installed in {namespace}; check it with: windlass operator check -n {namespace}")
     return ExitCode.OK
 
 
-@operator.command("uninstall", short_help="Take the operator away; jobs stay unless they are to go")
+@operator.command("uninstall", short_help="Uninstall the operator; jobs stay unless --delete-jobs")
 def uninstall(
     namespace: NamespaceOption = NAMESPACE,
     delete_jobs: Annotated[
-        bool, typer.Option("--delete-jobs", help="Delete the kinds too, and with them every job and its pods.")
+        bool, typer.Option("--delete-jobs", help="Also delete the kinds, and with them every job and its pods.")
     ] = False,
     yes: Annotated[bool, typer.Option("-y", "--yes", help="Do not ask.")] = False,
     context: ContextOption = None,
     kubeconfig: KubeconfigOption = None,
 ) -> int:
-    """Delete the operator, its permissions and its namespace, if that is of its own making.
+    """Delete the operator, its permissions and its namespace, if `operator install` has created that.
 
-    Jobs, queues and the definitions of their kinds stay unless --delete-jobs; pods that run go on running, and nobody
-    looks after them until an operator is there again.
+    Jobs, queues and the definitions of their kinds stay unless --delete-jobs is given. Running pods keep running
+    without an operator.
     """
     from windlass.deploy.installation import IMAGE  # noqa: PLC0415
     from windlass.deploy.operator import Setup  # noqa: PLC0415
 
-    async def story(connection: Connection) -> None:
+    async def run_uninstall(connection: Connection) -> None:
         from windlass.deploy.install.uninstaller import count_jobs  # noqa: PLC0415
 
         there = ", ".join(f"{count} {kind}" for kind, count in (await count_jobs(connection)).items()) or "no jobs"
-        _ask(f"from {connection.access.server}", there, delete_jobs=delete_jobs, yes=yes)
+        _confirm(f"from {connection.access.server}", there, delete_jobs=delete_jobs, yes=yes)
         await _remove(connection, Setup(IMAGE, namespace), delete_jobs=delete_jobs)
         if not delete_jobs:
-            print(f"kept: the kinds, and of them {there}; windlass operator uninstall --delete-jobs deletes them")
+            print(f"kept: the kinds, and {there}; windlass operator uninstall --delete-jobs deletes them")
 
-    _with(story, context, kubeconfig)
+    _run_connected(run_uninstall, context, kubeconfig)
     return ExitCode.OK
 
 
-@operator.command("check", short_help="Look whether the operator can do its work, and say what to do where it cannot")
+@operator.command("check", short_help="Check whether the operator can work, and print a fix for every problem")
 def check(
     namespace: NamespaceOption = NAMESPACE,
     output: FormatOption = Format.TABLE,
     verbose: Annotated[
-        bool, typer.Option("-v", "--verbose", help="All that is missing, also where nothing is installed at all.")
+        bool, typer.Option("-v", "--verbose", help="List everything that is missing, even if nothing is installed.")
     ] = False,
     context: ContextOption = None,
     kubeconfig: KubeconfigOption = None,
     no_color: NoColorOption = False,
 ) -> int:
-    """Look at the API server, the kinds, the permissions, the replicas and their leader, other operators, the nodes.
+    """Check the API server, the kinds, the permissions, the replicas and their leader, other operators and the nodes.
 
     Exits with 1 if something is wrong.
     """
 
-    async def story(connection: Connection) -> list[dict[str, Any]]:
-        from windlass.deploy.install.installation_check import check_installation as look  # noqa: PLC0415
+    async def run_checks(connection: Connection) -> list[dict[str, Any]]:
+        from windlass.deploy.install.installation_check import check_installation  # noqa: PLC0415
 
-        found = await look(connection, namespace, whole=verbose)
+        found = await check_installation(connection, namespace, whole=verbose)
         return [{"severity": str(f.severity), "about": f.about, "message": f.message, "fix": f.fix} for f in found]
 
-    rows = _with(story, context, kubeconfig)
+    rows = _run_connected(run_checks, context, kubeconfig)
     show(_CHECKED, rows, output, paint=uses_color(no_color=no_color))
     return ExitCode.FAILED if any(row["severity"] == "error" for row in rows) else ExitCode.OK
 
 
-def _word(change: ApplyOutcome, *, dry_run: bool) -> str:
-    """What was done to an object, or would be; words of one list are equally long."""
+def _change_label(change: ApplyOutcome, *, dry_run: bool) -> str:
+    """Returns what was, or would be, done to an object; padded so that a list is aligned."""
     would = f"would be {change}" if change in ("created", "changed") else change
     return f"{would:<16}" if dry_run else f"{change:<13}"
 
 
-def _with(story: Callable[[Connection], Awaitable[T]], context: str | None, kubeconfig: str | None) -> T:
-    """Run something with a connection to the cluster that is meant. Raises as `access_to`."""
+def _run_connected(action: Callable[[Connection], Awaitable[T]], context: str | None, kubeconfig: str | None) -> T:
+    """Runs a coroutine with a connection to the selected cluster. Raises as `access_to`."""
     access = access_to(context, kubeconfig)
-    from windlass.backends.kubernetes.client.connection import Connection  # noqa: PLC0415 - after a missing extra was told
+    from windlass.backends.kubernetes.client.connection import Connection  # noqa: PLC0415 - after access_to's check
 
     async def connected() -> T:
         async with Connection(access) as connection:
-            return await story(connection)
+            return await action(connection)
 
     return asyncio.run(connected())
 
@@ -188,20 +188,20 @@ def _with(story: Callable[[Connection], Awaitable[T]], context: str | None, kube
 async def _remove(connection: Connection, setup: Setup, *, delete_jobs: bool) -> None:
     from windlass.deploy.install.uninstaller import remove  # noqa: PLC0415
 
-    nothing = True
-    async for gone in remove(connection, setup, delete_jobs=delete_jobs):
-        nothing = False
-        print(f"deleted {gone}", flush=True)
-    if nothing:
+    deleted = False
+    async for name in remove(connection, setup, delete_jobs=delete_jobs):
+        deleted = True
+        print(f"deleted {name}", flush=True)
+    if not deleted:
         print(f"nothing of Windlass was in {setup.namespace}")
 
 
-def _ask(where: str, there: str, *, delete_jobs: bool, yes: bool) -> None:
-    """A person at a terminal is asked; whoever cannot be asked has to say --yes before jobs are deleted."""
+def _confirm(where: str, there: str, *, delete_jobs: bool, yes: bool) -> None:
+    """Asks on a terminal. Without a terminal, raises UsageError if jobs would be deleted without --yes."""
     if yes:
         return
     what = f"delete the operator and {there}" if delete_jobs else f"delete the operator ({there} stay)"
     if sys.stdin.isatty():
         typer.confirm(f"{what} {where}?", abort=True)
     elif delete_jobs:
-        raise UsageError(f"this would {what} {where}\nsay --yes")
+        raise UsageError(f"this would {what} {where}\nadd --yes")

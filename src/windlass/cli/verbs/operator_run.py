@@ -1,4 +1,4 @@
-"""`windlass operator run`: be one replica of the operator."""
+"""`windlass operator run`: runs one replica of the operator. Also the options that all `operator` verbs share."""
 
 from __future__ import annotations
 
@@ -19,44 +19,47 @@ if TYPE_CHECKING:
 
 ContextOption: TypeAlias = Annotated[
     str | None,
-    typer.Option("--on", "--context", metavar="CONTEXT", help="A context of the kubeconfig; else the current one."),
+    typer.Option("--on", "--context", metavar="CONTEXT", help="A context of the kubeconfig; default: the current one."),
 ]
 KubeconfigOption: TypeAlias = Annotated[
-    str | None, typer.Option("--kubeconfig", metavar="FILE", help="Else $KUBECONFIG, else ~/.kube/config.")
+    str | None, typer.Option("--kubeconfig", metavar="FILE", help="Default: $KUBECONFIG, else ~/.kube/config.")
 ]
 NamespaceOption: TypeAlias = Annotated[
-    str, typer.Option("-n", "--namespace", help="Where the operator itself lives. Jobs live anywhere.")
+    str, typer.Option("-n", "--namespace", help="Namespace of the operator itself. Jobs may be in any.")
 ]
 NAMESPACE = "windlass-system"
 _Lease: TypeAlias = Annotated[
-    str, typer.Option("--lease", metavar="NAME", help="The Lease in that namespace that makes a replica the leader.")
+    str, typer.Option("--lease", metavar="NAME", help="The Lease in that namespace by which a leader is elected.")
 ]
 _LeaseSeconds: TypeAlias = Annotated[
-    float, typer.Option("--lease-seconds", min=2, help="After so long without its leader, another one leads.")
+    float, typer.Option("--lease-seconds", min=2, help="Without a sign of the leader for so long, another one leads.")
 ]
 _Address: TypeAlias = Annotated[
-    str, typer.Option("--address", metavar="URL", help="Where others reach this replica; it stands in the Lease.")
+    str, typer.Option("--address", metavar="URL", help="URL at which this replica is reached; written to the Lease.")
 ]
 _AtOnce: TypeAlias = Annotated[
-    int, typer.Option("--at-once", min=1, max=512, help="Pods that are made, bound or deleted at the same time.")
+    int, typer.Option("--at-once", min=1, max=512, help="Maximum concurrent creations, bindings and deletions of pods.")
 ]
 _Patience: TypeAlias = Annotated[
-    str, typer.Option("--image-patience", metavar="DURATION", help="How long an image may fail to be pulled.")
+    str, typer.Option("--image-patience", metavar="DURATION", help="How long the pull of an image may keep failing.")
 ]
 _Domain: TypeAlias = Annotated[
-    str, typer.Option("--cluster-domain", help="Ends the names of services in what pods are told: cluster.local.")
+    str, typer.Option("--cluster-domain", help="Domain of service names given to pods, such as cluster.local.")
 ]
 _Waiter: TypeAlias = Annotated[
-    str, typer.Option("--waiter-image", help="With which a PyTorchJob's workers wait for their master.")
+    str,
+    typer.Option(
+        "--waiter-image", help="Image of the init container in which workers of a PyTorchJob wait for the master."
+    ),
 ]
 _Kubectl: TypeAlias = Annotated[
-    str, typer.Option("--kubectl-image", help="Brings a kubectl to the launcher of an MPIJob v1.")
+    str, typer.Option("--kubectl-image", help="Image that provides kubectl to the launcher of an MPIJob v1.")
 ]
 _AgentImage: TypeAlias = Annotated[
     str,
     typer.Option(
         "--agent-image",
-        help="Brings the agent to pods that ask for it; its entry point is windlass.  [default: the operator's own]",
+        help="Image that provides the agent to pods; its entry point is windlass.  [default: the operator's own]",
     ),
 ]
 _AgentsAddress: TypeAlias = Annotated[
@@ -64,17 +67,17 @@ _AgentsAddress: TypeAlias = Annotated[
     typer.Option(
         "--agents-address",
         metavar="HOST:PORT",
-        help="Where agents in pods reach the operator; without it they agree among themselves.",
+        help="Address at which agents in pods reach the operator; without it they coordinate among themselves.",
     ),
 ]
 _AgentsPort: TypeAlias = Annotated[
-    int, typer.Option("--agents-port", help="Where the leader answers them; 0 is any that is free.")
+    int, typer.Option("--agents-port", help="Port on which the leader serves agents; 0: any free port.")
 ]
 _PodGroups: TypeAlias = Annotated[
-    bool, typer.Option("--pod-groups", help="Make a PodGroup beside each job, for tools that look at those.")
+    bool, typer.Option("--pod-groups", help="Create a PodGroup for each job, for tools that read PodGroups.")
 ]
 _Port: TypeAlias = Annotated[
-    int, typer.Option("--metrics-port", help="For probes, metrics and questions; 0 is any that is free.")
+    int, typer.Option("--metrics-port", help="Port of probes, metrics and the API; 0: any free port.")
 ]
 _Host: TypeAlias = Annotated[str, typer.Option("--metrics-host", help="The address to listen on.")]
 _History: TypeAlias = Annotated[
@@ -82,11 +85,11 @@ _History: TypeAlias = Annotated[
     typer.Option(
         "--history",
         metavar="URL",
-        help="Where what has ended is kept: sqlite:///FILE or postgresql://HOST/DATABASE.  [default: a file of yours]",
+        help="Database of ended jobs: sqlite:///FILE or postgresql://HOST/DATABASE.  [default: a file in your home]",
     ),
 ]
-_Keep: TypeAlias = Annotated[str, typer.Option("--keep", metavar="DURATION", help="How long it is kept.")]
-_EVERYWHERE = "0.0.0.0"  # noqa: S104 - probes and Prometheus come from outside of the pod
+_Keep: TypeAlias = Annotated[str, typer.Option("--keep", metavar="DURATION", help="How long ended jobs are kept.")]
+_EVERYWHERE = "0.0.0.0"  # noqa: S104 - probes and Prometheus connect from outside the pod
 
 
 def run(
@@ -110,11 +113,11 @@ def run(
     context: ContextOption = None,
     kubeconfig: KubeconfigOption = None,
 ) -> int:
-    """Follow until elected, then decide and carry out, until SIGTERM or Ctrl-C.
+    """Run as a standby until elected, then as the leader, until SIGTERM or Ctrl-C.
 
-    Inside of a cluster it uses the account of its pod. It keeps nothing but what is in the cluster's objects.
+    Inside a cluster it uses the service account of its pod. All state is in the objects of the cluster.
     """
-    from windlass.backends.kubernetes.settings import BackendSettings  # noqa: PLC0415
+    from windlass.backends.kubernetes.settings import BackendSettings  # noqa: PLC0415 - keeps the start of other verbs short
     from windlass.jobs.kubernetes.settings import Settings  # noqa: PLC0415 - verbs start light
 
     kinds = Settings(
@@ -130,7 +133,7 @@ def run(
     )
     access = access_to(context, kubeconfig)
     from windlass.server.operator.history.store import Retention  # noqa: PLC0415
-    from windlass.server.operator.process import OperatorOptions, run_operator  # noqa: PLC0415 - after a missing extra was told
+    from windlass.server.operator.process import OperatorOptions, run_operator  # noqa: PLC0415 - after access_to's check
 
     replica = OperatorOptions(
         access,
@@ -157,17 +160,17 @@ def _host_and_port(text: str) -> str:
 
 
 def _history_here() -> str:
-    """A file of the user's own."""
+    """Returns the URL of the default database, a file in the user's state folder."""
     state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local/state"
     return f"sqlite:///{state}/windlass/operator-history.sqlite"
 
 
 def access_to(context: str | None, kubeconfig: str | None) -> Access:
-    """The cluster that is meant. Raises UsageError if its libraries are missing, and AccessError."""
+    """Returns access to the selected cluster. Raises UsageError if its libraries are missing, and AccessError."""
     try:
         import_module("windlass.backends.kubernetes.client.connection")
     except ModuleNotFoundError as missing:
         raise UsageError(f"{missing.name} is not installed\npip install 'windlass[kubernetes]'") from None
-    from windlass.backends.kubernetes.client.access import find, from_kubeconfig  # noqa: PLC0415 - verbs start light
+    from windlass.backends.kubernetes.client.access import find, from_kubeconfig  # noqa: PLC0415 - keeps the start of other verbs short
 
     return from_kubeconfig(kubeconfig, context) if kubeconfig else find(context)

@@ -1,4 +1,4 @@
-"""`windlass run`: hand a job in and follow it to its end."""
+"""`windlass run`: submits a job and follows it to its end."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def run(
     options: RunOptions,
     words: CommandArgument = None,
     file: FileOption = None,
-    detach: Annotated[bool, typer.Option("--detach", help="Do not wait for the end (needs a daemon).")] = False,
+    detach: Annotated[bool, typer.Option("--detach", help="Return after submitting (needs a daemon).")] = False,
     local_nodes: NodesOption = None,
     local_gpus: GpusOption = None,
     cluster: ClusterOption = None,
@@ -59,10 +59,10 @@ def run(
     state: StateOption = None,
     no_color: NoColorOption = False,
 ) -> int:
-    """Run a job and follow it to its end; exits as the job does.
+    """Run a job and follow it to its end; exits with the exit code of the job.
 
-    Uses the daemon if one runs, and needs none. Ctrl-C leaves the job to the daemon; without one it cancels the job.
-    On Kubernetes the job is an object of its own, and the current folder goes along unless an image is named.
+    Uses the daemon if one runs, but needs none. Ctrl-C detaches from a job of the daemon; without a daemon it cancels
+    the job. On Kubernetes the job becomes a TrainingJob, and the current folder is sent along unless an image is named.
     Options go before --, the command after it: windlass run -N 2 -G 2 -- python train.py --lr 0.1
     """
     context = resolve_context(on, namespace)
@@ -71,22 +71,22 @@ def run(
         from windlass.cli.kubernetes.run import run_on_cluster  # noqa: PLC0415
         from windlass.cli.kubernetes.submission import SubmitRequest  # noqa: PLC0415 - loads a cluster's libraries
 
-        given = SubmitRequest(options, words or [], file, ship, validate)
-        return run_on_cluster(context, namespace, given, detach=detach, no_color=no_color)
+        request = SubmitRequest(options, words or [], file, ship, validate)
+        return run_on_cluster(context, namespace, request, detach=detach, no_color=no_color)
     if ship:
         raise UsageError(SHIP_NEEDS_KUBERNETES)
     refuse_validate(validate, ON_KUBERNETES)
     folder = state_folder(state)
-    handed = use_agents(read_submissions(options, words or [], file))
-    warn_unused_fields(handed)
+    submissions = use_agents(read_submissions(options, words or [], file))
+    warn_unused_fields(submissions)
     if detach:
-        print(*find_daemon(folder).submit(handed, **submission_context()), sep="\n")
+        print(*find_daemon(folder).submit(submissions, **submission_context()), sep="\n")
         return ExitCode.OK
     screen = Screen(no_color=no_color)
     wanted = requested_cluster(local_nodes, local_gpus, cluster, policy)
     with Interrupts() as interrupts, contextlib.closing(screen):
-        attendance = JobFollower(LocalTarget(folder, wanted), screen)
-        with contextlib.closing(attendance):
-            if ignored := describe_mismatch(cast("Connection", attendance.connection), wanted):
+        follower = JobFollower(LocalTarget(folder, wanted), screen)
+        with contextlib.closing(follower):
+            if ignored := describe_mismatch(cast("Connection", follower.connection), wanted):
                 screen.say(ignored)
-            return attendance.run(handed, interrupts)
+            return follower.run(submissions, interrupts)

@@ -1,4 +1,4 @@
-"""`windlass scaling`: the same job on several numbers of ranks, and how much faster each makes it."""
+"""`windlass scaling`: runs the same job on several numbers of ranks and compares their throughput."""
 
 from __future__ import annotations
 
@@ -59,13 +59,15 @@ def scaling(
     words: CommandArgument = None,
     file: FileOption = None,
     ranks: Annotated[
-        str, typer.Option("--ranks", metavar="1,2,4", help="How many ranks to compare. Without it: 1,2,4.")
+        str, typer.Option("--ranks", metavar="1,2,4", help="Numbers of ranks to compare. Default: 1,2,4.")
     ] = "",
-    steps: Annotated[int, typer.Option("--steps", min=1, help="Measure so many steps of each.")] = 50,
-    seconds: Annotated[str, typer.Option("--for", metavar="DURATION", help="Measure each for so long instead.")] = "",
-    warmup: Annotated[int, typer.Option("--warmup", min=0, help="Steps at the start that do not count.")] = 10,
+    steps: Annotated[int, typer.Option("--steps", min=1, help="Number of steps to measure per run.")] = 50,
+    seconds: Annotated[
+        str, typer.Option("--for", metavar="DURATION", help="Measure each run for this time instead.")
+    ] = "",
+    warmup: Annotated[int, typer.Option("--warmup", min=0, help="Steps at the start that are not measured.")] = 10,
     plot: Annotated[
-        Path | None, typer.Option("--plot", metavar="FILE.svg|html", help="Write a picture there, too.")
+        Path | None, typer.Option("--plot", metavar="FILE.svg|html", help="Also write a chart to this file.")
     ] = None,
     output: FormatOption = Format.TABLE,
     local_nodes: NodesOption = None,
@@ -75,18 +77,20 @@ def scaling(
     state: StateOption = None,
     no_color: NoColorOption = False,
 ) -> int:
-    """Run the same job on 1, 2, 4 ranks, one after the other, and compare: speed-up, efficiency, where the time goes.
+    """Run the same job on 1, 2, 4 ranks, one after the other, and compare speed-up, efficiency and time per phase.
 
-    On this machine. -N 1,2,4 compares numbers of nodes instead, each with the ranks that the job says. Scripts that use
-    windlass.train tell of their steps, and are ended when enough is known; of others whole runs are compared.
-    Checkpoints go to a folder of each run's own, and with it: windlass scaling --ranks 1,2 -G 1 -- python train.py
+    Runs on this machine. -N 1,2,4 compares numbers of nodes instead, each with the ranks of the job. Scripts that use
+    windlass.train report their steps and are ended after enough of them; for others, whole runs are compared.
+    Checkpoints go to a temporary folder of each run. Example: windlass scaling --ranks 1,2 -G 1 -- python train.py
     """
     by_nodes = parse_counts("--nodes", options.nodes) if options.nodes and "," in options.nodes else ()
     if by_nodes and ranks:
-        raise UsageError("--ranks and --nodes 1,2,…: compare one or the other")
+        raise UsageError("--ranks and --nodes 1,2,… exclude each other")
     _check_plot(plot)
     enough = StopRule(warmup, steps, parse_duration_option("--for", seconds) / 1000 if seconds else None)
-    submission = _the_job(read_submissions(replace(options, nodes=None) if by_nodes else options, words or [], file))
+    submission = _single_submission(
+        read_submissions(replace(options, nodes=None) if by_nodes else options, words or [], file)
+    )
     role = single_role(submission.job)
     sizes = (
         sizes_by_nodes(role, by_nodes) if by_nodes else sizes_by_ranks(role, parse_counts("--ranks", ranks or "1,2,4"))
@@ -96,7 +100,7 @@ def scaling(
     try:
         runs = _measured(state_folder(state), wanted, submission, sizes, enough, Screen(no_color=no_color))
     except InterruptedRunError:
-        print("windlass: interrupted; what ran is ended, and nothing is compared", file=sys.stderr)
+        print("windlass: interrupted; the run was cancelled, and nothing is compared", file=sys.stderr)
         return ExitCode.CANCELLED
     except JobFailedError as failure:
         print(f"windlass: {failure}", file=sys.stderr)
@@ -116,7 +120,7 @@ def scaling(
 def _measured(
     state: Path, wanted: ClusterOptions, submission: Submission, sizes: list[Size], enough: StopRule, screen: Screen
 ) -> list[MeasuredRun]:
-    """All runs, the largest first: what can never run here is refused before anything has."""
+    """Measures all sizes, the largest first, so that an impossible size is refused before any run."""
     cores = len(os.sched_getaffinity(0))
     most = max(size.ranks for size in sizes)
     env = threads_for(single_role(submission.job), most, cores, os.environ)
@@ -127,22 +131,22 @@ def _measured(
             if ignored := describe_mismatch(connection, wanted):
                 screen.say(ignored)
             for size in sorted(sizes, key=lambda size: -size.ranks):
-                who = pluralize(size.ranks, "rank")
-                say = _live(screen, who)
+                label = pluralize(size.ranks, "rank")
+                say = _status_line(screen, label)
                 with tempfile.TemporaryDirectory(prefix="windlass-scaling-") as folder:
                     run = measure_run(connection, submission, size, enough, env, Path(folder), interrupts, say)
                 _refuse_short(run, enough)
-                screen.say(f"{who}: {_in_short(run, enough)} (job {run.job})")
+                screen.say(f"{label}: {_summary(run, enough)} (job {run.job})")
                 runs.append(run)
     return runs
 
 
-def _live(screen: Screen, who: str) -> Callable[[str], None]:
-    """How it stands, on a terminal alone."""
-    return (lambda text: screen.state(f"{who}: {text}")) if sys.stderr.isatty() else (lambda _: None)
+def _status_line(screen: Screen, label: str) -> Callable[[str], None]:
+    """Returns a function that updates the status line; it does nothing without a terminal."""
+    return (lambda text: screen.state(f"{label}: {text}")) if sys.stderr.isatty() else (lambda _: None)
 
 
-def _in_short(run: MeasuredRun, enough: StopRule) -> str:
+def _summary(run: MeasuredRun, enough: StopRule) -> str:
     pace = pace_of(run.readings, enough.warmup)
     if pace is None:
         return f"ran {run.seconds:.1f} s"
@@ -150,30 +154,30 @@ def _in_short(run: MeasuredRun, enough: StopRule) -> str:
 
 
 def _refuse_short(run: MeasuredRun, enough: StopRule) -> None:
-    """Raises UsageError for a run that told of steps, but of none that count."""
+    """Raises UsageError for a run that reported steps, but none after the warm-up."""
     if run.readings and pace_of(run.readings, enough.warmup) is None:
         raise UsageError(
-            f"on {pluralize(run.size.ranks, 'rank')} it ended after step {run.readings[-1].step}, and no step that "
-            f"counts was told: the first line is left out, and what begins before step {enough.warmup}\n"
-            "more steps in the script, more lines (train.init(report_every=…)), or --warmup 0; "
-            "a run that goes on from a checkpoint of its own has few steps left"
+            f"on {pluralize(run.size.ranks, 'rank')} it ended after step {run.readings[-1].step} without a measured "
+            f"step: the first report and reports that begin before step {enough.warmup} do not count\n"
+            "run more steps, report more often (train.init(report_every=…)), or use --warmup 0; "
+            "a run that resumes from its own checkpoint has few steps left"
         )
 
 
-def _the_job(handed: list[Submission]) -> Submission:
-    """The one to compare. Raises UsageError."""
-    if len(handed) != 1:
-        raise UsageError(f"the file holds {len(handed)} jobs: one can be compared with itself, not several")
-    if handed[0].array:
-        raise UsageError(f"{handed[0].job.name} is an array: leave --array out, one member is enough")
-    return handed[0]
+def _single_submission(submissions: list[Submission]) -> Submission:
+    """Returns the only job. Raises UsageError for several jobs and for an array."""
+    if len(submissions) != 1:
+        raise UsageError(f"the file holds {len(submissions)} jobs: name a file with one job")
+    if submissions[0].array:
+        raise UsageError(f"{submissions[0].job.name} is an array: remove --array, one member is measured")
+    return submissions[0]
 
 
 def _check_plot(plot: Path | None) -> None:
     if plot is None:
         return
     if plot.suffix not in _PLOTS:
-        raise UsageError(f"--plot {plot}: a picture ends with .svg or .html")
+        raise UsageError(f"--plot {plot}: the file name must end with .svg or .html")
     if not plot.absolute().parent.is_dir():
         raise UsageError(f"--plot {plot}: the folder {plot.absolute().parent} does not exist")
 
@@ -183,4 +187,4 @@ def _write(plot: Path, rows: list[dict[str, Any]], title: str) -> None:
         plot.write_text(_PLOTS[plot.suffix](rows, title), encoding="utf-8")
     except OSError as error:
         raise UsageError(f"{plot} cannot be written: {error.strerror}") from None
-    print(f"picture: {plot}", file=sys.stderr)
+    print(f"chart: {plot}", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""`windlass share`: what every queue should have, and has."""
+"""`windlass share`: prints the fair share and the usage of every queue."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ import typer
 from windlass.cli.exit_codes import ExitCode
 from windlass.cli.target import NamespaceOption, NoColorOption, OnOption, StateOption, controller_client, uses_color
 from windlass.cli.terminal.formatting import format_amount, format_resources
-from windlass.cli.terminal.output import Column, Format, FormatOption, Listing, WatchOption, paged, show
+from windlass.cli.terminal.output import Column, Format, FormatOption, Listing, WatchOption, show, watch_value
 
 Row = dict[str, Any]
-_FIRST = ("gpu", "cpu", "memory")
+_DEFAULTS = ("gpu", "cpu", "memory")
 
 
 def share(
     resource: Annotated[
         str,
-        typer.Option("--resource", help="What the columns count: gpu, cpu, memory, … Default: gpu if any queue has."),
+        typer.Option("--resource", help="Resource of the columns: gpu, cpu, memory, … Default: gpu if used."),
     ] = "",
     output: FormatOption = Format.TABLE,
     watch: WatchOption = False,
@@ -28,32 +28,32 @@ def share(
     state: StateOption = None,
     no_color: NoColorOption = False,
 ) -> int:
-    """Fair shares: what every queue should hold now, what it holds, borrows and lends, and who of it is next.
+    """Fair shares: target and usage of every queue, what it borrows and lends, and its next job.
 
-    TARGET is the queue's part by its weight, no more than it asks for. SHARE is what it has, its decayed past use
-    included, as a part of the cluster for each unit of weight: the lowest among siblings goes first.
+    TARGET is the queue's part by its weight, at most what it requests. SHARE is its usage, with decayed past usage, as
+    a fraction of the cluster per unit of weight: among siblings, the lowest share goes first.
     """
     client = controller_client(on, namespace, state)
     paint = uses_color(no_color=no_color)
 
-    def tell(answer: Row) -> None:
+    def display(answer: Row) -> None:
         rows = answer["queues"]
-        show(_listing(resource or _counted(rows)), rows, output, paint=paint)
+        show(_listing(resource or _default_resource(rows)), rows, output, paint=paint)
         for warning in answer["warnings"]:
             print(warning, file=sys.stderr)
 
-    paged(client.shares, tell, again=watch)
+    watch_value(client.shares, display, again=watch)
     return ExitCode.OK
 
 
-def _counted(rows: list[Row]) -> str:
-    """The first of the usual resources that any queue has or wants."""
+def _default_resource(rows: list[Row]) -> str:
+    """Returns the first of gpu, cpu and memory that any queue has or requests."""
     present = {name for row in rows for part in ("quota", "target", "held", "past") for name in row[part]}
-    return next((name for name in _FIRST if name in present), _FIRST[0])
+    return next((name for name in _DEFAULTS if name in present), _DEFAULTS[0])
 
 
 def _listing(resource: str) -> Listing:
-    def of(part: str) -> Column:
+    def column(part: str) -> Column:
         return Column(part.upper(), lambda row: format_amount(resource, row[part].get(resource, 0)), right=True)
 
     return Listing(
@@ -61,7 +61,7 @@ def _listing(resource: str) -> Listing:
             Column("QUEUE", lambda row: f"{'· ' * row['depth']}{row['queue']}"),
             Column("WEIGHT", lambda row: str(row["weight"]), right=True),
             Column(f"{resource.upper()} QUOTA", lambda row: _quota(row, resource), right=True),
-            *(of(part) for part in ("target", "held", "borrowed", "lent", "past")),
+            *(column(part) for part in ("target", "held", "borrowed", "lent", "past")),
             Column("SHARE", lambda row: f"{row['share'] / 10_000:.1f} %", right=True),
             Column("RUN", lambda row: str(row["running"]), right=True),
             Column("WAIT", lambda row: str(row["waiting"]), right=True),

@@ -1,4 +1,4 @@
-"""The verb `simulate`: a trace of the past on a cluster that need not exist, under policies side by side."""
+"""`windlass simulate`: replays a trace on a simulated cluster under several policies."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ import typer
 from windlass.cli.target import NoColorOption
 from windlass.cli.terminal.output import Format, FormatOption
 
-_COMPARED = "fifo,easy,windlass"
+_DEFAULT_POLICIES = "fifo,easy,windlass"
 
 
-def _offered_policies(incomplete: str) -> list[str]:
-    """The last of a list that is being typed."""
-    from windlass.core.queues.orders.registry import POLICIES  # noqa: PLC0415 - help, which is read most, does without the simulator
+def _complete_policies(incomplete: str) -> list[str]:
+    """Returns completions of the last policy of a comma-separated list."""
+    from windlass.core.queues.orders.registry import POLICIES  # noqa: PLC0415 - `--help` does not load the simulator
     from windlass.jobs.cluster.policy_names import CLUSTERS_OWN  # noqa: PLC0415
 
     before, comma, last = incomplete.rpartition(",")
     return [f"{before}{comma}{name}" for name in (*POLICIES, CLUSTERS_OWN) if name.startswith(last)]
 
 
-def _offered_walltimes(incomplete: str) -> list[str]:
+def _complete_walltimes(incomplete: str) -> list[str]:
     from windlass.backends.simulator.walltimes import WALLTIMES  # noqa: PLC0415 - see above
 
     return [kind for kind in WALLTIMES if kind.startswith(incomplete)]
 
 
-def _offered_formats(incomplete: str) -> list[tuple[str, str]]:
+def _complete_formats(incomplete: str) -> list[tuple[str, str]]:
     from windlass.backends.simulator.traces.read import FORMATS  # noqa: PLC0415 - see above
 
     return [(name, words) for name, words in FORMATS.items() if name.startswith(incomplete)]
@@ -37,65 +37,67 @@ def _offered_formats(incomplete: str) -> list[tuple[str, str]]:
 
 TracesArgument: TypeAlias = Annotated[
     list[Path] | None,
-    typer.Argument(metavar="TRACE…", help="Files, gzip or not, of any format that --format lists."),
+    typer.Argument(metavar="TRACE…", help="Trace files, gzip or plain, in a format that --format lists."),
 ]
 ClusterOption: TypeAlias = Annotated[
-    str, typer.Option("--cluster", metavar="FILE|96x8", help="A cluster file, a trace's list of nodes, nodes×GPUs.")
+    str, typer.Option("--cluster", metavar="FILE|96x8", help="A cluster file, the node list of a trace, or nodes×GPUs.")
 ]
 PolicyOption: TypeAlias = Annotated[
     list[str] | None,
     typer.Option(
         "--policy",
         metavar="A,B,…",
-        help=f"Such as fifo, sjf+easy, windlass:reservations=4. Without it: {_COMPARED}.",
-        autocompletion=_offered_policies,
+        help=f"For example fifo, sjf+easy, windlass:reservations=4. Default: {_DEFAULT_POLICIES}.",
+        autocompletion=_complete_policies,
     ),
 ]
-SeedsOption: TypeAlias = Annotated[str, typer.Option("--seeds", metavar="N|A-B", help="How many seeds, or which.")]
+SeedsOption: TypeAlias = Annotated[str, typer.Option("--seeds", metavar="N|A-B", help="Number of seeds, or a range.")]
 ReportOption: TypeAlias = Annotated[
-    Path | None, typer.Option("--report", metavar="DIR", help="Write a page with plots there, and JSON.")
+    Path | None, typer.Option("--report", metavar="DIR", help="Write a page with plots, and JSON, to this folder.")
 ]
 SyntheticOption: TypeAlias = Annotated[
-    str | None, typer.Option("--synthetic", metavar="'jobs=1000 …'", help="Draw a trace from a law instead.")
+    str | None, typer.Option("--synthetic", metavar="'jobs=1000 …'", help="Generate a random trace instead.")
 ]
 WalltimesOption: TypeAlias = Annotated[
     str,
     typer.Option(
         "--walltimes",
         metavar="KIND",
-        help="Of the jobs: trace (their own), users (such as people write), exact or none.",
-        autocompletion=_offered_walltimes,
+        help="Walltimes of jobs: trace (recorded), users (as users estimate them), exact or none.",
+        autocompletion=_complete_walltimes,
     ),
 ]
 LoadOption: TypeAlias = Annotated[
-    float | None, typer.Option("--load", min=0.001, max=1000, help="Scale the arrivals to this offered load.")
+    float | None, typer.Option("--load", min=0.001, max=1000, help="Scale the arrival times to this offered load.")
 ]
-LimitOption: TypeAlias = Annotated[
-    int | None, typer.Option("--limit", min=1, help="Only so many jobs, the first ones.")
-]
+LimitOption: TypeAlias = Annotated[int | None, typer.Option("--limit", min=1, help="Only the first N jobs.")]
 FaultsOption: TypeAlias = Annotated[
     str | None,
-    typer.Option("--faults", metavar="'node=30d/4h …'|FILE", help="Mean time between a node's faults/they last."),
+    typer.Option(
+        "--faults", metavar="'node=30d/4h …'|FILE", help="Node faults: mean time between faults/mean repair time."
+    ),
 ]
 CostsOption: TypeAlias = Annotated[
     str,
-    typer.Option("--costs", metavar="'restart=1m …'", help="Of start, restart and checkpoint; and checkpoint-every."),
+    typer.Option(
+        "--costs", metavar="'restart=1m …'", help="Durations of start, restart and checkpoint, and checkpoint-every."
+    ),
 ]
-KillOption: TypeAlias = Annotated[bool, typer.Option("--kill", help="Jobs end when their walltime is over.")]
+KillOption: TypeAlias = Annotated[bool, typer.Option("--kill", help="Kill jobs at the end of their walltime.")]
 SkipOption: TypeAlias = Annotated[
-    bool, typer.Option("--skip-bad", help="Leave out, and count, bad rows and jobs too large for the cluster.")
+    bool, typer.Option("--skip-bad", help="Skip and count bad rows and jobs too large for the cluster.")
 ]
 FormatsOption: TypeAlias = Annotated[
     str | None,
     typer.Option(
         "--format",
         metavar="FORMAT",
-        help="Of the traces, if it is not recognised: philly, helios, muri, openb, sacct, swf or jsonl (our own; "
+        help="Format of the traces, if not recognised: philly, helios, muri, openb, sacct, swf or jsonl (of Windlass; "
         "`windlass history -o jsonl` prints it).",
-        autocompletion=_offered_formats,
+        autocompletion=_complete_formats,
     ),
 ]
-ProcessesOption: TypeAlias = Annotated[int | None, typer.Option("-j", "--processes", min=1, help="Runs at a time.")]
+ProcessesOption: TypeAlias = Annotated[int | None, typer.Option("-j", "--processes", min=1, help="Concurrent runs.")]
 
 
 def simulate(
@@ -117,13 +119,13 @@ def simulate(
     output: FormatOption = Format.TABLE,
     no_color: NoColorOption = False,
 ) -> int:
-    """Run a trace of the past on a cluster that need not exist, and compare policies."""
+    """Replay a trace on a simulated cluster, and compare policies."""
     from windlass.cli.policy_comparison import SimulateOptions, compare_policies  # noqa: PLC0415 - loads the simulator
 
-    asked = SimulateOptions(
+    options = SimulateOptions(
         traces=tuple(map(str, traces or ())),
         cluster=cluster,
-        policies=tuple(policy or [_COMPARED]),
+        policies=tuple(policy or [_DEFAULT_POLICIES]),
         seeds=seeds,
         synthetic=synthetic,
         walltimes=walltimes,
@@ -135,4 +137,4 @@ def simulate(
         skip_bad=skip_bad,
         format=format,
     )
-    return compare_policies(asked, report, processes or len(os.sched_getaffinity(0)), output, no_color=no_color)
+    return compare_policies(options, report, processes or len(os.sched_getaffinity(0)), output, no_color=no_color)

@@ -1,4 +1,4 @@
-"""`snapshot`, everything the scheduler knows as a file, and `replay`, the plan that follows from one."""
+"""The verbs `snapshot` and `replay`: write the scheduler's state to a file, and compute the plan for such a file."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ class _Form(StrEnum):
 
 def snapshot(
     file: Annotated[
-        Path | None, typer.Argument(metavar="[FILE]", help="Where to; .gz packs it. Without one: stdout.")
+        Path | None, typer.Argument(metavar="[FILE]", help="Output file; .gz compresses it. Default: stdout.")
     ] = None,
     output: Annotated[
-        _Form, typer.Option("-o", "--output", help="How to write it; `windlass replay` reads json.")
+        _Form, typer.Option("-o", "--output", help="Output format; `windlass replay` reads json.")
     ] = _Form.JSON,
     planned: Annotated[
-        bool, typer.Option("--planned", help="As it was when the last plan was made, with that plan.")
+        bool, typer.Option("--planned", help="The state of the last scheduling cycle, with its plan.")
     ] = False,
     on: OnOption = "",
     namespace: NamespaceOption = "",
     state: StateOption = None,
 ) -> int:
-    """Write down everything the scheduler knows: nodes, queues, policy, and every job that runs or waits.
+    """Write the state of the scheduler to a file: nodes, queues, policy, and every job that runs or waits.
 
-    `windlass replay` makes the same plan of it, on any machine. Commands and environments of jobs are not in it.
+    `windlass replay` computes the same plan from it on any machine. It contains no commands or environments of jobs.
     """
     taken = controller_client(on, namespace, state).snapshot(planned=planned)
     from windlass.jobs.cluster.snapshot_file import pack, plain_bytes  # noqa: PLC0415 - loads the core
@@ -58,9 +58,9 @@ def snapshot(
         file.write_bytes(content)
     except OSError as error:
         raise UsageError(f"{file} cannot be written: {error.strerror}") from None
-    facts = [pluralize(len(taken[what]), one) for what, one in (("nodes", "node"), ("running", "running job"))]
+    counts = [pluralize(len(taken[what]), one) for what, one in (("nodes", "node"), ("running", "running job"))]
     print(
-        f"{file}: {', '.join(facts)}, {len(taken['pending'])} that wait, at {format_time(taken['now'])}",
+        f"{file}: {', '.join(counts)}, {len(taken['pending'])} waiting, at {format_time(taken['now'])}",
         file=sys.stderr,
     )
     return ExitCode.OK
@@ -71,45 +71,45 @@ _PLAN = Listing(
     (
         Column("JOB", lambda row: row["job"]),
         Column("POS", lambda row: str(row["position"] or "-"), right=True),
-        Column("WHAT", lambda row: row["what"], style=lambda row: _COLOURS[row["what"]]),
+        Column("DECISION", lambda row: row["what"], style=lambda row: _COLOURS[row["what"]]),
         Column("NODES", lambda row: shorten(row["nodes"])),
         Column("STARTS", lambda row: format_start(row["eta"], row["sure"]), wide=True),
         Column("REASON", lambda row: row["reason"], wide=True),
         Column("WHY", lambda row: row["why"]),
     ),
     key="job",
-    empty="nothing waits, and nothing is to be stopped",
+    empty="no job waits, and none is to be stopped",
 )
 
 
 def replay(
-    file: Annotated[str, typer.Argument(metavar="FILE", help="What `windlass snapshot` wrote; - is stdin.")],
+    file: Annotated[str, typer.Argument(metavar="FILE", help="Output of `windlass snapshot`; - is stdin.")],
     policy: Annotated[
-        str, typer.Option("--policy", metavar="POLICY", help="Under another policy: fifo, fair, sjf+easy, …")
+        str, typer.Option("--policy", metavar="POLICY", help="Use another policy: fifo, fair, sjf+easy, …")
     ] = "",
     output: FormatOption = Format.TABLE,
     no_color: NoColorOption = False,
 ) -> int:
-    """Make the plan that follows from a snapshot, and say why. Needs no daemon and changes nothing.
+    """Compute the plan for a snapshot, with reasons. Needs no daemon and changes nothing.
 
-    If the snapshot has the plan that was made then, the two are compared; exits with 1 if they differ.
+    If the snapshot contains the plan of that cycle, the two are compared; exits with 1 if they differ.
     """
-    from windlass.core.cycle.scheduler import schedule  # noqa: PLC0415 - only this verb plans by itself
+    from windlass.core.cycle.scheduler import schedule  # noqa: PLC0415 - only this verb runs the scheduler
     from windlass.jobs.cluster.snapshot_file import decisions_of, read_snapshot  # noqa: PLC0415
 
     taken = read_snapshot(file)
-    other = _under(taken.snapshot, policy) if policy else taken.snapshot
-    plan = schedule(other, taken.now)
+    snapshot_used = _with_policy(taken.snapshot, policy) if policy else taken.snapshot
+    plan = schedule(snapshot_used, taken.now)
     show(_PLAN, list(_rows(plan)), output, paint=uses_color(no_color=no_color))
     if taken.plan is None or policy:
         return ExitCode.OK
     same = decisions_of(plan) == taken.plan
-    print("the plan that was made then" if same else "not the plan that was made then", file=sys.stderr)
+    print("same plan as recorded" if same else "not the recorded plan", file=sys.stderr)
     return ExitCode.OK if same else ExitCode.FAILED
 
 
-def _under(snapshot: Any, words: str) -> Any:
-    """The same picture, its lines in another policy's order."""
+def _with_policy(snapshot: Any, words: str) -> Any:
+    """Returns the same snapshot under another policy."""
     from windlass.core.ledger import Ledger  # noqa: PLC0415 - as above
     from windlass.server.cluster_selection import parse_policy  # noqa: PLC0415
 
@@ -120,7 +120,7 @@ def _under(snapshot: Any, words: str) -> Any:
 
 
 def _rows(plan: Plan) -> Iterator[Row]:
-    """What is stopped, resized and started, then what waits, next first."""
+    """Yields the jobs that are stopped, resized and started, then the waiting ones in queue order."""
     for stopped in plan.preemptions:
         yield _row(stopped.job_id, "is stopped", why=f"for {stopped.by}: {stopped.reason}")
     for resized in plan.resizes:
@@ -130,8 +130,8 @@ def _rows(plan: Plan) -> Iterator[Row]:
     positions = {job_id: place for place, job_id in enumerate(plan.order, start=1)}
     for job_id in sorted(plan.verdicts, key=lambda job_id: positions.get(job_id, len(positions) + 1)):
         verdict = plan.verdicts[job_id]
-        told = {"why": verdict.message, "reason": verdict.reason.value, "eta": verdict.eta, "sure": verdict.sure.value}
-        yield _row(job_id, "waits", (), position=positions.get(job_id, 0), **told)
+        facts = {"why": verdict.message, "reason": verdict.reason.value, "eta": verdict.eta, "sure": verdict.sure.value}
+        yield _row(job_id, "waits", (), position=positions.get(job_id, 0), **facts)
 
 
 def _row(job_id: str, what: str, nodes: tuple[str, ...] = (), **more: Any) -> Row:

@@ -1,4 +1,4 @@
-"""`windlass status`: the whole story of a job, or how everything stands."""
+"""`windlass status`: prints the details of a job, or the state of the controller."""
 
 from __future__ import annotations
 
@@ -29,7 +29,16 @@ from windlass.cli.terminal.formatting import (
     shorten,
     state_name,
 )
-from windlass.cli.terminal.output import Column, Format, FormatOption, Listing, WatchOption, paged, show, structured
+from windlass.cli.terminal.output import (
+    Column,
+    Format,
+    FormatOption,
+    Listing,
+    WatchOption,
+    print_structured,
+    show,
+    watch_value,
+)
 from windlass.cli.training_progress import progress_lines
 from windlass.core.model.resources import is_shared_out
 
@@ -47,44 +56,44 @@ def status(
     state: StateOption = None,
     no_color: NoColorOption = False,
 ) -> int:
-    """The whole story of a job, every attempt with its cause; without a job, how everything stands."""
-    asked = record_source(on, namespace, state)
+    """Details of a job, every attempt with its cause; without a job, the state of the controller."""
+    source = record_source(on, namespace, state)
     paint = uses_color(no_color=no_color)
 
-    def tell(facts: Json) -> None:
-        if structured(facts, output, facts.get("id", "")):
+    def display(facts: Json) -> None:
+        if print_structured(facts, output, facts.get("id", "")):
             return
         if not job:
-            _print(_overall(facts))
+            _print(_controller_lines(facts))
         elif "members" in facts:
             show(_MEMBERS, facts["members"], output, paint=paint)
         else:
-            _print(_life(facts, wide=output is Format.WIDE))
+            _print(_job_lines(facts, wide=output is Format.WIDE))
 
-    def look() -> Json:
+    def read() -> Json:
         if job:
-            story = asked.job(job)
-            if story.get("phase") not in ("Succeeded", "Failed"):
-                warn_if_offline(asked)
-            return story
-        return _everything(asked)
+            details = source.job(job)
+            if details.get("phase") not in ("Succeeded", "Failed"):
+                warn_if_offline(source)
+            return details
+        return _controller_state(source)
 
-    paged(look, tell, again=watch)
+    watch_value(read, display, again=watch)
     return ExitCode.OK
 
 
-def _everything(asked: RecordSource) -> Json:
-    """How everything stands, as far as is known without anybody who decides."""
-    if not asked.kind:
-        return {"kind": "", "waiting": len(asked.jobs()), "holding": 0}
-    return cast("ControllerClient", asked).ping()
+def _controller_state(source: RecordSource) -> Json:
+    """Returns the state of the controller, or what the records tell without one."""
+    if not source.kind:
+        return {"kind": "", "waiting": len(source.jobs()), "holding": 0}
+    return cast("ControllerClient", source).ping()
 
 
 _MEMBERS = Listing(
     (
         Column("JOB", lambda row: row["id"]),
         Column("STATE", state_name),
-        Column("TRIES", lambda row: str(row["attempts"]), right=True),
+        Column("ATTEMPTS", lambda row: str(row["attempts"]), right=True),
         Column("NODES (WHY)", lambda row: shorten(row["nodes"]) or reason_text(row, token=False)),
     ),
     key="id",
@@ -100,17 +109,18 @@ def _print(lines: Iterator[str]) -> None:
 # --- status ---------------------------------------------------------------------------------------------
 
 
-_WHO = {"up": "windlass up", "run": "a `windlass run`", "operator": "the operator"}
+_CONTROLLERS = {"up": "windlass up", "run": "a `windlass run`", "operator": "the operator"}
 
 
-def _overall(facts: Json) -> Iterator[str]:
+def _controller_lines(facts: Json) -> Iterator[str]:
     if not facts["kind"]:
         yield "no daemon runs; start one with: windlass up -d"
         if facts["waiting"]:
-            yield f"on record, not ended: {pluralize(facts['waiting'], 'job')}"
+            yield f"recorded, not ended: {pluralize(facts['waiting'], 'job')}"
         return
-    who = _WHO[facts["kind"]]
-    yield f"{who} (pid {facts['pid']}, version {facts['version']}) for {format_duration(facts['now'] - facts['since'])}"
+    controller = _CONTROLLERS[facts["kind"]]
+    uptime = format_duration(facts["now"] - facts["since"])
+    yield f"{controller} (pid {facts['pid']}, version {facts['version']}) for {uptime}"
     yield f"cluster: {facts['cluster']}: {format_resources(facts['capacity'])} in all"
     holding, waiting = facts["holding"], facts["waiting"]
     yield f"jobs: {holding} hold{'s' * (holding == 1)} nodes, {waiting} wait{'s' * (waiting == 1)}"
@@ -119,8 +129,8 @@ def _overall(facts: Json) -> Iterator[str]:
         yield f"trouble: {facts['trouble']}"
 
 
-def _life(job: Json, *, wide: bool) -> Iterator[str]:
-    """Who it is, how it stands, then every attempt, then (wide) every line of its history."""
+def _job_lines(job: Json, *, wide: bool) -> Iterator[str]:
+    """Yields the headline of a job, its roles, queue, times and progress, every attempt and (wide) every transition."""
     yield headline(job)
     spec = job["spec"]
     for role in spec["roles"]:
@@ -129,10 +139,10 @@ def _life(job: Json, *, wide: bool) -> Iterator[str]:
             or "nothing"
         )
         ranks = f"{_size(role)}×{pluralize(role['procs'], 'rank')}"
-        runs = f": {' '.join(role['command'])}" if role["command"] else ""  # of manifests, their images know it
+        runs = f": {' '.join(role['command'])}" if role["command"] else ""  # a manifest may leave it to the image
         yield f"  {role['name']}: {ranks}, {asks} each{runs}"
     where = f", in {spec['workdir']}" if spec["workdir"] else ""
-    yield f"  queue {job['queue']}, priority {job['priority']}, user {job['user'] or 'nobody'}{where}"
+    yield f"  queue {job['queue']}, priority {job['priority']}, user {job['user'] or 'none'}{where}"
     times = (format_time(job[f"{name}_at"]) for name in ("created", "started", "finished"))
     yield "  submitted {}, started {}, ended {}".format(*times)
     for line in job["surroundings"]:
@@ -147,25 +157,25 @@ def _life(job: Json, *, wide: bool) -> Iterator[str]:
 
 
 def _size(role: Json) -> str:
-    """How many replicas it asks for: "4", or "2–8" if it is elastic."""
+    """Returns the number of replicas: "4", or "2–8" of an elastic role."""
     asked, fewest, most = role["replicas"], role["min_replicas"], role["max_replicas"]
     return str(asked) if fewest is most is None else f"{fewest or asked}–{max(asked, most or 0)}"
 
 
 def headline(job: Json) -> str:
-    """Who it is, how it stands, and why."""
+    """Returns id, state, queue position, nodes and reason of a job."""
     place = f", position {job['position']}" if job["position"] else ""
     nodes = f" on {shorten(job['nodes'])}" if job["nodes"] else ""
-    told = "" if _says_it(job) else f": {reason_text(job)}"
-    return f"{job['id']} {state_name(job)}{place}{nodes}{told}"
+    reason = "" if _is_reason_redundant(job) else f": {reason_text(job)}"
+    return f"{job['id']} {state_name(job)}{place}{nodes}{reason}"
 
 
-def _says_it(job: Json) -> bool:
+def _is_reason_redundant(job: Json) -> bool:
     return job["reason"] == state_name(job) and not job["message"]
 
 
 def _attempts(job: Json, *, every_rank: bool) -> Iterator[str]:
-    """Every start of the gang: when, where, and why it ended; and how each rank did that did not end well."""
+    """Yields every attempt with its nodes, duration and end; with `every_rank`, also the end of each failed rank."""
     numbers = sorted({task["generation"] for task in job["tasks"]})
     causes = _causes(job["transitions"])
     for number in numbers:
@@ -180,7 +190,7 @@ def _attempts(job: Json, *, every_rank: bool) -> Iterator[str]:
 
 
 def _causes(transitions: Sequence[Json]) -> dict[int, tuple[int | None, int | None, str]]:
-    """By generation: when it was started, when its end began, and why."""
+    """Returns by generation: the time of its start, the time at which its end began, and the reason."""
     found: dict[int, tuple[int | None, int | None, str]] = {}
     number, began = 0, None
     for step in transitions:

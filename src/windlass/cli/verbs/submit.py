@@ -1,4 +1,4 @@
-"""`windlass submit`: hand jobs in and print their ids."""
+"""`windlass submit`: submits jobs and prints their ids."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from windlass.cli.options import (
     takes_job_options,
 )
 from windlass.cli.target import NamespaceOption, OnOption, StateOption, resolve_context, state_folder
-from windlass.cli.terminal.output import Format, FormatOption, as_json, as_line, as_yaml
+from windlass.cli.terminal.output import Format, FormatOption, as_json, as_json_line, as_yaml
 from windlass.jobs.description.options import RunOptions
 from windlass.server.discovery import find_daemon
 
@@ -38,29 +38,29 @@ def submit(
     namespace: NamespaceOption = "",
     state: StateOption = None,
 ) -> int:
-    """Hand in a job, an array or a file of jobs, all or none, and print their ids. Needs a daemon, or a cluster."""
+    """Submit a job, an array or a file of jobs, all or none, and print their ids. Needs a daemon or a cluster."""
     context = resolve_context(on, namespace)
     if context is not None:
         from windlass.cli.kubernetes.run import submit_to_cluster  # noqa: PLC0415
         from windlass.cli.kubernetes.submission import SubmitRequest  # noqa: PLC0415 - loads a cluster's libraries
 
         ids, code = submit_to_cluster(context, namespace, SubmitRequest(options, words or [], file, ship, validate))
-        _show(ids, output)
+        _print_ids(ids, output)
         return code
     if ship:
         raise UsageError(SHIP_NEEDS_KUBERNETES)
     refuse_validate(validate, ON_KUBERNETES)
-    handed = use_agents(read_submissions(options, words or [], file))
-    warn_unused_fields(handed)
-    _show(find_daemon(state_folder(state)).submit(handed, **submission_context()), output)
+    submissions = use_agents(read_submissions(options, words or [], file))
+    warn_unused_fields(submissions)
+    _print_ids(find_daemon(state_folder(state)).submit(submissions, **submission_context()), output)
     return ExitCode.OK
 
 
-def _show(ids: list[str], output: Format) -> None:
+def _print_ids(ids: list[str], output: Format) -> None:
     if output is Format.JSON:
         print(as_json(ids))
     elif output is Format.JSONL:
-        print(*map(as_line, ids), sep="\n")
+        print(*map(as_json_line, ids), sep="\n")
     elif output is Format.YAML:
         print(as_yaml(ids), end="")
     else:

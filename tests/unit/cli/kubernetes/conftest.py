@@ -169,7 +169,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch, tmp_path) -> FakeCluster:
     fake = FakeCluster()
     monkeypatch.setattr(FakeConnection, "cluster", fake, raising=False)
     monkeypatch.setattr(api_session, "Connection", FakeConnection)
-    monkeypatch.setattr(submit_warnings, "_PATIENCE", 0.1)
+    monkeypatch.setattr(submit_warnings, "_TIMEOUT_S", 0.1)
     found = access.plain("https://cluster.example")
     object.__setattr__(found, "namespace", "team")
     monkeypatch.setattr(api_session.access, "find", lambda _on: found)

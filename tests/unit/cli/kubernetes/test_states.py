@@ -36,7 +36,9 @@ def test_a_job_of_which_nothing_is_said_was_not_seen() -> None:
 def test_a_namespace_on_the_command_line_does_not_move_a_manifest(monkeypatch: pytest.MonkeyPatch) -> None:
     manifest = {"kind": "TrainingJob", "metadata": {"name": "digits", "namespace": "ml"}}
     monkeypatch.setattr("windlass.cli.kubernetes.run.build_objects", lambda *_: SubmitObjects([manifest], [], []))
-    with pytest.raises(UsageError, match="is in namespace ml by its manifest, and the command line says team-b"):
+    with pytest.raises(
+        UsageError, match="the manifest of digits names the namespace ml, the command line names team-b"
+    ):
         prepare_objects(_Nowhere(), SubmitRequest(RunOptions(), (), None), "team-b")  # type: ignore[arg-type]
 
 

@@ -94,7 +94,7 @@ def test_under_the_usual_image_the_folder_goes_along_and_belongs_to_the_job(clus
     packed = base64.b64decode(code["binaryData"]["code.tar.gz"])
     with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
         assert archive.getnames() == ["train.py"]
-    assert ran.err.startswith("windlass: the code goes along: 1 file, ")
+    assert ran.err.startswith("windlass: shipping the code: 1 file, ")
     assert code["metadata"]["ownerReferences"][0]["uid"] == job["metadata"]["uid"]
     assert code["metadata"]["name"] in json.dumps(job["spec"]["pod"])
 
@@ -154,7 +154,7 @@ def test_a_field_that_this_clusters_definition_lacks_is_refused_with_the_way_out
     ran = submit("job.yaml")
 
     assert ran.code == 2
-    assert 'PyTorchJob team/mnist cannot be made: unknown field "spec.runPolicy"' in ran.err
+    assert 'PyTorchJob team/mnist cannot be created: unknown field "spec.runPolicy"' in ran.err
     assert "--validate warn" in ran.err
     assert submit("--validate", "warn", "job.yaml").code == 0
 
@@ -184,7 +184,7 @@ def test_a_manifest_that_is_there_already_is_refused(cluster, submit):
     ran = submit("job.yaml")
 
     assert ran.code == 5
-    assert "there is a PyTorchJob team/mnist already" in ran.err
+    assert "PyTorchJob team/mnist exists already" in ran.err
 
 
 def test_of_several_jobs_none_is_there_if_one_cannot_be(cluster, submit):
@@ -318,7 +318,7 @@ def test_a_job_of_another_namespace_is_named(cluster, submit, windlass, verb):
     ran = windlass(verb[0], *ON, "digits", *verb[1:])
 
     assert ran.code == 4
-    assert f"no job 'digits' in namespace team; there is research/{name}\nname it so, or say -n research" in ran.err
+    assert f"no job 'digits' in namespace team; there is research/{name}\nuse that name, or -n research" in ran.err
 
 
 def test_who_may_see_no_other_job_is_told_of_none(cluster, submit, windlass):
@@ -338,7 +338,7 @@ def test_a_name_that_is_taken_is_told_with_what_frees_it(cluster, windlass):
     ran = windlass("submit", *ON, "mnist.yaml")
 
     assert ran.code == 5
-    assert "there is a PyTorchJob team/mnist already" in ran.err
+    assert "PyTorchJob team/mnist exists already" in ran.err
     assert "or delete that one: kubectl delete pytorchjobs.kubeflow.org -n team mnist\n" in ran.err
 
 
@@ -372,7 +372,10 @@ def test_without_an_operator_objects_tell_how_jobs_stand(cluster, submit, windla
 
     listed, story = windlass("queue", *ON), windlass("status", *ON, "digits")
 
-    assert "as the objects tell; this cluster has no Lease windlass-system/windlass-operator" in listed.err
+    assert (
+        "showing the state stored in the objects; this cluster has no Lease windlass-system/windlass-operator"
+        in listed.err
+    )
     assert " Queued " in listed.out
     assert story.out.startswith("team/digits-")
 
@@ -493,4 +496,4 @@ def test_nodes_of_this_machine_are_refused_for_a_cluster(cluster, windlass):
     ran = windlass("run", *ON, *IMAGE, "--local-nodes", "2", "--policy", "fifo", "--", "true")
 
     assert (ran.code, cluster.of_kind("TrainingJob")) == (2, [])
-    assert "--local-nodes, --policy: a cluster has its own" in ran.err
+    assert "--local-nodes, --policy: a Kubernetes cluster has its own" in ran.err
