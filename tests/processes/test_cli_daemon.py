@@ -116,11 +116,11 @@ def test_down_asks_before_it_cancels(state: Path):
         assert "1 job would be cancelled" in ran.stderr
 
         with terminal(state, "down") as screen:
-            screen.expect("Cancel 1 job and end the daemon")
+            screen.expect("Cancel 1 job and stop the daemon")
             screen.press("n\n")
             assert screen.wait() == 1
         with terminal(state, "down") as screen:
-            screen.expect("Cancel 1 job and end the daemon")
+            screen.expect("Cancel 1 job and stop the daemon")
             screen.press("y\n")
             screen.expect(r"windlass is down \(pid \d+\); 1 job cancelled")
             assert screen.wait() == 0

@@ -268,7 +268,7 @@ def test_a_run_whose_reader_leaves_is_cancelled_as_by_ctrl_c(state: Path):
     pipe = ["sh", "-c", "windlass run -- sh -c 'while :; do echo line; sleep 0.05; done' | head -1"]
     ran = subprocess.run(pipe, env=environment(state), capture_output=True, text=True, check=False, timeout=60)
     assert ran.stdout == "[r0 n1] line\n"
-    assert "the end of its reader: cancelling" in ran.stderr
+    assert "closed output pipe: cancelling" in ran.stderr
     until(state, "it[0]['reason'] == 'Cancelled'", "history")
 
 

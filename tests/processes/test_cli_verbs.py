@@ -147,7 +147,7 @@ def test_logs_by_rank_attempt_stream_pattern_and_tail(up: Path, tmp_path: Path):
 
     missing = windlass(up, "logs", "said", "--attempt", "7")
     assert missing.returncode == 2
-    assert "there is: 1, 2" in missing.stderr
+    assert "there are: 1, 2" in missing.stderr
 
 
 def test_logs_f_waits_for_the_first_line_and_ends_with_the_job(up: Path, tmp_path: Path):

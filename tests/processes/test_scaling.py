@@ -63,10 +63,10 @@ def test_what_does_not_fit_is_refused_before_anything_runs(state: Path):
 def test_too_few_steps_and_failures_are_told(state: Path, tmp_path: Path):
     short = windlass(state, "scaling", "--ranks", "1,2", *script(tmp_path, SHARES_ITS_WORK.replace("600", "0")), "10")
     assert short.returncode == 2
-    assert "it ended after step 10, and no step that counts was told" in short.stderr
+    assert "it ended after step 10 without a measured step" in short.stderr
     failed = windlass(state, "scaling", "--ranks", "1,2", "--", "sh", "-c", "exit 7")
     assert failed.returncode == 1
-    assert "on 2 ranks the job did not end well" in failed.stderr
+    assert "the job failed on 2 ranks" in failed.stderr
 
 
 def test_ctrl_c_ends_what_runs(state: Path, tmp_path: Path):
