@@ -36,12 +36,10 @@ from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
 from windlass.core.lifecycle.events import Event, Exit, GangGone, MemberExited, Started
-from windlass.core.lifecycle.failure import judge
-from windlass.core.model.job import RestartPolicy
+from windlass.core.lifecycle.failure import has_exited_by_itself
 
 SETTLING_MS = 1_000
 """Time for which the first failure of a generation waits for ends that happened before it."""
-_NO_LISTS = RestartPolicy()
 
 
 class _End(NamedTuple):
@@ -229,5 +227,4 @@ def _finish(end: _End) -> tuple[int, bool]:
     An end without a finish time was not observed, and its peers' ends follow from it. Where finish times are equal
     (pods have them in whole seconds), a member that was killed or lost precedes one that exited by itself.
     """
-    exited_by_itself = not end.exit.ok and judge(end.exit, _NO_LISTS).reason == "ExitCode"
-    return -1 if end.at is None else end.at, exited_by_itself
+    return -1 if end.at is None else end.at, has_exited_by_itself(end.exit)

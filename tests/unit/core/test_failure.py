@@ -4,8 +4,19 @@ import signal
 
 import pytest
 
-from windlass.core.lifecycle.events import Declared, Exit, Recovered
-from windlass.core.lifecycle.failure import backoff, count_failure, exhausted, judge
+from windlass.backends.members import SETTLING_MS, MemberTracker
+from windlass.core.lifecycle.events import Exit, MemberExited, Recovered
+from windlass.core.lifecycle.failure import (
+    EVICTED,
+    INVALID,
+    NODE_OUT_OF_MEMORY,
+    OUT_OF_MEMORY,
+    REJECTED,
+    backoff,
+    classify_exit,
+    count_failure,
+    describe_exhausted_limit,
+)
 from windlass.core.lifecycle.state_machine import step
 from windlass.core.lifecycle.transitions import forgives
 from windlass.core.model.job import Job, RestartPolicy, Role
@@ -24,16 +35,40 @@ POLICY = RestartPolicy(retryable_exit_codes=(42,), fatal_exit_codes=(43, 84))
         (Exit(code=128 + signal.SIGKILL), INFRASTRUCTURE, "Signal", False),  # through a shell
         (Exit(code=255), USER, "ExitCode", False),
         (Exit(lost=True), INFRASTRUCTURE, "Lost", False),
-        (Exit(code=83, declared=Declared.PREEMPTED), PREEMPTION, "Preempted", False),
-        (Exit(code=85, declared=Declared.FATAL), USER, "AskedForNoRetry", True),
+        (Exit(lost=True, end_class=EVICTED), INFRASTRUCTURE, "Evicted", False),
+        (Exit(lost=True, end_class=INVALID), USER, "Invalid", True),
+        (Exit(code=137, end_class=OUT_OF_MEMORY), USER, "OutOfMemory", False),
+        (Exit(code=137, end_class=NODE_OUT_OF_MEMORY), INFRASTRUCTURE, "NodeOutOfMemory", False),
+        (Exit(code=42, end_class=OUT_OF_MEMORY), INFRASTRUCTURE, "RetryableExitCode", False),
+        (Exit(code=83), PREEMPTION, "Preempted", False),
+        (Exit(code=85), USER, "AskedForNoRetry", True),
         (Exit(code=42), INFRASTRUCTURE, "RetryableExitCode", False),
         (Exit(code=43), USER, "FatalExitCode", True),
-        (Exit(code=84, declared=Declared.RETRY), USER, "FatalExitCode", True),  # the job's own list comes first
+        (Exit(code=84), USER, "FatalExitCode", True),  # the job's own list comes first
     ],
 )
 def test_a_failure_is_classed(exit: Exit, kind: FailureClass, reason: str, fatal: bool) -> None:
-    judgement = judge(exit, POLICY)
-    assert (judgement.kind, judgement.reason, judgement.fatal) == (kind, reason, fatal)
+    found = classify_exit(exit, POLICY)
+    assert (found.kind, found.reason, found.fatal) == (kind, reason, fatal)
+
+
+@pytest.mark.parametrize(
+    ("exit", "fatal"),
+    [
+        (Exit(code=1), True),
+        (Exit(code=128 + signal.SIGKILL), True),
+        (Exit(signal=signal.SIGTERM), True),
+        (Exit(code=84), True),
+        (Exit(code=137, end_class=OUT_OF_MEMORY), True),
+        (Exit(code=137, end_class=NODE_OUT_OF_MEMORY), False),
+        (Exit(lost=True), False),
+        (Exit(lost=True, end_class=EVICTED), False),
+        (Exit(lost=True, end_class=REJECTED), False),
+    ],
+)
+def test_a_policy_of_never_restarts_only_after_the_infrastructure_failed(exit: Exit, fatal: bool) -> None:
+    found = classify_exit(exit, RestartPolicy(restarts_after_exit=False))
+    assert (found.kind == USER, found.fatal) == (fatal, fatal)
 
 
 @pytest.mark.parametrize(("step", "wait"), [(0, 0), (1, 0), (2, 1_000), (3, 2_000), (4, 4_000), (20, 300_000)])
@@ -47,7 +82,7 @@ def after(*kinds: FailureClass, policy: RestartPolicy, member: int | None = 0) -
     for kind in kinds:
         failure = Failure(kind, "x", "x", at=1, member=member)
         status = Status(running_since=0, **count_failure(status, failure, policy))
-        limit = exhausted(status, failure, policy)
+        limit = describe_exhausted_limit(status, failure, policy)
     return status, limit
 
 
@@ -91,5 +126,30 @@ def test_what_may_be_put_right_in_place_keeps_to_the_limits_of_whole_restarts() 
     after, _ = step(state, Recovered(1, 2, Exit(code=1, detail="rank 0 exited with 1"), 400), 5)
     assert not forgives(after, Exit(code=1), 6)
     assert forgives(after, Exit(signal=signal.SIGKILL), 6)
-    assert not forgives(after, Exit(code=83, declared=Declared.PREEMPTED), 6)
-    assert not forgives(after, Exit(code=85, declared=Declared.FATAL), 6)
+    assert not forgives(after, Exit(code=83), 6)
+    assert not forgives(after, Exit(code=85), 6)
+
+
+def test_a_killed_worker_and_the_resulting_exit_of_the_master_are_an_infrastructure_failure() -> None:
+    policy = RestartPolicy(infrastructure_limit=3)
+    status = Status(phase=Phase.RUNNING, generation=1, running_since=0, gone=False)
+    state = JobState("j-1", 1, Job("j", (Role(replicas=3),), restart=policy), status)
+    tracker = MemberTracker(1, 3, started=True)
+    for member in range(3):
+        tracker.start(member)
+    tracker.end(0, Exit(code=1, detail="the master lost a peer"), 5_400)
+    assert tracker.take_events(5_500) == []
+    tracker.end(2, Exit(code=137, detail="the worker was killed"), 5_000)
+    for event in tracker.take_events(5_500 + SETTLING_MS):
+        state, _ = step(state, event, 5_500 + SETTLING_MS)
+    failure = state.status.last_failure
+    assert failure is not None
+    assert (failure.kind, failure.message, failure.at) == (INFRASTRUCTURE, "the worker was killed", 5_000)
+    assert (state.status.user_failures, state.status.phase) == (0, Phase.RESTARTING)
+
+
+def test_a_finish_time_in_the_future_is_taken_for_now() -> None:
+    state = JobState("j-1", 1, Job("j", (Role(),)), Status(phase=Phase.RUNNING, generation=1, gone=False))
+    after, _ = step(state, MemberExited(1, 0, Exit(code=1), at=99), 5)
+    assert after.status.last_failure is not None
+    assert after.status.last_failure.at == 5

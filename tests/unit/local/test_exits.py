@@ -3,7 +3,8 @@ import errno
 import pytest
 
 from windlass.backends.local.exits import Tried, Who, exit_of, signal_name
-from windlass.core.lifecycle.events import Declared
+from windlass.core.lifecycle.failure import classify_exit
+from windlass.core.model.job import RestartPolicy
 
 WHO = Who(3, "worker", 1, "n2")
 TRIED = Tried(("python", "train.py"), "/work dir")
@@ -48,10 +49,10 @@ def test_an_end_in_words(report, words):
 
 
 @pytest.mark.parametrize(
-    ("code", "declared"), [(0, None), (83, Declared.PREEMPTED), (84, Declared.RETRY), (85, Declared.FATAL)]
+    ("code", "reason"), [(1, "ExitCode"), (83, "Preempted"), (84, "AskedForRetry"), (85, "AskedForNoRetry")]
 )
-def test_agreed_codes_are_declarations(code, declared):
-    assert exit_of(WHO, {"code": code}, TRIED).declared is declared
+def test_agreed_codes_are_classed_by_the_common_table(code, reason):
+    assert classify_exit(exit_of(WHO, {"code": code}, TRIED), RestartPolicy()).reason == reason
 
 
 def test_a_signal_without_a_name_has_its_number():

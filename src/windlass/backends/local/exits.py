@@ -9,19 +9,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from windlass.core.lifecycle.events import Declared, Exit
-from windlass.wire import ExitCode
+from windlass.core.lifecycle.events import Exit
+from windlass.wire import classify_end
 
-_DECLARED = {
-    ExitCode.PREEMPTED: Declared.PREEMPTED,
-    ExitCode.RETRY: Declared.RETRY,
-    ExitCode.FATAL: Declared.FATAL,
-}
-_SAID = {
-    Declared.PREEMPTED: "saved and left because it was asked to",
-    Declared.RETRY: "asked to be started again",
-    Declared.FATAL: "asked not to be started again",
-}
 _CANNOT_RUN = {
     errno.ENOEXEC: "it is no program, and no script that begins with #!",
     errno.E2BIG: "its arguments and environment are too long",
@@ -57,9 +47,8 @@ def exit_of(who: Who, report: Mapping[str, Any], tried: Tried) -> Exit:
     if "error" in report:
         number, step = report["error"]
         return Exit(code=code, detail=f"{who}: {_why_not_started(number, step, tried)}")
-    declared = _DECLARED.get(code)  # type: ignore[call-overload]  # an ExitCode is an int, and hashes as one
-    if declared is not None:
-        return Exit(code=code, declared=declared, detail=f"{who} {_SAID[declared]} (exit code {code})")
+    if phrase := classify_end(code, None).phrase:
+        return Exit(code=code, detail=f"{who} {phrase} (exit code {code})")
     if 128 < code <= 128 + 64:
         return Exit(code=code, detail=f"{who} exited with code {code} ({signal_name(code - 128)}, by its shell's word)")
     return Exit(code=code, detail=f"{who} exited with code {code}")

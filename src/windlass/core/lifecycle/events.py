@@ -1,37 +1,30 @@
-"""What can happen to a job. Worlds and people make events; `core.lifecycle.state_machine` decides what they mean."""
+"""Events in the life of a job. Backends and users make them; `core.lifecycle.state_machine` decides their effect."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import TypeAlias
 
 from windlass.core.model.status import Placement
-
-
-class Declared(StrEnum):
-    """What a process said of its own end, by an exit code agreed in `wire`."""
-
-    PREEMPTED = "preempted"
-    RETRY = "retry"
-    FATAL = "fatal"
+from windlass.wire import EndClass
 
 
 @dataclass(frozen=True, slots=True)
 class Exit:
-    """How a member ended. Exactly one of `code`, `signal`, `lost` says it."""
+    """The end of a member. Exactly one of `code`, `signal`, `lost` is set."""
 
     code: int | None = None
     signal: int | None = None
     lost: bool = False
-    """Its end was not seen: the node or its keeper went away."""
-    declared: Declared | None = None
+    """The end was not observed: the node or the process supervisor went away."""
+    end_class: EndClass | None = None
+    """Class of the end (`core.lifecycle.failure`) where the backend knows more than the code or the signal tells."""
     detail: str = ""
-    """Which rank and what it was, for people: "rank 3 on n2 killed by SIGKILL"."""
+    """The rank and its end as users read them: "rank 3 on n2 killed by SIGKILL"."""
 
     @property
     def ok(self) -> bool:
-        """The member did what it was started for."""
+        """Whether the member succeeded."""
         return self.code == 0
 
 

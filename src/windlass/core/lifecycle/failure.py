@@ -1,65 +1,77 @@
-"""Whose fault a failure was, whether the gang may try again, and when."""
+"""Failures of a generation: the class of each end, the restart limits, and the backoff.
+
+`wire.END_CLASSES` has the classes by exit code and signal, which an agent inside a pod applies as well. Below are the
+classes that only an observer of the process can tell; a backend names one in `Exit.end_class`.
+"""
 
 from __future__ import annotations
 
-import signal
-from dataclasses import dataclass
-
-from windlass.core.lifecycle.events import Declared, Exit
+from windlass.core.lifecycle.events import Exit
 from windlass.core.model.job import RestartPolicy
 from windlass.core.model.status import Failure, FailureClass, Status
+from windlass.wire import ASKED_FOR_RETRY, INFRASTRUCTURE, PREEMPTION, USER, EndClass, classify_end
 
-_FROM_OUTSIDE = frozenset({signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT})
-"""Signals that a program rarely sends itself: the kernel's OOM killer, an operator, a closing machine."""
+OUT_OF_MEMORY = EndClass("OutOfMemory", USER)
+"""Killed for exceeding the memory limit of its own container."""
+NODE_OUT_OF_MEMORY = EndClass("NodeOutOfMemory", INFRASTRUCTURE)
+"""Killed because its node had no memory left; the container has no limit of its own."""
+EVICTED = EndClass("Evicted", INFRASTRUCTURE)
+"""Ended by its node or by a drain: memory or disk pressure, shutdown, an eviction through the API."""
+REJECTED = EndClass("Rejected", INFRASTRUCTURE)
+"""A member could not be placed on its node, or not be created there; another node may take it."""
+INVALID = EndClass("Invalid", USER, fatal=True)
+"""A member can never be created as the job describes it."""
+NODE_LOST = EndClass("NodeLost", INFRASTRUCTURE)
+START_TIMEOUT = EndClass("StartTimeout", INFRASTRUCTURE)
+"""Not every member had started in time."""
+VANISHED = EndClass("Lost", INFRASTRUCTURE)
+"""The whole gang has ended unseen."""
+PREEMPTED = EndClass("Preempted", PREEMPTION)
+"""Stopped by the scheduler for another gang."""
 
-
-@dataclass(frozen=True, slots=True)
-class Judgement:
-    """A failure with its consequence: `fatal` failures end the job whatever the limits."""
-
-    kind: FailureClass
-    reason: str
-    fatal: bool = False
-
-
-def judge(exit: Exit, policy: RestartPolicy) -> Judgement:
-    """Class a member's failure. The job's own lists come first, then what the process declared."""
-    code = exit.code
-    if code is not None and code in policy.fatal_exit_codes:
-        return Judgement(FailureClass.USER, "FatalExitCode", fatal=True)
-    if code is not None and code in policy.retryable_exit_codes:
-        return Judgement(FailureClass.INFRASTRUCTURE, "RetryableExitCode")
-    if exit.declared is not None:
-        return _DECLARED[exit.declared]
-    if exit.lost:
-        return Judgement(FailureClass.INFRASTRUCTURE, "Lost")
-    number = _signal_of(exit)
-    if number is None:
-        return Judgement(FailureClass.USER, "ExitCode")
-    outside = number in _FROM_OUTSIDE
-    return Judgement(FailureClass.INFRASTRUCTURE if outside else FailureClass.USER, "Signal")
+_GIVES_NODES_BACK = frozenset(
+    each.reason
+    for each in (NODE_LOST, NODE_OUT_OF_MEMORY, ASKED_FOR_RETRY, REJECTED, EVICTED, START_TIMEOUT, PREEMPTED)
+)
 
 
-_DECLARED = {
-    Declared.PREEMPTED: Judgement(FailureClass.PREEMPTION, "Preempted"),
-    Declared.RETRY: Judgement(FailureClass.INFRASTRUCTURE, "AskedForRetry"),
-    Declared.FATAL: Judgement(FailureClass.USER, "AskedForNoRetry", fatal=True),
-}
+def classify_exit(exit: Exit, policy: RestartPolicy) -> EndClass:
+    """Class of a member's failure: by the job's own lists, then as the backend observed it, then by code and signal.
+
+    Under `restarts_after_exit=False` every exit of the program ends the job, by whatever code or signal, unless the
+    backend observed that the infrastructure caused it.
+    """
+    listed = exit.code is not None and exit.code in (*policy.fatal_exit_codes, *policy.retryable_exit_codes)
+    if exit.end_class is not None and not listed:
+        found = exit.end_class
+    else:
+        lists = {"retryable": policy.retryable_exit_codes, "fatal": policy.fatal_exit_codes}
+        found = classify_end(exit.code, exit.signal, **lists)
+    observed_elsewhere = exit.lost or (exit.end_class is not None and exit.end_class.kind == INFRASTRUCTURE)
+    if not (policy.restarts_after_exit or observed_elsewhere):
+        return found._replace(kind=USER, fatal=True)
+    return found
 
 
-def _signal_of(exit: Exit) -> int | None:
-    """The signal that ended it, also when a shell in between reported it as 128 + signal."""
-    if exit.signal is not None:
-        return exit.signal
-    if exit.code is not None and 128 < exit.code <= 128 + 64:
-        return exit.code - 128
-    return None
+def has_exited_by_itself(exit: Exit) -> bool:
+    """Whether the program ended with a plain error code: not killed, not lost, nothing declared."""
+    return not exit.ok and classify_exit(exit, RestartPolicy()).reason == "ExitCode"
 
 
-def exhausted(status: Status, failure: Failure, policy: RestartPolicy) -> str:
-    """Which limit the failures counted so far, `failure` included, have passed, in words; "" if none.
+def fail(found: EndClass, message: str, now: int) -> Failure:
+    """The failure of a class that no member's exit tells of."""
+    return Failure(FailureClass(found.kind), found.reason, message, now)
 
-    Leaving for a preemption costs nothing, but a program that says so again and again without ever having run for
+
+def gives_nodes_back(failure: Failure) -> bool:
+    """Whether the gang needs other nodes: its own are gone, wanted by others, or at fault."""
+    return failure.kind is FailureClass.PREEMPTION or failure.reason in _GIVES_NODES_BACK
+
+
+def describe_exhausted_limit(status: Status, failure: Failure, policy: RestartPolicy) -> str:
+    """The limit that the failures counted so far, `failure` included, have passed, in words; "" if none.
+
+    Leaving for a preemption costs nothing, but a program that leaves again and again without ever having run for
     long is bounded like a machine that fails.
     """
     if failure.kind is FailureClass.USER and status.user_failures > policy.user_limit:
@@ -82,22 +94,22 @@ def _failures(count: int) -> str:
 def count_failure(status: Status, failure: Failure, policy: RestartPolicy) -> dict[str, int]:
     """The counters of a Status after one more failure, as changes to it.
 
-    What the scheduler takes back (no member failed) is nobody's failure: it leads to no backoff.
+    A preemption by the scheduler (no member failed) adds nothing to the backoff.
     """
     kind = failure.kind
     ran = failure.at - status.running_since if status.running_since is not None else 0
     step = 1 if ran >= policy.healthy_after else status.backoff_step + 1
-    taken_back = kind is FailureClass.PREEMPTION and failure.member is None
+    by_scheduler = kind is FailureClass.PREEMPTION and failure.member is None
     return {
         "user_failures": status.user_failures + (kind is FailureClass.USER),
         "infrastructure_failures": status.infrastructure_failures + (kind is FailureClass.INFRASTRUCTURE),
         "preemptions": status.preemptions + (kind is FailureClass.PREEMPTION),
-        "backoff_step": status.backoff_step if taken_back else step,
+        "backoff_step": status.backoff_step if by_scheduler else step,
     }
 
 
 def backoff(step: int, policy: RestartPolicy) -> int:
-    """How long to wait, in ms: nothing after a first failure, then base, doubling up to the maximum."""
+    """Wait before the next start, in ms: nothing after a first failure, then base, doubling up to the maximum."""
     if step <= 1:
         return 0
     return min(policy.backoff_base << min(step - 2, 30), policy.backoff_max)

@@ -30,7 +30,17 @@ from windlass.core.lifecycle.events import (
     Suspend,
     Timer,
 )
-from windlass.core.lifecycle.failure import backoff, count_failure, exhausted, judge
+from windlass.core.lifecycle.failure import (
+    NODE_LOST,
+    PREEMPTED,
+    VANISHED,
+    backoff,
+    classify_exit,
+    count_failure,
+    describe_exhausted_limit,
+    fail,
+    gives_nodes_back,
+)
 from windlass.core.model.elastic_size import sized
 from windlass.core.model.job import Job
 from windlass.core.model.status import CANCELLED, TERMINAL, Failure, FailureClass, JobState, Phase, Status, Target
@@ -140,7 +150,7 @@ def member_exited(state: JobState, event: MemberExited, now: int) -> Outcome:
     if status.target is not None:
         return state, ()
     if not event.exit.ok:
-        return _member_failed(state, event.exit, event.member, now)
+        return _member_failed(state, event, now)
     done = status.done | 1 << event.member
     after = _with(state, done=done)
     if done != (1 << sized(state.job, status.placement).members) - 1:
@@ -148,42 +158,39 @@ def member_exited(state: JobState, event: MemberExited, now: int) -> Outcome:
     return _stop(after, Target.SUCCEED, "Completing", "all members succeeded", now)
 
 
-def _member_failed(state: JobState, exit: Exit, member: int, now: int) -> Outcome:
-    failure, fatal = _judged(state, exit, member, now)
+def _member_failed(state: JobState, event: MemberExited, now: int) -> Outcome:
+    finished = now if event.at is None else min(event.at, now)
+    failure, fatal = _failure_of(state, event.exit, event.member, finished)
     return _lost_generation(state, failure, now, fatal=fatal)
 
 
-def _judged(state: JobState, exit: Exit, member: int, now: int) -> tuple[Failure, bool]:
+def _failure_of(state: JobState, exit: Exit, member: int, at: int) -> tuple[Failure, bool]:
     """The failure, and whether it ends the job whatever the limits."""
-    judgement = judge(exit, state.job.restart)
-    failure = Failure(judgement.kind, judgement.reason, exit.detail, now, member, exit.code, exit.signal)
-    return failure, judgement.fatal
+    found = classify_exit(exit, state.job.restart)
+    failure = Failure(FailureClass(found.kind), found.reason, exit.detail, at, member, exit.code, exit.signal)
+    return failure, found.fatal
 
 
 def forgives(state: JobState, exit: Exit, now: int) -> bool:
     """Whether a generation may go on after such an end of processes, by the limits that hold for whole restarts."""
-    failure, fatal = _judged(state, exit, 0, now)
-    counted = _with(state, **count_failure(state.status, failure, state.job.restart))
+    policy = state.job.restart
+    failure, fatal = _failure_of(state, exit, 0, now)
+    counted = _with(state, **count_failure(state.status, failure, policy))
     preempted = failure.kind is FailureClass.PREEMPTION
-    return not (fatal or preempted or exhausted(counted.status, failure, state.job.restart))
+    return not (fatal or preempted or describe_exhausted_limit(counted.status, failure, policy))
 
 
 def _lost_generation(state: JobState, failure: Failure, now: int, *, fatal: bool = False) -> Outcome:
     """Count the failure, and decide between another generation and the end."""
     policy = state.job.restart
     counted = _with(state, last_failure=failure, **count_failure(state.status, failure, policy))
-    limit = exhausted(counted.status, failure, policy)
+    limit = describe_exhausted_limit(counted.status, failure, policy)
     if fatal or limit:
         plain = fatal or (failure.kind is FailureClass.USER and policy.user_limit == 0)
         message = failure.message if plain else f"{failure.message}; {limit}"
         return _stop(counted, Target.FAIL, failure.reason, message, now)
-    again = Target.REQUEUE if _gives_nodes_back(failure) else Target.RESTART
+    again = Target.REQUEUE if gives_nodes_back(failure) else Target.RESTART
     return _stop(counted, again, failure.reason, failure.message, now)
-
-
-def _gives_nodes_back(failure: Failure) -> bool:
-    """Whether the nodes are gone, wanted by others, or said to be at fault."""
-    return failure.kind is FailureClass.PREEMPTION or failure.reason in ("NodeLost", "AskedForRetry")
 
 
 def _stop(state: JobState, target: Target, reason: str, message: str, now: int) -> Outcome:
@@ -213,7 +220,7 @@ def gang_gone(state: JobState, _event: GangGone, now: int) -> Outcome:
         return state, ()
     after = _with(state, gone=True)
     if after.status.target is None:
-        failure = Failure(FailureClass.INFRASTRUCTURE, "Lost", "all members vanished unseen", now)
+        failure = fail(VANISHED, "all members vanished unseen", now)
         after, _nothing_left_to_stop = _lost_generation(after, failure, now)
         if after.status.target is Target.RESTART:
             # by a timer that is due now: while it restarts it can still hear that one of its nodes is closed
@@ -274,7 +281,7 @@ def node_lost(state: JobState, event: NodeLost, now: int) -> Outcome:
     status = state.status
     if event.node not in nodes_to_use(status):
         return state, ()
-    failure = Failure(FailureClass.INFRASTRUCTURE, "NodeLost", f"node {event.node} was lost", now)
+    failure = fail(NODE_LOST, f"node {event.node} was lost", now)
     if status.target is Target.RESTART:
         return _requeued_instead(state), ()
     if status.target is Target.RESIZE:
@@ -312,7 +319,7 @@ def _requeued_instead(state: JobState) -> JobState:
 def preempt(state: JobState, event: Preempt, now: int) -> Outcome:
     """The scheduler's other decision: these nodes are needed."""
     status = state.status
-    failure = Failure(FailureClass.PREEMPTION, "Preempted", event.message, now)
+    failure = fail(PREEMPTED, event.message, now)
     if status.target in (Target.SUCCEED, Target.FAIL, Target.SUSPEND, Target.REQUEUE):
         return state, ()
     if status.target is Target.RESTART:
@@ -347,14 +354,14 @@ def recovered(state: JobState, event: Recovered, _now: int) -> Outcome:
     status = state.status
     if event.crew <= status.crew:
         return state, ()
-    kind = judge(event.exit, state.job.restart).kind
+    kind = classify_exit(event.exit, state.job.restart).kind
     count = status.recoveries + 1
     after = _with(
         state,
         crew=event.crew,
         recoveries=count,
-        user_failures=status.user_failures + (kind is FailureClass.USER),
-        infrastructure_failures=status.infrastructure_failures + (kind is FailureClass.INFRASTRUCTURE),
+        user_failures=status.user_failures + (kind == FailureClass.USER),
+        infrastructure_failures=status.infrastructure_failures + (kind == FailureClass.INFRASTRUCTURE),
     )
     if status.target is not None:
         return after, ()

@@ -116,6 +116,9 @@ class RestartPolicy:
     """Exit codes that count as infrastructure, whatever else they would be."""
     fatal_exit_codes: tuple[int, ...] = ()
     """Exit codes that end the job at once, whatever the limits."""
+    restarts_after_exit: bool = True
+    """False: every exit of the program ends the job, also one by a signal (restartPolicy Never, backoffLimit 0). Only
+    the loss of a node, an eviction or a preemption restarts the gang."""
 
 
 @dataclass(frozen=True, slots=True)

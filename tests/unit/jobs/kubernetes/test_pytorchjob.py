@@ -244,6 +244,18 @@ def test_the_run_policy_reaches_the_core():
     assert (parsed.policy.clean, parsed.priority_class) == ("Running", "urgent")
 
 
+@pytest.mark.parametrize("policy", ["runPolicy: {backoffLimit: 0}", "", "runPolicy: {backoffLimit: 3}"])
+@pytest.mark.parametrize("restart", ["Never", "OnFailure"])
+def test_never_and_a_backoff_limit_of_0_mean_that_every_exit_ends_the_job(policy, restart):
+    manifest = job(policy)
+    for spec in manifest["spec"]["pytorchReplicaSpecs"].values():
+        spec["restartPolicy"] = restart
+    found = read(manifest).job.restart
+    none_allowed = restart == "Never" or "0" in policy
+    assert found.restarts_after_exit == (not none_allowed)
+    assert (found.user_limit == 0) == none_allowed
+
+
 def test_defaults_are_those_of_the_operator():
     parsed = read(job(""))
     assert parsed.policy.clean == "None"

@@ -7,10 +7,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from windlass.backends.kubernetes.client.objects import Pod
+from windlass.backends.kubernetes.client.objects import Container, Pod
 from windlass.backends.kubernetes.gangs.run import Stage
 from windlass.backends.kubernetes.pods import pod_ends
-from windlass.core.lifecycle.events import Declared
+from windlass.core.lifecycle.failure import EVICTED, NODE_OUT_OF_MEMORY, OUT_OF_MEMORY, REJECTED, classify_exit
+from windlass.core.model.job import RestartPolicy
 
 START = "2026-01-01T00:00:00Z"
 AT = 1_767_225_600_000
@@ -41,7 +42,6 @@ def test_a_pod_that_succeeded_ended_with_code_0() -> None:
     ("status", "detail"),
     [
         (terminated(3), "digits-worker-0 on n1 exited with code 3"),
-        (terminated(137, "OOMKilled"), "digits-worker-0 on n1 exited with code 137 (OOMKilled)"),
         (terminated(143), "digits-worker-0 on n1 exited with code 143 (SIGTERM)"),
         (terminated(1, message="a\nValueError: x\n"), "digits-worker-0 on n1 exited with code 1: ValueError: x"),
     ],
@@ -52,10 +52,22 @@ def test_a_failure_is_told_with_its_code_and_what_is_known(status: Any, detail: 
     assert seen.exit.detail == detail
 
 
-def test_a_program_may_say_how_its_end_is_to_be_taken() -> None:
+def test_an_exit_code_may_ask_for_another_start() -> None:
     seen = pod_ends.seen(pod(phase="Failed", containerStatuses=terminated(84)), AT, PATIENCE)
     assert seen.exit is not None
-    assert seen.exit.declared is Declared.RETRY
+    assert classify_exit(seen.exit, RestartPolicy()).reason == "AskedForRetry"
+    assert seen.exit.detail == "digits-worker-0 on n1 asked to be started again (exit code 84)"
+
+
+@pytest.mark.parametrize("limits", [{"memory": "1Gi"}, {}])
+def test_an_oom_kill_is_a_user_failure_only_under_a_limit_of_the_container(limits: dict[str, str]) -> None:
+    killed = pod(phase="Failed", containerStatuses=terminated(137, "OOMKilled"))
+    container = msgspec.convert({"name": "main", "resources": {"limits": limits}}, Container)
+    killed = msgspec.structs.replace(killed, spec=msgspec.structs.replace(killed.spec, containers=(container,)))
+    seen = pod_ends.seen(killed, AT, PATIENCE)
+    assert seen.exit is not None
+    assert seen.exit.end_class is (OUT_OF_MEMORY if limits else NODE_OUT_OF_MEMORY)
+    assert ("its memory limit is 1Gi" in seen.exit.detail) == bool(limits)
 
 
 def test_a_program_that_could_not_be_started_has_not_run() -> None:
@@ -70,14 +82,14 @@ def test_a_program_that_could_not_be_started_has_not_run() -> None:
 def test_who_was_thrown_out_is_lost(reason: str) -> None:
     seen = pod_ends.seen(pod(phase="Failed", reason=reason, message="the node was low on memory"), AT, PATIENCE)
     assert seen.exit is not None
-    assert (seen.exit.lost, seen.exit.declared) == (True, None)
+    assert (seen.exit.lost, seen.exit.end_class) == (True, EVICTED)
     assert reason in seen.exit.detail
 
 
 def test_whom_the_kubelet_did_not_admit_needs_another_node() -> None:
     seen = pod_ends.seen(pod(phase="Failed", reason="OutOfnvidia.com/gpu", message="Node didn't have enough"), AT, 0)
     assert seen.exit is not None
-    assert seen.exit.declared is Declared.RETRY
+    assert seen.exit.end_class is REJECTED
 
 
 def test_a_disruption_is_nobodys_failure() -> None:

@@ -3,7 +3,8 @@
 from guest_pods import pod
 
 from windlass.backends.kubernetes.external.external_gang import Allocation, ExternalGang, hear, nodes_of, placement_of
-from windlass.core.lifecycle.events import Cancel, Declared, GangGone, MemberExited, Started
+from windlass.core.lifecycle.events import Cancel, GangGone, MemberExited, Started
+from windlass.core.lifecycle.failure import REJECTED
 from windlass.core.model.job import Job, Role
 from windlass.jobs.kubernetes.external.membership import Dialect, Membership
 
@@ -58,7 +59,7 @@ def test_a_gang_of_which_one_could_not_be_bound_is_told_once_that_is_sure():
     assert list(hear(failed, failed.pods)) == []
     failed.stay.busy = 0
     [told] = hear(failed, failed.pods)
-    assert (type(told), told.member, told.exit.lost, told.exit.declared) == (MemberExited, 1, True, Declared.RETRY)
+    assert (type(told), told.member, told.exit.lost, told.exit.end_class) == (MemberExited, 1, True, REJECTED)
 
 
 def test_a_gang_that_is_stopped_is_gone_when_nobody_is_left_on_its_nodes_and_is_not_queued_again():

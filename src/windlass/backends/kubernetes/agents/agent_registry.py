@@ -21,11 +21,10 @@ from windlass.backends.kubernetes.pods.pod_binding import generation_of
 from windlass.backends.kubernetes.pods.pod_store import PodStore
 from windlass.backends.kubernetes.status.events import EventRecorder, News
 from windlass.backends.port import JobEvent, WorldEvent
-from windlass.core.lifecycle.events import Declared, Exit, Recovered
+from windlass.core.lifecycle.events import Exit, Recovered
 from windlass.core.lifecycle.state_machine import step
 from windlass.core.lifecycle.transitions import forgives
 from windlass.core.model.status import JobState
-from windlass.wire import ExitCode
 
 HANG, RESTARTED, GIVEN_UP = "Hang", "RanksRestarted", "AgentsGivenUp"
 """Reasons of events."""
@@ -33,11 +32,6 @@ _OFTEN = 10_000
 """Milliseconds between two writes of what only goes on."""
 _LATEST = 30_000
 """Milliseconds after which a restart is told though nobody has said that ranks run again."""
-_DECLARED = {
-    int(ExitCode.PREEMPTED): Declared.PREEMPTED,
-    int(ExitCode.RETRY): Declared.RETRY,
-    int(ExitCode.FATAL): Declared.FATAL,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,4 +248,4 @@ def _exit(failed: RankFailed) -> Exit:
     """How a rank ended, as the core takes the end of a member."""
     if failed.code < 0:
         return Exit(signal=-failed.code, detail=failed.why)
-    return Exit(code=failed.code, declared=_DECLARED.get(failed.code), detail=failed.why)
+    return Exit(code=failed.code, detail=failed.why)

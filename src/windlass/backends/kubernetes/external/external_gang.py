@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from windlass.backends.kubernetes.client.objects import Pod
-from windlass.core.lifecycle.events import Cancel, Declared, Event, Exit, GangGone, MemberExited, Started
+from windlass.core.lifecycle.events import Cancel, Event, Exit, GangGone, MemberExited, Started
+from windlass.core.lifecycle.failure import REJECTED
 from windlass.core.model.job import Job
 from windlass.core.model.status import JobState, Placement, Status
 from windlass.jobs.kubernetes.external.membership import Membership
@@ -105,7 +106,7 @@ def _hear_stay(stay: Allocation, pods: MembersNow) -> Iterator[Event]:
         if stay.failed and not stay.ended:
             stay.ended = True
             number, why = next(iter(stay.failed.items()))
-            yield MemberExited(stay.generation, number, Exit(lost=True, declared=Declared.RETRY, detail=why))
+            yield MemberExited(stay.generation, number, Exit(lost=True, end_class=REJECTED, detail=why))
         elif stay.whole and not living and not stay.ended:
             stay.ended = True
             yield from (MemberExited(stay.generation, number, Exit(code=0)) for number in range(len(pods)))

@@ -15,7 +15,8 @@ import msgspec
 from windlass.backends.kubernetes.client.objects import Pod
 from windlass.backends.kubernetes.gangs.gang import Gang
 from windlass.backends.kubernetes.gangs.run import Run
-from windlass.core.lifecycle.events import Declared, Exit
+from windlass.core.lifecycle.events import Exit
+from windlass.core.lifecycle.failure import REJECTED
 from windlass.jobs.kubernetes.kinds import registry
 from windlass.jobs.kubernetes.status import conditions as told
 from windlass.jobs.kubernetes.status import job_status
@@ -57,7 +58,7 @@ def look(
         slot = run.slots[names[name]]
         if is_closed(slot.node):
             detail = f"{name} cannot go on: nothing may start on {slot.node} any more"
-            run.failed[slot.number] = Exit(lost=True, declared=Declared.RETRY, detail=detail)
+            run.failed[slot.number] = Exit(lost=True, end_class=REJECTED, detail=detail)
     by_name = {pod.metadata.name: pod for pod in pods.values()}
     gone = tuple(by_name[name] for name in judgement.delete if name in by_name)
     run.dismissed.update(pod.metadata.uid for pod in gone)

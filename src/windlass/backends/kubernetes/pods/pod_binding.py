@@ -27,7 +27,8 @@ from windlass.backends.kubernetes.client.resources import PODS, path
 from windlass.backends.kubernetes.gangs.run import Run, Slot
 from windlass.backends.kubernetes.pods.agent_tokens import with_token
 from windlass.backends.kubernetes.pods.pod_store import PodStore, key_of
-from windlass.core.lifecycle.events import Declared, Exit
+from windlass.core.lifecycle.events import Exit
+from windlass.core.lifecycle.failure import INVALID, REJECTED
 from windlass.jobs.kubernetes.parsed_job import Member
 from windlass.jobs.kubernetes.pods.pod_assembly import GENERATION
 
@@ -219,10 +220,10 @@ def pod_of(manifest: Mapping[str, Any]) -> Pod:
 
 def _again(detail: str) -> Exit:
     """It was the place: another one may do."""
-    return Exit(lost=True, declared=Declared.RETRY, detail=detail)
+    return Exit(lost=True, end_class=REJECTED, detail=detail)
 
 
 def _refused(name: str, error: ApiError) -> Exit:
     """The pod itself is not taken: never, if it is no pod at all."""
-    declared = Declared.FATAL if error.is_invalid else Declared.RETRY
-    return Exit(lost=True, declared=declared, detail=f"{name} could not be made: {error}")
+    end_class = INVALID if error.is_invalid else REJECTED
+    return Exit(lost=True, end_class=end_class, detail=f"{name} could not be made: {error}")

@@ -12,8 +12,9 @@ from datetime import datetime
 
 from windlass.backends.kubernetes.client.objects import ContainerStatus, Pod, Terminated
 from windlass.backends.kubernetes.gangs.run import Seen, Stage
-from windlass.core.lifecycle.events import Declared, Exit
-from windlass.wire import ExitCode
+from windlass.core.lifecycle.events import Exit
+from windlass.core.lifecycle.failure import EVICTED, NODE_OUT_OF_MEMORY, OUT_OF_MEMORY, REJECTED
+from windlass.wire import classify_end
 
 _ENDED = ("Succeeded", "Failed")
 _NEVER_RAN = ("StartError", "ContainerCannotRun", "CreateContainerError", "RunContainerError")
@@ -30,11 +31,8 @@ _SLOW = ("ErrImagePull", "ImagePullBackOff", "RegistryUnavailable", "SignatureVa
 _REFUSED_BY_KUBELET = ("OutOf", "UnexpectedAdmissionError", "NodeAffinity", "TopologyAffinityError", "Preempting")
 _CANNOT_START = 127
 """A shell's code for what it cannot start."""
-_DECLARED = {
-    int(ExitCode.PREEMPTED): (Declared.PREEMPTED, "saved and left because it was asked to"),
-    int(ExitCode.RETRY): (Declared.RETRY, "asked to be started again"),
-    int(ExitCode.FATAL): (Declared.FATAL, "asked not to be started again"),
-}
+_OUT_OF_MEMORY = "OOMKilled"
+"""Reason of a container that the kernel killed, for its own limit or for want of memory on the node."""
 
 
 def seen(pod: Pod, now: int, patience: int) -> Seen:
@@ -69,19 +67,19 @@ def _end(pod: Pod) -> Exit:
         return Exit(code=0, detail=f"{who} ended well")
     if (reason := pod.status.reason) and (outside := _from_outside(pod, reason)):
         return outside
-    bad = next((each for each in _terminated(pod) if each.exit_code), None)
+    bad = next((each for each in _containers(pod) if each.state.terminated and each.state.terminated.exit_code), None)
     if bad is None:
         return _disrupted(pod) or Exit(lost=True, detail=f"{who} failed{_why(pod.status.reason, pod.status.message)}")
-    return _disrupted(pod) or _exit(who, bad)
+    return _disrupted(pod) or _exit(pod, bad)
 
 
 def _from_outside(pod: Pod, reason: str) -> Exit | None:
     """The kubelet or a controller has ended it, or never let it begin."""
     detail = f"{_who(pod)}: {reason}{_said(pod.status.message)}"
     if was_turned_away(pod):
-        return Exit(lost=True, declared=Declared.RETRY, detail=detail)
+        return Exit(lost=True, end_class=REJECTED, detail=detail)
     if reason in ("Evicted", "NodeLost", "NodeShutdown", "Terminated", "Shutdown"):
-        return Exit(lost=True, detail=detail)
+        return Exit(lost=True, end_class=EVICTED, detail=detail)
     return None
 
 
@@ -90,19 +88,33 @@ def _disrupted(pod: Pod) -> Exit | None:
     found = next((c for c in pod.status.conditions if c.type == "DisruptionTarget" and c.status == "True"), None)
     if found is None:
         return None
-    return Exit(lost=True, detail=f"{_who(pod)}: {found.reason}{_said(found.message)}")
+    return Exit(lost=True, end_class=EVICTED, detail=f"{_who(pod)}: {found.reason}{_said(found.message)}")
 
 
-def _exit(who: str, end: Terminated) -> Exit:
+def _exit(pod: Pod, status: ContainerStatus) -> Exit:
+    end, who = status.state.terminated, _who(pod)
+    assert end is not None  # noqa: S101 - see _end
     code = end.exit_code
     if end.reason in _NEVER_RAN:
         return Exit(code=_CANNOT_START, detail=f"{who} cannot start{_said(end.message or end.reason)}")
-    if code in _DECLARED:
-        declared, said = _DECLARED[code]
-        return Exit(code=code, declared=declared, detail=f"{who} {said} (exit code {code})")
+    if end.reason == _OUT_OF_MEMORY:
+        limit = _memory_limit(pod, status.name)
+        why = f"its memory limit is {limit}" if limit else "its node had no memory left, the container has no limit"
+        end_class = OUT_OF_MEMORY if limit else NODE_OUT_OF_MEMORY
+        return Exit(code=code, end_class=end_class, detail=f"{who} was killed by the kernel (OOMKilled): {why}")
+    if phrase := classify_end(code, None).phrase:
+        return Exit(code=code, detail=f"{who} {phrase} (exit code {code})")
     special = "" if end.reason in ("", "Error") else f" ({end.reason})"
     by = f" ({_signal(code - 128)})" if 128 < code <= 128 + 64 and not special else special
     return Exit(code=code, detail=f"{who} exited with code {code}{by}{_said(_last_line(end.message))}")
+
+
+def _memory_limit(pod: Pod, container: str) -> str:
+    """The limit that the kernel enforces on a container: its own, else the pod's; "" if it has none."""
+    of_pod = (*pod.spec.containers, *pod.spec.init_containers)
+    own = next((each.resources for each in of_pod if each.name == container), None)
+    limits = ((own.limits if own else {}), pod.spec.resources.limits)
+    return next((limit for each in limits if (limit := each.get("memory", ""))), "")
 
 
 def _never(pod: Pod, now: int, patience: int) -> Exit | None:

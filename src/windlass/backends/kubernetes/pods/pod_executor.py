@@ -22,7 +22,8 @@ from windlass.backends.kubernetes.pods.dependent_objects import ASK_WHO_RUNS, De
 from windlass.backends.kubernetes.pods.pod_binding import CannotBindError, NotWantedError, PodBinding, bind_gang
 from windlass.backends.kubernetes.pods.pod_store import PodStore
 from windlass.backends.kubernetes.pods.volume_binding import choose_volumes
-from windlass.core.lifecycle.events import Declared, Exit
+from windlass.core.lifecycle.events import Exit
+from windlass.core.lifecycle.failure import REJECTED
 from windlass.jobs.kubernetes.parsed_job import Member
 
 _BEHIND = 3.0
@@ -151,7 +152,7 @@ class PodExecutor:
             await request_until_answered(lambda: choose_volumes(self.seating.connection, gang, seats))
             await bind_gang(self.seating, run, seats)
         except ApiError as error:
-            run.failed[0] = Exit(lost=True, declared=Declared.RETRY, detail=f"its volumes cannot be had: {error}")
+            run.failed[0] = Exit(lost=True, end_class=REJECTED, detail=f"its volumes cannot be had: {error}")
         finally:
             run.busy = False
             self._concern(gang)

@@ -61,8 +61,8 @@ def is_ours(policy: RunPolicy) -> bool:
 def restart_policy(policy: RunPolicy, replicas: Sequence[Replicas]) -> RestartPolicy:
     """When the gang is restarted whole, if it is: under `restartMode: gang`."""
     policies = {each.restart for each in replicas}
-    if policies <= {"Never"}:
-        return RestartPolicy(user_limit=0)
+    if policies <= {"Never"} or policy.backoff_limit == 0:
+        return RestartPolicy(user_limit=0, restarts_after_exit=False)
     limit = _BACKOFF_LIMIT if policy.backoff_limit is None else policy.backoff_limit
     fatal = _PERMANENT_CODES if policies <= {"Never", "ExitCode"} else ()
     return RestartPolicy(user_limit=limit, fatal_exit_codes=fatal)
