@@ -44,8 +44,9 @@ from windlass.core.lifecycle.events import (
     Submitted,
     Timer,
 )
+from windlass.core.lifecycle.generations import stop_command
 from windlass.core.lifecycle.spec_update import can_change
-from windlass.core.lifecycle.transitions import created, stop_command
+from windlass.core.lifecycle.transitions import created
 from windlass.core.model.gang import pending_of, running_of
 from windlass.core.model.job import Condition, Dependency, Job
 from windlass.core.model.plan import Plan, Preemption

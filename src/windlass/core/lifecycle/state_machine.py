@@ -2,7 +2,8 @@
 
 The rule: a handler stays in its phase or leads to one its row declares, a terminal phase is never left, and
 every (phase, event) pair has a row or is a declared no-op. `core.lifecycle.diagram` draws the documentation's
-picture from this same table. The handlers are in `core.lifecycle.transitions`.
+picture from this same table. The handlers are in `transitions` (what happens to a job), `requests` (what users ask
+for) and `timers`; what they share is in `generations`.
 
 Sources: the conditions of kubeflow's training operator v1 (Created, Running, Restarting, Succeeded,
 Failed, Suspended) with coordinated restart: one lost member ends the generation, the gang starts again whole.
@@ -14,6 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from windlass.core.lifecycle import requests, timers
 from windlass.core.lifecycle import transitions as t
 from windlass.core.lifecycle.commands import Command
 from windlass.core.lifecycle.events import (
@@ -37,9 +39,10 @@ from windlass.core.lifecycle.events import (
     Suspend,
     Timer,
 )
+from windlass.core.lifecycle.generations import Outcome
 from windlass.core.model.status import HOLDING, TERMINAL, JobState, Phase
 
-Handler: TypeAlias = Callable[[JobState, Event, int], t.Outcome]
+Handler: TypeAlias = Callable[[JobState, Event, int], Outcome]
 
 CREATED, QUEUED, ADMITTED, RUNNING = Phase.CREATED, Phase.QUEUED, Phase.ADMITTED, Phase.RUNNING
 RESTARTING, SUSPENDED = Phase.RESTARTING, Phase.SUSPENDED
@@ -79,21 +82,21 @@ TABLE: tuple[Row, ...] = (
     _row((RESTARTING,), Resized, (), t.resized),
     _row((*STARTED, RESTARTING), Saved, (), t.saved),
     _row((*STARTED, RESTARTING), Recovered, (), t.recovered),
-    _row((CREATED, QUEUED), Suspend, (SUSPENDED,), t.suspend),
-    _row(STARTED, Suspend, (), t.suspend),
-    _row((RESTARTING,), Suspend, (SUSPENDED,), t.suspend),
-    _row((ADMITTED, RUNNING, RESTARTING), Resume, (RESTARTING,), t.resume_while_stopping),
-    _row((SUSPENDED,), Resume, (QUEUED,), t.resume),
-    _row((CREATED, QUEUED, SUSPENDED), Cancel, (FAILED,), t.cancel),
-    _row(STARTED, Cancel, (), t.cancel),
-    _row((RESTARTING,), Cancel, (FAILED,), t.cancel),
-    _row((CREATED, QUEUED, SUSPENDED), Kill, (FAILED,), t.kill),
-    _row(STARTED, Kill, (), t.kill),
-    _row((RESTARTING,), Kill, (FAILED,), t.kill),
-    _row((QUEUED,), Timer, (FAILED,), t.timer),
-    _row(STARTED, Timer, (), t.timer),
-    _row((RESTARTING,), Timer, (ADMITTED, FAILED), t.timer),
-    _row((SUCCEEDED, FAILED), Timer, (), t.forget),
+    _row((CREATED, QUEUED), Suspend, (SUSPENDED,), requests.suspend),
+    _row(STARTED, Suspend, (), requests.suspend),
+    _row((RESTARTING,), Suspend, (SUSPENDED,), requests.suspend),
+    _row((ADMITTED, RUNNING, RESTARTING), Resume, (RESTARTING,), requests.resume_while_stopping),
+    _row((SUSPENDED,), Resume, (QUEUED,), requests.resume),
+    _row((CREATED, QUEUED, SUSPENDED), Cancel, (FAILED,), requests.cancel),
+    _row(STARTED, Cancel, (), requests.cancel),
+    _row((RESTARTING,), Cancel, (FAILED,), requests.cancel),
+    _row((CREATED, QUEUED, SUSPENDED), Kill, (FAILED,), requests.kill),
+    _row(STARTED, Kill, (), requests.kill),
+    _row((RESTARTING,), Kill, (FAILED,), requests.kill),
+    _row((QUEUED,), Timer, (FAILED,), timers.timer),
+    _row(STARTED, Timer, (), timers.timer),
+    _row((RESTARTING,), Timer, (ADMITTED, FAILED), timers.timer),
+    _row((SUCCEEDED, FAILED), Timer, (), timers.forget),
 )
 
 NO_OPS: frozenset[tuple[Phase, type[Event]]] = frozenset(
@@ -152,5 +155,5 @@ def next_due(state: JobState) -> int | None:
     status, job = state.status, state.job
     if status.phase in TERMINAL:
         return None if job.ttl is None or status.finished_at is None else status.finished_at + job.ttl
-    due = t.dues(state)
+    due = timers.dues(state)
     return min((at for at in (due.deadline, due.walltime, due.backoff) if at is not None), default=None)

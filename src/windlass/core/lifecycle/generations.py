@@ -1,0 +1,160 @@
+"""Start, stop and end of a generation: the changes of state that the handlers of events share."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, TypeAlias
+
+from windlass.core.lifecycle.commands import Command, Launch, Stop
+from windlass.core.lifecycle.failure import backoff
+from windlass.core.model.status import JobState, Phase, Placement, Status, Target
+
+Outcome: TypeAlias = tuple[JobState, tuple[Command, ...]]
+
+_NO_PLACE: dict[str, Any] = {
+    "placement": None,
+    "resize_to": None,
+    "resized_at": None,
+    "saved_at": None,
+    "admitted_at": None,
+    "running_since": None,
+    "target": None,
+    "stopping_since": None,
+    "done": 0,
+}
+KEEPS_NODES = (Target.RESTART, Target.RESIZE)
+"""Targets under which a stopped gang starts again on its nodes."""
+_NAMED = 3
+"""Number of nodes that a message names before it only counts."""
+
+
+def change_status(state: JobState, **changes: Any) -> JobState:
+    """The job with these fields of its status replaced."""
+    return replace(state, status=replace(state.status, **changes))
+
+
+def launch(state: JobState) -> Outcome:
+    """Starts the next generation on the job's placement."""
+    status = state.status
+    assert status.placement is not None  # noqa: S101 - the invariant that Launch rests on
+    generation = status.generation + 1
+    after = change_status(
+        state,
+        phase=Phase.ADMITTED,
+        reason="Admitted",
+        message=f"starting on {_name_some(status.placement)}",
+        generation=generation,
+        running_since=None,
+        not_before=None,
+        target=None,
+        stopping_since=None,
+        done=0,
+        gone=False,
+    )
+    return after, (Launch(state.id, generation, status.placement),)
+
+
+def _name_some(placement: Placement) -> str:
+    """The first few nodes: a gang may have thousands."""
+    nodes = placement.distinct()
+    more = len(nodes) - _NAMED
+    return ",".join(nodes[:_NAMED]) + (f" and {more} more" if more > 0 else "")
+
+
+def stop_generation(state: JobState, target: Target, reason: str, message: str, now: int) -> Outcome:
+    """Stops every process of the generation; `target` is what follows when the last is gone."""
+    again = target in (*KEEPS_NODES, Target.REQUEUE)
+    since = state.status.stopping_since
+    after = change_status(
+        state,
+        phase=Phase.RESTARTING if again else state.status.phase,
+        target=target,
+        resize_to=state.status.resize_to if target in KEEPS_NODES else None,
+        reason=reason,
+        message=message,
+        stopping_since=now if since is None else since,
+    )
+    return after, (stop_command(after),)
+
+
+def stop_command(state: JobState) -> Stop:
+    """Stops the generation with the job's grace, or without grace once the job was killed."""
+    return Stop(state.id, state.status.generation, state.stop_grace)
+
+
+def become_target(state: JobState, now: int) -> Outcome:
+    """The state that was decided on when the generation was stopped, now that its last process is gone."""
+    status = state.status
+    match status.target:
+        case Target.SUCCEED:
+            return end_job(state, Phase.SUCCEEDED, "Succeeded", "", now)
+        case Target.FAIL:
+            return end_job(state, Phase.FAILED, status.reason, status.message, now)
+        case Target.SUSPEND:
+            return set_aside(state, now), ()
+        case Target.REQUEUE:
+            return requeue(state, now), ()
+        case Target.RESIZE:
+            return launch(_take_new_size(state))
+        case _:
+            return _restart_in_place(_take_new_size(state), now)
+
+
+def _take_new_size(state: JobState) -> JobState:
+    """The job on the nodes of a pending resize, if there is one."""
+    status = state.status
+    return state if status.resize_to is None else change_status(state, placement=status.resize_to, resize_to=None)
+
+
+def _restart_in_place(state: JobState, now: int) -> Outcome:
+    wait = backoff(state.status.backoff_step, state.job.restart)
+    return launch(state) if wait == 0 else wait_for_restart(state, now, wait)
+
+
+def wait_for_restart(state: JobState, now: int, wait: int) -> Outcome:
+    """Keeps the nodes, and starts the next generation after `wait` ms."""
+    message = state.status.message
+    if wait:
+        message = f"{message}; starts again in {describe_seconds(wait)}"
+    return change_status(state, not_before=now + wait, target=None, stopping_since=None, message=message), ()
+
+
+def requeue(state: JobState, now: int) -> JobState:
+    """Gives the nodes back and waits in the queue again, at the old place by age, until the backoff is over."""
+    wait = backoff(state.status.backoff_step, state.job.restart)
+    not_before = now + wait if wait else None
+    return change_status(state, phase=Phase.QUEUED, not_before=not_before, gone=True, **_give_back(state.status, now))
+
+
+def requeue_instead(state: JobState) -> JobState:
+    """A gang that was to start again on its nodes gives them back instead."""
+    return change_status(state, target=Target.REQUEUE, resize_to=None)
+
+
+def set_aside(state: JobState, now: int) -> JobState:
+    """Gives the nodes back and waits for a Resume."""
+    changes = {"queued_at": None, "started_at": None, "not_before": None, **_give_back(state.status, now)}
+    return change_status(state, phase=Phase.SUSPENDED, **changes)
+
+
+def nodes_to_use(status: Status) -> tuple[str, ...]:
+    """Nodes on which the gang runs, or is to run next if it is being resized. Each node once."""
+    placement = status.resize_to or status.placement
+    return () if placement is None else placement.distinct()
+
+
+def end_job(state: JobState, phase: Phase, reason: str, message: str, now: int) -> Outcome:
+    """The job in a terminal phase, without nodes."""
+    after = change_status(state, phase=phase, reason=reason, message=message, finished_at=now, not_before=None)
+    return change_status(after, **_give_back(state.status, now)), ()
+
+
+def _give_back(status: Status, now: int) -> dict[str, Any]:
+    """The end of an allocation, as changes to its status."""
+    held = 0 if status.admitted_at is None else now - status.admitted_at
+    return {**_NO_PLACE, "served": status.served + held, "stopped_at": now if held else status.stopped_at}
+
+
+def describe_seconds(duration: int) -> str:
+    """A duration in ms as text: "1.5 s"."""
+    return f"{duration / 1000:g} s"

@@ -1,0 +1,86 @@
+"""Handlers of time: deadline, walltime, the end of a backoff, time to live."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from windlass.core.lifecycle.commands import Forget
+from windlass.core.lifecycle.events import Timer
+from windlass.core.lifecycle.generations import (
+    Outcome,
+    change_status,
+    describe_seconds,
+    end_job,
+    launch,
+    stop_generation,
+)
+from windlass.core.model.status import TERMINAL, Failure, FailureClass, JobState, Phase, Target
+
+
+@dataclass(frozen=True, slots=True)
+class Dues:
+    """Absolute times in ms; None: never."""
+
+    deadline: int | None = None
+    walltime: int | None = None
+    backoff: int | None = None
+
+
+def deadline_of(state: JobState) -> int | None:
+    """Time in ms at which the deadline ends the job, in whatever phase."""
+    started, deadline = state.status.started_at, state.job.deadline
+    return None if started is None or deadline is None else started + deadline
+
+
+def walltime_end(state: JobState) -> int | None:
+    """Time in ms at which the current allocation must end."""
+    admitted, walltime = state.status.admitted_at, state.job.walltime
+    return None if admitted is None or walltime is None else admitted + walltime
+
+
+def timer(state: JobState, _event: Timer, now: int) -> Outcome:
+    """Applies what is due: the deadline first, then the walltime, then the end of a backoff."""
+    due = dues(state)
+    if _passed(due.deadline, now):
+        return _expire(state, "DeadlineExceeded", "longer than its deadline of", state.job.deadline, now)
+    if _passed(due.walltime, now):
+        return _expire(state, "WalltimeExceeded", "longer than its --time of", state.job.walltime, now)
+    if not _passed(due.backoff, now):
+        return state, ()
+    if state.status.phase is Phase.RESTARTING:
+        return launch(state)
+    return change_status(state, not_before=None), ()
+
+
+def dues(state: JobState) -> Dues:
+    """Times at which time alone changes this job."""
+    status = state.status
+    if status.target in (Target.SUCCEED, Target.FAIL) or status.phase in TERMINAL:
+        return Dues()
+    leaving = status.target in (Target.SUSPEND, Target.REQUEUE)
+    return Dues(
+        deadline=deadline_of(state),
+        walltime=None if leaving else walltime_end(state),
+        backoff=status.not_before if status.gone else None,
+    )
+
+
+def _passed(due: int | None, now: int) -> bool:
+    return due is not None and now >= due
+
+
+def _expire(state: JobState, reason: str, what: str, limit: int | None, now: int) -> Outcome:
+    message = f"{what} {describe_seconds(limit or 0)}"
+    failure = Failure(FailureClass.USER, reason, message, now)
+    expired = change_status(state, last_failure=failure)
+    if expired.status.gone:
+        return end_job(expired, Phase.FAILED, reason, message, now)
+    return stop_generation(expired, Target.FAIL, reason, message, now)
+
+
+def forget(state: JobState, _event: Timer, now: int) -> Outcome:
+    """Removes a finished job whose time to live is over."""
+    ttl, finished = state.job.ttl, state.status.finished_at
+    if ttl is None or finished is None or now < finished + ttl:
+        return state, ()
+    return state, (Forget(state.id),)
