@@ -1,4 +1,4 @@
-"""From the death of a rank to the moment when all others of its gang are gone; and what a start costs the warden."""
+"""Time from the death of a rank until all others of its gang are gone; and the cost of a start in the supervisor."""
 
 import asyncio
 import contextlib
@@ -33,7 +33,7 @@ def main() -> None:
     print(f"ranks that end when asked:   {shown(polite)}")
     print(f"ranks that are deaf to it, with no grace: {shown(deaf)}")
     claim(f"death of a rank → the {RANKS - 1} others gone, worst of {ROUNDS}", max(polite + deaf), 0.5, "s")
-    claim("a start and an end of one rank, CPU of the warden", starts, 2.0, "ms")
+    claim("a start and an end of one rank, CPU of the supervisor", starts, 2.0, "ms")
 
 
 async def measure(folder: Path) -> tuple[list[float], list[float], float]:
@@ -89,12 +89,12 @@ def all_gone(descriptors: list[int]) -> None:
 
 
 async def cost_of_a_start(world: LocalBackend, folder: Path) -> float:
-    """Milliseconds of the warden's CPU for a rank that does nothing, from its start to its end."""
-    warden = warden_of(folder / "state")
-    begin = cpu_of(warden)
+    """Milliseconds of the supervisor's CPU for a rank that does nothing, from its start to its end."""
+    supervisor = supervisor_of(folder / "state")
+    begin = cpu_of(supervisor)
     jobs = [await submit(world, job(f"true{number}", ("true",), 2)) for number in range(GANGS)]
     await until(lambda: all(world.finished(name) for name in jobs[-8:]))
-    return (cpu_of(warden) - begin) * 1000 / (GANGS * 2)
+    return (cpu_of(supervisor) - begin) * 1000 / (GANGS * 2)
 
 
 async def until(condition: Callable[[], bool]) -> None:
@@ -104,9 +104,9 @@ async def until(condition: Callable[[], bool]) -> None:
         await asyncio.sleep(0.001)
 
 
-def warden_of(state: Path) -> int:
-    """Its lock names guard and warden, with their starts."""
-    return int((state / "warden.lock").read_text().split()[1].partition(":")[0])
+def supervisor_of(state: Path) -> int:
+    """Its lock names guard and supervisor, with their starts."""
+    return int((state / "supervisor.lock").read_text().split()[1].partition(":")[0])
 
 
 def cpu_of(pid: int) -> float:

@@ -9,14 +9,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from windlass import wire
-from windlass.backends.local.warden import proc
+from windlass.backends.local.supervisor import proc
 
 PATIENCE = 20.0
 """Seconds after which something awaited is not coming any more; a loaded machine is slow, never that slow."""
 
 
 def of(state: Path) -> dict[int, str]:
-    """Every living process of a state folder: its ranks by their mark, its guard and warden by their command."""
+    """Every living process of a state folder: its ranks by their mark, its watchdog and supervisor by their command."""
     file = state / "id"
     marker = file.read_bytes().strip() if file.exists() else b""
     return {pid: line for pid, line in _commands() if _belongs(pid, line, state, marker)}
@@ -35,7 +35,7 @@ def _commands() -> Iterator[tuple[int, str]]:
 
 def _belongs(pid: int, line: str, state: Path, marker: bytes) -> bool:
     marked = bool(marker) and proc.environment(pid).get(wire.STATE_ID.encode()) == marker
-    return marked or ("warden/start.py" in line and f" {state} " in line)
+    return marked or ("supervisor/start.py" in line and f" {state} " in line)
 
 
 def assert_none(states: list[Path]) -> None:

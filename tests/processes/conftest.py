@@ -20,4 +20,4 @@ def state(tmp_path: Path) -> Path:
 def _nothing_is_left(tmp_path: Path) -> Iterator[None]:
     """Every folder below the test's own that has been used as a state folder is checked."""
     yield
-    strays.assert_none([file.parent for file in tmp_path.rglob("warden.lock")])
+    strays.assert_none([file.parent for file in tmp_path.rglob("supervisor.lock")])

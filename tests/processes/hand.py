@@ -1,4 +1,4 @@
-"""A controller's end of the line, by hand: what is said to a warden is written out, what it reports is kept."""
+"""A controller's end of the line, by hand: what is said to a supervisor is written out, what it reports is kept."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from typing import Any
 
 import strays
 from windlass import wire
-from windlass.backends.local import lock, paths
-from windlass.backends.local.warden import proc
-from windlass.backends.local.warden_start import start_warden
+from windlass.backends.local import folder_lock, paths
+from windlass.backends.local.supervisor import proc
+from windlass.backends.local.supervisor_start import start_supervisor
 
 Report = dict[str, Any]
 
@@ -33,21 +33,21 @@ class Hand:
         self.paths = paths.prepare(state)
         self.linger = linger
         self.reports: list[Report] = []
-        self.held = lock.acquire(self.paths, "run")
-        self.guard = 0
+        self.held = folder_lock.acquire(self.paths, "run")
+        self.watchdog = 0
         self.connect()
 
     # --- speaking ------------------------------------------------------------------------------------
 
     def connect(self) -> None:
-        link = start_warden(self.paths)
-        self.guard = link.guard or self.guard
+        link = start_supervisor(self.paths)
+        self.watchdog = link.watchdog or self.watchdog
         self.socket: socket.socket = link.socket
         self.socket.settimeout(strays.PATIENCE)
         self.unread = b""
         self.say(do="hello", linger=self.linger, offset=0)
         self.hello = self.hear()
-        self.warden = int(self.hello["warden"].split(":")[0])
+        self.supervisor = int(self.hello["supervisor"].split(":")[0])
 
     def say(self, **message: Any) -> None:
         self.socket.sendall(json.dumps(message).encode() + b"\n")
@@ -80,7 +80,7 @@ class Hand:
     # --- hearing -------------------------------------------------------------------------------------
 
     def hear(self) -> Report:
-        """The next report; raises EOFError when the warden is gone."""
+        """The next report; raises EOFError when the supervisor is gone."""
         while b"\n" not in self.unread:
             data = self.socket.recv(65536)
             if not data:
@@ -92,7 +92,7 @@ class Hand:
         return report
 
     def hear_the_end(self) -> None:
-        """Whatever comes, until the warden is gone."""
+        """Whatever comes, until the supervisor is gone."""
         with suppress(EOFError):
             while True:
                 self.hear()
@@ -130,14 +130,14 @@ class Hand:
         self.socket.close()
 
     def close(self) -> None:
-        """End the warden and wait for it."""
+        """End the supervisor and wait for it."""
         with suppress(OSError):
             self.say(do="end")
             self.hear_the_end()
         self.socket.close()
         self.held.release()
-        if self.guard:
-            reap(self.guard)
+        if self.watchdog:
+            reap(self.watchdog)
 
 
 @contextmanager

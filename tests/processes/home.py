@@ -14,7 +14,7 @@ import strays
 from windlass.backends.local import logs
 from windlass.backends.local.backend import LocalBackend
 from windlass.backends.local.nodes import LocalCluster, Machine, declared
-from windlass.backends.local.store import Origin
+from windlass.backends.local.state_store import SubmissionOrigin
 from windlass.backends.port import JobArrived, JobEvent
 from windlass.controller import Controller, run
 from windlass.core.lifecycle.events import Event
@@ -51,7 +51,7 @@ class Home:
         self.controller = controller
         self.troubles = troubles
 
-    async def submit(self, job: Job, origin: Origin | None = None) -> str:
+    async def submit(self, job: Job, origin: SubmissionOrigin | None = None) -> str:
         """Hand a job in; returns its id once that is durable."""
         number = self.world.reserve()
         job_id = f"{job.name}-{number}"
@@ -102,7 +102,7 @@ class Home:
 async def at_home(
     state: Path, cluster: LocalCluster | None = None, *, end: bool = True, **options: Any
 ) -> AsyncIterator[Home]:
-    """A controller that runs until the block is left; `end`: and takes the warden with it."""
+    """A controller that runs until the block is left; `end`: and takes the supervisor with it."""
     troubles: list[str] = []
     options = {"kind": "up", "environment": BARE, **options}
     world = LocalBackend(state, cluster or two_nodes(), on_trouble=troubles.append, **options)

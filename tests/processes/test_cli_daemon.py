@@ -100,7 +100,7 @@ def test_a_run_between_two_daemons_does_not_end_their_jobs(state: Path):
         phase(state, "long", "Running")
         ok(state, "down", "--keep-jobs")
         ok(state, "run", "--", "true")
-        time.sleep(2.5)  # longer than a warden waits that belongs to a `run`
+        time.sleep(2.5)  # longer than a supervisor waits that belongs to a `run`
         ok(state, "up", "-d")
         story = facts(state, "status", "long")
         assert (story["phase"], story["attempts"]) == ("Running", 1)

@@ -14,7 +14,7 @@ import pytest
 from hand import is_gone
 from home import BARE, at_home, job, soon
 
-from windlass.backends.local.seen import ranks_seen
+from windlass.backends.local.rank_activity import ranks_seen
 from windlass.core.lifecycle.events import Cancel
 from windlass.core.model.job import Job, Launcher, RestartPolicy
 from windlass.core.model.status import FailureClass, Phase

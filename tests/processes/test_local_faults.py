@@ -14,8 +14,8 @@ from home import at_home, job, two_nodes
 from windlass.backends.local.backend import LocalBackend
 from windlass.backends.local.clock import SYSTEM
 from windlass.backends.local.paths import StatePaths, prepare
-from windlass.backends.local.records import CorruptError, Records
-from windlass.backends.local.store import move_aside, open_store
+from windlass.backends.local.state_reader import CorruptError, StateReader
+from windlass.backends.local.state_store import move_aside, open_store
 from windlass.backends.port import BackendError, Changes
 from windlass.core.model.status import Phase
 
@@ -117,7 +117,7 @@ def test_a_folder_that_has_become_read_only_can_still_be_read(small_disk: Path) 
     subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
     with pytest.raises(BackendError, match="make it writable"):
         LocalBackend(state, two_nodes(), kind="run")
-    found = Records.open(StatePaths(state))
+    found = StateReader.open(StatePaths(state))
     assert found is not None
     assert found.job(job_id) is not None
     found.close()

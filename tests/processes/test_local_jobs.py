@@ -15,9 +15,9 @@ from hand import await_that, is_gone, python
 from home import at_home, job
 
 from windlass.backends.local import logs
+from windlass.backends.local.client_watch import describe
 from windlass.backends.local.nodes import Gpu, LocalCluster, Machine, declared
-from windlass.backends.local.owners import describe
-from windlass.backends.local.store import Origin
+from windlass.backends.local.state_store import SubmissionOrigin
 from windlass.core.lifecycle.events import Cancel, Resume, Suspend
 from windlass.core.model.job import ArrayMember, Launcher, RestartPolicy, Role
 from windlass.core.model.status import FailureClass, Phase
@@ -136,7 +136,7 @@ def test_ranks_are_told_who_they_are_and_inherit_the_clients_environment(state: 
             asked = job(*python(look), array=ArrayMember("job-1", 7))
             asked = replace(asked, roles=(replace(asked.roles[0], env={"COLOUR": "job's"}),))
             client = {"PATH": os.environ["PATH"], "COLOUR": "client's", "FROM_CLIENT": "größe"}
-            job_id = await home.submit(asked, Origin(environment=client))
+            job_id = await home.submit(asked, SubmissionOrigin(environment=client))
             await home.end(job_id)
             assert json.loads(home.printed(job_id)[0]) == {
                 "RANK": "0",
@@ -249,7 +249,7 @@ def client() -> Iterator[subprocess.Popen[bytes]]:
 def test_a_job_ends_when_the_client_that_owns_it_is_killed(state: Path, client: subprocess.Popen[bytes]) -> None:
     async def story() -> None:
         async with at_home(state) as home:
-            job_id = await home.submit(job("sleep", "1000"), Origin(owner=describe(client.pid)))
+            job_id = await home.submit(job("sleep", "1000"), SubmissionOrigin(owner=describe(client.pid)))
             other = await home.submit(job("sleep", "1000"))
             await home.phase(job_id, Phase.RUNNING)
             client.kill()
@@ -266,7 +266,7 @@ def test_a_job_whose_owner_went_meanwhile_is_cancelled_by_the_next_controller(
 ) -> None:
     async def story() -> None:
         async with at_home(state, end=False) as home:
-            job_id = await home.submit(job("sleep", "1000"), Origin(owner=describe(client.pid)))
+            job_id = await home.submit(job("sleep", "1000"), SubmissionOrigin(owner=describe(client.pid)))
             await home.phase(job_id, Phase.RUNNING)
         client.kill()
         client.wait()

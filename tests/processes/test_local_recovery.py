@@ -16,13 +16,13 @@ from hand import await_that, is_gone
 from home import BARE, at_home, job, soon, two_nodes
 
 import strays
-from windlass.backends.local import keeper, lock
+from windlass.backends.local import folder_lock, supervisor_client
 from windlass.backends.local.backend import LocalBackend
 from windlass.backends.local.paths import prepare
-from windlass.backends.local.records import Records
-from windlass.backends.local.store import move_aside
-from windlass.backends.local.warden import proc
-from windlass.backends.local.warden_start import Link
+from windlass.backends.local.state_reader import StateReader
+from windlass.backends.local.state_store import move_aside
+from windlass.backends.local.supervisor import proc
+from windlass.backends.local.supervisor_start import Link
 from windlass.backends.port import Backend, Changes, JobArrived, WorldEvent
 from windlass.controller import Controller, run
 from windlass.core.lifecycle.commands import Command
@@ -35,20 +35,20 @@ QUICK = RestartPolicy(user_limit=3, backoff_base=10)
 
 
 def kept_by(state: Path) -> tuple[int, int]:
-    """The pids of guard and warden, from the lock they hold."""
-    guard, warden = (int(entry.split(":")[0]) for entry in (state / "warden.lock").read_text().split())
-    return guard, warden
+    """The pids of watchdog and supervisor, from the lock they hold."""
+    watchdog, supervisor = (int(entry.split(":")[0]) for entry in (state / "supervisor.lock").read_text().split())
+    return watchdog, supervisor
 
 
-@pytest.mark.parametrize("victim", ["guard", "warden", "both"])
+@pytest.mark.parametrize("victim", ["watchdog", "supervisor", "both"])
 def test_a_job_survives_the_death_of_its_keepers(state: Path, victim: str) -> None:
     async def story() -> None:
         async with at_home(state) as home:
             job_id = await home.submit(job("sh", "-c", "test $WINDLASS_GENERATION = 2 || exec sleep 1000", replicas=2))
             await home.phase(job_id, Phase.RUNNING)
             pids = [task.pid or 0 for task in home.world.store.tasks(job_id)]
-            guard, warden = kept_by(state)
-            for pid in {"guard": [guard], "warden": [warden], "both": [guard, warden]}[victim]:
+            watchdog, supervisor = kept_by(state)
+            for pid in {"watchdog": [watchdog], "supervisor": [supervisor], "both": [watchdog, supervisor]}[victim]:
                 os.kill(pid, signal.SIGKILL)
             ended = await home.end(job_id)
             assert all(is_gone(pid) for pid in pids)
@@ -90,15 +90,15 @@ def test_after_a_crash_of_everything_the_job_starts_again(state: Path) -> None:
     asyncio.run(story())
 
 
-def test_a_warden_that_hangs_is_replaced(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    start_warden, patience = keeper.start_warden, keeper._PATIENCE
+def test_a_supervisor_that_hangs_is_replaced(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    start_supervisor, patience = supervisor_client.start_supervisor, supervisor_client._PATIENCE
 
     def start_another(*args: Any, **options: Any) -> Link:
-        keeper._PATIENCE = patience  # the new guard gives the old one some seconds to end by itself
-        return start_warden(*args, **options)
+        supervisor_client._PATIENCE = patience  # the new watchdog gives the old one some seconds to end by itself
+        return start_supervisor(*args, **options)
 
-    monkeypatch.setattr(keeper, "start_warden", start_another)
-    monkeypatch.setattr(keeper, "_PATIENCE", 0.5)
+    monkeypatch.setattr(supervisor_client, "start_supervisor", start_another)
+    monkeypatch.setattr(supervisor_client, "_PATIENCE", 0.5)
 
     async def story() -> None:
         async with at_home(state, end=False) as home:
@@ -143,7 +143,7 @@ def test_jobs_of_a_run_end_soon_after_their_controller(state: Path) -> None:
             job_id = await home.submit(job("sh", "-c", "exec sleep 1000"))
             await home.phase(job_id, Phase.RUNNING)
             pids = [*kept_by(state), *(task.pid or 0 for task in home.world.store.tasks(job_id))]
-        await_that(lambda: all(is_gone(pid) for pid in pids), "the warden of a run does not end")
+        await_that(lambda: all(is_gone(pid) for pid in pids), "the supervisor of a run does not end")
         async with at_home(state, kind="run") as home:
             lost = await home.until(job_id, lambda found: found.status.last_failure is not None)
             assert lost.status.last_failure is not None
@@ -180,7 +180,7 @@ class Dying:
 
         def commit_and_die(*args: Any) -> None:
             commit(*args)
-            self.step()  # durable, and not yet acknowledged to the warden
+            self.step()  # durable, and not yet acknowledged to the supervisor
 
         world.store.commit = commit_and_die  # type: ignore[method-assign]
 
@@ -285,27 +285,27 @@ def test_a_controller_killed_at_any_moment_loses_and_repeats_nothing(state: Path
 
 def test_a_second_controller_is_told_who_the_first_is(state: Path) -> None:
     paths = prepare(state)
-    held = lock.acquire(paths, "up")
-    with pytest.raises(lock.HeldError) as refused:
+    held = folder_lock.acquire(paths, "up")
+    with pytest.raises(folder_lock.HeldError) as refused:
         LocalBackend(state, two_nodes(), kind="run")
     me = proc.stat(os.getpid())
     assert me is not None
-    assert refused.value.holder == lock.Holder(os.getpid(), me.started, "up")
+    assert refused.value.holder == folder_lock.Holder(os.getpid(), me.started, "up")
     assert str(refused.value) == f"`windlass up` (pid {os.getpid()}) already controls {state}"
     held.release()
-    lock.acquire(paths, "run").release()
+    folder_lock.acquire(paths, "run").release()
 
 
 def test_a_killed_controller_holds_nothing(state: Path) -> None:
     paths = prepare(state)
 
     def hold_and_die() -> None:
-        lock.acquire(paths, "up")
+        folder_lock.acquire(paths, "up")
         os.kill(os.getpid(), signal.SIGKILL)
 
     assert in_a_process(hold_and_die) == -signal.SIGKILL
-    assert lock.holder(paths) is None
-    lock.acquire(paths, "up").release()
+    assert folder_lock.holder(paths) is None
+    folder_lock.acquire(paths, "up").release()
 
 
 def test_a_rank_does_not_hold_the_lock_of_a_dead_controller(state: Path) -> None:
@@ -318,8 +318,8 @@ def test_a_rank_does_not_hold_the_lock_of_a_dead_controller(state: Path) -> None
     asyncio.run(story())
 
 
-def records(state: Path) -> Records:
-    opened = Records.open(prepare(state))
+def records(state: Path) -> StateReader:
+    opened = StateReader.open(prepare(state))
     assert opened is not None
     return opened
 

@@ -65,7 +65,7 @@ def _with_agent(submission: Submission) -> Submission:
         return submission
     if not any(entry_of(role.command) for role in job.roles):
         return submission
-    from windlass.backends.local.entry_points import launcher_here  # noqa: PLC0415 - loads Python's parser
+    from windlass.backends.local.launcher_choice import launcher_here  # noqa: PLC0415 - loads Python's parser
 
     path = job.roles[0].env.get("PATH") or os.environ.get("PATH", os.defpath)
     return replace(submission, job=replace(job, launcher=launcher_here(job, path)))
@@ -137,6 +137,6 @@ def _is_text(value: str) -> bool:
 
 def owner_process() -> str:
     """Returns a description of this process, as the owner of a job that must not outlive it."""
-    from windlass.backends.local.owners import describe  # noqa: PLC0415 - loads asyncio; a client of a daemon needs none
+    from windlass.backends.local.client_watch import describe  # noqa: PLC0415 - loads asyncio; a client of a daemon needs none
 
     return describe(os.getpid())

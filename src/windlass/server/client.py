@@ -107,7 +107,7 @@ class Client:
         return list(self._get("/v1/history", filters)["jobs"])
 
     def down(self, *, keep_jobs: bool) -> Json:
-        """End the daemon; its jobs go on under the warden, or are stopped first."""
+        """End the daemon; its jobs go on under the supervisor, or are stopped first."""
         return self.call("POST", "/v1/down", {"keep_jobs": keep_jobs})
 
     def follow(self, name: str, after: int = 0) -> Stream:

@@ -9,8 +9,8 @@ import msgspec
 
 from windlass.backends.local.nodes import LocalCluster, declared, found, from_nodes, machine
 from windlass.backends.local.paths import StatePaths
-from windlass.backends.local.records import Records
-from windlass.backends.local.store import Notes, Store
+from windlass.backends.local.state_reader import StateReader
+from windlass.backends.local.state_store import Notes, StateStore
 from windlass.core.model.policy import Policy
 from windlass.jobs.errors import job_error
 from windlass.server.cluster_options import ClusterOptions
@@ -20,7 +20,7 @@ _CLUSTER = "cluster"
 
 def choose_cluster(state: Path, wanted: ClusterOptions) -> LocalCluster:
     """As asked for; else as it was, if jobs of then still live; else what is found. Raises JobError, WorldError."""
-    records = Records.open(StatePaths(state)) if wanted == ClusterOptions() else None
+    records = StateReader.open(StatePaths(state)) if wanted == ClusterOptions() else None
     if records is None:
         return build_cluster(wanted)
     kept = records.meta(_CLUSTER) if records.alive() else None
@@ -28,7 +28,7 @@ def choose_cluster(state: Path, wanted: ClusterOptions) -> LocalCluster:
     return build_cluster(wanted) if kept is None else msgspec.json.decode(kept, type=LocalCluster)
 
 
-def save_cluster(store: Store, cluster: LocalCluster) -> None:
+def save_cluster(store: StateStore, cluster: LocalCluster) -> None:
     """Write it down for whoever controls this folder next. Raises WorldError."""
     text = msgspec.json.encode(cluster).decode()
     if store.meta(_CLUSTER) != text:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from windlass.backends.local import lock
+from windlass.backends.local import folder_lock
 from windlass.backends.local.paths import prepare
 from windlass.backends.port import BackendError
 from windlass.server import numpy_import
@@ -41,8 +41,8 @@ def serve(state: Path, wanted: ClusterOptions, say: Callable[[str], None]) -> No
 def start(state: Path, wanted: ClusterOptions) -> dict[str, Any]:
     """Start a daemon of its own, and return its facts once it answers. Raises WorldError with its last words."""
     folder = prepare(state)
-    if (holder := lock.holder(folder)) is not None and holder.kind == "up":
-        raise lock.HeldError(folder, holder)
+    if (holder := folder_lock.holder(folder)) is not None and holder.kind == "up":
+        raise folder_lock.HeldError(folder, holder)
     log = folder.root / _LOG
     with log.open("ab") as output:
         begin = output.tell()
@@ -71,15 +71,15 @@ def _words(wanted: ClusterOptions) -> list[str]:
     ]
 
 
-def _take_over(state: Path) -> lock.Lock:
+def _take_over(state: Path) -> folder_lock.Lock:
     """The lock; a `windlass run` that has it is asked to make room, and goes on as our client. Raises HeldError."""
     folder = prepare(state)
     until = time.monotonic() + _SUCCESSION
     asked = False
     while True:
         try:
-            return lock.acquire(folder, "up")
-        except lock.HeldError as error:
+            return folder_lock.acquire(folder, "up")
+        except folder_lock.HeldError as error:
             is_run = error.holder is None or error.holder.kind == "run"
             if not is_run or time.monotonic() > until:
                 raise
@@ -97,7 +97,7 @@ def _ask_for_room(client: Any) -> bool:
     return True
 
 
-async def _live(state: Path, wanted: ClusterOptions, held: lock.Lock, say: Callable[[str], None]) -> None:
+async def _live(state: Path, wanted: ClusterOptions, held: folder_lock.Lock, say: Callable[[str], None]) -> None:
     numpy_import.load_numpy()
     from windlass.server.local_server import LocalServer  # noqa: PLC0415 - after the lock, so that a second `up` says so at once
 
@@ -108,7 +108,7 @@ async def _live(state: Path, wanted: ClusterOptions, held: lock.Lock, say: Calla
     listener = unix.listen(state)
     say(f"up (pid {os.getpid()}) with {house.world.cluster.text}; state in {state}")
     await house.live(listener)
-    say("down; jobs that run go on under the warden" if house.keeps_jobs else "down")
+    say("down; jobs that run go on under the supervisor" if house.keeps_jobs else "down")
 
 
 def main(words: list[str]) -> int:

@@ -82,16 +82,16 @@ def _become(
     state: Path, wanted: ClusterOptions, say: Callable[[str], None], *, insist: bool
 ) -> EmbeddedController | None:
     """Take the lock and be the controller; None if somebody else has it, whom `insist` makes an error."""
-    from windlass.backends.local import lock, paths, warden_start  # noqa: PLC0415 - a daemon's client needs none of it
+    from windlass.backends.local import folder_lock, paths, supervisor_start  # noqa: PLC0415 - a daemon's client needs none of it
 
     folder = paths.prepare(state)
     try:
-        held = lock.acquire(folder, "run")
-    except lock.HeldError:
+        held = folder_lock.acquire(folder, "run")
+    except folder_lock.HeldError:
         if insist:
             raise
         return None
-    link = warden_start.start_warden(folder)  # it starts while the rest is loaded
+    link = supervisor_start.start_supervisor(folder)  # it starts while the rest is loaded
     numpy_import.load_numpy()
     from windlass.server.embedded_controller import EmbeddedController  # noqa: PLC0415
 

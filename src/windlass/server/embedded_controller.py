@@ -10,8 +10,8 @@ from concurrent.futures import CancelledError, Future
 from pathlib import Path
 from typing import Any, TypeVar
 
-from windlass.backends.local.lock import Lock
-from windlass.backends.local.warden_start import Link
+from windlass.backends.local.folder_lock import Lock
+from windlass.backends.local.supervisor_start import Link
 from windlass.server import unix_socket as unix
 from windlass.server.cluster_options import ClusterOptions
 from windlass.server.errors import ApiError, Code
@@ -68,7 +68,7 @@ class EmbeddedController:
         return self._house.succeeded
 
     def close(self) -> None:
-        """Leave. If other people's jobs live, whoever follows them takes over; else the warden ends."""
+        """Leave. If other people's jobs live, whoever follows them takes over; else the supervisor ends."""
         if self._thread.is_alive():
             self._running().call_soon_threadsafe(self._leave)
         self._thread.join()

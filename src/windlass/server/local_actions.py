@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from windlass.backends.local.backend import LocalBackend
-from windlass.backends.local.store import Origin
+from windlass.backends.local.state_store import SubmissionOrigin
 from windlass.backends.port import JobEvent
 from windlass.controller import Controller
 from windlass.core.lifecycle.events import Cancel, Kill
@@ -58,7 +58,7 @@ class LocalActions:
         for job in {id(arrival.job): arrival.job for arrival in batch.jobs}.values():
             if no := self._controller.refusal(job):
                 raise ApiError(Code.REFUSED, f"{job.name} can never run here: {no.message}", _way_out(job))
-        origin = Origin(handed.environment, handed.owner)
+        origin = SubmissionOrigin(handed.environment, handed.owner)
         promises = [self._world.inject(arrival, origin) for arrival in batch.jobs]
         await self._durable(promises, undo=[arrival.job_id for arrival in batch.jobs])
         return batch.ids

@@ -6,8 +6,8 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from windlass.backends.local.backend import LocalBackend
-from windlass.backends.local.records import Records, Task, UnknownJobError
-from windlass.backends.local.seen import ranks_seen
+from windlass.backends.local.rank_activity import ranks_seen
+from windlass.backends.local.state_reader import StateReader, Task, UnknownJobError
 from windlass.backends.port import Transition
 from windlass.core.model.job import Job
 from windlass.core.model.reservation import Reservation
@@ -18,7 +18,7 @@ from windlass.server.job_filter import JobFilter
 from windlass.server.rank_resources import describe_rank_resources
 
 
-def resolve_name(records: Records, name: str) -> list[str]:
+def resolve_name(records: StateReader, name: str) -> list[str]:
     """The jobs that a name or an id means: one, or an array's members. Raises ApiError."""
     try:
         found = records.resolve(name)

@@ -9,10 +9,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from windlass.backends.local.backend import LocalBackend
-from windlass.backends.local.lock import Kind, Lock
+from windlass.backends.local.folder_lock import Kind, Lock
 from windlass.backends.local.paths import StatePaths
-from windlass.backends.local.records import Records
-from windlass.backends.local.warden_start import Link
+from windlass.backends.local.state_reader import StateReader
+from windlass.backends.local.supervisor_start import Link
 from windlass.backends.port import BackendError, Changes
 from windlass.controller import Controller, run
 from windlass.core.model.status import Phase
@@ -37,7 +37,7 @@ class LocalServer:
         self.feed = Feed()
         self._say = say
         self.succeeded = False
-        self._ends_warden = False
+        self._ends_supervisor = False
         self._stop = asyncio.Event()
         self._kind = kind
         here = choose_cluster(state, wanted)
@@ -49,7 +49,7 @@ class LocalServer:
         self.orders = LocalActions(self.service, self.controller, self.world, self.feed, self._told_to_leave)
 
     async def live(self, listener: socket.socket) -> None:
-        """Control, and answer whoever rings, until told to leave. What runs goes on, unless the warden is ended."""
+        """Control, and answer whoever rings, until told to leave. What runs goes on, unless the supervisor is ended."""
         from windlass.server.http_server import serve_api  # noqa: PLC0415 - loads asyncio's half of HTTP only
 
         collect_rarely()
@@ -70,17 +70,17 @@ class LocalServer:
         finally:
             listener.close()  # whoever rang and was not heard must not wait for an answer
             # 3. the folder is free for the next one
-            self._ends_warden = self._ends_warden or not self.world.living()
-            self.world.close(end=self._ends_warden)
+            self._ends_supervisor = self._ends_supervisor or not self.world.living()
+            self.world.close(end=self._ends_supervisor)
 
     @property
     def keeps_jobs(self) -> bool:
         """Whether what runs goes on after `live`."""
-        return not self._ends_warden
+        return not self._ends_supervisor
 
     def leave(self, keep_jobs: bool = True) -> None:  # noqa: FBT001, FBT002 - a callback
-        """Let `live` return. Without `keep_jobs` the warden and all it keeps ends too."""
-        self._ends_warden = not keep_jobs
+        """Let `live` return. Without `keep_jobs` the supervisor and all it keeps ends too."""
+        self._ends_supervisor = not keep_jobs
         self._stop.set()
 
     def _told_to_leave(self, keep_jobs: bool) -> None:  # noqa: FBT001 - a callback
@@ -100,8 +100,8 @@ class LocalServer:
 
 
 def _has_lasting_jobs(state: Path) -> bool:
-    """Whether jobs of a daemon still live: a `run` in its place must not have the warden end them when it leaves."""
-    records = Records.open(StatePaths(state))
+    """Tells whether jobs of a daemon still live, which the supervisor must keep when a `run` takes over and ends."""
+    records = StateReader.open(StatePaths(state))
     if records is None:
         return False
     with contextlib.closing(records):

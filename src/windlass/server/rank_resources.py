@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from windlass.backends.local.launching import cpu_share
+from windlass.backends.local.launch_message import cpu_share
 from windlass.backends.local.nodes import LocalCluster
-from windlass.backends.local.records import Task
+from windlass.backends.local.state_reader import Task
 from windlass.core.model.job import Job, Role
 from windlass.core.model.resources import GPU, GPU_MILLI
 from windlass.launch.threads import threads_of

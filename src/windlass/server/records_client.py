@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any, Self
 
 from windlass.backends.local.paths import StatePaths
-from windlass.backends.local.records import Records, UnknownJobError
-from windlass.backends.local.seen import ranks_seen
+from windlass.backends.local.rank_activity import ranks_seen
+from windlass.backends.local.state_reader import StateReader, UnknownJobError
 from windlass.core.model.status import HOLDING, TERMINAL, JobState, Phase
 from windlass.server import views
 from windlass.server.errors import ApiError, Code
@@ -25,13 +25,13 @@ class RecordsClient:
 
     kind = ""
 
-    def __init__(self, records: Records, paths: StatePaths) -> None:
+    def __init__(self, records: StateReader, paths: StatePaths) -> None:
         self._records, self._paths = records, paths
 
     @classmethod
     def open(cls, state: Path) -> Self | None:
         """None if there are no records yet."""
-        records = Records.open(StatePaths(state))
+        records = StateReader.open(StatePaths(state))
         return None if records is None else cls(records, StatePaths(state))
 
     def as_of(self) -> int:

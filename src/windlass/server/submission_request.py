@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 import msgspec
 
-from windlass.backends.local.records import Records
+from windlass.backends.local.state_reader import StateReader
 from windlass.backends.port import JobArrived
 from windlass.core.model.elastic_size import fully_grown
 from windlass.core.model.job import Dependency, Job, Role
@@ -150,7 +150,7 @@ def _resolved(job: Job, meant: Callable[[str], list[str]], key: str) -> Job:
     return replace(job, after=tuple(dict.fromkeys(after)), labels=labels)
 
 
-def find_repeated(key: str, living: Iterable[JobState], records: Records) -> list[str]:
+def find_repeated(key: str, living: Iterable[JobState], records: StateReader) -> list[str]:
     """The ids that a request of this key was given, in order; empty if it never arrived."""
     if not key:
         return []

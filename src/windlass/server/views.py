@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from windlass.backends.local.records import Task
+from windlass.backends.local.state_reader import Task
 from windlass.backends.port import Transition
 from windlass.core.model.devices import MILLI, WHOLE
 from windlass.core.model.elastic_size import fully_grown, sized

@@ -14,7 +14,7 @@ import pytest
 
 from windlass import wire
 from windlass.backends.local.paths import prepare
-from windlass.backends.local.store import Notes, open_store
+from windlass.backends.local.state_store import Notes, open_store
 from windlass.backends.port import Changes
 from windlass.cli.terminal.formatting import format_time
 from windlass.train.checkpoint.store.layout import LATEST, folder_of

@@ -7,7 +7,7 @@ import json
 import pytest
 import yaml
 
-from windlass.backends.local.records import Task
+from windlass.backends.local.state_reader import Task
 from windlass.backends.port import Transition
 from windlass.server import views
 from windlass.server.errors import ApiError, Code

@@ -2,8 +2,8 @@ from dataclasses import replace
 
 import msgspec
 
-from windlass.backends.local.book import Gang, Told, new_gang, remembered_gang, tasks_of
-from windlass.backends.local.records import Task
+from windlass.backends.local.launched_gangs import Gang, Told, new_gang, remembered_gang, tasks_of
+from windlass.backends.local.state_reader import Task
 from windlass.backends.port import JobEvent
 from windlass.core.lifecycle.events import Exit, GangGone, MemberExited, Recovered, Started
 from windlass.core.model.job import Job, Launcher, Role

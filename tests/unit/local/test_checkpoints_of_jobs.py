@@ -5,12 +5,12 @@ from dataclasses import replace
 import pytest
 
 from windlass import wire
-from windlass.backends.local.book import new_gang
 from windlass.backends.local.checkpoints import Kept, of_jobs
-from windlass.backends.local.launching import spawn_message
+from windlass.backends.local.launch_message import spawn_message
+from windlass.backends.local.launched_gangs import new_gang
 from windlass.backends.local.paths import StatePaths, prepare, state_id
-from windlass.backends.local.records import UnknownJobError
-from windlass.backends.local.store import Notes, Origin, open_store
+from windlass.backends.local.state_reader import UnknownJobError
+from windlass.backends.local.state_store import Notes, SubmissionOrigin, open_store
 from windlass.backends.port import Changes
 from windlass.core.lifecycle.transitions import created
 from windlass.core.model.job import ArrayMember, Job, Role
@@ -27,7 +27,7 @@ def submit(tmp_path):
     def put(number=1, env=None, inherited=None, **fields):
         job = replace(JOB, roles=(replace(JOB.roles[0], env=env or {}),), **fields)
         state = created(f"digits-{number}", number, job, now=0)
-        store.commit(Changes(states=(state,)), Notes(origins={state.id: Origin(inherited)}))
+        store.commit(Changes(states=(state,)), Notes(origins={state.id: SubmissionOrigin(inherited)}))
 
     yield put
     store.close()
@@ -50,7 +50,7 @@ def test_what_its_ranks_are_told_is_known_afterwards(submit, tmp_path, env, inhe
     assert of_jobs(paths, "digits") == of_jobs(paths, "digits-1") == [Kept("digits-1", expected)]
 
 
-def test_it_is_what_the_warden_tells_them(submit, tmp_path):
+def test_it_is_what_the_supervisor_tells_them(submit, tmp_path):
     submit()
     paths = StatePaths(tmp_path)
     gang = new_gang(("digits-1", 1), JOB, Placement({"worker": ("n1",)}))

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from windlass.backends.local.entry_points import imported, launcher_here
+from windlass.backends.local.launcher_choice import imported, launcher_here
 from windlass.core.model.job import Job, Launcher, Role
 
 PATH = os.environ["PATH"]

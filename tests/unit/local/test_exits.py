@@ -2,12 +2,12 @@ import errno
 
 import pytest
 
-from windlass.backends.local.exits import Tried, Who, exit_of, signal_name
+from windlass.backends.local.exit_reports import ExitReport, RankName, exit_of, signal_name
 from windlass.core.lifecycle.failure import classify_exit
 from windlass.core.model.job import RestartPolicy
 
-WHO = Who(3, "worker", 1, "n2")
-TRIED = Tried(("python", "train.py"), "/work dir")
+WHO = RankName(3, "worker", 1, "n2")
+TRIED = ExitReport(("python", "train.py"), "/work dir")
 
 
 @pytest.mark.parametrize(

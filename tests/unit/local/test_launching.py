@@ -1,9 +1,9 @@
 import pytest
 
 from windlass import wire
-from windlass.backends.local.book import new_gang
-from windlass.backends.local.launching import choose_port, cpu_share, spawn_message
-from windlass.backends.local.warden_start import log_limits
+from windlass.backends.local.launch_message import choose_port, cpu_share, spawn_message
+from windlass.backends.local.launched_gangs import new_gang
+from windlass.backends.local.supervisor_start import log_limits
 from windlass.backends.port import BackendError
 from windlass.core.model.job import Job, Launcher, RestartPolicy, Role
 from windlass.core.model.node import Node
@@ -57,7 +57,7 @@ def test_agents_are_told_the_waits_of_their_job(tmp_path):
     assert (budget.backoff_base, budget.backoff_max, budget.healthy_after) == (2.5, 60, 30)
 
 
-def test_the_warden_is_told_commands_environments_and_where_the_output_goes(tmp_path):
+def test_the_supervisor_is_told_commands_environments_and_where_the_output_goes(tmp_path):
     job = Job("job", (Role(procs=2, command=("train", "--lr", "1")),), workdir="/data")
     gang = new_gang(("job-1", 1), job, Placement({"worker": ("n1",)}))
     gang.port = 29_500

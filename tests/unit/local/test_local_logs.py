@@ -1,4 +1,4 @@
-"""What the warden's `LogFile` writes, `logs` reads: across parts, from a time on, and while it grows."""
+"""What the supervisor's `LogFile` writes, `logs` reads: across parts, from a time on, and while it grows."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from windlass.backends.local.logs import Cursor, LogFile, generations, log_files, read
 from windlass.backends.local.paths import StatePaths
-from windlass.backends.local.warden import output
+from windlass.backends.local.supervisor import log_files as supervisor_logs
 
 
 class Rank:
@@ -18,7 +18,7 @@ class Rank:
         self.now = 1_000
         path = StatePaths(root).generation_logs("job-1", 1) / f"{rank}.out"
         self.file = LogFile("job-1", 1, rank, "out", path)
-        self.writer = output.LogFile(str(path), output.Limits(part_bytes, parts), lambda: self.now)
+        self.writer = supervisor_logs.LogFile(str(path), supervisor_logs.Limits(part_bytes, parts), lambda: self.now)
 
     def say(self, text: str, at: int = 0) -> None:
         self.now = at or self.now

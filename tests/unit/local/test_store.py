@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from windlass.backends.local.paths import StatePaths, prepare
-from windlass.backends.local.records import Records, Task, UnknownJobError
-from windlass.backends.local.store import Notes, Origin, Store, open_store
+from windlass.backends.local.state_reader import StateReader, Task, UnknownJobError
+from windlass.backends.local.state_store import Notes, StateStore, SubmissionOrigin, open_store
 from windlass.backends.port import BackendError, Changes, Transition
 from windlass.core.lifecycle.transitions import created
 from windlass.core.model.job import ArrayMember, Job, RestartPolicy, Role, Toleration
@@ -23,7 +23,7 @@ def paths(tmp_path: Path) -> StatePaths:
 
 
 @pytest.fixture
-def store(paths: StatePaths) -> Iterator[Store]:
+def store(paths: StatePaths) -> Iterator[StateStore]:
     opened = open_store(paths)
     yield opened
     opened.close()
@@ -40,7 +40,7 @@ def state(number: int, name: str = "digits", finished: int | None = None, **fiel
     return replace(new, status=replace(new.status, phase=Phase.SUCCEEDED, finished_at=finished))
 
 
-def put(store: Store, *states: JobState) -> None:
+def put(store: StateStore, *states: JobState) -> None:
     store.commit(Changes(states=states), Notes())
 
 
@@ -114,7 +114,7 @@ def test_ranks_with_their_start_and_end(store):
 
 
 def test_where_a_job_came_from(store):
-    origin = Origin({"PATH": "/bin", "NAME": "größe"}, "12:34:boot")
+    origin = SubmissionOrigin({"PATH": "/bin", "NAME": "größe"}, "12:34:boot")
     store.commit(Changes(states=(state(1), state(2))), Notes(origins={"digits-1": origin, "digits-2": origin}))
     assert store.environment("digits-2") == origin.environment
     assert store.owners() == {"digits-1": "12:34:boot", "digits-2": "12:34:boot"}
@@ -180,7 +180,7 @@ def test_what_a_person_types_is_an_id_a_name_or_an_array(store):
 
 def test_reading_beside_a_writer(paths, store):
     put(store, state(1))
-    reader = Records.open(paths)
+    reader = StateReader.open(paths)
     assert reader is not None
     assert reader.job("digits-1") == store.job("digits-1")
     put(store, state(2))
@@ -191,7 +191,7 @@ def test_reading_beside_a_writer(paths, store):
 
 
 def test_before_the_first_job_there_is_nothing_to_read(tmp_path):
-    assert Records.open(StatePaths(tmp_path / "nowhere")) is None
+    assert StateReader.open(StatePaths(tmp_path / "nowhere")) is None
 
 
 def test_every_listing_uses_an_index(store):

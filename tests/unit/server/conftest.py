@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 import pytest
 
 from windlass.backends.inbox import Inbox, keep
-from windlass.backends.local import reserved
+from windlass.backends.local import reservation_notes
 from windlass.backends.local.nodes import LocalCluster, Machine, declared
 from windlass.backends.local.paths import prepare
-from windlass.backends.local.store import Notes, Origin, open_store
+from windlass.backends.local.state_store import Notes, SubmissionOrigin, open_store
 from windlass.backends.port import BackendError, Changes, JobArrived, JobEvent, Recovery, WorldEvent
 from windlass.controller import Controller, run
 from windlass.core.lifecycle.commands import Command
@@ -43,14 +43,14 @@ class StandIn:
         self.paths = prepare(state)
         self.cluster = cluster
         self.store = open_store(self.paths)
-        self.reservations = reserved.read(self.store)
+        self.reservations = reservation_notes.read(self.store)
         self.clock = NOON
         self.full = ""
         """Why the disk takes nothing, "" if it does."""
         self.performed: list[Command] = []
         self._inbox = Inbox()
         self._promises: list[asyncio.Future[None]] = []
-        self._origins: dict[str, Origin] = {}
+        self._origins: dict[str, SubmissionOrigin] = {}
         self._number = 1
 
     def now(self) -> int:
@@ -85,7 +85,7 @@ class StandIn:
         self._number += count
         return self._number - count
 
-    def inject(self, event: WorldEvent, origin: Origin | None = None) -> asyncio.Future[None]:
+    def inject(self, event: WorldEvent, origin: SubmissionOrigin | None = None) -> asyncio.Future[None]:
         promise = asyncio.get_running_loop().create_future()
         if isinstance(event, JobArrived) and origin is not None:
             self._origins[event.job_id] = origin
@@ -93,7 +93,7 @@ class StandIn:
         return promise
 
     def set_reservations(self, reservations: tuple[Reservation, ...]) -> asyncio.Future[None]:
-        self.store.note(reserved.notes(reservations))
+        self.store.note(reservations.notes(reservations))
         self.reservations = reservations
         return self.inject(self.cluster.changed(reservations))
 

@@ -7,8 +7,8 @@ import os
 import pytest
 
 import windlass
-from windlass.backends.local.records import Task
-from windlass.backends.local.store import Notes
+from windlass.backends.local.state_reader import Task
+from windlass.backends.local.state_store import Notes
 from windlass.core.lifecycle.events import Cancel, Exit, GangGone, MemberExited, Started, Suspend
 from windlass.core.model.job import ArrayMember, Job, Role
 from windlass.jobs.description.submission import Submission

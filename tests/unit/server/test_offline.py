@@ -7,7 +7,7 @@ from contextlib import closing
 
 import pytest
 
-from windlass.backends.local.store import Notes
+from windlass.backends.local.state_store import Notes
 from windlass.core.lifecycle.events import Cancel, Exit, GangGone
 from windlass.jobs.description.submission import Submission
 from windlass.server.discovery import open_state

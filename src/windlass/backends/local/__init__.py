@@ -2,15 +2,17 @@
 
 Belongs here: everything that touches processes, files and devices of this machine. Does not belong here: what an event
 means and who starts where (core), HTTP (server), words for people beyond one line of detail (cli).
-Importing this package alone imports nothing, so that a warden can be started before the rest is loaded.
+Importing this package alone imports nothing, so that a supervisor can be started before the rest is loaded.
 
 Public names, by module; design in docs/design/local-backend.md:
 - `paths`: `default_state() -> Path` · `prepare(root: Path) -> StatePaths` (the folder, made if need be; `.lock`,
-  `.database`, `.api_socket`, `.warden_socket`, `.logs`) · `socket_address(path) -> (address, descriptor | None)` for
+  `.database`, `.api_socket`, `.supervisor_socket`, `.logs`) · `socket_address(path) -> (address, descriptor | None)`
+  for
   paths over 107 bytes
 - `lock`: `acquire(paths, "up" | "run") -> Lock` (`.release()`), raises `HeldError` (`.holder: Holder | None`) ·
   `holder(paths) -> Holder(pid, started, kind) | None`
-- `warden_start`: `start_warden(paths) -> Link`: returns at once; call it with the lock held, before heavy imports
+- `supervisor_start`: `start_supervisor(paths) -> Link`: returns at once; call it with the lock held, before heavy
+imports
 - `nodes`: `machine() -> Machine` · `found(machine, queues=())`, `declared(machine, count, gpus, queues=())`,
   `from_nodes(machine, nodes, queues, topology, source)` → `LocalCluster(nodes, queues, topology, devices, instances,
   policy, reservations, text)`

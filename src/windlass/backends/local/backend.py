@@ -1,8 +1,10 @@
 """The local world: `worlds.port.World` with processes on this machine.
 
-One turn's way: the warden's reports and the faces' requests become events (`wait`); what the controller makes of them
-is written with what the world itself noted (`commit`), and only then acknowledged to the warden; then commands go out
-(`perform`). A report that was heard but not committed comes again from the warden, a command that was committed but
+One turn's way: the supervisor's reports and the faces' requests become events (`wait`); what the controller makes of
+them
+is written with what the world itself noted (`commit`), and only then acknowledged to the supervisor; then commands
+go out
+(`perform`). A report that was heard but not committed comes again from the supervisor, a command that was committed but
 not carried out comes again from the controller.
 """
 
@@ -17,17 +19,17 @@ from pathlib import Path
 import msgspec
 
 from windlass.backends import inbox
-from windlass.backends.local import devices, lock, reserved
-from windlass.backends.local.book import Gang, Key, Told, new_gang, remembered_gang, tasks_of
+from windlass.backends.local import devices, folder_lock, reservation_notes
+from windlass.backends.local.client_watch import ClientWatch
 from windlass.backends.local.clock import SYSTEM, Clock, Kept, Sources, offset
-from windlass.backends.local.keeper import Heard, Keeper
-from windlass.backends.local.launching import choose_port, is_free, spawn_message
+from windlass.backends.local.launch_message import choose_port, is_free, spawn_message
+from windlass.backends.local.launched_gangs import Gang, Key, Told, new_gang, remembered_gang, tasks_of
 from windlass.backends.local.nodes import LocalCluster
-from windlass.backends.local.owners import Owners
 from windlass.backends.local.paths import StatePaths, prepare, state_id
-from windlass.backends.local.store import Notes, Origin, Store, open_store
-from windlass.backends.local.warden_line import Report
-from windlass.backends.local.warden_start import Link, start_warden
+from windlass.backends.local.state_store import Notes, StateStore, SubmissionOrigin, open_store
+from windlass.backends.local.supervisor_client import Acknowledgements, SupervisorClient
+from windlass.backends.local.supervisor_connection import Report
+from windlass.backends.local.supervisor_start import Link, start_supervisor
 from windlass.backends.port import BackendError, Changes, JobArrived, JobEvent, Recovery, WorldEvent
 from windlass.core.lifecycle.commands import Command, Forget, Launch, Stop
 from windlass.core.lifecycle.events import Cancel
@@ -52,7 +54,7 @@ class _Attempt:
     changes: Changes
     notes: Notes
     gangs: list[Gang]
-    heard: Heard
+    heard: Acknowledgements
     promises: list[asyncio.Future[None]]
 
 
@@ -67,7 +69,8 @@ class _Since:
 class LocalBackend:
     """Processes on this machine, controlled from one state folder.
 
-    `held`: its lock, taken here if not given. `link`: a warden started beforehand. `environment`: what ranks inherit
+    `held`: its lock, taken here if not given. `link`: a supervisor started beforehand. `environment`: what ranks
+    inherit
     when the submission did not bring its client's. `on_trouble` hears what people should know and no job's fate tells.
     Raises HeldError, CorruptError, WorldError.
     """
@@ -77,8 +80,8 @@ class LocalBackend:
         state: Path,
         cluster: LocalCluster,
         *,
-        kind: lock.Kind,
-        held: lock.Lock | None = None,
+        kind: folder_lock.Kind,
+        held: folder_lock.Lock | None = None,
         link: Link | None = None,
         environment: Mapping[str, str] | None = None,
         on_trouble: Callable[[str], None] = lambda _text: None,
@@ -86,17 +89,17 @@ class LocalBackend:
     ) -> None:
         self.paths: StatePaths = prepare(state)
         self.cluster = cluster
-        self._lock = held or lock.acquire(self.paths, kind)
+        self._lock = held or folder_lock.acquire(self.paths, kind)
         try:
-            self.store: Store = open_store(self.paths)
+            self.store: StateStore = open_store(self.paths)
             self._clock = _keep_clock(self.store, sources)
             self._state_id = state_id(self.paths)
-            link = link or start_warden(self.paths)
+            link = link or start_supervisor(self.paths)
         except BackendError:
             if held is None:
                 self._lock.release()
             raise
-        self.reservations = reserved.read(self.store)
+        self.reservations = reservation_notes.read(self.store)
         """Those that people made here; the cluster has those of its file."""
         self._environment = dict(os.environ if environment is None else environment)
         self._on_trouble = on_trouble
@@ -104,15 +107,15 @@ class LocalBackend:
         self._jobs: dict[str, Job] = {}
         self._book: dict[Key, Gang] = {}
         self._inbox = inbox.Inbox()
-        self._owners = Owners(self._owner_gone)
-        self._origins: dict[str, Origin] = {}
+        self._owners = ClientWatch(self._owner_gone)
+        self._origins: dict[str, SubmissionOrigin] = {}
         self._since = _Since()
         self._agents_spoke = False
         """Since the last commit."""
         self._attempt: _Attempt | None = None
         self._next_number = int(self.store.meta("next_number") or 1)
         hello = {"linger": None if kind == "up" else _RUN_LINGER, "offset": self._clock.offset}
-        self._keeper = Keeper(
+        self._keeper = SupervisorClient(
             self.paths,
             link,
             hello,
@@ -130,8 +133,8 @@ class LocalBackend:
     def recover(self) -> Recovery:
         """Every job on record that still matters, and the gangs that should be alive."""
         states, told = self.store.recoverable(), self._told_before()
-        warden, _, number = (self.store.meta("heard") or "").rpartition(" ")
-        self._keeper.remember(Heard(warden, int(number or 0)))
+        supervisor, _, number = (self.store.meta("heard") or "").rpartition(" ")
+        self._keeper.remember(Acknowledgements(supervisor, int(number or 0)))
         for state in states:
             if state.status.phase not in TERMINAL:
                 self._jobs[state.id] = state.job
@@ -149,7 +152,7 @@ class LocalBackend:
         return state if state is not None and state.status.phase in TERMINAL else None
 
     async def wait(self, until: int | None) -> Sequence[WorldEvent]:
-        """Events of the warden and of the faces, or nothing at `until`."""
+        """Events of the supervisor and of the faces, or nothing at `until`."""
         self._keeper.attach()
         self._owners.watch()
         if self._attempt is None:  # the last turn is over, and changed nothing that had to be committed
@@ -175,7 +178,7 @@ class LocalBackend:
         inbox.keep(attempt.promises)
 
     def perform(self, commands: Sequence[Command]) -> None:
-        """Tell the warden, or remove logs."""
+        """Tell the supervisor, or remove logs."""
         for command in commands:
             match command:
                 case Launch(job_id, generation):
@@ -193,7 +196,7 @@ class LocalBackend:
         self._next_number += count
         return first
 
-    def inject(self, event: WorldEvent, origin: Origin | None = None) -> asyncio.Future[None]:
+    def inject(self, event: WorldEvent, origin: SubmissionOrigin | None = None) -> asyncio.Future[None]:
         """Have the controller hear this. The future is done when whatever came of it is durable.
 
         `origin` comes with a `JobArrived`: the client's environment, and the owner it must not outlive.
@@ -218,7 +221,7 @@ class LocalBackend:
 
     def set_reservations(self, reservations: tuple[Reservation, ...]) -> asyncio.Future[None]:
         """What people have reserved is now this; it is on disk when this returns. Raises WorldError."""
-        self.store.note(reserved.notes(reservations))
+        self.store.note(reservation_notes.notes(reservations))
         self.reservations = reservations
         return self.inject(self.cluster.changed(reservations))
 
@@ -232,7 +235,7 @@ class LocalBackend:
         return bool(self._jobs)
 
     def close(self, *, end: bool = False) -> None:
-        """Let the folder go. `end`: and end the warden with every process it keeps; else they go on."""
+        """Let the folder go. `end`: and end the supervisor with every process it keeps; else they go on."""
         self._owners.close()
         self._keeper.close(end=end)
         self.store.close()
@@ -260,7 +263,7 @@ class LocalBackend:
         if changes.past:
             notes.meta[_PAST] = msgspec.json.encode(changes.past).decode()
         if heard.number:
-            notes.meta["heard"] = f"{heard.warden} {heard.number}"
+            notes.meta["heard"] = f"{heard.supervisor} {heard.number}"
         return _Attempt(changes, notes, gangs, heard, since.promises)
 
     def _prepare(self, launches: Iterable[Launch], statuses: Mapping[str, Status]) -> list[Gang]:
@@ -359,7 +362,7 @@ class LocalBackend:
                 self._on_trouble(f"{key[0]}: SIGKILL does not end {pids}; its nodes stay taken until they end")
 
     def _greeted(self, line: int, gangs: set[Key]) -> None:
-        """A warden is there, with these gangs. Those launched on an earlier line and not among them have vanished."""
+        """Handles a supervisor's hello with its gangs: gangs launched before that it does not know have vanished."""
         for key, gang in self._book.items():
             if _EARLIER <= gang.line < line and key not in gangs:
                 self._come_back(gang)
@@ -401,7 +404,7 @@ def _name(key: Key) -> str:
     return f"{key[0]} {key[1]}"
 
 
-def _keep_clock(store: Store, sources: Sources) -> Clock:
+def _keep_clock(store: StateStore, sources: Sources) -> Clock:
     boot_id, _, kept_offset = (store.meta("clock") or "").rpartition(" ")
     kept = offset(sources, Kept(boot_id, int(kept_offset)) if boot_id else None, store.last_time())
     if (kept.boot_id, str(kept.offset)) != (boot_id, kept_offset):

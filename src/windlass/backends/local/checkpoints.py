@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from windlass import wire
 from windlass.backends.local.paths import StatePaths, state_id
-from windlass.backends.local.records import Records, UnknownJobError
+from windlass.backends.local.state_reader import StateReader, UnknownJobError
 from windlass.core.model.job import Job
 
 
@@ -26,7 +26,7 @@ def unless_told(state: str, job_id: str) -> str:
 
 def of_jobs(paths: StatePaths, name: str) -> list[Kept]:
     """Those of the job that a name or an id means, or of each of an array's members. Raises UnknownJobError."""
-    records = Records.open(paths)
+    records = StateReader.open(paths)
     if records is None:
         raise UnknownJobError(f"no job is called {name!r}; there is none on record in {paths.root}")
     with contextlib.closing(records):
@@ -35,7 +35,7 @@ def of_jobs(paths: StatePaths, name: str) -> list[Kept]:
         return [Kept(state.id, _place(records, paths, state.id, state.job)) for state in states if state]
 
 
-def _place(records: Records, paths: StatePaths, job_id: str, job: Job) -> str:
+def _place(records: StateReader, paths: StatePaths, job_id: str, job: Job) -> str:
     """As its first rank finds it, whose role is the first."""
     told = {
         wire.CHECKPOINTS: unless_told(state_id(paths), job_id),

@@ -1,6 +1,7 @@
 """Reading what ranks printed: by job, generation, rank and stream, across rotated parts, from a time on, or live.
 
-The files are written by `warden.output`, whose text says how they are laid out. An offset counts the bytes of the whole
+The files are written by `supervisor.output`, whose text says how they are laid out. An offset counts the bytes of
+the whole
 stream, parts that rotation has removed included, so it stays valid while the stream grows.
 """
 
@@ -15,7 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from windlass.backends.local.paths import StatePaths
-from windlass.backends.local.warden.output import INDEX_ENTRY, INDEX_EVERY, highest_part
+from windlass.backends.local.supervisor.log_files import INDEX_ENTRY, INDEX_EVERY, highest_part
 
 _CHUNK = 1 << 18
 _LONGEST_LINE = 1 << 20

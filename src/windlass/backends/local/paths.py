@@ -42,14 +42,14 @@ class StatePaths:
         return self.root / "api.sock"
 
     @property
-    def warden_socket(self) -> Path:
-        """Where a warden listens to the controller."""
-        return self.root / "warden.sock"
+    def supervisor_socket(self) -> Path:
+        """Where a supervisor listens to the controller."""
+        return self.root / "supervisor.sock"
 
     @property
-    def warden_log(self) -> Path:
-        """Empty, unless the warden had an error of its own."""
-        return self.root / "warden.log"
+    def supervisor_log(self) -> Path:
+        """Empty, unless the supervisor had an error of its own."""
+        return self.root / "supervisor.log"
 
     @property
     def logs(self) -> Path:
@@ -61,7 +61,7 @@ class StatePaths:
         return self.logs / job_id
 
     def generation_logs(self, job_id: str, generation: int) -> Path:
-        """What one attempt's ranks printed: `<rank>.out`, `<rank>.err` and more, see `warden.output`."""
+        """What one attempt's ranks printed: `<rank>.out`, `<rank>.err` and more, see `supervisor.output`."""
         return self.logs / job_id / str(generation)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from windlass.backends.local.records import Task
+from windlass.backends.local.state_reader import Task
 from windlass.cli.kubernetes.job_objects import JobObject
 from windlass.jobs.kubernetes.kinds import registry
 from windlass.jobs.kubernetes.labels import GENERATION

@@ -95,9 +95,9 @@ def _confirm(living: int) -> bool:
 
 def _wait_for_end(folder: Path) -> None:
     """Waits until the daemon has released the lock of the state folder."""
-    from windlass.backends.local import lock  # noqa: PLC0415
+    from windlass.backends.local import folder_lock  # noqa: PLC0415
     from windlass.backends.local.paths import StatePaths  # noqa: PLC0415
 
     until = time.monotonic() + _STOP_TIMEOUT_S
-    while lock.holder(StatePaths(folder)) is not None and time.monotonic() < until:
+    while folder_lock.holder(StatePaths(folder)) is not None and time.monotonic() < until:
         time.sleep(0.02)

@@ -1,4 +1,4 @@
-"""Killing what nobody else will: strays of a warden that is gone, and everything below a process that ends."""
+"""Killing what nobody else will: strays of a supervisor that is gone, and everything below a process that ends."""
 
 from __future__ import annotations
 

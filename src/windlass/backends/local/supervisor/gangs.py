@@ -1,7 +1,8 @@
 """The gangs that live here: their ranks, what those left behind, and how all of it is stopped.
 
 A process belongs to a gang because it is a rank of it, descends from one, or was one's descendant and fell to the
-warden when its own parent ended (the warden is a subreaper). The last kind is told apart by WINDLASS_GANG in its
+supervisor when its own parent ended (the supervisor is a subreaper). The last kind is told apart by WINDLASS_GANG in
+its
 environment, by its session if it has hidden that, and else is nobody's: such a process ends with the first gang that
 ends and is older than it.
 """
@@ -16,10 +17,10 @@ from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias
 
 from . import proc, spawn
-from .loop import Poll
-from .output import Limits, LogFile, Stream
-from .sweep import kill
-from .word import Word
+from .agent_messages import AgentMessages
+from .event_loop import Poll
+from .log_files import Limits, LogFile, Stream
+from .process_cleanup import kill
 
 Key: TypeAlias = tuple[str, int]
 """Job id and generation."""
@@ -46,7 +47,7 @@ class Rank:
         self.started = 0
         self.streams: dict[str, Stream] = {}
         """By the name of their files."""
-        self.word: Word | None = None
+        self.word: AgentMessages | None = None
         """What it says of its own ranks, if it is an agent."""
         self.told_loss = False
         """Whether it has been reported that output of this rank is being lost: said once."""
@@ -83,7 +84,7 @@ class Gangs:
         self._tell = tell
         self._now = now
         self._limits = limits
-        self._nursery = spawn.Nursery()
+        self._nursery = spawn.Spawner()
         self._ranks: dict[int, tuple[Gang, Rank]] = {}
         self._sessions: dict[int, Key] = {}
         self._orphans: dict[int, Key | None] = {}
@@ -141,7 +142,7 @@ class Gangs:
             ends = self._both_streams(gang, rank, logs, str(number))
             write_ends += ends
             streams.append({"out": ends[0], "err": ends[1], "log": f"{logs}/{number}"})
-        rank.word = Word(self._poll, lambda said: self._tell_of(gang, "agent", rank=rank.number, said=said))
+        rank.word = AgentMessages(self._poll, lambda said: self._tell_of(gang, "agent", rank=rank.number, said=said))
         write_ends.append(rank.word.write_end)
         told = {
             "WINDLASS_STREAMS": json.dumps(streams),
@@ -166,7 +167,7 @@ class Gangs:
         return any(gang.owner and proc.is_alive(*gang.owner) for gang in self.book.values())
 
     def stop_abandoned(self) -> None:
-        """At once, as when the warden ends: the gangs whose client has ended while nobody was there to cancel them."""
+        """Kills the gangs whose client ended while no controller was connected to cancel them, without grace."""
         for key, gang in list(self.book.items()):
             if gang.owner and gang.kill_at is None and not proc.is_alive(*gang.owner):
                 self.stop(key, 0)
@@ -311,7 +312,7 @@ class Gangs:
         self._tell_of(gang, "gone")
 
     def _left_behind(self, gang: Gang) -> list[int]:
-        """Children of the warden that are no ranks and belong to this gang, or to nobody and are younger than it."""
+        """Returns children of the supervisor that are no ranks and belong to this gang, or to none and are younger."""
         for pid in proc.children(os.getpid()):
             if pid not in self._ranks and pid not in self._orphans:
                 self._orphans[pid] = self._owner(pid)

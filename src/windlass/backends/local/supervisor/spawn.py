@@ -1,4 +1,4 @@
-"""Starting one rank: a process in a session of its own that dies with the warden."""
+"""Starting one rank: a process in a session of its own that dies with the supervisor."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ class Program(NamedTuple):
     argv: list[str]
     env: dict[str, str]
     cwd: str
-    crew: Crew | None = None
+    crew: AgentRanks | None = None
     """Given: it is an agent, and these are its ranks."""
 
 
-class Crew(NamedTuple):
+class AgentRanks(NamedTuple):
     """The ranks that an agent starts: their numbers begin with `first`. `node`: what is put before its own files."""
 
     node: str
@@ -29,14 +29,14 @@ class Crew(NamedTuple):
     ranks: int
 
 
-class Nursery:
+class Spawner:
     """What every start shares: /dev/null, the pipe by which a child says why it could not start, limits to restore."""
 
     def __init__(self) -> None:
         self.null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
         self._errors, self._say_error = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         self._failed: dict[int, tuple[int, str]] = {}
-        # the warden holds up to six files a rank; ranks get the limit back that they would have had
+        # the supervisor holds up to six files a rank; ranks get the limit back that they would have had
         self._soft, self._hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         resource.setrlimit(resource.RLIMIT_NOFILE, (self._hard, self._hard))
 

@@ -6,14 +6,14 @@ from collections.abc import Iterable
 
 import msgspec
 
-from windlass.backends.local.records import Records
-from windlass.backends.local.store import Notes
+from windlass.backends.local.state_reader import StateReader
+from windlass.backends.local.state_store import Notes
 from windlass.core.model.reservation import Reservation
 
 _KEY = "reservations"
 
 
-def read(records: Records) -> tuple[Reservation, ...]:
+def read(records: StateReader) -> tuple[Reservation, ...]:
     """Every reservation that was made and not deleted, over or not, in the order in which they were made."""
     written = records.meta(_KEY)
     return msgspec.json.decode(written, type=tuple[Reservation, ...]) if written else ()

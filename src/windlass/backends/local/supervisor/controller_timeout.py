@@ -1,4 +1,4 @@
-"""How long the warden waits for a controller: the agreed time, and longer while a client lives that may become one."""
+"""The time that a supervisor waits for a controller, extended while a client lives that may become the controller."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ _MOST = 60.0
 """Seconds for such a client: one that lives and is none by then, as it was stopped with Ctrl-Z, may never be."""
 
 
-class Vigil:
+class ControllerTimeout:
     """All times in monotonic seconds. `linger`: the agreed time; infinite: until a controller comes."""
 
     def __init__(self, linger: float, now: float) -> None:

@@ -1,4 +1,4 @@
-"""Starting a warden, or finding the one that lives. Imports little: it runs before the rest of Windlass is loaded."""
+"""Starts a supervisor, or connects to the running one. Imports little: it runs before the rest of Windlass."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from windlass.backends.local.paths import StatePaths, socket_address, state_id
 from windlass.backends.port import BackendError
 from windlass.core.model.resources import MEMORY, QuantityError, parse_quantity
 
-_PROGRAM = Path(__file__).parent / "warden" / "start.py"
+_PROGRAM = Path(__file__).parent / "supervisor" / "start.py"
 _LISTENER = 3
 _RESETTABLE = signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}
 """What a controller's parents had it ignore (nohup ignores SIGHUP) is no business of the ranks."""
@@ -27,14 +27,17 @@ _PART_DEFAULT, _PARTS_DEFAULT = "64Mi", "4"
 
 
 class Link(NamedTuple):
-    """A connection to a warden, which may still be starting. `guard`: the process started for it, 0 if it lived."""
+    """A connection to a supervisor, which may still be starting.
+
+    `watchdog`: pid of the process started for it; 0 if the supervisor was already running.
+    """
 
     socket: socket.socket
-    guard: int = 0
+    watchdog: int = 0
 
 
-def start_warden(paths: StatePaths, *, fresh: bool = False) -> Link:
-    """Connect to the living warden of this folder, or start one; returns at once. The caller holds the lock.
+def start_supervisor(paths: StatePaths, *, fresh: bool = False) -> Link:
+    """Connect to the living supervisor of this folder, or start one; returns at once. The caller holds the lock.
 
     `fresh` starts one whatever lives: the new one kills the old one, if that does not end by itself. Raises WorldError.
     """
@@ -43,7 +46,7 @@ def start_warden(paths: StatePaths, *, fresh: bool = False) -> Link:
         living = None if fresh else _connect(paths)
         return Link(living) if living is not None else _start(paths, part_bytes, parts)
     except OSError as error:
-        raise BackendError(f"cannot start the keeper of processes in {paths.root}: {error.strerror}") from error
+        raise BackendError(f"cannot start the process supervisor in {paths.root}: {error.strerror}") from error
 
 
 def log_limits(environment: Mapping[str, str]) -> tuple[int, int]:
@@ -63,7 +66,7 @@ def log_limits(environment: Mapping[str, str]) -> tuple[int, int]:
 def _connect(paths: StatePaths) -> socket.socket | None:
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     connection.setblocking(False)
-    address, folder = socket_address(paths.warden_socket)
+    address, folder = socket_address(paths.supervisor_socket)
     try:
         connection.connect(address)
     except (FileNotFoundError, ConnectionRefusedError, BlockingIOError):  # the last: nobody accepts there any more
@@ -76,28 +79,28 @@ def _connect(paths: StatePaths) -> socket.socket | None:
 
 
 def _start(paths: StatePaths, part_bytes: int, parts: int) -> Link:
-    """Listen on the warden's behalf, so that what it is told meanwhile waits for it in the socket."""
+    """Listen on the supervisor's behalf, so that what it is told meanwhile waits for it in the socket."""
     marker = state_id(paths)
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
-        paths.warden_socket.unlink(missing_ok=True)
-        address, folder = socket_address(paths.warden_socket)
+        paths.supervisor_socket.unlink(missing_ok=True)
+        address, folder = socket_address(paths.supervisor_socket)
         try:
             listener.bind(address)
         finally:
             if folder is not None:
                 os.close(folder)
         listener.listen(8)
-        guard = _spawn(
+        watchdog = _spawn(
             paths, listener.fileno(), [str(paths.root), marker, _LINGER_OF_A_RUN, str(part_bytes), str(parts)]
         )
         connection = _connect(paths)
     assert connection is not None  # noqa: S101 - somebody listens: this process does
-    return Link(connection, guard)
+    return Link(connection, watchdog)
 
 
 def _spawn(paths: StatePaths, listener: int, arguments: list[str]) -> int:
     environment = {name: value for name, value in os.environ.items() if name != wire.STATE_ID}
-    log = os.open(paths.warden_log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    log = os.open(paths.supervisor_log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     keep = os.dup(listener) if listener == _LISTENER else listener  # so that dup2 clears close-on-exec
     try:
         return os.posix_spawn(

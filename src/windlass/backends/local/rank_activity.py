@@ -13,7 +13,7 @@ from typing import Any
 from windlass import wire
 from windlass.backends.local.logs import STREAMS, agent_name
 from windlass.backends.local.paths import StatePaths
-from windlass.backends.local.records import Task
+from windlass.backends.local.state_reader import Task
 from windlass.core.model.job import Job, Launcher
 
 Json = dict[str, Any]

@@ -5,7 +5,7 @@ import sys
 
 sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
-from warden.guard import main  # type: ignore[import-not-found]  # found by the line above
+from supervisor.watchdog import main  # type: ignore[import-not-found]  # found by the line above
 
 main()
 os._exit(0)  # there is nothing to tidy up, and a controller waits

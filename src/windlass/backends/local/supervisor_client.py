@@ -1,4 +1,4 @@
-"""Keeping a warden at hand: the line to it, which reports were heard from whom, and another warden when it dies."""
+"""The controller's client of the supervisor: its connection, acknowledged reports, and replacement when it dies."""
 
 from __future__ import annotations
 
@@ -8,31 +8,32 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from windlass.backends.local.book import Key
+from windlass.backends.local.launched_gangs import Key
 from windlass.backends.local.paths import StatePaths
-from windlass.backends.local.warden import proc, sweep
-from windlass.backends.local.warden_line import Report, WardenLine
-from windlass.backends.local.warden_start import Link, start_warden
+from windlass.backends.local.supervisor import proc, process_cleanup
+from windlass.backends.local.supervisor_connection import Report, SupervisorConnection
+from windlass.backends.local.supervisor_start import Link, start_supervisor
 from windlass.backends.port import BackendError
 
 _PATIENCE = 30.0
-"""Seconds a warden may take to say hello. One that succeeds another waits until that one's processes have ended."""
+"""Seconds a supervisor may take to say hello. One that succeeds another waits until that one's processes have ended."""
 _FAREWELL = 5.0
-"""Seconds a guard gets to follow its warden."""
+"""Seconds a watchdog gets to follow its supervisor."""
 _DYING = 0.01
-"""Seconds before the next try when the warden that was found was just ending: its socket outlives it by a moment."""
+"""Seconds before the next try when the supervisor that was found was just ending: its socket outlives it by a
+moment."""
 _PAUSE = 1.0
-"""Seconds before a warden that could not even say hello is replaced."""
+"""Seconds before a supervisor that could not even say hello is replaced."""
 
 
-class Heard(NamedTuple):
-    """Up to which report of which warden everything has been heard."""
+class Acknowledgements(NamedTuple):
+    """Up to which report of which supervisor everything has been heard."""
 
-    warden: str = ""
+    supervisor: str = ""
     number: int = 0
 
 
-class Keeper:
+class SupervisorClient:
     """`hear` gets each report once, in order. `greeted` gets the number of the line and the gangs at its other end."""
 
     def __init__(
@@ -45,13 +46,13 @@ class Keeper:
         greeted: Callable[[int, set[Key]], None],
         on_trouble: Callable[[str], None],
     ) -> None:
-        self.heard = Heard()
+        self.heard = Acknowledgements()
         self._paths = paths
         self._hello = hello
         self._hear = hear
         self._greeted = greeted
         self._on_trouble = on_trouble
-        self._remembered = Heard()
+        self._remembered = Acknowledgements()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._guards: set[int] = set()
@@ -64,12 +65,12 @@ class Keeper:
         if self.line.send(message) and self._loop is not None:
             self._loop.add_writer(self.line, self._write)
 
-    def acknowledge(self, heard: Heard) -> None:
-        """Everything up to here is durable: the warden may forget it."""
-        if heard.number and heard.warden == self.line.warden:
+    def acknowledge(self, heard: Acknowledgements) -> None:
+        """Everything up to here is durable: the supervisor may forget it."""
+        if heard.number and heard.supervisor == self.line.supervisor:
             self.send({"do": "ack", "seq": heard.number})
 
-    def remember(self, heard: Heard) -> None:
+    def remember(self, heard: Acknowledgements) -> None:
         """What an earlier controller had heard: it is not heard again."""
         self._remembered = heard
 
@@ -82,7 +83,7 @@ class Keeper:
             self._listen(self._loop)
 
     def close(self, *, end: bool) -> None:
-        """Leave the warden alone, or end it and everything below it; nothing of it is alive then."""
+        """Leave the supervisor alone, or end it and everything below it; nothing of it is alive then."""
         self._stop_listening()
         self._loop = None
         if not end:
@@ -93,10 +94,10 @@ class Keeper:
         while self._unreaped_guards() and time.monotonic() < until:
             time.sleep(0.002)
 
-    def _open(self, link: Link, number: int) -> WardenLine:
-        if link.guard:
-            self._guards.add(link.guard)
-        line = WardenLine(link, number)
+    def _open(self, link: Link, number: int) -> SupervisorConnection:
+        if link.watchdog:
+            self._guards.add(link.watchdog)
+        line = SupervisorConnection(link, number)
         line.send({"do": "hello", **self._hello})
         return line
 
@@ -126,42 +127,43 @@ class Keeper:
             if report["tell"] == "hello":
                 self._welcome(report)
             elif report["seq"] > self.heard.number:
-                self.heard = Heard(self.line.warden, report["seq"])
+                self.heard = Acknowledgements(self.line.supervisor, report["seq"])
                 self._hear(report)
 
     def _welcome(self, hello: Report) -> None:
         assert self._timer is not None  # noqa: S101 - set by _listen
         self._timer.cancel()
-        self.line.warden = hello["warden"]
-        same = self._remembered.warden == self.line.warden
-        self.heard = self._remembered if same else Heard(self.line.warden, 0)
+        self.line.supervisor = hello["supervisor"]
+        same = self._remembered.supervisor == self.line.supervisor
+        self.heard = self._remembered if same else Acknowledgements(self.line.supervisor, 0)
         self.acknowledge(self.heard)
         self._greeted(self.line.number, {(job_id, generation) for job_id, generation in hello["gangs"]})
 
-    # --- the warden died -----------------------------------------------------------------------------
+    # --- the supervisor died -----------------------------------------------------------------------------
 
     def _gone(self) -> None:
-        if self.line.warden:
+        if self.line.supervisor:
             self._replace(False)
             return
         self._stop_listening()
         pause = _DYING
-        if self.line.link.guard:  # one that was started and never came up
+        if self.line.link.watchdog:  # one that was started and never came up
             pause = _PAUSE
-            self._on_trouble(f"the keeper of processes does not start: {self._last_words()}")
+            self._on_trouble(f"the process supervisor does not start: {self._last_words()}")
         if self._loop is not None:
             self._timer = self._loop.call_later(pause, self._replace, False)
 
     def _replace(self, fresh: bool) -> None:  # noqa: FBT001 - called by the loop, which passes no names
-        """Another warden. It first waits for the end of whatever the old one kept, or kills it."""
+        """Another supervisor. It first waits for the end of whatever the old one kept, or kills it."""
         self._stop_listening()
         self.line.close()
-        if self.line.link.guard and not self.line.warden:  # it may still wait for its turn: it would come too late
-            sweep.kill([self.line.link.guard])
+        if self.line.link.watchdog and not self.line.supervisor:
+            # it may still wait for the lock, and would start too late
+            process_cleanup.kill([self.line.link.watchdog])
         self._unreaped_guards()
         self._remembered = self.heard
         try:
-            self.line = self._open(start_warden(self._paths, fresh=fresh), self.line.number + 1)
+            self.line = self._open(start_supervisor(self._paths, fresh=fresh), self.line.number + 1)
         except BackendError as trouble:
             self._on_trouble(str(trouble))
             if self._loop is not None:
@@ -171,25 +173,25 @@ class Keeper:
             self._listen(self._loop)
 
     def _kill(self) -> None:
-        """A warden that hangs: its ranks die with it, and what they left falls to the guard."""
-        pid, _, started = self.line.warden.partition(":")
+        """A supervisor that hangs: its ranks die with it, and what they left falls to the watchdog."""
+        pid, _, started = self.line.supervisor.partition(":")
         if pid and proc.is_alive(int(pid), int(started)):
-            sweep.kill([int(pid)])
+            process_cleanup.kill([int(pid)])
 
     def _last_words(self) -> str:
         try:
-            lines = self._paths.warden_log.read_text(errors="replace").strip().splitlines()
+            lines = self._paths.supervisor_log.read_text(errors="replace").strip().splitlines()
         except OSError:
             lines = []
-        return lines[-1] if lines else f"it left no word in {self._paths.warden_log}"
+        return lines[-1] if lines else f"it left no word in {self._paths.supervisor_log}"
 
     def _unreaped_guards(self) -> bool:
-        """Reap the guards that have ended; whether some have not."""
-        for guard in list(self._guards):
+        """Reap the watchdogs that have ended; whether some have not."""
+        for watchdog in list(self._guards):
             try:
-                ended = os.waitpid(guard, os.WNOHANG)[0] != 0
+                ended = os.waitpid(watchdog, os.WNOHANG)[0] != 0
             except ChildProcessError:
                 ended = True
             if ended:
-                self._guards.discard(guard)
+                self._guards.discard(watchdog)
         return bool(self._guards)

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from windlass.backends.local.devices import Assigned
-from windlass.backends.local.exits import Tried, Who, exit_of
-from windlass.backends.local.records import Task
+from windlass.backends.local.exit_reports import ExitReport, RankName, exit_of
+from windlass.backends.local.state_reader import Task
 from windlass.backends.members import MemberTracker
 from windlass.backends.port import JobEvent
 from windlass.core.lifecycle.events import Exit, Recovered
@@ -58,7 +58,7 @@ class Gang:
     port: int = 0
     ranks: tuple[Rank, ...] = ()
     line: int = -1
-    """On which line to a warden its launch was said; -1: not yet."""
+    """On which line to a supervisor its launch was said; -1: not yet."""
     cannot: str = ""
     """Why it cannot be launched at all; "" if it can."""
     left: dict[int, set[int]] = field(default_factory=dict)
@@ -70,7 +70,7 @@ class Gang:
     told: Told = field(default_factory=Told)
 
     def __post_init__(self) -> None:
-        # the warden reports ends in the order in which they happen
+        # the supervisor reports ends in the order in which they happen
         self.members = MemberTracker(self.key[1], len(self.left), settling=0)
 
     @property
@@ -78,11 +78,11 @@ class Gang:
         """Whether the end of its last process was reported."""
         return self.members.gone
 
-    def who(self, rank: Rank) -> Who:
+    def who(self, rank: Rank) -> RankName:
         """The rank as people know it."""
         by_agent = self.job is not None and self.job.launcher is Launcher.AGENT
         number = None if by_agent else rank.number
-        return Who(number, rank.role, rank.replica, self.nodes[rank.role][rank.replica])
+        return RankName(number, rank.role, rank.replica, self.nodes[rank.role][rank.replica])
 
     def hear_agent(self, member: int, said: Mapping[str, Any]) -> list[JobEvent]:
         """What an agent says of its ranks: what went wrong, or that they run again. All have to, for it to be told."""
@@ -116,7 +116,7 @@ class Gang:
         if fault["kind"] == "hang" or member is None or self.job is None:
             return Exit(code=code, detail=str(fault["reason"]))
         who = self.who(member)._replace(rank=rank)
-        tried = Tried((), self.job.workdir)
+        tried = ExitReport((), self.job.workdir)
         found = exit_of(who, {"signal": -code} if code < 0 else {"code": code}, tried)
         words = fault.get("message", "")
         return replace(found, detail=f"{found.detail}: {words}") if words else found
@@ -147,7 +147,7 @@ class Gang:
         if self.job is None or number >= len(self.ranks):
             return [], ""
         rank = self.ranks[number]
-        tried = Tried(role_named(self.job, rank.role).command, self.job.workdir)
+        tried = ExitReport(role_named(self.job, rank.role).command, self.job.workdir)
         exit = exit_of(self.who(rank), report, tried)
         if self.told.fault is not None and "code" in report and not exit.ok:  # of its own ranks, or another agent's
             exit = self._exit_by(self.told.fault)

@@ -1,4 +1,4 @@
-"""From a gang to the message that has the warden start it: every rank's command, environment and folder."""
+"""From a gang to the message that has the supervisor start it: every rank's command, environment and folder."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from windlass import wire
-from windlass.backends.local.book import Gang
 from windlass.backends.local.checkpoints import unless_told
+from windlass.backends.local.launched_gangs import Gang
 from windlass.backends.local.logs import agent_name
 from windlass.core.model.job import Launcher, Role
 from windlass.core.model.node import Node
@@ -29,7 +29,7 @@ _BOOT = (
 _PYTHON_OF_RANKS = "PYTHON_EXEC"
 """By torchrun's convention: the interpreter of the ranks, where it is another one than the agent's."""
 _SHUTDOWN = "TORCH_ELASTIC_SHUTDOWN_TIMEOUT"
-"""Seconds that ranks have when their agent is told to end; the warden gives agents a little more."""
+"""Seconds that ranks have when their agent is told to end; the supervisor gives agents a little more."""
 _FIRST_PORT, _PORTS = 20_000, 12_000
 """Below the range from which Linux takes the ports of outgoing connections (32768 on): a port found free here stays
 free until rank 0, which may first import for seconds, listens on it."""
@@ -38,7 +38,7 @@ free until rank 0, which may first import for seconds, listens on it."""
 def spawn_message(
     gang: Gang, *, nodes: Mapping[str, Node], logs: Path, inherited: Mapping[str, str], state_id: str, owner: str = ""
 ) -> dict[str, Any]:
-    """What the warden is told. `inherited`: the environment below the job's own; `owner`: as `owners` writes one."""
+    """Builds the message that starts a gang. `inherited`: the environment below the job's own; `owner`: the client."""
     job_id, generation = gang.key
     assert gang.job is not None  # noqa: S101 - only gangs that are known whole are launched
     return {

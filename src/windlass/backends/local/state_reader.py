@@ -62,7 +62,7 @@ class CorruptError(BackendError):
         )
 
 
-class Records:
+class StateReader:
     """Everything that can be asked. Methods raise CorruptError if the file cannot be read as a database."""
 
     def __init__(self, connection: sqlite3.Connection, database: Path) -> None:

@@ -1,8 +1,9 @@
-"""The warden's watch: obey the controller, note what ends, kill whose time is over, and end when nobody wants it.
+"""The supervisor's watch: obey the controller, note what ends, kill whose time is over, and end when nobody wants it.
 
 Messages from the controller, by their "do":
 - hello   linger (seconds without a controller before it ends, null: for ever), offset (ms from the boot clock to the
-          world's time). Answered by "hello" with the warden's pid and start and the gangs that are here, and by every
+          world's time). Answered by "hello" with the supervisor's pid and start and the gangs that are here, and by
+          every
           report that is not acknowledged yet.
 - spawn   job, generation, logs (folder), cwd, env, owner ([pid, ticks] or null: a client that waits for the job, and
           will be the controller if nobody is; with both gone the gang ends), ranks: [{argv, env}], of an agent also
@@ -23,28 +24,28 @@ import socket
 import time
 from typing import Any, TypeAlias
 
-from . import loop, proc, sweep
+from . import event_loop, proc, process_cleanup
+from .controller_connection import ControllerConnection
+from .controller_timeout import ControllerTimeout
 from .gangs import Gangs
-from .line import Line
-from .output import Limits
-from .spawn import Crew, Program
-from .vigil import Vigil
+from .log_files import Limits
+from .spawn import AgentRanks, Program
 
 Message: TypeAlias = dict[str, Any]
 
 
-class Warden:
-    """`lifeline` is the reading end of a pipe that the guard holds: it ends when the guard does."""
+class Supervisor:
+    """`lifeline` is the reading end of a pipe that the watchdog holds: it ends when the watchdog does."""
 
     def __init__(self, listener: socket.socket, lifeline: int, linger: float, limits: Limits) -> None:
-        self._poll = loop.Poll()
-        self._line = Line(self._poll, listener, self._obey)
+        self._poll = event_loop.Poll()
+        self._line = ControllerConnection(self._poll, listener, self._obey)
         self._gangs = Gangs(self._poll, self._line.tell, self._now, limits)
-        self._vigil = Vigil(linger, time.monotonic())
+        self._timeout = ControllerTimeout(linger, time.monotonic())
         self._controlled = False
         self._offset = 0
         self._ended = False
-        self._child_ended = loop.child_ends()
+        self._child_ended = event_loop.child_ends()
         self._poll.watch(self._child_ended, self._reap)
         self._poll.watch(lifeline, self._end)
 
@@ -57,20 +58,20 @@ class Warden:
             self._mind_the_controller()
         self._line.stop_listening()
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        sweep.kill_descendants()
+        process_cleanup.kill_descendants()
 
     def _next(self) -> float | None:
-        lonely = None if self._line.connected else self._vigil.look_at
+        lonely = None if self._line.connected else self._timeout.look_at
         times = [at for at in (lonely, self._gangs.next_tick()) if at is not None and at != float("inf")]
         return min(times, default=None)
 
     def _mind_the_controller(self) -> None:
         now = time.monotonic()
         if self._controlled and not self._line.connected:
-            self._vigil.begin(now)
+            self._timeout.begin(now)
         self._controlled = self._line.connected
-        if not self._controlled and now >= self._vigil.look_at:
-            self._ended = self._vigil.over(now, awaited=self._gangs.awaited())
+        if not self._controlled and now >= self._timeout.look_at:
+            self._ended = self._timeout.over(now, awaited=self._gangs.awaited())
             if not self._ended:
                 self._gangs.stop_abandoned()
 
@@ -105,10 +106,10 @@ class Warden:
 
     def _hello(self, message: Message) -> None:
         wanted = float("inf") if message["linger"] is None else message["linger"]
-        self._vigil.lengthen(wanted)
+        self._timeout.lengthen(wanted)
         self._offset = message["offset"]
         me = proc.stat(os.getpid())
-        self._line.greet({"warden": f"{os.getpid()}:{me.started if me else 0}", "gangs": list(self._gangs.book)})
+        self._line.greet({"supervisor": f"{os.getpid()}:{me.started if me else 0}", "gangs": list(self._gangs.book)})
 
     def _now(self) -> int:
         return time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1_000_000 + self._offset
@@ -121,7 +122,7 @@ def _programs(message: Message) -> list[Program]:
             rank["argv"],
             {**common, **rank["env"]},
             message["cwd"],
-            Crew(**rank["crew"]) if "crew" in rank else None,
+            AgentRanks(**rank["crew"]) if "crew" in rank else None,
         )
         for rank in message["ranks"]
     ]

@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable
 
 from windlass.backends.local.clock import SYSTEM
-from windlass.backends.local.warden import proc
+from windlass.backends.local.supervisor import proc
 
 
 def describe(pid: int) -> str:
@@ -25,7 +25,7 @@ def is_alive(owner: str) -> bool:
     return boot_id == SYSTEM.boot_id() and proc.is_alive(int(pid), int(started))
 
 
-class Owners:
+class ClientWatch:
     """Calls `gone(job_id)` once for each job whose owner has ended."""
 
     def __init__(self, gone: Callable[[str], None]) -> None:

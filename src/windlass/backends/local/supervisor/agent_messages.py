@@ -7,14 +7,14 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from .loop import Poll
+from .event_loop import Poll
 
 _CHUNK = 65536
 _LONGEST = 1 << 20
 """Bytes after which a line without an end is given up."""
 
 
-class Word:
+class AgentMessages:
     """`hear` is called with each object. `write_end`: for the agent; whoever starts it closes it here."""
 
     def __init__(self, poll: Poll, hear: Callable[[Any], None]) -> None:

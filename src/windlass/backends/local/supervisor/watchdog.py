@@ -1,4 +1,4 @@
-"""Start of guard and warden, and the guard itself, which only waits for the warden's end and cleans up after it.
+"""Starts the supervisor, and is its watchdog: waits for the supervisor's end and cleans up after it.
 
 The controller has bound the socket and listens on it already (descriptor 3), so it may speak before this program runs:
 what it says waits in the socket.
@@ -13,13 +13,13 @@ import socket
 import sys
 import time
 
-from . import kernel, proc, sweep
-from .output import Limits
-from .watch import Warden
+from . import kernel, proc, process_cleanup
+from .log_files import Limits
+from .supervisor import Supervisor
 
 _LISTENER = 3
 _PATIENCE = 5.0
-"""Seconds an earlier guard and warden may take to clean up before they are killed."""
+"""Seconds an earlier watchdog and supervisor may take to clean up before they are killed."""
 
 
 def main() -> None:
@@ -27,24 +27,24 @@ def main() -> None:
     state, state_id, linger, part_bytes, parts = sys.argv[1:]
     os.umask(0o077)
     os.closerange(_LISTENER + 1, os.sysconf("SC_OPEN_MAX"))  # what the controller's own parents left open
-    # 1. every process of an earlier warden ends before one of ours starts
-    lock = _succeed(f"{state}/warden.lock")
-    sweep.kill_marked(b"WINDLASS_STATE_ID=" + os.fsencode(state_id))
-    # 2. the guard stays, the warden is its child
+    # 1. every process of an earlier supervisor ends before one of ours starts
+    lock = _succeed(f"{state}/supervisor.lock")
+    process_cleanup.kill_marked(b"WINDLASS_STATE_ID=" + os.fsencode(state_id))
+    # 2. the watchdog stays, the supervisor is its child
     kernel.adopt_orphans()
-    lifeline, held_by_guard = os.pipe2(os.O_CLOEXEC)
-    guard = os.getpid()
-    warden = os.fork()
-    if warden == 0:
-        os.close(held_by_guard)
-        _sign(lock, guard, os.getpid())
-        _keep(f"{state}/warden.sock", lifeline, float(linger), Limits(int(part_bytes), int(parts)))
+    lifeline, held_by_watchdog = os.pipe2(os.O_CLOEXEC)
+    watchdog = os.getpid()
+    supervisor = os.fork()
+    if supervisor == 0:
+        os.close(held_by_watchdog)
+        _sign(lock, watchdog, os.getpid())
+        _keep(f"{state}/supervisor.sock", lifeline, float(linger), Limits(int(part_bytes), int(parts)))
         return
-    # 3. whatever the warden leaves when it is killed falls to the guard
+    # 3. whatever the supervisor leaves when it is killed falls to the watchdog
     os.close(_LISTENER)
-    while os.waitpid(-1, 0)[0] != warden:
+    while os.waitpid(-1, 0)[0] != supervisor:
         pass
-    sweep.kill_descendants()
+    process_cleanup.kill_descendants()
 
 
 def _keep(path: str, lifeline: int, linger: float, limits: Limits) -> None:
@@ -52,7 +52,7 @@ def _keep(path: str, lifeline: int, linger: float, limits: Limits) -> None:
     own = os.stat(path).st_ino
     listener = socket.socket(fileno=_LISTENER)
     os.set_inheritable(_LISTENER, False)
-    Warden(listener, lifeline, linger, limits).run()
+    Supervisor(listener, lifeline, linger, limits).run()
     try:
         if os.stat(path).st_ino == own:
             os.unlink(path)
@@ -61,7 +61,7 @@ def _keep(path: str, lifeline: int, linger: float, limits: Limits) -> None:
 
 
 def _succeed(path: str) -> int:
-    """Hold the lock that an earlier guard and warden hold for as long as either lives. It is never let go by hand."""
+    """Takes the lock that an earlier watchdog or supervisor holds while either lives. Never releases it."""
     lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     until = time.monotonic() + _PATIENCE
     while True:
@@ -87,4 +87,4 @@ def _kill_signatories(lock: int) -> None:
     for entry in os.pread(lock, 256, 0).decode().split():
         pid, since = map(int, entry.split(":"))
         if proc.is_alive(pid, since):
-            sweep.kill([pid], signal.SIGKILL)
+            process_cleanup.kill([pid], signal.SIGKILL)

@@ -14,14 +14,14 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from .loop import READ, WRITE, Poll
+from .event_loop import READ, WRITE, Poll
 
 Message: TypeAlias = dict[str, Any]
 
 _CHUNK = 1 << 18
 
 
-class Line:
+class ControllerConnection:
     """At most one controller at a time; the newest wins, for it holds the lock."""
 
     def __init__(self, poll: Poll, listener: socket.socket, obey: Callable[[Message], None]) -> None:

@@ -1,4 +1,4 @@
-"""The controller's end of the line to the warden: whole messages in, whole messages out, never waiting."""
+"""The controller's end of the line to the supervisor: whole messages in, whole messages out, never waiting."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ import json
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
-from windlass.backends.local.warden_start import Link
+from windlass.backends.local.supervisor_start import Link
 
 Report: TypeAlias = dict[str, Any]
 
 _CHUNK = 1 << 18
 _LAST_WAIT = 15.0
-"""Seconds a warden gets to kill everything below it."""
+"""Seconds a supervisor gets to kill everything below it."""
 
 
-class WardenLine:
-    """`number` tells one line from the next, after a warden had to be replaced."""
+class SupervisorConnection:
+    """`number` tells one line from the next, after a supervisor had to be replaced."""
 
     def __init__(self, link: Link, number: int) -> None:
         self.link = link
         self.number = number
-        self.warden = ""
+        self.supervisor = ""
         """Who is at the other end: pid and start; "" until it has said hello."""
         self._unread = b""
         self._unsent = bytearray()
@@ -50,7 +50,7 @@ class WardenLine:
         return False
 
     def read(self) -> list[Report] | None:
-        """The reports that have come; None when the warden is gone."""
+        """The reports that have come; None when the supervisor is gone."""
         try:
             data = self.link.socket.recv(_CHUNK)
         except BlockingIOError:
@@ -67,7 +67,7 @@ class WardenLine:
         self.link.socket.close()
 
     def end(self) -> bool:
-        """Have the warden end, and wait for it, for a bounded time. Returns whether it has ended; then hang up."""
+        """Have the supervisor end, and wait for it, for a bounded time. Returns whether it has ended; then hang up."""
         self.link.socket.settimeout(_LAST_WAIT)
         ended = False
         try:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple, TypeAlias
 
 from windlass.backends.local.paths import StatePaths
-from windlass.backends.local.warden import proc
+from windlass.backends.local.supervisor import proc
 from windlass.backends.port import BackendError
 
 Kind: TypeAlias = Literal["up", "run"]

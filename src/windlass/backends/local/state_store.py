@@ -1,6 +1,7 @@
 """Writing the database: SQLite in WAL mode, one transaction a turn.
 
-A turn's changes and what the world itself remembers of it (who was started, who ended, which reports of the warden it
+A turn's changes and what the world itself remembers of it (who was started, who ended, which reports of the
+supervisor it
 has heard) become durable together or not at all. Nothing is kept in memory, so the store does not grow with the jobs.
 """
 
@@ -17,7 +18,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from windlass.backends.local.paths import StatePaths
-from windlass.backends.local.records import CorruptError, Records, Task
+from windlass.backends.local.state_reader import CorruptError, StateReader, Task
 from windlass.backends.port import BackendError, Changes
 from windlass.core.model.reasons import Verdict
 from windlass.core.model.status import JobState
@@ -28,7 +29,7 @@ _ENDED = "UPDATE tasks SET code = ?, signal = ?, detail = ? WHERE job_id = ? AND
 _encode = msgspec.json.encode
 
 
-class Origin(NamedTuple):
+class SubmissionOrigin(NamedTuple):
     """The environment that a job's ranks inherit (None: the controller's), and the client it must not outlive."""
 
     environment: Mapping[str, str] | None = None
@@ -44,14 +45,14 @@ class Notes:
     """pid, start ticks, job, generation, rank"""
     ended: list[tuple[int | None, int | None, str, str, int, int]] = field(default_factory=list)
     """code, signal, detail, job, generation, rank"""
-    origins: dict[str, Origin] = field(default_factory=dict)
+    origins: dict[str, SubmissionOrigin] = field(default_factory=dict)
     meta: dict[str, str] = field(default_factory=dict)
     verdicts: dict[str, tuple[int, Verdict]] = field(default_factory=dict)
     removed: list[str] = field(default_factory=list)
     """Forgotten jobs whose logs are gone."""
 
 
-class Store(Records):
+class StateStore(StateReader):
     """The one writer. `open_store` makes it."""
 
     def recoverable(self) -> list[JobState]:
@@ -109,14 +110,14 @@ class Store(Records):
         # 5. the folder's own facts
         self._many("INSERT OR REPLACE INTO meta (key, value) VALUES (?, ?)", notes.meta.items())
 
-    def _put(self, state: JobState, origin: Origin | None) -> None:
+    def _put(self, state: JobState, origin: SubmissionOrigin | None) -> None:
         status, finished = state.status, state.status.finished_at
         kept_until = None if finished is None or state.job.ttl is None else finished + state.job.ttl
         changing = (status.phase.value, finished, kept_until, _encode(status).decode())
         update = "UPDATE jobs SET phase = ?, finished_at = ?, kept_until = ?, status = ? WHERE id = ?"
         if self._connection.execute(update, (*changing, state.id)).rowcount:
             return
-        job, origin = state.job, origin or Origin()
+        job, origin = state.job, origin or SubmissionOrigin()
         array_id = job.array.array_id if job.array else None
         environment = None if origin.environment is None else self._environment(origin.environment)
         fixed = (
@@ -153,7 +154,7 @@ class Store(Records):
             self._connection.executemany(statement, rows)
 
 
-def open_store(paths: StatePaths) -> Store:
+def open_store(paths: StatePaths) -> StateStore:
     """Open the database for writing, or make it. The caller holds the lock. Raises WorldError, CorruptError."""
     try:
         connection = sqlite3.connect(paths.database, isolation_level=None, timeout=5)
@@ -163,7 +164,7 @@ def open_store(paths: StatePaths) -> Store:
         paths.database.chmod(0o600)
     except sqlite3.DatabaseError as error:
         raise _explained(paths.database, error) from error
-    return Store(connection, paths.database)
+    return StateStore(connection, paths.database)
 
 
 def move_aside(paths: StatePaths) -> Path:

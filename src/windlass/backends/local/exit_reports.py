@@ -18,7 +18,7 @@ _CANNOT_RUN = {
 }
 
 
-class Who(NamedTuple):
+class RankName(NamedTuple):
     """A rank as people know it; None: the agent of a replica's ranks."""
 
     rank: int | None
@@ -31,15 +31,15 @@ class Who(NamedTuple):
         return f"{what} ({self.role}/{self.replica}) on {self.node}"
 
 
-class Tried(NamedTuple):
+class ExitReport(NamedTuple):
     """What a rank was to run, for explaining why it did not."""
 
     command: tuple[str, ...]
     workdir: str
 
 
-def exit_of(who: Who, report: Mapping[str, Any], tried: Tried) -> Exit:
-    """The end that the warden reported ("code" or "signal", "error" if the rank never ran)."""
+def exit_of(who: RankName, report: Mapping[str, Any], tried: ExitReport) -> Exit:
+    """The end that the supervisor reported ("code" or "signal", "error" if the rank never ran)."""
     if "signal" in report:
         number = int(report["signal"])
         return Exit(signal=number, detail=f"{who} killed by {signal_name(number)}")
@@ -62,7 +62,7 @@ def signal_name(number: int) -> str:
         return f"signal {number}"
 
 
-def _why_not_started(number: int, step: str, tried: Tried) -> str:
+def _why_not_started(number: int, step: str, tried: ExitReport) -> str:
     if step == "chdir":
         return f"working directory {tried.workdir!r} {_fault_of_folder(number)}; name another one with --workdir"
     if step == "fork":
