@@ -43,7 +43,9 @@ class Server:
     def change(self, **status: Any) -> None:
         version = str(int(self.object["metadata"]["resourceVersion"]) + 1)
         self.object["metadata"] = {**self.object["metadata"], "resourceVersion": version}
-        self.object["status"] = {**self.object.get("status", {}), **status}
+        before = self.object.get("status", {})
+        merged = {name: {**before.get(name, {}), **value} for name, value in status.items() if name == FIELD}
+        self.object["status"] = {**before, **status, **merged}
 
     async def get(self, *_: object) -> dict[str, Any]:
         self.asked.append("get")

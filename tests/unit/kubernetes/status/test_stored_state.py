@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -25,7 +26,8 @@ statuses = st.builds(
     generation=st.integers(0, 10_000),
     placement=st.none() | placements,
     target=st.none() | st.sampled_from(Target),
-    done=st.integers(0, 2**200),
+    done=st.integers(0, 2**200) | st.just(2**20_000 + 1),
+    resize_to=st.none() | placements,
     last_failure=st.none() | failures,
     queued_at=st.none() | st.integers(0, 2**53),
     waits_for=st.lists(names, max_size=2).map(tuple),
@@ -36,6 +38,38 @@ statuses = st.builds(
 def test_what_is_written_is_read(status: Status, number: int, revision: int, remade: int) -> None:
     before = Stored(number, revision, status, remade)
     assert stored_state.read(json.loads(json.dumps(stored_state.written(before)))) == before
+
+
+@given(statuses, st.lists(statuses, max_size=3))
+def test_states_that_follow_each_other_are_read_from_what_was_merged(first: Status, others: list[Status]) -> None:
+    stored = Stored(1, 1, first)
+    kept: object = merged({}, stored_state.written(stored))
+    for status in [first, *others, *others[-1:]]:
+        stored = stored.followed_by(status, 0)
+        patch = json.loads(json.dumps(stored_state.written(stored)))
+        kept = merged(kept, patch)
+        assert stored_state.read(kept) == stored
+
+
+def test_the_end_of_a_member_does_not_write_the_placement_again() -> None:
+    placement = Placement({"worker": tuple(f"node-{number}.example.com" for number in range(5_000))})
+    running = Status(phase=Phase.RUNNING, generation=1, placement=placement)
+    stored = Stored(1, 4, running)
+    assert len(json.dumps(stored_state.written(stored))) > 100_000
+    after = stored.followed_by(replace(running, done=2**5_000 - 1), 0)
+    assert len(json.dumps(stored_state.written(after))) < 2_000
+    gone = after.followed_by(replace(running, placement=None), 0)
+    assert stored_state.written(gone)["placements"] is None
+
+
+def test_placements_of_another_revision_are_not_taken() -> None:
+    placement = Placement({"worker": ("n1",)})
+    first = stored_state.written(Stored(1, 4, Status(placement=placement)))
+    later = stored_state.written(Stored(1, 5, Status(placement=placement)))
+    with pytest.raises(UnreadableError, match="placements are of revision 4"):
+        stored_state.read({**later, "placements": first["placements"]})
+    with pytest.raises(UnreadableError):
+        stored_state.read({**later, "placements": None})
 
 
 def test_people_see_phase_and_generation() -> None:

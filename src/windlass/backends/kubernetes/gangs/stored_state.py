@@ -1,42 +1,51 @@
-"""What the controller must remember of a job, as it stands in the job's own object.
+"""The state of a job as it stands in the job's own object, below `status.windlass`.
 
-The state is one text: whatever merges objects cannot mix two states, and no number is too long. What people want to
-know of it stands beside it in words. The job itself is in the object's spec.
+`state` is one text, so that a merge of two objects cannot mix two states and no number is too long for a client. The
+placements, which grow with the gang, are a text of their own: it is written only when they change, and both texts name
+the revision that wrote it. Phase and generation stand beside them for users. The job itself is in the object's spec.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import msgspec
 
-from windlass.core.model.status import Status
+from windlass.core.model.status import Placement, Status
 
 FIELD = "windlass"
 """Below `status`."""
 STATE = "state"
-"""Beside it: what `windlass queue` calls the job's state, for people who list objects."""
+"""Below `status`: the job's state as `windlass queue` shows it, for users who list objects."""
 TRAINING = "training"
 """Below `status`: the progress that agents report."""
 ANNOTATION = "windlass.dev/state"
-"""The same as one text, on objects whose status belongs to others."""
+"""Name of the annotation with the state, on objects whose status belongs to other controllers."""
 
 _FRESH = Status()
-_NAMES = tuple(each.name for each in fields(Status))
-_decode_state = msgspec.json.Decoder(Status).decode
+_PLACEMENTS = ("placement", "resize_to")
+_SMALL = tuple(each.name for each in fields(Status) if each.name not in _PLACEMENTS)
 
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """A job's state as it was committed last. `revision` counts commits: whoever knows another one is behind."""
+    """A job's state as it was committed last. `revision` counts commits: a writer that has another one is behind."""
 
     number: int
     revision: int
     status: Status
     remade: int = 0
-    """Pods made anew within a run; told besides, and not by the controller."""
+    """Pods that were restarted within a run; written between commits as well."""
+    placed: int | None = field(default=None, compare=False)
+    """The revision that wrote the placements; None: this one."""
+
+    def followed_by(self, status: Status, remade: int) -> Stored:
+        """The next state to commit."""
+        same = all(getattr(self.status, each) == getattr(status, each) for each in _PLACEMENTS)
+        placed = self.revision if self.placed is None else self.placed
+        return Stored(self.number, self.revision + 1, status, remade, placed if same else None)
 
 
 class _Written(msgspec.Struct, frozen=True):
@@ -46,23 +55,41 @@ class _Written(msgspec.Struct, frozen=True):
     generation: int
     state: str
     remade: int = 0
+    placements: str | None = None
+
+
+class _Placements(msgspec.Struct, frozen=True, omit_defaults=True):
+    revision: int
+    placement: Placement | None = None
+    resize_to: Placement | None = None
+
+
+_decode_placements = msgspec.json.Decoder(_Placements).decode
 
 
 def written(stored: Stored) -> dict[str, Any]:
-    """For `status.windlass`. Fields that are as in the beginning are left out of the text."""
-    status = stored.status
-    changed = {name: value for name in _NAMES if (value := getattr(status, name)) != getattr(_FRESH, name)}
-    state = msgspec.json.encode(changed).decode()
+    """A merge patch of `status.windlass`. It holds the placements only if this revision changes them."""
+    status, placed = stored.status, stored.revision if stored.placed is None else stored.placed
+    is_placed = status.placement is not None or status.resize_to is not None
+    changed = {name: value for name in _SMALL if (value := getattr(status, name)) != getattr(_FRESH, name)}
+    if status.done:
+        changed["done"] = f"{status.done:x}"  # decimal texts of integers end at 4,300 digits, 14,284 members
+    state = msgspec.json.encode({**changed, "placed": placed if is_placed else 0}).decode()
     told = _Written(stored.number, stored.revision, status.phase.value, status.generation, state, stored.remade)
-    return msgspec.to_builtins(told)  # type: ignore[no-any-return]
+    patch: dict[str, Any] = msgspec.to_builtins(told)
+    del patch["placements"]
+    if placed == stored.revision:
+        text = msgspec.json.encode(_Placements(placed, status.placement, status.resize_to)).decode()
+        patch["placements"] = text if is_placed else None  # null removes it
+    return patch
 
 
 class UnreadableError(ValueError):
-    """Something is there, and not as it was written: starting the job afresh could make two of it."""
+    """A state is there, and not as it was written: starting the job afresh could make two of it."""
 
 
 def read(found: Any) -> Stored | None:
-    """From what was `written`; None if nothing is there. Later versions' fields are passed over.
+    """The state from `status.windlass`; None if nothing is there. Fields of later versions are passed over.
 
     Raises UnreadableError.
     """
@@ -70,13 +97,25 @@ def read(found: Any) -> Stored | None:
         return None
     try:
         told = msgspec.convert(found, _Written)
-        return Stored(told.number, told.revision, _decode_state(told.state), told.remade)
-    except msgspec.DecodeError as error:  # a ValidationError is one
+        state = msgspec.json.decode(told.state, type=dict[str, Any])
+        placed = msgspec.convert(state.pop("placed", 0), int)
+        state["done"] = int(state.get("done", "0"), 16)
+        status = msgspec.convert(state, Status)
+        if placed:
+            status = _with_placements(status, _decode_placements(told.placements or "{}"), placed)
+        return Stored(told.number, told.revision, status, told.remade, placed)
+    except (msgspec.DecodeError, TypeError, ValueError) as error:  # a ValidationError is a DecodeError
         raise UnreadableError(str(error)) from None
 
 
+def _with_placements(status: Status, placements: _Placements, placed: int) -> Status:
+    if placements.revision != placed:
+        raise UnreadableError(f"its placements are of revision {placements.revision}, its state has {placed}")
+    return replace(status, placement=placements.placement, resize_to=placements.resize_to)
+
+
 def revision_of(manifest: Mapping[str, Any]) -> int:
-    """Which commit an object's state is; 0 where there is none that can be read."""
+    """The revision of an object's state; 0 where there is none that can be read."""
     found = (manifest.get("status") or {}).get(FIELD)
     revision = found.get("revision") if isinstance(found, Mapping) else None
     return revision if isinstance(revision, int) else 0

@@ -17,7 +17,7 @@ from windlass.backends.kubernetes.client.merge_patch import difference
 from windlass.backends.kubernetes.gangs import stored_state
 from windlass.backends.kubernetes.gangs.gang import Gang
 from windlass.backends.kubernetes.gangs.stored_state import FIELD, Stored, UnreadableError
-from windlass.core.model.status import JobState
+from windlass.core.model.status import JobState, Status
 
 
 class DeposedError(Exception):
@@ -71,7 +71,8 @@ def _changes(gang: Gang, said: Mapping[str, Any]) -> Mapping[str, Any]:
 
 async def _write(connection: Connection, gang: Gang, state: JobState, said: Mapping[str, Any]) -> None:
     revision = gang.stored.revision if gang.stored else 0
-    new = Stored(state.number, revision + 1, state.status, gang.notes.remade)
+    before = gang.stored or Stored(state.number, 0, Status())
+    new = replace(before.followed_by(state.status, gang.notes.remade), number=state.number)
     while True:
         body = {
             "metadata": {"resourceVersion": str(gang.version.known), "uid": gang.home.uid},
