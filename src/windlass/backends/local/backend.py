@@ -302,7 +302,8 @@ class LocalBackend:
             return
         gang.line = self._keeper.line.number
         try:
-            gang.port = choose_port(key, {other.port for other in self._book.values()}, is_free)
+            name = f"{self._state_id}.{key[0]}"  # another daemon on this machine may have a job of the same id
+            gang.port = choose_port((name, key[1]), {other.port for other in self._book.values()}, is_free)
         except OSError as error:
             gang.cannot = str(error)
         if gang.cannot:
