@@ -77,7 +77,7 @@ class LogSource(Protocol):
 
 
 class FollowTarget(Protocol):
-    """Where followed jobs run: this machine or a cluster."""
+    """The target on which followed jobs run: this machine or a cluster."""
 
     lost: str
     """Message for a lost controller; `{}` is replaced by the names of the jobs."""

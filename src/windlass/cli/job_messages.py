@@ -20,10 +20,10 @@ def waiting_line(job: Json) -> str:
 def admission_line(job_id: str, generation: int, waited: int, nodes: Iterable[str]) -> str:
     """Returns the line for a started generation: its nodes, if known; for the first one, the time it waited (ms)."""
     where = shorten(list(dict.fromkeys(filter(None, nodes))))
-    there = f" on {where}" if where else ""
+    on_nodes = f" on {where}" if where else ""
     if generation > 1:
-        return f"job {job_id} restarted{there} (generation {generation})"
-    return f"job {job_id} admitted in {format_duration(waited)}{there} (generation {generation})"
+        return f"job {job_id} restarted{on_nodes} (generation {generation})"
+    return f"job {job_id} admitted in {format_duration(waited)}{on_nodes} (generation {generation})"
 
 
 def restart_line(job_id: str, generation: int, message: str) -> str:

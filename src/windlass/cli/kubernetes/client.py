@@ -180,9 +180,9 @@ class ClusterClient:
                 errors.append(error.as_json()["error"])
         return {"jobs": done, "errors": errors}
 
-    def reserve(self, **asked: Any) -> Json:
+    def reserve(self, **request: Any) -> Json:
         """Reserves nodes by creating a Reservation, which needs the permission to create one."""
-        return reserve(self.session, self.operator, asked)
+        return reserve(self.session, self.operator, request)
 
     def unreserve(self, name: str) -> Json:
         """Deletes a reservation."""

@@ -75,8 +75,8 @@ class JobFinder:
 
     async def _find(self, wanted: JobName) -> list[JobObject]:
         candidates = resources_of(wanted.kind)
-        there = await asyncio.gather(*(self._get(kind, wanted) for kind in candidates))
-        if found := next(filter(None, there), None):
+        existing = await asyncio.gather(*(self._get(kind, wanted) for kind in candidates))
+        if found := next(filter(None, existing), None):
             return [found]
         return await self._by_job_name(wanted) if _OWN in candidates else []
 
@@ -155,8 +155,8 @@ def _index(found: JobObject) -> tuple[int, str]:
     return (int(text) if text.isdecimal() else 0, found.name)
 
 
-_SHOWN = 3
-_USUAL = "windlass queue lists jobs, windlass history those that ended; -n NAMESPACE looks in another namespace"
+_MAX_SHOWN = 3
+_LISTING_HINT = "windlass queue lists jobs, windlass history those that ended; -n NAMESPACE looks in another namespace"
 
 
 def unknown_job_error(text: str, wanted: JobName, known: Sequence[JobObject]) -> ApiError:
@@ -165,14 +165,14 @@ def unknown_job_error(text: str, wanted: JobName, known: Sequence[JobObject]) ->
     `text`: the typed name; `wanted`: its likeliest meaning; `known`: jobs that the user may list.
     """
     no = f"no job {text[:80]!r} in namespace {wanted.namespace}"
-    if there := [each for each in known if wanted.name in _names(each)]:
-        ids = ", ".join(sorted({_id(each, wanted.name) for each in there})[:_SHOWN])
-        namespaces = sorted({each.namespace for each in there})
+    if elsewhere := [each for each in known if wanted.name in _names(each)]:
+        ids = ", ".join(sorted({_id(each, wanted.name) for each in elsewhere})[:_MAX_SHOWN])
+        namespaces = sorted({each.namespace for each in elsewhere})
         return ApiError(Code.NO_SUCH_JOB, f"{no}; there is {ids}", f"use that name, or -n {namespaces[0]}")
     here = {name: _id(each, name) for each in known if each.namespace == wanted.namespace for name in _names(each)}
     near = nearest(wanted.name, here)
     hint = f"; did you mean {here[near]}?" if near else ""
-    return ApiError(Code.NO_SUCH_JOB, f"{no}{hint}", _USUAL)
+    return ApiError(Code.NO_SUCH_JOB, f"{no}{hint}", _LISTING_HINT)
 
 
 def _names(job: JobObject) -> tuple[str, ...]:

@@ -59,8 +59,8 @@ def missing_object_warnings(cluster: ClusterClient, manifests: Sequence[Manifest
     made = {(each["kind"], each["metadata"]["name"]) for each in manifests}
     parsed = [found for each in manifests[:_MAX_CHECKED] if isinstance(found := read(each), ParsedJob)]
     wanted = dict.fromkeys(named for each in parsed for named in named_objects(each))
-    asked = [named for named in wanted if (named.resource.kind, named.name) not in made]
-    missing = cluster.session.run(_missing(cluster.session, asked))
+    named_once = [named for named in wanted if (named.resource.kind, named.name) not in made]
+    missing = cluster.session.run(_missing(cluster.session, named_once))
     return [f"there is no {each.resource.kind} {each.name}: {each.effect}" for each in missing]
 
 
@@ -143,7 +143,7 @@ def _first(ids: Sequence[str]) -> str:
     return ids[0] if len(ids) == 1 else f"{ids[0]} (with {len(ids) - 1} more)"
 
 
-async def _missing(session: ApiSession, asked: Iterable[NamedObject]) -> list[NamedObject]:
+async def _missing(session: ApiSession, objects: Iterable[NamedObject]) -> list[NamedObject]:
     async def lacks(named: NamedObject) -> bool:
         try:
             await session.connection.get(named.resource, named.namespace or None, named.name)
@@ -153,9 +153,9 @@ async def _missing(session: ApiSession, asked: Iterable[NamedObject]) -> list[Na
             return False
         return False
 
-    each = list(asked)
-    there = await asyncio.gather(*(lacks(named) for named in each))
-    return [named for named, is_missing in zip(each, there, strict=True) if is_missing]
+    candidates = list(objects)
+    absent = await asyncio.gather(*(lacks(named) for named in candidates))
+    return [named for named, is_missing in zip(candidates, absent, strict=True) if is_missing]
 
 
 def _names(items: Any, key: str) -> Iterator[str]:

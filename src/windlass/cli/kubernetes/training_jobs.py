@@ -57,8 +57,8 @@ def _members(submission: Submission, name: str) -> list[tuple[str, Job]]:
     return [(job_id.replace("_", "-"), job) for job_id, job in of_array] or [(name, submission.job)]
 
 
-def _after(job: Job, meant: ResolveName) -> tuple[Dependency, ...]:
-    waits = [Dependency(name, wanted.condition) for wanted in job.after for name in meant(wanted.job_id)]
+def _after(job: Job, resolve: ResolveName) -> tuple[Dependency, ...]:
+    waits = [Dependency(name, wanted.condition) for wanted in job.after for name in resolve(wanted.job_id)]
     return tuple(dict.fromkeys(waits))
 
 

@@ -26,7 +26,7 @@ _BY = "windlass scaling, which has measured enough"
 
 @dataclass(frozen=True, slots=True)
 class StopRule:
-    """When a run is ended: after a number of steps, or of seconds, beyond the warm-up."""
+    """End condition of a run: after a number of steps, or of seconds, beyond the warm-up."""
 
     warmup: int
     steps: int

@@ -96,13 +96,13 @@ def verify(
     no_color: NoColorOption = False,
 ) -> int:
     """Read every file of one or all checkpoints and report changed ones. Exits with 1 if one is damaged."""
-    there = resolve_place(place, state)
-    seen = _select(there, step)
+    storage = resolve_place(place, state)
+    seen = _select(storage, step)
     total = sum(each.manifest.size for each in seen if each.manifest)
     rows: list[Row] = []
     with ProgressBar("verifying", no_color=no_color) as bar:
         for number, each in enumerate(seen):
-            rows += _verify_one(there, each, _byte_counter(bar, total, number, len(seen)))
+            rows += _verify_one(storage, each, _byte_counter(bar, total, number, len(seen)))
     show(_CHECKED, rows, output, paint=uses_color(no_color=no_color))
     return ExitCode.FAILED if any(row["verdict"] == "damaged" for row in rows) or not rows else ExitCode.OK
 
@@ -120,12 +120,12 @@ def prune(
     no_color: NoColorOption = False,
 ) -> int:
     """Remove old checkpoints, oldest first. Unfinished ones stay: their save may still be running."""
-    there = resolve_place(place, state)
-    steps = prunable(there, Retention(keep, every))
+    storage = resolve_place(place, state)
+    steps = prunable(storage, Retention(keep, every))
     with ProgressBar("removing", no_color=no_color) as bar:
         for number, step in enumerate(steps):
             if not dry_run:
-                there.remove(folder_of(step))
+                storage.remove(folder_of(step))
             bar(number / len(steps), number + 1, len(steps))
             print(f"{'would remove' if dry_run else 'removed'} step {step}")
     if not steps:
@@ -149,18 +149,18 @@ def export(
     The checkpoint is verified first. A .pt file is for `torch.load` and includes values that are not tensors. The whole
     checkpoint has to fit into memory. Other values than tensors are unpickled: export only checkpoints that you trust.
     """
-    there = resolve_place(place, state)
+    storage = resolve_place(place, state)
     from windlass.train.checkpoint import export as exporting  # noqa: PLC0415 - loads torch
 
-    seen, manifest = _newest(there, step)
+    seen, manifest = _newest(storage, step)
     facts, left_out = exporting.wanted(manifest, only, to.suffix)
     with ProgressBar("exporting", no_color=no_color) as bar:
-        if damaged := _damage(there, seen, _byte_counter(bar, manifest.size, 0, 3)):
+        if damaged := _damage(storage, seen, _byte_counter(bar, manifest.size, 0, 3)):
             raise UsageError(
                 f"{place}: {seen.folder}: {damaged[0]}\nexport another step: windlass checkpoint ls {place}"
             )
         bar(1 / 3, 1, 3)
-        found = exporting.read(there, manifest, facts)
+        found = exporting.read(storage, manifest, facts)
         bar(2 / 3, 2, 3)
         made = exporting.write(found, manifest, to, only, left_out)
     others = f", {pluralize(made.others, 'other value')}" if made.others else ""

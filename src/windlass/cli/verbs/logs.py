@@ -94,7 +94,7 @@ class _Selection:
         self._ranks = _ranks(rank)
         self._attempt = _attempt(attempt)
         self._since = _since(since)
-        self._streams = [s for s, asked in zip(STREAMS, (stdout, stderr), strict=True) if asked] or list(STREAMS)
+        self._streams = [s for s, selected in zip(STREAMS, (stdout, stderr), strict=True) if selected] or list(STREAMS)
         self._follow = follow
         self.narrow = bool(rank or since or stdout or stderr)
 
@@ -112,11 +112,11 @@ class _Selection:
     def _attempts(self, job_id: str) -> range | None:
         if self._attempt == 0:
             return None
-        there = generations(self._paths, job_id)
-        first = self._attempt or max(there, default=1)
-        if self._attempt and there and self._attempt not in there and not self._follow:
+        attempts = generations(self._paths, job_id)
+        first = self._attempt or max(attempts, default=1)
+        if self._attempt and attempts and self._attempt not in attempts and not self._follow:
             raise UsageError(
-                f"{job_id} has no output of attempt {self._attempt}\nthere are: {', '.join(map(str, there))}"
+                f"{job_id} has no output of attempt {self._attempt}\nthere are: {', '.join(map(str, attempts))}"
             )
         return range(first, sys.maxsize if self._follow and not self._attempt else first + 1)
 

@@ -130,11 +130,11 @@ def uninstall(
     async def run_uninstall(connection: Connection) -> None:
         from windlass.deploy.install.uninstaller import count_jobs  # noqa: PLC0415
 
-        there = ", ".join(f"{count} {kind}" for kind, count in (await count_jobs(connection)).items()) or "no jobs"
-        _confirm(f"from {connection.access.server}", there, delete_jobs=delete_jobs, yes=yes)
+        jobs = ", ".join(f"{count} {kind}" for kind, count in (await count_jobs(connection)).items()) or "no jobs"
+        _confirm(f"from {connection.access.server}", jobs, delete_jobs=delete_jobs, yes=yes)
         await _remove(connection, Setup(IMAGE, namespace), delete_jobs=delete_jobs)
         if not delete_jobs:
-            print(f"kept: the kinds, and {there}; windlass operator uninstall --delete-jobs deletes them")
+            print(f"kept: the kinds, and {jobs}; windlass operator uninstall --delete-jobs deletes them")
 
     _run_connected(run_uninstall, context, kubeconfig)
     return ExitCode.OK
@@ -196,11 +196,11 @@ async def _remove(connection: Connection, setup: Setup, *, delete_jobs: bool) ->
         print(f"nothing of Windlass was in {setup.namespace}")
 
 
-def _confirm(where: str, there: str, *, delete_jobs: bool, yes: bool) -> None:
+def _confirm(where: str, jobs: str, *, delete_jobs: bool, yes: bool) -> None:
     """Asks on a terminal. Without a terminal, raises UsageError if jobs would be deleted without --yes."""
     if yes:
         return
-    what = f"delete the operator and {there}" if delete_jobs else f"delete the operator ({there} stay)"
+    what = f"delete the operator and {jobs}" if delete_jobs else f"delete the operator ({jobs} stay)"
     if sys.stdin.isatty():
         typer.confirm(f"{what} {where}?", abort=True)
     elif delete_jobs:

@@ -158,8 +158,8 @@ def _job_lines(job: Json, *, wide: bool) -> Iterator[str]:
 
 def _size(role: Json) -> str:
     """Returns the number of replicas: "4", or "2–8" of an elastic role."""
-    asked, fewest, most = role["replicas"], role["min_replicas"], role["max_replicas"]
-    return str(asked) if fewest is most is None else f"{fewest or asked}–{max(asked, most or 0)}"
+    replicas, fewest, most = role["replicas"], role["min_replicas"], role["max_replicas"]
+    return str(replicas) if fewest is most is None else f"{fewest or replicas}–{max(replicas, most or 0)}"
 
 
 def headline(job: Json) -> str:
