@@ -64,7 +64,7 @@ def test_by_priority_the_most_costly_victim_is_as_cheap_as_can_be_then_the_next(
     snapshot = ledger_of(nodes(NODES, GPUS), *runs).snapshot()
     assume(not fits(snapshot.free, snapshot.table, gang.demands))
     found = evicted(snapshot, gang)
-    order = [run for run in lineup(snapshot).ripe if run.priority < gang.priority]
+    order = [run for run in victim_candidates(snapshot).by_cost if run.priority < gang.priority]
     assert chosen(found) == cheapest(snapshot, gang, order)
 
 
@@ -92,7 +92,7 @@ def test_by_reclaim_all_are_entitled_to_and_none_could_stay(
     gang = replace(gang, queue=queue)
     ledger = ledger_of(nodes(NODES, GPUS), *runs, queues=TREE)
     snapshot = ledger.snapshot()
-    books = accounts(snapshot)
+    books = usage(snapshot)
     assume(
         not fits(snapshot.free, snapshot.table, gang.demands) or exceeds_available(books, queue, total_of(gang.demands))
     )
@@ -108,7 +108,9 @@ def test_by_reclaim_all_are_entitled_to_and_none_could_stay(
         run = snapshot.running[name]
         assert run.priority < gang.priority
         books.give_back(run.queue, run.user, total_of(run.demands))
-    held = [(run.queue, run.user, total_of(run.demands)) for run in lineup(snapshot).ripe if run.id in losers]
+    held = [
+        (run.queue, run.user, total_of(run.demands)) for run in victim_candidates(snapshot).by_cost if run.id in losers
+    ]
     assert not held or can_reclaim_all(Shares(books, {}, {}), queue, total_of(gang.demands), held)
 
 
@@ -119,20 +121,20 @@ def starts(ledger: Ledger, gang: PendingGang, names: set[str]) -> bool:
         trial.release(name)
     after = trial.snapshot()
     room = fits(after.free, after.table, gang.demands)
-    return room and not exceeds_available(accounts(after), gang.queue, total_of(gang.demands))
+    return room and not exceeds_available(usage(after), gang.queue, total_of(gang.demands))
 
 
 def evicted(snapshot: Snapshot, gang: PendingGang) -> Eviction | None:
-    return find_victims(SearchContext(snapshot, NOW, lineup(snapshot), snapshot.free, accounts(snapshot)), gang)
+    return find_victims(SearchContext(snapshot, NOW, victim_candidates(snapshot), snapshot.free, usage(snapshot)), gang)
 
 
 def chosen(eviction: Eviction | None) -> set[str] | None:
     return None if eviction is None else {preemption.job_id for preemption in eviction.preemptions}
 
 
-def lineup(snapshot: Snapshot) -> VictimCandidates:
-    return VictimCandidates(replace(snapshot, policy=Policy(min_runtime=0)), NOW, accounts(snapshot))
+def victim_candidates(snapshot: Snapshot) -> VictimCandidates:
+    return VictimCandidates(replace(snapshot, policy=Policy(min_runtime=0)), NOW, usage(snapshot))
 
 
-def accounts(snapshot: Snapshot) -> QueueUsage:
+def usage(snapshot: Snapshot) -> QueueUsage:
     return QueueUsage(tree_of(snapshot.queues), snapshot.held, snapshot.users)

@@ -52,7 +52,7 @@ def books(queues, held=None):
 def drawn_from_scratch(tree: Tree, held, name, resource):
     """As the definition says it, without any sum that is kept up."""
     below = (child for child in tree.children.get(name, ()))
-    kept = {child: tree.kept[child].get(resource, 0) for child in tree.queues}
+    kept = {child: tree.unlent[child].get(resource, 0) for child in tree.queues}
     through = (max(drawn_from_scratch(tree, held, child, resource) - kept[child], 0) for child in below)
     return held.get(name, {}).get(resource, 0) + sum(through)
 
@@ -61,7 +61,7 @@ def allowed(tree: Tree, held, queue, resource):
     """Whether every limit from the queue up to its root holds."""
     for level in tree.path[queue]:
         used, quota = drawn_from_scratch(tree, held, level, resource), tree.quota[level].get(resource, 0)
-        if used <= tree.kept[level].get(resource, 0):
+        if used <= tree.unlent[level].get(resource, 0):
             return True
         most = tree.borrowing[level].get(resource)
         if most is not None and used > quota + most:
@@ -95,22 +95,22 @@ def test_what_is_available_is_the_most_that_breaks_no_limit(data):
 @depth(50)
 def test_books_that_follow_the_plan_say_what_new_books_would(data):
     queues = data.draw(trees())
-    accounts, held, gangs = books(queues), {}, []
+    usage, held, gangs = books(queues), {}, []
     for _ in range(data.draw(st.integers(1, 12))):
         if gangs and data.draw(st.booleans()):
             queue, amounts = gangs.pop(data.draw(st.integers(0, len(gangs) - 1)))
-            accounts.give_back(queue, "ada", amounts)
+            usage.give_back(queue, "ada", amounts)
             held[queue] = {r: held[queue].get(r, 0) - amounts.get(r, 0) for r in RESOURCES}
         else:
             queue, amounts = data.draw(st.sampled_from(queues)).name, some(data.draw, RESOURCES)
             gangs.append((queue, amounts))
-            accounts.take(queue, "ada", amounts)
+            usage.take(queue, "ada", amounts)
             held[queue] = {r: held.get(queue, {}).get(r, 0) + amounts.get(r, 0) for r in RESOURCES}
-        fresh, copied = books(queues, held), accounts.copy()
+        fresh, copied = books(queues, held), usage.copy()
         for name in data.draw(st.sets(st.sampled_from([queue.name for queue in queues]))):
             for resource in RESOURCES:
-                for of in (QueueUsage.total, QueueUsage.drawn):
-                    found = [of(each, name).get(resource, 0) for each in (accounts, copied, fresh)]
+                for of in (QueueUsage.total, QueueUsage.charged):
+                    found = [of(each, name).get(resource, 0) for each in (usage, copied, fresh)]
                     assert found[0] == found[1] == found[2]
 
 
@@ -118,19 +118,19 @@ def test_books_that_follow_the_plan_say_what_new_books_would(data):
 @depth(50)
 def test_nobody_touches_what_is_not_lent_nor_borrows_beyond_a_limit(data):
     queues = data.draw(trees())
-    accounts = books(queues)
+    usage = books(queues)
     for _ in range(20):
         queue, amounts = data.draw(st.sampled_from(queues)).name, some(data.draw, RESOURCES)
-        if not exceeds_available(accounts, queue, amounts):
-            accounts.take(queue, "ada", amounts)
-    tree = accounts.tree
+        if not exceeds_available(usage, queue, amounts):
+            usage.take(queue, "ada", amounts)
+    tree = usage.tree
     for name in tree.queues:
         for resource in tree.limited[name]:
-            used, quota = accounts.drawn(name).get(resource, 0), tree.quota[name].get(resource, 0)
+            used, quota = usage.charged(name).get(resource, 0), tree.quota[name].get(resource, 0)
             most = tree.borrowing[name].get(resource) if len(tree.path[name]) > 1 else 0
             assert most is None or used <= quota + most
-            kept = tree.kept[name].get(resource, 0)
-            left = available(accounts, name, resource)
+            kept = tree.unlent[name].get(resource, 0)
+            left = available(usage, name, resource)
             assert left is not None
             assert left >= kept - used
 
@@ -150,19 +150,15 @@ class Floor:
     def reclaim(self, gang, order):
         """Stop gangs in this order until this one fits; whether it may be done, and was."""
         queue, request = gang
-        accounts, free, victims = self.shares.accounts.copy(), dict(self.free), []
+        usage, free, victims = self.shares.usage.copy(), dict(self.free), []
         for victim in order:
-            if not exceeds_available(accounts, queue, request) and all(
-                free[r] >= amount for r, amount in request.items()
-            ):
+            if not exceeds_available(usage, queue, request) and all(free[r] >= amount for r, amount in request.items()):
                 break
-            accounts.give_back(victim[0], "", victim[1])
+            usage.give_back(victim[0], "", victim[1])
             for resource, amount in victim[1].items():
                 free[resource] += amount
             victims.append(victim)
-        fits = not exceeds_available(accounts, queue, request) and all(
-            free[r] >= amount for r, amount in request.items()
-        )
+        fits = not exceeds_available(usage, queue, request) and all(free[r] >= amount for r, amount in request.items())
         if (
             not victims
             or not fits
@@ -176,30 +172,30 @@ class Floor:
 
     def has_room(self, gang):
         fits = all(self.free[resource] >= amount for resource, amount in gang[1].items())
-        return fits and not exceeds_available(self.shares.accounts, *gang)
+        return fits and not exceeds_available(self.shares.usage, *gang)
 
     def start(self, gang):
         self.waiting.remove(gang)
         self.running.append(gang)
-        self.shares.accounts.take(gang[0], "", gang[1])
+        self.shares.usage.take(gang[0], "", gang[1])
         self.free = {r: amount - gang[1].get(r, 0) for r, amount in self.free.items()}
 
     def stop(self, gang):
         self.running.remove(gang)
         self.waiting.append(gang)
-        self.shares.accounts.give_back(gang[0], "", gang[1])
+        self.shares.usage.give_back(gang[0], "", gang[1])
         self.free = {r: amount + gang[1].get(r, 0) for r, amount in self.free.items()}
 
     def borrowed(self):
         """By depth, from the root down: all that is held there beyond the quotas of siblings. Reclaims lower it."""
-        tree, accounts = self.shares.tree, self.shares.accounts
+        tree, usage = self.shares.tree, self.shares.usage
         levels = [0] * 8
         for name, path in tree.path.items():
             for resource in tree.disputed.get(path[1], ()) if len(path) > 1 else ():
-                over = accounts.drawn(name).get(resource, 0) - tree.quota[name].get(resource, 0)
+                over = usage.charged(name).get(resource, 0) - tree.quota[name].get(resource, 0)
                 levels[len(path)] += max(over, 0)
             for resource in tree.disputed.get(name, ()):
-                own = accounts.own(name).get(resource, 0) - tree.queues[name].nominal.get(resource, 0)
+                own = usage.own(name).get(resource, 0) - tree.queues[name].nominal.get(resource, 0)
                 levels[len(path) + 1] += max(own, 0)
         return tuple(levels)
 

@@ -72,9 +72,9 @@ def trials(draw):
 
 @depth(60)
 @given(trials())
-def test_what_is_short_is_counted_as_node_by_node(trial):
-    table, free = trial.snapshot.table, trial.free.tolist()
-    for gang in trial.snapshot.pending:
+def test_what_is_short_is_counted_as_node_by_node(cycle):
+    table, free = cycle.snapshot.table, cycle.free.tolist()
+    for gang in cycle.snapshot.pending:
         (demand,) = gang.demands
         able = eligibility(table, demand)
         mine = [row for row in range(len(free)) if able.mask[row]]
@@ -84,7 +84,7 @@ def test_what_is_short_is_counted_as_node_by_node(trial):
         room = [min(on_node) for on_node in zip(*rooms, strict=True)] if rooms else [demand.count for _ in mine]
         if demand.whole_node:
             room = [min(replicas, 1) for replicas in room]
-        short = find_shortage(FreeCapacities(trial.free), table, gang.demands)
+        short = find_shortage(FreeCapacities(cycle.free), table, gang.demands)
         if sum(room) >= demand.count:
             assert short is None
             continue
@@ -100,52 +100,52 @@ def test_what_is_short_is_counted_as_node_by_node(trial):
 
 @depth(60)
 @given(trials(), st.data())
-def test_starts_are_expected_as_cell_by_cell(trial, data):
-    waiting = list(trial.snapshot.pending)
+def test_starts_are_expected_as_cell_by_cell(cycle, data):
+    waiting = list(cycle.snapshot.pending)
     bounds = {gang.id: data.draw(st.integers(2, 90)) * MINUTE for gang in waiting if data.draw(st.integers(0, 4)) == 0}
-    found = estimate_starts(trial, waiting, bounds)
+    found = estimate_starts(cycle, waiting, bounds)
     told = {job_id: each.at for job_id, each in found.items() if job_id not in bounds}
-    assert told == plainly_expected(trial, waiting, bounds)
+    assert told == plainly_expected(cycle, waiting, bounds)
 
 
 @depth(60)
 @given(trials())
-def test_the_order_is_that_of_one_start_after_the_other(trial):
-    lines = trial.snapshot.lines
-    accounts, left, plain = trial.accounts.copy(), [gang for line in lines for gang in line.gangs], []
-    shares = trial.shares.follow(accounts)
+def test_the_order_is_that_of_one_start_after_the_other(cycle):
+    classes = cycle.snapshot.classes
+    usage, left, plain = cycle.usage.copy(), [gang for each in classes for gang in each.gangs], []
+    shares = cycle.shares.follow(usage)
     while left:
         of_queue = {}
-        for gang in sorted(left, key=trial.turn, reverse=True):
+        for gang in sorted(left, key=cycle.turn, reverse=True):
             of_queue[gang.queue] = gang
-        first = min(of_queue.values(), key=lambda gang: (-gang.priority, shares.share(gang.queue), trial.turn(gang)))
+        first = min(of_queue.values(), key=lambda gang: (-gang.priority, shares.share(gang.queue), cycle.turn(gang)))
         left.remove(first)
         plain.append(first.id)
-        accounts.take(first.queue, first.user, total_of(first.demands))
-    assert list(iterate_by_fair_share(lines, trial.shares, classes=True)) == plain
+        usage.take(first.queue, first.user, total_of(first.demands))
+    assert list(iterate_by_fair_share(classes, cycle.shares, priority_first=True)) == plain
 
 
 # --- the same, the long way -----------------------------------------------------------------------------
 
 
-def plainly_expected(trial, waiting, bounds):
+def plainly_expected(cycle, waiting, bounds):
     """When each starts, by id: of one resource per role on all its nodes, of its queue and of its array."""
-    now, stocks, found = trial.now, {}, {}
-    kinds = {kind_of(trial, gang) for gang in waiting}
+    now, stocks, found = cycle.now, {}, {}
+    kinds = {kind_of(cycle, gang) for gang in waiting}
     for mask, column in kinds:
         rows = [row for row, mine in enumerate(mask) if mine]
-        free = sum(max(int(trial.free[row, column]), 0) for row in rows)
+        free = sum(max(int(cycle.free[row, column]), 0) for row in rows)
         stocks[mask, column] = rising(
             free,
-            trial,
+            cycle,
             lambda _, grant, r=rows, c=column: sum(int(a[c]) for row, a in zip(*grant, strict=True) if row in r),
         )
     for gang in waiting:
         if gang.waits_for:
             continue
-        mask, column = kind_of(trial, gang)
-        needs = [(stocks[mask, column], amount)] if (amount := amount_of(trial, gang)) else []
-        needs += limits_of(trial, stocks, gang)
+        mask, column = kind_of(cycle, gang)
+        needs = [(stocks[mask, column], amount)] if (amount := amount_of(cycle, gang)) else []
+        needs += limits_of(cycle, stocks, gang)
         if gang.id in bounds:
             cell = next((c for c, edge in enumerate(GRID[:-1]) if now + edge >= bounds[gang.id]), None)
         else:
@@ -155,7 +155,7 @@ def plainly_expected(trial, waiting, bounds):
         if gang.id not in bounds:
             found[gang.id] = now + GRID[cell]
         held = [c for c in range(cell, len(EDGES)) if gang.walltime is None or GRID[c] < GRID[cell] + gang.walltime]
-        for left, taken in [*shared(stocks, mask, column, amount), *limits_of(trial, stocks, gang)]:
+        for left, taken in [*shared(stocks, mask, column, amount), *limits_of(cycle, stocks, gang)]:
             for c in held:
                 left[c] -= taken
     return found
@@ -178,44 +178,44 @@ def lasts(needs, gang, cell, now):
     )
 
 
-def kind_of(trial, gang):
-    able = eligibility(trial.snapshot.table, gang.demands[0])
+def kind_of(cycle, gang):
+    able = eligibility(cycle.snapshot.table, gang.demands[0])
     whole = gang.demands[0].whole_node and able.mask.any()
     return tuple(able.mask.tolist()), 0 if whole or not able.request else able.request[0][0]
 
 
-def amount_of(trial, gang):
+def amount_of(cycle, gang):
     (demand,) = gang.demands
-    able = eligibility(trial.snapshot.table, demand)
+    able = eligibility(cycle.snapshot.table, demand)
     if demand.whole_node and able.mask.any():
-        return int(trial.snapshot.table.capacity[able.mask, 0].mean()) * demand.count
+        return int(cycle.snapshot.table.capacity[able.mask, 0].mean()) * demand.count
     return able.request[0][1] * demand.count if able.request else 0
 
 
-def limits_of(trial, stocks, gang):
+def limits_of(cycle, stocks, gang):
     """What is left of its queue's quota and of its array's limit, and how much it takes of these."""
     found = []
-    for resource in trial.accounts.tree.limited.get(gang.queue, ()):
+    for resource in cycle.usage.tree.limited.get(gang.queue, ()):
         key = gang.queue, resource
         if key not in stocks:
-            left = available(trial.accounts, gang.queue, resource)
+            left = available(cycle.usage, gang.queue, resource)
             stocks[key] = rising(
-                left, trial, lambda run, _, r=resource: charge(total_of(run.demands), r) * (run.queue == gang.queue)
+                left, cycle, lambda run, _, r=resource: charge(total_of(run.demands), r) * (run.queue == gang.queue)
             )
         if asked := charge(total_of(gang.demands), resource):
             found.append((stocks[key], asked))
     if gang.array_limit:
         if ("array", gang.array_id) not in stocks:
-            left = gang.array_limit - trial.arrays.get(gang.array_id, 0)
-            stocks["array", gang.array_id] = rising(left, trial, lambda run, _: run.array_id == gang.array_id)
+            left = gang.array_limit - cycle.arrays.get(gang.array_id, 0)
+            stocks["array", gang.array_id] = rising(left, cycle, lambda run, _: run.array_id == gang.array_id)
         found.append((stocks["array", gang.array_id], 1))
     return found
 
 
-def rising(free, trial, back):
+def rising(free, cycle, back):
     """By cell: what is free now, and what those have given back that end by then."""
-    snapshot = trial.snapshot
-    ends = [(at - trial.now, snapshot.running[job_id], snapshot.grants[job_id]) for at, job_id in snapshot.ends]
-    ends += [(s.gang.walltime, s.gang, s.grant) for s in trial.started if s.gang.walltime is not None]
+    snapshot = cycle.snapshot
+    ends = [(at - cycle.now, snapshot.running[job_id], snapshot.grants[job_id]) for at, job_id in snapshot.ends]
+    ends += [(s.gang.walltime, s.gang, s.grant) for s in cycle.started if s.gang.walltime is not None]
     amounts = [(at, back(gang, (grant.rows.tolist(), grant.amounts))) for at, gang, grant in ends]
     return [float(free + sum(amount for at, amount in amounts if at <= edge)) for edge in GRID[:-1]]

@@ -334,7 +334,7 @@ def test_a_bound_is_kept_however_early_others_end(ledger, chance):
         if gang.not_before is not None or gang.waits_for:
             ledger.remove_pending(gang.id)  # an ETA does not reckon with whoever comes in later
     plan = carry_out(ledger, 5)
-    bounds = {name: verdict.eta for name, verdict in plan.verdicts.items() if verdict.sure is StartCertainty.BOUND}
+    bounds = {name: verdict.eta for name, verdict in plan.verdicts.items() if verdict.certainty is StartCertainty.BOUND}
     for job_id, eta in bounds.items():
         later = Ledger.at(ledger.snapshot())
         ends = {name: chance.randint(6, max(at, 6)) for at, name in later.snapshot().ends}

@@ -73,9 +73,9 @@ def _overlaps(table: NodeTable, job_id: str, row: int, column: int, held: int, a
 def quota_violations(snapshot: Snapshot) -> Iterator[str]:
     """No tree of queues holds more than its quotas together, nobody borrows more than he may or what is not lent."""
     tree = tree_of(snapshot.queues)
-    accounts = QueueUsage(tree, snapshot.held, snapshot.users)
+    usage = QueueUsage(tree, snapshot.held, snapshot.users)
     for name, path in tree.path.items():
-        drawn, quota = accounts.drawn(name), tree.quota[name]
+        drawn, quota = usage.charged(name), tree.quota[name]
         for resource in sorted(tree.limited[name]):
             used, has = drawn.get(resource, 0), quota.get(resource, 0)
             most = tree.borrowing[name].get(resource) if len(path) > 1 else 0
@@ -87,14 +87,14 @@ def quota_violations(snapshot: Snapshot) -> Iterator[str]:
 def limit_violations(snapshot: Snapshot) -> Iterator[str]:
     """No queue runs more jobs than it may, and no user runs or holds more."""
     tree = tree_of(snapshot.queues)
-    accounts = QueueUsage(tree, snapshot.held, snapshot.users)
+    usage = QueueUsage(tree, snapshot.held, snapshot.users)
     users = sorted({user for _, user in snapshot.users})
-    for name in sorted(tree.crowded):
-        rules, all_jobs = tree.queues[name], accounts.crowd(name).jobs
+    for name in sorted(tree.job_limited):
+        rules, all_jobs = tree.queues[name], usage.user_usage(name).jobs
         if 0 < rules.max_running < all_jobs:
             yield f"queue {name} runs {all_jobs} jobs of {rules.max_running}"
         for user in users:
-            crowd = accounts.crowd(name, user)
+            crowd = usage.user_usage(name, user)
             if 0 < rules.user_running < crowd.jobs:
                 yield f"{user} runs {crowd.jobs} jobs of {rules.user_running} in queue {name}"
             for resource, most in rules.user_limits.items():

@@ -63,8 +63,8 @@ class Ledger:
         self._special: dict[str, RunningGang] = {}
         self._ends: list[tuple[int, str]] = []
         self._pending: dict[str, PendingGang] = {}
-        self._lines: dict[ClassKey, _Waiting] = {}
-        self._given: dict[ClassKey, EquivalenceClass] = {}
+        self._waiting: dict[ClassKey, _MutableClass] = {}
+        self._frozen_classes: dict[ClassKey, EquivalenceClass] = {}
         """The lines as snapshots have them, but for those in `_stale`."""
         self._stale: dict[ClassKey, None] = {}
         """In the order in which they changed, so that a snapshot never depends on how a key happens to hash."""
@@ -84,9 +84,9 @@ class Ledger:
         ledger._held = {queue: dict(held) for queue, held in snapshot.held.items()}
         ledger._users, ledger._past = dict(snapshot.users), dict(snapshot.past)
         ledger._ranks, ledger._special = dict(snapshot.ranks), dict(snapshot.special)
-        ledger._pending = {gang.id: gang for line in snapshot.lines for gang in line.gangs}
-        ledger._given = {class_key_of(line.gangs[0]): line for line in snapshot.lines}
-        ledger._lines = {key: _Waiting(line) for key, line in ledger._given.items()}
+        ledger._pending = {gang.id: gang for each in snapshot.classes for gang in each.gangs}
+        ledger._frozen_classes = {class_key_of(each.gangs[0]): each for each in snapshot.classes}
+        ledger._waiting = {key: _MutableClass(each) for key, each in ledger._frozen_classes.items()}
         ledger._frozen = True
         return ledger
 
@@ -112,7 +112,7 @@ class Ledger:
             return ()
         self._thaw()
         if rules[0] != self._policy:
-            self._sort_anew(rules[0])
+            self._resort(rules[0])
         self._table, self._queues = after, wanted
         self._policy, self._reservations = rules
         if after.row is before.row:
@@ -122,7 +122,7 @@ class Ledger:
             for gang in self._running.values():
                 self._grant(gang)
         still = {node.name: node.ready for node in after.nodes}
-        return tuple(node.name for node in before.nodes if not still.get(node.name, False) and _was_there(node, still))
+        return tuple(node.name for node in before.nodes if not still.get(node.name, False) and _was_usable(node, still))
 
     # --- time ------------------------------------------------------------------------------------------
 
@@ -154,7 +154,7 @@ class Ledger:
         self._pending[gang.id] = gang
         if SCORES[self._policy.scoring].uses_typical_demands and not self._policy.typical_demands:
             self._popularity.count(gang.demands)
-        self._queue_up(gang)
+        self._enqueue(gang)
 
     def remove_pending(self, job_id: str) -> None:
         """It waits no longer."""
@@ -162,11 +162,11 @@ class Ledger:
         if gang is None:
             return
         key = class_key_of(gang)
-        waiting = self._lines[key]
+        waiting = self._waiting[key]
         waiting.remove(gang, self._policy)
         if not waiting.gangs:
-            del self._lines[key]
-        self._line_changed(key)
+            del self._waiting[key]
+        self._mark_changed(key)
 
     # --- who holds ---------------------------------------------------------------------------------
 
@@ -212,8 +212,8 @@ class Ledger:
             self._frozen = True
             self._free.flags.writeable = False
             for key in self._stale:
-                if key in self._lines:
-                    self._given[key] = self._lines[key].line()
+                if key in self._waiting:
+                    self._frozen_classes[key] = self._waiting[key].freeze()
             self._stale.clear()
             self._last = Snapshot(
                 version=self.version,
@@ -222,11 +222,11 @@ class Ledger:
                 queues=self._queues,
                 held=self._held,
                 arrays=self._arrays,
-                lines=tuple(self._given.values()),
+                classes=tuple(self._frozen_classes.values()),
                 running=self._running,
                 grants=self._grants,
                 ends=tuple(self._ends),
-                policy=self._informed(),
+                policy=self._policy_with_typical_demands(),
                 reservations=self._reservations,
                 users=self._users,
                 past=self._past,
@@ -237,7 +237,7 @@ class Ledger:
 
     # --- bookkeeping -------------------------------------------------------------------------------
 
-    def _informed(self) -> Policy:
+    def _policy_with_typical_demands(self) -> Policy:
         """The policy, with what has turned out to be typical if nobody has said."""
         if self._policy.typical_demands or not self._popularity.typical:
             return self._policy
@@ -257,22 +257,22 @@ class Ledger:
             self._special = self._special.copy()
             self._frozen = False
 
-    def _queue_up(self, gang: PendingGang) -> None:
+    def _enqueue(self, gang: PendingGang) -> None:
         key = class_key_of(gang)
-        if key not in self._lines:
-            self._lines[key] = _Waiting()
-        self._lines[key].add(gang, self._policy)
-        self._line_changed(key)
+        if key not in self._waiting:
+            self._waiting[key] = _MutableClass()
+        self._waiting[key].add(gang, self._policy)
+        self._mark_changed(key)
 
-    def _sort_anew(self, policy: Policy) -> None:
+    def _resort(self, policy: Policy) -> None:
         self._policy = policy
-        self._lines, self._given = {}, {}
+        self._waiting, self._frozen_classes = {}, {}
         for gang in self._pending.values():
-            self._queue_up(gang)
+            self._enqueue(gang)
 
-    def _line_changed(self, key: ClassKey) -> None:
+    def _mark_changed(self, key: ClassKey) -> None:
         self.version += 1
-        self._given.pop(key, None)
+        self._frozen_classes.pop(key, None)
         self._stale[key] = None
 
     def _refit(self, before: Amounts) -> None:
@@ -314,15 +314,15 @@ class Ledger:
             self._special[gang.id] = gang
 
 
-class _Waiting:
+class _MutableClass:
     """One line while it changes: its gangs by turn, and by the order in which they fill gaps if that is another."""
 
-    def __init__(self, line: EquivalenceClass | None = None) -> None:
-        self.turns, self.gangs = (list(line.turns), list(line.gangs)) if line else ([], [])
-        self._fill_turns: list[Turn] = []
-        self._fill: list[PendingGang] = []
-        if line and line.fill is not line.gangs:
-            self._fill_turns, self._fill = list(line.fill_turns), list(line.fill)
+    def __init__(self, eq_class: EquivalenceClass | None = None) -> None:
+        self.turns, self.gangs = (list(eq_class.turns), list(eq_class.gangs)) if eq_class else ([], [])
+        self._backfill_turns: list[Turn] = []
+        self._backfill: list[PendingGang] = []
+        if eq_class and eq_class.backfill is not eq_class.gangs:
+            self._backfill_turns, self._backfill = list(eq_class.backfill_turns), list(eq_class.backfill)
 
     def add(self, gang: PendingGang, policy: Policy) -> None:
         turn = turn_of(gang, policy)
@@ -331,22 +331,22 @@ class _Waiting:
         self.gangs.insert(place, gang)
         if has_backfill_order(policy):
             turn = backfill_turn_of(gang, policy)
-            place = bisect_left(self._fill_turns, turn)
-            self._fill_turns.insert(place, turn)
-            self._fill.insert(place, gang)
+            place = bisect_left(self._backfill_turns, turn)
+            self._backfill_turns.insert(place, turn)
+            self._backfill.insert(place, gang)
 
     def remove(self, gang: PendingGang, policy: Policy) -> None:
         place = bisect_left(self.turns, turn_of(gang, policy))
         del self.turns[place], self.gangs[place]
         if has_backfill_order(policy):
-            place = bisect_left(self._fill_turns, backfill_turn_of(gang, policy))
-            del self._fill_turns[place], self._fill[place]
+            place = bisect_left(self._backfill_turns, backfill_turn_of(gang, policy))
+            del self._backfill_turns[place], self._backfill[place]
 
-    def line(self) -> EquivalenceClass:
+    def freeze(self) -> EquivalenceClass:
         gangs, turns = tuple(self.gangs), tuple(self.turns)
-        if not self._fill:
+        if not self._backfill:
             return EquivalenceClass(gangs, turns, gangs, turns)
-        return EquivalenceClass(gangs, turns, tuple(self._fill), tuple(self._fill_turns))
+        return EquivalenceClass(gangs, turns, tuple(self._backfill), tuple(self._backfill_turns))
 
 
 def _changed(amounts: Mapping[str, int], by: Mapping[str, int], sign: int) -> dict[str, int]:
@@ -359,6 +359,6 @@ def _changed(amounts: Mapping[str, int], by: Mapping[str, int], sign: int) -> di
     return after
 
 
-def _was_there(node: Node, still: dict[str, bool]) -> bool:
+def _was_usable(node: Node, still: dict[str, bool]) -> bool:
     """It counted on before: a node that was not ready and still is not has been told already."""
     return node.ready or node.name not in still

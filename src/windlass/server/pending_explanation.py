@@ -91,7 +91,7 @@ def _reserved(snapshot: Snapshot, gang: PendingGang, now: int) -> dict[str, str]
 
 def add_alternatives(snapshot: Snapshot, lines: Sequence[Json], now: int) -> list[Json]:
     """The lines of jobs that wait, the first of them with the changes that would let them start now."""
-    waiting = {gang.id: gang for line in snapshot.lines for gang in line.gangs}
+    waiting = {gang.id: gang for each in snapshot.classes for gang in each.gangs}
     tried = [line["id"] for line in lines if line["position"] and line["id"] in waiting][:_TRIED]
     found = {name: [each.change for each in find_alternatives(snapshot, waiting[name], now)] for name in tried}
     return [{**line, "would_start": found.get(line["id"])} for line in lines]

@@ -22,8 +22,8 @@ def books(queues, held=None):
     return QueueUsage(tree_of(named), {name: {"gpu": gpus} for name, gpus in (held or {}).items()}, {})
 
 
-def gpus_left(accounts, queue):
-    left = available(accounts, queue, "gpu")
+def gpus_left(usage, queue):
+    left = available(usage, queue, "gpu")
     return None if left is None else left // 1000
 
 
@@ -42,10 +42,10 @@ def test_a_queue_may_borrow_all_that_its_cohort_does_not_use():
 
 
 def test_a_queue_whose_quota_others_hold_has_to_wait_for_it():
-    accounts = books(LAB, {"a": 14})
-    assert gpus_left(accounts, "b") == 2
-    assert exceeds_available(accounts, "b", {"gpu": 3}) == "gpu"
-    assert exceeds_available(accounts, "b", {"gpu": 2}) == ""
+    usage = books(LAB, {"a": 14})
+    assert gpus_left(usage, "b") == 2
+    assert exceeds_available(usage, "b", {"gpu": 3}) == "gpu"
+    assert exceeds_available(usage, "b", {"gpu": 2}) == ""
 
 
 def test_the_borrowing_limit_bounds_what_is_taken_beyond_nominal():
@@ -84,16 +84,16 @@ def test_the_quota_of_a_parent_comes_on_top_of_its_childrens():
 
 def test_what_a_parent_runs_itself_counts_with_all_below_it():
     queues = (Queue("lab", {"gpu": 16}), team("a", None), team("b", None))
-    accounts = books(queues, {"lab": 5, "a": 4})
-    assert {name: gpus_left(accounts, name) for name in ("lab", "a", "b")} == {"lab": 7, "a": 7, "b": 7}
+    usage = books(queues, {"lab": 5, "a": 4})
+    assert {name: gpus_left(usage, name) for name in ("lab", "a", "b")} == {"lab": 7, "a": 7, "b": 7}
 
 
 def test_a_resource_that_nobody_in_the_tree_names_is_not_limited():
-    accounts = books((*LAB, Queue("open")))
-    assert available(accounts, "a", "cpu") is None
-    assert available(accounts, "open", "gpu") is None
-    assert available(accounts, "default", "gpu") is None
-    assert exceeds_available(accounts, "a", {"cpu": 10**9}) == ""
+    usage = books((*LAB, Queue("open")))
+    assert available(usage, "a", "cpu") is None
+    assert available(usage, "open", "gpu") is None
+    assert available(usage, "default", "gpu") is None
+    assert exceeds_available(usage, "a", {"cpu": 10**9}) == ""
 
 
 def test_a_quota_that_was_lowered_below_what_is_held_gives_nothing():
@@ -102,31 +102,31 @@ def test_a_quota_that_was_lowered_below_what_is_held_gives_nothing():
 
 def test_parts_of_gpus_and_whole_ones_draw_on_one_quota():
     # KAI-Scheduler#2209: parts that add up to the quota exactly are within it. #1369: every device counts.
-    accounts = books([Queue("a", {"gpu": 2})], {"a": 1})
+    usage = books([Queue("a", {"gpu": 2})], {"a": 1})
     assert charge({"gpu": 1, "gpu-milli": 300}, "gpu") == 1300
-    assert exceeds_available(accounts, "a", {"gpu-milli": 1000}) == ""
-    assert exceeds_available(accounts, "a", {"gpu-milli": 1001}) == "gpu"
-    assert quota_verdict(accounts, "a", {"gpu-milli": 1001}).resource == "gpu-milli"
+    assert exceeds_available(usage, "a", {"gpu-milli": 1000}) == ""
+    assert exceeds_available(usage, "a", {"gpu-milli": 1001}) == "gpu"
+    assert quota_verdict(usage, "a", {"gpu-milli": 1001}).resource == "gpu-milli"
 
 
 @pytest.mark.parametrize("more", [{}, {"lending": 3}])
 def test_taking_and_giving_back_keeps_the_sums_that_counting_gives(more):
     queues = (Queue("lab"), team("a", 8), team("b", 8, **more))
-    accounts = books(queues, {"a": 2})
-    before = {name: dict(accounts.drawn(name)) for name in ("lab", "a", "b")}
-    accounts.take("b", "ada", {"gpu": 7})
-    assert accounts.total("lab")["gpu"] == 9000
+    usage = books(queues, {"a": 2})
+    before = {name: dict(usage.charged(name)) for name in ("lab", "a", "b")}
+    usage.take("b", "ada", {"gpu": 7})
+    assert usage.total("lab")["gpu"] == 9000
     counted = books(queues, {"a": 2, "b": 7})
-    assert all(accounts.drawn(name)["gpu"] == counted.drawn(name)["gpu"] for name in ("lab", "a", "b"))
-    accounts.give_back("b", "ada", {"gpu": 7})
-    assert {name: accounts.drawn(name).get("gpu", 0) for name in before} == {"lab": 2000, "a": 2000, "b": 0}
+    assert all(usage.charged(name)["gpu"] == counted.charged(name)["gpu"] for name in ("lab", "a", "b"))
+    usage.give_back("b", "ada", {"gpu": 7})
+    assert {name: usage.charged(name).get("gpu", 0) for name in before} == {"lab": 2000, "a": 2000, "b": 0}
 
 
 def test_a_copy_of_the_books_changes_nothing_in_them():
-    accounts = books(LAB, {"a": 2})
-    copy = accounts.copy()
+    usage = books(LAB, {"a": 2})
+    copy = usage.copy()
     copy.take("a", "ada", {"gpu": 6})
-    assert (gpus_left(accounts, "b"), gpus_left(copy, "b")) == (14, 8)
+    assert (gpus_left(usage, "b"), gpus_left(copy, "b")) == (14, 8)
 
 
 # --- what is said ------------------------------------------------------------------------------------
@@ -166,9 +166,9 @@ def test_what_can_never_be_had_is_told_from_what_has_to_be_waited_for():
 
 
 def test_within_its_own_quota_a_queue_gives_way_to_its_own_gangs_alone():
-    spoken_for = books(LAB, {"a": 16})  # a gang of a waits to borrow all there is
-    assert blocked_by_claims(spoken_for, "b", {"gpu": 8}) == ""
-    assert blocked_by_claims(spoken_for, "b", {"gpu": 9}) == "gpu"
+    reserved_usage = books(LAB, {"a": 16})  # a gang of a waits to borrow all there is
+    assert blocked_by_claims(reserved_usage, "b", {"gpu": 8}) == ""
+    assert blocked_by_claims(reserved_usage, "b", {"gpu": 9}) == "gpu"
     own = books(LAB, {"b": 6})
     assert blocked_by_claims(own, "b", {"gpu": 8}) == ""
     assert blocked_by_claims(own, "b", {"gpu": 11}) == "gpu"
@@ -176,9 +176,9 @@ def test_within_its_own_quota_a_queue_gives_way_to_its_own_gangs_alone():
 
 def test_nobody_borrows_what_a_gang_that_goes_first_waits_to_borrow():
     queues = (*LAB, team("c", 4))
-    spoken_for = books(queues, {"a": 8, "b": 12})
-    assert blocked_by_claims(spoken_for, "c", {"gpu": 1}) == ""
-    assert blocked_by_claims(spoken_for, "a", {"gpu": 1}) == "gpu"
+    reserved_usage = books(queues, {"a": 8, "b": 12})
+    assert blocked_by_claims(reserved_usage, "c", {"gpu": 1}) == ""
+    assert blocked_by_claims(reserved_usage, "a", {"gpu": 1}) == "gpu"
 
 
 def test_a_department_is_own_ground_for_its_teams():
@@ -222,9 +222,9 @@ def test_limits_without_anything_to_limit_are_told():
 
 
 def test_nothing_starts_in_a_queue_under_a_broken_tree():
-    accounts = books([Queue("a", {"gpu": 8}, parent="b"), Queue("c", parent="a")])
-    assert quota_verdict(accounts, "c", {"gpu": 1}).reason is Reason.MISCONFIGURED
-    assert quota_verdict(accounts, "c", {"gpu": 1}).message == (
+    usage = books([Queue("a", {"gpu": 8}, parent="b"), Queue("c", parent="a")])
+    assert quota_verdict(usage, "c", {"gpu": 1}).reason is Reason.MISCONFIGURED
+    assert quota_verdict(usage, "c", {"gpu": 1}).message == (
         "queue a names a parent b that does not exist; nothing of c can start"
     )
 

@@ -18,15 +18,15 @@ LAB = (Queue("lab"), Queue("a", {"gpu": 8}, "lab"), Queue("b", {"gpu": 8}, "lab"
 def shares_of(queues, held=None, past=None, gpus=16):
     """Held and past: GPUs by queue."""
     tree = tree_of({queue.name: queue for queue in queues})
-    accounts = QueueUsage(tree, {name: {"gpu": number} for name, number in (held or {}).items()}, {})
+    usage = QueueUsage(tree, {name: {"gpu": number} for name, number in (held or {}).items()}, {})
     past = {name: PastUsage(0, {"gpu": number * SCALE}) for name, number in (past or {}).items()}
-    return Shares(accounts, {"gpu": 1000 * gpus}, past)
+    return Shares(usage, {"gpu": 1000 * gpus}, past)
 
 
 def order_of(shares, *gangs, classes=False):
     """Numbers of the gangs as they are asked, if each of them starts."""
-    lines = ledger_of((), *gangs).snapshot().lines
-    return [int(job_id.removeprefix("j-")) for job_id in iterate_by_fair_share(lines, shares, classes=classes)]
+    lines = ledger_of((), *gangs).snapshot().classes
+    return [int(job_id.removeprefix("j-")) for job_id in iterate_by_fair_share(lines, shares, priority_first=classes)]
 
 
 # --- shares ------------------------------------------------------------------------------------------
@@ -115,19 +115,19 @@ def test_past_use_puts_a_queue_back():
 
 def test_a_queue_is_drained_in_one_plan_not_one_gang_of_each_in_a_turn():
     # kueue#14477: one workload of each queue in a cycle, so that waits grow with the depth of a queue.
-    lines = ledger_of((), *(waiting(number, demand(1), queue="ab"[number % 2]) for number in range(100))).snapshot()
-    assert len(list(QueueOrder(lines.lines, shares_of((Queue("a"), Queue("b")))))) == 100
+    snapshot = ledger_of((), *(waiting(number, demand(1), queue="ab"[number % 2]) for number in range(100))).snapshot()
+    assert len(list(QueueOrder(snapshot.classes, shares_of((Queue("a"), Queue("b")))))) == 100
 
 
 def test_a_line_that_is_dropped_yields_no_more_and_the_others_go_on():
     queues = (Queue("a"), Queue("b"))
     gangs = [waiting(number, demand(1), queue="a" if number < 3 else "b") for number in range(1, 5)]
     seen = []
-    for gang in (contest := QueueOrder(ledger_of((), *gangs).snapshot().lines, shares_of(queues))):
+    for gang in (queue_order := QueueOrder(ledger_of((), *gangs).snapshot().classes, shares_of(queues))):
         seen.append(gang.number)
         if gang.queue == "a":
-            assert [each.number for each in contest.line.gangs] == [1, 2]
-            contest.drop()
+            assert [each.number for each in queue_order.eq_class.gangs] == [1, 2]
+            queue_order.drop()
     assert seen == [1, 3, 4]
 
 
@@ -136,10 +136,10 @@ def test_who_was_stopped_for_others_stands_by_what_it_holds_then():
     shares = shares_of(queues, {"a": 6, "b": 4, "c": 2})
     gangs = [waiting(number, demand(1), queue=queue) for number, queue in enumerate("cba", start=1)]
     seen = []
-    for gang in QueueOrder(ledger_of((), *gangs).snapshot().lines, shares):
+    for gang in QueueOrder(ledger_of((), *gangs).snapshot().classes, shares):
         seen.append(gang.queue)
         if gang.queue == "c":
-            shares.accounts.give_back("a", "", {"gpu": 6})
+            shares.usage.give_back("a", "", {"gpu": 6})
     assert seen == ["c", "a", "b"]
 
 

@@ -11,7 +11,7 @@ def eta(*gangs, machines=4, now=0, queues=()):
 
 
 def bound(verdict):
-    return verdict.eta if verdict.sure is StartCertainty.BOUND else None
+    return verdict.eta if verdict.certainty is StartCertainty.BOUND else None
 
 
 def test_the_end_that_frees_enough_counts_not_the_first():

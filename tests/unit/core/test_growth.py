@@ -28,8 +28,8 @@ def elastic(number: int, where: dict[str, int], most: int, **more) -> RunningGan
 
 def idle(ledger: Ledger, **more) -> IdleCapacity:
     snapshot = ledger.snapshot()
-    accounts = QueueUsage(tree_of(snapshot.queues), snapshot.held, snapshot.users)
-    return IdleCapacity(snapshot, NOW, snapshot.free, accounts, **more)
+    usage = QueueUsage(tree_of(snapshot.queues), snapshot.held, snapshot.users)
+    return IdleCapacity(snapshot, NOW, snapshot.free, usage, **more)
 
 
 def sizes(resizes: tuple[Resize, ...]) -> dict[str, int]:
@@ -69,8 +69,8 @@ def test_a_gang_grows_in_one_step_as_far_as_it_can_and_keeps_its_nodes() -> None
 
 def test_it_does_not_grow_onto_what_others_wait_for() -> None:
     ledger = ledger_of(nodes(2, gpu=4), elastic(1, {"n1": 2}, most=8))
-    assert sizes(find_growth(idle(ledger, wanted=np.array([False, True])))) == {"r-1": 4}
-    assert find_growth(idle(ledger, wanted=np.array([True, True]))) == ()
+    assert sizes(find_growth(idle(ledger, contended=np.array([False, True])))) == {"r-1": 4}
+    assert find_growth(idle(ledger, contended=np.array([True, True]))) == ()
 
 
 def test_it_does_not_grow_beyond_its_queues_quota() -> None:

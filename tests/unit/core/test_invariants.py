@@ -45,7 +45,7 @@ def test_a_gang_partly_placed():
 def test_a_job_that_waits_and_holds(snapshot):
     both = replace(snapshot, running={**snapshot.running, "j-2": replace(snapshot.running["r-1"], id="j-2")})
     assert "j-2 both waits and holds" in snapshot_violations(both)
-    twice = replace(snapshot, lines=snapshot.lines * 2)
+    twice = replace(snapshot, classes=snapshot.classes * 2)
     assert snapshot_violations(twice) == ["j-2 waits 2 times"]
 
 

@@ -91,7 +91,7 @@ def test_equal_gangs_of_one_priority_stand_in_one_line_by_turn():
     ledger = ledger_of(
         nodes(1), waiting(3, demand(1)), waiting(1, demand(1)), waiting(2, demand(1), priority=5), waiting(4, demand(2))
     )
-    lines = [[gang.id for gang in line.gangs] for line in ledger.snapshot().lines]
+    lines = [[gang.id for gang in each.gangs] for each in ledger.snapshot().classes]
     assert sorted(lines) == [["j-1", "j-3"], ["j-2"], ["j-4"]]
 
 
@@ -104,7 +104,7 @@ def test_gates_and_limited_arrays_make_lines_of_their_own():
         waiting(4, demand(1), array_id="a", array_limit=2),
         waiting(5, demand(1), array_id="a"),
     )
-    assert sorted(len(line.gangs) for line in ledger.snapshot().lines) == [1, 1, 1, 2]
+    assert sorted(len(each.gangs) for each in ledger.snapshot().classes) == [1, 1, 1, 2]
 
 
 def test_a_changed_gang_replaces_the_old_one():
@@ -208,4 +208,4 @@ def test_lines_come_in_the_order_in_which_they_changed():
     ledger.snapshot()
     ledger.remove_pending("j-3")
     ledger.add_pending(waiting(3, demand(3)))
-    assert [line.gangs[0].number for line in ledger.snapshot().lines] == [1, 2, 4, 5, 6, 7, 8, 3]
+    assert [each.gangs[0].number for each in ledger.snapshot().classes] == [1, 2, 4, 5, 6, 7, 8, 3]

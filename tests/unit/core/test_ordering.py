@@ -40,10 +40,10 @@ def test_an_arrays_members_go_by_their_indexes():
 
 def test_a_dropped_line_yields_no_more():
     seen = []
-    for gang in (contest := QueueOrder(LINES)):
+    for gang in (queue_order := QueueOrder(LINES)):
         seen.append(gang.number)
         if gang.number == 2:
-            contest.drop()
+            queue_order.drop()
     assert seen == [5, 1, 2, 4]
 
 
@@ -57,7 +57,7 @@ def test_a_line_may_go_on_with_those_that_are_short_enough():
     walltimes = (50, 90, 20, None, 40, 45)
     lines = [line(*(waiting(number, demand(1), walltime=length) for number, length in enumerate(walltimes, start=1)))]
     seen = []
-    for gang in (contest := QueueOrder(lines)):
+    for gang in (queue_order := QueueOrder(lines)):
         seen.append(gang.number)
-        contest.only_shorter({1: 45, 3: 40}.get(gang.number, 1000))
+        queue_order.only_shorter({1: 45, 3: 40}.get(gang.number, 1000))
     assert seen == [1, 3, 5]

@@ -20,17 +20,17 @@ AT_ONCE = Policy(min_runtime=0)
 
 
 def evicted(
-    machines, gang: PendingGang, *runs: RunningGang, queues: Iterable[Queue] = (), policy: Policy = AT_ONCE, before=()
+    machines, gang: PendingGang, *runs: RunningGang, queues: Iterable[Queue] = (), policy: Policy = AT_ONCE, earlier=()
 ) -> Eviction | None:
     """What is taken back for a gang from those that run."""
     ledger = ledger_of(machines, *runs, queues=queues)
     ledger.set_cluster(machines, queues, None, policy)
     snapshot = ledger.snapshot()
-    accounts = QueueUsage(tree_of(snapshot.queues), snapshot.held, snapshot.users)
-    ground = SearchContext(
-        snapshot, NOW, VictimCandidates(snapshot, NOW, accounts), snapshot.free, accounts, before=before
+    usage = QueueUsage(tree_of(snapshot.queues), snapshot.held, snapshot.users)
+    context = SearchContext(
+        snapshot, NOW, VictimCandidates(snapshot, NOW, usage), snapshot.free, usage, earlier=earlier
     )
-    return find_victims(ground, gang)
+    return find_victims(context, gang)
 
 
 def stopped(eviction: Eviction | None) -> set[str]:
@@ -109,9 +109,9 @@ def test_the_lowest_priority_goes_first_then_the_least_work_lost_then_the_smalle
     young = low(7, {"n1": 1}, priority=4, admitted_at=NOW - 100, saved_at=NOW - 50)
     old = low(8, {"n1": 1}, priority=4, admitted_at=NOW - 200, saved_at=NOW - 50)
     snapshot = ledger_of(nodes(6), old, young, two, one, small, fresh, saved, lowest).snapshot()
-    accounts = QueueUsage(tree_of(snapshot.queues), snapshot.held, snapshot.users)
+    usage = QueueUsage(tree_of(snapshot.queues), snapshot.held, snapshot.users)
     snapshot = replace(snapshot, policy=AT_ONCE)
-    assert [run.id for run in VictimCandidates(snapshot, NOW, accounts).ripe] == [
+    assert [run.id for run in VictimCandidates(snapshot, NOW, usage).by_cost] == [
         f"r-{number}" for number in range(1, 9)
     ]
 
@@ -132,7 +132,7 @@ def test_nobody_waits_for_those_whom_another_gang_waits_for() -> None:
     leaving = low(1, {"n1": 4}, leaving=True)
     machines, first = nodes(2, gpu=4), waiting(8, demand(1, 4), priority=1)
     before = evicted(machines, first, leaving, low(2, {"n2": 4}))
-    second = evicted(machines, waiting(9, demand(1, 4), priority=1), leaving, low(2, {"n2": 4}), before=[before])
+    second = evicted(machines, waiting(9, demand(1, 4), priority=1), leaving, low(2, {"n2": 4}), earlier=[before])
     assert stopped(second) == {"r-2"}
     assert second.placed.placement == Placement({"worker": ("n2",)})
 
@@ -140,10 +140,10 @@ def test_nobody_waits_for_those_whom_another_gang_waits_for() -> None:
 def test_nobody_is_chosen_twice() -> None:
     machines, runs = nodes(2, gpu=4), (low(1, {"n1": 4}), low(2, {"n2": 4}))
     before = evicted(machines, waiting(8, demand(1, 4), priority=1), *runs)
-    second = evicted(machines, waiting(9, demand(1, 4), priority=1), *runs, before=[before])
+    second = evicted(machines, waiting(9, demand(1, 4), priority=1), *runs, earlier=[before])
     assert stopped(before) | stopped(second) == {"r-1", "r-2"}
     third = waiting(10, demand(1, 4), priority=1)
-    assert evicted(machines, third, *runs, before=[before, second]) is None
+    assert evicted(machines, third, *runs, earlier=[before, second]) is None
 
 
 TREE = (Queue("all"), Queue("a", {"gpu": 4}, "all"), Queue("b", {"gpu": 4}, "all"))

@@ -17,7 +17,7 @@ def told(*gangs, machines=1, queues=(), now=0, at=None):
     ledger.set_cluster(at or nodes(machines), queues, None, Policy("fifo"))
     verdicts = schedule(ledger.snapshot(), now).verdicts
     return {
-        int(job_id[2:]): (None if v.eta is None else round((v.eta - now) / HOUR), str(v.sure))
+        int(job_id[2:]): (None if v.eta is None else round((v.eta - now) / HOUR), str(v.certainty))
         for job_id, v in verdicts.items()
     }
 

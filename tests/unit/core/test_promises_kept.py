@@ -137,7 +137,7 @@ def test_only_the_first_of_those_who_share_a_limit_is_told_a_bound() -> None:
     told = {}
     for queue in (Queue("default"), Queue("default", user_running=1)):
         verdicts = schedule(ledger_of(machines, *runs, *gangs, queues=[queue]).snapshot(), NOW).verdicts
-        told[queue.user_running] = [verdicts[gang.id].sure for gang in gangs]
+        told[queue.user_running] = [verdicts[gang.id].certainty for gang in gangs]
     assert told == {0: [StartCertainty.BOUND, StartCertainty.BOUND], 1: [StartCertainty.BOUND, StartCertainty.EXPECTED]}
 
 
@@ -148,7 +148,7 @@ def test_nobody_is_told_a_bound_whom_another_queue_may_come_before_once_its_shar
     told = []
     for gangs in ([mine], [mine, other], [replace(mine, priority=1), other]):
         verdicts = schedule(ledger_of(nodes(1), run, *gangs, queues=queues).snapshot(), NOW).verdicts
-        told.append(verdicts["j-3"].sure)
+        told.append(verdicts["j-3"].certainty)
     assert told == [StartCertainty.BOUND, StartCertainty.EXPECTED, StartCertainty.BOUND]
 
 

@@ -32,18 +32,18 @@ def snapshot_of(*gangs, policy=None, reservations=()):
 def kept_from(walltime, *, blocked=WHOLE, now=2 * HOUR, **more):
     """The nodes on which a gang of one GPU may not start behind one that waits."""
     snapshot = snapshot_of(*HALF_FULL, **more)
-    table = ReservationProfile(snapshot, now, snapshot.free.copy(order="F"))
-    table.reserve(blocked)
-    room = table.room(waiting(21, demand(1), walltime=walltime))[:, 0].tolist()
+    profile = ReservationProfile(snapshot, now, snapshot.free.copy(order="F"))
+    profile.reserve(blocked)
+    room = profile.room(waiting(21, demand(1), walltime=walltime))[:, 0].tolist()
     return [node.name for node, free in zip(snapshot.table.nodes, room, strict=True) if free == 0]
 
 
 def spare_of(snapshot, gang):
     """The nodes that are kept for it, by name."""
-    table = ReservationProfile(snapshot, gang.since + 3 * HOUR, snapshot.free.copy(order="F"))
-    table.reserve(gang)
-    (promise,) = table.promises()
-    spare = [] if promise.spare is None else promise.spare.tolist()
+    profile = ReservationProfile(snapshot, gang.since + 3 * HOUR, snapshot.free.copy(order="F"))
+    profile.reserve(gang)
+    (reservation,) = profile.reservations()
+    spare = [] if reservation.guarded is None else reservation.guarded.tolist()
     return [node.name for node, kept in zip(snapshot.table.nodes, spare, strict=False) if kept]
 
 
@@ -87,11 +87,11 @@ def test_it_is_kept_where_somebody_could_be_stopped_as_well(runs, queues):
 def test_who_would_stay_long_does_not_get_there_over_others_either():
     """The nodes that are closed to a gang for which others would be stopped."""
     snapshot = snapshot_of(*HALF_FULL)
-    table = ReservationProfile(snapshot, 2 * HOUR, snapshot.free.copy(order="F"))
-    table.reserve(WHOLE)
-    _, closed = table.in_the_way_of(waiting(21, demand(1), walltime=3 * HOUR), 2 * HOUR)
+    profile = ReservationProfile(snapshot, 2 * HOUR, snapshot.free.copy(order="F"))
+    profile.reserve(WHOLE)
+    _, closed = profile.conflicts_of(waiting(21, demand(1), walltime=3 * HOUR), 2 * HOUR)
     assert np.flatnonzero(closed).tolist() == [snapshot.table.row["n7"]]
-    assert table.in_the_way_of(waiting(21, demand(1), walltime=2 * HOUR), 2 * HOUR)[1] is None
+    assert profile.conflicts_of(waiting(21, demand(1), walltime=2 * HOUR), 2 * HOUR)[1] is None
 
 
 def test_who_could_start_elsewhere_too_keeps_off_it():
@@ -115,10 +115,10 @@ def test_all_who_have_waited_long_together_keep_no_more_than_a_tenth():
     runs = [running(n, {f"n{n}": 4}, ends_by=(200 - n) * HOUR) for n in range(1, 101)]
     snapshot = ledger_of(machines, *runs).snapshot()
     for policy in (Policy(), Policy(reservations=2), Policy(reservations=-1)):
-        table = ReservationProfile(replace(snapshot, policy=policy), 3 * HOUR, snapshot.free.copy(order="F"))
+        profile = ReservationProfile(replace(snapshot, policy=policy), 3 * HOUR, snapshot.free.copy(order="F"))
         for k in range(1, 11):
-            table.reserve(waiting(500 + k, demand(1, 8, **{f"s{k}": "y"}), since=0, walltime=HOUR))
-        room = table.room(waiting(700, demand(1), walltime=3 * HOUR))[:, 0]
+            profile.reserve(waiting(500 + k, demand(1, 8, **{f"s{k}": "y"}), since=0, walltime=HOUR))
+        room = profile.room(waiting(700, demand(1), walltime=3 * HOUR))[:, 0]
         assert 0 < (room == 0).sum() <= 10
 
 
@@ -126,11 +126,11 @@ def test_who_has_to_be_in_one_rack_is_kept_nodes_of_the_rack_that_it_has_been_pr
     machines = [node(f"r{r}n{n}", 8, place=(f"r{r}",)) for r in range(5) for n in range(8)]
     runs = [running(8 * r + n, {f"r{r}n{n}": 4}, ends_by=(10 + n) * HOUR) for r in range(5) for n in range(8)]
     rack = replace(demand(3, 8), topology=TopologyRequest("rack"))
-    promise = spare_of(
+    reservation = spare_of(
         ledger_of(machines, *runs, levels=("rack",)).snapshot(), waiting(300, rack, since=0, walltime=HOUR)
     )
-    assert len(promise) == 4
-    assert len({name[:2] for name in promise}) == 1
+    assert len(reservation) == 4
+    assert len({name[:2] for name in reservation}) == 1
 
 
 def test_who_has_a_choice_of_models_is_kept_nodes_of_the_one_that_it_has_been_promised():
@@ -177,10 +177,10 @@ def test_a_day_after_its_turn_and_nodes_that_it_could_not_use_are_no_matter():
 
 def test_an_equal_gang_that_were_brief_would_get_there():
     snapshot = snapshot_of(*HALF_FULL)
-    table = ReservationProfile(snapshot, 2 * HOUR, snapshot.free.copy(order="F"))
-    table.reserve(WHOLE)
-    assert table.shorter(waiting(21, demand(1, 4), walltime=3 * HOUR)) == 2 * HOUR
-    assert table.shorter(waiting(21, demand(1, 4), walltime=2 * HOUR)) is None
+    profile = ReservationProfile(snapshot, 2 * HOUR, snapshot.free.copy(order="F"))
+    profile.reserve(WHOLE)
+    assert profile.next_shorter_walltime(waiting(21, demand(1, 4), walltime=3 * HOUR)) == 2 * HOUR
+    assert profile.next_shorter_walltime(waiting(21, demand(1, 4), walltime=2 * HOUR)) is None
 
 
 def test_a_plan_lets_only_the_brief_one_in_and_tells_the_other_who_goes_first():

@@ -20,9 +20,9 @@ def timetable(machines, *gangs, reservations=(), policy=None, now=0):
     return ReservationProfile(snapshot, now, free), free
 
 
-def gpus(table, gang):
+def gpus(profile, gang):
     """What it may use, node by node."""
-    return table.room(gang)[:, 0].tolist()
+    return profile.room(gang)[:, 0].tolist()
 
 
 def grant_of_all(machines, run):
@@ -30,13 +30,13 @@ def grant_of_all(machines, run):
     return ledger_of(machines, run).snapshot().grants[run.id]
 
 
-def start(table, free, gang, machines):
+def start(profile, free, gang, machines):
     """As the scheduler does it, if there is room."""
     nodes_of = ledger_of(machines).snapshot().table
-    found = place(table.room(gang), nodes_of, gang.demands, None)
+    found = place(profile.room(gang), nodes_of, gang.demands, None)
     if found:
         take(nodes_of, free, found.grant)
-        table.begins(gang, found.grant)
+        profile.add_start(gang, found.grant)
     return found is not None
 
 
@@ -45,58 +45,60 @@ BIG = waiting(10, demand(2, 8), walltime=50)
 
 
 def test_without_promises_everything_free_is_there():
-    table, free = timetable(nodes(2), *HALF_FULL)
-    assert table.room(waiting(1, demand(1))) is free
-    assert table.shorter(waiting(1, demand(1))) is None
+    profile, free = timetable(nodes(2), *HALF_FULL)
+    assert profile.room(waiting(1, demand(1))) is free
+    assert profile.next_shorter_walltime(waiting(1, demand(1))) is None
 
 
 def test_who_ends_in_time_may_use_what_is_promised_later():
-    table, _ = timetable(nodes(2), *HALF_FULL)
-    table.reserve(BIG)
-    assert [promise.start for promise in table.promises()] == [100]
-    assert gpus(table, waiting(11, demand(1), walltime=100)) == [0, 4]
-    assert gpus(table, waiting(12, demand(1), walltime=101)) == [0, 0]
-    assert table.shorter(waiting(12, demand(1), walltime=101)) == 100
-    assert table.shorter(waiting(12, demand(1), walltime=100)) is None
+    profile, _ = timetable(nodes(2), *HALF_FULL)
+    profile.reserve(BIG)
+    assert [reservation.start for reservation in profile.reservations()] == [100]
+    assert gpus(profile, waiting(11, demand(1), walltime=100)) == [0, 4]
+    assert gpus(profile, waiting(12, demand(1), walltime=101)) == [0, 0]
+    assert profile.next_shorter_walltime(waiting(12, demand(1), walltime=101)) == 100
+    assert profile.next_shorter_walltime(waiting(12, demand(1), walltime=100)) is None
 
 
 def test_who_has_no_walltime_crosses_no_promise():
-    table, _ = timetable(nodes(2), *HALF_FULL)
-    table.reserve(BIG)
-    assert gpus(table, waiting(11, demand(1))) == [0, 0]
+    profile, _ = timetable(nodes(2), *HALF_FULL)
+    profile.reserve(BIG)
+    assert gpus(profile, waiting(11, demand(1))) == [0, 0]
 
 
 def test_what_a_promise_leaves_over_is_for_anyone():
-    table, _ = timetable(nodes(2), *HALF_FULL)
-    table.reserve(waiting(10, demand(1, 5), walltime=50))
-    assert [promise.start for promise in table.promises()] == [60]
-    assert gpus(table, waiting(11, demand(1))) == [0, 3]
+    profile, _ = timetable(nodes(2), *HALF_FULL)
+    profile.reserve(waiting(10, demand(1, 5), walltime=50))
+    assert [reservation.start for reservation in profile.reservations()] == [60]
+    assert gpus(profile, waiting(11, demand(1))) == [0, 3]
 
 
 def test_who_is_let_in_takes_from_what_the_promise_leaves_over():
     machines = nodes(2)
-    table, free = timetable(machines, *HALF_FULL)
-    table.reserve(waiting(10, demand(1, 5), walltime=50))
-    assert start(table, free, waiting(11, demand(2), walltime=500), machines)
-    assert gpus(table, waiting(12, demand(1))) == [0, 1]
-    assert gpus(table, waiting(12, demand(1), walltime=60)) == [0, 2]
+    profile, free = timetable(machines, *HALF_FULL)
+    profile.reserve(waiting(10, demand(1, 5), walltime=50))
+    assert start(profile, free, waiting(11, demand(2), walltime=500), machines)
+    assert gpus(profile, waiting(12, demand(1))) == [0, 1]
+    assert gpus(profile, waiting(12, demand(1), walltime=60)) == [0, 2]
 
 
 def test_what_starts_in_the_plan_ends_too():
     machines = nodes(1)
-    table, free = timetable(machines)
-    assert start(table, free, waiting(1, demand(1, 5), walltime=70), machines)
-    table.reserve(waiting(2, demand(1, 8), walltime=10))
-    assert [promise.start for promise in table.promises()] == [70]
+    profile, free = timetable(machines)
+    assert start(profile, free, waiting(1, demand(1, 5), walltime=70), machines)
+    profile.reserve(waiting(2, demand(1, 8), walltime=10))
+    assert [reservation.start for reservation in profile.reservations()] == [70]
 
 
 def test_if_nobody_knows_when_the_longest_running_have_to_go():
     runs = [replace(running(n, {f"n{n}": 7}), admitted_at=at) for n, at in ((1, 50), (2, 20), (3, 90))]
-    table, _ = timetable(nodes(3), *runs)
-    table.reserve(waiting(10, demand(2, 8), walltime=50))
-    assert [(promise.start, promise.grant.rows.tolist()) for promise in table.promises()] == [(NEVER, [0, 1])]
-    assert gpus(table, waiting(11, demand(1), walltime=1)) == [0, 0, 1]
-    assert table.shorter(waiting(11, demand(1), walltime=1)) is None
+    profile, _ = timetable(nodes(3), *runs)
+    profile.reserve(waiting(10, demand(2, 8), walltime=50))
+    assert [(reservation.start, reservation.grant.rows.tolist()) for reservation in profile.reservations()] == [
+        (NEVER, [0, 1])
+    ]
+    assert gpus(profile, waiting(11, demand(1), walltime=1)) == [0, 0, 1]
+    assert profile.next_shorter_walltime(waiting(11, demand(1), walltime=1)) is None
 
 
 def test_as_many_as_the_policy_says_contend_for_the_same_nodes():
@@ -106,77 +108,84 @@ def test_as_many_as_the_policy_says_contend_for_the_same_nodes():
         for n, count, where in ((1, 1, {"zone": "a"}), (2, 1, {"zone": "b"}), (3, 2, {}))
     )
     one, _ = timetable(machines, policy=Policy(reservations=1))
-    assert one.open_to(on_both)
+    assert one.can_reserve(on_both)
     one.reserve(in_a)
-    assert [one.open_to(gang) for gang in (in_a, in_b, on_both)] == [False, True, False]
+    assert [one.can_reserve(gang) for gang in (in_a, in_b, on_both)] == [False, True, False]
     every, _ = timetable(machines, policy=Policy(reservations=-1))
     every.reserve(in_a)
-    assert every.open_to(in_a)
+    assert every.can_reserve(in_a)
 
 
 def test_a_gang_that_finds_room_beside_contended_nodes_is_promised_its_part_of_the_others():
     machines = [node("a1", zone="a"), node("b1", zone="b"), node("b2", zone="b")]
     runs = [running(1, {"a1": 8}, ends_by=10), running(2, {"b1": 8}, ends_by=60)]
-    table, _ = timetable(machines, *runs)
-    table.reserve(waiting(3, demand(1, 8, zone="a"), walltime=100))
+    profile, _ = timetable(machines, *runs)
+    profile.reserve(waiting(3, demand(1, 8, zone="a"), walltime=100))
     anywhere = waiting(4, demand(2, 8))
-    assert table.open_to(anywhere)
-    table.reserve(anywhere)
-    assert [(promise.start, promise.grant.rows.tolist()) for promise in table.promises()] == [(10, [0]), (60, [1, 2])]
-    assert not table.open_to(waiting(5, demand(1, 1, zone="b")))
+    assert profile.can_reserve(anywhere)
+    profile.reserve(anywhere)
+    assert [(reservation.start, reservation.grant.rows.tolist()) for reservation in profile.reservations()] == [
+        (10, [0]),
+        (60, [1, 2]),
+    ]
+    assert not profile.can_reserve(waiting(5, demand(1, 1, zone="b")))
 
 
 def test_the_second_promise_does_not_delay_the_first():
-    table, _ = timetable(nodes(2), *HALF_FULL, policy=Policy(reservations=-1))
-    table.reserve(BIG)
-    table.reserve(waiting(11, demand(1, 6), walltime=40))
-    table.reserve(waiting(12, demand(1, 6), walltime=41))
-    assert [(promise.start, promise.until) for promise in table.promises()] == [(100, 150), (60, 100), (150, 191)]
+    profile, _ = timetable(nodes(2), *HALF_FULL, policy=Policy(reservations=-1))
+    profile.reserve(BIG)
+    profile.reserve(waiting(11, demand(1, 6), walltime=40))
+    profile.reserve(waiting(12, demand(1, 6), walltime=41))
+    assert [(reservation.start, reservation.until) for reservation in profile.reservations()] == [
+        (100, 150),
+        (60, 100),
+        (150, 191),
+    ]
 
 
 def test_a_later_promise_sees_who_was_let_in_before_it():
     machines = nodes(2)
-    table, free = timetable(machines, *HALF_FULL, policy=Policy(reservations=-1))
-    table.reserve(BIG)
-    assert start(table, free, waiting(11, demand(4), walltime=90), machines)
-    table.reserve(waiting(12, demand(1, 8), walltime=5))
-    assert [promise.start for promise in table.promises()] == [100, 90]
+    profile, free = timetable(machines, *HALF_FULL, policy=Policy(reservations=-1))
+    profile.reserve(BIG)
+    assert start(profile, free, waiting(11, demand(4), walltime=90), machines)
+    profile.reserve(waiting(12, demand(1, 8), walltime=5))
+    assert [reservation.start for reservation in profile.reservations()] == [100, 90]
 
 
 def test_what_is_kept_for_a_gang_is_beside_those_who_start_before_it():
     machines = nodes(3)
     victim, ends_soon = running(1, {"n1": 8}), running(2, {"n3": 8}, ends_by=10)
-    table, _ = timetable(machines, victim, ends_soon)
-    table.reserve(waiting(3, demand(2, 6)))
+    profile, _ = timetable(machines, victim, ends_soon)
+    profile.reserve(waiting(3, demand(2, 6)))
     asked = waiting(4, demand(5, 2))
     found = place(np.array([[8], [2], [0]]), ledger_of(machines).snapshot().table, asked.demands, None)
-    table.keep(asked, 30, found.grant, [EarlyRelease(victim.id, 30, grant_of_all(machines, victim))])
-    assert [promise.start for promise in table.promises()] == [10, 30]
-    assert gpus(table, waiting(5, demand(1, 2))) == [0, 0, 0], "n2 is full once both have started"
-    assert gpus(table, waiting(6, demand(1, 2), walltime=30)) == [0, 2, 0], "who is gone by then may use it"
+    profile.reserve_for_eviction(asked, 30, found.grant, [EarlyRelease(victim.id, 30, grant_of_all(machines, victim))])
+    assert [reservation.start for reservation in profile.reservations()] == [10, 30]
+    assert gpus(profile, waiting(5, demand(1, 2))) == [0, 0, 0], "n2 is full once both have started"
+    assert gpus(profile, waiting(6, demand(1, 2), walltime=30)) == [0, 2, 0], "who is gone by then may use it"
 
 
 def test_maintenance_keeps_out_who_would_still_run():
     window = Reservation("fans", ("n1",), start=1_000, end=2_000, reason="new fans")
-    table, _ = timetable(nodes(2), reservations=[window])
-    assert gpus(table, waiting(1, demand(1), walltime=1_000)) == [8, 8]
-    assert gpus(table, waiting(1, demand(1), walltime=1_001)) == [0, 8]
-    assert table.shorter(waiting(1, demand(1))) == 1_000
+    profile, _ = timetable(nodes(2), reservations=[window])
+    assert gpus(profile, waiting(1, demand(1), walltime=1_000)) == [8, 8]
+    assert gpus(profile, waiting(1, demand(1), walltime=1_001)) == [0, 8]
+    assert profile.next_shorter_walltime(waiting(1, demand(1))) == 1_000
 
 
 def test_nodes_reserved_for_a_queue_or_user_are_theirs_before_and_during():
     claim = Reservation("demo", ("n1",), start=0, end=2_000, queues=("vision",), users=("ada",))
-    table, _ = timetable(nodes(2), reservations=[claim], now=500)
-    assert gpus(table, waiting(1, demand(1), walltime=10)) == [0, 8]
-    assert gpus(table, waiting(1, demand(1), queue="vision")) == [8, 8]
-    assert gpus(table, waiting(1, demand(1), user="ada")) == [8, 8]
+    profile, _ = timetable(nodes(2), reservations=[claim], now=500)
+    assert gpus(profile, waiting(1, demand(1), walltime=10)) == [0, 8]
+    assert gpus(profile, waiting(1, demand(1), queue="vision")) == [8, 8]
+    assert gpus(profile, waiting(1, demand(1), user="ada")) == [8, 8]
 
 
 def test_a_promise_waits_for_the_end_of_maintenance():
     window = Reservation("fans", ("n1",), start=50, end=2_000)
-    table, _ = timetable(nodes(2), *HALF_FULL, reservations=[window])
-    table.reserve(BIG)
-    assert [promise.start for promise in table.promises()] == [2_000]
+    profile, _ = timetable(nodes(2), *HALF_FULL, reservations=[window])
+    profile.reserve(BIG)
+    assert [reservation.start for reservation in profile.reservations()] == [2_000]
 
 
 def test_who_is_first_is_promised_what_a_shrinking_gang_gives_back():
@@ -184,23 +193,23 @@ def test_who_is_first_is_promised_what_a_shrinking_gang_gives_back():
     machines, left = nodes(2, gpu=4), Placement({"worker": ("n1",)})
     shrinking = replace(running(1, {"n1": 4}, ends_by=1_000, grace=30), resize_to=left, resized_at=-10)
     others = running(2, {"n2": 1}), running(5, {"n2": 2}, ends_by=600)
-    table, _ = timetable(machines, shrinking, *others)
-    table.reserve(waiting(3, demand(2, 3), walltime=100))
-    assert [promise.start for promise in table.promises()] == [600]
-    table, _ = timetable(machines, shrinking, *others)
-    table.reserve(waiting(3, demand(1, 3), walltime=100))
-    assert [promise.start for promise in table.promises()] == [20]
-    table, _ = timetable(machines, shrinking, *others)
-    table.reserve(waiting(3, demand(1, 4), walltime=100))
-    assert [promise.start for promise in table.promises()] == [1_000]
+    profile, _ = timetable(machines, shrinking, *others)
+    profile.reserve(waiting(3, demand(2, 3), walltime=100))
+    assert [reservation.start for reservation in profile.reservations()] == [600]
+    profile, _ = timetable(machines, shrinking, *others)
+    profile.reserve(waiting(3, demand(1, 3), walltime=100))
+    assert [reservation.start for reservation in profile.reservations()] == [20]
+    profile, _ = timetable(machines, shrinking, *others)
+    profile.reserve(waiting(3, demand(1, 4), walltime=100))
+    assert [reservation.start for reservation in profile.reservations()] == [1_000]
 
 
 def test_who_is_next_is_promised_what_those_give_back_that_go_for_the_first():
     """Of the 8 GPUs of the victim the gang for which it goes needs 4."""
     machines, victim = nodes(1), running(1, {"n1": 8}, ends_by=1_000)
-    table, _ = timetable(machines, victim, policy=Policy(reservations=2))
+    profile, _ = timetable(machines, victim, policy=Policy(reservations=2))
     asked = waiting(3, demand(1, 4))
     found = place(np.array([[8]]), ledger_of(machines).snapshot().table, asked.demands, None)
-    table.keep(asked, 30, found.grant, [EarlyRelease(victim.id, 30, grant_of_all(machines, victim))])
-    table.reserve(waiting(4, demand(1, 2)))
-    assert [promise.start for promise in table.promises()] == [30, 30]
+    profile.reserve_for_eviction(asked, 30, found.grant, [EarlyRelease(victim.id, 30, grant_of_all(machines, victim))])
+    profile.reserve(waiting(4, demand(1, 2)))
+    assert [reservation.start for reservation in profile.reservations()] == [30, 30]

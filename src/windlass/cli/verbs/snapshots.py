@@ -130,7 +130,12 @@ def _rows(plan: Plan) -> Iterator[Row]:
     positions = {job_id: place for place, job_id in enumerate(plan.order, start=1)}
     for job_id in sorted(plan.verdicts, key=lambda job_id: positions.get(job_id, len(positions) + 1)):
         verdict = plan.verdicts[job_id]
-        facts = {"why": verdict.message, "reason": verdict.reason.value, "eta": verdict.eta, "sure": verdict.sure.value}
+        facts = {
+            "why": verdict.message,
+            "reason": verdict.reason.value,
+            "eta": verdict.eta,
+            "sure": verdict.certainty.value,
+        }
         yield _row(job_id, "waits", (), position=positions.get(job_id, 0), **facts)
 
 

@@ -16,47 +16,47 @@ _NAMED = 3
 """Gangs that a verdict names before it only counts."""
 
 
-def verdict_of(trial: SchedulingCycle, gang: PendingGang) -> Verdict:
-    """Judge a gang that the trial left waiting, by what is free now that the plan's admissions have their nodes."""
-    table, queue = trial.snapshot.table, quota.queue_named(trial.snapshot.queues, gang.queue)
-    if answer := admission_gates.gate_verdict(gang, trial.arrays, trial.now):
+def verdict_of(cycle: SchedulingCycle, gang: PendingGang) -> Verdict:
+    """Judge a gang that the cycle left waiting, by what is free now that the plan's admissions have their nodes."""
+    table, queue = cycle.snapshot.table, quota.queue_named(cycle.snapshot.queues, gang.queue)
+    if answer := admission_gates.gate_verdict(gang, cycle.arrays, cycle.now):
         return answer
     if queue is None:
         return Verdict(Reason.MISCONFIGURED, f"there is no queue {gang.queue}; it waits until there is one")
     demands = minimum_demands(gang.demands)
-    if not fits_empty(table, gang) and (short := find_shortage(trial.stock_if_empty, table, demands)):
+    if not fits_empty(table, gang) and (short := find_shortage(cycle.total_capacities, table, demands)):
         return impossible_verdict(short)
-    if answer := quota.quota_verdict(trial.accounts, gang.queue, gang.request) or find_limit(
-        trial.accounts, gang.queue, gang.user, gang.request
+    if answer := quota.quota_verdict(cycle.usage, gang.queue, gang.request) or find_limit(
+        cycle.usage, gang.queue, gang.user, gang.request
     ):
         return answer
-    if short := find_shortage(trial.stock, table, demands):
+    if short := find_shortage(cycle.free_capacities, table, demands):
         return capacity_verdict(short)
-    return _in_the_way(trial, gang)
+    return _in_the_way(cycle, gang)
 
 
-def _in_the_way(trial: SchedulingCycle, gang: PendingGang) -> Verdict:
+def _in_the_way(cycle: SchedulingCycle, gang: PendingGang) -> Verdict:
     """It would fit, but for somebody else."""
-    first = _goes_first(trial, gang)
-    return (_after(first) if first else _reserved(trial, gang)) or _after(None)
+    first = _goes_first(cycle, gang)
+    return (_after(first) if first else _reserved(cycle, gang)) or _after(None)
 
 
-def _goes_first(trial: SchedulingCycle, gang: PendingGang) -> PendingGang | None:
+def _goes_first(cycle: SchedulingCycle, gang: PendingGang) -> PendingGang | None:
     """The first gang ahead whose claim on the queue's quota, or else on nodes, keeps this one waiting."""
-    if trial.obstacles.get(gang.id) is Obstacle.QUOTA or trial.limit(gang) is Obstacle.QUOTA:
-        return _first_claim(trial, gang)
-    if first := trial.timetable.runs_into(gang):
+    if cycle.obstacles.get(gang.id) is Obstacle.QUOTA or cycle.find_obstacle(gang) is Obstacle.QUOTA:
+        return _first_claim(cycle, gang)
+    if first := cycle.profile.first_conflict(gang):
         return first
-    mine = usable_nodes(trial.snapshot.table, gang.demands)
-    return next((hold.gang for hold in trial.holds if hold.gang.id != gang.id and hold.mask[mine].any()), None)
+    mine = usable_nodes(cycle.snapshot.table, gang.demands)
+    return next((hold.gang for hold in cycle.reserved_nodes if hold.gang.id != gang.id and hold.mask[mine].any()), None)
 
 
-def _first_claim(trial: SchedulingCycle, gang: PendingGang) -> PendingGang | None:
+def _first_claim(cycle: SchedulingCycle, gang: PendingGang) -> PendingGang | None:
     """Of the gangs that have a claim on quota: one in this queue or above it, or else one in the same tree."""
-    path = trial.accounts.tree.path
+    path = cycle.usage.tree.path
     mine = path.get(gang.queue, ())
-    relatives = (queue for queue in trial.first_in if path.get(queue, ())[-1:] == mine[-1:])
-    claims = (trial.first_in.get(queue) for queue in (*mine, *relatives))
+    relatives = (queue for queue in cycle.first_claims if path.get(queue, ())[-1:] == mine[-1:])
+    claims = (cycle.first_claims.get(queue) for queue in (*mine, *relatives))
     return next((first for first in claims if first is not None and first.id != gang.id), None)
 
 
@@ -68,16 +68,16 @@ def eviction_verdict(eviction: Eviction) -> Verdict:
     return Verdict(Reason.WAITING_FOR_PREEMPTED, f"starts when its nodes have been given back{whose}")
 
 
-def _reserved(trial: SchedulingCycle, gang: PendingGang) -> Verdict | None:
+def _reserved(cycle: SchedulingCycle, gang: PendingGang) -> Verdict | None:
     """It would still run when somebody else's reservation of nodes that it could use begins."""
-    table, mine = trial.snapshot.table, usable_nodes(trial.snapshot.table, gang.demands)
-    ends = None if gang.walltime is None else trial.now + gang.walltime
-    for kept in trial.snapshot.reservations:
-        if not kept.keeps_out(gang.queue, gang.user, trial.now, ends):
+    table, mine = cycle.snapshot.table, usable_nodes(cycle.snapshot.table, gang.demands)
+    ends = None if gang.walltime is None else cycle.now + gang.walltime
+    for kept in cycle.snapshot.reservations:
+        if not kept.keeps_out(gang.queue, gang.user, cycle.now, ends):
             continue
         nodes = [name for name in kept.nodes if name in table.row and mine[table.row[name]]]
         if nodes:
-            until = "has" if kept.start <= trial.now else "will have"
+            until = "has" if kept.start <= cycle.now else "will have"
             message = f"would fit now, but reservation {kept.name} {until} {nodes[0]}"
             more = f" and {len(nodes) - 1} more" if len(nodes) > 1 else ""
             return Verdict(Reason.WAITING_FOR_QUOTA, message + more)

@@ -16,11 +16,11 @@ from windlass.core.queues.queue_order import LazyOrder, iterate_by_fair_share
 
 
 class PendingReasons(Mapping[str, Verdict]):
-    """By id of every gang that the trial left waiting, by turn."""
+    """By id of every gang that the cycle left waiting, by turn."""
 
-    def __init__(self, trial: SchedulingCycle) -> None:
-        self._trial = trial
-        self._answers: dict[int, Verdict] = {}
+    def __init__(self, cycle: SchedulingCycle) -> None:
+        self._cycle = cycle
+        self._verdicts: dict[int, Verdict] = {}
         """By number of the line: what all of its gangs are told, but for when they start."""
 
     def order(self) -> LazyOrder:
@@ -28,62 +28,62 @@ class PendingReasons(Mapping[str, Verdict]):
         return self._order
 
     def __getitem__(self, job_id: str) -> Verdict:
-        number = self._places[job_id]
-        if number not in self._answers:
-            self._answers[number] = verdict_of(self._trial, self._lines[number].gangs[0])
-        going = self._trial.evictions.get(job_id)
-        verdict = self._answers[number] if going is None else eviction_verdict(going)
+        number = self._class_numbers[job_id]
+        if number not in self._verdicts:
+            self._verdicts[number] = verdict_of(self._cycle, self._classes[number].gangs[0])
+        going = self._cycle.evictions.get(job_id)
+        verdict = self._verdicts[number] if going is None else eviction_verdict(going)
         expected = None if verdict.reason in PERMANENT_REASONS else self._expectations.get(job_id)
-        if expected is None or (expected.sure is StartCertainty.EXPECTED and expected.at <= self._trial.now):
+        if expected is None or (expected.certainty is StartCertainty.EXPECTED and expected.at <= self._cycle.now):
             return verdict  # counted together it has room now, and node by node it has none: nothing is known
-        return replace(verdict, eta=expected.at, sure=expected.sure)
+        return replace(verdict, eta=expected.at, certainty=expected.certainty)
 
     def __iter__(self) -> Iterator[str]:
         nobody_is_gated = len(self._order) == len(self)
-        return iter(self._order) if nobody_is_gated else self._in_turn(self._lines)
+        return iter(self._order) if nobody_is_gated else self._in_turn(self._classes)
 
     def __len__(self) -> int:
-        return len(self._places)
+        return len(self._class_numbers)
 
-    def _in_turn(self, lines: Sequence[EquivalenceClass]) -> Iterator[str]:
-        trial = self._trial
-        if trial.shares_that_count and len({line.gangs[0].queue for line in lines}) > 1:
-            return iterate_by_fair_share(lines, trial.shares, classes=trial.classes)
-        gangs = sorted((turn, gang.id) for line in lines for gang, turn in zip(line.gangs, line.turns, strict=True))
+    def _in_turn(self, classes: Sequence[EquivalenceClass]) -> Iterator[str]:
+        cycle = self._cycle
+        if cycle.fair_shares and len({each.gangs[0].queue for each in classes}) > 1:
+            return iterate_by_fair_share(classes, cycle.shares, priority_first=cycle.priority_first)
+        gangs = sorted((turn, gang.id) for each in classes for gang, turn in zip(each.gangs, each.turns, strict=True))
         return (job_id for _, job_id in gangs)
 
-    def _open_lines(self) -> list[EquivalenceClass]:
-        trial = self._trial
-        return [line for line in self._lines if not admission_gates.is_gated(line.gangs[0], trial.arrays, trial.now)]
+    def _open_classes(self) -> list[EquivalenceClass]:
+        cycle = self._cycle
+        return [each for each in self._classes if not admission_gates.is_gated(each.gangs[0], cycle.arrays, cycle.now)]
 
     @cached_property
-    def _lines(self) -> tuple[EquivalenceClass, ...]:
+    def _classes(self) -> tuple[EquivalenceClass, ...]:
         """The lines without what has started."""
-        started = {start.gang.id for start in self._trial.started}
-        lines = (_left_of(line, started) for line in self._trial.snapshot.lines)
-        return tuple(line for line in lines if line.gangs)
+        started = {start.gang.id for start in self._cycle.started}
+        classes = (_left_of(each, started) for each in self._cycle.snapshot.classes)
+        return tuple(each for each in classes if each.gangs)
 
     @cached_property
-    def _places(self) -> dict[str, int]:
+    def _class_numbers(self) -> dict[str, int]:
         """By id: the number of the line."""
-        return {gang.id: number for number, line in enumerate(self._lines) for gang in line.gangs}
+        return {gang.id: number for number, each in enumerate(self._classes) for gang in each.gangs}
 
     @cached_property
     def _order(self) -> LazyOrder:
-        return LazyOrder(lambda: self._in_turn(self._open_lines()))
+        return LazyOrder(lambda: self._in_turn(self._open_classes()))
 
     @cached_property
     def _expectations(self) -> dict[str, StartEstimate]:
         """Of the gangs whose gates are open, in their turn, and then of the others."""
-        gangs = {gang.id: gang for line in self._lines for gang in line.gangs}
+        gangs = {gang.id: gang for each in self._classes for gang in each.gangs}
         in_turn = [gangs.pop(job_id) for job_id in self._order]
-        return estimate_starts(self._trial, [*in_turn, *gangs.values()], start_bounds(self._trial))
+        return estimate_starts(self._cycle, [*in_turn, *gangs.values()], start_bounds(self._cycle))
 
 
-def _left_of(line: EquivalenceClass, started: set[str]) -> EquivalenceClass:
+def _left_of(eq_class: EquivalenceClass, started: set[str]) -> EquivalenceClass:
     """Those that have not; the others are mostly its first ones. In the order of turns alone."""
-    if started.isdisjoint([gang.id for gang in line.gangs]):
-        return line
-    left = [(g, turn) for g, turn in zip(line.gangs, line.turns, strict=True) if g.id not in started]
+    if started.isdisjoint([gang.id for gang in eq_class.gangs]):
+        return eq_class
+    left = [(g, turn) for g, turn in zip(eq_class.gangs, eq_class.turns, strict=True) if g.id not in started]
     gangs, turns = tuple(gang for gang, _ in left), tuple(turn for _, turn in left)
     return EquivalenceClass(gangs, turns, gangs, turns)

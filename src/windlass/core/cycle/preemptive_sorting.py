@@ -39,11 +39,11 @@ def schedule_preemptively(snapshot: Snapshot, now: int) -> tuple[Plan, Preemptiv
     """Decide who runs from now on. Who gets nodes that a stopped gang has yet to give back starts with a later plan."""
     # 1. who may be stopped, and the cluster without them
     movable = {run.id: run for run in snapshot.running.values() if _movable(snapshot, run, now)}
-    trial = SchedulingCycle(_without(snapshot, movable), now)
+    cycle = SchedulingCycle(_without(snapshot, movable), now)
     # 2. who runs: in the policy's order, each that still finds room
-    chosen = _choose(trial, movable, now)
+    chosen = _choose(cycle, movable, now)
     # 3. where: whoever runs stays where it is, if all the others then find room too
-    where = _where(trial, chosen, snapshot.grants)
+    where = _where(cycle, chosen, snapshot.grants)
     # 4. who stops, and who starts on nodes that nobody has to leave first
     stays = {
         run.id: run
@@ -96,20 +96,20 @@ def _contender(run: RunningGang, now: int) -> PendingGang:
 # --- who runs, and where --------------------------------------------------------------------------
 
 
-def _choose(trial: SchedulingCycle, movable: Mapping[str, RunningGang], now: int) -> list[Start]:
-    snapshot, policy = trial.snapshot, trial.snapshot.policy
-    lines = [line for line in snapshot.lines if not is_gated(line.gangs[0], snapshot.arrays, now)]
-    contest = QueueOrder(lines)
+def _choose(cycle: SchedulingCycle, movable: Mapping[str, RunningGang], now: int) -> list[Start]:
+    snapshot, policy = cycle.snapshot, cycle.snapshot.policy
+    classes = [each for each in snapshot.classes if not is_gated(each.gangs[0], snapshot.arrays, now)]
+    queue_order = QueueOrder(classes)
     running = sorted((_contender(run, now) for run in movable.values()), key=lambda gang: turn_of(gang, policy))
-    for gang in merge(running, contest, key=lambda gang: turn_of(gang, policy)):
-        if (trial.limit(gang) or trial.attempt(gang)) and gang.id not in movable:
-            contest.drop()
-    return trial.started
+    for gang in merge(running, queue_order, key=lambda gang: turn_of(gang, policy)):
+        if (cycle.find_obstacle(gang) or cycle.try_to_start(gang)) and gang.id not in movable:
+            queue_order.drop()
+    return cycle.started
 
 
-def _where(trial: SchedulingCycle, chosen: list[Start], grants: Mapping[str, Grant]) -> dict[str, Placed]:
+def _where(cycle: SchedulingCycle, chosen: list[Start], grants: Mapping[str, Grant]) -> dict[str, Placed]:
     """By id of those who run: their nodes. All as they were chosen, so that some move, if there is no other way."""
-    snapshot = trial.snapshot
+    snapshot = cycle.snapshot
     as_chosen = {each.gang.id: Placed(each.placement, each.grant) for each in chosen}
     if snapshot.reservations:
         return as_chosen  # which nodes are somebody's own was looked at there
@@ -135,13 +135,13 @@ def _beside(
 ) -> Iterator[Start]:
     """Those who start at once: on nodes, and in quotas, that nobody has to give back first."""
     left = _rows(snapshot, stopping)
-    accounts = QueueUsage(tree_of(snapshot.queues), snapshot.held, snapshot.users)
+    usage = QueueUsage(tree_of(snapshot.queues), snapshot.held, snapshot.users)
     for start in starts:
         queue, user, request = start.gang.queue, start.gang.user, total_of(start.gang.demands)
         if left[where[start.gang.id].grant.rows].any():
             continue
-        if not exceeds_available(accounts, queue, request) and find_limit(accounts, queue, user, request) is None:
-            accounts.take(queue, user, request)
+        if not exceeds_available(usage, queue, request) and find_limit(usage, queue, user, request) is None:
+            usage.take(queue, user, request)
             yield start
 
 
@@ -190,15 +190,15 @@ class PreemptiveReasons(Mapping[str, Verdict]):
         }
 
     @cached_property
-    def trial(self) -> SchedulingCycle:
+    def cycle(self) -> SchedulingCycle:
         """As it will be once all who stop have gone and all who start have come."""
         ledger = Ledger.at(self._snapshot)
         for job_id in self._gone:
             ledger.release(job_id)
-        trial = SchedulingCycle(ledger.snapshot(), self._now)
+        cycle = SchedulingCycle(ledger.snapshot(), self._now)
         for start in self._comes:
-            trial.start(start.gang, Placed(start.placement, start.grant))
-        return trial
+            cycle.start(start.gang, Placed(start.placement, start.grant))
+        return cycle
 
     def order(self) -> LazyOrder:
         """The gangs whose gates are open, by their turn."""
@@ -206,7 +206,7 @@ class PreemptiveReasons(Mapping[str, Verdict]):
 
     @cached_property
     def _others(self) -> PendingReasons:
-        return PendingReasons(self.trial)
+        return PendingReasons(self.cycle)
 
     def __getitem__(self, job_id: str) -> Verdict:
         return self._promised[job_id] if job_id in self._promised else self._others[job_id]
@@ -224,7 +224,7 @@ def _due(snapshot: Snapshot, running: list[RunningGang], now: int) -> int | None
     policy = snapshot.policy
     moments = [run.admitted_at + policy.min_runtime for run in running]
     moments += [at for each in snapshot.reservations for at in (each.start, each.end)]
-    moments = moments if snapshot.lines else []
+    moments = moments if snapshot.classes else []
     if (next_change := order_of(policy).next_change) is not None:
         moments += [at for run in running if (at := next_change(run, policy, now)) is not None]
     return min((at for at in moments if at > now), default=None)

@@ -22,24 +22,24 @@ from windlass.core.preemption.victim_search import Eviction, SearchContext, find
 from windlass.core.preemption.victims import VictimCandidates
 from windlass.core.queues.admission_gates import is_gated
 
-_MOST_SEARCHES = 32
+_MAX_FAILED_SEARCHES = 32
 """Gangs of one plan for which others are looked for in vain; so that a plan's cost is bounded."""
-_HELPS = frozenset({Obstacle.LIMIT, Obstacle.QUOTA, Obstacle.CAPACITY, Obstacle.PROMISED})
+_HELPS = frozenset({Obstacle.LIMIT, Obstacle.QUOTA, Obstacle.CAPACITY, Obstacle.RESERVED})
 """What is in the way of a gang for which it may help that others go."""
-_WANTS_NODES = frozenset({None, Obstacle.CAPACITY, Obstacle.PROMISED, Obstacle.LEAVING})
+_WANTS_NODES = frozenset({None, Obstacle.CAPACITY, Obstacle.RESERVED, Obstacle.LEAVING})
 """What is in the way of a gang that would take nodes if it found them; None: nothing but these."""
 
 
 class RunningChanges:
-    """Of one trial, whose gangs it asks for as they turn out to have to wait."""
+    """Of one cycle, whose gangs it asks for as they turn out to have to wait."""
 
-    def __init__(self, trial: SchedulingCycle, dry_run: Callable[[Snapshot], SchedulingCycle] | None = None) -> None:
+    def __init__(self, cycle: SchedulingCycle, dry_run: Callable[[Snapshot], SchedulingCycle] | None = None) -> None:
         """`dry_run`: schedules a snapshot without stopping any gang; None: this cycle is such a dry run."""
-        self._trial = trial
+        self._cycle = cycle
         self._dry_run = dry_run
-        self._on = trial.snapshot.policy.preempt
+        self._is_enabled = cycle.snapshot.policy.preempt
         self._searches = 0
-        self._ripens: dict[tuple[str, int], int | None] = {}
+        self._next_preemptible: dict[tuple[str, int], int | None] = {}
         self.growing: tuple[Resize, ...] = ()
         """Who grows."""
 
@@ -50,46 +50,46 @@ class RunningChanges:
         """
         if not self.may_help or obstacle not in _HELPS or self._dry_run is None:
             return False
-        offers = self._lineup.offers(gang)
-        if not (offers or self._lineup.going):
+        has_victims = self._candidates.may_have_victims(gang)
+        if not (has_victims or self._candidates.releasing):
             return False
-        found = find_victims(self._ground(gang), gang) if self._searches < _MOST_SEARCHES else None
-        if found is None or not self._is_for(found):
+        found = find_victims(self._context(gang), gang) if self._searches < _MAX_FAILED_SEARCHES else None
+        if found is None or not self._starts_it(found):
             self._searches += 1
-            if offers:
-                self._remember(gang)
+            if has_victims:
+                self._note_next_chance(gang)
             return False
-        self._trial.wait_for(found)
+        self._cycle.block_until_released(found)
         return True
 
-    def _is_for(self, found: Eviction) -> bool:
+    def _starts_it(self, found: Eviction) -> bool:
         """Whether the gang itself starts when all has been given back, and not somebody ahead, or who was stopped.
 
         Who goes first is one thing, who may stop whom another. So it is tried, unless all ahead get what they ask for.
         """
-        trial = self._trial
-        blocked = any(obstacle is not Obstacle.LEAVING for obstacle in trial.obstacles.values())
+        cycle = self._cycle
+        blocked = any(obstacle is not Obstacle.LEAVING for obstacle in cycle.obstacles.values())
         if not (found.preemptions or found.resizes) or not blocked:
             return True
         assert self._dry_run is not None  # noqa: S101 - or nobody would be stopped
-        ledger = Ledger.at(trial.snapshot)
-        for run in self._lineup.going:
-            _give_up(ledger, run, run.resize_to)
+        ledger = Ledger.at(cycle.snapshot)
+        for run in self._candidates.releasing:
+            _release(ledger, run, run.resize_to)
         for eviction in (*self._evictions(), found):
             for resize in eviction.resizes:
-                _give_up(ledger, trial.snapshot.running[resize.job_id], resize.placement)
+                _release(ledger, cycle.snapshot.running[resize.job_id], resize.placement)
             for preemption in eviction.preemptions:
-                ledger.add_pending(requeue_gang(trial.snapshot.running[preemption.job_id], trial.now))
+                ledger.add_pending(requeue_gang(cycle.snapshot.running[preemption.job_id], cycle.now))
         return any(start.gang.id == found.gang.id for start in self._dry_run(ledger.snapshot()).started)
 
     @cached_property
     def may_help(self) -> bool:
         """Whether anybody at all could be stopped, made smaller, or waited for: a quick look."""
-        snapshot = self._trial.snapshot
+        snapshot = self._cycle.snapshot
         ranks = {priority for _, priority in snapshot.ranks}
-        waiting = {line.gangs[0].priority for line in snapshot.lines}
+        waiting = {each.gangs[0].priority for each in snapshot.classes}
         outranked = bool(ranks) and min(ranks) < max(waiting, default=0)
-        return self._on and (outranked or bool(snapshot.special) or bool(self._trial.accounts.tree.children))
+        return self._is_enabled and (outranked or bool(snapshot.special) or bool(self._cycle.usage.tree.children))
 
     def grow(self) -> None:
         """Give to elastic gangs what nobody else could use. To be called when the last gang has been asked."""
@@ -109,60 +109,60 @@ class RunningChanges:
     @property
     def due(self) -> int | None:
         """When time alone may let somebody be stopped, or grow, in ms."""
-        moments = [at for at in self._ripens.values() if at is not None]
+        moments = [at for at in self._next_preemptible.values() if at is not None]
         idle = self._idle
         if idle and (at := next_growth_at(idle)) is not None:
             moments.append(at)
         return min(moments, default=None)
 
     def _evictions(self) -> Iterator[Eviction]:
-        return iter(self._trial.evictions.values())
+        return iter(self._cycle.evictions.values())
 
     @cached_property
-    def _lineup(self) -> VictimCandidates:
-        trial = self._trial
-        return VictimCandidates(trial.snapshot, trial.now, trial.accounts.copy())
+    def _candidates(self) -> VictimCandidates:
+        cycle = self._cycle
+        return VictimCandidates(cycle.snapshot, cycle.now, cycle.usage.copy())
 
-    def _ground(self, gang: PendingGang) -> SearchContext:
-        trial = self._trial
-        promises, closed = trial.timetable.in_the_way_of(gang, self._lineup.gone_by)
+    def _context(self, gang: PendingGang) -> SearchContext:
+        cycle = self._cycle
+        reservations, closed = cycle.profile.conflicts_of(gang, self._candidates.latest_release)
         return SearchContext(
-            snapshot=trial.snapshot,
-            now=trial.now,
-            lineup=self._lineup,
-            free=trial.free,
-            accounts=trial.accounts,
-            spoken_for=trial.spoken_for,
-            promises=[promise for promise in promises if promise.gang.id not in trial.evictions],
+            snapshot=cycle.snapshot,
+            now=cycle.now,
+            candidates=self._candidates,
+            free=cycle.free,
+            usage=cycle.usage,
+            reserved_usage=cycle.reserved_usage,
+            reservations=[reservation for reservation in reservations if reservation.gang.id not in cycle.evictions],
             closed=closed,
-            before=tuple(self._evictions()),
+            earlier=tuple(self._evictions()),
         )
 
-    def _remember(self, gang: PendingGang) -> None:
+    def _note_next_chance(self, gang: PendingGang) -> None:
         """When somebody will have run for long enough to be stopped for such a gang."""
         key = gang.queue, gang.priority
-        if key not in self._ripens:
-            self._ripens[key] = self._lineup.ripens(gang)
+        if key not in self._next_preemptible:
+            self._next_preemptible[key] = self._candidates.next_preemptible_at(gang)
 
     @cached_property
     def _idle(self) -> IdleCapacity | None:
         """None: no elastic gang runs, and for most plans that is the end of it."""
-        trial = self._trial
-        if not trial.snapshot.special:
+        cycle = self._cycle
+        if not cycle.snapshot.special:
             return None
         return IdleCapacity(
-            snapshot=trial.snapshot,
-            now=trial.now,
-            free=trial.free,
-            accounts=trial.accounts,
-            spoken_for=trial.spoken_for,
-            promises=trial.timetable.promises(),
-            wanted=_wanted(trial),
-            stopped=frozenset(given.run.id for eviction in self._evictions() for given in eviction.given),
+            snapshot=cycle.snapshot,
+            now=cycle.now,
+            free=cycle.free,
+            usage=cycle.usage,
+            reserved_usage=cycle.reserved_usage,
+            reservations=cycle.profile.reservations(),
+            contended=_contended_nodes(cycle),
+            stopped=frozenset(release.run.id for eviction in self._evictions() for release in eviction.releases),
         )
 
 
-def _give_up(ledger: Ledger, run: RunningGang, placement: Placement | None) -> None:
+def _release(ledger: Ledger, run: RunningGang, placement: Placement | None) -> None:
     """It has given back all but this."""
     ledger.release(run.id)
     if placement is not None:
@@ -170,16 +170,16 @@ def _give_up(ledger: Ledger, run: RunningGang, placement: Placement | None) -> N
         ledger.hold(replace(run, placement=placement, demands=demands, resize_to=None))
 
 
-def _wanted(trial: SchedulingCycle) -> Mask | None:
+def _contended_nodes(cycle: SchedulingCycle) -> Mask | None:
     """bool[N]: the nodes of all gangs that lack nodes, and neither anything else nor only for now."""
-    snapshot, started = trial.snapshot, {start.gang.id for start in trial.started}
+    snapshot, started = cycle.snapshot, {start.gang.id for start in cycle.started}
     mask = np.zeros(len(snapshot.table.nodes), dtype=np.bool_)
-    for line in snapshot.lines:
-        gang = next((gang for gang in line.gangs if gang.id not in started), None)
-        if gang is None or is_gated(gang, trial.arrays, trial.now):
+    for each in snapshot.classes:
+        gang = next((gang for gang in each.gangs if gang.id not in started), None)
+        if gang is None or is_gated(gang, cycle.arrays, cycle.now):
             continue
         # a gang that has a claim on quota is counted with it: that says nothing of whether quota keeps it out
-        obstacle = trial.obstacles[gang.id] if gang.id in trial.obstacles else trial.limit(gang)
+        obstacle = cycle.obstacles[gang.id] if gang.id in cycle.obstacles else cycle.find_obstacle(gang)
         if obstacle in _WANTS_NODES:
             mask |= usable_nodes(snapshot.table, gang.demands)
     return mask if mask.any() else None

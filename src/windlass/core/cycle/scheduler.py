@@ -14,7 +14,7 @@ from windlass.core.queues.admission_gates import is_gated
 from windlass.core.queues.orders.registry import has_backfill_order, order_of
 from windlass.core.queues.queue_order import QueueOrder
 
-_MOST_TRIED = 1_000
+_MAX_FAILED_CLASSES = 1_000
 """Lines that are tried in vain for the gaps in one plan; so that a plan's cost is bounded (Slurm's bf_max_job_test)."""
 
 
@@ -32,96 +32,98 @@ def schedule_with_cycle(snapshot: Snapshot, now: int, watched: str = "") -> tupl
     """The plan, and the cycle as it ends; `watched` is the id of a gang whose view of the nodes the cycle keeps."""
     if order_of(snapshot.policy).preemptive:
         plan, verdicts = schedule_preemptively(snapshot, now)
-        return plan, verdicts.trial
-    trial = SchedulingCycle(snapshot, now, watched)
-    changes = RunningChanges(trial, dry_run=lambda later: _run(SchedulingCycle(later, now)))
-    return _plan(_run(trial, changes), changes), trial
+        return plan, verdicts.cycle
+    cycle = SchedulingCycle(snapshot, now, watched)
+    changes = RunningChanges(cycle, dry_run=lambda later: _run(SchedulingCycle(later, now)))
+    return _plan(_run(cycle, changes), changes), cycle
 
 
-def _run(trial: SchedulingCycle, changes: RunningChanges | None = None) -> SchedulingCycle:
-    snapshot, now = trial.snapshot, trial.now
-    changes = changes or RunningChanges(trial)
-    # 1. gates: lines that wait out a backoff or another job are not in the contest
-    lines = [line for line in snapshot.lines if not is_gated(line.gangs[0], snapshot.arrays, now)]
+def _run(cycle: SchedulingCycle, changes: RunningChanges | None = None) -> SchedulingCycle:
+    snapshot, now = cycle.snapshot, cycle.now
+    changes = changes or RunningChanges(cycle)
+    # 1. gates: classes that wait out a backoff or another job are not in the queue_order
+    classes = [each for each in snapshot.classes if not is_gated(each.gangs[0], snapshot.arrays, now)]
     # 2. by turn: they start, or wait, and those who wait first hold reservations that nobody may delay
-    gaps = _by_turn(trial, changes, lines)
+    gaps = _start_by_turn(cycle, changes, classes)
     # 3. into the gaps between the reservations: whoever delays none of them
-    _into_gaps(trial, changes, gaps)
+    _backfill(cycle, changes, gaps)
     # 4. to elastic gangs, what nobody else can use
     changes.grow()
-    return trial
+    return cycle
 
 
-def _by_turn(trial: SchedulingCycle, changes: RunningChanges, lines: list[EquivalenceClass]) -> list[EquivalenceClass]:
-    """Returns the lines of which somebody may still fill a gap."""
+def _start_by_turn(
+    cycle: SchedulingCycle, changes: RunningChanges, classes: list[EquivalenceClass]
+) -> list[EquivalenceClass]:
+    """Returns the classes of which somebody may still fill a gap."""
     gaps: list[EquivalenceClass] = []
-    asked_by_turn = changes.may_help and (trial.has_limits or not has_backfill_order(trial.snapshot.policy))
-    contest = QueueOrder(lines, trial.shares_that_count, classes=trial.classes)
-    firsts = [line.gangs[0] for line in lines]
-    for gang in contest:
-        obstacle = trial.limit(gang)
-        if obstacle is None and not trial.timetable.open_to(gang) and not asked_by_turn:
+    searches_by_turn = changes.may_help and (cycle.has_limits or not has_backfill_order(cycle.snapshot.policy))
+    queue_order = QueueOrder(classes, cycle.fair_shares, priority_first=cycle.priority_first)
+    firsts = [each.gangs[0] for each in classes]
+    for gang in queue_order:
+        obstacle = cycle.find_obstacle(gang)
+        if obstacle is None and not cycle.profile.can_reserve(gang) and not searches_by_turn:
             # as many wait for the same nodes as may hold reservations: a gap, at best, or what others leave for it
-            gaps.append(contest.line)
-            contest.drop()
+            gaps.append(queue_order.eq_class)
+            queue_order.drop()
             continue
-        obstacle = obstacle or trial.attempt(gang)
+        obstacle = obstacle or cycle.try_to_start(gang)
         # others are made smaller or stopped, whole gangs, the cheapest that suffice
         if obstacle is None or changes.make_room(gang, obstacle):
             continue
-        if obstacle in LACKS_NODES and not trial.timetable.open_to(gang):
-            gaps.append(contest.line)
-            contest.drop()
+        if obstacle in LACKS_NODES and not cycle.profile.can_reserve(gang):
+            gaps.append(queue_order.eq_class)
+            queue_order.drop()
             continue
-        trial.wait(gang, obstacle)
-        if trial.timetable.is_shut:
+        cycle.block(gang, obstacle)
+        if cycle.profile.is_closed:
             return []  # nobody behind him can start
-        if not (trial.has_limits or asked_by_turn) and not any(map(trial.timetable.open_to, firsts)):
-            return lines  # whoever comes behind him can do no more than fill a gap
-        if obstacle not in LACKS_NODES or not trial.timetable.has_gaps:
-            contest.drop()
+        if not (cycle.has_limits or searches_by_turn) and not any(map(cycle.profile.can_reserve, firsts)):
+            return classes  # whoever comes behind him can do no more than fill a gap
+        if obstacle not in LACKS_NODES or not cycle.profile.allows_backfill:
+            queue_order.drop()
     return gaps
 
 
-def _into_gaps(trial: SchedulingCycle, changes: RunningChanges, lines: list[EquivalenceClass]) -> None:
+def _backfill(cycle: SchedulingCycle, changes: RunningChanges, classes: list[EquivalenceClass]) -> None:
     if not changes.may_help:
-        lines = [line for line in lines if not trial.is_too_large(line.gangs[0])]
-    if not lines:
+        classes = [each for each in classes if not cycle.exceeds_every_node(each.gangs[0])]
+    if not classes:
         return
-    contest, failed = QueueOrder(lines, trial.shares_that_count, classes=trial.classes, fill=True), 0
-    for gang in contest:
-        if gang.id in trial.settled:
+    queue_order, failed = QueueOrder(classes, cycle.fair_shares, priority_first=cycle.priority_first, backfill=True), 0
+    for gang in queue_order:
+        if gang.id in cycle.decided:
             continue
-        obstacle = trial.limit(gang) or trial.attempt(gang)
+        obstacle = cycle.find_obstacle(gang) or cycle.try_to_start(gang)
         if obstacle is None or changes.make_room(gang, obstacle):
             continue
-        longest = trial.timetable.shorter(gang) if obstacle is Obstacle.PROMISED else None
+        longest = cycle.profile.next_shorter_walltime(gang) if obstacle is Obstacle.RESERVED else None
         if longest is None:
-            contest.drop()
+            queue_order.drop()
         else:
-            contest.only_shorter(longest)
+            queue_order.only_shorter(longest)
         failed += 1
-        if failed == _MOST_TRIED:
+        if failed == _MAX_FAILED_CLASSES:
             return
 
 
-def _plan(trial: SchedulingCycle, changes: RunningChanges) -> Plan:
+def _plan(cycle: SchedulingCycle, changes: RunningChanges) -> Plan:
     # 5. one reason, with counts, for everything that stays; worked out when it is read
-    verdicts = PendingReasons(trial)
+    verdicts = PendingReasons(cycle)
     return Plan(
-        version=trial.snapshot.version,
-        now=trial.now,
-        admissions=tuple(Admission(start.gang.id, start.placement, start.grant) for start in trial.started),
+        version=cycle.snapshot.version,
+        now=cycle.now,
+        admissions=tuple(Admission(start.gang.id, start.placement, start.grant) for start in cycle.started),
         verdicts=verdicts,
         preemptions=changes.preemptions,
         resizes=(*changes.shrinking, *changes.growing),
         order=verdicts.order(),
-        due=_due(trial, changes),
+        due=_due(cycle, changes),
     )
 
 
-def _due(trial: SchedulingCycle, changes: RunningChanges) -> int | None:
+def _due(cycle: SchedulingCycle, changes: RunningChanges) -> int | None:
     """When time alone may change what was decided."""
-    turns = [at for each in trial.snapshot.reservations for at in (each.start, each.end) if at > trial.now]
+    turns = [at for each in cycle.snapshot.reservations for at in (each.start, each.end) if at > cycle.now]
     due = changes.due
     return min(turns if due is None else [*turns, due], default=None)

@@ -1,4 +1,4 @@
-"""What a plan has given away so far, and what it keeps for gangs that have to wait."""
+"""What a plan has releases away so far, and what it keeps for gangs that have to wait."""
 
 from __future__ import annotations
 
@@ -53,14 +53,14 @@ class SchedulingCycle:
     def __init__(self, snapshot: Snapshot, now: int, watched: str = "") -> None:
         """`watched`: the gang of which somebody will ask why it got its nodes, by id."""
         self._watched = watched
-        self.seen: Amounts | None = None
+        self.watched_view: Amounts | None = None
         """int64[N, R]: what the gang that is watched could use when it started; None: it has not."""
         self.snapshot = snapshot
         self.now = now
         self.free = snapshot.free.copy(order="F")
-        self.accounts = QueueUsage(tree_of(snapshot.queues), snapshot.held, snapshot.users)
+        self.usage = QueueUsage(tree_of(snapshot.queues), snapshot.held, snapshot.users)
         """What running gangs hold and those that this plan starts."""
-        self.spoken_for: QueueUsage | None = None
+        self.reserved_usage: QueueUsage | None = None
         """What is held once all have gone that are going, and what gangs that wait will take; None: nobody waits for
         quota."""
         self.arrays = dict(snapshot.arrays)
@@ -69,153 +69,154 @@ class SchedulingCycle:
         """By id of the gangs that wait, and whom those behind them must not delay."""
         self.evictions: dict[str, Eviction] = {}
         """By id of the gangs for which others go."""
-        self.first_in: dict[str, PendingGang] = {}
+        self.first_claims: dict[str, PendingGang] = {}
         """By queue: the first gang that has a claim on its quota."""
-        self.settled: set[str] = set()
+        self.decided: set[str] = set()
         """By id: those that start and those that hold a place among the waiting."""
-        self._most: list[int] | None = None
+        self._largest_free: list[int] | None = None
         """By column: what is free on the node that has most of it."""
-        self._pieces: dict[tuple[int, int], int] = {}
+        self._replica_room: dict[tuple[int, int], int] = {}
         """By column and amount: how many times all nodes together have so much in one piece."""
-        self.timetable = ReservationProfile(snapshot, now, self.free)
+        self.profile = ReservationProfile(snapshot, now, self.free)
 
     def turn(self, gang: PendingGang) -> Turn:
         """Its turn under the policy of the day."""
         return turn_of(gang, self.snapshot.policy)
 
-    def limit(self, gang: PendingGang) -> Obstacle | None:
+    def find_obstacle(self, gang: PendingGang) -> Obstacle | None:
         """What keeps the gang from being placed at all."""
         if is_gated(gang, self.arrays, self.now):
             return Obstacle.GATE
-        tree = self.accounts.tree
+        tree = self.usage.tree
         known = queue_named(self.snapshot.queues, gang.queue)
         if known is None or gang.queue in tree.faults or not fits_empty(self.snapshot.table, gang):
             return Obstacle.NEVER
-        if not self._is_limited(gang.queue) and not tree.crowded:
+        if not self._is_limited(gang.queue) and not tree.job_limited:
             return None
         request = gang.request
         if exceeds_maximum(tree, gang.queue, request):
             return Obstacle.NEVER
-        if rule := find_limit(self.accounts, gang.queue, gang.user, request):
+        if rule := find_limit(self.usage, gang.queue, gang.user, request):
             return Obstacle.NEVER if rule.reason is Reason.EXCEEDS_MAX_QUOTA else Obstacle.LIMIT
         return Obstacle.QUOTA if self._lacks_quota(gang, request) else None
 
-    def is_too_large(self, gang: PendingGang) -> bool:
+    def exceeds_every_node(self, gang: PendingGang) -> bool:
         """Whether no node at all has room for one replica of some role: the quick way to say no."""
-        if self._most is None:
-            self._most = self.free.max(axis=0, initial=0).tolist()
-        most = self._most
+        if self._largest_free is None:
+            self._largest_free = self.free.max(axis=0, initial=0).tolist()
+        largest = self._largest_free
         for demand in gang.demands:
             for column, amount in eligibility(self.snapshot.table, demand).request:
-                if amount > most[column]:
+                if amount > largest[column]:
                     return True
         return False
 
-    def attempt(self, gang: PendingGang) -> Obstacle | None:
+    def try_to_start(self, gang: PendingGang) -> Obstacle | None:
         """Start the gang, to which no limit applies, if it finds room; else say what is in its way."""
-        if self.timetable.is_shut_to(gang):
-            return Obstacle.PROMISED
-        if self.is_too_large(gang) or self._lacks_pieces(gang):
+        if self.profile.is_closed_to(gang):
+            return Obstacle.RESERVED
+        if self.exceeds_every_node(gang) or self._lacks_room_in_total(gang):
             return Obstacle.CAPACITY
         found = self._place(gang, self.free)
         if found is None:
             return Obstacle.CAPACITY
-        room = self.timetable.room(gang)
+        room = self.profile.room(gang)
         if room is not self.free:
             found = self._place(gang, room)
             if found is None:
-                return Obstacle.PROMISED
+                return Obstacle.RESERVED
         if gang.id == self._watched:
-            self.seen = room.copy(order="F")
+            self.watched_view = room.copy(order="F")
         self.start(gang, found)
         return None
 
     def start(self, gang: PendingGang, found: Placed) -> None:
         """The gang starts there, where there is room for it."""
         take(self.snapshot.table, self.free, found.grant)
-        self._most = None
-        self._pieces.clear()
-        self.settled.add(gang.id)
-        self.timetable.begins(gang, found.grant)
+        self._largest_free = None
+        self._replica_room.clear()
+        self.decided.add(gang.id)
+        self.profile.add_start(gang, found.grant)
         request = total_of(demands_as_placed(gang.demands, found.placement))
-        self.accounts.take(gang.queue, gang.user, request)
-        if self.spoken_for is not None:
-            self.spoken_for.take(gang.queue, gang.user, request)
+        self.usage.take(gang.queue, gang.user, request)
+        if self.reserved_usage is not None:
+            self.reserved_usage.take(gang.queue, gang.user, request)
         if gang.array_id:
             self.arrays[gang.array_id] = self.arrays.get(gang.array_id, 0) + 1
         self.started.append(Start(gang, *found))
 
-    def wait_for(self, found: Eviction) -> None:
+    def block_until_released(self, found: Eviction) -> None:
         """The gang starts as soon as others are gone; until then its nodes are kept for it."""
         self.evictions[found.gang.id] = found
-        if self.spoken_for is not None:
-            _give_back(self.spoken_for, found.given)
-        early = [EarlyRelease(each.run.id, found.at, each.grant) for each in found.given]
-        self.timetable.keep(found.gang, found.at, found.placed.grant, early)
-        self.wait(found.gang, Obstacle.LEAVING)
+        if self.reserved_usage is not None:
+            _release(self.reserved_usage, found.releases)
+        early = [EarlyRelease(each.run.id, found.at, each.grant) for each in found.releases]
+        self.profile.reserve_for_eviction(found.gang, found.at, found.placed.grant, early)
+        self.block(found.gang, Obstacle.LEAVING)
 
-    def wait(self, gang: PendingGang, obstacle: Obstacle) -> None:
+    def block(self, gang: PendingGang, obstacle: Obstacle) -> None:
         """The gang has to wait; who comes after it must not delay it."""
         self.obstacles[gang.id] = obstacle
-        self.settled.add(gang.id)
+        self.decided.add(gang.id)
         if obstacle in LACKS_NODES:
-            self.timetable.reserve(gang)
+            self.profile.reserve(gang)
         if obstacle not in KEEPS_NOTHING and self._is_limited(gang.queue):
-            if self.spoken_for is None:
-                self.spoken_for = self.accounts.copy()
-                _give_back(
-                    self.spoken_for, expected_releases(self.snapshot, self.snapshot.releasing, self.evictions.values())
+            if self.reserved_usage is None:
+                self.reserved_usage = self.usage.copy()
+                _release(
+                    self.reserved_usage,
+                    expected_releases(self.snapshot, self.snapshot.releasing, self.evictions.values()),
                 )
             request = gang.request
-            claim = claim_queue(self.accounts.tree, gang.queue, request)
-            self.spoken_for.take(claim, gang.user, request)
-            self.first_in.setdefault(claim, gang)
+            claim = claim_queue(self.usage.tree, gang.queue, request)
+            self.reserved_usage.take(claim, gang.user, request)
+            self.first_claims.setdefault(claim, gang)
 
     @cached_property
     def has_limits(self) -> bool:
         """Whether any queue may hold only so much: then the order of those who wait for quota matters."""
-        tree = self.accounts.tree
-        return bool(tree.crowded) or any(tree.limited.values())
+        tree = self.usage.tree
+        return bool(tree.job_limited) or any(tree.limited.values())
 
     @cached_property
     def shares(self) -> Shares:
         """Of the queues, as the plan has it."""
-        return Shares(self.accounts, total_capacity(self.snapshot.table), self.snapshot.past)
+        return Shares(self.usage, total_capacity(self.snapshot.table), self.snapshot.past)
 
     @property
-    def shares_that_count(self) -> Shares | None:
+    def fair_shares(self) -> Shares | None:
         """None if the policy's order knows no fairness between queues."""
         return self.shares if order_of(self.snapshot.policy).fair_share else None
 
     @property
-    def classes(self) -> bool:
+    def priority_first(self) -> bool:
         """Whether a higher priority goes before the fair share."""
         return order_of(self.snapshot.policy).priority_first
 
     @cached_property
-    def holds(self) -> list[ReservedNodes]:
+    def reserved_nodes(self) -> list[ReservedNodes]:
         """Which nodes are kept for whom. To be asked for when the last gang has been attempted."""
-        return [ReservedNodes(gang, mask) for gang, mask in self.timetable.kept()]
+        return [ReservedNodes(gang, mask) for gang, mask in self.profile.reserved_masks()]
 
     @cached_property
-    def stock(self) -> FreeCapacities:
+    def free_capacities(self) -> FreeCapacities:
         """What is free now. To be asked for when the last gang has been attempted."""
         return FreeCapacities(self.free)
 
     @cached_property
-    def stock_if_empty(self) -> FreeCapacities:
+    def total_capacities(self) -> FreeCapacities:
         """What would be free if nothing ran."""
         return FreeCapacities(self.snapshot.table.capacity)
 
-    def _lacks_pieces(self, gang: PendingGang) -> bool:
+    def _lacks_room_in_total(self, gang: PendingGang) -> bool:
         """Whether some role finds too few places even if only its scarcest resource counted, on whatever node."""
         for demand in gang.demands:
             for column, amount in eligibility(self.snapshot.table, demand).request[:1]:
-                pieces = self._pieces.get((column, amount))
-                if pieces is None:
-                    pieces = int((np.maximum(self.free[:, column], 0) // amount).sum())
-                    self._pieces[column, amount] = pieces
-                if pieces < (demand.least or demand.count):
+                room = self._replica_room.get((column, amount))
+                if room is None:
+                    room = int((np.maximum(self.free[:, column], 0) // amount).sum())
+                    self._replica_room[column, amount] = room
+                if room < (demand.least or demand.count):
                     return True
         return False
 
@@ -232,13 +233,13 @@ class SchedulingCycle:
         return place_largest(gang.demands, attempt)
 
     def _lacks_quota(self, gang: PendingGang, request: Mapping[str, int]) -> bool:
-        waited_for = self.spoken_for is not None and blocked_by_claims(self.spoken_for, gang.queue, request)
-        return bool(waited_for or exceeds_available(self.accounts, gang.queue, request))
+        is_claimed = self.reserved_usage is not None and blocked_by_claims(self.reserved_usage, gang.queue, request)
+        return bool(is_claimed or exceeds_available(self.usage, gang.queue, request))
 
     def _is_limited(self, queue: str) -> bool:
-        return bool(self.accounts.tree.limited.get(queue))
+        return bool(self.usage.tree.limited.get(queue))
 
 
-def _give_back(books: QueueUsage, given: Iterable[VictimRelease]) -> None:
-    for each in given:
-        books.give_back(each.run.queue, each.run.user, each.amounts, jobs=int(each.whole))
+def _release(usage: QueueUsage, releases: Iterable[VictimRelease]) -> None:
+    for each in releases:
+        usage.give_back(each.run.queue, each.run.user, each.amounts, jobs=int(each.whole))

@@ -41,70 +41,70 @@ class StartEstimate(NamedTuple):
     """When a gang starts, in ms, and how sure that is."""
 
     at: int
-    sure: StartCertainty
+    certainty: StartCertainty
 
 
-def start_bounds(trial: SchedulingCycle) -> dict[str, int]:
-    """By id of the gangs that nodes are promised to: when they start at the latest, in ms, if that is known."""
+def start_bounds(cycle: SchedulingCycle) -> dict[str, int]:
+    """By id of the gangs that nodes are reserved to: when they start at the latest, in ms, if that is known."""
     # nobody knows when those that wait for quota get it, and then they go first
-    first = min(map(trial.turn, trial.first_in.values()), default=None)
-    highest = _highest_by_queue(trial)
+    first = min(map(cycle.turn, cycle.first_claims.values()), default=None)
+    highest = _highest_by_queue(cycle)
     found: dict[str, int] = {}
-    crowds: set[str] = set()
-    for promise in trial.timetable.promises():
+    limits: set[str] = set()
+    for reservation in cycle.profile.reservations():
         # of several that count towards one limit on running jobs, the first may keep the others out
-        counted = _crowds_of(trial, promise.gang)
-        goes_first = first is None or trial.turn(promise.gang) <= first
-        settled = _keeps_its_turn(trial, promise.gang, highest)
-        if promise.start < NEVER and goes_first and settled and crowds.isdisjoint(counted):
-            found[promise.gang.id] = promise.start
-        crowds |= counted
+        counted = _shared_limits_of(cycle, reservation.gang)
+        goes_first = first is None or cycle.turn(reservation.gang) <= first
+        keeps_turn = _keeps_its_turn(cycle, reservation.gang, highest)
+        if reservation.start < NEVER and goes_first and keeps_turn and limits.isdisjoint(counted):
+            found[reservation.gang.id] = reservation.start
+        limits |= counted
     return found
 
 
-def _highest_by_queue(trial: SchedulingCycle) -> dict[str, int]:
+def _highest_by_queue(cycle: SchedulingCycle) -> dict[str, int]:
     """By queue in which somebody waits: the highest priority of those."""
     highest: dict[str, int] = {}
-    for line in trial.snapshot.lines:
-        gang = line.gangs[0]
+    for each in cycle.snapshot.classes:
+        gang = each.gangs[0]
         highest[gang.queue] = max(gang.priority, highest.get(gang.queue, gang.priority))
     return highest
 
 
-def _keeps_its_turn(trial: SchedulingCycle, gang: PendingGang, highest: Mapping[str, int]) -> bool:
+def _keeps_its_turn(cycle: SchedulingCycle, gang: PendingGang, highest: Mapping[str, int]) -> bool:
     """Whether nobody who waits in another queue can come before it when what the queues hold has changed."""
-    if trial.shares_that_count is None:
+    if cycle.fair_shares is None:
         return True
     others = (priority for queue, priority in highest.items() if queue != gang.queue)
     most = max(others, default=None)
-    ranks_first = trial.classes and not trial.accounts.tree.limited.get(gang.queue)
+    ranks_first = cycle.priority_first and not cycle.usage.tree.limited.get(gang.queue)
     return most is None or (ranks_first and gang.priority > most)
 
 
-def _crowds_of(trial: SchedulingCycle, gang: PendingGang) -> set[str]:
+def _shared_limits_of(cycle: SchedulingCycle, gang: PendingGang) -> set[str]:
     """The queues with limits on users and jobs in which it counts, and its array if that has a limit."""
-    tree = trial.accounts.tree
-    return {level for level in tree.path.get(gang.queue, ()) if level in tree.crowded} | (
+    tree = cycle.usage.tree
+    return {level for level in tree.path.get(gang.queue, ()) if level in tree.job_limited} | (
         {f"array {gang.array_id}"} if gang.array_limit else set()
     )
 
 
 def estimate_starts(
-    trial: SchedulingCycle, waiting: Iterable[PendingGang], bounds: Mapping[str, int]
+    cycle: SchedulingCycle, waiting: Iterable[PendingGang], bounds: Mapping[str, int]
 ) -> dict[str, StartEstimate]:
     """By id of the gangs that wait, which come in their order; those of whom nothing can be told are left out.
 
-    `bounds`: by id, when those start at the latest that have been promised nodes.
+    `bounds`: by id, when those start at the latest that have been reserved nodes.
     """
-    stocks = _Stocks(trial)
+    grid = _CapacityGrid(cycle)
     found = {}
     for gang in waiting:
-        promised = bounds.get(gang.id)
-        cell = stocks.give(gang, promised)
-        if promised is not None:
-            found[gang.id] = StartEstimate(promised, StartCertainty.BOUND)
+        reserved = bounds.get(gang.id)
+        cell = grid.give(gang, reserved)
+        if reserved is not None:
+            found[gang.id] = StartEstimate(reserved, StartCertainty.BOUND)
         elif cell is not None:
-            found[gang.id] = StartEstimate(trial.now + _EDGES[cell], StartCertainty.EXPECTED)
+            found[gang.id] = StartEstimate(cycle.now + _EDGES[cell], StartCertainty.EXPECTED)
     return found
 
 
@@ -125,16 +125,16 @@ def _first(bad: Mask, walltime: int | None, not_before: int) -> int:
     return _UNREACHED
 
 
-class _Ends:
+class _Releases:
     """Which gangs end at which moment of the grid, of those that run or start with the plan and have a walltime."""
 
-    def __init__(self, trial: SchedulingCycle) -> None:
-        snapshot, now = trial.snapshot, trial.now
+    def __init__(self, cycle: SchedulingCycle) -> None:
+        snapshot, now = cycle.snapshot, cycle.now
         ending: list[tuple[int, RunningGang | PendingGang, Grant]] = [
             (at - now, snapshot.running[job_id], snapshot.grants[job_id]) for at, job_id in snapshot.ends
         ]
-        ending += [(s.gang.walltime, s.gang, s.grant) for s in trial.started if s.gang.walltime is not None]
-        self._free = trial.free
+        ending += [(s.gang.walltime, s.gang, s.grant) for s in cycle.started if s.gang.walltime is not None]
+        self._free = cycle.free
         self._gangs = [gang for _, gang, _ in ending]
         self._cells = np.searchsorted(EDGES, np.array([at for at, _, _ in ending], dtype=np.int64))
         sizes = [len(grant.rows) for _, _, grant in ending]
@@ -159,10 +159,10 @@ class _Ends:
         return total
 
 
-class _Pools:
+class _NodePools:
     """What is free of one resource at each moment of the grid, by pool: the nodes that some kind of replica may use."""
 
-    def __init__(self, ends: _Ends, column: int, masks: list[Mask]) -> None:
+    def __init__(self, ends: _Releases, column: int, masks: list[Mask]) -> None:
         self._masks = np.array(masks, dtype=np.float32)
         self.free = np.array([ends.profile(mask, column) for mask in masks])
         """float64[P, C]"""
@@ -179,7 +179,7 @@ class _Pools:
         self.free[:, start:end] -= parts * amount
 
 
-class _Need(NamedTuple):
+class _PoolDemand(NamedTuple):
     """So much of a pool."""
 
     column: int
@@ -187,7 +187,7 @@ class _Need(NamedTuple):
     amount: float
 
 
-class _Left(NamedTuple):
+class _LimitGrid(NamedTuple):
     """What is left of a limit at each moment of the grid, and how much at the most there was, before anybody took."""
 
     amounts: Amounts
@@ -195,32 +195,32 @@ class _Left(NamedTuple):
     most: float
 
 
-class _Stocks:
+class _CapacityGrid:
     """What is free of every pool, and of what queues and arrays may use, at each moment of the grid."""
 
-    def __init__(self, trial: SchedulingCycle) -> None:
-        self._trial = trial
-        self._table = trial.snapshot.table
-        self._ends = _Ends(trial)
-        self._places: dict[tuple[int, bytes], int] = {}
+    def __init__(self, cycle: SchedulingCycle) -> None:
+        self._cycle = cycle
+        self._table = cycle.snapshot.table
+        self._ends = _Releases(cycle)
+        self._numbers: dict[tuple[int, bytes], int] = {}
         """By column and mask: which of the pools it is."""
         self._masks: dict[int, list[Mask]] = {}
         """By column, of its pools."""
-        self._needs = {id(line.gangs[0].demands): self._asked(line.gangs[0]) for line in trial.snapshot.lines}
+        self._needs = {id(each.gangs[0].demands): self._pool_demands(each.gangs[0]) for each in cycle.snapshot.classes}
         """By id of a gang's demands, which the snapshot keeps."""
-        self._pools = {column: _Pools(self._ends, column, masks) for column, masks in self._masks.items()}
-        self._of_queues: dict[str, list[tuple[str, _Left]] | None] = {}
-        self._of_arrays: dict[str, _Left] = {}
+        self._pools = {column: _NodePools(self._ends, column, masks) for column, masks in self._masks.items()}
+        self._of_queues: dict[str, list[tuple[str, _LimitGrid]] | None] = {}
+        self._of_arrays: dict[str, _LimitGrid] = {}
 
-    def give(self, gang: PendingGang, promised: int | None) -> int | None:
+    def give(self, gang: PendingGang, reserved: int | None) -> int | None:
         """Take what the gang needs from the first moment on at which it lasts long enough. None: never, or not told."""
         if gang.waits_for or (limits := self._limits_of(gang)) is None:
             return None
         needs = self._needs_of(gang)
-        if promised is None:
+        if reserved is None:
             cell = self._soonest(gang, needs, limits)
         else:
-            cell = bisect_left(_EDGES, promised - self._trial.now)
+            cell = bisect_left(_EDGES, reserved - self._cycle.now)
         if cell >= _UNREACHED:
             return None
         end = _UNREACHED if gang.walltime is None else bisect_left(_EDGES, _EDGES[cell] + gang.walltime)
@@ -230,7 +230,7 @@ class _Stocks:
             left.amounts[cell:end] -= amount
         return cell
 
-    def _soonest(self, gang: PendingGang, needs: list[_Need], limits: list[tuple[_Left, int]]) -> int:
+    def _soonest(self, gang: PendingGang, needs: list[_PoolDemand], limits: list[tuple[_LimitGrid, int]]) -> int:
         bad: list[Mask] = []
         for column, pool, amount in needs:
             if amount > self._pools[column].most[pool]:
@@ -241,35 +241,35 @@ class _Stocks:
                 return _UNREACHED
             bad.append(left.amounts < charged)
         any_bad = np.logical_or.reduce(bad) if len(bad) > 1 else bad[0] if bad else np.zeros(_UNREACHED, np.bool_)
-        return _first(any_bad, gang.walltime, (gang.not_before or 0) - self._trial.now)
+        return _first(any_bad, gang.walltime, (gang.not_before or 0) - self._cycle.now)
 
-    def _needs_of(self, gang: PendingGang) -> list[_Need]:
+    def _needs_of(self, gang: PendingGang) -> list[_PoolDemand]:
         found = self._needs.get(id(gang.demands))
         if found is None:
-            found = self._needs[id(gang.demands)] = self._asked(gang)
+            found = self._needs[id(gang.demands)] = self._pool_demands(gang)
         return found
 
-    def _asked(self, gang: PendingGang) -> list[_Need]:
+    def _pool_demands(self, gang: PendingGang) -> list[_PoolDemand]:
         found = []
         for demand in minimum_demands(gang.demands):
             mask, column, each = _pool_of(self._table, demand)
-            pool = self._place_of(mask, column)
+            pool = self._number_of(mask, column)
             if each:
-                found.append(_Need(column, pool, float(each * demand.count)))
+                found.append(_PoolDemand(column, pool, float(each * demand.count)))
         return found
 
-    def _place_of(self, mask: Mask, column: int) -> int:
+    def _number_of(self, mask: Mask, column: int) -> int:
         key = column, mask.tobytes()
-        place = self._places.get(key)
+        place = self._numbers.get(key)
         if place is None:
             same = self._masks.setdefault(column, [])
-            place = self._places[key] = len(same)
+            place = self._numbers[key] = len(same)
             same.append(mask)
         return place
 
     # --- limits that are no nodes ---------------------------------------------------------------------
 
-    def _limits_of(self, gang: PendingGang) -> list[tuple[_Left, int]] | None:
+    def _limits_of(self, gang: PendingGang) -> list[tuple[_LimitGrid, int]] | None:
         """What is left of them, and what the gang takes of it; None: it has no queue any more."""
         rules = self._rules_of(gang.queue)
         if rules is None:
@@ -279,28 +279,28 @@ class _Stocks:
             found.append((self._left_in_array(gang), 1))
         return found
 
-    def _rules_of(self, queue: str) -> list[tuple[str, _Left]] | None:
+    def _rules_of(self, queue: str) -> list[tuple[str, _LimitGrid]] | None:
         if queue not in self._of_queues:
-            tree = self._trial.accounts.tree
-            known = queue_named(self._trial.snapshot.queues, queue) is not None and queue not in tree.faults
+            tree = self._cycle.usage.tree
+            known = queue_named(self._cycle.snapshot.queues, queue) is not None and queue not in tree.faults
             rules = [(name, self._left_in_queue(queue, name)) for name in tree.limited.get(queue, ())]
             self._of_queues[queue] = rules if known else None
         return self._of_queues[queue]
 
-    def _left_in_queue(self, queue: str, resource: str) -> _Left:
+    def _left_in_queue(self, queue: str, resource: str) -> _LimitGrid:
         """As if only what its own gangs give back came back to it."""
-        now = available(self._trial.accounts, queue, resource) or 0
+        now = available(self._cycle.usage, queue, resource) or 0
         return self._left(now, lambda run: charge(total_of(run.demands), resource) if run.queue == queue else 0)
 
-    def _left_in_array(self, gang: PendingGang) -> _Left:
+    def _left_in_array(self, gang: PendingGang) -> _LimitGrid:
         if gang.array_id not in self._of_arrays:
-            now = gang.array_limit - self._trial.arrays.get(gang.array_id, 0)
+            now = gang.array_limit - self._cycle.arrays.get(gang.array_id, 0)
             self._of_arrays[gang.array_id] = self._left(now, lambda run: int(run.array_id == gang.array_id))
         return self._of_arrays[gang.array_id]
 
-    def _left(self, now: int, back: Callable[[RunningGang | PendingGang], int]) -> _Left:
+    def _left(self, now: int, back: Callable[[RunningGang | PendingGang], int]) -> _LimitGrid:
         amounts = now + self._ends.given_back(back)
-        return _Left(amounts, float(amounts[-1]))
+        return _LimitGrid(amounts, float(amounts[-1]))
 
 
 def _pool_of(table: NodeTable, demand: Demand) -> tuple[Mask, int, int]:

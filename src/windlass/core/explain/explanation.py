@@ -83,13 +83,13 @@ class Explanation:
 
 def explain(snapshot: Snapshot, job_id: str, now: int) -> Explanation:
     """Say why a gang of the snapshot waits. `now` in ms. Raises KeyError if it does not wait."""
-    gang = next((gang for line in snapshot.lines for gang in line.gangs if gang.id == job_id), None)
+    gang = next((gang for each in snapshot.classes for gang in each.gangs if gang.id == job_id), None)
     if gang is None:
         raise KeyError(job_id)
-    plan, trial = schedule_with_cycle(snapshot, now, watched=job_id)
+    plan, cycle = schedule_with_cycle(snapshot, now, watched=job_id)
     starts = next((admission.placement for admission in plan.admissions if admission.job_id == job_id), None)
-    comes = any(start.gang.id == job_id for start in trial.started)
-    demand, column = _what_binds(trial, gang)
+    comes = any(start.gang.id == job_id for start in cycle.started)
+    demand, column = _what_binds(cycle, gang)
     order = tuple(plan.order)
     position = order.index(job_id) + 1 if job_id in order else None
     table = snapshot.table
@@ -101,20 +101,22 @@ def explain(snapshot: Snapshot, job_id: str, now: int) -> Explanation:
         resource=resource,
         position=position,
         ahead=order[: position - 1] if position else (),
-        nodes=tuple(_views(trial, gang, demand, column)),
-        frees=_frees(trial, gang, demand, resource) if position and not comes else (),
+        nodes=tuple(_views(cycle, gang, demand, column)),
+        frees=_frees(cycle, gang, demand, resource) if position and not comes else (),
         expected=now if starts is not None else expected_start(snapshot, gang, now),
         not_before=gang.not_before,
         would_start=find_alternatives(snapshot, gang, now) if position else (),
         keeps_its_size=fixed_size_reason(gang.demands),
-        chosen=role_choices(trial.seen, table, gang.demands, starts, snapshot.policy) if starts is not None else (),
+        chosen=role_choices(cycle.watched_view, table, gang.demands, starts, snapshot.policy)
+        if starts is not None
+        else (),
     )
 
 
-def _what_binds(trial: SchedulingCycle, gang: PendingGang) -> tuple[Demand, int | None]:
+def _what_binds(cycle: SchedulingCycle, gang: PendingGang) -> tuple[Demand, int | None]:
     """The role that fails first, as the verdict has it, or else the hardest; and the column of which it finds least."""
-    table = trial.snapshot.table
-    stock = trial.stock if fits_empty(table, gang) else trial.stock_if_empty
+    table = cycle.snapshot.table
+    stock = cycle.free_capacities if fits_empty(table, gang) else cycle.total_capacities
     demands = minimum_demands(gang.demands)
     short = find_shortage(stock, table, demands)
     demand = short.demand if short else next(iter(role_orders(table, demands)))[0]
@@ -124,12 +126,12 @@ def _what_binds(trial: SchedulingCycle, gang: PendingGang) -> tuple[Demand, int 
     return demand, column if each else None
 
 
-def _views(trial: SchedulingCycle, gang: PendingGang, demand: Demand, column: int | None) -> Iterator[NodeView]:
-    table = trial.snapshot.table
+def _views(cycle: SchedulingCycle, gang: PendingGang, demand: Demand, column: int | None) -> Iterator[NodeView]:
+    table = cycle.snapshot.table
     able = eligibility(table, demand)
-    counts = room_per_node(trial.free, able, None, demand.count).tolist()
-    free, capacity = ([0] * len(counts),) * 2 if column is None else _columns(trial, column)
-    ahead = [hold for hold in trial.holds if hold.gang.id != gang.id]
+    counts = room_per_node(cycle.free, able, None, demand.count).tolist()
+    free, capacity = ([0] * len(counts),) * 2 if column is None else _columns(cycle, column)
+    ahead = [hold for hold in cycle.reserved_nodes if hold.gang.id != gang.id]
     for row, node in enumerate(table.nodes):
         lost = able.screen.lost[row]
         holder = next((hold.gang.id for hold in ahead if hold.mask[row]), "") if lost < 0 else ""
@@ -137,23 +139,23 @@ def _views(trial: SchedulingCycle, gang: PendingGang, demand: Demand, column: in
         yield NodeView(node.name, counts[row], max(free[row], 0), capacity[row], cause, holder)
 
 
-def _columns(trial: SchedulingCycle, column: int) -> tuple[list[int], list[int]]:
-    return trial.free[:, column].tolist(), trial.snapshot.table.capacity[:, column].tolist()
+def _columns(cycle: SchedulingCycle, column: int) -> tuple[list[int], list[int]]:
+    return cycle.free[:, column].tolist(), cycle.snapshot.table.capacity[:, column].tolist()
 
 
 def _cause(cause: str, node: Node) -> str:
     return f"{cause} ({node.cordoned})" if cause == CORDONED else cause
 
 
-def _frees(trial: SchedulingCycle, gang: PendingGang, demand: Demand, resource: str) -> tuple[CapacityHolder, ...]:
+def _frees(cycle: SchedulingCycle, gang: PendingGang, demand: Demand, resource: str) -> tuple[CapacityHolder, ...]:
     """Who holds what the verdict says is missing: quota of the same queue, or the resource on eligible nodes."""
-    table = trial.snapshot.table
-    lacking = quota.exceeds_available(trial.accounts, gang.queue, gang.request)
-    holding = _holding(trial)
+    table = cycle.snapshot.table
+    lacking = quota.exceeds_available(cycle.usage, gang.queue, gang.request)
+    holding = _holding(cycle)
     if lacking and lacking in table.column:
         resource, mask = lacking, np.ones(len(table.nodes), dtype=np.bool_)
-        holding = ((run, grant) for run, grant in holding if _of_one_tree(trial, run.queue, gang.queue))
-    elif resource and find_shortage(trial.stock, table, minimum_demands(gang.demands)):
+        holding = ((run, grant) for run, grant in holding if _of_one_tree(cycle, run.queue, gang.queue))
+    elif resource and find_shortage(cycle.free_capacities, table, minimum_demands(gang.demands)):
         mask = eligibility(table, demand).mask
     else:
         return ()
@@ -161,17 +163,17 @@ def _frees(trial: SchedulingCycle, gang: PendingGang, demand: Demand, resource: 
     return tuple(sorted((freeing for freeing in found if freeing.amount), key=_soonest))
 
 
-def _of_one_tree(trial: SchedulingCycle, queue: str, other: str) -> bool:
-    path = trial.accounts.tree.path
+def _of_one_tree(cycle: SchedulingCycle, queue: str, other: str) -> bool:
+    path = cycle.usage.tree.path
     return path.get(queue, (queue,))[-1] == path.get(other, (other,))[-1]
 
 
-def _holding(trial: SchedulingCycle) -> Iterator[tuple[RunningGang, Grant]]:
-    snapshot = trial.snapshot
+def _holding(cycle: SchedulingCycle) -> Iterator[tuple[RunningGang, Grant]]:
+    snapshot = cycle.snapshot
     for run in snapshot.running.values():
         yield run, snapshot.grants[run.id]
-    for start in trial.started:
-        yield start_gang(start.gang, start.placement, trial.now), start.grant
+    for start in cycle.started:
+        yield start_gang(start.gang, start.placement, cycle.now), start.grant
 
 
 def _freeing(table: NodeTable, run: RunningGang, grant: Grant, resource: str, mask: Mask) -> CapacityHolder:

@@ -19,12 +19,13 @@ _MOST_WORK = 20_000
 def expected_start(snapshot: Snapshot, gang: PendingGang, now: int) -> int | None:
     """In ms, if nothing new comes in; None if that depends on a gang without a walltime, or is too far off to tell.
 
-    An expectation, no promise: a gang that ends early may let another one overtake. As if elastic gangs did not grow.
+        An expectation, no reservation: a gang that ends early may let another one overtake. As if elastic gangs did not
+    grow.
     """
     if gang.waits_for:
         return None
     ahead = _Ahead(snapshot, now)
-    for _ in range(1 + _MOST_WORK // (1 + len(snapshot.lines))):
+    for _ in range(1 + _MOST_WORK // (1 + len(snapshot.classes))):
         # 1. who starts at this moment, and who goes
         plan = schedule(ahead.ledger.snapshot(), ahead.now)
         if any(admission.job_id == gang.id for admission in plan.admissions):
@@ -42,11 +43,11 @@ class _Ahead:
     def __init__(self, snapshot: Snapshot, now: int) -> None:
         self.ledger = Ledger.at(snapshot)
         self.now = now
-        self._waiting = {gang.id: gang for line in snapshot.lines for gang in line.gangs}
+        self._waiting = {gang.id: gang for each in snapshot.classes for gang in each.gangs}
         self._running = dict(snapshot.running)
         self._stopped: dict[str, RunningGang] = {}
         """As they ran, those that wait again once they have gone."""
-        turns = {line.gangs[0].not_before or now for line in snapshot.lines}
+        turns = {each.gangs[0].not_before or now for each in snapshot.classes}
         turns |= {at for each in snapshot.reservations for at in (each.start, each.end)}
         self._turns = sorted(at for at in turns if at > now)
         self._ends = [(max(run.ends_by, now), run.id) for run in snapshot.running.values() if run.ends_by is not None]

@@ -92,9 +92,9 @@ class EquivalenceClass:
     gangs: tuple[PendingGang, ...]
     turns: tuple[Turn, ...]
     """Of each of them."""
-    fill: tuple[PendingGang, ...]
+    backfill: tuple[PendingGang, ...]
     """The same gangs in the order in which they are tried for the gaps between reservations."""
-    fill_turns: tuple[Turn, ...]
+    backfill_turns: tuple[Turn, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,11 +17,11 @@ class Obstacle(Enum):
     """It starts once those are gone that are being stopped: they were for its sake, or will do as well."""
     QUOTA = auto()
     CAPACITY = auto()
-    PROMISED = auto()
+    RESERVED = auto()
     """It would fit, and delay a gang that goes first and to which these nodes are promised."""
 
 
 KEEPS_NOTHING = frozenset({Obstacle.GATE, Obstacle.NEVER, Obstacle.LIMIT})
 """What a gang waits for without any claim on quota."""
-LACKS_NODES = (Obstacle.CAPACITY, Obstacle.PROMISED)
+LACKS_NODES = (Obstacle.CAPACITY, Obstacle.RESERVED)
 """What only nodes can help against."""

@@ -78,7 +78,7 @@ class Verdict:
     """The gang that goes first, if this one would fit but for it."""
     eta: int | None = None
     """When it starts, in ms; None: it cannot be told."""
-    sure: StartCertainty = StartCertainty.UNKNOWN
+    certainty: StartCertainty = StartCertainty.UNKNOWN
     """How sure that is."""
 
 

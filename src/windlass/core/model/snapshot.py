@@ -93,7 +93,7 @@ class Snapshot:
     """By queue: what its running gangs hold together."""
     arrays: Mapping[str, int]
     """By array: how many of its members hold nodes."""
-    lines: tuple[EquivalenceClass, ...]
+    classes: tuple[EquivalenceClass, ...]
     """Everything that waits, in classes of gangs that get equal answers."""
     running: Mapping[str, RunningGang]
     grants: Mapping[str, Grant]
@@ -119,5 +119,5 @@ class Snapshot:
     @cached_property
     def pending(self) -> tuple[PendingGang, ...]:
         """Every gang that waits, by its turn."""
-        pairs = (pair for line in self.lines for pair in zip(line.turns, line.gangs, strict=True))
+        pairs = (pair for each in self.classes for pair in zip(each.turns, each.gangs, strict=True))
         return tuple(gang for _, gang in sorted(pairs, key=itemgetter(0)))

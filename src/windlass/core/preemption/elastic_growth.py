@@ -39,11 +39,11 @@ class IdleCapacity:
     now: int
     free: Amounts
     """int64[N, R]: what is free now."""
-    accounts: QueueUsage
-    spoken_for: QueueUsage | None = None
+    usage: QueueUsage
+    reserved_usage: QueueUsage | None = None
     """The same, and what gangs that wait will take; None: nobody waits for quota."""
-    promises: Sequence[GangReservation] = ()
-    wanted: Mask | None = None
+    reservations: Sequence[GangReservation] = ()
+    contended: Mask | None = None
     """bool[N]: the nodes that some gang could use which waits for room; None: nobody does."""
     stopped: Collection[str] = field(default_factory=frozenset)
     """By id: those that this plan stops or resizes already."""
@@ -56,20 +56,20 @@ class _Candidate(NamedTuple):
 
 def find_growth(idle: IdleCapacity) -> tuple[Resize, ...]:
     """Who grows, and to what. Pure."""
-    ripe = [each for each in _below_their_most(idle) if _pays(idle, each.run)]
-    if not ripe or not _anything_left(idle):
+    candidates = [each for each in _growable(idle) if _is_worthwhile(idle, each.run)]
+    if not candidates or not _anything_left(idle):
         return ()
     room, found = _Room(idle), []
-    while ripe:
+    while candidates:
         # 1. whose turn it is: shares follow what has been given away
-        each = min(ripe, key=lambda each: room.turn(each.run))
-        ripe.remove(each)
+        each = min(candidates, key=lambda each: room.turn(each.run))
+        candidates.remove(each)
         # 2. as many as fit, and as quota lets in
         more = room.most_more(each)
         if more is not None:
             room.give(each, more)
             number = len(more.placement.nodes[each.role.role])
-            placement = _together(idle.snapshot.table, each, more.placement)
+            placement = _merged_placement(idle.snapshot.table, each, more.placement)
             found.append(Resize(each.run.id, placement, f"{number} more, on nodes that nobody waits for"))
     return tuple(found)
 
@@ -77,33 +77,33 @@ def find_growth(idle: IdleCapacity) -> tuple[Resize, ...]:
 def next_growth_at(idle: IdleCapacity) -> int | None:
     """When, in ms, the next gang may grow that is too young for it now; None: there is none."""
     interval = idle.snapshot.policy.resize_interval
-    moments = [each.run.last_changed_at + interval for each in _below_their_most(idle)]
+    moments = [each.run.last_changed_at + interval for each in _growable(idle)]
     return min((at for at in moments if at > idle.now), default=None)
 
 
-def _below_their_most(idle: IdleCapacity) -> list[_Candidate]:
+def _growable(idle: IdleCapacity) -> list[_Candidate]:
     found = []
     for run in idle.snapshot.running.values():
         role = elastic_role(run)
         if role is None or role.count >= role.most or run.leaving or run.resize_to is not None:
             continue
-        if run.id not in idle.stopped and _may_stay(idle.snapshot.table, run):
+        if run.id not in idle.stopped and _can_stay(idle.snapshot.table, run):
             found.append(_Candidate(run, role))
     return found
 
 
-def _may_stay(table: NodeTable, run: RunningGang) -> bool:
+def _can_stay(table: NodeTable, run: RunningGang) -> bool:
     """Whether a generation may still begin on all of its nodes."""
     return all(name in table.row and table.usable[table.row[name]] for name in run.placement.distinct())
 
 
-def _pays(idle: IdleCapacity, run: RunningGang) -> bool:
+def _is_worthwhile(idle: IdleCapacity, run: RunningGang) -> bool:
     interval = idle.snapshot.policy.resize_interval
     return run.last_changed_at + interval <= idle.now and (run.ends_by is None or run.ends_by > idle.now + interval)
 
 
 def _anything_left(idle: IdleCapacity) -> bool:
-    open_nodes = idle.free > 0 if idle.wanted is None else (idle.free > 0) & ~idle.wanted[:, None]
+    open_nodes = idle.free > 0 if idle.contended is None else (idle.free > 0) & ~idle.contended[:, None]
     return bool(open_nodes.any())
 
 
@@ -114,13 +114,15 @@ class _Room:
         self._table = idle.snapshot.table
         self._policy = idle.snapshot.policy
         self._now = idle.now
-        self._reservations = idle.snapshot.reservations
-        self._wanted = idle.wanted
+        self._advance_reservations = idle.snapshot.reservations
+        self._contended = idle.contended
         self._free = idle.free.copy(order="F")
-        self._beside = [(promise, promise.free.copy(order="F")) for promise in idle.promises]
-        self._accounts = idle.accounts.copy()
-        self._spoken_for = None if idle.spoken_for is None else idle.spoken_for.copy()
-        self._shares = Shares(self._accounts, total_capacity(self._table), idle.snapshot.past)
+        self._beside_reservations = [
+            (reservation, reservation.free.copy(order="F")) for reservation in idle.reservations
+        ]
+        self._usage = idle.usage.copy()
+        self._spoken_for = None if idle.reserved_usage is None else idle.reserved_usage.copy()
+        self._shares = Shares(self._usage, total_capacity(self._table), idle.snapshot.past)
 
     def turn(self, run: RunningGang) -> tuple[int, int, int, int, str]:
         """The smaller goes first."""
@@ -128,11 +130,11 @@ class _Room:
 
     def most_more(self, each: _Candidate) -> Placed | None:
         """The most replicas that it can have in addition, and where; None: not one."""
-        free, role = self._for(each), self._alike(each)
+        free, role = self._for(each), self._more_of(each)
 
         def able(count: int) -> bool:
             asked = replace(role, count=count)
-            return self._lets_in(each, count) and fits(free, self._table, [asked])
+            return self._has_quota(each, count) and fits(free, self._table, [asked])
 
         low, high = 0, role.most - role.count
         while low < high:
@@ -143,19 +145,19 @@ class _Room:
     def give(self, each: _Candidate, more: Placed) -> None:
         """It has this from now on."""
         take(self._table, self._free, more.grant)
-        for promise, free in self._beside:
-            if overlaps(end_of(each.run), promise):
+        for reservation, free in self._beside_reservations:
+            if overlaps(end_of(each.run), reservation):
                 take(self._table, free, more.grant)
         amounts = _times(each.role, len(more.placement.nodes[each.role.role]))
-        for books in (self._accounts, self._spoken_for):
-            if books is not None:
-                books.take(each.run.queue, each.run.user, amounts, jobs=0)
+        for usage in (self._usage, self._spoken_for):
+            if usage is not None:
+                usage.take(each.run.queue, each.run.user, amounts, jobs=0)
 
     def _for(self, each: _Candidate) -> Amounts:
         """int64[N, R], a copy: what the gang may use until its end, beside what it has."""
         room = self._free.copy(order="F")
-        for promise, free in self._beside:
-            if overlaps(end_of(each.run), promise):
+        for reservation, free in self._beside_reservations:
+            if overlaps(end_of(each.run), reservation):
                 room = minimum_free(self._table, room, free)
         closed = np.flatnonzero(self._closed(each))
         room[closed] = 0
@@ -164,10 +166,10 @@ class _Room:
 
     def _closed(self, each: _Candidate) -> Mask:
         """bool[N]: where it may not grow: what others wait for or have reserved, and outside the domain it keeps to."""
-        closed = np.zeros(len(self._table.nodes), dtype=np.bool_) if self._wanted is None else self._wanted.copy()
-        barred = nodes_closed_to(self._table, self._reservations, each.run, self._now, end_of(each.run))
-        if barred is not None:
-            closed |= barred
+        closed = np.zeros(len(self._table.nodes), dtype=np.bool_) if self._contended is None else self._contended.copy()
+        foreign = nodes_closed_to(self._table, self._advance_reservations, each.run, self._now, end_of(each.run))
+        if foreign is not None:
+            closed |= foreign
         near = each.role.topology
         level = None if near is None else level_number(self._table, near.level)
         if near is not None and near.required and level is not None:
@@ -176,7 +178,7 @@ class _Room:
             closed |= ~np.isin(domains, list(mine)) if len(mine) == 1 else True
         return closed
 
-    def _alike(self, each: _Candidate) -> Demand:
+    def _more_of(self, each: _Candidate) -> Demand:
         """The role for further replicas: on the same model of GPU as those it has. Where, `_closed` says."""
         types = each.role.gpu_types
         if len(types) > 1:
@@ -184,10 +186,10 @@ class _Room:
             types = (first.labels.get(GPU_TYPE, types[0]),)
         return replace(each.role, topology=None, gpu_types=types)
 
-    def _lets_in(self, each: _Candidate, count: int) -> bool:
+    def _has_quota(self, each: _Candidate, count: int) -> bool:
         run, amounts = each.run, _times(each.role, count)
-        if exceeds_available(self._accounts, run.queue, amounts) or find_limit(
-            self._accounts, run.queue, run.user, amounts, jobs=0
+        if exceeds_available(self._usage, run.queue, amounts) or find_limit(
+            self._usage, run.queue, run.user, amounts, jobs=0
         ):
             return False
         return self._spoken_for is None or not blocked_by_claims(self._spoken_for, run.queue, amounts)
@@ -197,7 +199,7 @@ def _times(role: Demand, count: int) -> dict[str, int]:
     return {name: amount * count for name, amount in role.resources.items()}
 
 
-def _together(table: NodeTable, each: _Candidate, more: Placement) -> Placement:
+def _merged_placement(table: NodeTable, each: _Candidate, more: Placement) -> Placement:
     """All its replicas in the order of rows, so that neighbours by rank are neighbours in the network."""
     role, old = each.role.role, each.run.placement
     names = (*old.nodes[role], *more.nodes[role])

@@ -28,10 +28,10 @@ class VictimRelease:
 
 
 class PreemptionSimulation:
-    """Begins with what is free now, and beside each promise that the gang would run into.
+    """Begins with what is free now, and beside each reservation that the gang would run into.
 
-    Whoever ends before a promise is due is gone by then anyway, and frees nothing beside it; nor does anybody beside a
-    promise of which nobody knows when it is due, because that may count on his end. For equal replicas of
+        Whoever ends before a reservation is due is gone by then anyway, and frees nothing beside it; nor does anybody
+    beside a reservation of which nobody knows when it is due, because that may count on his end. For equal replicas of
     one role without a topology the room is counted node by node and kept up: a change costs what it changes.
     """
 
@@ -40,14 +40,16 @@ class PreemptionSimulation:
         table: NodeTable,
         free: Amounts,
         demands: Sequence[Demand],
-        promises: Sequence[GangReservation] = (),
+        reservations: Sequence[GangReservation] = (),
         closed: Mask | None = None,
     ) -> None:
         self._table = table
         self._demands = demands
         self._closed = closed
-        self._now = free.copy(order="F")
-        self._beside = [(promise.start, promise.free.copy(order="F")) for promise in promises]
+        self._free = free.copy(order="F")
+        self._beside_reservations = [
+            (reservation.start, reservation.free.copy(order="F")) for reservation in reservations
+        ]
         able = eligibility(table, demands[0])
         plain = len(demands) == 1 and demands[0].topology is None and len(demands[0].gpu_types) < 2
         self._able = able if plain and able.request and able.capacity is None and table.devices is None else None
@@ -57,19 +59,19 @@ class PreemptionSimulation:
     @property
     def free(self) -> Amounts:
         """int64[N, R], to be read only: on the nodes, whatever is promised."""
-        return self._now
+        return self._free
 
-    def give(self, *given: VictimRelease) -> None:
+    def release(self, *releases: VictimRelease) -> None:
         """These are gone."""
-        self._change(given, 1)
+        self._change(releases, 1)
 
-    def undo(self, *given: VictimRelease) -> None:
+    def restore(self, *releases: VictimRelease) -> None:
         """They are there again."""
-        self._change(given, -1)
+        self._change(releases, -1)
 
     def take(self, grant: Grant) -> None:
         """Somebody else has this."""
-        take(self._table, self._now, grant)
+        take(self._table, self._free, grant)
         self._recount()
 
     def fits(self) -> bool:
@@ -82,13 +84,13 @@ class PreemptionSimulation:
         """For how many more replicas than wanted there is room, if that is counted."""
         return int(self._room.sum()) - self._demands[0].count
 
-    def losses(self, given: Sequence[VictimRelease]) -> list[int]:
+    def losses(self, releases: Sequence[VictimRelease]) -> list[int]:
         """Of each: how much less room there would be if it alone were there again; 0 where only trying could tell."""
-        if self._able is None or not given:
-            return [0] * len(given)
-        until = np.cumsum([len(each.grant.rows) for each in given])
-        rows = np.concatenate([each.grant.rows for each in given])
-        amounts = np.concatenate([each.grant.amounts for each in given])
+        if self._able is None or not releases:
+            return [0] * len(releases)
+        until = np.cumsum([len(each.grant.rows) for each in releases])
+        rows = np.concatenate([each.grant.rows for each in releases])
+        amounts = np.concatenate([each.grant.amounts for each in releases])
         lost = np.concatenate(([0], (self._room[rows] - self._count(self._able, rows, amounts)).cumsum()))
         found: list[int] = np.diff(lost[until], prepend=0).tolist()
         return found
@@ -105,7 +107,7 @@ class PreemptionSimulation:
         gained = room_per_node(after, able, None, demand.count) - room_per_node(before, able, None, demand.count)
         return [int(number) for number in gained[grant.rows]]
 
-    def helps(self, demands: Sequence[Demand]) -> Mask:
+    def useful_nodes(self, demands: Sequence[Demand]) -> Mask:
         """bool[N]: where any role finds room for a replica at all."""
         room = self.room()
         found: Mask = np.logical_or.reduce(
@@ -115,8 +117,8 @@ class PreemptionSimulation:
 
     def room(self) -> Amounts:
         """int64[N, R], to be read only: what the gang may use."""
-        room = self._now
-        for _, free in self._beside:
+        room = self._free
+        for _, free in self._beside_reservations:
             room = minimum_free(self._table, room, free)
         if self._closed is not None:
             room = room.copy(order="F")
@@ -124,15 +126,15 @@ class PreemptionSimulation:
             update_shared_gpus(self._table, room, np.flatnonzero(self._closed))
         return room
 
-    def _change(self, given: Sequence[VictimRelease], sign: int) -> None:
-        _add(self._table, self._now, [each.grant for each in given], sign)
-        for start, free in self._beside:
-            late = [each.grant for each in given if each.run.ends_by is None or each.run.ends_by > start]
+    def _change(self, releases: Sequence[VictimRelease], sign: int) -> None:
+        _add(self._table, self._free, [each.grant for each in releases], sign)
+        for start, free in self._beside_reservations:
+            late = [each.grant for each in releases if each.run.ends_by is None or each.run.ends_by > start]
             _add(self._table, free, late if start != NEVER else [], sign)
         if self._able is None:
             return
-        if len(given) == 1:
-            self._room[given[0].grant.rows] = self._count(self._able, given[0].grant.rows)
+        if len(releases) == 1:
+            self._room[releases[0].grant.rows] = self._count(self._able, releases[0].grant.rows)
         else:
             self._recount()
 
@@ -142,8 +144,8 @@ class PreemptionSimulation:
 
     def _count(self, able: Eligibility, rows: NDArray[np.intp], less: Amounts | int = 0) -> Counts:
         """The room on these rows, if so much less were free on each."""
-        free = self._now[rows] - less
-        for _, beside in self._beside:
+        free = self._free[rows] - less
+        for _, beside in self._beside_reservations:
             np.minimum(free, beside[rows] - less, out=free)
         room = np.full(len(rows), self._demands[0].count)
         for column, amount in able.request:

@@ -52,7 +52,7 @@ class Eviction:
     """When all of it will have been given back, at the latest, in ms."""
     preemptions: tuple[Preemption, ...] = ()
     resizes: tuple[Resize, ...] = ()
-    given: tuple[VictimRelease, ...] = ()
+    releases: tuple[VictimRelease, ...] = ()
     """What each of the preempted and resized gives back."""
 
 
@@ -62,26 +62,26 @@ class SearchContext:
 
     snapshot: Snapshot
     now: int
-    lineup: VictimCandidates
+    candidates: VictimCandidates
     free: Amounts
     """int64[N, R]: what is free now, whatever is promised."""
-    accounts: QueueUsage
-    spoken_for: QueueUsage | None = None
+    usage: QueueUsage
+    reserved_usage: QueueUsage | None = None
     """What is held once all have gone that are going, and what gangs that go first will take; None: nobody waits."""
-    promises: Sequence[GangReservation] = ()
+    reservations: Sequence[GangReservation] = ()
     """Those that the gang would run into, of gangs for which nobody was evicted: what they take and give counted in."""
     closed: Mask | None = None
     """bool[N]: nodes that others have reserved; None: no node."""
-    before: Sequence[Eviction] = ()
+    earlier: Sequence[Eviction] = ()
     """Those of this plan so far."""
 
 
-def find_victims(ground: SearchContext, gang: PendingGang) -> Eviction | None:
+def find_victims(context: SearchContext, gang: PendingGang) -> Eviction | None:
     """Make room for a gang that does not fit now; None if that is not possible. Pure."""
-    search = _Search(ground, gang)
+    search = _Search(context, gang)
     # 1. those that are being stopped already are enough
     if search.fits():
-        return search.outcome() if ground.lineup.going or ground.before else None
+        return search.outcome() if context.candidates.releasing or context.earlier else None
     if not search.is_next():
         return None
     # 2. the cheapest first, until all of it fits; or those on the nodes that are cheapest as a whole
@@ -95,40 +95,42 @@ def find_victims(ground: SearchContext, gang: PendingGang) -> Eviction | None:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Step:
+class _Victim:
     """One gang that goes or, if it has a `placement` to go on with, shrinks: by the first replicas of `order`."""
 
-    given: VictimRelease
+    release: VictimRelease
     reason: str
     order: Sequence[int] = ()
     placement: Placement | None = None
 
 
 class _Search:
-    """One gang's search. What it has chosen so far is gone, on the nodes and in the accounts."""
+    """One gang's search. What it has chosen so far is gone, on the nodes and in the usage."""
 
-    def __init__(self, ground: SearchContext, gang: PendingGang) -> None:
-        self._ground = ground
-        self._table = ground.snapshot.table
+    def __init__(self, context: SearchContext, gang: PendingGang) -> None:
+        self._context = context
+        self._table = context.snapshot.table
         self._gang = gang
         self._demands = minimum_demands(gang.demands)
-        order = order_of(ground.snapshot.policy)
-        self._asked = PreemptionRequest(gang, total_of(self._demands), order)
-        self._chosen: list[_Step] = []
-        self._wholes: dict[str, VictimRelease] = {}
-        self._nodes = PreemptionSimulation(self._table, ground.free, self._demands, ground.promises, ground.closed)
-        self._rights = PreemptionRights(self._asked, ground.accounts, ground.spoken_for)
-        self._coming = tuple(expected_releases(ground.snapshot, ground.lineup.going, ground.before))
-        self._nodes.give(*self._coming)
-        self._rights.expect(*self._coming)
-        for earlier in ground.before:
-            self._nodes.take(earlier.placed.grant)
+        order = order_of(context.snapshot.policy)
+        self._request = PreemptionRequest(gang, total_of(self._demands), order)
+        self._chosen: list[_Victim] = []
+        self._full_releases: dict[str, VictimRelease] = {}
+        self._simulation = PreemptionSimulation(
+            self._table, context.free, self._demands, context.reservations, context.closed
+        )
+        self._rights = PreemptionRights(self._request, context.usage, context.reserved_usage)
+        self._expected = tuple(expected_releases(context.snapshot, context.candidates.releasing, context.earlier))
+        self._simulation.release(*self._expected)
+        self._rights.release_expected(*self._expected)
+        for earlier in context.earlier:
+            self._simulation.take(earlier.placed.grant)
             self._rights.take(earlier.gang, total_of(minimum_demands(earlier.gang.demands)))
-        self._rights.begin()
+        self._rights.mark_start()
 
     def fits(self) -> bool:
         """Whether the gang would start if all that is chosen were gone."""
-        return self._nodes.fits() and self._rights.lets_in()
+        return self._simulation.fits() and self._rights.has_quota()
 
     def is_next(self) -> bool:
         """Whether nobody who goes first would get what others give back."""
@@ -144,23 +146,23 @@ class _Search:
     def _runs(self) -> Sequence[RunningGang]:
         """Cheapest first. If quota lets the gang in, only who holds something of the nodes that it could use."""
         masks = [eligibility(self._table, demand).mask for demand in self._demands]
-        mask: Mask | None = np.logical_or.reduce(masks) if self._rights.lets_in() else None
-        taken = {given.run.id for given in self._coming}
-        return [run for run in self._ground.lineup.candidates(self._asked, mask) if run.id not in taken]
+        mask: Mask | None = np.logical_or.reduce(masks) if self._rights.has_quota() else None
+        taken = {given.run.id for given in self._expected}
+        return [run for run in self._context.candidates.select(self._request, mask) if run.id not in taken]
 
     def node_by_node(self) -> Sequence[RunningGang]:
         """The same, those on one node after another: the nodes first of which the most costly is cheapest.
 
         For gangs that are entitled to less than all that stands before the last they need: what is taken then serves.
         """
-        runs, grants = self._runs, self._ground.snapshot.grants
+        runs, grants = self._runs, self._context.snapshot.grants
         dearest = np.full(len(self._table.nodes), -1)
         for place, run in enumerate(runs):
             dearest[grants[run.id].rows] = place
-        everybody = [self._whole(run) for run in runs]
-        self._nodes.give(*everybody)
-        useful = self._nodes.helps(self._demands)
-        self._nodes.undo(*everybody)
+        everybody = [self._full_release(run) for run in runs]
+        self._simulation.release(*everybody)
+        useful = self._simulation.useful_nodes(self._demands)
+        self._simulation.restore(*everybody)
         rank = np.where(useful, dearest, len(runs))
         first = {run.id: int(rank[grants[run.id].rows].min(initial=len(runs))) for run in runs}
         return sorted((run for run in runs if first[run.id] < len(runs)), key=lambda run: first[run.id])
@@ -170,89 +172,89 @@ class _Search:
     def gather(self, runs: Sequence[RunningGang]) -> bool:
         """Choose, in this order, until it fits, and no further; False, and nobody chosen, if it never does."""
         for batch in self._batches(runs):
-            self._nodes.give(*(step.given for step in batch))
+            self._simulation.release(*(victim.release for victim in batch))
             self._chosen += batch
             if self.fits():
                 self._back_to_the_first_that_fits(len(batch) - 1)
                 return True
-        self._nodes.undo(*(step.given for step in self._chosen))
-        self._rights.undo(*(step.given for step in self._chosen))
+        self._simulation.restore(*(victim.release for victim in self._chosen))
+        self._rights.restore(*(victim.release for victim in self._chosen))
         self._chosen.clear()
         return False
 
-    def _batches(self, runs: Sequence[RunningGang]) -> Iterator[list[_Step]]:
-        """Who may be taken next, twice as many each time; the accounts have got it back."""
-        shrinks = [step for run in runs if surplus_replicas(run) for step in self._shrink_to_least(run)]
+    def _batches(self, runs: Sequence[RunningGang]) -> Iterator[list[_Victim]]:
+        """Who may be taken next, twice as many each time; the usage have got it back."""
+        shrinks = [victim for run in runs if surplus_replicas(run) for victim in self._shrink_to_least(run)]
         if shrinks:
             yield shrinks
-        shrunk = {step.given.run.id: step.given for step in shrinks}
+        shrunk = {victim.release.run.id: victim.release for victim in shrinks}
         start, size = 0, _FIRST_BATCH
         while start < len(runs):
             batch = [self._ending(run, shrunk.get(run.id)) for run in runs[start : start + size]]
             start, size = start + size, size * 2
-            steps: list[_Step] = []
-            for _, group in groupby(batch, key=self._alike):
+            victims: list[_Victim] = []
+            for _, group in groupby(batch, key=self._group_key):
                 members = list(group)
-                number, reason = self._rights.stop(members)
-                steps += [_Step(given, reason) for given in members[:number]]
-            if steps:
-                yield steps
+                number, reason = self._rights.stop_first(members)
+                victims += [_Victim(given, reason) for given in members[:number]]
+            if victims:
+                yield victims
 
-    def _shrink_to_least(self, run: RunningGang) -> Iterator[_Step]:
+    def _shrink_to_least(self, run: RunningGang) -> Iterator[_Victim]:
         order, most = self._giving_order(run), surplus_replicas(run)
-        step = self._shrinking(run, order, most, "")
-        if reason := self._rights.to_shrink(step.given):
-            self._rights.give(step.given)
-            yield replace(step, reason=reason)
+        victim = self._shrinking(run, order, most, "")
+        if reason := self._rights.reason_to_shrink(victim.release):
+            self._rights.release(victim.release)
+            yield replace(victim, reason=reason)
 
-    def _alike(self, given: VictimRelease) -> tuple[object, ...]:
+    def _group_key(self, given: VictimRelease) -> tuple[object, ...]:
         """Those of which one may be stopped if the next one may be."""
         run = given.run
         return run.queue, run.user, run.priority < self._gang.priority, tuple(given.amounts)
 
     def _ending(self, run: RunningGang, shrunk: VictimRelease | None) -> VictimRelease:
         """What it gives back by ending, beyond what it gives back by shrinking."""
-        whole = self._whole(run)
+        whole = self._full_release(run)
         if shrunk is None:
             return whole
         rest = {name: amount - shrunk.amounts.get(name, 0) for name, amount in whole.amounts.items()}
         return VictimRelease(run, subtract_grant(whole.grant, shrunk.grant), rest, whole=True)
 
-    def _whole(self, run: RunningGang) -> VictimRelease:
+    def _full_release(self, run: RunningGang) -> VictimRelease:
         """All that it holds; kept, as it is looked at in more than one order."""
-        if run.id not in self._wholes:
-            grant = self._ground.snapshot.grants[run.id]
-            self._wholes[run.id] = VictimRelease(run, grant, total_of(run.demands), whole=True)
-        return self._wholes[run.id]
+        if run.id not in self._full_releases:
+            grant = self._context.snapshot.grants[run.id]
+            self._full_releases[run.id] = VictimRelease(run, grant, total_of(run.demands), whole=True)
+        return self._full_releases[run.id]
 
     def _giving_order(self, run: RunningGang) -> Sequence[int]:
         """Its replicas, those first on the nodes where the gang gains most for the fewest of them."""
-        role, grant = elastic_role(run), self._ground.snapshot.grants[run.id]
+        role, grant = elastic_role(run), self._context.snapshot.grants[run.id]
         assert role is not None  # noqa: S101 - it has a surplus
         own = {self._table.row.get(name, -1): number for name, number in own_replicas(run).items()}
         demand = max(self._demands, key=lambda demand: demand.count)
-        gain = dict(zip(grant.rows.tolist(), self._nodes.gain(grant, demand), strict=True))
+        gain = dict(zip(grant.rows.tolist(), self._simulation.gain(grant, demand), strict=True))
         rows = sorted(own, key=lambda row: (-(gain.get(row, 0) * _FINE // own[row]), -row))
         return release_order(self._table, run, rows)
 
-    def _shrinking(self, run: RunningGang, order: Sequence[int], replicas: int, reason: str) -> _Step:
+    def _shrinking(self, run: RunningGang, order: Sequence[int], replicas: int, reason: str) -> _Victim:
         less = shrink_gang(self._table, run, order[:replicas])
-        return _Step(VictimRelease(run, less.freed, less.amounts, whole=False), reason, order, less.placement)
+        return _Victim(VictimRelease(run, less.freed, less.amounts, whole=False), reason, order, less.placement)
 
     def _back_to_the_first_that_fits(self, most: int) -> None:
         """Leave out as many of those chosen last as can be: first what nodes do not need, then ask quota. Bisects."""
-        undone = [step.given for step in reversed(self._chosen[len(self._chosen) - most :])]
+        undone = [victim.release for victim in reversed(self._chosen[len(self._chosen) - most :])]
         low, high, gone = 0, most, 0
         while low < high:
             middle = (low + high + 1) // 2
-            self._nodes.undo(*undone[gone:middle])
-            self._nodes.give(*undone[middle:gone])
+            self._simulation.restore(*undone[gone:middle])
+            self._simulation.release(*undone[middle:gone])
             gone = middle
-            low, high = (middle, high) if self._nodes.fits() else (low, middle - 1)
-        self._nodes.give(*undone[:gone])
+            low, high = (middle, high) if self._simulation.fits() else (low, middle - 1)
+        self._simulation.release(*undone[:gone])
         spare = self._chosen[len(self._chosen) - low :]
         self._drop(spare)
-        while spare and not self._rights.lets_in():
+        while spare and not self._rights.has_quota():
             self._choose(spare.pop(0))
 
     # --- no more than needed --------------------------------------------------------------------------
@@ -260,44 +262,45 @@ class _Search:
     def reprieve(self) -> None:
         """Let everybody stay without whom it still fits, the most costly first."""
         stopped: set[str] = set()
-        kept: list[_Step] = []
-        losses = self._nodes.losses([step.given for step in self._chosen])
+        kept: list[_Victim] = []
+        losses = self._simulation.losses([victim.release for victim in self._chosen])
         neighbours = _Neighbours(self._chosen)
         for number in reversed(range(len(self._chosen))):
-            step = self._chosen[number]
+            victim = self._chosen[number]
             # who goes for good need not also stay as large as it is
-            needed = step.given.run.id in stopped or losses[number] > self._nodes.slack()
-            if needed or not self._can_do_without(step, kept):
-                kept.append(step)
-                stopped |= {step.given.run.id} if step.given.whole else set()
+            needed = victim.release.run.id in stopped or losses[number] > self._simulation.slack()
+            if needed or not self._can_do_without(victim, kept):
+                kept.append(victim)
+                stopped |= {victim.release.run.id} if victim.release.whole else set()
             else:
                 near = neighbours.before(number)
-                for other, loss in zip(near, self._nodes.losses([self._chosen[n].given for n in near]), strict=True):
+                loss_near = self._simulation.losses([self._chosen[n].release for n in near])
+                for other, loss in zip(near, loss_near, strict=True):
                     losses[other] = loss
             self._chosen.pop()
         self._chosen = kept[::-1]
 
-    def _can_do_without(self, step: _Step, kept: Sequence[_Step]) -> bool:
+    def _can_do_without(self, victim: _Victim, kept: Sequence[_Victim]) -> bool:
         """Whether it fits without the last of those chosen; then that one is there again."""
-        self._nodes.undo(step.given)
-        if not self._nodes.fits():
-            self._nodes.give(step.given)
+        self._simulation.restore(victim.release)
+        if not self._simulation.fits():
+            self._simulation.release(victim.release)
             return False
-        self._rights.undo(step.given)
+        self._rights.restore(victim.release)
         others = [*self._chosen[:-1], *reversed(kept)]
-        if self._rights.lets_in() and (not self._rights.depends_on(step.given) or self._is_covered(others)):
+        if self._rights.has_quota() and (not self._rights.depends_on(victim.release) or self._is_covered(others)):
             return True
-        self._rights.give(step.given)
-        self._nodes.give(step.given)
+        self._rights.release(victim.release)
+        self._simulation.release(victim.release)
         return False
 
     def trim(self) -> None:
         """Let those that shrink keep as many replicas as they can."""
-        stopped = {step.given.run.id for step in self._chosen if step.given.whole}
-        for number, step in enumerate(self._chosen):
-            if step.given.run.id in stopped:
+        stopped = {victim.release.run.id for victim in self._chosen if victim.release.whole}
+        for number, victim in enumerate(self._chosen):
+            if victim.release.run.id in stopped:
                 continue
-            low, high = 1, surplus_replicas(step.given.run)
+            low, high = 1, surplus_replicas(victim.release.run)
             while low < high:
                 middle = (low + high) // 2
                 self._shrink(number, middle)
@@ -307,57 +310,57 @@ class _Search:
     def _shrink(self, number: int, replicas: int) -> None:
         """By so many instead."""
         before = self._chosen[number]
-        after = self._shrinking(before.given.run, before.order, replicas, before.reason)
-        self._nodes.undo(before.given)
-        self._rights.undo(before.given)
-        self._nodes.give(after.given)
-        self._rights.give(after.given)
+        after = self._shrinking(before.release.run, before.order, replicas, before.reason)
+        self._simulation.restore(before.release)
+        self._rights.restore(before.release)
+        self._simulation.release(after.release)
+        self._rights.release(after.release)
         self._chosen[number] = after
 
-    def _is_covered(self, steps: Sequence[_Step]) -> bool:
-        return self._rights.covers((step.given, step.reason) for step in steps)
+    def _is_covered(self, victims: Sequence[_Victim]) -> bool:
+        return self._rights.allows_all((victim.release, victim.reason) for victim in victims)
 
-    def _choose(self, step: _Step) -> None:
-        self._chosen.append(step)
-        self._nodes.give(step.given)
-        self._rights.give(step.given)
+    def _choose(self, victim: _Victim) -> None:
+        self._chosen.append(victim)
+        self._simulation.release(victim.release)
+        self._rights.release(victim.release)
 
-    def _drop(self, last: Sequence[_Step]) -> None:
+    def _drop(self, last: Sequence[_Victim]) -> None:
         """Those chosen last are there again."""
         del self._chosen[len(self._chosen) - len(last) :]
-        self._nodes.undo(*(step.given for step in last))
-        self._rights.undo(*(step.given for step in last))
+        self._simulation.restore(*(victim.release for victim in last))
+        self._rights.restore(*(victim.release for victim in last))
 
     # --- what comes of it -------------------------------------------------------------------------------
 
     def outcome(self) -> Eviction | None:
         """The placement, and who goes for it; None if queues above would come to borrow more for it."""
-        if self._rights.is_deep() and not self._is_covered(self._chosen):
+        if self._rights.has_inner_queues() and not self._is_covered(self._chosen):
             return None
-        found = self._nodes.place()
+        found = self._simulation.place()
         if found is None:
             return None
-        stopped = {step.given.run.id: step for step in self._chosen if step.given.whole}
-        resized = [step for step in self._chosen if step.given.run.id not in stopped]
+        stopped = {victim.release.run.id: victim for victim in self._chosen if victim.release.whole}
+        resized = [victim for victim in self._chosen if victim.release.run.id not in stopped]
         return Eviction(
             gang=self._gang,
             placed=found,
             at=self._when(found.grant),
-            preemptions=tuple(Preemption(job_id, self._gang.id, step.reason) for job_id, step in stopped.items()),
-            resizes=tuple(self._resize(step) for step in resized),
-            given=tuple(step.given for step in self._chosen),
+            preemptions=tuple(Preemption(job_id, self._gang.id, victim.reason) for job_id, victim in stopped.items()),
+            resizes=tuple(self._resize(victim) for victim in resized),
+            releases=tuple(victim.release for victim in self._chosen),
         )
 
-    def _resize(self, step: _Step) -> Resize:
-        assert step.placement is not None  # noqa: S101 - it shrinks
-        return Resize(step.given.run.id, step.placement, f"makes room for {self._gang.id}: {step.reason}")
+    def _resize(self, victim: _Victim) -> Resize:
+        assert victim.placement is not None  # noqa: S101 - it shrinks
+        return Resize(victim.release.run.id, victim.placement, f"makes room for {self._gang.id}: {victim.reason}")
 
     def _when(self, grant: Grant) -> int:
         """When those of its nodes are free that are not yet."""
-        now, rows = self._ground.now, set(grant.rows.tolist())
-        ends = [now + step.given.run.grace for step in self._chosen]
+        now, rows = self._context.now, set(grant.rows.tolist())
+        ends = [now + victim.release.run.grace for victim in self._chosen]
         ends += [
-            given.run.release_time(now) for given in self._coming if not rows.isdisjoint(given.grant.rows.tolist())
+            given.run.release_time(now) for given in self._expected if not rows.isdisjoint(given.grant.rows.tolist())
         ]
         return max(ends, default=now)
 
@@ -365,8 +368,8 @@ class _Search:
 class _Neighbours:
     """Which of some gangs have nodes in common."""
 
-    def __init__(self, steps: Sequence[_Step]) -> None:
-        self._rows = [step.given.grant.rows.tolist() for step in steps]
+    def __init__(self, victims: Sequence[_Victim]) -> None:
+        self._rows = [victim.release.grant.rows.tolist() for victim in victims]
 
     @cached_property
     def _on(self) -> dict[int, list[int]]:
@@ -382,15 +385,15 @@ class _Neighbours:
 
 
 def expected_releases(
-    snapshot: Snapshot, going: Iterable[RunningGang], before: Iterable[Eviction]
+    snapshot: Snapshot, releasing: Iterable[RunningGang], earlier: Iterable[Eviction]
 ) -> Iterator[VictimRelease]:
     """What is given back already: by gangs that are being stopped or made smaller, and for others in this plan."""
     table, grants = snapshot.table, snapshot.grants
-    for run in going:
+    for run in releasing:
         if run.leaving:
             yield VictimRelease(run, grants[run.id], total_of(run.demands), whole=True)
         elif run.resize_to is not None:
             after = finish_resize(table, run, grants[run.id])
             yield VictimRelease(run, after.freed, after.amounts, whole=False)
-    for eviction in before:
-        yield from eviction.given
+    for eviction in earlier:
+        yield from eviction.releases

@@ -50,46 +50,46 @@ class PreemptionRequest:
     """Who wants room, and how much its queue is charged for."""
 
     gang: PendingGang
-    request: Mapping[str, int]
+    amounts: Mapping[str, int]
     order: Order
 
 
 class VictimCandidates:
     """All running gangs of one snapshot, as those who are short of room see them."""
 
-    def __init__(self, snapshot: Snapshot, now: int, accounts: QueueUsage) -> None:
+    def __init__(self, snapshot: Snapshot, now: int, usage: QueueUsage) -> None:
         self._snapshot = snapshot
         self._now = now
-        self._accounts = accounts
-        self.going = snapshot.releasing
-        self._offers: dict[tuple[str, int], bool] = {}
+        self._usage = usage
+        self.releasing = snapshot.releasing
+        self._has_victims: dict[tuple[str, int], bool] = {}
 
     @cached_property
-    def ripe(self) -> Sequence[RunningGang]:
+    def by_cost(self) -> Sequence[RunningGang]:
         """Those that have run long enough to be stopped, cheapest first."""
         return sorted((run for run in self._stoppable if run.last_changed_at <= self._latest), key=self._cost)
 
-    def offers(self, gang: PendingGang) -> bool:
+    def may_have_victims(self, gang: PendingGang) -> bool:
         """Whether anybody runs who might have to make room for such a gang: a quick look, by queues and priorities."""
         key = gang.queue, gang.priority
-        if key not in self._offers:
-            self._offers[key] = any(self._may_give(rank, gang) for rank in self._snapshot.ranks) or any(
+        if key not in self._has_victims:
+            self._has_victims[key] = any(self._may_give(rank, gang) for rank in self._snapshot.ranks) or any(
                 run.queue == gang.queue and surplus_replicas(run) for run in self._snapshot.special.values()
             )
-        return self._offers[key]
+        return self._has_victims[key]
 
-    def candidates(self, asked: PreemptionRequest, mask: Mask | None) -> Sequence[RunningGang]:
+    def select(self, request: PreemptionRequest, mask: Mask | None) -> Sequence[RunningGang]:
         """Those that may be stopped or made smaller, if their queues stand as they do now, cheapest first.
 
         `mask` (bool[N]): only who holds something of these nodes; None: anybody.
         """
-        if not self.ripe:
+        if not self.by_cost:
             return ()
-        near = self._near(asked)
+        near = self._near(request)
         keep = near if mask is None else near & self._touching(mask)
-        return [self.ripe[number] for number in np.flatnonzero(keep).tolist()]
+        return [self.by_cost[number] for number in np.flatnonzero(keep).tolist()]
 
-    def ripens(self, gang: PendingGang) -> int | None:
+    def next_preemptible_at(self, gang: PendingGang) -> int | None:
         """When, in ms, the next gang of those which are too young to be stopped for this one is not any more."""
         young = [run for run in self._stoppable if run.last_changed_at > self._latest]
         soon = [
@@ -100,9 +100,9 @@ class VictimCandidates:
         return min(soon) + self._snapshot.policy.min_runtime if soon else None
 
     @cached_property
-    def gone_by(self) -> int:
-        """When everybody has gone who is going or could be asked to, in ms."""
-        return max((run.release_time(self._now) for run in (*self.going, *self._stoppable)), default=self._now)
+    def latest_release(self) -> int:
+        """When everybody has gone who is going or could be request to, in ms."""
+        return max((run.release_time(self._now) for run in (*self.releasing, *self._stoppable)), default=self._now)
 
     @property
     def _latest(self) -> int:
@@ -123,20 +123,20 @@ class VictimCandidates:
         return lower or (order.fair_share and queue != gang.queue and self._may_have_borrowed(queue))
 
     def _may_have_borrowed(self, queue: str) -> bool:
-        quota, drawn = self._tree.quota.get(queue, {}), self._accounts.drawn(queue)
+        quota, drawn = self._tree.quota.get(queue, {}), self._usage.charged(queue)
         limited = self._tree.limited.get(queue, ())
         return queue in self._tree.children or any(drawn.get(name, 0) > quota.get(name, 0) for name in limited)
 
     @property
     def _tree(self) -> Tree:
-        return self._accounts.tree
+        return self._usage.tree
 
     def _root(self, queue: str) -> str:
         return self._tree.path.get(queue, (queue,))[-1]
 
-    def _near(self, asked: PreemptionRequest) -> Mask:
+    def _near(self, request: PreemptionRequest) -> Mask:
         """bool[V]: in the same tree, and lower in priority, or of another queue, which may have borrowed."""
-        gang, root = asked.gang, self._root(asked.gang.queue)
+        gang, root = request.gang, self._root(request.gang.queue)
         same_tree = np.array([self._root(queue) == root for queue in self._queues], dtype=np.bool_)
         other = np.array([queue != gang.queue for queue in self._queues], dtype=np.bool_)
         lower = self._priorities < gang.priority
@@ -147,7 +147,7 @@ class VictimCandidates:
     def _touching(self, mask: Mask) -> Mask:
         """bool[V]: which of them hold something of these nodes."""
         rows, starts = self._rows
-        touched = np.zeros(len(self.ripe), dtype=np.bool_)
+        touched = np.zeros(len(self.by_cost), dtype=np.bool_)
         held = np.flatnonzero(np.diff(starts, append=len(rows)))
         if len(held):
             touched[held] = np.logical_or.reduceat(mask[rows], starts[held])
@@ -156,33 +156,33 @@ class VictimCandidates:
     @cached_property
     def _rows(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         """The rows that each of them holds, one after the other, and where each one's begin."""
-        grants = [self._snapshot.grants[run.id] for run in self.ripe]
+        grants = [self._snapshot.grants[run.id] for run in self.by_cost]
         lengths = np.array([len(grant.rows) for grant in grants], dtype=np.intp)
         starts = np.concatenate(([0], lengths.cumsum()[:-1])).astype(np.intp)
         return np.concatenate([grant.rows for grant in grants]), starts
 
     @cached_property
     def _queues(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(run.queue for run in self.ripe))
+        return tuple(dict.fromkeys(run.queue for run in self.by_cost))
 
     @cached_property
     def _queue_of(self) -> NDArray[np.intp]:
         number = {queue: place for place, queue in enumerate(self._queues)}
-        return np.array([number[run.queue] for run in self.ripe], dtype=np.intp)
+        return np.array([number[run.queue] for run in self.by_cost], dtype=np.intp)
 
     @cached_property
     def _priorities(self) -> NDArray[np.int64]:
-        return np.array([run.priority for run in self.ripe], dtype=np.int64)
+        return np.array([run.priority for run in self.by_cost], dtype=np.int64)
 
     @cached_property
     def _elastic(self) -> Mask:
-        return np.array([any(d.least for d in run.demands) for run in self.ripe], dtype=np.bool_)
+        return np.array([any(d.least for d in run.demands) for run in self.by_cost], dtype=np.bool_)
 
     @cached_property
     def _borrowed(self) -> Mapping[str, int]:
         """By queue, in millionths of the cluster: by how much it holds more than its own, of what it holds most of."""
         capacity = total_capacity(self._snapshot.table)
-        return {queue: _borrowed(self._accounts, capacity, queue) for queue in self._tree.queues}
+        return {queue: _borrowed(self._usage, capacity, queue) for queue in self._tree.queues}
 
     def _cost(self, run: RunningGang) -> Cost:
         lost = self._now - max(run.admitted_at, run.saved_at or 0)
@@ -192,45 +192,45 @@ class VictimCandidates:
         return Cost(run.priority, -borrowed, lost, milli_gpus_of(demands), members, -run.admitted_at, run.id)
 
 
-def reason_to_stop(shares: Shares, asked: PreemptionRequest, victim: RunningGang, holds: Amounts) -> str:
+def reason_to_stop(shares: Shares, request: PreemptionRequest, victim: RunningGang, holds: Amounts) -> str:
     """Why this gang, which holds so much, may be stopped for the one that asks, in words; "" if it may not.
 
     `shares` as they are with the victim, and without those chosen before it.
     """
-    gang = asked.gang
+    gang = request.gang
     if victim.queue == gang.queue:
-        return LOWER_PRIORITY if asked.order.uses_priority and victim.priority < gang.priority else ""
-    if asked.order.fair_share and can_reclaim(shares, gang.queue, victim.queue, asked.request, holds):
+        return LOWER_PRIORITY if request.order.uses_priority and victim.priority < gang.priority else ""
+    if request.order.fair_share and can_reclaim(shares, gang.queue, victim.queue, request.amounts, holds):
         return f"{BORROWED} {gang.queue} asks for"
     if (
-        asked.order.ranks_between_queues
+        request.order.ranks_between_queues
         and victim.priority < gang.priority
-        and not _its_own(shares, asked, victim.queue, holds)
+        and not _is_within_quota(shares, request, victim.queue, holds)
     ):
         return LOWER_PRIORITY
     return ""
 
 
-def reason_to_shrink(shares: Shares, asked: PreemptionRequest, victim: RunningGang, holds: Amounts) -> str:
+def reason_to_shrink(shares: Shares, request: PreemptionRequest, victim: RunningGang, holds: Amounts) -> str:
     """The same for making an elastic gang smaller: also one of equal priority in the same queue."""
-    if victim.queue == asked.gang.queue and victim.priority == asked.gang.priority:
+    if victim.queue == request.gang.queue and victim.priority == request.gang.priority:
         return "others of its queue wait"
-    return reason_to_stop(shares, asked, victim, holds)
+    return reason_to_stop(shares, request, victim, holds)
 
 
-def _its_own(shares: Shares, asked: PreemptionRequest, queue: str, holds: Amounts) -> bool:
-    """Whether what the queue holds of that which is asked for is within its own quota, or that of a queue above it.
+def _is_within_quota(shares: Shares, request: PreemptionRequest, queue: str, holds: Amounts) -> bool:
+    """Whether what the queue holds of that which is request for is within its own quota, or that of a queue above it.
 
     Of a resource of which no queue below the one where the two paths meet has a quota, nobody has a part of his own.
     """
     tree = shares.tree
-    mine, theirs = tree.path.get(asked.gang.queue, ()), tree.path.get(queue, ())
+    mine, theirs = tree.path.get(request.gang.queue, ()), tree.path.get(queue, ())
     meeting = next((level for level in theirs if level in mine), "")
     if not meeting:
         return True
     branch = theirs[: theirs.index(meeting)]
     disputed = [
-        name for name in tree.disputed.get(meeting, ()) if charge(asked.request, name) > 0 and charge(holds, name) > 0
+        name for name in tree.disputed.get(meeting, ()) if charge(request.amounts, name) > 0 and charge(holds, name) > 0
     ]
     return any(not _has_borrowed(shares, branch, meeting, name) for name in disputed)
 
@@ -241,12 +241,12 @@ def _has_borrowed(shares: Shares, branch: Sequence[str], meeting: str, resource:
     return all(shares.borrows(level, resource) for level in branch)
 
 
-def _borrowed(accounts: QueueUsage, capacity: Amounts, queue: str) -> int:
-    return max(_parts(accounts, capacity, queue), default=0)
+def _borrowed(usage: QueueUsage, capacity: Amounts, queue: str) -> int:
+    return max(_borrowed_parts(usage, capacity, queue), default=0)
 
 
-def _parts(accounts: QueueUsage, capacity: Amounts, queue: str) -> Iterator[int]:
-    drawn = accounts.drawn(queue)
-    for resource, quota in accounts.tree.quota.get(queue, {}).items():
+def _borrowed_parts(usage: QueueUsage, capacity: Amounts, queue: str) -> Iterator[int]:
+    drawn = usage.charged(queue)
+    for resource, quota in usage.tree.quota.get(queue, {}).items():
         if capacity.get(resource, 0) > 0:
             yield max(drawn.get(resource, 0) - quota, 0) * MILLIONTHS // capacity[resource]

@@ -1,4 +1,4 @@
-"""The first gangs of several lines, by turn."""
+"""The first gangs of several classes, by turn."""
 
 from __future__ import annotations
 
@@ -16,28 +16,30 @@ NO_WALLTIME = -1
 """No walltime is so short."""
 
 _Entry: TypeAlias = tuple[Turn, int, EquivalenceClass, int | None]
-"""Turn and place of a line's head, the line, and the bound on the walltimes that it has been given."""
+"""Turn and place of a eq_class's head, the eq_class, and the bound on the walltimes that it has been given."""
 
 _NEVER_ENDS = np.iinfo(np.int64).max
 
 
 class NextGang(NamedTuple):
-    """A gang at the head of its line."""
+    """A gang at the head of its eq_class."""
 
     gang: PendingGang
     turn: Turn
 
 
 class ClassHeap:
-    """One heap over the lines. `fill`: by the order in which gangs fill gaps.
+    """One heap over the classes. `backfill`: by the order in which gangs backfill gaps.
 
-    Most plans ask few lines, for which a heap is best. Once an eighth of them are through, all the others are sorted:
+    Most plans ask few classes, for which a heap is best. Once an eighth of them are through, all the others are sorted:
     it is likely that these are asked too, and the next of a sorted list is there without a comparison.
     """
 
-    def __init__(self, lines: Iterable[EquivalenceClass], *, fill: bool) -> None:
-        self._fill = fill
-        self._heap: list[_Entry] = [((line.fill_turns if fill else line.turns)[0], 0, line, None) for line in lines]
+    def __init__(self, classes: Iterable[EquivalenceClass], *, backfill: bool) -> None:
+        self._backfill = backfill
+        self._heap: list[_Entry] = [
+            ((each.backfill_turns if backfill else each.turns)[0], 0, each, None) for each in classes
+        ]
         heapify(self._heap)
         self._sorted: list[_Entry] = []
         """Those that the heap has no longer, the first of them last."""
@@ -48,24 +50,24 @@ class ClassHeap:
         """Whose turn it is; None: nobody is left."""
         if self._top is None:
             return None
-        turn, place, line, _ = self._top
-        return NextGang((line.fill if self._fill else line.gangs)[place], turn)
+        turn, place, eq_class, _ = self._top
+        return NextGang((eq_class.backfill if self._backfill else eq_class.gangs)[place], turn)
 
     @property
-    def line(self) -> EquivalenceClass:
+    def eq_class(self) -> EquivalenceClass:
         """Of the first."""
         return self._winner()[2]
 
-    def pass_on(self, longest: int | None) -> None:
-        """The first has had its turn; of its line, those go on that last no longer than `longest` ms (None: all)."""
+    def advance(self, longest: int | None) -> None:
+        """Pass on the first gang; of its class, gangs go on whose walltime is at most `longest` ms (None: all)."""
         top = self._winner()
-        _, place, line, bound = top
+        _, place, eq_class, bound = top
         if bound is None or (longest is not None and longest < bound):
             bound = longest
-        place = _next(line, place + 1, bound, fill=self._fill)
-        if place < len(line.gangs):
-            turn = (line.fill_turns if self._fill else line.turns)[place]
-            self._replace(top, (turn, place, line, bound))
+        place = _next(eq_class, place + 1, bound, backfill=self._backfill)
+        if place < len(eq_class.gangs):
+            turn = (eq_class.backfill_turns if self._backfill else eq_class.turns)[place]
+            self._replace(top, (turn, place, eq_class, bound))
         else:
             self._leave(top)
         self._top = self._find_top()
@@ -96,19 +98,19 @@ class ClassHeap:
         return self._heap[0] if self._heap and self._heap[0] < last else last
 
 
-def _next(line: EquivalenceClass, place: int, longest: int | None, *, fill: bool) -> int:
-    """The first place from this one on whose gang lasts no longer; the line's length if there is none."""
-    if longest is None or place >= len(line.gangs):
+def _next(eq_class: EquivalenceClass, place: int, longest: int | None, *, backfill: bool) -> int:
+    """The first place from this one on whose gang lasts no longer; the eq_class's length if there is none."""
+    if longest is None or place >= len(eq_class.gangs):
         return place
     if longest == NO_WALLTIME:
-        return len(line.gangs)
-    short = _walltimes(line, fill=fill)[place:] <= longest
+        return len(eq_class.gangs)
+    short = _walltimes(eq_class, backfill=backfill)[place:] <= longest
     first = int(short.argmax())
-    return place + first if short[first] else len(line.gangs)
+    return place + first if short[first] else len(eq_class.gangs)
 
 
 @lru_cache(maxsize=1024)
-def _walltimes(line: EquivalenceClass, *, fill: bool) -> NDArray[np.int64]:
-    """int64[n]: of the gangs of a line, in ms; kept, because few lines change from one plan to the next."""
-    gangs = line.fill if fill else line.gangs
+def _walltimes(eq_class: EquivalenceClass, *, backfill: bool) -> NDArray[np.int64]:
+    """int64[n]: of the gangs of a eq_class, in ms; kept, because few classes change from one plan to the next."""
+    gangs = eq_class.backfill if backfill else eq_class.gangs
     return np.array([_NEVER_ENDS if gang.walltime is None else gang.walltime for gang in gangs], dtype=np.int64)

@@ -30,28 +30,28 @@ as long as its siblings have small ones.
 
 
 class Shares:
-    """The shares of queues and of everything below them; follows the accounts, and so the plan."""
+    """The shares of queues and of everything below them; follows the usage, and so the plan."""
 
-    def __init__(self, accounts: QueueUsage, capacity: Amounts, past: Mapping[str, PastUsage]) -> None:
-        self.accounts = accounts
-        self.tree = accounts.tree
+    def __init__(self, usage: QueueUsage, capacity: Amounts, past: Mapping[str, PastUsage]) -> None:
+        self.usage = usage
+        self.tree = usage.tree
         self.capacity = capacity
         """Of the whole cluster, as `cohort.charge` counts it."""
         self._past = past_usage_by_queue(self.tree, past)
 
-    def follow(self, accounts: QueueUsage) -> Shares:
+    def follow(self, usage: QueueUsage) -> Shares:
         """The same, by other books of the same queues."""
-        other = Shares(accounts, self.capacity, {})
+        other = Shares(usage, self.capacity, {})
         other._past = self._past
         return other
 
     def share(self, queue: str) -> int:
         """In millionths of the cluster for each unit of weight, of the queue and all below it."""
-        return self._share(self.accounts.total(queue), self._past.get(queue, NOTHING), self._weight(queue))
+        return self._share(self.usage.total(queue), self._past.get(queue, NOTHING), self._weight(queue))
 
     def own_share(self, queue: str) -> int:
         """The same of the queue's own jobs alone, with a weight of 1: how they stand against the queues below it."""
-        return self._share(self.accounts.own(queue), NOTHING, 1)
+        return self._share(self.usage.own(queue), NOTHING, 1)
 
     def within(self, queue: str, level: str, request: Amounts) -> bool:
         """Whether `level` holds no more than its own quota once the queue, at or below it, has taken the request."""
@@ -59,10 +59,10 @@ class Shares:
         if not path or level == path[-1]:
             return True
         place = path.index(level) + 1
-        drawn, quota = self.accounts.drawn(level), self.tree.quota[level]
+        drawn, quota = self.usage.charged(level), self.tree.quota[level]
         for name in self.tree.disputed[path[place]]:
             asked = charge(request, name)
-            if asked > 0 and drawn.get(name, 0) + increase_along(self.accounts, path[:place], name, asked) > quota.get(
+            if asked > 0 and drawn.get(name, 0) + increase_along(self.usage, path[:place], name, asked) > quota.get(
                 name, 0
             ):
                 return False
@@ -70,17 +70,17 @@ class Shares:
 
     def own_within(self, queue: str, request: Amounts) -> bool:
         """The same of the own jobs of a queue that has children."""
-        own, nominal = self.accounts.own(queue), self.tree.queues[queue].nominal
+        own, nominal = self.usage.own(queue), self.tree.queues[queue].nominal
         asked = {name: charge(request, name) for name in self.tree.disputed[queue]}
         return all(own.get(name, 0) + more <= charge(nominal, name) for name, more in asked.items() if more > 0)
 
     def borrows(self, level: str, resource: str) -> bool:
         """Whether a queue and all below it hold more of a resource than their quota."""
-        return self.accounts.drawn(level).get(resource, 0) > self.tree.quota[level].get(resource, 0)
+        return self.usage.charged(level).get(resource, 0) > self.tree.quota[level].get(resource, 0)
 
     def own_borrows(self, queue: str, resource: str) -> bool:
         """Whether the own jobs of a queue with children hold more of it than its own nominal quota."""
-        return self.accounts.own(queue).get(resource, 0) > charge(self.tree.queues[queue].nominal, resource)
+        return self.usage.own(queue).get(resource, 0) > charge(self.tree.queues[queue].nominal, resource)
 
     def _weight(self, queue: str) -> int:
         declared = self.tree.queues.get(queue)
@@ -125,7 +125,7 @@ def can_reclaim_all(shares: Shares, taker: str, request: Amounts, victims: Seque
     borrowed, summed up level by level, become smaller at the highest level that a reclaim touches, and grow at
     none above it: no sequence of reclaims comes back to where it began.
     """
-    tree, before = shares.tree, shares.accounts
+    tree, before = shares.tree, shares.usage
     after = before.copy()
     left = shares.follow(after)
     for queue, user, held in victims:
@@ -135,7 +135,7 @@ def can_reclaim_all(shares: Shares, taker: str, request: Amounts, victims: Seque
     after.take(taker, "", request)
     heights = [len(_branches(tree, taker, queue)[0]) for queue, _, _ in victims]
     return not any(
-        after.drawn(level).get(name, 0) > max(before.drawn(level).get(name, 0), tree.quota[level].get(name, 0))
+        after.charged(level).get(name, 0) > max(before.charged(level).get(name, 0), tree.quota[level].get(name, 0))
         for level, parent in pairwise(tree.path.get(taker, ())[max(heights, default=0) :])
         for name in tree.disputed[parent]
     )

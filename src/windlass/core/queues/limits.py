@@ -14,18 +14,18 @@ from windlass.core.queues.quota import format_amount, maximum, resource_verdict
 from windlass.core.queues.usage import QueueUsage
 
 
-def find_limit(accounts: QueueUsage, queue: str, user: str, request: Amounts, *, jobs: int = 1) -> Verdict | None:
+def find_limit(usage: QueueUsage, queue: str, user: str, request: Amounts, *, jobs: int = 1) -> Verdict | None:
     """The first limit, from the queue up to its root, that keeps a gang of the user out; None: no limit does.
 
     ExceedsMaxQuota if it would even if nobody held anything, else WaitingForQuota. `jobs` is 0 for a gang that
     runs already, and would grow.
     """
-    tree = accounts.tree
-    if not tree.crowded:
+    tree = usage.tree
+    if not tree.job_limited:
         return None
     for level in tree.path.get(queue, ()):
-        if level in tree.crowded:
-            for found in _at(accounts, level, user, request, jobs):
+        if level in tree.job_limited:
+            for found in _at(usage, level, user, request, jobs):
                 return found
     return None
 
@@ -40,8 +40,8 @@ def user_maximum(tree: Tree, queue: str, resource: str, amount: int) -> int:
     return least // (part or 1)
 
 
-def _at(accounts: QueueUsage, level: str, user: str, request: Amounts, jobs: int) -> Iterator[Verdict]:
-    rules = accounts.tree.queues[level]
+def _at(usage: QueueUsage, level: str, user: str, request: Amounts, jobs: int) -> Iterator[Verdict]:
+    rules = usage.tree.queues[level]
     for name, most in sorted(rules.user_limits.items()):
         asked, allowed = charge(request, name), charge({name: most}, name)
         if asked > allowed:
@@ -50,7 +50,7 @@ def _at(accounts: QueueUsage, level: str, user: str, request: Amounts, jobs: int
                 f"a user may hold {format_amount(name, allowed)} in queue {level}"
             )
             yield resource_verdict(Reason.EXCEEDS_MAX_QUOTA, text, name, asked)
-        held = accounts.crowd(level, user).amounts.get(name, 0)
+        held = usage.user_usage(level, user).amounts.get(name, 0)
         if asked > 0 and held + asked > allowed:
             text = (
                 f"needs {format_amount(name, asked)} {name}: "
@@ -59,15 +59,15 @@ def _at(accounts: QueueUsage, level: str, user: str, request: Amounts, jobs: int
             )
             yield resource_verdict(Reason.WAITING_FOR_QUOTA, text, name, asked, max(allowed - held, 0))
     if jobs:
-        yield from _jobs(accounts, level, user)
+        yield from _jobs(usage, level, user)
 
 
-def _jobs(accounts: QueueUsage, level: str, user: str) -> Iterator[Verdict]:
-    rules = accounts.tree.queues[level]
+def _jobs(usage: QueueUsage, level: str, user: str) -> Iterator[Verdict]:
+    rules = usage.tree.queues[level]
     mine, all_of_them = rules.user_running, rules.max_running
-    if mine and (running := accounts.crowd(level, user).jobs) >= mine:
+    if mine and (running := usage.user_usage(level, user).jobs) >= mine:
         text = f"{user or 'its user'} runs {format_count(running, 'job')} in queue {level}, and a user may run {mine}"
         yield Verdict(Reason.WAITING_FOR_QUOTA, text, "jobs", 1)
-    if all_of_them and (running := accounts.crowd(level).jobs) >= all_of_them:
+    if all_of_them and (running := usage.user_usage(level).jobs) >= all_of_them:
         text = f"queue {level} runs {format_count(running, 'job')}, and may run {all_of_them} at a time"
         yield Verdict(Reason.WAITING_FOR_QUOTA, text, "jobs", 1)

@@ -28,30 +28,30 @@ class QueueOrder:
 
     def __init__(
         self,
-        lines: Iterable[EquivalenceClass],
+        classes: Iterable[EquivalenceClass],
         shares: Shares | None = None,
         *,
-        classes: bool = False,
-        fill: bool = False,
+        priority_first: bool = False,
+        backfill: bool = False,
     ) -> None:
-        self._lines = list(lines)
+        self._classes = list(classes)
         self._shares = shares
-        self._classes = classes
-        self._fill = fill
+        self._priority_first = priority_first
+        self._backfill = backfill
         self._longest: int | None = None
-        self._field: ClassHeap | FairShareTree
+        self._source: ClassHeap | FairShareTree
 
     def __iter__(self) -> Iterator[PendingGang]:
-        self._field = self._field_of(self._lines)
-        while (head := self._field.first()) is not None:
+        self._source = self._source_of(self._classes)
+        while (head := self._source.first()) is not None:
             self._longest = None
             yield head.gang
-            self._field.pass_on(self._longest)
+            self._source.advance(self._longest)
 
     @property
-    def line(self) -> EquivalenceClass:
+    def eq_class(self) -> EquivalenceClass:
         """The line of the gang that was yielded last."""
-        return self._field.line
+        return self._source.eq_class
 
     def drop(self) -> None:
         """Leave out the rest of that line."""
@@ -61,34 +61,39 @@ class QueueOrder:
         """Of the rest of that line, go on with gangs whose walltime is at most this, in ms."""
         self._longest = longest
 
-    def _field_of(self, lines: list[EquivalenceClass]) -> ClassHeap | FairShareTree:
-        queues = {line.gangs[0].queue for line in lines}
+    def _source_of(self, classes: list[EquivalenceClass]) -> ClassHeap | FairShareTree:
+        queues = {each.gangs[0].queue for each in classes}
         if self._shares is None or len(queues) < 2:
-            return ClassHeap(lines, fill=self._fill)
-        sides: dict[str, tuple[list[EquivalenceClass], list[EquivalenceClass]]] = {}
-        for line in lines:
-            gang = line.gangs[0]
-            sides.setdefault(gang.queue, ([], []))[_has_to_borrow_more(self._shares.accounts, gang)].append(line)
-        heads = {queue: [ClassHeap(some, fill=self._fill) for some in both if some] for queue, both in sides.items()}
-        return FairShareTree(self._shares, heads, classes=self._classes)
+            return ClassHeap(classes, backfill=self._backfill)
+        by_queue: dict[str, tuple[list[EquivalenceClass], list[EquivalenceClass]]] = {}
+        for each in classes:
+            gang = each.gangs[0]
+            by_queue.setdefault(gang.queue, ([], []))[_has_to_borrow_more(self._shares.usage, gang)].append(each)
+        heaps = {
+            queue: [ClassHeap(some, backfill=self._backfill) for some in both if some]
+            for queue, both in by_queue.items()
+        }
+        return FairShareTree(self._shares, heaps, priority_first=self._priority_first)
 
 
-def _has_to_borrow_more(accounts: QueueUsage, gang: PendingGang) -> bool:
+def _has_to_borrow_more(usage: QueueUsage, gang: PendingGang) -> bool:
     """Whether it is too large for its queue's own quota, and more than it could borrow now.
 
     Such a gang does not speak for those of its queue who stay within that quota: it cannot start before them anyway.
     """
-    return claim_queue(accounts.tree, gang.queue, gang.request) != gang.queue and bool(
-        exceeds_available(accounts, gang.queue, gang.request)
+    return claim_queue(usage.tree, gang.queue, gang.request) != gang.queue and bool(
+        exceeds_available(usage, gang.queue, gang.request)
     )
 
 
-def iterate_by_fair_share(lines: Iterable[EquivalenceClass], shares: Shares, *, classes: bool) -> Iterator[str]:
-    """Ids in the order in which a contest would ask them if each of them started."""
-    accounts = shares.accounts.copy()
-    for gang in QueueOrder(lines, shares.follow(accounts), classes=classes):
+def iterate_by_fair_share(
+    classes: Iterable[EquivalenceClass], shares: Shares, *, priority_first: bool
+) -> Iterator[str]:
+    """Ids in the order in which a queue_order would ask them if each of them started."""
+    usage = shares.usage.copy()
+    for gang in QueueOrder(classes, shares.follow(usage), priority_first=priority_first):
         yield gang.id
-        accounts.take(gang.queue, gang.user, gang.whole)
+        usage.take(gang.queue, gang.user, gang.whole)
 
 
 class LazyOrder(Sequence[str]):

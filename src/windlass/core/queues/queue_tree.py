@@ -41,7 +41,7 @@ class Tree:
     """The resources that anybody in the queue's whole tree names in a quota: of all others it may take any amount."""
     quota: Mapping[str, Amounts]
     """Of the resources that somebody from here down names: own nominal, and what the children lend."""
-    kept: Mapping[str, Amounts]
+    unlent: Mapping[str, Amounts]
     """The part of `quota` that is not lent, where a lending limit says so."""
     borrowing: Mapping[str, Amounts]
     """The limits on what is borrowed, of those queues that have a parent."""
@@ -50,7 +50,7 @@ class Tree:
     queues further up name, no child has a part of its own: none of them borrows it, and none can ask for it back."""
     keeps: bool
     """Whether anybody keeps a part."""
-    crowded: frozenset[str]
+    job_limited: frozenset[str]
     """The queues that limit how many jobs run, or what a user may hold."""
     faults: Mapping[str, QueueFault]
     """Queues of which nothing may start, because the tree above them is broken."""
@@ -147,11 +147,11 @@ def _tree_of(same: _Same) -> Tree:
         children={name: tuple(below) for name, below in children.items()},
         limited={name: limited[path[name][-1]] for name in queues},
         quota=quota,
-        kept=kept,
+        unlent=kept,
         borrowing={name: _scaled(queues[name].borrowing) if len(path[name]) > 1 else {} for name in queues},
         disputed={name: frozenset().union(*(quota[child] for child in below)) for name, below in children.items()},
         keeps=any(kept.values()),
-        crowded=frozenset(name for name, q in queues.items() if q.max_running or q.user_running or q.user_limits),
+        job_limited=frozenset(name for name, q in queues.items() if q.max_running or q.user_running or q.user_limits),
         faults=faults,
     )
 

@@ -24,15 +24,15 @@ def queue_named(queues: Mapping[str, Queue], name: str) -> Queue | None:
     return queues.get(name) or (Queue(DEFAULT_QUEUE) if name == DEFAULT_QUEUE else None)
 
 
-def available(accounts: QueueUsage, queue: str, resource: str) -> int | None:
+def available(usage: QueueUsage, queue: str, resource: str) -> int | None:
     """How much more of a resource the queue may take now; less than 0 if too much is held already. None: any amount."""
-    tree = accounts.tree
+    tree = usage.tree
     if resource not in tree.limited.get(queue, _NO_LIMIT):
         return None
     *below, root = tree.path[queue]
-    left = tree.quota[root].get(resource, 0) - accounts.drawn(root).get(resource, 0)
+    left = tree.quota[root].get(resource, 0) - usage.charged(root).get(resource, 0)
     for name in reversed(below):
-        left = _through(accounts, name, resource, left)
+        left = _through(usage, name, resource, left)
     return left
 
 
@@ -42,10 +42,10 @@ def maximum(tree: Tree, queue: str, resource: str) -> int | None:
     return available(QueueUsage(tree, {}, {}), queue, resource)
 
 
-def exceeds_available(accounts: QueueUsage, queue: str, request: Amounts) -> str:
+def exceeds_available(usage: QueueUsage, queue: str, request: Amounts) -> str:
     """The first resource, by name, of which the queue may not take so much now; "" if it may take all."""
-    wanted = _asked(accounts.tree, queue, request)
-    return next((name for name, asked in wanted if asked > (available(accounts, queue, name) or 0)), "")
+    wanted = _asked(usage.tree, queue, request)
+    return next((name for name, asked in wanted if asked > (available(usage, queue, name) or 0)), "")
 
 
 def exceeds_maximum(tree: Tree, queue: str, request: Amounts) -> str:
@@ -54,14 +54,14 @@ def exceeds_maximum(tree: Tree, queue: str, request: Amounts) -> str:
     return next((name for name, asked in wanted if asked > (maximum(tree, queue, name) or 0)), "")
 
 
-def blocked_by_claims(spoken_for: QueueUsage, queue: str, request: Amounts) -> str:
+def blocked_by_claims(reserved_usage: QueueUsage, queue: str, request: Amounts) -> str:
     """The first resource, by name, that must be left to gangs which wait and go first; "" if there is none.
 
-    `spoken_for` is what is held and what those gangs will take. Within its own quota, or within that of the queues
+    `reserved_usage` is what is held and what those gangs will take. Within its own quota, or within that of the queues
     above it, a queue gives way to the gangs of that same quota alone: what others wait to borrow is no claim on it.
     """
-    wanted = _asked(spoken_for.tree, queue, request)
-    return next((name for name, asked in wanted if not _undisputed(spoken_for, queue, name, asked)), "")
+    wanted = _asked(reserved_usage.tree, queue, request)
+    return next((name for name, asked in wanted if not _undisputed(reserved_usage, queue, name, asked)), "")
 
 
 def claim_queue(tree: Tree, queue: str, request: Amounts) -> str:
@@ -78,22 +78,22 @@ def claim_queue(tree: Tree, queue: str, request: Amounts) -> str:
     return next(enough, path[-1])
 
 
-def increase_along(accounts: QueueUsage, path: Sequence[str], resource: str, amount: int) -> int:
+def increase_along(usage: QueueUsage, path: Sequence[str], resource: str, amount: int) -> int:
     """How much more is drawn of the quota of the last queue of `path` if the first, at its bottom, takes `amount`.
 
     A queue that keeps a part for itself draws on its parent only with what goes beyond that part.
     """
-    if accounts.tree.keeps:
+    if usage.tree.keeps:
         for name in path[:-1]:
-            kept = accounts.tree.kept[name].get(resource, 0)
-            used = accounts.drawn(name).get(resource, 0)
+            kept = usage.tree.unlent[name].get(resource, 0)
+            used = usage.charged(name).get(resource, 0)
             amount = max(used + amount - kept, 0) - max(used - kept, 0)
     return amount
 
 
-def quota_verdict(accounts: QueueUsage, queue: str, request: Amounts) -> Verdict | None:
+def quota_verdict(usage: QueueUsage, queue: str, request: Amounts) -> Verdict | None:
     """Why quota keeps a gang of the queue out, or None if it does not."""
-    tree = accounts.tree
+    tree = usage.tree
     if queue in tree.faults:
         return Verdict(Reason.MISCONFIGURED, f"{tree.faults[queue].message}; nothing of {queue} can start")
     if resource := exceeds_maximum(tree, queue, request):
@@ -103,32 +103,32 @@ def quota_verdict(accounts: QueueUsage, queue: str, request: Amounts) -> Verdict
         if most > tree.quota[queue].get(resource, 0):
             text += ", all that it could borrow included"
         return resource_verdict(Reason.EXCEEDS_MAX_QUOTA, text, resource, charge(request, resource))
-    if resource := exceeds_available(accounts, queue, request):
+    if resource := exceeds_available(usage, queue, request):
         wanted = charge(request, resource)
-        text = f"needs {_amount(resource, wanted)}: {describe_binding_limit(accounts, queue, resource)}"
+        text = f"needs {_amount(resource, wanted)}: {describe_binding_limit(usage, queue, resource)}"
         return resource_verdict(
-            Reason.WAITING_FOR_QUOTA, text, resource, wanted, max(available(accounts, queue, resource) or 0, 0)
+            Reason.WAITING_FOR_QUOTA, text, resource, wanted, max(available(usage, queue, resource) or 0, 0)
         )
     return None
 
 
-def describe_binding_limit(accounts: QueueUsage, queue: str, resource: str) -> str:
+def describe_binding_limit(usage: QueueUsage, queue: str, resource: str) -> str:
     """In words, which limit up the tree leaves the queue so little of a resource."""
-    tree, path = accounts.tree, accounts.tree.path[queue]
-    held, quota = accounts.drawn(queue).get(resource, 0), tree.quota[queue].get(resource, 0)
+    tree, path = usage.tree, usage.tree.path[queue]
+    held, quota = usage.charged(queue).get(resource, 0), tree.quota[queue].get(resource, 0)
     if len(path) == 1:
         return (
             f"queue {queue} holds {format_amount(resource, held)} of the {format_amount(resource, quota)} it may hold"
         )
-    name = _binds(accounts, queue, resource)
+    name = _binds(usage, queue, resource)
     if name in tree.borrowing and resource in tree.borrowing[name]:
-        drawn, has = accounts.drawn(name).get(resource, 0), tree.quota[name].get(resource, 0)
+        drawn, has = usage.charged(name).get(resource, 0), tree.quota[name].get(resource, 0)
         most, over = tree.borrowing[name][resource], drawn > has
         lent = f"may borrow {format_amount(resource, most)}{'' if over else ' more'}" if most else "may not borrow"
         return f"queue {name} {_holding(resource, drawn, has)}{',' * over} and {lent}"
     total = tree.quota[name].get(resource, 0)
     own = _holding(resource, held, quota) if quota else f"has no {resource} of its own"
-    left = total - accounts.drawn(name).get(resource, 0)
+    left = total - usage.charged(name).get(resource, 0)
     rest = (
         f"{format_amount(resource, left)} of its {format_amount(resource, total)} left"
         if left > 0
@@ -137,34 +137,34 @@ def describe_binding_limit(accounts: QueueUsage, queue: str, resource: str) -> s
     return f"queue {queue} {own}; its cohort {name} has {rest}"
 
 
-def _binds(accounts: QueueUsage, queue: str, resource: str) -> str:
+def _binds(usage: QueueUsage, queue: str, resource: str) -> str:
     """The queue, from the root down, whose limit is the last that takes something away."""
-    tree = accounts.tree
+    tree = usage.tree
     *below, root = tree.path[queue]
-    found, left = root, tree.quota[root].get(resource, 0) - accounts.drawn(root).get(resource, 0)
+    found, left = root, tree.quota[root].get(resource, 0) - usage.charged(root).get(resource, 0)
     for name in reversed(below):
-        if (most := _may_borrow(accounts, name, resource)) is not None and most < left:
+        if (most := _may_borrow(usage, name, resource)) is not None and most < left:
             found = name
-        left = _through(accounts, name, resource, left)
+        left = _through(usage, name, resource, left)
     return found
 
 
-def _through(accounts: QueueUsage, name: str, resource: str, left: int) -> int:
+def _through(usage: QueueUsage, name: str, resource: str, left: int) -> int:
     """What a queue may take if its parent could give it `left`."""
-    most = _may_borrow(accounts, name, resource)
+    most = _may_borrow(usage, name, resource)
     if most is not None and most < left:
         left = most
-    kept = accounts.tree.kept[name].get(resource, 0)
-    return left + max(kept - accounts.drawn(name).get(resource, 0), 0) if kept else left
+    kept = usage.tree.unlent[name].get(resource, 0)
+    return left + max(kept - usage.charged(name).get(resource, 0), 0) if kept else left
 
 
-def _may_borrow(accounts: QueueUsage, name: str, resource: str) -> int | None:
+def _may_borrow(usage: QueueUsage, name: str, resource: str) -> int | None:
     """What the queue's own limits let it take through its parent; None: there is no such limit."""
-    limit = accounts.tree.borrowing[name].get(resource)
+    limit = usage.tree.borrowing[name].get(resource)
     if limit is None:
         return None
-    has, kept = accounts.tree.quota[name].get(resource, 0), accounts.tree.kept[name].get(resource, 0)
-    return has - kept + limit - max(accounts.drawn(name).get(resource, 0) - kept, 0)
+    has, kept = usage.tree.quota[name].get(resource, 0), usage.tree.unlent[name].get(resource, 0)
+    return has - kept + limit - max(usage.charged(name).get(resource, 0) - kept, 0)
 
 
 def _holding(resource: str, held: int, quota: int) -> str:
@@ -174,15 +174,15 @@ def _holding(resource: str, held: int, quota: int) -> str:
     return f"holds {format_amount(resource, held)} of its {format_amount(resource, quota)} {resource}"
 
 
-def _undisputed(spoken_for: QueueUsage, queue: str, resource: str, amount: int) -> bool:
+def _undisputed(reserved_usage: QueueUsage, queue: str, resource: str, amount: int) -> bool:
     """Whether some queue up the tree has room for it, beyond all that is spoken for, without borrowing."""
-    tree = spoken_for.tree
+    tree = reserved_usage.tree
     path = tree.path[queue]
     for place, name in enumerate(path):
-        more = increase_along(spoken_for, path[: place + 1], resource, amount)
-        if spoken_for.drawn(name).get(resource, 0) + more <= tree.quota[name].get(resource, 0):
+        more = increase_along(reserved_usage, path[: place + 1], resource, amount)
+        if reserved_usage.charged(name).get(resource, 0) + more <= tree.quota[name].get(resource, 0):
             return True
-        most = _may_borrow(spoken_for, name, resource)
+        most = _may_borrow(reserved_usage, name, resource)
         if most is not None and more > most:
             return False
     return False

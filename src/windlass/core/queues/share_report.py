@@ -50,12 +50,12 @@ class QueueShare:
 def queue_shares(snapshot: Snapshot, order: Sequence[str] = ()) -> tuple[QueueShare, ...]:
     """Every queue, each before those below it. `order` is the plan's: ids of waiting gangs, next first."""
     tree = tree_of(snapshot.queues)
-    accounts = QueueUsage(tree, snapshot.held, snapshot.users)
-    shares = Shares(accounts, total_capacity(snapshot.table), snapshot.past)
+    usage = QueueUsage(tree, snapshot.held, snapshot.users)
+    shares = Shares(usage, total_capacity(snapshot.table), snapshot.past)
     past = past_usage_by_queue(tree, snapshot.past)
     wanted = _wanted(snapshot, tree)
     targets = _targets(shares, wanted)
-    lent = _lent(accounts)
+    lent = _lent(usage)
     nexts = _next_by_queue(snapshot, tree, order)
     running, waiting = _counts(snapshot, tree)
     return tuple(
@@ -66,8 +66,8 @@ def queue_shares(snapshot: Snapshot, order: Sequence[str] = ()) -> tuple[QueueSh
             weight=max(tree.queues[name].weight, 1),
             quota=dict.fromkeys(tree.quota[name], 0) | in_resource_units(tree.quota[name]),
             target=in_resource_units(targets.get(name, NOTHING)),
-            held=in_resource_units(accounts.total(name)),
-            borrowed=in_resource_units(_over(accounts, name)) if depth else {},
+            held=in_resource_units(usage.total(name)),
+            borrowed=in_resource_units(_over(usage, name)) if depth else {},
             lent=in_resource_units(lent.get(name, NOTHING)),
             past=in_resource_units({r: (a + SCALE // 2) // SCALE for r, a in past.get(name, NOTHING).items()}),
             share=shares.share(name),
@@ -142,8 +142,8 @@ def _wanted(snapshot: Snapshot, tree: Tree) -> _Wanted:
 
     for queue, held in snapshot.held.items():
         add(queue, charges(held), 1)
-    for line in snapshot.lines:
-        add(line.gangs[0].queue, charges(total_of(line.gangs[0].demands)), len(line.gangs))
+    for each in snapshot.classes:
+        add(each.gangs[0].queue, charges(total_of(each.gangs[0].demands)), len(each.gangs))
     return found
 
 
@@ -183,22 +183,22 @@ def _claim(tree: Tree, name: str, resource: str, asked: int) -> Claim:
     return Claim(max(tree.queues[name].weight, 1), min(tree.quota[name].get(resource, 0), cap), cap)
 
 
-def _over(accounts: QueueUsage, name: str) -> dict[str, int]:
+def _over(usage: QueueUsage, name: str) -> dict[str, int]:
     """What a queue that has a parent holds beyond its quota."""
-    quota, used = accounts.tree.quota[name], accounts.drawn(name)
-    limited = accounts.tree.limited[name]
+    quota, used = usage.tree.quota[name], usage.charged(name)
+    limited = usage.tree.limited[name]
     return {r: over for r, amount in used.items() if r in limited and (over := amount - quota.get(r, 0)) > 0}
 
 
-def _lent(accounts: QueueUsage) -> dict[str, dict[str, int]]:
+def _lent(usage: QueueUsage) -> dict[str, dict[str, int]]:
     """Of each queue's idle quota its part, in proportion, of what its siblings have borrowed from one another."""
-    tree, lent = accounts.tree, dict[str, dict[str, int]]()
+    tree, lent = usage.tree, dict[str, dict[str, int]]()
     for parent, children in tree.children.items():
-        own = accounts.own(parent)
+        own = usage.own(parent)
         for resource in tree.disputed[parent]:
-            idle = {name: _idle(accounts, name, resource) for name in children}
+            idle = {name: _idle(usage, name, resource) for name in children}
             nominal = charge(tree.queues[parent].nominal, resource)
-            borrowed = sum(_over(accounts, name).get(resource, 0) for name in children)
+            borrowed = sum(_over(usage, name).get(resource, 0) for name in children)
             borrowed += max(own.get(resource, 0) - nominal, 0)
             there = sum(idle.values()) + max(nominal - own.get(resource, 0), 0)
             for name, amount in idle.items():
@@ -207,10 +207,10 @@ def _lent(accounts: QueueUsage) -> dict[str, dict[str, int]]:
     return lent
 
 
-def _idle(accounts: QueueUsage, name: str, resource: str) -> int:
+def _idle(usage: QueueUsage, name: str, resource: str) -> int:
     """What the queue would lend and does not use itself."""
-    tree = accounts.tree
-    shared = max(accounts.drawn(name).get(resource, 0), tree.kept[name].get(resource, 0))
+    tree = usage.tree
+    shared = max(usage.charged(name).get(resource, 0), tree.unlent[name].get(resource, 0))
     return max(tree.quota[name].get(resource, 0) - shared, 0)
 
 
@@ -221,14 +221,14 @@ def _counts(snapshot: Snapshot, tree: Tree) -> tuple[dict[str, int], dict[str, i
     for (queue, _), holding in snapshot.users.items():
         for name in tree.path.get(queue, ()):
             running[name] = running.get(name, 0) + holding.jobs
-    for line in snapshot.lines:
-        for name in tree.path.get(line.gangs[0].queue, ()):
-            waiting[name] = waiting.get(name, 0) + len(line.gangs)
+    for each in snapshot.classes:
+        for name in tree.path.get(each.gangs[0].queue, ()):
+            waiting[name] = waiting.get(name, 0) + len(each.gangs)
     return running, waiting
 
 
 def _next_by_queue(snapshot: Snapshot, tree: Tree, order: Sequence[str]) -> dict[str, str]:
-    queues = {gang.id: gang.queue for line in snapshot.lines for gang in line.gangs}
+    queues = {gang.id: gang.queue for each in snapshot.classes for gang in each.gangs}
     found: dict[str, str] = {}
     for job_id in order:
         for name in tree.path.get(queues.get(job_id, ""), ()):

@@ -31,8 +31,8 @@ class QueueUsage:
         self._users = users
         self._own: dict[str, Sums] = {}
         self._totals: dict[str, Sums] = {}
-        self._drawn: dict[str, Sums] = {}
-        self._crowds: UsageByUser | None = None
+        self._charged: dict[str, Sums] = {}
+        self._by_user: UsageByUser | None = None
 
     def take(self, queue: str, user: str, amounts: Amounts, *, jobs: int = 1) -> None:
         """So much more is held. `jobs` is 0 if it is a gang that runs already, and grows."""
@@ -47,8 +47,8 @@ class QueueUsage:
         other = QueueUsage(self.tree, self._held, self._users)
         other._own = {name: dict(sums) for name, sums in self._own.items()}
         other._totals = {name: dict(sums) for name, sums in self._totals.items()}
-        other._drawn = {name: dict(sums) for name, sums in self._drawn.items()}
-        other._crowds = None if self._crowds is None else dict(self._crowds)
+        other._charged = {name: dict(sums) for name, sums in self._charged.items()}
+        other._by_user = None if self._by_user is None else dict(self._by_user)
         return other
 
     def own(self, queue: str) -> Amounts:
@@ -66,38 +66,38 @@ class QueueUsage:
                     _add(sums, self._own_sums(name))
         return self._totals[queue]
 
-    def drawn(self, queue: str) -> Amounts:
+    def charged(self, queue: str) -> Amounts:
         """What of the queue's quota is used: by its own jobs, and by its children beyond what they keep for themselves.
 
         Kueue's `usage` of a resource node.
         """
         if not self.tree.keeps or queue not in self.tree.children:
             return self.total(queue)
-        if queue not in self._drawn:
-            sums = self._drawn[queue] = dict(self._own_sums(queue))
+        if queue not in self._charged:
+            sums = self._charged[queue] = dict(self._own_sums(queue))
             for child in self.tree.children[queue]:
-                kept = self.tree.kept[child]
-                _add(sums, {name: max(used - kept.get(name, 0), 0) for name, used in self.drawn(child).items()})
-        return self._drawn[queue]
+                kept = self.tree.unlent[child]
+                _add(sums, {name: max(used - kept.get(name, 0), 0) for name, used in self.charged(child).items()})
+        return self._charged[queue]
 
-    def crowd(self, queue: str, user: str | None = None) -> UserUsage:
+    def user_usage(self, queue: str, user: str | None = None) -> UserUsage:
         """What the jobs of one user (None: of all) hold in the queue and below, of what a user's part is limited.
 
-        Only of queues in `tree.crowded`.
+        Only of queues in `tree.job_limited`.
         """
-        return self._all_crowds().get((queue, user), NO_USAGE)
+        return self._usage_by_user().get((queue, user), NO_USAGE)
 
     def _change(self, queue: str, user: str, by: Amounts, jobs: int) -> None:
         self.changed.append(queue)
-        if self.tree.crowded:
-            self._count_in(self._all_crowds(), queue, user, UserUsage(jobs, by))
+        if self.tree.job_limited:
+            self._count_in(self._usage_by_user(), queue, user, UserUsage(jobs, by))
         path = self.tree.path.get(queue, ())
         own = self._own_sums(queue)
         _add(own, by)
         for name in path:
             if name in self._totals:
                 _add(self._totals[name], by)
-        if self._drawn:
+        if self._charged:
             for resource, amount in by.items():
                 self._draw_along(path, resource, amount)
 
@@ -111,25 +111,25 @@ class QueueUsage:
         """An amount goes up the path until it has been covered by what a queue keeps for itself."""
         for name in path:
             if name in self.tree.children:
-                sums = self._drawn.get(name)
+                sums = self._charged.get(name)
                 if sums is None:
                     return  # nor is anybody's above it worked out
                 after = sums[resource] = sums.get(resource, 0) + amount
             else:
                 after = self._own[name][resource]
-            kept = self.tree.kept[name].get(resource, 0)
+            kept = self.tree.unlent[name].get(resource, 0)
             amount = max(after - kept, 0) - max(after - amount - kept, 0)
 
-    def _all_crowds(self) -> UsageByUser:
-        if self._crowds is None:
-            self._crowds = {}
+    def _usage_by_user(self) -> UsageByUser:
+        if self._by_user is None:
+            self._by_user = {}
             for (queue, user), holding in self._users.items():
-                self._count_in(self._crowds, queue, user, UserUsage(holding.jobs, charges(holding.amounts)))
-        return self._crowds
+                self._count_in(self._by_user, queue, user, UserUsage(holding.jobs, charges(holding.amounts)))
+        return self._by_user
 
     def _count_in(self, crowds: UsageByUser, queue: str, user: str, by: UserUsage) -> None:
         for name in self.tree.path.get(queue, ()):
-            if name in self.tree.crowded:
+            if name in self.tree.job_limited:
                 limits = self.tree.queues[name].user_limits
                 for who in (user, None):
                     before = crowds.get((name, who), NO_USAGE)

@@ -69,7 +69,7 @@ class ReleaseForecast:
     ) -> None:
         self._table = snapshot.table
         self._now = FutureCapacity(now, free.copy(order="F"))
-        self._coming = _chunks(snapshot, now, new, early)
+        self._chunks = _chunks_of(snapshot, now, new, early)
         self._batches: list[_Batch] = []
 
     def first_fit(self, demands: Sequence[Demand], closed: Mask | None = None) -> FutureCapacity | None:
@@ -116,7 +116,7 @@ class ReleaseForecast:
 
     def _all(self) -> Iterator[_Batch]:
         yield from self._batches
-        while found := next(self._coming, None):
+        while found := next(self._chunks, None):
             before = self._batches[-1].after_all() if self._batches else self._now.free
             self._batches.append(_Batch(self._table, before, found))
             yield self._batches[-1]
@@ -129,7 +129,7 @@ class _Chunk(NamedTuple):
     grants: list[Grant]
 
 
-def _chunks(
+def _chunks_of(
     snapshot: Snapshot, now: int, new: Iterable[TimedRelease], early: Iterable[EarlyRelease]
 ) -> Iterator[_Chunk]:
     """When each gang that runs, and each `new` one, ends at the latest, soonest first. In ms, none before now.

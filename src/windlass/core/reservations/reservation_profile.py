@@ -1,9 +1,9 @@
 """Who has been promised which nodes from when on, and what that leaves to those who start now.
 
 Promises are reservations of blocked gangs, made in the order in which the gangs are blocked, and what people have
-reserved (`core.model.reservation`). A gang that starts now may use, on each node, what is free now and at the
-beginning of
-every promise that falls into its walltime: between those moments gangs only end. A gang without a walltime never ends.
+reserved (`core.model.reservation`). A gang that starts now may use, on each node, what is free now and at the beginning
+of every reservation that falls into its walltime: between those moments gangs only end. A gang without a walltime never
+ends.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class GangReservation:
     grant: Grant
     free: Amounts
     """int64[N, R]: what is free beside it when it starts; less with everybody who is let in and still runs then."""
-    spare: Mask | None = None
+    guarded: Mask | None = None
     """bool[N]: where only brief gangs fill gaps, as it has waited long (`core.reservations.starvation_guard`); None:
     no node."""
 
@@ -69,250 +69,252 @@ class ReservationProfile:
         self._limit = snapshot.policy.reservations
         self._blocked: list[tuple[PendingGang, Mask | None]] = []
         """Those to which nothing has been promised yet, and on which nodes (bool[N]) nothing will be; None: on any."""
-        self._promises: list[GangReservation] = []
+        self._reservations: list[GangReservation] = []
         self._waiting = np.zeros(len(snapshot.table.nodes), dtype=np.int64)
-        """int64[N]: how many gangs, with a promise or blocked, could use each node."""
-        self._full: _Full | None = None
+        """int64[N]: how many gangs, with a reservation or blocked, could use each node."""
+        self._contended: _ContendedNodes | None = None
         """Under a policy that bounds it: the nodes for which as many wait as may; None: no node."""
         self._forecast: ReleaseForecast | None = None
         self._strict: list[PendingGang] = []
-        self._shut: Mask | None = None
+        self._closed_nodes: Mask | None = None
         """Under a policy without backfill: the nodes that anybody who is blocked could use. None: no node."""
         self._starts: list[TimedRelease] = []
-        self._late: list[TimedRelease] = []
+        self._later_starts: list[TimedRelease] = []
         """Those that start with the plan before the forecast was made, and since."""
-        self._kept = GuardedNodes(
+        self._guarded = GuardedNodes(
             np.zeros_like(self._waiting, dtype=np.bool_), np.zeros_like(self._waiting, dtype=np.bool_)
         )
         self._rooms: dict[int, Amounts] = {}
-        """By number of a promise: what is free now and beside it; until anybody starts or is kept a place."""
+        """By number of a reservation: what is free now and beside it; until anybody starts or is kept a place."""
         self._early: list[EarlyRelease] = []
         """What others give back before their end, as this plan has it, for gangs that are kept a place."""
 
     @property
-    def has_gaps(self) -> bool:
+    def allows_backfill(self) -> bool:
         """Whether anybody may pass somebody who is blocked."""
         return self._limit != 0
 
     @property
-    def is_shut(self) -> bool:
+    def is_closed(self) -> bool:
         """Whether nobody may start any more, wherever it is."""
-        return self._shut is not None and bool(self._shut.all())
+        return self._closed_nodes is not None and bool(self._closed_nodes.all())
 
     # --- what the plan tells ------------------------------------------------------------------------
 
-    def begins(self, gang: PendingGang, grant: Grant) -> None:
+    def add_start(self, gang: PendingGang, grant: Grant) -> None:
         """The gang starts with this plan, there."""
         self._rooms.clear()
         end = TimedRelease(self._end_of(gang, self._now), grant)
-        (self._starts if self._forecast is None else self._late).append(end)
-        for promise in self._promises:
-            if overlaps(end.at, promise):
-                take(self._snapshot.table, promise.free, grant)
+        (self._starts if self._forecast is None else self._later_starts).append(end)
+        for reservation in self._reservations:
+            if overlaps(end.at, reservation):
+                take(self._snapshot.table, reservation.free, grant)
 
-    def open_to(self, gang: PendingGang) -> bool:
-        """Whether the gang, if it cannot start, gets a promise of its own.
+    def can_reserve(self, gang: PendingGang) -> bool:
+        """Whether the gang, if it cannot start, gets a reservation of its own.
 
         The policy says how many may contend for the same nodes. A gang that finds room beside those nodes, were the
         others empty, is one of the first for these. Without backfill nobody passes anybody, so everybody gets one.
         """
-        return self._full is None or self._full.leaves_room(self._snapshot.table, gang)
+        return self._contended is None or self._contended.leaves_room(self._snapshot.table, gang)
 
     def reserve(self, gang: PendingGang) -> None:
         """The gang cannot start now: whoever is asked after it must not delay it. For gangs that it is `open_to`."""
-        self._blocked.append((gang, self._full.of(self._snapshot.table, gang) if self._full else None))
+        self._blocked.append((gang, self._contended.of(self._snapshot.table, gang) if self._contended else None))
         self._contend(gang)
 
     # --- what the plan asks -------------------------------------------------------------------------
 
-    def is_shut_to(self, gang: PendingGang) -> bool:
+    def is_closed_to(self, gang: PendingGang) -> bool:
         """Whether nobody passes on any node that the gang could use; always False if the policy has backfill."""
-        shut = self._shut
-        return shut is not None and not (usable_nodes(self._snapshot.table, gang.demands) > shut).any()
+        closed_nodes = self._closed_nodes
+        return closed_nodes is not None and not (usable_nodes(self._snapshot.table, gang.demands) > closed_nodes).any()
 
     def room(self, gang: PendingGang) -> Amounts:
         """int64[N, R], to be read only: what the gang may use if it starts now; the plan's own `free` if all of it."""
         end = self._end_of(gang, self._now)
         room = self._free
-        for promise in self.promises() if self._limit else ():
-            if overlaps(end, promise):
-                room = minimum_free(self._snapshot.table, room, promise.free)
-        closed = _either(_either(self._closed(gang, self._now, end), self._spare(gang)), self._shut)
+        for reservation in self.reservations() if self._limit else ():
+            if overlaps(end, reservation):
+                room = minimum_free(self._snapshot.table, room, reservation.free)
+        closed = _union(_union(self._closed_to(gang, self._now, end), self._guarded_against(gang)), self._closed_nodes)
         if closed is not None:
             room = room.copy(order="F")
             room[closed] = 0
             update_shared_gpus(self._snapshot.table, room, np.flatnonzero(closed))
         return room
 
-    def in_the_way_of(self, gang: PendingGang, start: int) -> tuple[list[GangReservation], Mask | None]:
-        """If it starts by `start` (ms): the promises that it may run into, and the nodes closed to it (None: none)."""
+    def conflicts_of(self, gang: PendingGang, start: int) -> tuple[list[GangReservation], Mask | None]:
+        """int64[N, R], read-only: what the gang may use if it starts now; `free` itself if all of it."""
         end = self._end_of(gang, start)
-        crossed = [promise for promise in (self.promises() if self._limit else ()) if overlaps(end, promise)]
-        closed = _either(self._closed(gang, self._now, end), self._spare(gang))
-        return crossed, _either(closed, self._shut)
+        crossed = [
+            reservation for reservation in (self.reservations() if self._limit else ()) if overlaps(end, reservation)
+        ]
+        closed = _union(self._closed_to(gang, self._now, end), self._guarded_against(gang))
+        return crossed, _union(closed, self._closed_nodes)
 
-    def keep(self, gang: PendingGang, start: int, placed: Grant, given: Sequence[EarlyRelease]) -> None:
+    def reserve_for_eviction(self, gang: PendingGang, start: int, placed: Grant, given: Sequence[EarlyRelease]) -> None:
         """Others are stopped so that the gang has these nodes from `start` on (ms); nobody may take them meanwhile.
 
         `given`: what those others give back then, instead of at their end.
         """
         table, until = self._snapshot.table, self._end_of(gang, start)
         self._rooms.clear()
-        for promise in self.promises():
+        for reservation in self.reservations():
             for early in given:
-                if start <= promise.start < end_of(self._snapshot.running[early.job_id]):
-                    give_back(table, promise.free, early.grant)
-            if start <= promise.start and overlaps(until, promise):
-                take(table, promise.free, placed)
+                if start <= reservation.start < end_of(self._snapshot.running[early.job_id]):
+                    give_back(table, reservation.free, early.grant)
+            if start <= reservation.start and overlaps(until, reservation):
+                take(table, reservation.free, placed)
         self._early += given
-        self._starts, self._late, self._forecast = [*self._starts, *self._late], [], None
+        self._starts, self._later_starts, self._forecast = [*self._starts, *self._later_starts], [], None
         beside = self._beside(self._forecasts(), start)
         take(table, beside, placed)
-        self._promises.append(GangReservation(gang, start, until, placed, beside))
+        self._reservations.append(GangReservation(gang, start, until, placed, beside))
         self._contend(gang)
 
-    def shorter(self, gang: PendingGang) -> int | None:
-        """The longest walltime, in ms, with which an equal gang would run into fewer promises; None: no walltime."""
+    def next_shorter_walltime(self, gang: PendingGang) -> int | None:
+        """Longest walltime in ms with which an equal gang would overlap fewer reservations; None: none."""
         end = self._end_of(gang, self._now)
-        starts = [promise.start for promise in self.promises() if self._now < promise.start < end]
-        starts += [each.start for each in self._barred(gang) if self._now < each.start < end]
-        starts += [self._now + BRIEF_WALLTIME_MS] if self._spare(gang) is not None else []
+        starts = [reservation.start for reservation in self.reservations() if self._now < reservation.start < end]
+        starts += [each.start for each in self._foreign_reservations(gang) if self._now < each.start < end]
+        starts += [self._now + BRIEF_WALLTIME_MS] if self._guarded_against(gang) is not None else []
         return max(starts) - self._now if starts else None
 
-    def runs_into(self, gang: PendingGang) -> PendingGang | None:
-        """Whose promise keeps it from starting now; of several that do so together the first. None: nobody's."""
+    def first_conflict(self, gang: PendingGang) -> PendingGang | None:
+        """Whose reservation keeps it from starting now; of several that do so together the first. None: nobody's."""
         table, end, first = self._snapshot.table, self._end_of(gang, self._now), None
         mine = usable_nodes(table, gang.demands)
-        for number, promise in enumerate(self.promises() if self._limit else ()):
-            closed = None if is_brief(gang) else promise.spare
-            crossed = overlaps(end, promise) and mine[promise.grant.rows].any()
+        for number, reservation in enumerate(self.reservations() if self._limit else ()):
+            closed = None if is_brief(gang) else reservation.guarded
+            crossed = overlaps(end, reservation) and mine[reservation.grant.rows].any()
             if not crossed and (closed is None or not (mine & closed).any()):
                 continue
             room = self._room_beside(number) if crossed else self._free
-            if not _takes_room(self._snapshot, self._free, gang, room, closed):
+            if not _reduces_room(self._snapshot, self._free, gang, room, closed):
                 continue
             if not fits(room, table, minimum_demands(gang.demands), closed):
-                return promise.gang
-            first = promise.gang if first is None else first
+                return reservation.gang
+            first = reservation.gang if first is None else first
         return first
 
     def _room_beside(self, number: int) -> Amounts:
-        """What is free now and beside one of the promises."""
+        """What is free now and beside one of the reservations."""
         if number not in self._rooms:
-            self._rooms[number] = minimum_free(self._snapshot.table, self._free, self._promises[number].free)
+            self._rooms[number] = minimum_free(self._snapshot.table, self._free, self._reservations[number].free)
         return self._rooms[number]
 
-    def promises(self) -> list[GangReservation]:
+    def reservations(self) -> list[GangReservation]:
         """In the order in which they were made."""
         if self._blocked:
             self._rooms.clear()
             forecast = self._forecasts()
-            for gang, full in self._blocked:
-                self._promise(forecast, gang, full)
+            for gang, contended in self._blocked:
+                self._reserve(forecast, gang, contended)
             self._blocked.clear()
-        return self._promises
+        return self._reservations
 
-    def kept(self) -> Iterator[tuple[PendingGang, Mask]]:
+    def reserved_masks(self) -> Iterator[tuple[PendingGang, Mask]]:
         """The gangs that others must not delay, and the nodes that are kept for them."""
         if self._limit == 0:
             for gang in self._strict:
                 yield gang, usable_nodes(self._snapshot.table, gang.demands)
             return
-        for promise in self.promises():
+        for reservation in self.reservations():
             mask = np.zeros(len(self._snapshot.table.nodes), dtype=np.bool_)
-            mask[promise.grant.rows] = True
-            if promise.spare is not None:
-                mask |= promise.spare
-            yield promise.gang, mask
+            mask[reservation.grant.rows] = True
+            if reservation.guarded is not None:
+                mask |= reservation.guarded
+            yield reservation.gang, mask
 
     def _forecasts(self) -> ReleaseForecast:
         if self._forecast is None:
             self._forecast = ReleaseForecast(self._snapshot, self._now, self._free, self._starts, early=self._early)
         return self._forecast
 
-    # --- promises -----------------------------------------------------------------------------------
+    # --- reservations -----------------------------------------------------------------------------------
 
-    def _promise(self, forecast: ReleaseForecast, gang: PendingGang, full: Mask | None) -> None:
+    def _reserve(self, forecast: ReleaseForecast, gang: PendingGang, contended: Mask | None) -> None:
         demands = minimum_demands(gang.demands)
-        soonest = forecast.first_fit(demands, full)
+        soonest = forecast.first_fit(demands, contended)
         for at, free in self._moments(forecast, gang, soonest) if soonest else ():
             until = self._end_of(gang, at)
-            found = place(free, self._snapshot.table, demands, _either(self._closed(gang, at, until), full))
+            found = place(free, self._snapshot.table, demands, _union(self._closed_to(gang, at, until), contended))
             if found is None:
                 continue
             beside = self._beside(forecast, at).copy(order="F") if at < NEVER else free.copy(order="F")
             take(self._snapshot.table, beside, found.grant)
-            for other in self._promises:
+            for other in self._reservations:
                 if at <= other.start < until:
                     take(self._snapshot.table, other.free, found.grant)
-            spare = self._spared(forecast, gang, at, found, full)
-            self._promises.append(GangReservation(gang, at, until, found.grant, beside, spare))
+            guarded = self._guard_nodes(forecast, gang, at, found, contended)
+            self._reservations.append(GangReservation(gang, at, until, found.grant, beside, guarded))
             return
 
-    def _spared(
-        self, forecast: ReleaseForecast, gang: PendingGang, at: int, found: Placed, full: Mask | None
+    def _guard_nodes(
+        self, forecast: ReleaseForecast, gang: PendingGang, at: int, found: Placed, contended: Mask | None
     ) -> Mask | None:
         """The nodes that are kept for it; none if it may have to wait for a day that people have chosen."""
         if not has_waited_long(self._snapshot.policy, gang, self._now):
             return None
-        barred = self._closed(gang, self._now, at)
+        foreign = self._closed_to(gang, self._now, at)
         mine = usable_nodes(self._snapshot.table, gang.demands)
-        if barred is not None and (mine & barred).any():
+        if foreign is not None and (mine & foreign).any():
             return None
         last_ends = forecast.last_ends()
-        spare = select_guarded_nodes(self._snapshot.table, gang.demands, found, full, last_ends, self._kept)
-        if spare is not None:
-            self._kept = GuardedNodes(self._kept.nodes | spare, self._kept.among | mine)
-        return spare
+        guarded = select_guarded_nodes(self._snapshot.table, gang.demands, found, contended, last_ends, self._guarded)
+        if guarded is not None:
+            self._guarded = GuardedNodes(self._guarded.nodes | guarded, self._guarded.among | mine)
+        return guarded
 
-    def _spare(self, gang: PendingGang) -> Mask | None:
+    def _guarded_against(self, gang: PendingGang) -> Mask | None:
         """bool[N]: where it may not start, as others ahead have waited long; None: no node."""
         if not self._limit or is_brief(gang):
             return None
-        self.promises()
-        return self._kept.nodes if self._kept.any else None
+        self.reservations()
+        return self._guarded.nodes if self._guarded.any else None
 
     def _moments(
         self, forecast: ReleaseForecast, gang: PendingGang, soonest: FutureCapacity
     ) -> Iterator[FutureCapacity]:
         """When it may fit for the first time, and what it may use then."""
-        if not self._promises and not self._late and not self._snapshot.reservations:
+        if not self._reservations and not self._later_starts and not self._snapshot.reservations:
             yield soonest
             return
-        known = {end.at for end in self._late} | {promise.until for promise in self._promises}
-        known |= {each.end for each in self._barred(gang)} | {max(soonest.at, self._now)}
+        known = {end.at for end in self._later_starts} | {reservation.until for reservation in self._reservations}
+        known |= {each.end for each in self._foreign_reservations(gang)} | {max(soonest.at, self._now)}
         later = sorted(at for at in known if at >= soonest.at)
         last = None
         for at in merge(later, forecast.moments(soonest.at)):
             if at != last:
-                yield FutureCapacity(at, self._over(forecast, at, self._end_of(gang, at)))
+                yield FutureCapacity(at, self._free_throughout(forecast, at, self._end_of(gang, at)))
             last = at
 
     def _beside(self, forecast: ReleaseForecast, at: int) -> Amounts:
         """What is free at that moment, which nobody else has been promised."""
         free = forecast.free_at(at)
-        for end in self._late:
+        for end in self._later_starts:
             if end.at > at:
                 take(self._snapshot.table, free, end.grant)
-        for promise in self._promises:
-            if promise.start <= at < promise.until or promise.start == NEVER:
-                take(self._snapshot.table, free, promise.grant)
+        for reservation in self._reservations:
+            if reservation.start <= at < reservation.until or reservation.start == NEVER:
+                take(self._snapshot.table, free, reservation.grant)
         return free
 
-    def _over(self, forecast: ReleaseForecast, at: int, until: int) -> Amounts:
+    def _free_throughout(self, forecast: ReleaseForecast, at: int, until: int) -> Amounts:
         """What is free from one moment to the other."""
         free = self._beside(forecast, at)
-        for promise in self._promises:
-            if at < promise.start < until:
-                free = minimum_free(self._snapshot.table, free, promise.free)
+        for reservation in self._reservations:
+            if at < reservation.start < until:
+                free = minimum_free(self._snapshot.table, free, reservation.free)
         return free
 
     # --- what people have reserved --------------------------------------------------------------------
 
-    def _barred(self, gang: PendingGang) -> list[Reservation]:
+    def _foreign_reservations(self, gang: PendingGang) -> list[Reservation]:
         return [each for each in self._snapshot.reservations if not each.admits(gang.queue, gang.user)]
 
-    def _closed(self, gang: PendingGang, start: int, end: int) -> Mask | None:
+    def _closed_to(self, gang: PendingGang, start: int, end: int) -> Mask | None:
         """The nodes that are somebody else's at any time from `start` to `end`; None: no node."""
         return nodes_closed_to(self._snapshot.table, self._snapshot.reservations, gang, start, end)
 
@@ -322,17 +324,17 @@ class ReservationProfile:
         mask = usable_nodes(self._snapshot.table, gang.demands)
         if self._limit == 0:
             self._strict.append(gang)
-            self._shut = _either(self._shut, mask)
+            self._closed_nodes = _union(self._closed_nodes, mask)
         elif self._limit > 0:
             self._waiting += mask
-            self._full = _Full(self._waiting >= self._limit)
+            self._contended = _ContendedNodes(self._waiting >= self._limit)
 
     def _end_of(self, gang: PendingGang, start: int) -> int:
         return NEVER if gang.walltime is None else min(start + gang.walltime, NEVER)
 
 
-class _Full:
-    """The nodes for which as many gangs wait as may hold promises there."""
+class _ContendedNodes:
+    """The nodes for which as many gangs wait as may hold reservations there."""
 
     def __init__(self, mask: Mask) -> None:
         self._mask = mask
@@ -371,18 +373,18 @@ def nodes_closed_to(
     return closed
 
 
-def overlaps(end: int, promise: GangReservation) -> bool:
-    """Whether whoever runs until then is still there when the promise is due, which may be any time if it is NEVER."""
-    return promise.start < end or promise.start == NEVER
+def overlaps(end: int, reservation: GangReservation) -> bool:
+    """Whether a gang that runs until `end` still runs when the reservation starts, which may be any time if NEVER."""
+    return reservation.start < end or reservation.start == NEVER
 
 
-def _either(one: Mask | None, other: Mask | None) -> Mask | None:
+def _union(one: Mask | None, other: Mask | None) -> Mask | None:
     if one is None or other is None:
         return other if one is None else one
     return one | other
 
 
-def _takes_room(snapshot: Snapshot, free: Amounts, gang: PendingGang, room: Amounts, closed: Mask | None) -> bool:
+def _reduces_room(snapshot: Snapshot, free: Amounts, gang: PendingGang, room: Amounts, closed: Mask | None) -> bool:
     """Whether any node takes fewer replicas of some role with so much room than with all that is free."""
     asked = ((eligibility(snapshot.table, demand), demand.count) for demand in gang.demands)
     return any(

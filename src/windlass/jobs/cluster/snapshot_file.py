@@ -80,7 +80,9 @@ def decisions_of(plan: Plan) -> Decisions:
 def dump(taken: Taken) -> dict[str, Any]:
     """As plain data: dicts, lists, numbers, text."""
     snapshot = taken.snapshot
-    pending = sorted((gang for line in snapshot.lines for gang in line.gangs), key=lambda gang: (gang.number, gang.id))
+    pending = sorted(
+        (gang for each in snapshot.classes for gang in each.gangs), key=lambda gang: (gang.number, gang.id)
+    )
     written = _Written(
         format=FORMAT,
         version=VERSION,
