@@ -45,6 +45,7 @@ from windlass.core.lifecycle.events import (
     Timer,
 )
 from windlass.core.lifecycle.generations import stop_command
+from windlass.core.lifecycle.member_restarts import restarts_under_way
 from windlass.core.lifecycle.spec_update import can_change
 from windlass.core.lifecycle.transitions import created
 from windlass.core.model.gang import pending_of, running_of
@@ -426,8 +427,8 @@ def _unanswered(state: JobState) -> list[Command]:
     if status.target is not None:
         return [stop_command(state)]
     if status.phase is Phase.ADMITTED and status.placement is not None:
-        return [Launch(state.id, status.generation, status.placement)]
-    return []
+        return [Launch(state.id, status.generation, status.placement), *restarts_under_way(state)]
+    return list(restarts_under_way(state))
 
 
 def _on(state: JobState, job_id: str) -> list[Dependency]:

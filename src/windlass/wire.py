@@ -154,7 +154,7 @@ END_CLASSES = (
     EndClass("ExitCode", USER, codes=frozenset(range(1, 256))),
 )
 """Classes of observed ends: the first row with the code or the signal applies."""
-_SHELL = 128
+FIRST_SIGNAL_CODE = 128
 """A shell reports the end of a command by a signal as this number plus the signal's."""
 
 
@@ -175,7 +175,13 @@ def classify_end(
         return RETRYABLE_EXIT_CODE
     if code is None and by_signal is None:
         return LOST
-    number = by_signal if code is None else code - _SHELL if _SHELL < code <= _SHELL + 64 else None
+    number = (
+        by_signal
+        if code is None
+        else code - FIRST_SIGNAL_CODE
+        if FIRST_SIGNAL_CODE < code <= FIRST_SIGNAL_CODE + 64
+        else None
+    )
     return next((row for row in END_CLASSES if code in row.codes or number in row.signals), END_CLASSES[-1])
 
 

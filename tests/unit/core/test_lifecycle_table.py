@@ -10,12 +10,21 @@ import pytest
 
 from windlass.core.lifecycle import events as e
 from windlass.core.lifecycle import state_machine
-from windlass.core.lifecycle.commands import Command, Forget, Launch, Stop
+from windlass.core.lifecycle.commands import Command, Forget, Launch, RestartMember, Stop
 from windlass.core.lifecycle.diagram import markdown_table, mermaid, page
 from windlass.core.lifecycle.state_machine import NO_OPS, TABLE, InvalidTransitionError, Row, next_due, step
 from windlass.core.lifecycle.transitions import created
 from windlass.core.model.elastic_size import sized
-from windlass.core.model.job import Dependency, Job, RestartPolicy, Role
+from windlass.core.model.job import (
+    Dependency,
+    Job,
+    MemberRestart,
+    RestartPolicy,
+    RestartScope,
+    Role,
+    SuccessPolicy,
+    SuccessRule,
+)
 from windlass.core.model.status import HOLDING, TERMINAL, JobState, Phase, Placement, Target
 
 EVENTS = get_args(e.Event)
@@ -73,10 +82,24 @@ def _random_life(rng: random.Random) -> Iterator[tuple[Phase, Phase]]:
 
 
 def _random_job(rng: random.Random) -> Job:
-    restart = RestartPolicy(user_limit=rng.choice([0, 1, 9]), infrastructure_limit=rng.choice([0, 2, 9]))
+    restart = RestartPolicy(
+        scope=rng.choice(list(RestartScope)),
+        member_limit=rng.choice([None, 0, 2]),
+        user_limit=rng.choice([0, 1, 9]),
+        infrastructure_limit=rng.choice([0, 2, 9]),
+    )
     return Job(
         "j",
-        (Role(replicas=rng.choice([1, 2, 3]), min_replicas=rng.choice([None, 1]), max_replicas=rng.choice([None, 4])),),
+        (
+            Role(
+                replicas=rng.choice([1, 2, 3]),
+                min_replicas=rng.choice([None, 1]),
+                max_replicas=rng.choice([None, 4]),
+                restart=rng.choice(list(MemberRestart)),
+                optional=rng.random() < 0.2,
+            ),
+        ),
+        success=SuccessPolicy(rule=rng.choice(list(SuccessRule))),
         restart=restart,
         walltime=rng.choice([None, 5_000]),
         deadline=rng.choice([None, 9_000]),
@@ -98,6 +121,7 @@ def _random_event(rng: random.Random, state: JobState, alive: set[int]) -> e.Eve
     choices += [e.Resized(Placement({"worker": (rng.choice(["n1", "n2"]),) * size}), "because"), e.Saved(generation, 5)]
     choices += [e.Recovered(generation, rng.randint(1, 9), exit, 5)]
     choices += [e.Started(generation), e.MemberExited(generation, member, exit)] * 3
+    choices += [e.MemberStarted(generation, member), e.ContainersRestarted(generation, rng.randint(0, 3))]
     if state.status.phase is Phase.CREATED:
         choices += [e.Submitted()] * 30 + [e.Refused("too big")]
     choices += [e.GangGone(dead) for dead in alive] * 4
@@ -123,6 +147,9 @@ def _check(before: JobState, after: JobState, commands: tuple[Command, ...], ali
     assert (status.placement is not None) <= (status.phase in HOLDING)
     assert (status.resize_to is not None) <= (status.target in (Target.RESIZE, Target.RESTART) and not status.gone)
     assert (status.saved_at is not None) <= (status.placement is not None)
+    assert not status.restarting or status.phase in HOLDING
+    restarted = [c.member for c in commands if isinstance(c, RestartMember)]
+    assert all(status.restarting >> member & 1 and not before.status.restarting >> member & 1 for member in restarted)
     assert status.served >= before.status.served
     if status.target is not None and not status.gone and before.status.target is None:
         assert any(isinstance(c, Stop) for c in commands), "a gang is to end and nobody stops it"

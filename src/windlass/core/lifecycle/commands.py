@@ -27,10 +27,19 @@ class Stop:
 
 
 @dataclass(frozen=True, slots=True)
+class RestartMember:
+    """Start one member of the generation again, on its node; answer with MemberStarted."""
+
+    job_id: str
+    generation: int
+    member: int
+
+
+@dataclass(frozen=True, slots=True)
 class Forget:
     """Remove the job's record and logs."""
 
     job_id: str
 
 
-Command: TypeAlias = Launch | Stop | Forget
+Command: TypeAlias = Launch | Stop | RestartMember | Forget

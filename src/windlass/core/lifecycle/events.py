@@ -74,6 +74,22 @@ class MemberExited:
 
 
 @dataclass(frozen=True, slots=True)
+class MemberStarted:
+    """A member runs again after `RestartMember`. Comes before any later end of it."""
+
+    generation: int
+    member: int
+
+
+@dataclass(frozen=True, slots=True)
+class ContainersRestarted:
+    """Kubelets have restarted containers of running members in place, `count` times in all of them together."""
+
+    generation: int
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
 class GangGone:
     """No process of the generation is left, descendants included."""
 
@@ -170,6 +186,8 @@ Event: TypeAlias = (
     | Admit
     | Started
     | MemberExited
+    | MemberStarted
+    | ContainersRestarted
     | GangGone
     | NodeLost
     | NodeClosed

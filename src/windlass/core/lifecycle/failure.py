@@ -22,6 +22,8 @@ REJECTED = EndClass("Rejected", INFRASTRUCTURE)
 INVALID = EndClass("Invalid", USER, fatal=True)
 """A member can never be created as the job describes it."""
 NODE_LOST = EndClass("NodeLost", INFRASTRUCTURE)
+BACKOFF_LIMIT = EndClass("BackoffLimitExceeded", USER, fatal=True)
+"""Members were restarted one by one more often than the job allows."""
 START_TIMEOUT = EndClass("StartTimeout", INFRASTRUCTURE)
 """Not every member had started in time."""
 VANISHED = EndClass("Lost", INFRASTRUCTURE)

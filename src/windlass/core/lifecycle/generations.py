@@ -21,6 +21,8 @@ _NO_PLACE: dict[str, Any] = {
     "target": None,
     "stopping_since": None,
     "done": 0,
+    "container_restarts": 0,
+    "restarting": 0,
 }
 KEEPS_NODES = (Target.RESTART, Target.RESIZE)
 """Targets under which a stopped gang starts again on its nodes."""
@@ -49,6 +51,8 @@ def launch(state: JobState) -> Outcome:
         target=None,
         stopping_since=None,
         done=0,
+        container_restarts=0,
+        restarting=0,
         gone=False,
     )
     return after, (Launch(state.id, generation, status.placement),)

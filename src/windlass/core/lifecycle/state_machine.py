@@ -15,17 +15,19 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from windlass.core.lifecycle import requests, timers
+from windlass.core.lifecycle import member_restarts, requests, timers
 from windlass.core.lifecycle import transitions as t
 from windlass.core.lifecycle.commands import Command
 from windlass.core.lifecycle.events import (
     Admit,
     Cancel,
+    ContainersRestarted,
     DependencyEnded,
     Event,
     GangGone,
     Kill,
     MemberExited,
+    MemberStarted,
     NodeClosed,
     NodeLost,
     Preempt,
@@ -71,6 +73,8 @@ TABLE: tuple[Row, ...] = (
     _row((QUEUED,), Admit, (ADMITTED,), t.admit),
     _row((ADMITTED,), Started, (RUNNING,), t.started),
     _row(STARTED, MemberExited, (RESTARTING,), t.member_exited),
+    _row(STARTED, MemberStarted, (), member_restarts.member_started),
+    _row(STARTED, ContainersRestarted, (), member_restarts.containers_restarted),
     _row((ADMITTED, RUNNING), GangGone, (SUCCEEDED, FAILED, SUSPENDED, RESTARTING), t.gang_gone),
     _row((RESTARTING,), GangGone, (ADMITTED, QUEUED, SUSPENDED, FAILED), t.gang_gone),
     _row(STARTED, NodeLost, (RESTARTING,), t.node_lost),
@@ -105,6 +109,7 @@ NO_OPS: frozenset[tuple[Phase, type[Event]]] = frozenset(
     | {(phase, Refused) for phase in Phase if phase is not CREATED}
     | {(phase, Started) for phase in Phase if phase is not ADMITTED}  # of an older generation
     | {(phase, MemberExited) for phase in Phase if phase not in STARTED}  # the gang is being stopped already
+    | {(phase, event) for phase in Phase if phase not in STARTED for event in (MemberStarted, ContainersRestarted)}
     | {(phase, GangGone) for phase in Phase if phase not in HOLDING}
     | {(phase, NodeLost) for phase in Phase if phase not in HOLDING}
     | {(phase, NodeClosed) for phase in Phase if phase is not RESTARTING}  # what runs may go on
@@ -145,7 +150,7 @@ def step(state: JobState, event: Event, now: int) -> tuple[JobState, tuple[Comma
 
 
 def _is_stale(state: JobState, event: Event) -> bool:
-    if isinstance(event, Started | MemberExited | GangGone | Saved | Recovered):
+    if isinstance(event, Started | MemberExited | MemberStarted | ContainersRestarted | GangGone | Saved | Recovered):
         return event.generation != state.status.generation
     return False
 

@@ -24,6 +24,7 @@ from windlass.core.lifecycle.events import (
 from windlass.core.lifecycle.failure import (
     NODE_LOST,
     PREEMPTED,
+    REJECTED,
     VANISHED,
     backoff,
     classify_exit,
@@ -45,8 +46,10 @@ from windlass.core.lifecycle.generations import (
     stop_generation,
     wait_for_restart,
 )
+from windlass.core.lifecycle.member_restarts import restart_or_fail
+from windlass.core.lifecycle.success import has_succeeded
 from windlass.core.model.elastic_size import sized
-from windlass.core.model.job import Job
+from windlass.core.model.job import Job, RestartScope
 from windlass.core.model.status import Failure, FailureClass, JobState, Phase, Status, Target
 
 
@@ -108,15 +111,19 @@ def member_exited(state: JobState, event: MemberExited, now: int) -> Outcome:
     if not event.exit.ok:
         return _member_failed(state, event, now)
     done = status.done | 1 << event.member
-    after = change_status(state, done=done)
-    if done != (1 << sized(state.job, status.placement).members) - 1:
+    after = change_status(state, done=done, restarting=status.restarting & ~(1 << event.member))
+    if not has_succeeded(sized(state.job, status.placement), done):
         return after, ()
-    return stop_generation(after, Target.SUCCEED, "Completing", "all members succeeded", now)
+    deciding = state.job.success.roles
+    message = f"succeeded by {', '.join(deciding)}" if deciding else "all members succeeded"
+    return stop_generation(after, Target.SUCCEED, "Completing", message, now)
 
 
 def _member_failed(state: JobState, event: MemberExited, now: int) -> Outcome:
     finished = now if event.at is None else min(event.at, now)
     failure, fatal = _failure_of(state, event.exit, event.member, finished)
+    if state.job.restart.scope is RestartScope.MEMBER and failure.reason != REJECTED.reason:
+        return restart_or_fail(state, event.member, event.exit, failure, now, fatal=fatal)
     return _lost_generation(state, failure, now, fatal=fatal)
 
 

@@ -67,6 +67,44 @@ class TopologyRequest:
     slice: int = 0
 
 
+class RestartScope(StrEnum):
+    """Processes that a restart after a failure covers."""
+
+    GANG = "gang"
+    """All members: the generation ends."""
+    MEMBER = "member"
+    """The member that failed: the generation goes on. The loss of a node still restarts the gang."""
+
+
+class MemberRestart(StrEnum):
+    """Failures after which a member restarts alone, under `RestartScope.MEMBER`."""
+
+    ON_FAILURE = "OnFailure"
+    """All of them."""
+    ON_EXIT_CODE = "ExitCode"
+    """All but exit codes below 128, which are permanent."""
+    ON_LOSS = "Loss"
+    """Only the deletion of the member from outside."""
+    NEVER = "Never"
+
+
+class SuccessRule(StrEnum):
+    """Number of deciding members that must succeed."""
+
+    ALL = "all"
+    FIRST = "first"
+    """The first one suffices."""
+    ANY = "any"
+
+
+@dataclass(frozen=True, slots=True)
+class SuccessPolicy:
+    """Members whose success is the job's. Empty, or none of them in the job: those of every role."""
+
+    roles: tuple[str, ...] = ()
+    rule: SuccessRule = SuccessRule.ALL
+
+
 @dataclass(frozen=True, slots=True)
 class Role:
     """Equal replicas. A replica is one member of the gang (a pod, or a local group of ranks) on one node."""
@@ -93,6 +131,10 @@ class Role:
     """Elastic: it may start with so few. None: with `replicas`, and no fewer."""
     max_replicas: int | None = None
     """Elastic: it may grow to so many. None: to `replicas`."""
+    restart: MemberRestart = MemberRestart.ON_FAILURE
+    """Under `RestartScope.MEMBER`."""
+    optional: bool = False
+    """Under `RestartScope.MEMBER`: the job goes on without a member that failed and is not restarted."""
 
     @property
     def elastic(self) -> bool:
@@ -104,6 +146,9 @@ class Role:
 class RestartPolicy:
     """When a lost member restarts the gang, and how long to wait before it does."""
 
+    scope: RestartScope = RestartScope.GANG
+    member_limit: int | None = None
+    """Restarts of members and of their containers that are forgiven, under `RestartScope.MEMBER`. None: all."""
     user_limit: int = 0
     """Failures of the program that are forgiven (`--restarts`). 0: the first one ends the job."""
     infrastructure_limit: int = 16
@@ -158,6 +203,7 @@ class Job:
     grace: int = 10_000
     """From SIGTERM to SIGKILL when Windlass stops a gang."""
     restart: RestartPolicy = RestartPolicy()
+    success: SuccessPolicy = SuccessPolicy()
     suspend: bool = False
     after: tuple[Dependency, ...] = ()
     array: ArrayMember | None = None

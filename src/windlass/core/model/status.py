@@ -125,6 +125,12 @@ class Status:
     """A request to end the job without grace has come: stops of the gang have none."""
     done: int = 0
     """Bit set of the members of this generation that ended well."""
+    member_restarts: int = 0
+    """Restarts of single members, over all generations."""
+    container_restarts: int = 0
+    """Restarts of containers in place, by kubelets, in the members that run now."""
+    restarting: int = 0
+    """Bit set of the members of this generation whose restart is decided and that do not run again yet."""
     gone: bool = True
     """No process of any generation is alive."""
     waits_for: tuple[str, ...] = ()

@@ -26,6 +26,8 @@ ANNOTATION = "windlass.dev/state"
 
 _FRESH = Status()
 _PLACEMENTS = ("placement", "resize_to")
+_BIT_SETS = ("done", "restarting")
+"""Written as hexadecimal texts: decimal texts of integers end at 4,300 digits, which is 14,284 members."""
 _SMALL = tuple(each.name for each in fields(Status) if each.name not in _PLACEMENTS)
 
 
@@ -72,8 +74,7 @@ def written(stored: Stored) -> dict[str, Any]:
     status, placed = stored.status, stored.revision if stored.placed is None else stored.placed
     is_placed = status.placement is not None or status.resize_to is not None
     changed = {name: value for name in _SMALL if (value := getattr(status, name)) != getattr(_FRESH, name)}
-    if status.done:
-        changed["done"] = f"{status.done:x}"  # decimal texts of integers end at 4,300 digits, 14,284 members
+    changed |= {name: f"{changed[name]:x}" for name in _BIT_SETS if name in changed}
     state = msgspec.json.encode({**changed, "placed": placed if is_placed else 0}).decode()
     told = _Written(stored.number, stored.revision, status.phase.value, status.generation, state, stored.remade)
     patch: dict[str, Any] = msgspec.to_builtins(told)
@@ -99,7 +100,7 @@ def read(found: Any) -> Stored | None:
         told = msgspec.convert(found, _Written)
         state = msgspec.json.decode(told.state, type=dict[str, Any])
         placed = msgspec.convert(state.pop("placed", 0), int)
-        state["done"] = int(state.get("done", "0"), 16)
+        state |= {name: int(state[name], 16) for name in _BIT_SETS if name in state}
         status = msgspec.convert(state, Status)
         if placed:
             status = _with_placements(status, _decode_placements(told.placements or "{}"), placed)
