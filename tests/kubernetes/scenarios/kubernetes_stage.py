@@ -100,7 +100,7 @@ class KubernetesStage(Stage):
         self.heard.clear()  # what was not committed is told again
         self.connection = Connection(plain(self.plane.url, tls=self.plane.admin.ssl()))
         await self.connection.__aenter__()
-        self.world = KubernetesBackend(self.connection, lambda: self.now, BackendSettings(settle=0))
+        self.world = KubernetesBackend(self.connection, lambda: self.now, BackendSettings(settle=0, settling=0))
         known = asyncio.Event()
         self.watching = asyncio.create_task(watch_all(self.world, await served_kinds(self.connection), known.set))
         await asyncio.wait_for(known.wait(), strays.PATIENCE)

@@ -24,10 +24,12 @@ from windlass.backends.kubernetes.external.external_gangs import ExternalGangs, 
 from windlass.backends.kubernetes.forward_clock import ForwardClock, latest
 from windlass.backends.kubernetes.gangs.gang import Gang
 from windlass.backends.kubernetes.jobs.changed_gangs import ChangedGangs
-from windlass.backends.kubernetes.jobs.gang_controller import Cluster, GangController
+from windlass.backends.kubernetes.jobs.gang_controller import GangController
 from windlass.backends.kubernetes.jobs.job_commits import JobCommits
 from windlass.backends.kubernetes.jobs.job_fit import fit_job
 from windlass.backends.kubernetes.jobs.job_store import JobStore
+from windlass.backends.kubernetes.jobs.run_control import RunControl, Surroundings
+from windlass.backends.kubernetes.pods.gang_pods import GangPods
 from windlass.backends.kubernetes.pods.launcher_jobs import LauncherJobs
 from windlass.backends.kubernetes.pods.pod_executor import PodExecutor
 from windlass.backends.kubernetes.pods.pod_store import PodStore
@@ -95,27 +97,28 @@ class KubernetesBackend:
             self._refusals.tell,
             self._discard_stale_pods,
         )
-        parts = Cluster(
-            self.pods,
-            self.launchers,
-            self.monitor,
-            self.now,
-            self.inject,
-            settings.image_patience,
-        )
-        self.gangs = GangController(self.jobs, self.changed, self._executor, self._standby, parts, self._report)
-        self._statuses = StatusWriter(connection, urgent, self.gangs.status_of)
+        gang_pods = GangPods(self.pods, self.launchers, self.monitor.is_dead, self.now, settings.image_patience)
+        parts = Surroundings(gang_pods, self.monitor, self.inject, settings.settling)
+        runs = RunControl(self.changed, self._executor, parts, self._report)
+        self.gangs = GangController(self.jobs, self._standby, runs)
+        self._statuses = StatusWriter(connection, urgent, self.now)
         self._commits = JobCommits(
-            connection, self.jobs, self.gangs, self.changed, self._standby, self.monitor, self._recount, on_trouble
+            connection,
+            self.jobs,
+            self.gangs,
+            self.changed,
+            self._standby,
+            self.monitor,
+            self._recount,
+            self.now,
+            on_trouble,
         )
         self._deferred = DeferredStatusWrites(self._write, self.perform, self._inbox.wake, on_trouble)
         self.agents = AgentRegistry(self.pods, self.gangs.owner, self._events, self.inject, self.changed.mark, self.now)
         """Agents in pods, which report to the leader."""
         # 4. external gangs
         self.external = self._external_gangs()
-        self.router = EventRouter(
-            self.monitor, self.jobs, self.gangs, self.changed, self.launchers, self.external, self._executor
-        )
+        self.router = EventRouter(self.monitor, self.jobs, self.gangs, self.launchers, self.external, self._executor)
 
     def _external_gangs(self) -> ExternalGangs:
         outlet = Outlet(
@@ -214,6 +217,7 @@ class KubernetesBackend:
 
     def _look(self) -> None:
         settled = self.monitor.take(self.now())
+        self.gangs.see_dead_nodes(self.cluster.take_dead_nodes())
         if settled is not Settled.NOTHING:
             for fault in self.cluster.faults():
                 self._refusals.tell(Refusal(*fault))

@@ -11,7 +11,6 @@ from windlass.backends.kubernetes.client.objects import Pod
 from windlass.backends.kubernetes.client.resources import JOBS
 from windlass.backends.kubernetes.cluster.cluster_monitor import ClusterMonitor
 from windlass.backends.kubernetes.external.external_gangs import ExternalGangs
-from windlass.backends.kubernetes.jobs.changed_gangs import ChangedGangs
 from windlass.backends.kubernetes.jobs.gang_controller import GangController
 from windlass.backends.kubernetes.jobs.job_store import JobStore
 from windlass.backends.kubernetes.pods.launcher_jobs import LauncherJobs
@@ -25,7 +24,6 @@ class EventRouter:
     monitor: ClusterMonitor
     jobs: JobStore
     gangs: GangController
-    changed: ChangedGangs
     launchers: LauncherJobs
     external: ExternalGangs
     executor: PodExecutor
@@ -42,7 +40,7 @@ class EventRouter:
             self.monitor.state.lose_pod(pod)
             self.executor.forget(pod)
         if (gang := self.gangs.owner(pod)) is not None:
-            self.changed.mark(gang)
+            self.gangs.see_pod(gang, pod, there=there)
         self.monitor.check()
 
     def see_jobs(self, changes: Sequence[Change[dict[str, Any]]]) -> None:
@@ -52,7 +50,7 @@ class EventRouter:
             self.external.see_object(JOBS, job, there=there)
             gang = self.jobs.owner(self.launchers.see(job, there=there))
             if gang is not None and self.leads:
-                self.changed.mark(gang)
+                self.gangs.see_launcher(gang)
 
     def count(self, pod: Pod) -> None:
         """Count a pod's resources on its node, unless the controller accounts for them."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from windlass.backends.members import SETTLING_MS
 from windlass.jobs.kubernetes.settings import Settings
 
 
@@ -14,6 +15,8 @@ class BackendSettings:
     kinds: Settings = field(default_factory=Settings)
     image_patience: int = 300_000
     """For so long an image may fail to be pulled before its pod counts as one that cannot start."""
+    settling: int = SETTLING_MS
+    """The first failure of a run waits for so long for earlier failures (`MemberTracker`)."""
     at_once: int = 64
     """Requests in flight that make, bind or delete pods. Measured: more than 32 to 64 bind no faster."""
     settle: int = 20

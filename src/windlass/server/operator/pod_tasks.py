@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from itertools import takewhile
 
 from windlass.backends.kubernetes.client.objects import Pod
-from windlass.backends.kubernetes.gangs.run import Stage
 from windlass.backends.kubernetes.pods import pod_ends
 from windlass.backends.kubernetes.pods.pod_binding import generation_of
 from windlass.core.model.status import JobState
@@ -62,8 +61,7 @@ def merge_tasks(kept: Sequence[PodTask], seen: Sequence[PodTask]) -> list[PodTas
 
 def pod_task(state: JobState, pod: Pod, role: str, replica: int) -> PodTask:
     """A pod that is on a node, or was."""
-    seen = pod_ends.seen(pod, 0, 0)
-    exit = seen.exit if seen.stage is Stage.ENDED else None
+    exit = pod_ends.observe(pod, 0, 0).exit if pod_ends.has_ended(pod) else None
     return PodTask(
         job_id=state.id,
         generation=generation_of(pod) or state.status.generation,

@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 from windlass.backends.kubernetes.client.objects import Container, Pod
-from windlass.backends.kubernetes.gangs.run import Stage
 from windlass.backends.kubernetes.pods import pod_ends
+from windlass.backends.kubernetes.pods.pod_ends import Stage
 from windlass.core.lifecycle.failure import EVICTED, NODE_OUT_OF_MEMORY, OUT_OF_MEMORY, REJECTED, classify_exit
 from windlass.core.model.job import RestartPolicy
 
@@ -34,7 +34,7 @@ def waiting(reason: str, message: str = "") -> list[dict[str, Any]]:
 
 
 def test_a_pod_that_succeeded_ended_with_code_0() -> None:
-    seen = pod_ends.seen(pod(phase="Succeeded", containerStatuses=terminated(0, "Completed")), AT, PATIENCE)
+    seen = pod_ends.observe(pod(phase="Succeeded", containerStatuses=terminated(0, "Completed")), AT, PATIENCE)
     assert (seen.stage, seen.exit and seen.exit.code, seen.ran) == (Stage.ENDED, 0, True)
 
 
@@ -47,13 +47,13 @@ def test_a_pod_that_succeeded_ended_with_code_0() -> None:
     ],
 )
 def test_a_failure_is_told_with_its_code_and_what_is_known(status: Any, detail: str) -> None:
-    seen = pod_ends.seen(pod(phase="Failed", containerStatuses=status), AT, PATIENCE)
+    seen = pod_ends.observe(pod(phase="Failed", containerStatuses=status), AT, PATIENCE)
     assert seen.exit is not None
     assert seen.exit.detail == detail
 
 
 def test_an_exit_code_may_ask_for_another_start() -> None:
-    seen = pod_ends.seen(pod(phase="Failed", containerStatuses=terminated(84)), AT, PATIENCE)
+    seen = pod_ends.observe(pod(phase="Failed", containerStatuses=terminated(84)), AT, PATIENCE)
     assert seen.exit is not None
     assert classify_exit(seen.exit, RestartPolicy()).reason == "AskedForRetry"
     assert seen.exit.detail == "digits-worker-0 on n1 asked to be started again (exit code 84)"
@@ -64,7 +64,7 @@ def test_an_oom_kill_is_a_user_failure_only_under_a_limit_of_the_container(limit
     killed = pod(phase="Failed", containerStatuses=terminated(137, "OOMKilled"))
     container = msgspec.convert({"name": "main", "resources": {"limits": limits}}, Container)
     killed = msgspec.structs.replace(killed, spec=msgspec.structs.replace(killed.spec, containers=(container,)))
-    seen = pod_ends.seen(killed, AT, PATIENCE)
+    seen = pod_ends.observe(killed, AT, PATIENCE)
     assert seen.exit is not None
     assert seen.exit.end_class is (OUT_OF_MEMORY if limits else NODE_OUT_OF_MEMORY)
     assert ("its memory limit is 1Gi" in seen.exit.detail) == bool(limits)
@@ -72,7 +72,7 @@ def test_an_oom_kill_is_a_user_failure_only_under_a_limit_of_the_container(limit
 
 def test_a_program_that_could_not_be_started_has_not_run() -> None:
     said = terminated(128, "StartError", 'exec: "/no/such": no such file')
-    seen = pod_ends.seen(pod(phase="Failed", containerStatuses=said), AT, PATIENCE)
+    seen = pod_ends.observe(pod(phase="Failed", containerStatuses=said), AT, PATIENCE)
     assert not seen.ran
     assert seen.exit is not None
     assert seen.exit.detail == 'digits-worker-0 on n1 cannot start: exec: "/no/such": no such file'
@@ -80,21 +80,21 @@ def test_a_program_that_could_not_be_started_has_not_run() -> None:
 
 @pytest.mark.parametrize("reason", ["Evicted", "NodeShutdown", "Terminated"])
 def test_who_was_thrown_out_is_lost(reason: str) -> None:
-    seen = pod_ends.seen(pod(phase="Failed", reason=reason, message="the node was low on memory"), AT, PATIENCE)
+    seen = pod_ends.observe(pod(phase="Failed", reason=reason, message="the node was low on memory"), AT, PATIENCE)
     assert seen.exit is not None
     assert (seen.exit.lost, seen.exit.end_class) == (True, EVICTED)
     assert reason in seen.exit.detail
 
 
 def test_whom_the_kubelet_did_not_admit_needs_another_node() -> None:
-    seen = pod_ends.seen(pod(phase="Failed", reason="OutOfnvidia.com/gpu", message="Node didn't have enough"), AT, 0)
+    seen = pod_ends.observe(pod(phase="Failed", reason="OutOfnvidia.com/gpu", message="Node didn't have enough"), AT, 0)
     assert seen.exit is not None
     assert seen.exit.end_class is REJECTED
 
 
 def test_a_disruption_is_nobodys_failure() -> None:
     why = {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI", "message": "Eviction API"}
-    seen = pod_ends.seen(pod(phase="Failed", conditions=[why], containerStatuses=terminated(143)), AT, PATIENCE)
+    seen = pod_ends.observe(pod(phase="Failed", conditions=[why], containerStatuses=terminated(143)), AT, PATIENCE)
     assert seen.exit is not None
     assert seen.exit.lost
     assert "EvictionByEvictionAPI" in seen.exit.detail
@@ -102,19 +102,19 @@ def test_a_disruption_is_nobodys_failure() -> None:
 
 def test_a_registry_may_come_back_for_a_while() -> None:
     broken = pod(phase="Pending", containerStatuses=waiting("ImagePullBackOff", "no such image"))
-    assert pod_ends.seen(broken, AT + PATIENCE - 1, PATIENCE).exit is None
+    assert pod_ends.observe(broken, AT + PATIENCE - 1, PATIENCE).exit is None
     assert pod_ends.due(broken, PATIENCE) == AT + PATIENCE
-    late = pod_ends.seen(broken, AT + PATIENCE, PATIENCE)
+    late = pod_ends.observe(broken, AT + PATIENCE, PATIENCE)
     assert late.exit is not None
     assert late.exit.detail == ("digits-worker-0 on n1: container main cannot start: ImagePullBackOff: no such image")
 
 
 def test_what_can_never_be_started_is_told_at_once() -> None:
     broken = pod(phase="Pending", containerStatuses=waiting("CreateContainerConfigError", "secret not found"))
-    assert pod_ends.seen(broken, AT, PATIENCE).exit is not None
+    assert pod_ends.observe(broken, AT, PATIENCE).exit is not None
     assert pod_ends.due(broken, PATIENCE) is None
 
 
 def test_what_runs_or_waits_has_not_ended() -> None:
-    assert pod_ends.seen(pod(phase="Running"), AT, 0).stage is Stage.RUNNING
-    assert pod_ends.seen(pod(phase="Pending"), AT, 0).stage is Stage.WAITING
+    assert pod_ends.observe(pod(phase="Running"), AT, 0).stage is Stage.RUNNING
+    assert pod_ends.observe(pod(phase="Pending"), AT, 0).stage is Stage.WAITING

@@ -8,11 +8,8 @@ from enum import Enum
 from windlass.backends.kubernetes.client.objects import Pod
 from windlass.backends.kubernetes.cluster.cluster_state import ClusterState
 from windlass.backends.kubernetes.cluster.lookups import ClusterLookups
-from windlass.backends.kubernetes.cluster.nodes import is_ready
+from windlass.backends.kubernetes.cluster.nodes import is_dead, is_ready
 from windlass.backends.port import WorldEvent
-
-_OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
-"""Taint by which an administrator declares that nothing runs on a node any more (KEP-2268)."""
 
 
 class Settled(Enum):
@@ -90,7 +87,7 @@ class ClusterMonitor:
     def is_dead(self, node: str) -> bool:
         """Whether nothing can run on a node any more: it was deleted, or declared out of service."""
         found = self.state.picture.objects.get(node)
-        return found is None or any(taint.key == _OUT_OF_SERVICE for taint in found.spec.taints)
+        return found is None or is_dead(found)
 
     def _mark_lookups(self) -> None:
         self._lookups_changed = True

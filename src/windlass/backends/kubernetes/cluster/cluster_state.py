@@ -10,6 +10,7 @@ from windlass.backends.kubernetes.client.objects import Node, Pod
 from windlass.backends.kubernetes.client.resources import Resource
 from windlass.backends.kubernetes.cluster.cluster_settings import Declared, Key, declared
 from windlass.backends.kubernetes.cluster.cluster_view import ClusterView
+from windlass.backends.kubernetes.cluster.nodes import is_dead
 from windlass.backends.port import ClusterChanged
 from windlass.core.model.queue import Queue
 
@@ -32,16 +33,25 @@ class ClusterState:
         self._told: dict[str, str] = {}
         """By uid: what an object was told is wrong with it."""
         self._declared_anew = True
+        self._dead: set[str] = set()
         self.has_news = True
         """Whether anything has changed since the last picture."""
 
     def see_node(self, node: Node) -> None:
         """A node as it is now."""
+        if is_dead(node):
+            self._dead.add(node.metadata.name)
         self.has_news |= self.picture.put_node(node)
 
     def lose_node(self, name: str) -> None:
         """A node is gone."""
+        self._dead.add(name)
         self.has_news |= self.picture.drop_node(name)
+
+    def take_dead_nodes(self) -> frozenset[str]:
+        """Nodes that were seen to be dead since the last call: deleted, or out of service."""
+        dead, self._dead = frozenset(self._dead), set()
+        return dead
 
     def see_pod(self, pod: Pod, *, ours: bool) -> None:
         """A pod as it is now. `ours`: the controller knows what it takes."""

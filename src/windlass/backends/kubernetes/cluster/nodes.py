@@ -20,6 +20,7 @@ CORDONED = "windlass.dev/cordoned"
 """An annotation: why its node was cordoned, in words."""
 _UNSCHEDULABLE = "node.kubernetes.io/unschedulable"
 _DOWN = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+_OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
 _KEEPS_AWAY = ("NoSchedule", "NoExecute")
 
 
@@ -51,6 +52,11 @@ def node(seen: NodeObject, taken: Resources, view: View) -> Node:
 def is_ready(seen: NodeObject) -> bool:
     """Whether its kubelet says so, and was heard of late enough for the node controller to believe it."""
     return any(each.type == "Ready" and each.status == "True" for each in seen.status.conditions)
+
+
+def is_dead(seen: NodeObject) -> bool:
+    """Whether an administrator declares by a taint that nothing runs on a node any more (KEP-2268)."""
+    return any(taint.key == _OUT_OF_SERVICE for taint in seen.spec.taints)
 
 
 def same(before: NodeObject, after: NodeObject) -> bool:

@@ -69,8 +69,8 @@ class DependentState:
 
     made: dict[tuple[str, str], Mapping[str, Any]] = field(default_factory=dict)
     """By kind and name: each object as it was created."""
-    made_for: tuple[int, frozenset[str]] = (0, frozenset())
-    """Generation, and names of running pods, for which they were last created."""
+    made_for: tuple[int, int] = (0, 0)
+    """Generation, and revision of the set of running pods (`RunPods`), for which they were last created."""
 
 
 @dataclass(slots=True)
@@ -202,6 +202,5 @@ class Gang:
             places = {(slot.role, slot.index): slot.number for slot in run.slots}
             members = self.members(run.generation, run.sizes)
             cache.numbers = {name: places[member.role, member.index] for name, member in members.items()}
-            run.made_by_others = frozenset(places.values()) - frozenset(cache.numbers.values())
             cache.numbered_for = run
         return cache.numbers

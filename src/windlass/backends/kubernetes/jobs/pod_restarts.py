@@ -6,7 +6,7 @@ to is the judgement's to say. A pod that could not go on where it was makes the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -34,7 +34,6 @@ class ToDo:
 def look(
     gang: Gang,
     run: Run,
-    pods: Mapping[int, Pod],
     besides: Sequence[dict[str, Any]],
     is_closed: Callable[[str], bool],
     now: int,
@@ -44,10 +43,10 @@ def look(
     `besides`: what else the kind is judged by, as a launcher's Job. `is_closed`: whether nothing may start on a node
     of this name.
     """
-    objects = [*(_plain(pod, run) for pod in pods.values()), *besides]
+    objects = [*(_plain(pod, run) for pod in run.pods.all()), *besides]
     judgement = registry.judge(gang.parsed, objects, remade=gang.notes.remade)
     gang.notes.remade += judgement.anew
-    begun = any(pod.status.phase != "Pending" for pod in pods.values())
+    begun = any(pod.status.phase != "Pending" for pod in run.pods.all())
     said = _said(gang, judgement, now, over=(told.QUEUED, told.ADMITTED) if begun else (told.QUEUED,))
     gang.notes.stale |= said != gang.notes.judged
     gang.notes.judged = said
@@ -59,7 +58,7 @@ def look(
         if is_closed(slot.node):
             detail = f"{name} cannot go on: nothing may start on {slot.node} any more"
             run.failed[slot.number] = Exit(lost=True, end_class=REJECTED, detail=detail)
-    by_name = {pod.metadata.name: pod for pod in pods.values()}
+    by_name = {pod.metadata.name: pod for pod in run.pods.all()}
     gone = tuple(by_name[name] for name in judgement.delete if name in by_name)
     run.dismissed.update(pod.metadata.uid for pod in gone)
     return ToDo(() if run.failed or judgement.ended else tuple(missing), gone)

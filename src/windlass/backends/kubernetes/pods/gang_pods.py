@@ -1,72 +1,122 @@
-"""What the pods of a gang tell of its run."""
+"""Reports to a run's member tracker what its pods have come to, one pod at a time."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
+from dataclasses import dataclass
 
 from windlass.backends.kubernetes.client.objects import Pod
 from windlass.backends.kubernetes.gangs.gang import Gang
-from windlass.backends.kubernetes.gangs.run import GONE, Run, Seen, Slot, Stage, alive
+from windlass.backends.kubernetes.gangs.run import Run
 from windlass.backends.kubernetes.pods import pod_ends
 from windlass.backends.kubernetes.pods.launcher_jobs import LauncherJobs, has_failed
 from windlass.backends.kubernetes.pods.pod_binding import generation_of
+from windlass.backends.kubernetes.pods.pod_ends import Observation, Stage, has_ended
 from windlass.backends.kubernetes.pods.pod_store import PodStore
 from windlass.core.lifecycle.events import Exit
 from windlass.jobs.kubernetes.pods.pod_assembly import JOB_ROLE
 
 
-def pods_of(gang: Gang, run: Run, book: PodStore, launchers: LauncherJobs) -> dict[int, Pod]:
-    """The pods of a run by member; those that belong to no member have numbers beyond."""
-    names = gang.pod_names(run)
-    found: dict[int, Pod] = {}
-    over = any(has_failed(job) for job in launchers.of(gang.home.uid))
-    for pod in (*book.owned(gang.home.uid), *launchers.pods(gang.home.uid)):
-        if generation_of(pod) == run.generation:
-            number = names.get(pod.metadata.name, _launcher(pod, run, over=over))
-            found[len(run.slots) + len(found) if number is None or number in found else number] = pod
-    return found
+@dataclass(frozen=True, slots=True)
+class GangPods:
+    """`is_dead`: whether nothing can run on a node of this name. `patience`: see `pod_ends.observe`."""
 
+    pods: PodStore
+    launchers: LauncherJobs
+    is_dead: Callable[[str], bool]
+    now: Callable[[], int]
+    patience: int
 
-def _launcher(pod: Pod, run: Run, *, over: bool) -> int | None:
-    """Which member it is, if a launcher's Job has made it: that names its pods as it likes. `over`: the Job gave up."""
-    role = pod.metadata.labels.get(JOB_ROLE, "")
-    ended = pod.status.phase == "Failed" and not over  # the Job makes another one in its place
-    return next((slot.number for slot in run.slots if slot.role == role != "worker" and not ended), None)
+    def see(self, gang: Gang, run: Run, pod: Pod, *, there: bool) -> None:
+        """Take in one pod of a gang, as it is now or was when it was deleted."""
+        generation = generation_of(pod)
+        if generation == run.generation:
+            self._see_own(gang, run, pod, there=there)
+        elif there and 0 < generation < run.generation and not (has_ended(pod) or pod.metadata.deletion_timestamp):
+            run.strays[pod.metadata.uid] = pod
+        else:
+            run.strays.pop(pod.metadata.uid, None)
 
+    def see_all(self, gang: Gang, run: Run) -> None:
+        """Take in all pods of a gang. Costs as much as the gang is large."""
+        for pod in (*self.pods.owned(gang.home.uid), *self.launchers.pods(gang.home.uid)):
+            self.see(gang, run, pod, there=True)
 
-def left_behind(gang: Gang, run: Run, book: PodStore) -> Iterator[Pod]:
-    """Living pods of earlier generations: a node that was thought gone may come back, and bring them."""
-    for pod in book.owned(gang.home.uid):
-        is_over = pod.status.phase in ("Succeeded", "Failed") or pod.metadata.deletion_timestamp
-        if 0 < generation_of(pod) < run.generation and not is_over:
-            yield pod
+    def see_launcher(self, gang: Gang, run: Run) -> None:
+        """Take in the pods of a launcher's Job, after the Job has changed."""
+        for pod in list(self.launchers.pods(gang.home.uid)):
+            self.see(gang, run, pod, there=True)
 
+    def check_missing(self, run: Run) -> None:
+        """Report every member that has no pod. Costs as much as the gang is large."""
+        for slot in run.slots:
+            if run.pods.get(slot.number) is None:
+                self._report_missing(run, slot.number)
 
-def to_be_bound(gang: Gang, run: Run, pods: Mapping[int, Pod]) -> Iterator[tuple[Pod, Slot]]:
-    """Members that somebody else makes, and where they belong."""
-    for number, pod in pods.items():
-        if number < len(run.slots) and not pod.spec.node_name and not gang.is_member(pod.metadata.name):
-            yield pod, run.slots[number]
+    def check_images(self, run: Run) -> None:
+        """Report the pods that wait for an image again: their time may be over."""
+        for number, pod in run.pods.by_number.items():
+            if pod_ends.due(pod, self.patience) is not None:
+                self._report(run, number, pod)
 
+    def _see_own(self, gang: Gang, run: Run, pod: Pod, *, there: bool) -> None:
+        before = run.pods.number(pod.metadata.uid)
+        number = run.pods.put(pod, self._member(gang, run, pod)) if there else run.pods.remove(pod.metadata.uid)
+        if before is not None and before != number:
+            run.tracker.leave(before)
+            self._fill(gang, run, before)
+        if number is None:
+            return
+        if there:
+            self._report(run, number, pod)
+        else:
+            self._report_missing(run, number)
+            self._fill(gang, run, number)
 
-def seen(pods: Mapping[int, Pod], is_dead: Callable[[str], bool], now: int, patience: int) -> dict[int, Seen]:
-    """The same as far as the run must know. `is_dead`: whether nothing can run on a node of this name."""
-    return {number: _seen(pod, is_dead, now, patience) for number, pod in pods.items()}
+    def _fill(self, gang: Gang, run: Run, number: int) -> None:
+        """Give a free number to a pod that waits for it: a launcher's Job may create the next pod before."""
+        for pod in run.pods.extra:
+            if self._member(gang, run, pod) == number:
+                self._see_own(gang, run, pod, there=True)
+                return
 
+    def _member(self, gang: Gang, run: Run, pod: Pod) -> int | None:
+        """The member that a pod is, by its name; a pod of a launcher's Job has any name, and is known by its role."""
+        names = gang.pod_names(run)
+        if pod.metadata.name in names:
+            return names[pod.metadata.name]
+        role = pod.metadata.labels.get(JOB_ROLE, "")
+        over = any(has_failed(job) for job in self.launchers.of(gang.home.uid))
+        if role == "worker" or (pod.status.phase == "Failed" and not over):  # the Job creates another one in its place
+            return None
+        return next((slot.number for slot in run.slots if slot.role == role), None)
 
-def _seen(pod: Pod, is_dead: Callable[[str], bool], now: int, patience: int) -> Seen:
-    told = pod_ends.seen(pod, now, patience)
-    if alive(told) and pod.spec.node_name and is_dead(pod.spec.node_name):
-        detail = f"{pod.metadata.name} was on {pod.spec.node_name}, which is gone"
-        return Seen(Stage.ENDED, Exit(lost=True, detail=detail))
-    return told
+    def _report(self, run: Run, number: int, pod: Pod) -> None:
+        """Report a pod to the tracker."""
+        tracker, seen = run.tracker, self._observe(pod)
+        if seen.ran:
+            tracker.start(number)
+        if seen.stage is not Stage.ENDED:
+            tracker.appear(number)
+            if seen.exit is not None and not run.judged:
+                tracker.fail(number, seen.exit)
+        elif run.judged or number >= len(run.slots) or seen.exit is None:
+            tracker.leave(number)
+        elif seen.exit.ok and pod.metadata.deletion_timestamp and not run.stopping:
+            tracker.lose(number, f"the pod of {run.slots[number]} was deleted")
+        else:
+            tracker.end(number, seen.exit, seen.at)
 
+    def _report_missing(self, run: Run, number: int) -> None:
+        expected = run.launched and number < len(run.slots) and number not in run.made_by_others
+        if expected and not run.judged:
+            run.tracker.lose(number, f"the pod of {run.slots[number]} is gone")
+        else:
+            run.tracker.leave(number)
 
-def is_over(looks: Mapping[int, Seen], number: int) -> bool:
-    """Whether a member has ended, or is gone."""
-    return not alive(looks.get(number, GONE))
-
-
-def to_be_deleted(pods: Mapping[int, Pod], looks: Mapping[int, Seen]) -> Iterator[Pod]:
-    """Of a run that is being stopped: who lives, and was not told to go."""
-    return (pod for number, pod in pods.items() if alive(looks[number]) and not pod.metadata.deletion_timestamp)
+    def _observe(self, pod: Pod) -> Observation:
+        seen = pod_ends.observe(pod, self.now(), self.patience)
+        if seen.stage is not Stage.ENDED and pod.spec.node_name and self.is_dead(pod.spec.node_name):
+            detail = f"{pod.metadata.name} was on {pod.spec.node_name}, which is gone"
+            return Observation(Stage.ENDED, Exit(lost=True, detail=detail), ran=seen.ran)
+        return seen

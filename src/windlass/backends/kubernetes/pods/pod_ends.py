@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import datetime
+from enum import Enum
 
 from windlass.backends.kubernetes.client.objects import ContainerStatus, Pod, Terminated
-from windlass.backends.kubernetes.gangs.run import Seen, Stage
 from windlass.core.lifecycle.events import Exit
 from windlass.core.lifecycle.failure import EVICTED, NODE_OUT_OF_MEMORY, OUT_OF_MEMORY, REJECTED
 from windlass.wire import classify_end
@@ -35,19 +36,42 @@ _OUT_OF_MEMORY = "OOMKilled"
 """Reason of a container that the kernel killed, for its own limit or for want of memory on the node."""
 
 
-def seen(pod: Pod, now: int, patience: int) -> Seen:
-    """How far it has come. `patience`: ms for which an image may fail to be pulled, from the pod's start."""
-    if pod.status.phase in _ENDED:
+class Stage(Enum):
+    """How far a pod has come."""
+
+    WAITING = "waiting"
+    """On no node, or on its node and not started."""
+    RUNNING = "running"
+    ENDED = "ended"
+    """Nothing of it is alive."""
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """One look at a pod."""
+
+    stage: Stage
+    exit: Exit | None = None
+    """Its end, or why it never will start; None while neither is known."""
+    ran: bool = False
+    """Its program has begun."""
+    at: int | None = None
+    """When it ended, in ms, as far as its containers say."""
+
+
+def observe(pod: Pod, now: int, patience: int) -> Observation:
+    """The stage and the end of a pod. `patience`: ms for which an image may fail to be pulled, from the pod's start."""
+    if has_ended(pod):
         ran = any(end.reason not in _NEVER_RAN for end in _terminated(pod))
-        return Seen(Stage.ENDED, _end(pod), ran, dismissed=bool(pod.metadata.deletion_timestamp))
+        return Observation(Stage.ENDED, _end(pod), ran, _finished(pod))
     if pod.status.phase == "Running":
-        return Seen(Stage.RUNNING, ran=True)
-    return Seen(Stage.WAITING, _never(pod, now, patience))
+        return Observation(Stage.RUNNING, ran=True)
+    return Observation(Stage.WAITING, _never(pod, now, patience))
 
 
-def is_running(pod: Pod) -> bool:
-    """Whether its containers run, or did until just now."""
-    return pod.status.phase == "Running"
+def has_ended(pod: Pod) -> bool:
+    """Whether its containers have ended for good."""
+    return pod.status.phase in _ENDED
 
 
 def due(pod: Pod, patience: int) -> int | None:
@@ -144,10 +168,20 @@ def _terminated(pod: Pod) -> Iterator[Terminated]:
     return (each.state.terminated for each in _containers(pod) if each.state.terminated is not None)
 
 
+def _finished(pod: Pod) -> int | None:
+    """When the first of its containers that failed ended, else the last one, in ms since the epoch."""
+    ends = [end for end in _terminated(pod) if end.finished_at]
+    failed = [_time(end.finished_at) for end in ends if end.exit_code]
+    return min(failed) if failed else max((_time(end.finished_at) for end in ends), default=None)
+
+
+def _time(written: str | None) -> int:
+    return int(datetime.fromisoformat(written).timestamp() * 1000) if written else 0
+
+
 def _started(pod: Pod) -> int:
     """When the kubelet took it, or it was made, in ms since the epoch."""
-    written = pod.status.start_time or pod.metadata.creation_timestamp
-    return int(datetime.fromisoformat(written).timestamp() * 1000) if written else 0
+    return _time(pod.status.start_time or pod.metadata.creation_timestamp)
 
 
 def _why(reason: str, message: str) -> str:

@@ -78,12 +78,13 @@ class PodExecutor:
                 run.bound.add(pod.metadata.uid)
                 self._errands.send(self._bind(gang, run, pod, slot))
 
-    def accompany(self, gang: Gang, run: Run, running: Iterable[str]) -> None:
-        """See to what stands beside the pods: it may depend on which of them run."""
-        now = run.generation, frozenset(running) if gang.parsed.kind in ASK_WHO_RUNS else frozenset()
+    def accompany(self, gang: Gang, run: Run) -> None:
+        """Create dependent objects; those of some kinds depend on which pods run."""
+        now = run.generation, run.pods.revision if gang.parsed.kind in ASK_WHO_RUNS else 0
         if gang.dependents.made_for != now and not run.accompanying:
             gang.dependents.made_for, run.accompanying = now, True
-            self._errands.send(self._accompany(gang, run, now[1]))
+            running = frozenset(run.pods.running) if gang.parsed.kind in ASK_WHO_RUNS else frozenset()
+            self._errands.send(self._accompany(gang, run, running))
 
     def dismiss(self, pods: Iterable[Pod], grace: int) -> None:
         """Tell pods to go, with so many seconds to end. Told twice, once."""
@@ -176,7 +177,7 @@ class PodExecutor:
         failed = gang.dependents.made_for
         await asyncio.sleep(_LATER)
         if gang.dependents.made_for == failed:
-            gang.dependents.made_for = (0, frozenset())  # whoever looks next has them made once more
+            gang.dependents.made_for = (0, 0)  # whoever looks next has them made once more
             self._concern(gang)
 
     async def _bind(self, gang: Gang, run: Run, pod: Pod, slot: Slot) -> None:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from windlass.backends.kubernetes.client.connection import Connection
-from windlass.backends.kubernetes.client.objects import Pod
 from windlass.backends.kubernetes.client.priority_limiter import PriorityLimiter
 from windlass.backends.kubernetes.gangs.gang import Gang
 from windlass.backends.kubernetes.gangs.stored_state import FIELD, STATE, TRAINING
@@ -27,13 +25,13 @@ _COUNTED = ("replicaStatuses", "jobsStatus")
 """What of a status tells numbers of pods."""
 
 
-def status_of(gang: Gang, life: Status, pods: Mapping[int, Pod], now: int) -> Mapping[str, Any]:
+def status_of(gang: Gang, life: Status, now: int) -> Mapping[str, Any]:
     """All of the status but what the controller keeps there."""
     if gang.judged and gang.notes.judged and not _core_knows_better(gang, life):
         said: Mapping[str, Any] = gang.notes.judged
     else:
         before = gang.parsed.manifest.get("status") or {}
-        counts, waits = _counts(gang, pods), gang.notes.trouble or gang.notes.waits
+        counts, waits = _counts(gang), gang.notes.trouble or gang.notes.waits
         said = job_status.status_of(gang.parsed, life, counts, before, now, waits=waits, reason=gang.notes.waits_reason)
         if life.phase in TERMINAL and gang.run is None:  # its pods were counted when it ended, and may have gone since
             said = {**said, **{name: before[name] for name in _COUNTED if name in before}}
@@ -50,22 +48,23 @@ def _core_knows_better(gang: Gang, life: Status) -> bool:
     return life.phase not in (Phase.ADMITTED, Phase.RUNNING) and not (life.phase in TERMINAL and ended)
 
 
-def _counts(gang: Gang, pods: Mapping[int, Pod]) -> Mapping[str, Counts]:
-    found: dict[str, Counter[str]] = {}
-    slots = gang.run.slots if gang.run is not None else ()
-    for number, pod in pods.items():
-        if number < len(slots):
-            found.setdefault(slots[number].role, Counter())[pod.status.phase] += 1
-    return {role: Counts(each["Running"], each["Succeeded"], each["Failed"]) for role, each in found.items()}
+def _counts(gang: Gang) -> Mapping[str, Counts]:
+    """Replicas of a run by role and phase."""
+    if gang.run is None:
+        return {}
+    found = {role: gang.run.pods.phases(role) for role in gang.run.sizes}
+    return {
+        role: Counts(each.get("Running", 0), each.get("Succeeded", 0), each.get("Failed", 0))
+        for role, each in found.items()
+        if any(each.values())
+    }
 
 
 class StatusWriter:
-    """Writes in the background what no commit waits for. `said` is what there is to say of a gang."""
+    """Writes in the background the parts of a status that no commit waits for."""
 
-    def __init__(
-        self, connection: Connection, urgent: PriorityLimiter, said: Callable[[Gang], Mapping[str, Any]]
-    ) -> None:
-        self._connection, self._urgent, self._said = connection, urgent, said
+    def __init__(self, connection: Connection, urgent: PriorityLimiter, now: Callable[[], int]) -> None:
+        self._connection, self._urgent, self._now = connection, urgent, now
         self._at_once = asyncio.Semaphore(_AT_ONCE)
         self._under_way: dict[str, asyncio.Task[None]] = {}
 
@@ -89,14 +88,14 @@ class StatusWriter:
 
     def _is_news(self, gang: Gang) -> bool:
         before = gang.parsed.manifest.get("status") or {}
-        return any(before.get(name) != value for name, value in self._said(gang).items())
+        return any(before.get(name) != value for name, value in status_of(gang, gang.status, self._now()).items())
 
     async def _write(self, gang: Gang) -> None:
         while not gang.version.gone and self._is_news(gang):
             await self._urgent.quiet(_OFTEN)
             try:
                 async with self._at_once:
-                    await state_writes.say(self._connection, gang, self._said(gang))
+                    await state_writes.say(self._connection, gang, status_of(gang, gang.status, self._now()))
             except BackendError:
                 pass  # it is tried again, and whoever asks in between is told by the commit
             await asyncio.sleep(_OFTEN)

@@ -1,0 +1,101 @@
+"""The pods of one run by member, and counts of them. A change of one pod costs the same in a gang of any size."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+from windlass.backends.kubernetes.client.objects import Pod
+
+
+class RunPods:
+    """`roles`: the role of each member. Pods that belong to no member have numbers from the gang's size on."""
+
+    def __init__(self, roles: Sequence[str]) -> None:
+        self._roles = roles
+        self._pods: dict[int, Pod] = {}
+        self._numbers: dict[str, int] = {}
+        self._extra: set[int] = set()
+        self._next_extra = len(roles)
+        self._phases: dict[str, Counter[str]] = {}
+        self.running: set[str] = set()
+        """Names of pods that run."""
+        self.revision = 0
+        """Counts changes of `running`."""
+        self.changed: set[int] = set()
+        """Numbers of pods that have changed since the backend last acted on them."""
+
+    def get(self, number: int) -> Pod | None:
+        """The pod of a member, or of an extra number."""
+        return self._pods.get(number)
+
+    def number(self, uid: str) -> int | None:
+        """The number of a pod."""
+        return self._numbers.get(uid)
+
+    def all(self) -> Iterable[Pod]:
+        """Every pod of the run."""
+        return self._pods.values()
+
+    @property
+    def extra(self) -> Collection[Pod]:
+        """Pods that belong to no member."""
+        return [self._pods[number] for number in self._extra]
+
+    @property
+    def by_number(self) -> Mapping[int, Pod]:
+        """Every pod of the run by number."""
+        return self._pods
+
+    def phases(self, role: str) -> Mapping[str, int]:
+        """The number of members of a role by the phase of their pods."""
+        return self._phases.get(role, {})
+
+    def put(self, pod: Pod, member: int | None) -> int:
+        """Take in a pod as it is now, and return its number. `member`: the one it is to be; None: an extra pod."""
+        uid = pod.metadata.uid
+        before = self._numbers.get(uid)
+        if member is not None and (held := self._pods.get(member)) is not None and held.metadata.uid != uid:
+            member = None
+        if member is None:
+            member = before if before is not None and before in self._extra else self._new_extra()
+        if before is not None and before != member:
+            self.remove(uid)
+        self._count(member, self._pods.get(member), pod)
+        self._pods[member], self._numbers[uid] = pod, member
+        self.changed.add(member)
+        return member
+
+    def remove(self, uid: str) -> int | None:
+        """Forget a pod; returns the number that it had."""
+        number = self._numbers.pop(uid, None)
+        if number is not None:
+            self._count(number, self._pods.pop(number), None)
+            self._extra.discard(number)
+            self.changed.add(number)
+        return number
+
+    def mark_all(self) -> None:
+        """Have the backend act on every pod."""
+        self.changed.update(self._pods)
+
+    def take_changed(self) -> Mapping[int, Pod]:
+        """The pods that have changed since the last call, and are there."""
+        changed, self.changed = self.changed, set()
+        return {number: pod for number in changed if (pod := self._pods.get(number)) is not None}
+
+    def _new_extra(self) -> int:
+        number, self._next_extra = self._next_extra, self._next_extra + 1
+        self._extra.add(number)
+        return number
+
+    def _count(self, number: int, before: Pod | None, after: Pod | None) -> None:
+        if number < len(self._roles):
+            phases = self._phases.setdefault(self._roles[number], Counter())
+            phases.subtract([before.status.phase] if before is not None else ())
+            phases.update([after.status.phase] if after is not None else ())
+        runs = {after.metadata.name} if after is not None and after.status.phase == "Running" else set()
+        ran = {before.metadata.name} & self.running if before is not None else set()
+        if runs != ran:
+            self.running = (self.running - ran) | runs
+            self.revision += 1

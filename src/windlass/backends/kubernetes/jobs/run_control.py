@@ -1,0 +1,121 @@
+"""Acts on what the pods of one run have come to: binds, replaces and deletes pods, and reports events."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from windlass.backends.kubernetes.client.objects import Pod
+from windlass.backends.kubernetes.cluster.cluster_monitor import ClusterMonitor
+from windlass.backends.kubernetes.gangs.gang import Gang
+from windlass.backends.kubernetes.gangs.run import Run, Slot
+from windlass.backends.kubernetes.jobs import pod_restarts
+from windlass.backends.kubernetes.jobs.changed_gangs import ChangedGangs
+from windlass.backends.kubernetes.pods import pod_ends
+from windlass.backends.kubernetes.pods.gang_pods import GangPods
+from windlass.backends.kubernetes.pods.pod_executor import PodExecutor
+from windlass.backends.port import JobEvent, WorldEvent
+
+_PODS_PER_MS = 10
+"""A judged gang of so many pods is judged at most once in a millisecond."""
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """The parts of the backend that the controller of gangs uses."""
+
+    gang_pods: GangPods
+    monitor: ClusterMonitor
+    inject: Callable[[WorldEvent], None]
+    settling: int
+    """Ms for which the first failure of a run waits for earlier ones (`MemberTracker`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunControl:
+    """`report`: writes the status of a gang that has changed. The costs of a look depend on the pods that changed."""
+
+    changed: ChangedGangs
+    executor: PodExecutor
+    parts: Surroundings
+    report: Callable[[Gang], None]
+
+    def look(self, gang: Gang, run: Run, now: int) -> None:
+        """Act on the pods that have changed, and report what follows."""
+        changed = run.pods.take_changed()
+        run.unjudged |= bool(changed)
+        if run.launched and not run.checked:
+            run.checked = run.unjudged = True
+            self.parts.gang_pods.check_missing(run)
+        if not run.stopping:
+            self._keep_running(gang, run, changed, now)
+        ends = run.stopping and not run.busy and not self._is_left_to_end(gang, run)
+        makers = self._stop(gang, run, changed) if ends else ()
+        self.report(gang)
+        more = run.busy or run.accompanying or bool(makers)
+        for event in run.tracker.take_events(now, more_may_come=more):
+            self.parts.inject(JobEvent(gang.id, event))
+        self._set_alarm(gang, run, changed, now)
+
+    def _keep_running(self, gang: Gang, run: Run, changed: Mapping[int, Pod], now: int) -> None:
+        """Bind late pods, and see to the rest of a run that has been launched."""
+        if run.ordered:
+            self.executor.bind(gang, run, _to_be_bound(gang, run, changed))
+        if run.launched:
+            self._keep_whole(gang, run, now)
+        for number, exit in run.failed.items():
+            run.tracker.fail(number, exit)
+
+    def _keep_whole(self, gang: Gang, run: Run, now: int) -> None:
+        """Delete pods of earlier generations, create dependent objects, restart pods one by one."""
+        if run.strays and not run.busy:
+            self.executor.dismiss(run.strays.values(), run.grace)
+            run.strays.clear()
+        self.executor.accompany(gang, run)
+        if run.judged and run.unjudged and not (run.busy or run.failed) and now >= run.judge_at:
+            self._judge(gang, run, now)
+
+    def _judge(self, gang: Gang, run: Run, now: int) -> None:
+        """Restart pods one by one. A judgement looks at all pods of the gang, so a large gang is judged less often."""
+        jobs = self.parts.gang_pods.launchers.of(gang.home.uid)
+        to_do = pod_restarts.look(gang, run, jobs, self.parts.monitor.is_closed, now)
+        self.executor.dismiss(to_do.dismiss, run.grace)
+        self.executor.make_anew(gang, run, to_do.make)
+        if run.outcome is not None:
+            run.tracker.conclude(run.outcome)
+        run.unjudged, run.judge_at = False, now + len(run.slots) // _PODS_PER_MS
+
+    def _stop(self, gang: Gang, run: Run, changed: Mapping[int, Pod]) -> tuple[dict[str, Any], ...]:
+        """Delete the living pods of a run, and the launchers' Jobs that could create more of them, which it returns."""
+        makers = () if run.tracker.succeeded else self.parts.gang_pods.launchers.unended(gang.home.uid)
+        pods = changed if run.emptied else run.pods.by_number
+        run.emptied = True
+        living = (pod for number, pod in pods.items() if run.tracker.is_alive(number))
+        self.executor.dismiss((pod for pod in living if not pod.metadata.deletion_timestamp), run.grace)
+        self.executor.end_jobs(makers)
+        return makers
+
+    def _is_left_to_end(self, gang: Gang, run: Run) -> bool:
+        """Whether living pods of a job that its own pods have ended may end by themselves (cleanPodPolicy None)."""
+        return run.outcome is not None and gang.parsed.policy.clean == "None" and not gang.deleted
+
+    def _set_alarm(self, gang: Gang, run: Run, changed: Mapping[int, Pod], now: int) -> None:
+        patience = self.parts.gang_pods.patience
+        images = [at for pod in changed.values() if (at := pod_ends.due(pod, patience)) is not None and at > now]
+        run.image_due = min([*images, *([run.image_due] if run.image_due else [])], default=0)
+        if run.image_due and run.image_due <= now:
+            run.image_due = 0
+            self.parts.gang_pods.check_images(run)
+            run.pods.mark_all()
+            self.changed.mark(gang)
+        dues = [at for at in (run.tracker.due, run.unjudged and run.judge_at, run.image_due) if at and at > now]
+        if dues:
+            self.changed.mark_at(gang, min(dues))
+
+
+def _to_be_bound(gang: Gang, run: Run, pods: Mapping[int, Pod]) -> Iterator[tuple[Pod, Slot]]:
+    """Members that a launcher's Job has created, and their places."""
+    for number, pod in pods.items():
+        if number < len(run.slots) and not pod.spec.node_name and not gang.is_member(pod.metadata.name):
+            yield pod, run.slots[number]
