@@ -1,4 +1,4 @@
-"""The daemon: one a folder, many clients at once, killed at any moment, ended as one wishes."""
+"""The daemon: one per folder, concurrent clients, crashes at any time, and the ways to stop it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MOMENTS = random.Random(7).sample(range(400), 8)  # noqa: S311 - moments, not s
 """Milliseconds after the submission at which the daemon is killed."""
 
 
-def test_a_second_daemon_says_who_is_there_and_exits(state: Path):
+def test_a_second_daemon_names_the_first_and_exits(state: Path):
     with daemon(state, *SMALL) as pid:
         for words in (["up"], ["up", "-d"]):
             ran = windlass(state, *words)
@@ -53,7 +53,7 @@ def test_200_jobs_from_20_processes_at_once_all_run_once(state: Path, tmp_path: 
 
 
 @pytest.mark.parametrize("moment", _MOMENTS)
-def test_a_run_survives_the_daemons_death_at_any_moment(state: Path, moment: int):
+def test_a_run_survives_a_crash_of_the_daemon_at_any_time(state: Path, moment: int):
     script = "for i in 1 2 3 4 5 6; do echo tick $i; sleep 0.05; done"
     with daemon(state, *SMALL):
         run = start(state, "run", "-G", "2", "--", "sh", "-c", script)
@@ -69,7 +69,7 @@ def test_a_run_survives_the_daemons_death_at_any_moment(state: Path, moment: int
             assert ticks == [f"tick {i}" for i in range(1, 7)], said
 
 
-def test_jobs_go_on_without_their_daemon_and_their_end_is_not_lost(state: Path, tmp_path: Path):
+def test_jobs_continue_without_their_daemon_and_their_end_is_recorded(state: Path, tmp_path: Path):
     go, gone = tmp_path / "go", tmp_path / "gone"
     script = f"until test -e {go}; do sleep 0.02; done; touch {gone}; exit 6"
     with daemon(state, *SMALL):
@@ -84,7 +84,7 @@ def test_jobs_go_on_without_their_daemon_and_their_end_is_not_lost(state: Path, 
         assert (story["exit_code"], story["attempts"]) == (6, 1)
 
 
-def test_after_a_crash_the_nodes_are_those_that_were(state: Path):
+def test_a_daemon_keeps_its_nodes_after_a_crash(state: Path):
     with daemon(state, *SMALL):
         ok(state, "submit", "--name", "wide", "-N", "2", "-G", "2", "--", "sleep", "100")
         phase(state, "wide", "Running")
@@ -137,7 +137,7 @@ def test_sigterm_ends_the_daemon_and_leaves_its_jobs(state: Path):
         assert facts(state, "status", "long")["attempts"] == 1
 
 
-def test_a_daemon_in_the_foreground_ends_by_ctrl_c(state: Path):
+def test_ctrl_c_ends_a_daemon_in_the_foreground(state: Path):
     with terminal(state, "up", *SMALL) as screen:
         screen.expect(r"up \(pid \d+\) with 2 nodes with 2 CPU slots each")
         ok(state, "run", "--", "true")
@@ -146,7 +146,7 @@ def test_a_daemon_in_the_foreground_ends_by_ctrl_c(state: Path):
         assert screen.wait() == 0
 
 
-def test_a_daemon_that_cannot_start_says_why(state: Path, tmp_path: Path):
+def test_a_daemon_that_cannot_start_prints_the_reason(state: Path, tmp_path: Path):
     cluster = tmp_path / "cluster.yaml"
     cluster.write_text("nodes:\n- name: n1\n  gpu: 4\n")
     ran = windlass(state, "up", "-d", "--cluster", str(cluster))

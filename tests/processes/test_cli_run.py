@@ -1,4 +1,4 @@
-"""`windlass run` on real processes: what it prints, how it ends, and what Ctrl-C means."""
+"""`windlass run` on real processes: its output, exit code, and handling of Ctrl-C."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ STUBBORN = "trap 'echo not yet' TERM; echo ready; while :; do sleep 0.1; done"
 
 @pytest.fixture(params=["daemon", "no daemon"])
 def controlled(request: pytest.FixtureRequest, state: Path):
-    """The same with a daemon and without."""
+    """A state folder with a daemon, and one without."""
     if request.param == "daemon":
         with daemon(state, *SMALL):
             yield state
@@ -24,7 +24,7 @@ def controlled(request: pytest.FixtureRequest, state: Path):
         yield state
 
 
-def test_a_run_prints_what_its_ranks_print_and_ends_as_they_do(controlled: Path):
+def test_a_run_prints_the_output_of_its_ranks_and_returns_their_exit_code(controlled: Path):
     ran = windlass(controlled, "run", "-N", "2", *SMALL, "--", "sh", "-c", "echo out $RANK; echo err $RANK >&2")
 
     assert ran.returncode == 0
@@ -40,11 +40,11 @@ def test_a_run_prints_what_its_ranks_print_and_ends_as_they_do(controlled: Path)
     ("script", "code"),
     [("exit 0", 0), ("exit 7", 7), ("kill -SEGV $$", 128 + 11), ("exit 255", 255)],
 )
-def test_it_exits_as_the_rank_that_caused_the_end(controlled: Path, script: str, code: int):
+def test_a_run_returns_the_exit_code_of_the_rank_that_ended_it(controlled: Path, script: str, code: int):
     assert windlass(controlled, "run", "--", "sh", "-c", script).returncode == code
 
 
-def test_an_array_fails_as_its_first_failure(state: Path):
+def test_an_array_returns_the_exit_code_of_its_first_failure(state: Path):
     ran = windlass(
         state,
         "run",
@@ -69,14 +69,14 @@ def test_a_restart_is_explained_with_its_cause(controlled: Path):
     assert "2 attempts" in ran.stderr
 
 
-def test_what_can_never_fit_is_refused_at_once_with_the_largest_that_would(controlled: Path):
+def test_an_impossible_gang_is_refused_with_the_largest_that_fits(controlled: Path):
     ran = windlass(controlled, "run", "-N", "3", "-G", "2", *SMALL, "--", "true")
 
     assert ran.returncode == 3
     assert "largest gang that fits: 2 replicas of 2 gpu" in ran.stderr
 
 
-def test_a_wait_is_shown_with_its_reason(state: Path):
+def test_a_waiting_job_is_shown_with_its_reason(state: Path):
     with daemon(state, *SMALL):
         ok(state, "submit", "-N", "2", "-G", "2", "--name", "holder", "--", "sleep", "100")
         phase(state, "holder", "Running")
@@ -87,7 +87,7 @@ def test_a_wait_is_shown_with_its_reason(state: Path):
             assert screen.wait() == 0
 
 
-def test_a_cluster_that_is_not_the_daemons_is_ignored_and_said_so(state: Path):
+def test_node_options_that_differ_from_the_daemons_are_reported(state: Path):
     with daemon(state, *SMALL):
         ran = windlass(state, "run", "--local-nodes", "3", "--", "true")
 
@@ -98,7 +98,7 @@ def test_a_cluster_that_is_not_the_daemons_is_ignored_and_said_so(state: Path):
 # --- Ctrl-C ---------------------------------------------------------------------------------------------------
 
 
-def test_without_a_daemon_ctrl_c_cancels_and_says_so(state: Path):
+def test_ctrl_c_cancels_without_a_daemon(state: Path):
     with terminal(state, "run", "--", "sh", "-c", WAITS) as screen:
         screen.expect("ready")
         screen.ctrl_c()
@@ -117,7 +117,7 @@ def test_a_second_ctrl_c_kills_at_once(state: Path):
         assert screen.wait() == 130
 
 
-def test_with_a_daemon_ctrl_c_leaves_the_job_to_it(state: Path):
+def test_ctrl_c_detaches_with_a_daemon(state: Path):
     with daemon(state, *SMALL):
         with terminal(state, "run", "--", "sh", "-c", WAITS) as screen:
             screen.expect("ready")
@@ -178,7 +178,7 @@ def test_two_runs_without_a_daemon_share_the_machine_and_hand_over(state: Path, 
     assert facts(state, "status", "echo-2")["attempts"] == 1
 
 
-def test_a_daemon_takes_over_from_a_run_which_goes_on(state: Path, tmp_path: Path):
+def test_a_daemon_takes_over_from_a_run_that_continues(state: Path, tmp_path: Path):
     go = tmp_path / "go"
     run = start(state, "run", *SMALL, "--", "sh", "-c", f"until test -e {go}; do sleep 0.02; done; echo over")
     until(state, "it['holding'] == 1", "status")
@@ -239,7 +239,7 @@ def test_a_job_file_by_its_name_with_options_over_it(state: Path, tmp_path: Path
         (["history", "--since", "yesterday"], "--since"),
     ],
 )
-def test_a_mistake_is_one_clear_message_and_exit_code_2(state: Path, words: list[str], told: str):
+def test_a_mistake_is_one_message_and_exit_code_2(state: Path, words: list[str], told: str):
     ran = windlass(state, *words)
     assert ran.returncode == 2
     assert told in ran.stderr
@@ -248,14 +248,14 @@ def test_a_mistake_is_one_clear_message_and_exit_code_2(state: Path, words: list
 
 
 @pytest.mark.parametrize("verb", ["nodes", "queue", "status", "submit", "cancel", "down", "logs"])
-def test_without_a_daemon_and_without_records_a_verb_says_so(state: Path, verb: str):
+def test_a_verb_without_daemon_and_records_is_an_error(state: Path, verb: str):
     words = {"submit": ["--", "true"], "cancel": ["x"], "logs": ["x"]}.get(verb, [])
     ran = windlass(state, verb, *words)
     assert ran.returncode == 69
     assert ran.stderr == "windlass: no Windlass daemon is running\nstart one with: windlass up -d\n"
 
 
-def test_a_state_folder_that_cannot_be_written_is_said_so(tmp_path: Path):
+def test_an_unwritable_state_folder_is_an_error(tmp_path: Path):
     blocked = tmp_path / "file"
     blocked.write_text("in the way")
     ran = windlass(blocked / "state", "run", "--", "true")
@@ -264,7 +264,7 @@ def test_a_state_folder_that_cannot_be_written_is_said_so(tmp_path: Path):
     assert "Traceback" not in ran.stderr
 
 
-def test_a_run_whose_reader_leaves_is_cancelled_as_by_ctrl_c(state: Path):
+def test_a_run_with_a_closed_output_pipe_is_cancelled(state: Path):
     pipe = ["sh", "-c", "windlass run -- sh -c 'while :; do echo line; sleep 0.05; done' | head -1"]
     ran = subprocess.run(pipe, env=environment(state), capture_output=True, text=True, check=False, timeout=60)
     assert ran.stdout == "[r0 n1] line\n"
@@ -272,7 +272,7 @@ def test_a_run_whose_reader_leaves_is_cancelled_as_by_ctrl_c(state: Path):
     until(state, "it[0]['reason'] == 'Cancelled'", "history")
 
 
-def test_a_reader_that_leaves_is_no_error(state: Path):
+def test_a_closed_output_pipe_is_not_an_error(state: Path):
     ok(state, "run", "--", "sh", "-c", "seq 1 5")
     pipe = ["sh", "-c", "windlass logs seq-1 --bare | head -1"]
     ran = subprocess.run(pipe, env=environment(state), capture_output=True, text=True, check=False)

@@ -1,4 +1,4 @@
-"""Every other verb against a real daemon: what it prints for people, for programs, and how it refuses."""
+"""Every other verb against a real daemon: its output for people and for programs, and its errors."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ def up(state: Path) -> Iterator[Path]:
 
 @pytest.fixture
 def crowded(up: Path) -> Path:
-    """Three jobs that want three of the four slots each."""
+    """Three jobs that each request three of the four slots."""
     for name in ("one", "two", "three"):
         ok(up, "submit", "--name", name, "-G", "3", *SLEEPS)
     phase(up, "one", "Running")
     return up
 
 
-def test_why_tells_exact_counts_and_who_frees_them(crowded: Path):
+def test_why_prints_exact_counts_and_holders(crowded: Path):
     said = ok(crowded, "why", "two")
     assert "two-2 Queued, position 1: needs 3 gpu on one node: 1 free on 1 node" in said
     assert re.search(r"^n1 +1/4 +0 replicas", said, re.MULTILINE)
@@ -48,7 +48,7 @@ def test_why_tells_exact_counts_and_who_frees_them(crowded: Path):
     assert ok(crowded, "why", "one").startswith("one-1 Running on n1")
 
 
-def test_the_queue_lists_holders_then_the_line(crowded: Path):
+def test_the_queue_lists_running_jobs_before_waiting_ones(crowded: Path):
     ok(crowded, "cancel", "three")
     table = ok(crowded, "queue").splitlines()
     assert table[0].split() == ["JOB", "QUEUE", "PRIO", "STATE", "FOR", "GANG", "ATTEMPT", "POS", "NODES", "(WHY)"]
@@ -72,7 +72,7 @@ def test_every_listing_is_json_and_yaml_alike(crowded: Path, words: tuple[str, .
     ok(crowded, *words, "-o", "name")
 
 
-def test_a_table_is_painted_on_a_terminal_only_and_not_if_told(crowded: Path):
+def test_a_table_has_colors_only_on_a_terminal_and_not_with_no_color(crowded: Path):
     for words, env, painted in (
         (["queue"], {}, True),
         (["queue", "--no-color"], {}, False),
@@ -112,7 +112,7 @@ def test_cancel_suspend_resume(crowded: Path):
     assert windlass(crowded, "resume", "one-1").returncode == 5
 
 
-def test_status_tells_every_attempt_with_its_cause(up: Path):
+def test_status_lists_every_attempt_with_its_cause(up: Path):
     ok(up, "submit", "--name", "twice", "--restarts", "1", "--", "sh", "-c", "exit $((4 + WINDLASS_GENERATION))")
     phase(up, "twice", "Failed")
     said = ok(up, "status", "twice")
@@ -161,7 +161,7 @@ def test_logs_f_waits_for_the_first_line_and_ends_with_the_job(up: Path, tmp_pat
     assert said == "[r0 n1] one\n[r0 n1] two\n"
 
 
-def test_logs_f_goes_on_over_a_restart_and_without_a_daemon(up: Path, tmp_path: Path):
+def test_logs_f_continues_over_a_restart_and_without_a_daemon(up: Path, tmp_path: Path):
     go = tmp_path / "go"
     script = (
         f"echo attempt $WINDLASS_GENERATION; until test -e {go}; do sleep 0.02; done; test $WINDLASS_GENERATION = 2"
@@ -189,7 +189,7 @@ def test_history_status_and_logs_need_no_daemon(state: Path):
 # --- submit, render, files ------------------------------------------------------------------------------------
 
 
-def test_a_file_of_jobs_comes_in_whole_or_not_at_all(up: Path, tmp_path: Path):
+def test_a_file_of_jobs_is_submitted_completely_or_not_at_all(up: Path, tmp_path: Path):
     file = tmp_path / "jobs.yaml"
     file.write_text("name: prep\ncommand: 'true'\n---\nname: train\ngpus: 2\nafter: [prep]\ncommand: 'true'\n")
     assert ok(up, "submit", str(file)).split() == ["prep-1", "train-2"]
@@ -203,7 +203,7 @@ def test_a_file_of_jobs_comes_in_whole_or_not_at_all(up: Path, tmp_path: Path):
     assert not facts(up, "queue", "--all", "--name", "fits")
 
 
-def test_a_wrong_file_is_told_with_line_and_caret(up: Path, tmp_path: Path):
+def test_a_wrong_file_is_reported_with_line_and_caret(up: Path, tmp_path: Path):
     file = tmp_path / "job.yaml"
     file.write_text("name: x\ngpuz: 2\ncommand: 'true'\n")
     ran = windlass(up, "submit", str(file))
@@ -223,7 +223,7 @@ def test_submit_needs_a_daemon_that_stays(state: Path, tmp_path: Path):
     run.communicate(timeout=30)
 
 
-def test_what_render_prints_runs_as_the_same(up: Path, tmp_path: Path):
+def test_the_output_of_render_runs_as_the_same_job(up: Path, tmp_path: Path):
     rendered = ok(up, "render", "--procs", "2", "--env", "A=b", "--", "sh", "-c", "echo $A $RANK")
     (tmp_path / "again.yaml").write_text(rendered)
     assert ok(up, "render", "-f", str(tmp_path / "again.yaml")) == rendered
@@ -241,7 +241,7 @@ def test_explain_and_schema(state: Path):
 # --- alloc ----------------------------------------------------------------------------------------------------
 
 
-def test_alloc_holds_nodes_while_a_command_runs_here(up: Path):
+def test_alloc_holds_nodes_while_a_command_runs(up: Path):
     ran = windlass(up, "alloc", "-G", "2", "--", "sh", "-c", "echo $WINDLASS_JOB_ID on $WINDLASS_NODE; exit 9")
     assert ran.returncode == 9
     assert ran.stdout == "alloc-1 on n1\n"
@@ -249,7 +249,7 @@ def test_alloc_holds_nodes_while_a_command_runs_here(up: Path):
     assert (story["phase"], story["attempts"]) == ("Succeeded", 1)
 
 
-def test_an_allocation_is_given_back_when_its_shell_is_killed(up: Path):
+def test_an_allocation_is_released_when_its_shell_is_killed(up: Path):
     with terminal(up, "alloc", "-G", "4", env={"SHELL": "/bin/sh", "PS1": "held> "}) as screen:
         screen.expect("held> ")
         assert facts(up, "nodes")[0]["used"]["gpu"] == 4
@@ -258,7 +258,7 @@ def test_an_allocation_is_given_back_when_its_shell_is_killed(up: Path):
     assert facts(up, "status", "alloc")["reason"] == "Cancelled"
 
 
-def test_a_command_whose_nodes_are_taken_is_told(up: Path):
+def test_a_command_whose_nodes_are_lost_gets_sighup(up: Path):
     with terminal(
         up, "alloc", "--", "sh", "-c", "trap 'echo lost; exit 3' HUP; echo here; while :; do sleep 0.1; done"
     ) as screen:
@@ -269,7 +269,7 @@ def test_a_command_whose_nodes_are_taken_is_told(up: Path):
         assert screen.wait() == 3
 
 
-def test_an_allocation_outlives_the_controller_it_was_made_by(state: Path, tmp_path: Path):
+def test_an_allocation_survives_a_change_of_the_controller(state: Path, tmp_path: Path):
     go = tmp_path / "go"
     held = start(state, "alloc", "--", "sh", "-c", f"until test -e {go}; do sleep 0.02; done; exit 4")
     until(state, "it['holding'] == 1", "status")
@@ -307,7 +307,7 @@ def test_completion_scripts(state: Path, shell: str):
     assert "_WINDLASS_COMPLETE" in ok(state, "completion", shell)
 
 
-def test_every_verb_says_what_it_takes(state: Path):
+def test_every_verb_prints_its_options(state: Path):
     overview = ok(state, "--help")
     verbs = re.findall(r"^  ([a-z]+)  ", overview.split("Verbs:")[1], re.MULTILINE)
     assert {"run", "alloc", "why", "version"} < set(verbs)

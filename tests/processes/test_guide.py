@@ -1,6 +1,6 @@
-"""The guide to sharing a cluster, run command by command as it is written.
+"""Runs every command of the guide to sharing a cluster.
 
-A block of `sh` is run as it stands; `<!-- until VERB …: EXPRESSION -->` after it waits for an answer of -o json.
+A block of `sh` is run unchanged; `<!-- until VERB …: EXPRESSION -->` after it waits for an answer of -o json.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ STEP = re.compile(
 
 
 @pytest.mark.timeout(600)  # PyTorch is imported a dozen times, on two cores, beside other tests
-def test_every_command_of_the_guide_does_what_the_guide_says(state: Path, tmp_path: Path):
+def test_every_command_of_the_guide_works(state: Path, tmp_path: Path):
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     printed = ""
     try:
@@ -38,7 +38,7 @@ def test_every_command_of_the_guide_does_what_the_guide_says(state: Path, tmp_pa
 
 
 def run(state: Path, folder: Path, script: str) -> str:
-    """What the commands print; each of them must succeed."""
+    """Runs commands that must all succeed; returns their output."""
     env = environment(state)
     ran = subprocess.run(["sh", "-ec", script], env=env, cwd=folder, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, f"{script}{ran.stdout}\n{ran.stderr}"

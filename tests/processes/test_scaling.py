@@ -1,4 +1,4 @@
-"""`windlass scaling` on real processes: a script that tells of its steps as the training library does, and others."""
+"""`windlass scaling` on real processes: a script that reports its steps as the training library does, and others."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def script(folder: Path, text: str) -> tuple[str, str, str]:
     return "--", sys.executable, str(file)
 
 
-def test_ranks_are_compared_and_ended_when_enough_is_known(state: Path, tmp_path: Path):
+def test_ranks_are_compared_and_ended_after_enough_steps(state: Path, tmp_path: Path):
     picture = tmp_path / "out.svg"
     command = (*script(tmp_path, SHARES_ITS_WORK), "100000")
     ran = windlass(state, "scaling", "--ranks", "1,2", "--steps", "20", "--plot", str(picture), "-o", "json", *command)
@@ -46,21 +46,21 @@ def test_ranks_are_compared_and_ended_when_enough_is_known(state: Path, tmp_path
     assert [job["phase"] for job in facts(state, "history")] == ["Failed", "Failed"]  # cancelled, each by us
 
 
-def test_a_script_that_tells_nothing_is_compared_by_whole_runs(state: Path):
+def test_a_script_without_reports_is_compared_by_whole_runs(state: Path):
     ran = windlass(state, "scaling", "--ranks", "1,2", "--", "sh", "-c", "sleep 0.2")
     assert ran.returncode == 0, ran.stderr
     assert ran.stdout.splitlines()[0].split() == ["RANKS", "SPEED-UP", "EFFICIENCY", "RAN"]
     assert "no step times were reported (windlass.train reports them): whole runs are compared" in ran.stderr
 
 
-def test_what_does_not_fit_is_refused_before_anything_runs(state: Path):
+def test_an_impossible_size_is_refused_before_any_run(state: Path):
     ran = windlass(state, "scaling", "--ranks", "1,2,4", "-G", "1", "--local-gpus", "2", "--", "true")
     assert ran.returncode == 3
     assert "true can never run here: needs 4 gpu on one node" in ran.stderr
     assert facts(state, "history") == []
 
 
-def test_too_few_steps_and_failures_are_told(state: Path, tmp_path: Path):
+def test_too_few_steps_and_failures_are_errors(state: Path, tmp_path: Path):
     short = windlass(state, "scaling", "--ranks", "1,2", *script(tmp_path, SHARES_ITS_WORK.replace("600", "0")), "10")
     assert short.returncode == 2
     assert "it ended after step 10 without a measured step" in short.stderr
@@ -69,7 +69,7 @@ def test_too_few_steps_and_failures_are_told(state: Path, tmp_path: Path):
     assert "the job failed on 2 ranks" in failed.stderr
 
 
-def test_ctrl_c_ends_what_runs(state: Path, tmp_path: Path):
+def test_ctrl_c_ends_the_current_run(state: Path, tmp_path: Path):
     waits = script(tmp_path, "import os, time; open('began', 'w').close(); time.sleep(600)")
     scaling = start(state, "scaling", "--ranks", "1,2", *waits, cwd=tmp_path)
     while not (tmp_path / "began").exists():

@@ -1,4 +1,4 @@
-"""`windlass simulate` as a program: over processes, interrupted, and the same bytes every time."""
+"""`windlass simulate` as a program: worker processes, interrupts, and reproducible output."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def simulate(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run([WINDLASS, "simulate", *words], cwd=cwd, capture_output=True, text=True, check=False)
 
 
-def test_the_same_seeds_give_the_same_bytes_however_many_run_at_a_time(tmp_path: Path):
+def test_equal_seeds_give_equal_bytes_at_any_concurrency(tmp_path: Path):
     written = []
     for processes in ("1", "3"):
         folder = tmp_path / processes
@@ -36,7 +36,7 @@ def test_the_same_seeds_give_the_same_bytes_however_many_run_at_a_time(tmp_path:
     assert set(written[0][1]) == {"index.html", "report.json"}
 
 
-def test_an_error_in_a_process_of_its_own_is_told_as_any_other(tmp_path: Path):
+def test_an_error_in_a_worker_process_is_reported(tmp_path: Path):
     (tmp_path / "big.jsonl").write_text('{"id": "big", "submit": 0, "duration": 1000, "gpus": 64}\n')
     ran = simulate("big.jsonl", "--cluster", "2x8", "--policy", "fifo,sjf", "-j", "2", cwd=tmp_path)
     assert (ran.returncode, ran.stdout) == (2, "")
@@ -44,7 +44,7 @@ def test_an_error_in_a_process_of_its_own_is_told_as_any_other(tmp_path: Path):
 
 
 @pytest.mark.parametrize(("number", "to_all"), [(signal.SIGINT, True), (signal.SIGINT, False), (signal.SIGTERM, False)])
-def test_interrupted_it_ends_with_all_its_runs_and_writes_nothing(tmp_path: Path, number: int, to_all: bool):
+def test_an_interrupt_ends_all_runs_and_writes_nothing(tmp_path: Path, number: int, to_all: bool):
     command = [WINDLASS, "simulate", *ENDLESS, "--report", "out"]
     program = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True, start_new_session=True)
     try:
@@ -64,7 +64,7 @@ def test_interrupted_it_ends_with_all_its_runs_and_writes_nothing(tmp_path: Path
     assert not (tmp_path / "out").exists()
 
 
-def test_a_terminal_shows_how_far_a_long_one_is(state: Path, tmp_path: Path):
+def test_a_terminal_shows_the_progress_of_a_long_simulation(state: Path, tmp_path: Path):
     words = ("simulate", *ENDLESS, "--report", str(tmp_path / "out"))
     with terminal(state, *words) as shown:
         shown.expect(r"simulating .*\d+%.*[0-2] of 3")

@@ -1,4 +1,4 @@
-"""An operator in a process of its own, outside of the cluster, for tests whose nodes are real."""
+"""Runs an operator in a process outside the cluster, for tests with real nodes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ asyncio.run(serve(replica, lambda text: print(text, flush=True)))
 
 @asynccontextmanager
 async def operator(kubeconfig: Path, lease: str) -> AsyncIterator[None]:
-    """It leads, and its Lease in `default` says where it answers. It is ended as a pod is."""
+    """Runs a leading operator, whose Lease in `default` has its address; ends it with SIGTERM as a pod is ended."""
     environment = {**os.environ, "KUBECONFIG": str(kubeconfig)}
     pipe = asyncio.subprocess.PIPE
     process = await asyncio.create_subprocess_exec(

@@ -1,4 +1,4 @@
-"""Verbs that look into pods, on nodes that really run containers: code goes along, is run, read and looked at."""
+"""Verbs that access pods on nodes that run real containers: shipped code, logs and exec."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from kubernetes_place import JOBS, define
 
 import strays
 
+from .cluster_terminal import Terminal
 from .operator_process import operator
-from .terminal_there import Terminal
 
 pytestmark = [pytest.mark.real_nodes, pytest.mark.timeout(400)]
 IMAGE = ("--image", "example.com/job:1")
@@ -27,7 +27,7 @@ sys.exit(5 if (generation, rank) == ("1", "1") else 0)
 """
 
 
-def test_a_folder_is_run_read_and_looked_into(real_nodes: RealCluster, tmp_path: Path):
+def test_a_folder_is_shipped_run_and_inspected(real_nodes: RealCluster, tmp_path: Path):
     (tmp_path / "train.py").write_text(TRAIN)
     (tmp_path / "model.py").write_text("NAME = 'digits'\n")
     real_nodes.know_images("example.com/job:1")

@@ -1,4 +1,4 @@
-"""Verbs on a real API server, with an operator that leads and fake kubelets: programs are what their commands say."""
+"""Verbs on a real API server with a leading operator and fake kubelets, which simulate programs by their commands."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from place import Behaviour
 
 import strays
 
-from .terminal_there import Terminal, until_says
+from .cluster_terminal import Terminal, until_says
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.timeout(300)]
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
@@ -43,7 +43,7 @@ Story = Callable[[OperatorPlace, Terminal], Awaitable[None]]
 
 @pytest.fixture
 def tell(apiserver: ControlPlane, tmp_path: Path) -> Callable[[Story], None]:
-    """Have a story told at a terminal, where the operator is known by its Lease."""
+    """Runs a scenario with a terminal whose configuration names the operator's Lease."""
 
     async def told(story: Story) -> None:
         folder = tmp_path / "project"
@@ -63,7 +63,7 @@ async def manifest(place: OperatorPlace, job_id: str) -> dict[str, Any]:
     return await place.api.get(f"{inside(JOBS)}/{job_id.rpartition('/')[2]}")
 
 
-def test_a_job_is_handed_in_listed_explained_and_cancelled(tell):
+def test_a_job_is_submitted_listed_explained_and_cancelled(tell):
     async def story(place: OperatorPlace, windlass: Terminal) -> None:
         first = await windlass.done(
             "submit", *IMAGE, "-N", "2", "-G", "2", "--procs", "1", "--name", "big", "--", Behaviour.RUN
@@ -87,7 +87,7 @@ def test_a_job_is_handed_in_listed_explained_and_cancelled(tell):
     tell(story)
 
 
-def test_what_this_cluster_can_never_take_is_told_at_once_and_waits(tell):
+def test_an_impossible_job_is_reported_at_submission_and_waits(tell):
     async def story(_place: OperatorPlace, windlass: Terminal) -> None:
         words = ("-N", "2", "-G", "9", "--procs", "1", "--name", "vast", "--", Behaviour.RUN)
         handed_in = await windlass("submit", *IMAGE, *words)
@@ -103,7 +103,7 @@ def test_what_this_cluster_can_never_take_is_told_at_once_and_waits(tell):
     tell(story)
 
 
-def test_run_ends_as_its_job_does(tell):
+def test_run_returns_the_exit_code_of_its_job(tell):
     async def story(_place: OperatorPlace, windlass: Terminal) -> None:
         succeeded, failed = await asyncio.gather(
             windlass("run", *IMAGE, "-N", "2", "--name", "good", "--", Behaviour.SUCCEED),
@@ -118,7 +118,7 @@ def test_run_ends_as_its_job_does(tell):
     tell(story)
 
 
-def test_ctrl_c_leaves_the_job_to_the_cluster(tell):
+def test_ctrl_c_detaches_from_a_job_on_the_cluster(tell):
     async def story(place: OperatorPlace, windlass: Terminal) -> None:
         async with windlass.began("run", *IMAGE, "--name", "long", "--", Behaviour.RUN) as process:
             job_id = (await until_says(process, "admitted in")).split()[1]
@@ -144,7 +144,7 @@ def test_suspended_jobs_wait_until_they_are_resumed(tell):
     tell(story)
 
 
-def test_the_folder_goes_along_in_an_object_that_belongs_to_the_job(tell):
+def test_the_folder_is_shipped_in_an_object_owned_by_the_job(tell):
     async def story(place: OperatorPlace, windlass: Terminal) -> None:
         (windlass.folder / "train.py").write_text("print('hello')\n")
         job_id = await windlass.done("submit", *IMAGE, "--ship", ".", "--name", "shipped", "--", Behaviour.RUN)
@@ -163,7 +163,7 @@ def test_the_folder_goes_along_in_an_object_that_belongs_to_the_job(tell):
     tell(story)
 
 
-def test_a_manifest_is_made_as_it_stands_and_followed(tell):
+def test_a_manifest_is_created_unchanged_and_followed(tell):
     async def story(_place: OperatorPlace, windlass: Terminal) -> None:
         (windlass.folder / "job.yaml").write_text(PYTORCHJOB)
 
@@ -178,7 +178,7 @@ def test_a_manifest_is_made_as_it_stands_and_followed(tell):
     tell(story)
 
 
-def test_somebody_without_rights_is_told_so(tell, apiserver: ControlPlane):
+def test_a_user_without_permissions_gets_an_error(tell, apiserver: ControlPlane):
     async def story(_place: OperatorPlace, windlass: Terminal) -> None:
         ada = Terminal(apiserver.user("ada"), windlass.folder, windlass.operator)
 
@@ -190,7 +190,7 @@ def test_somebody_without_rights_is_told_so(tell, apiserver: ControlPlane):
     tell(story)
 
 
-def test_without_its_operator_a_cluster_still_tells_how_jobs_stand(tell):
+def test_job_states_are_shown_without_the_operator(tell):
     async def story(place: OperatorPlace, windlass: Terminal) -> None:
         job_id = await windlass.done("submit", *IMAGE, "--name", "alone", "--", Behaviour.RUN)
         await place.phase(job_id, "Running")

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 import write_api_types
 import yaml
-from cli.terminal_there import Ran, Terminal
+from cli.cluster_terminal import Ran, Terminal
 
 from deploy.samples import FOLDER
 from windlass.jobs.kubernetes.manifests.known_fields.unknown_fields import unknown_fields

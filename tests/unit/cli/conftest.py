@@ -1,4 +1,4 @@
-"""Verbs in this process, against a daemon that says what the test has it say."""
+"""Runs verbs in this process against a fake daemon with scripted answers."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Ran(NamedTuple):
 
 
 class Daemon:
-    """`says[path]`: what is answered to a request, or raised; `asked`: (method, path, filters, body)."""
+    """`says[path]`: the answer to a request, or the error to raise; `asked`: requests (method, path, filters, body)."""
 
     def __init__(self) -> None:
         self.says: dict[str, Any] = {"/v1/ping": dict(PING)}
@@ -69,7 +69,7 @@ def daemon(monkeypatch: pytest.MonkeyPatch) -> Daemon:
 
 @pytest.fixture
 def windlass(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Callable[..., Ran]:
-    """Run a verb. The state folder is empty, the terminal is none, the environment is bare."""
+    """Runs a verb with an empty state folder, without a terminal and with a minimal environment."""
     for name in [name for name in os.environ if name.startswith(("WINDLASS", "_WINDLASS", "COLUMNS", "NO_COLOR"))]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("WINDLASS_STATE", str(tmp_path / "state"))
@@ -118,7 +118,7 @@ def succeeded(number: int = 1, **more: Any) -> JobState:
 
 
 def line(state: JobState, **more: Any) -> dict[str, Any]:
-    """As the API tells it."""
+    """Returns the job as a line of the API."""
     return {**views.job_line(state), **more}
 
 

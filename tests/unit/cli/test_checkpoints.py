@@ -1,4 +1,4 @@
-"""`windlass checkpoint` over folders made by hand, on a machine that has no torch."""
+"""`windlass checkpoint` on hand-made folders, without torch."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ AT = format_time(1_700_000_000_000).split()
 
 
 def save(folder, step, data=b"some weights", facts=None):
-    """A checkpoint as a run makes it, as far as its manifest goes."""
+    """Writes a checkpoint with one data file and its manifest."""
     place = place_of(str(folder))
     name = folder_of(step)
     workshop = place.workshop(name, 0)
@@ -52,7 +52,7 @@ def run(tmp_path):
     return tmp_path / "run"
 
 
-def test_what_a_save_cost_is_known_from_the_one_after_it(windlass, tmp_path):
+def test_the_cost_of_a_save_is_read_from_the_next_checkpoint(windlass, tmp_path):
     save(tmp_path, 100)
     save(tmp_path, 200, facts={"cost": {"step": 100, "stall": 0.0051, "duration": 2.5, "size": 12}})
     newer, older = json.loads(windlass("checkpoint", "ls", str(tmp_path), "-o", "json").out)
@@ -66,7 +66,7 @@ def damage(run, step):
     (run / folder_of(step) / "__0_0.distcp").write_bytes(b"some weightz")
 
 
-def test_a_listing_newest_first_with_what_is_unfinished_at_its_end(windlass, run):
+def test_a_listing_is_newest_first_with_unfinished_ones_last(windlass, run):
     ran = windlass("checkpoint", "ls", str(run))
     assert (ran.code, ran.err) == (0, "")
     assert [line.split() for line in ran.out.splitlines()] == [
@@ -78,7 +78,7 @@ def test_a_listing_newest_first_with_what_is_unfinished_at_its_end(windlass, run
     ]
 
 
-def test_the_same_as_json_and_as_names(windlass, run):
+def test_listings_as_json_and_as_names(windlass, run):
     told = json.loads(windlass("checkpoint", "ls", str(run), "-o", "json").out)
     assert told[0] == {
         "step": 300,
@@ -99,7 +99,7 @@ def test_the_same_as_json_and_as_names(windlass, run):
     assert names == ["step-00000300", "step-00000200", "step-00000100", "step-00000400.tmp"]
 
 
-def test_a_listing_sees_what_lacks_or_has_another_size(windlass, run):
+def test_a_listing_detects_missing_files_and_wrong_sizes(windlass, run):
     (run / folder_of(300) / "__0_0.distcp").write_bytes(b"cut")
     (run / folder_of(200) / "__0_0.distcp").unlink()
     rows = json.loads(windlass("checkpoint", "ls", str(run), "-o", "json").out)
@@ -110,7 +110,7 @@ def test_a_listing_sees_what_lacks_or_has_another_size(windlass, run):
 
 
 @pytest.mark.parametrize("how", ["table", "json"])
-def test_nothing_is_there_yet(windlass, tmp_path, how):
+def test_an_empty_folder_has_no_checkpoints(windlass, tmp_path, how):
     ran = windlass("checkpoint", "ls", str(tmp_path), "-o", how)
     assert ran.code == 0
     assert (ran.err if how == "table" else ran.out).strip() == {
@@ -120,7 +120,7 @@ def test_nothing_is_there_yet(windlass, tmp_path, how):
 
 
 @pytest.mark.parametrize("words", ["ls", "verify", "prune --keep 1", "export --to out.pt"])
-def test_a_folder_that_is_not_there_is_one_error(windlass, tmp_path, words):
+def test_a_missing_folder_is_one_error(windlass, tmp_path, words):
     verb, *options = words.split()
     ran = windlass("checkpoint", verb, str(tmp_path / "nowhere"), *options)
     assert (ran.code, ran.out) == (2, "")
@@ -133,7 +133,7 @@ def test_a_folder_that_is_not_there_is_one_error(windlass, tmp_path, words):
 
 @pytest.fixture
 def job(tmp_path, monkeypatch, made):
-    """One whose ranks keep checkpoints in tmp_path/run, on record; the current folder is an empty one."""
+    """A recorded job whose ranks keep checkpoints in tmp_path/run; the current folder is empty."""
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
     state = made.running()
@@ -143,26 +143,26 @@ def job(tmp_path, monkeypatch, made):
     return "digits"
 
 
-def test_a_job_means_the_place_of_its_checkpoints_which_is_said(windlass, run, job):
+def test_a_job_selects_the_place_of_its_checkpoints_and_prints_it(windlass, run, job):
     ran = windlass("checkpoint", "ls", job, "-o", "name")
     assert (ran.code, ran.err) == (0, f"checkpoints of job digits-1, in {run}\n")
     assert ran.out == windlass("checkpoint", "ls", str(run), "-o", "name").out
 
 
 @pytest.mark.parametrize("words", ["verify", "prune --keep 9"])
-def test_so_it_does_for_other_verbs(windlass, run, job, words):
+def test_other_verbs_accept_a_job_too(windlass, run, job, words):
     verb, *options = words.split()
     ran = windlass("checkpoint", verb, f"{job}-1", *options)
     assert (ran.code, ran.err) == (0, f"checkpoints of job digits-1, in {run}\n")
 
 
-def test_a_folder_of_the_same_name_is_what_is_meant(windlass, run, job):
+def test_a_folder_of_the_same_name_takes_precedence(windlass, run, job):
     Path(job).mkdir()
     assert windlass("checkpoint", "ls", job).err == "there are no checkpoints here\n"
     assert windlass("checkpoint", "ls", f"./{job}-1").code == 2
 
 
-def test_a_job_that_has_saved_nothing_there(windlass, job, tmp_path):
+def test_a_job_without_checkpoints_is_an_error(windlass, job, tmp_path):
     ran = windlass("checkpoint", "ls", job)
     assert ran.code == 2
     assert ran.err == (
@@ -172,14 +172,14 @@ def test_a_job_that_has_saved_nothing_there(windlass, job, tmp_path):
     )
 
 
-def test_neither_a_folder_nor_a_job(windlass, job, tmp_path):
+def test_a_name_that_is_neither_a_folder_nor_a_job_is_an_error(windlass, job, tmp_path):
     ran = windlass("checkpoint", "ls", "digitz")
     assert ran.code == 2
     said = f"windlass: there is no folder {tmp_path}/here/digitz, and no job is called 'digitz'; did you mean digits"
     assert ran.err.startswith(said)
 
 
-def test_all_are_verified_and_good(windlass, run):
+def test_all_checkpoints_are_verified(windlass, run):
     ran = windlass("checkpoint", "verify", str(run))
     assert ran.code == 0
     assert [line.split()[:2] for line in ran.out.splitlines()[1:]] == [
@@ -189,7 +189,7 @@ def test_all_are_verified_and_good(windlass, run):
     ]
 
 
-def test_a_flipped_bit_is_found_with_its_file_and_an_exit_code(windlass, run):
+def test_a_flipped_bit_is_reported_with_its_file_and_an_exit_code(windlass, run):
     damage(run, 200)
     ran = windlass("checkpoint", "verify", str(run), "-o", "json")
     assert ran.code == 1
@@ -207,7 +207,7 @@ def test_one_step_is_verified(windlass, run):
     assert windlass("checkpoint", "verify", str(run), "200").code == 1
 
 
-def test_a_manifest_that_was_changed_is_found(windlass, run):
+def test_a_changed_manifest_is_detected(windlass, run):
     manifest = run / folder_of(100) / "manifest.json"
     manifest.write_text(manifest.read_text().replace('"samples": 800', '"samples": 801'))
     ran = windlass("checkpoint", "verify", str(run), "100")
@@ -215,18 +215,18 @@ def test_a_manifest_that_was_changed_is_found(windlass, run):
     assert "manifest.json  does not agree with its own checksum" in ran.out
 
 
-def test_a_manifest_in_another_steps_folder_is_found(windlass, run):
+def test_a_manifest_in_the_folder_of_another_step_is_detected(windlass, run):
     (run / folder_of(100)).rename(run / folder_of(150))
     ran = windlass("checkpoint", "verify", str(run), "150")
     assert (ran.code, "manifest.json  is of step 100" in ran.out) == (1, True)
 
 
-def test_a_step_that_is_not_there_is_refused_with_those_that_are(windlass, run):
+def test_a_missing_step_is_refused_with_the_existing_ones(windlass, run):
     ran = windlass("checkpoint", "verify", str(run), "250")
     assert (ran.code, ran.err) == (2, f"windlass: {run} has no checkpoint of step 250; it has 300, 200, 100\n")
 
 
-def test_verifying_nothing_is_no_success(windlass, tmp_path):
+def test_verifying_an_empty_folder_fails(windlass, tmp_path):
     assert windlass("checkpoint", "verify", str(tmp_path)).code == 1
 
 
@@ -236,7 +236,7 @@ def test_pruning_keeps_the_newest(windlass, run):
     assert sorted(entry.name for entry in run.iterdir()) == [LATEST, folder_of(300), "step-00000400.tmp"]
 
 
-def test_pruning_keeps_one_of_every_so_many_steps(windlass, run):
+def test_pruning_keeps_one_checkpoint_per_interval(windlass, run):
     ran = windlass("checkpoint", "prune", str(run), "--keep", "1", "--keep-every", "1000")
     assert ran.out == "removed step 200\n"
 
@@ -247,20 +247,20 @@ def test_a_dry_run_removes_nothing(windlass, run):
     assert (run / folder_of(100)).exists()
 
 
-def test_a_damaged_one_is_not_kept_in_the_place_of_a_whole_one(windlass, run):
+def test_a_damaged_checkpoint_is_not_kept_instead_of_a_complete_one(windlass, run):
     (run / folder_of(300) / "__0_0.distcp").unlink()
     ran = windlass("checkpoint", "prune", str(run), "--keep", "1")
     assert ran.out == "removed step 100\n"
     assert (run / folder_of(300)).exists(), "the newest is for a person to look at"
 
 
-def test_where_all_are_damaged_nothing_is_removed(windlass, run):
+def test_pruning_removes_nothing_if_all_are_damaged(windlass, run):
     for step in (100, 200, 300):
         (run / folder_of(step) / "__0_0.distcp").unlink()
     assert windlass("checkpoint", "prune", str(run), "--keep", "1").out == "there is nothing to remove\n"
 
 
-def test_keeping_none_is_refused(windlass, run):
+def test_pruning_all_checkpoints_is_refused(windlass, run):
     assert windlass("checkpoint", "prune", str(run), "--keep", "0").code == 2
 
 

@@ -1,4 +1,4 @@
-"""Every exit code has something that gives it, a line that says why, and its place in the reference."""
+"""Every exit code has an error that returns it, a message, and an entry in the reference."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ PROVOKED = {
 
 
 @pytest.mark.parametrize("code", sorted(PROVOKED))
-def test_each_code_is_given_by_something(daemon, windlass, monkeypatch, code):
+def test_each_exit_code_is_returned_by_some_error(daemon, windlass, monkeypatch, code):
     says = PROVOKED[code]
     interrupt = next((trouble for trouble in says.values() if isinstance(trouble, KeyboardInterrupt)), None)
     daemon.says |= says
@@ -57,7 +57,7 @@ def interrupted(*_words: object) -> None:
     raise KeyboardInterrupt
 
 
-def test_the_one_that_no_error_gives_is_a_person_who_says_no(daemon, windlass, monkeypatch):
+def test_a_declined_confirmation_returns_the_remaining_exit_code(daemon, windlass, monkeypatch):
     daemon.says["/v1/ping"] = {**daemon.says["/v1/ping"], "waiting": 1}
     monkeypatch.setattr("sys.stdin.isatty", lambda: True)
     monkeypatch.setattr("typer.confirm", lambda *_words, **_more: False)
@@ -96,13 +96,13 @@ HELD = HeldError(StatePaths(Path("/state")), Holder(7, 8, "up"))
         (ApiError(Code.GONE, "the daemon went away"), "the daemon went away", 69),
     ],
 )
-def test_every_error_is_a_line_and_a_code(trouble, text, code):
+def test_every_error_has_a_line_and_a_code(trouble, text, code):
     told, given = errors.describe_error(trouble)
     assert told.startswith(text)
     assert given == code
 
 
-def test_an_error_of_ours_is_a_line_and_its_details_are_in_a_file(daemon, windlass, monkeypatch, tmp_path):
+def test_an_internal_error_is_one_line_and_its_details_are_in_a_file(daemon, windlass, monkeypatch, tmp_path):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     daemon.says["/v1/nodes"] = ZeroDivisionError("by nothing\nat all \ud800")
     ran = windlass("nodes")
@@ -115,7 +115,7 @@ def test_an_error_of_ours_is_a_line_and_its_details_are_in_a_file(daemon, windla
     assert "Traceback" in file.read_text()
 
 
-def test_an_error_of_ours_on_a_machine_without_room_for_its_details(monkeypatch):
+def test_an_internal_error_on_a_full_disk_names_the_missing_details(monkeypatch):
     def full(*_words: object, **_more: object) -> None:
         raise OSError(28, "No space left on device")
 
@@ -146,7 +146,7 @@ def test_an_error_of_ours_on_a_machine_without_room_for_its_details(monkeypatch)
         (("submit", "none.yaml"), "windlass: none.yaml"),
     ],
 )
-def test_a_wrong_command_line_is_told_with_what_is_right(daemon, windlass, words, said):
+def test_a_wrong_command_line_is_refused_with_the_valid_form(daemon, windlass, words, said):
     ran = windlass(*words)
     assert (ran.code, ran.out) == (2, "")
     assert said in ran.err
@@ -154,14 +154,14 @@ def test_a_wrong_command_line_is_told_with_what_is_right(daemon, windlass, words
     assert daemon.asked == []
 
 
-def test_no_words_at_all_is_the_help(windlass):
+def test_windlass_without_arguments_prints_the_help(windlass):
     ran = windlass()
     assert ran.code == 2
     assert ran.err.startswith("Usage: windlass")
     assert "Verbs:" in ran.err
 
 
-def test_a_folder_that_is_gone(windlass, daemon, monkeypatch, tmp_path):
+def test_a_removed_current_folder_is_an_error(windlass, daemon, monkeypatch, tmp_path):
     gone = tmp_path / "gone"
     gone.mkdir()
     monkeypatch.chdir(gone)

@@ -1,4 +1,4 @@
-"""Every verb and option says what it is; the options of a job are the fields of a job file; completion knows them."""
+"""Help of every verb and option, job options as fields of a job file, and completion."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def options(verb: str):
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_a_verb_and_everything_it_takes_says_what_it_is(windlass, verb):
+def test_every_verb_and_option_has_help(windlass, verb):
     ran = windlass(verb, "--help")
     assert (ran.code, ran.err) == (0, "")
     assert ran.out.startswith(f"Usage: windlass {verb} ")
@@ -41,14 +41,14 @@ def test_a_verb_and_everything_it_takes_says_what_it_is(windlass, verb):
     assert windlass(verb, "-h").out == ran.out
 
 
-def test_the_overview_has_every_verb_with_its_line(windlass):
+def test_the_overview_lists_every_verb_with_its_help(windlass):
     overview = windlass("--help").out
     for verb, (_, text) in VERBS.items():
         assert re.search(rf"^  {verb} +{re.escape(text)}$", overview, re.MULTILINE)
 
 
 @pytest.mark.parametrize("verb", DESCRIBE_A_JOB)
-def test_the_options_of_a_job_are_those_that_files_have(verb):
+def test_the_options_of_a_job_are_the_fields_of_job_files(verb):
     found = options(verb)
     for field in fields(RunOptions):
         assert tuple(found[field.name].opts) == tuple(flag.split("/")[0] for flag in flags_of(field.name))
@@ -62,7 +62,7 @@ def test_no_two_options_of_a_verb_have_one_name(verb):
     assert len(names) == len(set(names))
 
 
-def test_every_option_of_a_job_arrives_in_it(windlass):
+def test_every_option_of_a_job_sets_its_field(windlass):
     given = {
         "name": ("x", "name: x"),
         "nodes": ("3", "nodes: 3"),
@@ -106,7 +106,7 @@ def test_every_option_of_a_job_arrives_in_it(windlass):
         assert said in ran.out, name
 
 
-def test_options_after_the_command_are_the_commands_own(windlass):
+def test_options_after_the_command_belong_to_the_command(windlass):
     ran = windlass("render", "-N", "2", "--", "python", "train.py", "-N", "7", "--name=y")
     assert "nodes: 2" in ran.out
     assert "-N" in ran.out.partition("command:")[2]
@@ -139,21 +139,21 @@ def test_the_script_of_each_shell(windlass, shell, said):
     assert f"_WINDLASS_COMPLETE=complete_{shell}" in ran.out
 
 
-def test_another_shell_is_told_which_there_are(windlass):
+def test_an_unknown_shell_is_refused_with_the_known_ones(windlass):
     ran = windlass("completion", "tcsh")
     assert ran.code == 2
     assert "'bash', 'zsh', 'fish'" in ran.err
 
 
 def offered(windlass, monkeypatch, words: str) -> list[str]:
-    """What bash is told when Tab is pressed at the end of these words."""
+    """Returns the completions of bash at the end of these words."""
     monkeypatch.setenv("_WINDLASS_COMPLETE", "complete_bash")
     monkeypatch.setenv("COMP_WORDS", words)
     monkeypatch.setenv("COMP_CWORD", str(len(words.split(" ")) - 1))
     return windlass().out.split()
 
 
-def test_verbs_options_values_and_jobs_are_offered(daemon, windlass, monkeypatch):
+def test_verbs_options_values_and_jobs_are_completed(daemon, windlass, monkeypatch):
     daemon.says["/v1/jobs"] = {"jobs": [{"id": "digits-1", "phase": "Running"}, {"id": "gpt-2", "phase": "Queued"}]}
     assert offered(windlass, monkeypatch, "windlass su") == ["submit", "suspend"]
     assert offered(windlass, monkeypatch, "windlass run --loc") == ["--local-nodes", "--local-gpus"]
@@ -165,7 +165,7 @@ def test_verbs_options_values_and_jobs_are_offered(daemon, windlass, monkeypatch
     assert offered(windlass, monkeypatch, "windlass why ") == ["digits-1", "gpt-2"]
 
 
-def test_completion_never_complains(daemon, windlass, monkeypatch):
+def test_completion_ignores_errors(daemon, windlass, monkeypatch):
     for trouble in (OSError(), BackendError("damaged"), ApiError(Code.NO_DAEMON, "none")):
         daemon.says["/v1/ping"] = trouble
         assert offered(windlass, monkeypatch, "windlass cancel di") == []

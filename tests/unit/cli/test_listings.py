@@ -1,4 +1,4 @@
-"""Listings in every format: for people on a terminal, for people's pipes, and for programs."""
+"""Listings in every format: on a terminal, in a pipe, and for programs."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_the_queue(listed, windlass):
     assert [*second[:4], *second[5:9]] == ["digits-2", "research", "0", "Queued", "2×2", "0", "1", "needs"]
 
 
-def test_an_elastic_job_is_shown_by_its_range_and_what_it_has(daemon, made, windlass):
+def test_an_elastic_job_is_shown_with_its_range_and_size(daemon, made, windlass):
     for nodes, shown in (([], "1–4×2"), (["n1"], "1–4×2, now 3")):
         row = made.line(made.queued(), elastic=[1, 4], replicas=3, ranks=6, nodes=nodes)
         daemon.says["/v1/jobs"] = {"jobs": [row]}
@@ -87,7 +87,7 @@ def test_a_job_that_was_preempted_ran_only_while_it_held_nodes(daemon, made, win
 
 
 @pytest.mark.parametrize("how", ["table", "jsonl", "name"])
-def test_a_list_that_was_cut_says_so_beside_its_rows(listed, windlass, how):
+def test_a_truncated_listing_is_noted_on_stderr(listed, windlass, how):
     cut, whole = windlass("history", "--limit", "2", "-o", how), windlass("history", "--limit", "3", "-o", how)
     assert (cut.err, whole.err) == ("these are the first 2; --limit shows more\n", "")
     assert cut.out == whole.out
@@ -100,7 +100,7 @@ def test_nodes(listed, windlass):
 
 
 @pytest.mark.parametrize("state", ["maintenance", "reserved"])
-def test_a_node_that_is_kept_for_somebody_or_nobody_says_until_when(daemon, windlass, state):
+def test_a_reserved_node_shows_the_end_of_its_reservation(daemon, windlass, state):
     repair = {"name": "repair", "start": NOW - 60_000, "end": NOW + 60_000, "maintenance": True}
     daemon.says["/v1/nodes"] = {"nodes": [{**NODES[0], "state": state, "reservations": [repair]}]}
     assert f"n1    {state} until 11-14 22:14 (repair)  " in windlass("nodes").out
@@ -114,7 +114,7 @@ def test_a_node_that_is_kept_for_somebody_or_nobody_says_until_when(daemon, wind
         ("nodes", {"RESERVED": "exam 11-14 22:13 to 11-14 22:14", "LABELS": "zone=a", "TAINTS": "gpu=yes:NoSchedule"}),
     ],
 )
-def test_wide_tells_more(listed, windlass, verb, more):
+def test_wide_listings_have_more_columns(listed, windlass, verb, more):
     narrow, wide = windlass(verb).out, windlass(verb, "-o", "wide").out
     for title, cell in more.items():
         assert title in wide.splitlines()[0]
@@ -123,7 +123,7 @@ def test_wide_tells_more(listed, windlass, verb, more):
 
 
 @pytest.mark.parametrize("verb", ["queue", "history", "nodes"])
-def test_json_and_yaml_are_what_the_daemon_said(listed, windlass, verb):
+def test_json_and_yaml_are_the_answer_of_the_daemon(listed, windlass, verb):
     said = next(iter(listed.says[{"queue": "/v1/jobs"}.get(verb, f"/v1/{verb}")].values()))
     as_json, as_yaml = windlass(verb, "-o", "json").out, windlass(verb, "-o", "yaml").out
     assert json.loads(as_json) == yaml.safe_load(as_yaml) == said
@@ -133,14 +133,14 @@ def test_json_and_yaml_are_what_the_daemon_said(listed, windlass, verb):
 @pytest.mark.parametrize(
     ("verb", "names"), [("queue", "digits-1\ndigits-2\n"), ("history", "digits-1\ndigits-2\n"), ("nodes", "n1\nn2\n")]
 )
-def test_names_alone(listed, windlass, verb, names):
+def test_a_listing_of_names_has_only_names(listed, windlass, verb, names):
     assert windlass(verb, "-o", "name").out == names
 
 
 @pytest.mark.parametrize(
     ("verb", "said"), [("queue", "no job waits or runs"), ("history", "no job has ended yet"), ("nodes", "no nodes")]
 )
-def test_nothing_is_said_beside_what_programs_read(listed, windlass, verb, said):
+def test_notes_are_not_printed_to_stdout(listed, windlass, verb, said):
     listed.says |= {"/v1/jobs": {"jobs": []}, "/v1/history": {"jobs": []}, "/v1/nodes": {"nodes": []}}
     ran = windlass(verb)
     assert (ran.code, ran.out) == (0, "")
@@ -150,12 +150,12 @@ def test_nothing_is_said_beside_what_programs_read(listed, windlass, verb, said)
     assert windlass(verb, "-o", "name") == (0, "", "")
 
 
-def test_a_state_that_there_is_not_is_refused(listed, windlass):
+def test_an_unknown_state_is_refused(listed, windlass):
     ran = windlass("queue", "--phase", "Queued,Runing")
     assert (ran.code, ran.err) == (2, "windlass: --phase: there is no state 'Runing'; did you mean 'Running'?\n")
 
 
-def test_filters_are_the_daemons_business(listed, windlass):
+def test_filters_are_applied_by_the_daemon(listed, windlass):
     windlass("queue", "-a", "--phase", "Queued,Running", "--name", "x", "-u", "ada", "--queue", "q", "--limit", "5")
     asked = {"phase": ["Queued,Running"], "name": ["x"], "user": ["ada"], "queue": ["q"], "limit": ["5"]}
     method, path, filters, _ = listed.asked[-1]
@@ -185,7 +185,7 @@ ROWS = [
 ]
 
 
-def test_columns_stand_under_each_other_whatever_the_letters(capsys):
+def test_columns_are_aligned_for_any_characters(capsys):
     show(LISTING, ROWS, Format.TABLE, paint=False)
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "NAME    N  WHY"
@@ -196,7 +196,7 @@ def test_columns_stand_under_each_other_whatever_the_letters(capsys):
 
 @pytest.fixture
 def painted(capsys, monkeypatch):
-    """`painted(width)`: the table on a terminal so wide, with and without its colours."""
+    """`painted(width)` returns the table on a terminal of this width, with and without its colors."""
 
     def paint(width: int) -> tuple[list[str], list[str]]:
         for name, value in {"COLUMNS": str(width), "TERM": "xterm-256color", "FORCE_COLOR": "1"}.items():
@@ -209,7 +209,7 @@ def painted(capsys, monkeypatch):
 
 
 @pytest.mark.parametrize("width", [40, 80, 200])
-def test_on_a_terminal_the_last_cell_is_cut_where_it_ends(painted, width):
+def test_the_last_cell_is_cut_at_the_width_of_the_terminal(painted, width):
     coloured, plain = painted(width)
     assert "\x1b[31mgröße" in coloured[1]
     assert plain[0] == "NAME    N  WHY"
@@ -217,7 +217,7 @@ def test_on_a_terminal_the_last_cell_is_cut_where_it_ends(painted, width):
     assert plain[2:] == ["漢字   12  -", "e\u0301       1  a b"]
 
 
-def test_on_a_terminal_too_narrow_no_column_is_lost(painted):
+def test_a_narrow_terminal_loses_no_column(painted):
     _, plain = painted(12)
     assert plain[1] == "größe   7  needs 8 gpu on one …"
     assert painted(1)[1] == plain
@@ -234,7 +234,9 @@ def test_on_a_terminal_too_narrow_no_column_is_lost(painted):
         ((), {"TERM": "dumb"}, True, False),
     ],
 )
-def test_who_gets_colours(listed, windlass, monkeypatch, words, environment, tty, painted):
+def test_colors_depend_on_terminal_option_and_environment(
+    listed, windlass, monkeypatch, words, environment, tty, painted
+):
     for name, value in ({"TERM": "xterm", "FORCE_COLOR": "1", "COLUMNS": "300"} | environment).items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr("sys.stdout.isatty", lambda: tty)
@@ -242,7 +244,7 @@ def test_who_gets_colours(listed, windlass, monkeypatch, words, environment, tty
     assert "\x1b[" not in windlass("queue", *words, "-o", "json").out
 
 
-def test_watching_prints_again_what_has_changed(daemon, lines, windlass, monkeypatch):
+def test_watch_prints_again_on_a_change(daemon, lines, windlass, monkeypatch):
     looks = [{"jobs": lines("queued")}, {"jobs": lines("queued")}, {"jobs": lines("running")}]
     monkeypatch.setattr(
         "time.sleep", lambda _seconds: daemon.says.update({"/v1/jobs": looks.pop(0)} if looks else gone())

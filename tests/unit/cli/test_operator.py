@@ -1,4 +1,4 @@
-"""The verbs of the operator, as far as they ask no cluster."""
+"""The verbs of the operator that need no cluster."""
 
 import sys
 
@@ -32,13 +32,13 @@ def test_every_verb_has_help(windlass, verb):
     assert ran.out.startswith(f"Usage: windlass operator {verb} [OPTIONS]")
 
 
-def test_a_mistyped_verb_is_told(windlass):
+def test_a_mistyped_verb_is_refused(windlass):
     ran = windlass("operator", "chekc")
     assert ran.code == 2
     assert "No such command 'chekc'" in ran.err
 
 
-def test_what_would_be_applied_can_be_read_before(windlass):
+def test_render_prints_the_objects_to_apply(windlass):
     objects = rendered(windlass, "--image", "registry.example/w:1", "-n", "team", "--replicas", "3")
     deployment = of_kind(objects, "Deployment")[0]
     assert deployment["metadata"]["namespace"] == "team"
@@ -46,7 +46,7 @@ def test_what_would_be_applied_can_be_read_before(windlass):
     assert deployment["spec"]["template"]["spec"]["containers"][0]["image"] == "registry.example/w:1"
 
 
-def test_kinds_of_others_are_left_out_or_added_as_one_asks(windlass):
+def test_kinds_of_other_projects_are_optional(windlass):
     groups = [
         {each["spec"]["group"] for each in of_kind(rendered(windlass, *words), "CustomResourceDefinition")}
         for words in ((), ("--without-crds",), ("--without-crds", "--pod-groups"))
@@ -55,14 +55,14 @@ def test_kinds_of_others_are_left_out_or_added_as_one_asks(windlass):
     assert groups == [own | {"kubeflow.org", "trainer.kubeflow.org"}, own, own | {"scheduling.x-k8s.io"}]
 
 
-def test_nobody_who_cannot_be_asked_deletes_jobs(monkeypatch):
+def test_jobs_are_not_deleted_without_confirmation(monkeypatch):
     monkeypatch.setattr(sys.stdin, "isatty", lambda: False)
     with pytest.raises(UsageError, match="add --yes"):
         operator._confirm("from here", "3 TrainingJob", delete_jobs=True, yes=False)
     operator._confirm("from here", "3 TrainingJob", delete_jobs=False, yes=False)
 
 
-def test_a_person_is_asked_with_what_would_go(monkeypatch):
+def test_a_confirmation_names_the_deleted_objects(monkeypatch):
     asked = []
     monkeypatch.setattr(sys.stdin, "isatty", lambda: True)
     monkeypatch.setattr("typer.confirm", lambda text, **_: asked.append(text))
@@ -75,7 +75,7 @@ def test_a_person_is_asked_with_what_would_go(monkeypatch):
     ]
 
 
-def test_without_the_extra_it_says_what_to_install(windlass, monkeypatch):
+def test_a_missing_extra_is_named(windlass, monkeypatch):
     monkeypatch.setitem(sys.modules, "windlass.backends.kubernetes.client.connection", None)
     ran = windlass("operator", "check")
     assert ran.code == 2

@@ -1,4 +1,4 @@
-"""`render --for kubernetes`: which objects a job becomes."""
+"""`render --for kubernetes`: the objects of a job."""
 
 import json
 from pathlib import Path
@@ -27,7 +27,7 @@ def manifest(tmp_path):
     return str(file)
 
 
-def test_a_manifests_objects_are_printed_for_kubectl(windlass, manifest):
+def test_the_objects_of_a_manifest_are_printed_for_kubectl(windlass, manifest):
     ran = windlass("render", "--for", "kubernetes", manifest)
     assert [each["kind"] for each in yaml.safe_load_all(ran.out)] == ["Service", "Pod"]
     assert "sum: Worker: topologySpreadConstraints is not heeded by the scheduler" in ran.err
@@ -45,14 +45,14 @@ ANTI = """\
 
 
 @pytest.mark.parametrize(("domain", "is_heeded"), [("kubernetes.io/hostname", True), ("zone", False)])
-def test_anti_affinity_that_the_scheduler_heeds_is_not_warned_of(windlass, tmp_path, domain, is_heeded):
+def test_supported_anti_affinity_causes_no_warning(windlass, tmp_path, domain, is_heeded):
     file = tmp_path / "sum.yaml"
     file.write_text(MANIFEST.replace("          topologySpreadConstraints: [{maxSkew: 1}]\n", ANTI.format(domain)))
     said = "sum: Worker: podAntiAffinity is not heeded by the scheduler"
     assert (said in windlass("render", "--for", "kubernetes", str(file)).err) is not is_heeded
 
 
-def test_a_selector_that_no_pod_can_have_is_an_error_at_its_place(windlass, tmp_path):
+def test_an_impossible_selector_is_an_error_at_its_place(windlass, tmp_path):
     file = tmp_path / "sum.yaml"
     wrong = ANTI.format("kubernetes.io/hostname").replace("job-name: sum", "job-name: 1")
     file.write_text(MANIFEST.replace("          topologySpreadConstraints: [{maxSkew: 1}]\n", wrong))
@@ -62,7 +62,7 @@ def test_a_selector_that_no_pod_can_have_is_an_error_at_its_place(windlass, tmp_
     assert "matchLabels.training.kubeflow.org/job-name: expects a text, not 1; put it in quotes" in ran.err
 
 
-def test_a_jobs_pods_are_printed_from_a_command(windlass):
+def test_the_pods_of_a_command_are_printed(windlass):
     ran = windlass("render", "--for", "kubernetes", "--image", "a:1", "-N", "2", "--", "python", "train.py")
     assert [each["kind"] for each in yaml.safe_load_all(ran.out)] == ["Service", "Pod", "Pod"]
 
@@ -77,13 +77,13 @@ def test_a_job_is_printed_as_one_resource(windlass):
     assert "command line: image: is missing; write the container image that holds the program" in ran.err
 
 
-def test_options_that_would_do_nothing_are_refused(windlass, manifest):
+def test_options_without_effect_are_refused(windlass, manifest):
     ran = windlass("render", "--for", "kubernetes", "-N", "2", manifest)
     assert ran.code == 2
     assert "holds manifests, which take no other options" in ran.err
 
 
-def test_an_unknown_field_of_a_manifest_is_refused_told_or_ignored(windlass, manifest):
+def test_an_unknown_field_of_a_manifest_is_refused_reported_or_ignored(windlass, manifest):
     Path(manifest).write_text(MANIFEST.replace("template", "tempalte"))
     ran = windlass("render", "--for", "kubernetes", manifest)
     assert (ran.code, ran.out) == (2, "")
@@ -99,7 +99,7 @@ def test_an_unknown_field_of_a_manifest_is_refused_told_or_ignored(windlass, man
     assert (ran.code, "stdni: true" in ran.out, "stdni" in ran.err) == (0, True, False)
 
 
-def test_an_unknown_field_in_the_pod_of_a_job_file_is_refused_or_told(windlass, tmp_path):
+def test_an_unknown_field_in_the_pod_of_a_job_file_is_refused_or_reported(windlass, tmp_path):
     (tmp_path / "job.yaml").write_text("image: a:1\ncommand: a\npod: {spec: {nodeSelectr: {a: b}}}\n")
     file = str(tmp_path / "job.yaml")
     ran = windlass("render", "--for", "kubernetes", file)
@@ -112,7 +112,7 @@ def test_an_unknown_field_in_the_pod_of_a_job_file_is_refused_or_told(windlass, 
     ("verb", "option"),
     [(("run",), "--on"), (("submit",), "--on"), (("render",), "--for"), (("render", "--for", "trainingjob"), "--for")],
 )
-def test_a_manifest_where_a_job_file_is_expected_is_told_in_one_error_with_the_option(windlass, manifest, verb, option):
+def test_a_manifest_instead_of_a_job_file_is_one_error_with_the_option(windlass, manifest, verb, option):
     ran = windlass(*verb, manifest)
     assert ran.code == 2
     assert ran.err.startswith(
@@ -122,7 +122,7 @@ def test_a_manifest_where_a_job_file_is_expected_is_told_in_one_error_with_the_o
 
 
 @pytest.mark.parametrize(("verb", "option"), [("run", "--on"), ("submit", "--on"), ("render", "--for")])
-def test_an_option_for_manifests_goes_with_kubernetes(windlass, manifest, verb, option):
+def test_an_option_for_manifests_needs_kubernetes(windlass, manifest, verb, option):
     ran = windlass(verb, "--validate", "warn", manifest)
     assert ran.code == 2
     assert ran.err.endswith(f"add {option} kubernetes\n")

@@ -1,4 +1,4 @@
-"""`windlass top`: what is shown of jobs that run, and of the ranks of one."""
+"""`windlass top`: progress of running jobs, and of the ranks of one job."""
 
 import time
 
@@ -21,8 +21,8 @@ BEATING = {
 }
 
 
-class Asked:
-    """Whoever answers."""
+class FakeSource:
+    """A source of records."""
 
     def jobs(self, **filters):
         assert filters["progress"]
@@ -36,20 +36,20 @@ class Asked:
         return {"members": [{"id": "a_0"}]} if name == "a" else {"progress": summarize_progress([BEATING])}
 
 
-def test_all_that_run(capsys):
-    show(top._JOBS, top._jobs(Asked()), Format.TABLE, paint=False)
+def test_top_lists_running_jobs(capsys):
+    show(top._JOBS, top._jobs(FakeSource()), Format.TABLE, paint=False)
     head, first, second = capsys.readouterr().out.splitlines()
     assert " ".join(head.split()) == "JOB STATE RANKS STEP LOSS STEP TIME SAMPLES/S LEFT LAST SEEN SLOW RANKS"
     assert first.split()[:9] == ["a-1", "Running", "1", "40/100", "1.5", "200", "ms", "64.0", "12.0"]
     assert second.split()[:4] == ["b-2", "Running", "1", "-"]
 
 
-def test_the_ranks_of_one(capsys):
-    show(top._RANKS, top._ranks(Asked(), "b"), Format.WIDE, paint=False)
+def test_top_of_one_job_lists_its_ranks(capsys):
+    show(top._RANKS, top._ranks(FakeSource(), "b"), Format.WIDE, paint=False)
     line = capsys.readouterr().out.splitlines()[1].split()
     assert (line[:4], line[-2:]) == (["0", "n1", "40", "forward"], ["7", "-"])
 
 
-def test_an_array_is_no_job():
+def test_top_refuses_an_array():
     with pytest.raises(UsageError, match="a_0"):
-        top._ranks(Asked(), "a")
+        top._ranks(FakeSource(), "a")

@@ -1,4 +1,4 @@
-"""A cluster without a server: objects in a dictionary, and an operator that says what a test tells it to."""
+"""A fake cluster: objects in a dictionary, and an operator with scripted answers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Manifest = dict[str, Any]
 
 
 class FakeCluster:
-    """`objects` by path; `says` what the operator answers by path; `logs` of pods by name."""
+    """`objects` by path; `says`: answers of the operator by path; `logs` of pods by name."""
 
     def __init__(self) -> None:
         self.objects: dict[str, Manifest] = {}
@@ -31,16 +31,16 @@ class FakeCluster:
         self.logs: dict[str, str] = {}
         self.asked: list[str] = []
         self.conditions: list[Manifest] = []
-        """What the operator writes beside how a job stands."""
+        """Conditions that the operator writes with the status of a job."""
         self.hidden: set[str] = set()
-        """Plurals of resources that the user may not see."""
+        """Plurals of resources that the user may not read."""
         self.lacks: set[str] = set()
-        """Fields of `spec` that definitions here do not have."""
+        """Fields of `spec` that are missing from the definitions in this cluster."""
         self._numbers = itertools.count(1)
         self.lead()
 
     def lead(self, address: str = "") -> None:
-        """Have an operator in the pod `operator-0`, or outside."""
+        """Starts an operator in the pod `operator-0`, or at an address outside the cluster."""
         about = {"namespace": "windlass-system", "name": "windlass-operator", "annotations": {}}
         if address:
             about["annotations"] = {"windlass.dev/address": address}
@@ -48,7 +48,7 @@ class FakeCluster:
         self.objects[path(LEASES, "windlass-system", "windlass-operator")] = lease
 
     def put(self, resource: Resource, manifest: Manifest) -> Manifest:
-        """As the API server would keep it."""
+        """Stores an object as the API server does."""
         metadata = manifest["metadata"]
         number = next(self._numbers)
         kept = {
@@ -64,7 +64,7 @@ class FakeCluster:
         return [each for each in self.objects.values() if each.get("kind") == kind]
 
     def commit(self, name: str, **status: Any) -> None:
-        """What the operator writes into a job's object."""
+        """Writes a status into a job's object as the operator does."""
         manifest = next(each for each in self.of_kind("TrainingJob") if each["metadata"]["name"].startswith(name))
         manifest["status"] = {"windlass": written(Stored(1, 1, Status(**status))), "conditions": self.conditions}
 
@@ -165,7 +165,7 @@ class FakeConnection:
 
 @pytest.fixture
 def cluster(monkeypatch: pytest.MonkeyPatch, tmp_path) -> FakeCluster:
-    """What `--on kubernetes` is, in the namespace `team`; the current folder is an empty one."""
+    """The cluster of `--on kubernetes`, with the namespace `team`; the current folder is empty."""
     fake = FakeCluster()
     monkeypatch.setattr(FakeConnection, "cluster", fake, raising=False)
     monkeypatch.setattr(api_session, "Connection", FakeConnection)

@@ -1,4 +1,4 @@
-"""What names mean on a cluster, which objects jobs become, which files go along, and what happens to jobs."""
+"""Job names on a cluster, objects of jobs, shipped files, events, and the config file."""
 
 import itertools
 import os
@@ -29,11 +29,11 @@ from windlass.server.operator import process
         ("other/pytorchjob/mnist", JobName("mnist", "other", "pytorchjob")),
     ],
 )
-def test_a_name_says_as_much_as_it_must(text, first):
+def test_job_names_may_omit_namespace_and_kind(text, first):
     assert parse_job_name(text, "team")[0] == first
 
 
-def test_four_parts_are_no_name():
+def test_four_parts_are_not_a_job_name():
     assert parse_job_name("a/b/c/d", "team") == ()
 
 
@@ -46,20 +46,20 @@ def drawn(*submissions, known=None):
     return build_training_jobs(submissions, "team", lambda: f"x{next(numbers)}", known or {}.__getitem__)
 
 
-def test_a_job_that_waits_for_one_of_the_same_file_waits_for_its_object():
+def test_a_dependency_within_a_file_names_the_created_object():
     made = drawn(submission("prepare"), submission("train", after=(Dependency("prepare"),)))
 
     assert made.names == ["prepare-x1", "train-x2"]
     assert made.manifests[1]["spec"]["after"] == ["prepare-x1"]
 
 
-def test_a_job_that_waits_for_an_array_waits_for_each_of_it():
+def test_a_dependency_on_an_array_names_each_member():
     made = drawn(submission("train", after=(Dependency("sweep"),)), known=lambda _name: ["sweep-a-0", "sweep-a-1"])
 
     assert made.manifests[0]["spec"]["after"] == ["sweep-a-0", "sweep-a-1"]
 
 
-def test_what_no_pod_can_be_is_told_as_a_mistake_of_the_job():
+def test_an_impossible_pod_is_an_error_of_the_job():
     with pytest.raises(JobError, match="f: a pod starts one process"):
         drawn(Submission(Job("train", (Role(procs=2, command=("true",), image="x"),), workdir=""), source="f"))
 
@@ -78,20 +78,20 @@ def folder(tmp_path):
     return tmp_path
 
 
-def test_what_git_would_not_keep_stays_here(folder):
+def test_files_ignored_by_git_are_not_packed(folder):
     (folder / ".gitignore").write_text("data/\n")
 
     assert set(pack_folder(folder).sizes) == {".gitignore", "train.py", "src/net.py", "src/.gitignore"}
 
 
-def test_an_ignore_file_of_our_own_takes_the_place_of_gits(folder):
+def test_a_windlassignore_file_replaces_gitignore(folder):
     (folder / ".gitignore").write_text("train.py\n")
     (folder / ".windlassignore").write_text("*.npy\n.gitignore\n")
 
     assert set(pack_folder(folder).sizes) == {"train.py", "src/net.py", "src/run.log"}
 
 
-def test_programs_stay_programs(folder):
+def test_executable_files_stay_executable(folder):
     (folder / "train.py").chmod(0o755)
 
     assert pack_folder(folder).archive != pack_folder(folder / "src").archive
@@ -104,7 +104,7 @@ def test_a_folder_that_is_too_large_names_its_largest_files_and_the_fixes(folder
         pack_folder(folder)
 
 
-def test_a_folder_that_is_not_there_is_told(tmp_path):
+def test_a_missing_folder_is_an_error(tmp_path):
     with pytest.raises(UsageError, match="there is no such folder"):
         pack_folder(tmp_path / "nowhere")
 
@@ -113,23 +113,23 @@ def test_a_folder_that_is_not_there_is_told(tmp_path):
 
 
 def steps(*statuses):
-    """The transitions that are told as an object goes through these states."""
+    """Returns the emitted transitions of an object that goes through these states."""
     seen, job = ReportedState(), Job("digits", (Role(command=("true",)),))
     events = [event for status in statuses for event in new_events(seen, JobState("team/digits", 1, job, status))]
     return [event["after"] for event in events]
 
 
-def test_every_step_that_is_seen_is_told():
+def test_every_observed_transition_is_emitted():
     lives = [Status(phase, generation=int(phase is not Phase.QUEUED)) for phase in (Phase.QUEUED, Phase.ADMITTED)]
 
     assert steps(*lives, Status(Phase.RUNNING, generation=1)) == ["Queued", "Admitted", "Running"]
 
 
-def test_a_start_that_was_not_seen_is_told_all_the_same():
+def test_a_missed_start_is_emitted():
     assert steps(Status(Phase.SUCCEEDED, generation=1)) == ["Admitted", "Succeeded"]
 
 
-def test_a_restart_between_two_looks_is_told():
+def test_a_missed_restart_is_emitted():
     lives = Status(Phase.RUNNING, generation=1), Status(Phase.RUNNING, generation=2)
 
     assert steps(*lives) == ["Admitted", "Running", "Restarting", "Admitted", "Running"]
@@ -138,7 +138,7 @@ def test_a_restart_between_two_looks_is_told():
 # --- commands in pods ---------------------------------------------------------------------------------------
 
 
-def test_a_commands_exit_code_is_in_the_last_message():
+def test_the_exit_code_of_a_command_is_in_its_status():
     failed = {"status": "Failure", "details": {"causes": [{"reason": "ExitCode", "message": "3"}]}}
 
     assert read_exit_code({"status": "Success"}) == 0
@@ -149,7 +149,7 @@ def test_a_commands_exit_code_is_in_the_last_message():
 # --- where the operator is, and what is configured ------------------------------------------------------------
 
 
-def test_the_operator_is_looked_for_where_it_is():
+def test_the_default_lease_and_port_are_those_of_the_operator():
     assert f"windlass-system/{process.LEASE}" == LEASE
     assert process.PORT == PORT
 
@@ -161,7 +161,7 @@ def config(monkeypatch, tmp_path):
     return file
 
 
-def test_the_config_file_says_what_need_not_be_said(config):
+def test_the_config_file_sets_defaults(config):
     config.write_text("on: lab\nnamespace: team\nimage: example.com/base:1\n")
 
     assert configured() == Config(on="lab", namespace="team", image="example.com/base:1")
@@ -180,7 +180,7 @@ def test_without_a_file_nothing_is_configured(config):
         ("on: [\n", r"config.yaml:"),
     ],
 )
-def test_a_mistake_in_the_config_file_is_told_with_its_line(config, written, said):
+def test_a_mistake_in_the_config_file_is_reported_with_its_line(config, written, said):
     config.write_text(written)
 
     with pytest.raises(JobError, match=said):

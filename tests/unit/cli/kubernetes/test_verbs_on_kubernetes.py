@@ -1,4 +1,4 @@
-"""Verbs on a cluster: which objects they write, what they ask, and what they say."""
+"""Verbs on a cluster: the objects they write, their queries, and their output."""
 
 import base64
 import io
@@ -34,7 +34,7 @@ spec: {command: [python, train.py], gpus: 9, procs: 1, image: example.com/train}
 
 @pytest.fixture
 def submit(cluster, windlass):
-    """Hand a job in; the operator has looked at it at once."""
+    """Submits a job, which the operator handles at once."""
     put = cluster.put
 
     def seen(resource, manifest):
@@ -67,12 +67,12 @@ def test_a_job_becomes_an_object_of_a_new_name_in_the_users_namespace(cluster, s
     assert cluster.of_kind("ConfigMap") == []
 
 
-def test_a_script_is_run_by_the_images_own_python(cluster, submit):
+def test_a_script_is_run_by_python_of_the_image(cluster, submit):
     assert submit(*IMAGE, "train.py").code == 0
     assert only(cluster)["spec"]["command"] == ["python", "train.py"]
 
 
-def test_without_any_image_the_fixes_are_named(cluster, submit):
+def test_a_missing_image_is_an_error_with_the_fixes(cluster, submit):
     ran = submit("--", "python", "train.py")
 
     assert ran.code == 2
@@ -81,7 +81,7 @@ def test_without_any_image_the_fixes_are_named(cluster, submit):
     assert cluster.of_kind("TrainingJob") == []
 
 
-def test_under_the_usual_image_the_folder_goes_along_and_belongs_to_the_job(cluster, submit, tmp_path):
+def test_the_folder_is_shipped_under_the_default_image_and_is_owned_by_the_job(cluster, submit, tmp_path):
     (tmp_path / "config/windlass").mkdir(parents=True)
     (tmp_path / "config/windlass/config.yaml").write_text("image: example.com/base:1\n")
     Path("train.py").write_text("print('hello')\n")
@@ -99,7 +99,7 @@ def test_under_the_usual_image_the_folder_goes_along_and_belongs_to_the_job(clus
     assert code["metadata"]["name"] in json.dumps(job["spec"]["pod"])
 
 
-def test_the_same_code_is_held_once(cluster, submit):
+def test_equal_code_is_stored_once(cluster, submit):
     Path("train.py").write_text("print('hello')\n")
 
     for _ in range(2):
@@ -109,7 +109,7 @@ def test_the_same_code_is_held_once(cluster, submit):
     assert len(cluster.of_kind("ConfigMap")) == 1
 
 
-def test_an_array_is_an_object_for_each_member_and_goes_by_one_name(cluster, submit, windlass):
+def test_an_array_is_an_object_per_member_with_one_name(cluster, submit, windlass):
     ran = submit("--array", "0-2", *IMAGE, "--name", "sweep", "--", "python", "train.py")
 
     array = ran.out.strip().partition("/")[2]
@@ -118,7 +118,7 @@ def test_an_array_is_an_object_for_each_member_and_goes_by_one_name(cluster, sub
     assert windlass("cancel", *ON, array).out.count("is being cancelled") == 3
 
 
-def test_a_manifest_is_made_as_it_stands(cluster, submit):
+def test_a_manifest_is_created_unchanged(cluster, submit):
     Path("job.yaml").write_text(PYTORCHJOB)
 
     assert submit("job.yaml").out == "team/pytorchjob/mnist\n"
@@ -126,7 +126,7 @@ def test_a_manifest_is_made_as_it_stands(cluster, submit):
 
 
 @pytest.mark.parametrize("verb", ["submit", "run"])
-def test_an_unknown_field_of_a_manifest_is_refused_and_nothing_is_made(cluster, windlass, verb):
+def test_an_unknown_field_of_a_manifest_is_refused_and_no_object_is_created(cluster, windlass, verb):
     Path("job.yaml").write_text(PYTORCHJOB.replace("image:", "imag:"))
 
     ran = windlass(verb, *ON, "job.yaml")
@@ -137,7 +137,7 @@ def test_an_unknown_field_of_a_manifest_is_refused_and_nothing_is_made(cluster, 
     assert cluster.of_kind("PyTorchJob") == []
 
 
-def test_under_warn_an_unknown_field_is_told_and_the_job_is_made(cluster, submit):
+def test_an_unknown_field_under_warn_is_reported_and_the_job_is_created(cluster, submit):
     Path("job.yaml").write_text(PYTORCHJOB.replace("image:", "tyt: true, image:"))
 
     ran = submit("--validate", "warn", "job.yaml")
@@ -147,7 +147,7 @@ def test_under_warn_an_unknown_field_is_told_and_the_job_is_made(cluster, submit
     assert only(cluster, "PyTorchJob")
 
 
-def test_a_field_that_this_clusters_definition_lacks_is_refused_with_the_way_out(cluster, submit):
+def test_a_field_missing_from_the_clusters_definition_is_refused_with_a_fix(cluster, submit):
     cluster.lacks.add("runPolicy")
     Path("job.yaml").write_text(PYTORCHJOB.replace("spec:\n", "spec:\n  runPolicy: {suspend: true}\n", 1))
 
@@ -159,7 +159,7 @@ def test_a_field_that_this_clusters_definition_lacks_is_refused_with_the_way_out
     assert submit("--validate", "warn", "job.yaml").code == 0
 
 
-def test_what_came_out_of_a_cluster_is_handed_in_as_a_new_object(cluster, submit):
+def test_a_manifest_printed_by_kubectl_is_submitted_as_a_new_object(cluster, submit):
     Path("job.yaml").write_text(
         PYTORCHJOB.replace(
             "{name: mnist}",
@@ -177,7 +177,7 @@ def test_what_came_out_of_a_cluster_is_handed_in_as_a_new_object(cluster, submit
     assert made["metadata"]["labels"] == {"a": "b"}
 
 
-def test_a_manifest_that_is_there_already_is_refused(cluster, submit):
+def test_an_existing_manifest_is_refused(cluster, submit):
     Path("job.yaml").write_text(PYTORCHJOB)
     submit("job.yaml")
 
@@ -187,7 +187,7 @@ def test_a_manifest_that_is_there_already_is_refused(cluster, submit):
     assert "PyTorchJob team/mnist exists already" in ran.err
 
 
-def test_of_several_jobs_none_is_there_if_one_cannot_be(cluster, submit):
+def test_several_jobs_are_created_all_or_none(cluster, submit):
     Path("jobs.yaml").write_text(f"{PYTORCHJOB.replace('mnist', 'first')}---\n{PYTORCHJOB}")
     Path("job.yaml").write_text(PYTORCHJOB)
     submit("job.yaml")
@@ -196,7 +196,7 @@ def test_of_several_jobs_none_is_there_if_one_cannot_be(cluster, submit):
     assert [each["metadata"]["name"] for each in cluster.of_kind("PyTorchJob")] == ["mnist"]
 
 
-def test_what_a_job_names_and_the_cluster_lacks_is_told(cluster, submit):
+def test_missing_objects_that_a_job_names_are_reported(cluster, submit):
     Path("job.yaml").write_text(PYTORCHJOB.replace("{spec: {", "{spec: {priorityClassName: urgent, "))
 
     ran = submit("job.yaml")
@@ -205,7 +205,7 @@ def test_what_a_job_names_and_the_cluster_lacks_is_told(cluster, submit):
     assert "warning: there is no PriorityClass urgent: its pods are refused until it is made" in ran.err
 
 
-def test_what_the_user_may_not_see_is_not_called_missing(cluster, submit):
+def test_objects_that_the_user_may_not_read_are_not_reported_missing(cluster, submit):
     cluster.hidden.add("priorityclasses")
     Path("job.yaml").write_text(PYTORCHJOB.replace("{spec: {", "{spec: {priorityClassName: urgent, "))
 
@@ -215,8 +215,8 @@ def test_what_the_user_may_not_see_is_not_called_missing(cluster, submit):
 TOO_BIG = "can never run on the nodes and queues that there are: needs 9 gpu; largest gang that fits: 1 of 8 gpu"
 
 
-def test_what_waits_for_a_larger_cluster_is_told_at_once(cluster, submit):
-    """By the operator's word; jobs of which the same is to be said share a line."""
+def test_a_job_that_needs_a_larger_cluster_is_reported_at_submission(cluster, submit):
+    """The operator supplies the reason; jobs with the same reason share a line."""
     jobs = [TRAININGJOB.replace("big", name) for name in ("big-1", "big-2", "small")]
     Path("jobs.yaml").write_text("---\n".join(jobs))
     cluster.says = {f"/v1/prospects/team/{name}": {"never": TOO_BIG} for name in ("big-1", "big-2")}
@@ -226,7 +226,7 @@ def test_what_waits_for_a_larger_cluster_is_told_at_once(cluster, submit):
     assert (ran.code, ran.err) == (0, f"warning: team/big-1 (with 1 more): {TOO_BIG}\n")
 
 
-def test_where_the_operator_cannot_be_asked_its_condition_tells(cluster, submit):
+def test_the_condition_is_used_if_the_operator_cannot_be_asked(cluster, submit):
     message = "TrainingJob big waits in the queue: needs 9 gpu: no node could take a replica, however empty."
     cluster.conditions = [{"type": "Queued", "status": "True", "reason": "NoMatchingFlavor", "message": message}]
     cluster.says["/v1/prospects/team/big"] = Unreachable("refused")
@@ -237,7 +237,7 @@ def test_where_the_operator_cannot_be_asked_its_condition_tells(cluster, submit)
     assert (ran.code, ran.err) == (0, f"warning: team/big: {message}\n")
 
 
-def test_what_can_never_run_is_told_at_once(cluster, windlass):
+def test_a_job_that_can_never_run_is_reported_at_submission(cluster, windlass):
     put = cluster.put
 
     def refused(resource, manifest):
@@ -254,7 +254,7 @@ def test_what_can_never_run_is_told_at_once(cluster, windlass):
     assert "can never run here: no node has 9 gpu" in ran.err
 
 
-def test_cancelling_is_written_into_the_object_with_who_wants_it(cluster, submit, windlass):
+def test_cancel_annotates_the_object_with_the_user(cluster, submit, windlass):
     submit(*IMAGE, "--name", "digits", "--", "true")
 
     ran = windlass("cancel", *ON, "digits")
@@ -263,7 +263,7 @@ def test_cancelling_is_written_into_the_object_with_who_wants_it(cluster, submit
     assert only(cluster)["metadata"]["annotations"]["windlass.dev/cancel"]
 
 
-def test_suspending_and_resuming_is_the_specs_own_field(cluster, submit, windlass):
+def test_suspend_and_resume_set_the_field_of_the_kind(cluster, submit, windlass):
     Path("job.yaml").write_text(PYTORCHJOB)
     submit("job.yaml")
 
@@ -274,7 +274,7 @@ def test_suspending_and_resuming_is_the_specs_own_field(cluster, submit, windlas
     assert only(cluster, "PyTorchJob")["spec"]["runPolicy"] == {"suspend": False}
 
 
-def test_what_has_ended_cannot_be_cancelled(cluster, submit, windlass):
+def test_an_ended_job_cannot_be_cancelled(cluster, submit, windlass):
     submit(*IMAGE, "--name", "digits", "--", "true")
     cluster.commit("digits", phase=Phase.SUCCEEDED, created_at=1, finished_at=2)
 
@@ -284,7 +284,7 @@ def test_what_has_ended_cannot_be_cancelled(cluster, submit, windlass):
 
 
 @pytest.mark.parametrize("verb", ["cancel", "suspend", "resume"])
-def test_what_was_cancelled_is_not_called_failed(cluster, submit, windlass, verb):
+def test_a_cancelled_job_is_not_called_failed(cluster, submit, windlass, verb):
     submit(*IMAGE, "--name", "digits", "--", "true")
     end = {"reason": "Cancelled", "message": "cancelled by ada", "finished_at": 2}
     cluster.commit("digits", phase=Phase.FAILED, created_at=1, **end)
@@ -294,7 +294,7 @@ def test_what_was_cancelled_is_not_called_failed(cluster, submit, windlass, verb
     assert (ran.code, ran.err) == (5, "windlass: digits has ended already: cancelled by ada\n")
 
 
-def test_a_name_that_means_nothing_is_told_with_the_nearest(cluster, submit, windlass):
+def test_an_unknown_name_is_reported_with_the_nearest_one(cluster, submit, windlass):
     submit(*IMAGE, "--name", "digits", "--", "true")
 
     ran = windlass("cancel", *ON, "digitz")
@@ -321,7 +321,7 @@ def test_a_job_of_another_namespace_is_named(cluster, submit, windlass, verb):
     assert f"no job 'digits' in namespace team; there is research/{name}\nuse that name, or -n research" in ran.err
 
 
-def test_who_may_see_no_other_job_is_told_of_none(cluster, submit, windlass):
+def test_a_user_without_list_permission_gets_no_suggestion(cluster, submit, windlass):
     submit(*IMAGE, "-n", "research", "--name", "digits", "--", "true")
     cluster.hidden |= {"pytorchjobs"}
 
@@ -331,7 +331,7 @@ def test_who_may_see_no_other_job_is_told_of_none(cluster, submit, windlass):
     assert ran.err.startswith("windlass: no job 'digits' in namespace team\n")
 
 
-def test_a_name_that_is_taken_is_told_with_what_frees_it(cluster, windlass):
+def test_a_taken_name_is_reported_with_a_fix(cluster, windlass):
     Path("mnist.yaml").write_text(PYTORCHJOB)
     windlass("submit", *ON, "mnist.yaml")
 
@@ -342,14 +342,14 @@ def test_a_name_that_is_taken_is_told_with_what_frees_it(cluster, windlass):
     assert "or delete that one: kubectl delete pytorchjobs.kubeflow.org -n team mnist\n" in ran.err
 
 
-def test_an_error_of_a_command_line_says_what_to_write_there(cluster, submit):
+def test_an_error_of_a_command_line_names_the_option_for_clusters(cluster, submit):
     ran = submit(*IMAGE, "-G", "2", "train.py")
 
     assert ran.code == 2
     assert "on the command line --procs 1" in ran.err
 
 
-def test_a_listing_is_the_operators_and_of_one_namespace_if_that_is_named(cluster, windlass, made):
+def test_a_listing_comes_from_the_operator_limited_to_a_given_namespace(cluster, windlass, made):
     rows = [{**made.line(made.running()), "id": f"{where}/digits"} for where in ("team", "other")]
     cluster.says["/v1/jobs"] = {"jobs": rows}
 
@@ -358,7 +358,7 @@ def test_a_listing_is_the_operators_and_of_one_namespace_if_that_is_named(cluste
     assert cluster.asked[0].endswith("/namespaces/windlass-system/pods/http:operator-0:8080/proxy/v1/jobs")
 
 
-def test_an_operator_outside_of_the_cluster_is_asked_where_its_lease_says(cluster, windlass):
+def test_an_operator_outside_the_cluster_is_found_by_its_lease(cluster, windlass):
     cluster.lead("http://127.0.0.1:4711")
     cluster.says["/v1/nodes"] = {"nodes": []}
 
@@ -366,7 +366,7 @@ def test_an_operator_outside_of_the_cluster_is_asked_where_its_lease_says(cluste
     assert cluster.asked == ["/v1/nodes"]
 
 
-def test_without_an_operator_objects_tell_how_jobs_stand(cluster, submit, windlass):
+def test_job_states_come_from_objects_without_an_operator(cluster, submit, windlass):
     submit(*IMAGE, "--name", "digits", "--", "true")
     cluster.objects = {where: each for where, each in cluster.objects.items() if "leases" not in where}
 
@@ -381,7 +381,7 @@ def test_without_an_operator_objects_tell_how_jobs_stand(cluster, submit, windla
 
 
 @pytest.mark.parametrize("verb", ["nodes", "share", "why"])
-def test_what_only_the_operator_knows_takes_one(cluster, windlass, verb):
+def test_some_queries_need_an_operator(cluster, windlass, verb):
     cluster.says |= {path: Unreachable("refused") for path in ("/v1/nodes", "/v1/shares", "/v1/why")}
 
     ran = windlass(verb, *ON)
@@ -390,7 +390,7 @@ def test_what_only_the_operator_knows_takes_one(cluster, windlass, verb):
     assert "windlass operator check" in ran.err
 
 
-def test_the_operators_own_refusal_is_passed_on(cluster, submit, windlass):
+def test_an_error_of_the_operator_is_passed_on(cluster, submit, windlass):
     submit(*IMAGE, "--name", "digits", "--", "true")
     name = only(cluster)["metadata"]["name"]
     refusal = Refusal(400, "", "")
@@ -402,7 +402,7 @@ def test_the_operators_own_refusal_is_passed_on(cluster, submit, windlass):
     assert (ran.code, ran.err) == (2, "windlass: --what-if has no such field\n")
 
 
-def test_logs_are_the_pods_and_what_was_kept_of_those_that_are_gone(cluster, submit, windlass):
+def test_logs_come_from_pods_and_from_stored_logs_of_deleted_pods(cluster, submit, windlass):
     submit("-N", "2", *IMAGE, "--name", "digits", "--", "true")
     job = only(cluster)
     name = job["metadata"]["name"]
@@ -431,7 +431,7 @@ def test_logs_are_the_pods_and_what_was_kept_of_those_that_are_gone(cluster, sub
     assert windlass("logs", *ON, "digits", "--rank", "1", "--bare").out == "step 1\n"
 
 
-def test_run_follows_a_job_to_its_end_and_exits_as_it_does(cluster, windlass):
+def test_run_follows_a_job_to_its_end_and_returns_its_exit_code(cluster, windlass):
     put = cluster.put
 
     def ended(resource, manifest):
@@ -452,7 +452,7 @@ def test_run_follows_a_job_to_its_end_and_exits_as_it_does(cluster, windlass):
     assert f"logs: windlass logs team/{only(cluster)['metadata']['name']} --on kubernetes" in ran.err
 
 
-def test_render_shows_the_code_that_goes_along(cluster, windlass):
+def test_render_shows_the_shipped_code(cluster, windlass):
     Path("train.py").write_text("print('hello')\n")
 
     ran = windlass("render", "--for", "kubernetes", *IMAGE, "--ship", ".", "-o", "json", "--", "python", "train.py")
@@ -460,12 +460,12 @@ def test_render_shows_the_code_that_goes_along(cluster, windlass):
     assert [each["kind"] for each in json.loads(ran.out)["items"]] == ["ConfigMap", "Service", "Pod"]
 
 
-def test_what_is_for_clusters_alone_is_refused_here(windlass):
+def test_cluster_options_are_refused_on_this_machine(windlass):
     assert windlass("queue", "-n", "team").code == 2
     assert "add --on kubernetes" in windlass("run", "--ship", ".", "--", "true").err
 
 
-def test_of_an_array_one_that_waits_is_asked_about(cluster, submit, windlass, made):
+def test_why_of_an_array_explains_a_waiting_member(cluster, submit, windlass, made):
     array = submit("--array", "0-2", *IMAGE, "--name", "sweep", "--", "true").out.strip().partition("/")[2]
     for index, phase in enumerate((Phase.SUCCEEDED, Phase.QUEUED, Phase.RUNNING)):
         cluster.commit(f"{array}-{index}", phase=phase, created_at=1)
@@ -492,7 +492,7 @@ def test_run_follows_every_member_of_an_array(cluster, windlass):
     assert ran.err.count("succeeded: waited") == 3
 
 
-def test_nodes_of_this_machine_are_refused_for_a_cluster(cluster, windlass):
+def test_local_node_options_are_refused_for_a_cluster(cluster, windlass):
     ran = windlass("run", *ON, *IMAGE, "--local-nodes", "2", "--policy", "fifo", "--", "true")
 
     assert (ran.code, cluster.of_kind("TrainingJob")) == (2, [])

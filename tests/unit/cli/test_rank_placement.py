@@ -1,4 +1,4 @@
-"""Which node each rank is on."""
+"""The node of each rank."""
 
 from windlass.cli.rank_placement import nodes_of_ranks
 
@@ -13,5 +13,5 @@ def test_a_task_is_a_rank():
     assert nodes_of_ranks(story("plain")) == {(1, 0): "n0", (1, 1): "n1"}
 
 
-def test_an_agents_task_is_a_replica_and_the_agent_itself_has_a_number_below_zero():
+def test_a_task_of_an_agent_is_a_replica_and_the_agent_has_a_negative_rank():
     assert nodes_of_ranks(story("agent")) == {(1, -1): "n0", (1, 0): "n0", (1, -2): "n1", (1, 1): "n1", (1, 2): "n1"}

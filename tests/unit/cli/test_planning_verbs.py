@@ -1,4 +1,4 @@
-"""`share`, `reserve`, `snapshot`, `replay` and `why` without a job, from what a daemon says."""
+"""`share`, `reserve`, `snapshot`, `replay` and `why` without a job, on the answers of a daemon."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def shares(daemon):
 
 
 @pytest.mark.usefixtures("shares")
-def test_share_shows_the_tree_with_what_each_has(windlass):
+def test_share_shows_the_queue_tree_with_usage(windlass):
     ran = windlass("share")
     assert ran.err == "default has no quota\n"
     head, lab, vision = ran.out.splitlines()
@@ -69,7 +69,7 @@ def test_share_shows_the_tree_with_what_each_has(windlass):
 
 
 @pytest.mark.usefixtures("shares")
-def test_share_counts_another_resource_if_asked(windlass):
+def test_share_counts_the_given_resource(windlass):
     assert rows(windlass("share", "--resource", "cpu").out)[1][:5] == ["lab", "1", "-", "0", "1500m"]
     assert windlass("share", "-o", "name").out == "lab\nvision\n"
     assert json.loads(windlass("share", "-o", "json").out)[1]["borrowed"] == {"gpu": 2}
@@ -78,7 +78,7 @@ def test_share_counts_another_resource_if_asked(windlass):
 # --- reserve ------------------------------------------------------------------------------------------
 
 
-def test_reserve_lists_what_is_reserved(daemon, windlass):
+def test_reserve_lists_reservations(daemon, windlass):
     daemon.says["/v1/reservations"] = {"reservations": [EXAM]}
     head, exam = windlass("reserve").out.splitlines()
     assert head.split()[0] == "RESERVATION"
@@ -86,7 +86,7 @@ def test_reserve_lists_what_is_reserved(daemon, windlass):
     assert exam.endswith("n1,n2  queue research  long-3")
 
 
-def test_reserve_says_what_it_reserved_and_who_is_in_the_way(daemon, windlass):
+def test_reserve_prints_the_reservation_and_its_conflicts(daemon, windlass):
     daemon.says["/v1/reservations"] = EXAM
     ran = windlass("reserve", "exam", "-N", "2", "-G", "4", "--from", "1h", "--for", "1h", "--queue", "research")
     assert ran.out.startswith("reserved 2 nodes (n1,n2) from ")
@@ -116,7 +116,7 @@ def test_a_reservation_without_an_end_is_refused(daemon, windlass, words, said):
     assert daemon.asked == []
 
 
-def test_moments_are_relative_of_the_clock_or_dates(monkeypatch):
+def test_times_are_relative_or_clock_times_or_dates(monkeypatch):
     monkeypatch.setenv("TZ", "UTC")
     option_values.time.tzset()
     ten = NOW - NOW % 86_400_000 + 10 * HOUR  # a day's ten o'clock
@@ -140,7 +140,7 @@ def test_moments_are_relative_of_the_clock_or_dates(monkeypatch):
 
 @pytest.fixture
 def taken(made):
-    """Two jobs wait for a node of two GPUs; the first of them starts, by the plan that comes with it."""
+    """A snapshot with two jobs that wait for a node of two GPUs, and a plan that starts the first of them."""
     ledger = Ledger([Node("n1", {"gpu": 2, "memory": 2**40})], [Queue("research")])
     for number in (1, 2):
         ledger.add_pending(pending_of(made.queued(number)))
@@ -164,7 +164,7 @@ def test_a_snapshot_is_written_and_replayed(daemon, windlass, taken, tmp_path):
     assert "needs 2×1 gpu" in ran.out
 
 
-def test_a_plan_that_differs_is_told_by_the_exit_code(windlass, taken, tmp_path):
+def test_a_different_plan_sets_the_exit_code(windlass, taken, tmp_path):
     file = tmp_path / "s.json"
     other = dump(taken)
     other["plan"]["admissions"] = {}
@@ -190,7 +190,7 @@ def test_a_snapshot_without_a_file_goes_to_standard_output(daemon, windlass, tak
         (("snapshot", "{folder}/none/s.json"), "windlass: {folder}/none/s.json cannot be written: No such file"),
     ],
 )
-def test_what_cannot_be_read_or_written_says_so(daemon, windlass, taken, tmp_path, words, said):
+def test_an_unreadable_or_unwritable_file_is_an_error(daemon, windlass, taken, tmp_path, words, said):
     daemon.says["/v1/snapshot"] = dump(taken)
     (tmp_path / "bad.json").write_text("{}")
     (tmp_path / "good.json").write_text(json.dumps(dump(taken)))
@@ -202,7 +202,7 @@ def test_what_cannot_be_read_or_written_says_so(daemon, windlass, taken, tmp_pat
 # --- why ----------------------------------------------------------------------------------------------
 
 
-def test_why_without_a_job_has_a_line_for_each_that_waits(daemon, windlass, made):
+def test_why_without_a_job_has_a_line_for_each_waiting_job(daemon, windlass, made):
     first, second = (made.line(made.queued(number), message="needs 2 gpu") for number in (1, 2))
     jobs = [{**first, "would_start": ["1 replica instead of 2"]}, {**second, "would_start": []}]
     daemon.says["/v1/why"] = {"jobs": jobs, "now": NOW}
@@ -223,7 +223,7 @@ def test_why_without_a_job_has_a_line_for_each_that_waits(daemon, windlass, made
         ),
     ],
 )
-def test_what_if_says_whether_it_would_start(daemon, windlass, made, verdict, said):
+def test_what_if_tells_whether_the_job_would_start(daemon, windlass, made, verdict, said):
     found = {"ahead": [], "not_before": None, "expected": NOW, "resource": "gpu", "nodes": [], "frees": []}
     explanation = {**found, "would_start": [], "verdict": verdict}
     daemon.says["/v1/jobs/digits/why"] = {"job": made.line(made.queued()), "now": NOW, "explanation": explanation}
@@ -250,13 +250,13 @@ def test_what_if_says_whether_it_would_start(daemon, windlass, made, verdict, sa
         ([], ""),
     ],
 )
-def test_what_if_says_where_it_would_start_and_why_there(daemon, windlass, made, compared, said):
+def test_what_if_names_the_nodes_and_the_criterion(daemon, windlass, made, compared, said):
     told = [{"node": node, "decided_by": by, "score": score} for node, by, score in compared]
     daemon.says["/v1/jobs/digits/why"] = starting(made, [["n2", 2], ["n3", 1]], told)
     assert windlass("why", "digits", "--what-if", "gpus=1").out.splitlines()[1:] == [f"on n2 ×2,n3{said}"]
 
 
-def test_of_a_gang_on_more_nodes_than_are_compared_it_is_not_known_that_no_other_would_do(daemon, windlass, made):
+def test_truncated_candidates_do_not_claim_that_no_other_node_fits(daemon, windlass, made):
     asked = Demand("worker", 12, {"gpu": 8})
     snapshot = ledger_of(nodes(20)).snapshot()
     told = msgspec.to_builtins(node_candidates(snapshot.free, snapshot.table, asked, Policy()))
@@ -266,7 +266,7 @@ def test_of_a_gang_on_more_nodes_than_are_compared_it_is_not_known_that_no_other
 
 
 def starting(made, on, compared):
-    """The answer of a daemon to a gang that would start."""
+    """Returns the answer of a daemon about a gang that would start."""
     explanation = {"verdict": None, "chosen": [{"role": "worker", "nodes": on, "candidates": compared}]}
     return {"job": made.line(made.queued()), "now": NOW, "explanation": explanation}
 

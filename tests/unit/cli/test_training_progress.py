@@ -1,4 +1,4 @@
-"""How far a job is, in words."""
+"""Lines about the training progress of a job."""
 
 from windlass.cli.training_progress import progress_lines
 from windlass.server.progress import summarize_progress
@@ -11,7 +11,7 @@ def lines(ranks, phase="Running", recoveries=0):
     return list(progress_lines(job, now=12_500))
 
 
-def test_with_heartbeats():
+def test_progress_with_heartbeats():
     beating = {"step": 41, "phase": "forward", "at": 12_100, "values": VALUES, "reported_step": 40}
     assert lines([{"rank": 3, "node": "n1", "pid": 7, "printed_at": 1, **beating}]) == [
         "step 41/100, loss 1.5, 200 ms per step (forward 120), 64.0 samples/s, 11.8 s left",
@@ -19,11 +19,11 @@ def test_with_heartbeats():
     ]
 
 
-def test_without_heartbeats_by_what_was_printed():
+def test_progress_without_heartbeats_shows_the_last_output():
     assert lines([{"rank": 0, "node": "n1", "pid": 7, "printed_at": 10_000}]) == [
         "no heartbeats (1 rank); last output 2.5 s ago"
     ]
 
 
-def test_after_the_end_it_says_what_was_overcome():
+def test_progress_after_the_end_shows_recoveries():
     assert lines([], phase="Succeeded", recoveries=2) == ["recovered in place 2×"]

@@ -1,4 +1,4 @@
-"""The program `windlass`, run in a process of its own against a cluster of the tests."""
+"""Runs the program `windlass` in a process of its own against a cluster of the tests."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Ran(NamedTuple):
 
 @dataclass
 class Terminal:
-    """`windlass(words)` waits for the end; `began(words)` gives the running process. The current folder is `folder`."""
+    """`windlass(words)` waits for the end; `began(words)` yields the running process. The current folder is `folder`."""
 
     kubeconfig: Path
     folder: Path
@@ -38,14 +38,14 @@ class Terminal:
         return Ran(process.returncode, out.decode(), err.decode())
 
     async def done(self, *words: str) -> str:
-        """What it printed; it must succeed."""
+        """Runs a verb that must succeed; returns its stdout."""
         ran = await self(*words)
         assert ran.code == 0, ran
         return ran.out.strip()
 
     @asynccontextmanager
     async def began(self, *words: str) -> AsyncIterator[asyncio.subprocess.Process]:
-        """It is killed if it is still there at the end."""
+        """Starts a verb; kills it if it still runs at the end of the block."""
         pipe = asyncio.subprocess.PIPE
         process = await asyncio.create_subprocess_exec(
             WINDLASS, *words, stdin=pipe, stdout=pipe, stderr=pipe, cwd=self.folder, env=self._environment()
@@ -69,7 +69,7 @@ class Terminal:
 
 
 async def until_says(process: asyncio.subprocess.Process, words: str) -> str:
-    """The line of its stderr that has these words, once it comes."""
+    """Waits for a line of stderr that contains these words, and returns it."""
     assert process.stderr is not None
     async with asyncio.timeout(strays.PATIENCE * 2):
         while line := (await process.stderr.readline()).decode():

@@ -1,4 +1,4 @@
-"""`windlass simulate` by what it prints, and by what it refuses."""
+"""`windlass simulate`: its output and its errors."""
 
 import gc
 import json
@@ -15,7 +15,7 @@ JOBS = "".join(
 
 @pytest.fixture(autouse=True)
 def collector():
-    """Python's, as it was before."""
+    """Restores the thresholds of Python's garbage collector."""
     before = gc.get_threshold()
     yield before
     gc.set_threshold(*before)
@@ -37,12 +37,12 @@ def test_a_table_with_a_row_for_each_policy(windlass, small):
     assert [row.split()[0] for row in rows] == ["fifo", "sjf+easy"]
 
 
-def test_garbage_is_looked_for_less_often_than_python_would(windlass, small, collector):
+def test_garbage_collection_runs_less_often_than_by_default(windlass, small, collector):
     assert windlass("simulate", str(small), "--cluster", "2x4", "--policy", "fifo", "-j", "1").code == 0
     assert gc.get_threshold()[0] > 10 * collector[0]
 
 
-def test_the_same_as_json(windlass, small):
+def test_the_table_is_printed_as_json(windlass, small):
     ran = windlass("simulate", str(small), "--cluster", "2x4", "--policy", "fifo", "-j", "1", "-o", "json")
     (row,) = json.loads(ran.out)
     assert (row["policy"], row["runs"], row["jobs"], row["left_out"]) == ("fifo", 1, 12, {})
@@ -50,13 +50,13 @@ def test_the_same_as_json(windlass, small):
     assert set(row["wait_avg"]) == {"mean", "sd"}
 
 
-def test_without_anything_random_one_seed_tells_all(windlass, small):
+def test_several_seeds_without_random_values_are_noted(windlass, small):
     ran = windlass("simulate", str(small), "--cluster", "2x4", "--policy", "fifo", "--seeds", "3", "-j", "1")
     assert ran.code == 0
     assert ran.err == "nothing depends on the seed: each policy was run once\n"
 
 
-def test_seeds_spread_what_is_drawn(windlass):
+def test_seeds_change_random_values(windlass):
     words = ("--synthetic", "jobs=30 load=1.2", "--cluster", "2x4", "--policy", "fifo", "--seeds", "4-6", "-j", "1")
     ran = windlass("simulate", *words, "-o", "json")
     (row,) = json.loads(ran.out)
@@ -65,7 +65,7 @@ def test_seeds_spread_what_is_drawn(windlass):
     assert "±" in windlass("simulate", *words).out
 
 
-def test_the_report_tells_how_to_repeat_it_and_nothing_of_the_machine(windlass, small, tmp_path):
+def test_the_report_has_the_command_to_repeat_it_and_no_local_paths(windlass, small, tmp_path):
     out = tmp_path / "out"
     words = ("--cluster", "2x4", "--policy", "fifo", "--walltimes", "users", "--limit", "9", "--kill")
     ran = windlass("simulate", str(small), *words, "--report", str(out), "-j", "1")
@@ -78,21 +78,21 @@ def test_the_report_tells_how_to_repeat_it_and_nothing_of_the_machine(windlass, 
     assert str(tmp_path) not in (out / "report.json").read_text() + (out / "index.html").read_text()
 
 
-def test_faults_go_through_the_controller(windlass, small):
+def test_faults_are_handled_by_the_controller(windlass, small):
     words = ("simulate", str(small), "--cluster", "2x4", "--policy", "fifo", "-j", "1", "-o", "json")
     (well,) = json.loads(windlass(*words).out)
     (ill,) = json.loads(windlass(*words, "--faults", "node=3h/30m", "--costs", "restart=5m").out)
     assert ill["jct_avg"]["mean"] > well["jct_avg"]["mean"]
 
 
-def test_a_job_that_is_too_large_is_named_by_its_own_file_as_it_was_given(windlass, small, tmp_path):
+def test_a_too_large_job_is_reported_with_its_file_as_given(windlass, small, tmp_path):
     large = tmp_path / "large.jsonl"
     large.write_text('{"id": "big", "submit": 1, "duration": 9, "gpus": 99}\n')
     ran = windlass("simulate", str(small), str(large), "--cluster", "2x4", "--policy", "fifo", "-j", "1")
     assert ran.err.startswith(f"windlass: {large}, row 1: job big asks for 99 GPUs, which this cluster of 2 nodes ")
 
 
-def test_bad_rows_are_left_out_and_counted(windlass, tmp_path):
+def test_bad_rows_are_skipped_and_counted(windlass, tmp_path):
     path = tmp_path / "bad.jsonl"
     path.write_text(
         JOBS + '{"id": "x", "submit": 1, "duration": -5}\n{"id": "y", "submit": 9, "duration": 9, "gpus": 99}\n'
@@ -134,7 +134,7 @@ def test_bad_rows_are_left_out_and_counted(windlass, tmp_path):
         (("--synthetic", "jobs=none", "--cluster", "2x4"), "--synthetic: jobs expects a whole number"),
     ],
 )
-def test_what_cannot_be_is_one_clear_error(windlass, small, words, said):
+def test_an_invalid_option_is_one_clear_error(windlass, small, words, said):
     ran = windlass("simulate", *(word.format(small=small) for word in words), "-j", "1")
     assert (ran.code, ran.out) == (2, "")
     assert said in ran.err
@@ -142,7 +142,7 @@ def test_what_cannot_be_is_one_clear_error(windlass, small, words, said):
     assert ran.err.startswith("windlass: ")
 
 
-def test_policies_and_walltimes_are_offered(windlass, monkeypatch):
+def test_policies_and_walltimes_are_completed(windlass, monkeypatch):
     def offered(words):
         monkeypatch.setenv("_WINDLASS_COMPLETE", "complete_bash")
         monkeypatch.setenv("COMP_WORDS", words)

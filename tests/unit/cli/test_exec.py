@@ -1,4 +1,4 @@
-"""`windlass exec` on this machine: a command beside a rank, with what the rank finds around it."""
+"""`windlass exec` on this machine: a command in the folder and environment of a rank."""
 
 import os
 import sys
@@ -9,7 +9,7 @@ import pytest
 
 @pytest.fixture
 def job(daemon, made):
-    """A job that runs, whose only rank is this very process."""
+    """A running job whose only rank is this process."""
 
     def tell(**task):
         rank = {"generation": 1, "rank": 0, "pid": os.getpid(), "code": None, "signal": None, **task}
@@ -18,7 +18,7 @@ def job(daemon, made):
     return tell
 
 
-def test_it_runs_in_the_ranks_folder_and_exits_as_the_command_does(job, windlass):
+def test_a_command_runs_in_the_folder_of_the_rank_and_its_exit_code_is_returned(job, windlass):
     job()
     script = f"import os, sys; sys.exit(os.getcwd() == {str(Path.cwd())!r} and 3)"
 
@@ -33,13 +33,13 @@ def test_a_rank_that_has_ended_cannot_be_joined(job, windlass):
     assert (ran.code, ran.err) == (5, "windlass: rank 0 of digits-1 has ended\n")
 
 
-def test_a_rank_that_is_not_there_is_told(job, windlass):
+def test_a_missing_rank_is_an_error(job, windlass):
     job()
 
     assert windlass("exec", "digits", "--rank", "4", "--", "true").code == 5
 
 
-def test_a_command_that_is_not_there_is_told(job, windlass):
+def test_a_missing_command_is_an_error(job, windlass):
     job()
 
     ran = windlass("exec", "digits", "--", "/no/such/program")

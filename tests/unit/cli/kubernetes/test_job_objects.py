@@ -1,4 +1,4 @@
-"""What an object tells of its job while no controller holds it."""
+"""The state of a job as read from its object before the operator has admitted it."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ def found(*conditions: dict[str, str]) -> JobObject:
     return JobObject(TRAINING, {**kind, "metadata": metadata, "spec": spec, "status": status})
 
 
-def test_a_job_that_must_wait_for_something_says_for_what() -> None:
+def test_a_job_that_is_not_accepted_has_the_reason_of_its_condition() -> None:
     why = "there is no PersistentVolumeClaim data in namespace ml; create it"
     told = found({"type": "Accepted", "status": "False", "reason": "Waiting", "message": why}).state().status
     assert (told.reason, told.message) == ("Waiting", why)
 
 
-def test_a_job_of_which_nothing_is_said_was_not_seen() -> None:
+def test_a_job_without_conditions_is_not_seen_yet() -> None:
     assert found().state().status.reason == "NotSeen"
     assert found({"type": "Accepted", "status": "True"}).state().status.reason == "NotSeen"
 

@@ -1,4 +1,4 @@
-"""Following a job: what a person is told, what Ctrl-C means, controllers that go, and the code at the end."""
+"""Following a job: printed lines, Ctrl-C, lost controllers, and the exit code."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ GONE = ApiError(Code.GONE, "the daemon went away")
 
 
 class Connection:
-    """A controller that answers each look with the next of `looks`: events, or an error."""
+    """A controller that answers each poll with the next of `looks`: events, or an error."""
 
     succeeded = False
 
@@ -74,7 +74,7 @@ def end(job: dict) -> list[dict]:
 
 @pytest.fixture
 def attend(tmp_path, capsys, monkeypatch):
-    """`attend(connection, …)`: (exit code, what was said), the next connection is reached when one has gone."""
+    """`attend(connection, …)` returns (exit code, stderr); each lost connection is followed by the next."""
 
     def follow(*connections, interrupts=None):
         reached = iter(connections)
@@ -92,7 +92,7 @@ def transition(number: int, before: str, after: str, message: str = "") -> dict:
     return {"type": "transition", "number": number, **told}
 
 
-def test_a_life_from_the_queue_to_the_end(attend, made):
+def test_a_job_is_reported_from_the_queue_to_its_end(attend, made):
     waits = made.line(made.queued(), position=2, reason="WaitingForQuota", message="needs 2 gpu")
     tasks = [{"generation": 1, "rank": rank, "node": f"n{rank}"} for rank in (1, 2)]
     story = {"created_at": NOW, "tasks": tasks, "surroundings": ["2 CPU slots stand in for GPUs"]}
@@ -114,7 +114,7 @@ def test_a_life_from_the_queue_to_the_end(attend, made):
     ]
 
 
-def test_ctrl_c_leaves_the_job_to_its_daemon(attend):
+def test_ctrl_c_detaches_from_a_job_of_a_daemon(attend):
     pressed = SimpleNamespace(count=1, names=["Ctrl-C"])
     connection = Connection([])
     code, said = attend(connection, interrupts=pressed)
@@ -123,7 +123,7 @@ def test_ctrl_c_leaves_the_job_to_its_daemon(attend):
     assert not [each for each in connection.told if each[0] == "cancel"]
 
 
-def test_without_a_daemon_ctrl_c_cancels_and_again_kills(attend, made):
+def test_ctrl_c_cancels_without_a_daemon_and_a_second_one_kills(attend, made):
     pressed = SimpleNamespace(count=1, names=["Ctrl-C"])
 
     def again():
@@ -142,14 +142,14 @@ def test_without_a_daemon_ctrl_c_cancels_and_again_kills(attend, made):
     assert connection.told[0][3]  # the job must not outlive us
 
 
-def test_a_request_whose_answer_was_lost_is_made_again_with_its_key(attend, made):
+def test_a_request_whose_answer_was_lost_is_repeated_with_its_key(attend, made):
     first, second = Connection("lost"), Connection(end(made.line(made.succeeded())))
     assert attend(first, second)[0] == 0
     (_, key, again, owned), (_, same, now_again, _) = first.told[0], second.told[0]
     assert (key, again, now_again, owned) == (same, False, True, False)
 
 
-def test_whoever_controls_next_is_followed_from_where_the_last_one_stopped(attend, made):
+def test_the_next_controller_is_followed_from_the_last_event(attend, made):
     first = Connection([transition(8, "Running", "Suspended", "by ada")], GONE, kind="run")
     second = Connection(end(made.line(made.succeeded())))
     assert attend(first, second)[0] == 0
@@ -159,7 +159,7 @@ def test_whoever_controls_next_is_followed_from_where_the_last_one_stopped(atten
 # --- what is said -------------------------------------------------------------------------------------
 
 
-def test_nodes_are_named_once_they_are_known():
+def test_an_admission_line_names_known_nodes_once():
     assert (
         job_messages.admission_line("a-1", 1, 40, ["n1", "n2", "n1"])
         == "job a-1 admitted in 40 ms on n1,n2 (generation 1)"
@@ -168,14 +168,14 @@ def test_nodes_are_named_once_they_are_known():
     assert job_messages.admission_line("a-1", 2, 0, []) == "job a-1 restarted (generation 2)"
 
 
-def test_a_start_whose_pods_are_yet_to_be_bound_is_told_with_the_nodes_of_the_job(attend, made):
+def test_a_start_with_unbound_pods_is_reported_with_the_nodes_of_the_job(attend, made):
     unbound = [{"generation": 1, "rank": rank, "node": ""} for rank in (1, 2)]
     story = {**made.line(made.running(created_at=NOW)), "tasks": unbound, "surroundings": []}
     events = [[transition(1, "Queued", "Admitted")], end(made.line(made.succeeded()))]
     assert "admitted in 40 ms on n1,n2 (generation 1)" in attend(Connection(*events, story=story))[1]
 
 
-def test_the_code_of_a_run_is_that_of_the_first_job_that_did_not_succeed(made):
+def test_the_exit_code_of_a_run_is_that_of_the_first_failed_job(made):
     good, bad, killed = made.line(made.succeeded()), made.line(made.failed(code=7)), made.line(made.failed(code=9))
     assert job_messages.exit_code_of([good]) == job_messages.exit_code_of([]) == 0
     assert job_messages.exit_code_of([good, bad, killed]) == 7
@@ -184,7 +184,7 @@ def test_the_code_of_a_run_is_that_of_the_first_job_that_did_not_succeed(made):
     assert job_messages.exit_code_of([made.line(made.failed(reason="Cancelled"))]) == 130
 
 
-def test_the_end_of_one_that_never_ran(made):
+def test_the_end_of_a_job_that_never_ran(made):
     never = made.line(made.queued(), phase="Failed", reason="Cancelled", finished_at=NOW + 2_000, attempts=0)
     assert job_messages.end_lines(never, "/logs") == ["job digits-1 cancelled: waited 2.0 s, never ran, 0 attempts"]
     assert job_messages.end_lines(made.line(made.succeeded()), "/logs")[1] == "logs: /logs  (windlass logs digits-1)"
@@ -237,7 +237,7 @@ def test_ranks_keep_their_streams(capsys):
     assert capsys.readouterr() == ("[r0 n1] größe\nplain\n", "[digits-1 r1] oh\n")
 
 
-def test_on_a_terminal_how_it_stands_is_one_line_that_goes_away(capsys, monkeypatch):
+def test_the_status_line_on_a_terminal_is_replaced_and_cleared(capsys, monkeypatch):
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.delenv("NO_COLOR", raising=False)
     for stream in ("stdout", "stderr"):
@@ -253,7 +253,7 @@ def test_on_a_terminal_how_it_stands_is_one_line_that_goes_away(capsys, monkeypa
     assert len(err) < 120
 
 
-def test_a_terminal_that_has_gone_ends_nothing(capsys, monkeypatch):
+def test_a_closed_terminal_ends_nothing(capsys, monkeypatch):
     def gone(_text: str) -> None:
         raise OSError(5, "Input/output error")
 
@@ -299,6 +299,6 @@ def test_lines_by_rank_attempt_stream_and_pattern(printed, windlass, options, ou
     assert (ran.code, ran.out.splitlines()) == (0, out)
 
 
-def test_an_attempt_that_left_nothing(printed, windlass):
+def test_an_attempt_without_output_is_an_error(printed, windlass):
     ran = windlass("logs", "digits", "--attempt", "3")
     assert (ran.code, ran.err) == (2, "windlass: digits-1 has no output of attempt 3\nthere are: 1, 2\n")

@@ -1,4 +1,4 @@
-"""`status`, `why` and what verbs that change something say."""
+"""`status`, `why`, and the output of verbs that change jobs or the daemon."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ TASKS = (
 # --- status -------------------------------------------------------------------------------------------
 
 
-def test_a_job_with_every_attempt_and_its_cause(daemon, windlass, made):
+def test_status_shows_every_attempt_and_its_cause(daemon, windlass, made):
     daemon.says["/v1/jobs/digits"] = story(made.failed(), TASKS, TWICE)
     ran = windlass("status", "digits")
     assert (ran.code, ran.err) == (0, "")
@@ -59,7 +59,7 @@ def test_a_job_with_every_attempt_and_its_cause(daemon, windlass, made):
     assert len(lines) == 7
 
 
-def test_wide_adds_the_ranks_that_did_not_end_well_and_the_history(daemon, windlass, made):
+def test_wide_status_adds_failed_ranks_and_transitions(daemon, windlass, made):
     daemon.says["/v1/jobs/digits"] = story(made.failed(), TASKS, TWICE)
     wide = windlass("status", "digits", "-o", "wide").out
     assert "    rank 0 (worker/0) on n1 was killed\n" in wide
@@ -69,7 +69,7 @@ def test_wide_adds_the_ranks_that_did_not_end_well_and_the_history(daemon, windl
     assert "Event: Running → Restarting  NodeLost: n1 went away" in wide
 
 
-def test_a_job_that_runs_and_one_that_never_did(daemon, windlass, made):
+def test_status_of_a_running_job_and_of_one_that_never_ran(daemon, windlass, made):
     daemon.says["/v1/jobs/digits"] = story(made.running(), TASKS[:2], TWICE[:4])
     said = windlass("status", "digits").out
     assert said.startswith("digits-1 Running on n1,n2\n")
@@ -81,7 +81,7 @@ def test_a_job_that_runs_and_one_that_never_did(daemon, windlass, made):
     assert "started -, ended -" in said
 
 
-def test_a_program_gets_all_of_it(daemon, windlass, made):
+def test_json_status_is_complete(daemon, windlass, made):
     told = daemon.says["/v1/jobs/digits"] = story(made.failed(), TASKS, TWICE)
     assert json.loads(windlass("status", "digits", "-o", "json").out) == told
     assert yaml.safe_load(windlass("status", "digits", "-o", "yaml").out) == told
@@ -103,7 +103,7 @@ def test_an_array_is_a_table_of_its_members(daemon, windlass, made):
     ]
 
 
-def test_how_everything_stands(daemon, windlass):
+def test_status_without_a_job_shows_the_controller(daemon, windlass):
     daemon.says["/v1/ping"] |= {"waiting": 2, "holding": 1}
     assert windlass("status").out.splitlines() == [
         "windlass up (pid 7, version 0) for 1m30s",
@@ -117,7 +117,7 @@ def test_how_everything_stands(daemon, windlass):
     assert said.endswith("trouble: the disk is full\n")
 
 
-def test_an_unknown_job_is_told_as_the_daemon_does(daemon, windlass):
+def test_an_unknown_job_is_reported_in_the_words_of_the_daemon(daemon, windlass):
     daemon.says["/v1/jobs/digts"] = ApiError(Code.NO_SUCH_JOB, "no job is called 'digts'; did you mean digits?")
     for verb in ("status", "logs"):
         assert windlass(verb, "digts") == (4, "", "windlass: no job is called 'digts'; did you mean digits?\n")
@@ -157,7 +157,7 @@ def why(daemon, windlass, made):
     return ask
 
 
-def test_why_in_words_nodes_and_names(why):
+def test_why_prints_reason_nodes_and_holders(why):
     lines = why()
     assert lines[0] == "digits-1 Queued, position 8: needs 2 gpu on one node (WaitingForQuota)"
     assert lines[1] == "queued behind: j-0,j-1,j-2,j-3,j-4 and 2 more"
@@ -175,7 +175,7 @@ def test_why_in_words_nodes_and_names(why):
     assert lines[10:] == ["would start now: -N 1 | --time 5m"]
 
 
-def test_why_without_a_promise_without_an_end_and_without_a_resource(why):
+def test_why_without_a_reservation_an_end_and_a_resource(why):
     assert why(verdict={**VERDICT, "sure": "expected"})[2].startswith("starts: ~ ")
     assert why(expected=None)[2].startswith("NODE")
     assert why(verdict=None, expected=None, ahead=[])[1].split() == ["NODE", "FREE", "GPU", "FITS", "REASON"]
@@ -194,7 +194,7 @@ def test_why_shows_the_best_of_many_nodes(why):
     assert len(json.loads("\n".join(why("-o", "json", nodes=many)))["explanation"]["nodes"]) == 30
 
 
-def test_why_of_a_job_that_runs(daemon, windlass, made):
+def test_why_of_a_running_job(daemon, windlass, made):
     daemon.says["/v1/jobs/digits/why"] = {"job": made.line(made.running()), "now": NOW}
     assert windlass("why", "digits").out == "digits-1 Running on n1,n2\n"
 
@@ -247,7 +247,7 @@ def test_submit_prints_ids(daemon, windlass, tmp_path, words, printed):
     assert "WINDLASS_STATE" in body["environment"]
 
 
-def test_what_is_no_text_in_the_environment_is_left_out(daemon, windlass, monkeypatch):
+def test_variables_that_are_not_text_are_left_out(daemon, windlass, monkeypatch):
     daemon.says["/v1/jobs"] = {"ids": ["x-1"]}
     monkeypatch.setenv("BYTES", "\udcff")
     monkeypatch.setenv("GRÖSSE", "größe")
@@ -273,14 +273,14 @@ def test_run_detached_prints_the_id(daemon, windlass):
         ((), [], "windlass is down (pid 7)\n"),
     ],
 )
-def test_down_says_what_became_of_the_jobs(daemon, windlass, words, living, said):
+def test_down_prints_the_fate_of_the_jobs(daemon, windlass, words, living, said):
     daemon.says["/v1/ping"] |= {"waiting": len(living)}
     daemon.says["/v1/down"] = {"pid": 7, "jobs": living}
     assert windlass("down", *words) == (0, said, "")
     assert daemon.asked[-1][3] == {"keep_jobs": words == ("--keep-jobs",)}
 
 
-def test_down_asks_nobody_who_is_not_there(daemon, windlass, monkeypatch):
+def test_down_without_a_terminal_needs_an_option(daemon, windlass, monkeypatch):
     daemon.says["/v1/ping"] |= {"waiting": 2}
     monkeypatch.setattr("sys.stdin.isatty", lambda: False)
     ran = windlass("down")
