@@ -25,7 +25,7 @@ class Ran(NamedTuple):
 
 @dataclass
 class Terminal:
-    """`windlass(words)` waits for the end; `began(words)` yields the running process. The current folder is `folder`."""
+    """`windlass(words)` waits for the end; `began(words)` yields the process. The current folder is `folder`."""
 
     kubeconfig: Path
     folder: Path
