@@ -11,7 +11,7 @@ from place import Behaviour, Place
 
 import strays
 from windlass.backends.local.backend import LocalBackend
-from windlass.backends.local.nodes import Machine, declared
+from windlass.backends.local.nodes import Machine, declared_nodes
 from windlass.backends.port import Backend, ClusterChanged
 from windlass.backends.simulator import cluster_of
 from windlass.backends.simulator.backend import SimulatorBackend
@@ -31,7 +31,7 @@ class LocalPlace:
         self.opened: list[LocalBackend] = []
 
     async def open(self) -> LocalBackend:
-        cluster = declared(Machine(cpu=4000, memory=2**32), 2, 2)
+        cluster = declared_nodes(Machine(cpu=4000, memory=2**32), 2, 2)
         world = LocalBackend(self.state, cluster, kind="run")
         self.opened.append(world)
         return world

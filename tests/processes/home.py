@@ -13,7 +13,7 @@ from typing import Any
 import strays
 from windlass.backends.local import logs
 from windlass.backends.local.backend import LocalBackend
-from windlass.backends.local.nodes import LocalCluster, Machine, declared
+from windlass.backends.local.nodes import LocalCluster, Machine, declared_nodes
 from windlass.backends.local.state_store import SubmissionOrigin
 from windlass.backends.port import JobArrived, JobEvent
 from windlass.controller import Controller, run
@@ -32,7 +32,7 @@ def job(*command: str, replicas: int = 1, procs: int = 1, name: str = "job", **f
 
 
 def two_nodes(gpus: int = 2) -> LocalCluster:
-    return declared(MACHINE, 2, gpus)
+    return declared_nodes(MACHINE, 2, gpus)
 
 
 async def soon(condition: Callable[[], object], failure: str) -> None:

@@ -14,7 +14,7 @@ import pytest
 from hand import is_gone
 from home import BARE, at_home, job, soon
 
-from windlass.backends.local.rank_activity import ranks_seen
+from windlass.backends.local.rank_activity import rank_activity
 from windlass.core.lifecycle.events import Cancel
 from windlass.core.model.job import Job, Launcher, RestartPolicy
 from windlass.core.model.status import FailureClass, Phase
@@ -218,7 +218,7 @@ def test_what_ranks_say_of_themselves_is_told_of_the_job(state: Path, tmp_path: 
                 tasks = home.world.store.tasks(job_id)
                 known = home.state(job_id)
                 assert known is not None
-                return summarize_progress(ranks_seen(home.world.paths, known.job, tasks)) or {}
+                return summarize_progress(rank_activity(home.world.paths, known.job, tasks)) or {}
 
             await soon(lambda: seen().get("loss") and all(rank["step"] for rank in seen()["ranks"]), f"only {seen()}")
             told = seen()

@@ -16,7 +16,7 @@ from home import at_home, job
 
 from windlass.backends.local import logs
 from windlass.backends.local.client_watch import describe
-from windlass.backends.local.nodes import Gpu, LocalCluster, Machine, declared
+from windlass.backends.local.nodes import Gpu, LocalCluster, Machine, declared_nodes
 from windlass.backends.local.state_store import SubmissionOrigin
 from windlass.core.lifecycle.events import Cancel, Resume, Suspend
 from windlass.core.model.job import ArrayMember, Launcher, RestartPolicy, Role
@@ -191,7 +191,7 @@ def test_torchrun_is_started_once_a_replica(state: Path) -> None:
 
 def with_real_gpus() -> LocalCluster:
     gpus = tuple(Gpu(f"GPU-{letter}", "H200") for letter in "abcd")
-    return declared(Machine(4000, 2**33, gpus), 2, 2)
+    return declared_nodes(Machine(4000, 2**33, gpus), 2, 2)
 
 
 def test_replicas_get_devices_of_their_own_and_keep_them_over_a_new_controller(state: Path) -> None:

@@ -65,10 +65,10 @@ def _with_agent(submission: Submission) -> Submission:
         return submission
     if not any(entry_of(role.command) for role in job.roles):
         return submission
-    from windlass.backends.local.launcher_choice import launcher_here  # noqa: PLC0415 - loads Python's parser
+    from windlass.backends.local.launcher_choice import choose_launcher  # noqa: PLC0415 - loads Python's parser
 
     path = job.roles[0].env.get("PATH") or os.environ.get("PATH", os.defpath)
-    return replace(submission, job=replace(job, launcher=launcher_here(job, path)))
+    return replace(submission, job=replace(job, launcher=choose_launcher(job, path)))
 
 
 def warn_unused_fields(submissions: Sequence[Submission]) -> None:

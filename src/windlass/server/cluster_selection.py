@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from windlass.backends.local.nodes import LocalCluster, declared, found, from_nodes, machine
+from windlass.backends.local.nodes import LocalCluster, declared_nodes, discovered_nodes, from_nodes, machine
 from windlass.backends.local.paths import StatePaths
 from windlass.backends.local.state_reader import StateReader
 from windlass.backends.local.state_store import Notes, StateStore
@@ -60,7 +60,7 @@ def _nodes_of(wanted: ClusterOptions) -> LocalCluster:
         return replace(nodes, policy=read.policy, reservations=read.reservations)
     here = machine()
     if wanted.nodes is None and wanted.gpus is None:
-        return found(here)
+        return discovered_nodes(here)
     count = wanted.nodes or 1
     devices = len(here.gpus) or here.cpu // 1000
-    return declared(here, count, max(1, devices // count) if wanted.gpus is None else wanted.gpus)
+    return declared_nodes(here, count, max(1, devices // count) if wanted.gpus is None else wanted.gpus)

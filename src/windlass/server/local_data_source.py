@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from windlass.backends.local.backend import LocalBackend
-from windlass.backends.local.rank_activity import ranks_seen
+from windlass.backends.local.rank_activity import rank_activity
 from windlass.backends.local.state_reader import StateReader, Task, UnknownJobError
 from windlass.backends.port import Transition
 from windlass.core.model.job import Job
@@ -95,7 +95,7 @@ class LocalDataSource:
 
     def ranks_seen(self, state: JobState, tasks: Sequence[Task]) -> list[dict[str, Any]]:
         """By its agents' boards, and its logs."""
-        return ranks_seen(self._world.paths, state.job, tasks)
+        return rank_activity(self._world.paths, state.job, tasks)
 
     async def transitions(self, job_id: str) -> Sequence[Transition]:
         """Oldest first."""

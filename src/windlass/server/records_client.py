@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from windlass.backends.local.paths import StatePaths
-from windlass.backends.local.rank_activity import ranks_seen
+from windlass.backends.local.rank_activity import rank_activity
 from windlass.backends.local.state_reader import StateReader, UnknownJobError
 from windlass.core.model.status import HOLDING, TERMINAL, JobState, Phase
 from windlass.server import views
@@ -50,7 +50,7 @@ class RecordsClient:
         if filters.get("progress"):
             for line, state in zip(lines, found, strict=True):
                 seen = state.status.phase in HOLDING
-                ranks = ranks_seen(self._paths, state.job, self._records.tasks(state.id)) if seen else []
+                ranks = rank_activity(self._paths, state.job, self._records.tasks(state.id)) if seen else []
                 line["progress"] = summarize_progress(ranks)
         return lines
 
@@ -63,7 +63,7 @@ class RecordsClient:
             return {"id": found, "members": [self._line(member) for member in members if member]}
         tasks, transitions = self._records.tasks(state.id), self._records.transitions(state.id)
         story = views.job_details(state, self._waiting(state), tasks, transitions)
-        return {**story, "progress": summarize_progress(ranks_seen(self._paths, state.job, tasks))}
+        return {**story, "progress": summarize_progress(rank_activity(self._paths, state.job, tasks))}
 
     def why(self, name: str, what_if: str = "") -> Json:  # noqa: ARG002 - only a controller can try something else
         """The last verdict that was written down."""

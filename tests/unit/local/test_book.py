@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import msgspec
 
-from windlass.backends.local.launched_gangs import Gang, Told, new_gang, remembered_gang, tasks_of
+from windlass.backends.local.launched_gangs import AgentRecord, LaunchedGang, new_gang, remembered_gang, tasks_of
 from windlass.backends.local.state_reader import Task
 from windlass.backends.port import JobEvent
 from windlass.core.lifecycle.events import Exit, GangGone, MemberExited, Recovered, Started
@@ -13,7 +13,7 @@ JOB = Job("job", (Role("worker", replicas=2, procs=2, command=("train",)),), wor
 KEY = ("job-1", 3)
 
 
-def gang() -> Gang:
+def gang() -> LaunchedGang:
     return new_gang(KEY, JOB, Placement({"worker": ("n1", "n2")}))
 
 
@@ -76,7 +76,7 @@ def test_a_new_controller_knows_what_the_last_one_wrote_down():
 
 
 def test_of_an_unknown_gang_only_the_end_can_be_told():
-    unknown = Gang(KEY)
+    unknown = LaunchedGang(KEY)
     assert unknown.end_rank(0, {"code": 1}) == ([], "")
     assert unknown.vanish() == [JobEvent("job-1", GangGone(3))]
 
@@ -85,31 +85,33 @@ def failed(rank: int, code: int) -> dict[str, object]:
     return {"type": "verdict", "generation": 1, "kind": "failed", "rank": rank, "code": code, "reason": "x"}
 
 
-def by_agents() -> Gang:
+def by_agents() -> LaunchedGang:
     return new_gang(KEY, replace(JOB, launcher=Launcher.AGENT), Placement({"worker": ("n1", "n2")}))
 
 
 def test_a_recovery_is_told_when_all_agents_have_and_took_as_long_as_the_slowest():
     gang = by_agents()
-    assert gang.hear_agent(1, failed(3, -9)) == []
-    assert gang.hear_agent(0, failed(0, 1)) == [], "it has lost its peer"
+    assert gang.receive_agent_message(1, failed(3, -9)) == []
+    assert gang.receive_agent_message(0, failed(0, 1)) == [], "it has lost its peer"
     back = {"type": "recovered", "generation": 2, "reason": "x"}
-    assert gang.hear_agent(0, {**back, "seconds": 0.25}) == []
+    assert gang.receive_agent_message(0, {**back, "seconds": 0.25}) == []
     killed = Exit(signal=9, detail="rank 3 (worker/1) on n2 killed by SIGKILL")
-    assert gang.hear_agent(1, {**back, "seconds": 1.5}) == [JobEvent("job-1", Recovered(3, 2, killed, 1500))]
+    assert gang.receive_agent_message(1, {**back, "seconds": 1.5}) == [JobEvent("job-1", Recovered(3, 2, killed, 1500))]
 
 
 def test_a_recovery_that_was_overtaken_by_the_next_failure_still_counts():
     gang = by_agents()
-    gang.hear_agent(0, {"type": "recovered", "generation": 2, "seconds": 0.5, "reason": "the store has ended"})
+    gang.receive_agent_message(
+        0, {"type": "recovered", "generation": 2, "seconds": 0.5, "reason": "the store has ended"}
+    )
     lost = Exit(signal=9, detail="the store has ended")
-    told = gang.hear_agent(1, {"type": "recovered", "generation": 3, "seconds": 0.5, "reason": "x"})
+    told = gang.receive_agent_message(1, {"type": "recovered", "generation": 3, "seconds": 0.5, "reason": "x"})
     assert told == [JobEvent("job-1", Recovered(3, 2, lost, 500))]
 
 
 def test_what_agents_could_not_put_right_is_told_as_it_was():
     gang = by_agents()
-    gang.hear_agent(1, failed(2, 7))
+    gang.receive_agent_message(1, failed(2, 7))
     events, words = gang.end_rank(0, {"code": 7})
     assert words == "rank 2 (worker/1) on n2 exited with code 7"
     assert events == [exited(0, Exit(code=7, detail=words))]
@@ -119,20 +121,20 @@ def test_what_agents_could_not_put_right_is_told_as_it_was():
 
 def test_a_new_controller_knows_what_went_wrong_and_who_is_back():
     before = by_agents()
-    before.hear_agent(1, failed(3, 7))
-    before.hear_agent(0, {"type": "recovered", "generation": 2, "seconds": 0.25, "reason": "x"})
-    kept = msgspec.json.decode(msgspec.json.encode(before.told), type=Told)
+    before.receive_agent_message(1, failed(3, 7))
+    before.receive_agent_message(0, {"type": "recovered", "generation": 2, "seconds": 0.25, "reason": "x"})
+    kept = msgspec.json.decode(msgspec.json.encode(before.agent_record), type=AgentRecord)
     after = remembered_gang(KEY, before.job, tasks_of(before), kept)
-    told = after.hear_agent(1, {"type": "recovered", "generation": 2, "seconds": 0.1, "reason": "x"})
+    told = after.receive_agent_message(1, {"type": "recovered", "generation": 2, "seconds": 0.1, "reason": "x"})
     by_itself = Exit(code=7, detail="rank 3 (worker/1) on n2 exited with code 7")
     assert told == [JobEvent("job-1", Recovered(3, 2, by_itself, 250))]
-    assert after.told == Told()
+    assert after.agent_record == AgentRecord()
 
 
 def test_a_recovery_counts_even_if_the_gang_ends_before_all_agents_have_told():
     gang = by_agents()
-    gang.hear_agent(1, failed(3, 7))
-    gang.hear_agent(0, {"type": "recovered", "generation": 2, "seconds": 0.25, "reason": "x"})
-    [event] = gang.come_back()
+    gang.receive_agent_message(1, failed(3, 7))
+    gang.receive_agent_message(0, {"type": "recovered", "generation": 2, "seconds": 0.25, "reason": "x"})
+    [event] = gang.report_recovery()
     assert isinstance(event.event, Recovered)
-    assert gang.come_back() == []
+    assert gang.report_recovery() == []

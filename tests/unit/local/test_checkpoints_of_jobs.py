@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from windlass import wire
-from windlass.backends.local.checkpoints import Kept, of_jobs
+from windlass.backends.local.checkpoints import CheckpointPlace, checkpoint_places
 from windlass.backends.local.launch_message import spawn_message
 from windlass.backends.local.launched_gangs import new_gang
 from windlass.backends.local.paths import StatePaths, prepare, state_id
@@ -47,7 +47,11 @@ def test_what_its_ranks_are_told_is_known_afterwards(submit, tmp_path, env, inhe
     submit(env=env, inherited=inherited)
     paths = StatePaths(tmp_path)
     expected = place.replace("ID", state_id(paths))
-    assert of_jobs(paths, "digits") == of_jobs(paths, "digits-1") == [Kept("digits-1", expected)]
+    assert (
+        checkpoint_places(paths, "digits")
+        == checkpoint_places(paths, "digits-1")
+        == [CheckpointPlace("digits-1", expected)]
+    )
 
 
 def test_it_is_what_the_supervisor_tells_them(submit, tmp_path):
@@ -55,27 +59,27 @@ def test_it_is_what_the_supervisor_tells_them(submit, tmp_path):
     paths = StatePaths(tmp_path)
     gang = new_gang(("digits-1", 1), JOB, Placement({"worker": ("n1",)}))
     message = spawn_message(gang, nodes={}, logs=tmp_path, inherited={}, state_id=state_id(paths))
-    assert of_jobs(paths, "digits")[0].place == f"{message['cwd']}/{message['env'][wire.CHECKPOINTS]}"
+    assert checkpoint_places(paths, "digits")[0].place == f"{message['cwd']}/{message['env'][wire.CHECKPOINTS]}"
 
 
 def test_a_name_means_the_latest_job_of_it(submit, tmp_path):
     submit(1)
     submit(2)
-    assert [kept.job_id for kept in of_jobs(StatePaths(tmp_path), "digits")] == ["digits-2"]
+    assert [kept.job_id for kept in checkpoint_places(StatePaths(tmp_path), "digits")] == ["digits-2"]
 
 
 def test_each_job_of_an_array_has_a_place(submit, tmp_path):
     for index in (0, 1):
         submit(f"7_{index}", array=ArrayMember("digits-7", index, 2))
-    assert [kept.job_id for kept in of_jobs(StatePaths(tmp_path), "digits-7")] == ["digits-7_0", "digits-7_1"]
+    assert [kept.job_id for kept in checkpoint_places(StatePaths(tmp_path), "digits-7")] == ["digits-7_0", "digits-7_1"]
 
 
 def test_an_unknown_job_is_told_with_the_nearest(submit, tmp_path):
     submit()
     with pytest.raises(UnknownJobError, match="did you mean digits"):
-        of_jobs(StatePaths(tmp_path), "digitz")
+        checkpoint_places(StatePaths(tmp_path), "digitz")
 
 
 def test_where_nothing_is_on_record_no_job_is_known(tmp_path):
     with pytest.raises(UnknownJobError, match="no job is called 'digits'; there is none on record in"):
-        of_jobs(StatePaths(tmp_path / "nowhere"), "digits")
+        checkpoint_places(StatePaths(tmp_path / "nowhere"), "digits")

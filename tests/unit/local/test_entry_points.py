@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from windlass.backends.local.launcher_choice import imported, launcher_here
+from windlass.backends.local.launcher_choice import choose_launcher, imported_modules
 from windlass.core.model.job import Job, Launcher, Role
 
 PATH = os.environ["PATH"]
@@ -21,7 +21,7 @@ def chosen(tmp_path):
             path.parent.mkdir(exist_ok=True)
             path.write_text(text)
         words = (sys.executable if word == "python" else word for word in command.split())
-        return launcher_here(Job("j", (Role(procs=procs, command=tuple(words)),), workdir=str(tmp_path)), PATH)
+        return choose_launcher(Job("j", (Role(procs=procs, command=tuple(words)),), workdir=str(tmp_path)), PATH)
 
     return choose
 
@@ -71,4 +71,4 @@ def test_one_rank_alone_has_an_agent_only_if_it_tells_something(chosen):
 def test_modules_that_import_each_other_are_read_once(tmp_path):
     (tmp_path / "a.py").write_text("import b")
     (tmp_path / "b.py").write_text("import a, os.path")
-    assert imported(tmp_path / "a.py", tmp_path) == {"a", "b", "os", "os.path"}
+    assert imported_modules(tmp_path / "a.py", tmp_path) == {"a", "b", "os", "os.path"}

@@ -1,6 +1,6 @@
 from dataclasses import dataclass
 
-from windlass.backends.local.clock import Clock, Kept, Sources, offset
+from windlass.backends.local.clock import BootOffset, Clock, Sources, boot_offset
 
 HOUR = 3_600_000
 
@@ -17,30 +17,30 @@ class Machine:
 
 def test_the_first_reading_is_the_wall_clocks():
     machine = Machine()
-    kept = offset(machine.sources(), None, last=0)
+    kept = boot_offset(machine.sources(), None, last=0)
     assert Clock(machine.sources(), kept.offset).now() == 1_000_000
 
 
 def test_within_a_boot_a_jump_of_the_wall_clock_changes_nothing():
     machine = Machine()
-    kept = offset(machine.sources(), None, last=0)
+    kept = boot_offset(machine.sources(), None, last=0)
     machine.up += 10
     for machine.wall in (0, 1_000_000 + 48 * HOUR):
-        assert offset(machine.sources(), kept, last=1_000_000) == kept
+        assert boot_offset(machine.sources(), kept, last=1_000_000) == kept
         assert Clock(machine.sources(), kept.offset).now() == 1_000_010
 
 
 def test_after_a_new_boot_the_wall_clock_is_read_again():
     machine = Machine()
-    kept = offset(machine.sources(), None, last=0)
+    kept = boot_offset(machine.sources(), None, last=0)
     machine.boot, machine.up, machine.wall = "b", 7, 1_000_000 + HOUR
-    again = offset(machine.sources(), kept, last=1_000_050)
+    again = boot_offset(machine.sources(), kept, last=1_000_050)
     assert Clock(machine.sources(), again.offset).now() == 1_000_000 + HOUR
 
 
 def test_a_new_boot_with_a_wall_clock_that_fell_behind_goes_on_from_the_last_record():
     machine = Machine()
-    kept = Kept("a", 995_000)
+    kept = BootOffset("a", 995_000)
     machine.boot, machine.up, machine.wall = "b", 7, 42
-    again = offset(machine.sources(), kept, last=1_000_050)
+    again = boot_offset(machine.sources(), kept, last=1_000_050)
     assert Clock(machine.sources(), again.offset).now() == 1_000_050

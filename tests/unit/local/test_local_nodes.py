@@ -4,8 +4,8 @@ from types import SimpleNamespace
 import pytest
 
 from windlass.backends.local import nodes
-from windlass.backends.local.gpus import Gpu, found_gpus
-from windlass.backends.local.nodes import DEVICE_LABEL, Machine, declared, found, from_nodes
+from windlass.backends.local.gpus import Gpu, discover_gpus
+from windlass.backends.local.nodes import DEVICE_LABEL, Machine, declared_nodes, discovered_nodes, from_nodes
 from windlass.core.model.node import Node, Topology
 from windlass.core.model.queue import Queue
 
@@ -14,14 +14,14 @@ FOUR_GPUS = tuple(Gpu(f"GPU-{letter}", "NVIDIA H200") for letter in "abcd")
 
 
 def test_without_a_gpu_every_core_is_a_slot():
-    cluster = found(Machine(cpu=2_500, memory=GIB))
+    cluster = discovered_nodes(Machine(cpu=2_500, memory=GIB))
     assert cluster.nodes == (Node("n1", {"cpu": 2_500, "memory": GIB, "gpu": 2}, {DEVICE_LABEL: "slot"}),)
     assert cluster.devices == {}
     assert cluster.text == "no GPU found: 1 node with 2 CPU slots, one a core"
 
 
 def test_real_gpus_are_handed_out_by_their_ids():
-    cluster = found(Machine(8_000, GIB, FOUR_GPUS))
+    cluster = discovered_nodes(Machine(8_000, GIB, FOUR_GPUS))
     assert cluster.nodes[0].capacity["gpu"] == 4
     assert cluster.nodes[0].labels == {
         DEVICE_LABEL: "gpu",
@@ -33,7 +33,7 @@ def test_real_gpus_are_handed_out_by_their_ids():
 
 
 def test_declared_nodes_share_the_machine():
-    cluster = declared(Machine(cpu=4_000, memory=9 * GIB), 2, 3, [Queue("default")])
+    cluster = declared_nodes(Machine(cpu=4_000, memory=9 * GIB), 2, 3, [Queue("default")])
     assert [node.name for node in cluster.nodes] == ["n1", "n2"]
     assert dict(cluster.nodes[1].capacity) == {"cpu": 2_000, "memory": 9 * GIB // 2, "gpu": 3}
     assert cluster.changed().queues == (Queue("default"),)
@@ -49,7 +49,7 @@ def test_declared_nodes_share_the_machine():
     ],
 )
 def test_declared_gpus_are_real_if_there_are_enough(gpus, devices, text):
-    cluster = declared(Machine(4_000, GIB, FOUR_GPUS), 2, gpus)
+    cluster = declared_nodes(Machine(4_000, GIB, FOUR_GPUS), 2, gpus)
     assert (cluster.devices, cluster.text) == (devices, text)
 
 
@@ -83,7 +83,7 @@ def test_mig_instances_are_resources_by_their_profile():
     parts = [
         Gpu(f"MIG-{number}", "NVIDIA H200", profile) for number, profile in enumerate(["1g.18gb"] * 2 + ["3g.71gb"])
     ]
-    cluster = found(Machine(8_000, GIB, (FOUR_GPUS[0], *parts)))
+    cluster = discovered_nodes(Machine(8_000, GIB, (FOUR_GPUS[0], *parts)))
     assert cluster.nodes[0].capacity == {
         "cpu": 8_000,
         "memory": GIB,
@@ -144,7 +144,7 @@ def nvml(count: int = 2, *, broken: bool = False, cut: tuple[int, ...] = ()) -> 
 
 def test_gpus_come_from_nvml(monkeypatch):
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    assert found_gpus(nvml) == (Gpu("GPU-0", "H200"), Gpu("GPU-1", "H200"))
+    assert discover_gpus(nvml) == (Gpu("GPU-0", "H200"), Gpu("GPU-1", "H200"))
 
 
 @pytest.mark.parametrize(
@@ -155,7 +155,7 @@ def test_a_gpu_in_mig_mode_is_its_instances(monkeypatch, setting, ids):
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     if setting:
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", setting)
-    seen = found_gpus(lambda: nvml(cut=(1,)))
+    seen = discover_gpus(lambda: nvml(cut=(1,)))
     assert [gpu.id for gpu in seen] == ids
     assert {gpu.profile for gpu in seen if "/" in gpu.id} == {"1g.18gb"}
 
@@ -163,12 +163,12 @@ def test_a_gpu_in_mig_mode_is_its_instances(monkeypatch, setting, ids):
 @pytest.mark.parametrize(("setting", "ids"), [("1", ["GPU-1"]), ("GPU-1,0", ["GPU-1", "GPU-0"]), ("", []), ("-1", [])])
 def test_gpus_hidden_from_windlass_are_not_handed_out(monkeypatch, setting, ids):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", setting)
-    assert [gpu.id for gpu in found_gpus(nvml)] == ids
+    assert [gpu.id for gpu in discover_gpus(nvml)] == ids
 
 
 def test_no_library_or_no_driver_is_no_gpu():
-    assert found_gpus(lambda: None) == ()
-    assert found_gpus(lambda: nvml(broken=True)) == ()
+    assert discover_gpus(lambda: None) == ()
+    assert discover_gpus(lambda: nvml(broken=True)) == ()
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ import pytest
 
 from windlass.backends.inbox import Inbox, keep
 from windlass.backends.local import reservation_notes
-from windlass.backends.local.nodes import LocalCluster, Machine, declared
+from windlass.backends.local.nodes import LocalCluster, Machine, declared_nodes
 from windlass.backends.local.paths import prepare
 from windlass.backends.local.state_store import Notes, SubmissionOrigin, open_store
 from windlass.backends.port import BackendError, Changes, JobArrived, JobEvent, Recovery, WorldEvent
@@ -93,7 +93,7 @@ class StandIn:
         return promise
 
     def set_reservations(self, reservations: tuple[Reservation, ...]) -> asyncio.Future[None]:
-        self.store.note(reservations.notes(reservations))
+        self.store.note(reservation_notes.notes(reservations))
         self.reservations = reservations
         return self.inject(self.cluster.changed(reservations))
 
@@ -132,7 +132,7 @@ class Daemon:
 
     def __init__(self, state: Path, kind: str = "up", gpus: int = 4, sharing: str = "") -> None:
         self.runner = asyncio.Runner()
-        cluster = declared(Machine(4000, 2**33), 2, gpus, QUEUES)
+        cluster = declared_nodes(Machine(4000, 2**33), 2, gpus, QUEUES)
         cluster = replace(cluster, nodes=tuple(replace(node, sharing=sharing) for node in cluster.nodes))
         self.world = StandIn(state, cluster)
         self.feed = Feed()
@@ -195,7 +195,9 @@ class Daemon:
 
     def shrink(self, to: int) -> None:
         """Each node has so many GPUs from now on."""
-        self.world.cluster = replace(self.world.cluster, nodes=declared(Machine(4000, 2**33), 2, to, QUEUES).nodes)
+        self.world.cluster = replace(
+            self.world.cluster, nodes=declared_nodes(Machine(4000, 2**33), 2, to, QUEUES).nodes
+        )
         self.runner.run(self._tell(self.world.cluster.changed(self.world.reservations)))
 
     async def _tell(self, event: WorldEvent) -> None:

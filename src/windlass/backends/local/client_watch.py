@@ -1,6 +1,6 @@
-"""Jobs that must not outlive the client that submitted them: watching for the client's end.
+"""Watches the clients of jobs that must not outlive the client that submitted them.
 
-An owner is written "pid:start ticks:boot id", which names a process for good.
+A client is written "pid:start ticks:boot id", which identifies a process uniquely.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from windlass.backends.local.supervisor import proc
 
 
 def describe(pid: int) -> str:
-    """The owner that this process is; "" if there is no such process."""
+    """Returns the identity of a process; "" if there is no such process."""
     seen = proc.stat(pid)
     return f"{pid}:{seen.started}:{SYSTEM.boot_id()}" if seen else ""
 
 
 def is_alive(owner: str) -> bool:
-    """Whether this very process lives."""
+    """Tells whether exactly this process lives."""
     pid, started, boot_id = owner.split(":")
     return boot_id == SYSTEM.boot_id() and proc.is_alive(int(pid), int(started))
 
 
 class ClientWatch:
-    """Calls `gone(job_id)` once for each job whose owner has ended."""
+    """Calls `gone(job_id)` once for each job whose client has ended."""
 
     def __init__(self, gone: Callable[[str], None]) -> None:
         self._gone = gone
@@ -35,20 +35,20 @@ class ClientWatch:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def add(self, job_id: str, owner: str) -> None:
-        """The job must not outlive this owner. The controller itself is no owner that it could see end."""
+        """Binds a job to a client. The controller itself is ignored: it could not see its own end."""
         if _pid(owner) == os.getpid() and is_alive(owner):
             return
         self._jobs.setdefault(owner, set()).add(job_id)
 
     def remove(self, job_id: str) -> None:
-        """The job has ended."""
+        """Removes a job that has ended."""
         for owner in [owner for owner, jobs in self._jobs.items() if job_id in jobs]:
             self._jobs[owner].discard(job_id)
             if not self._jobs[owner]:
                 self._forget(owner)
 
     def watch(self) -> None:
-        """Watch whoever is not watched yet, in the running loop."""
+        """Watches clients that are not watched yet, in the running loop."""
         self._loop = asyncio.get_running_loop()
         for owner in [owner for owner in self._jobs if owner not in self._watched]:
             try:
@@ -56,7 +56,7 @@ class ClientWatch:
             except OSError:
                 self._ended(owner)
                 continue
-            if not is_alive(owner):  # after the opening: the descriptor may be another process's of the same pid
+            if not is_alive(owner):  # after opening: the descriptor may belong to another process with the same pid
                 os.close(descriptor)
                 self._ended(owner)
                 continue
@@ -64,7 +64,7 @@ class ClientWatch:
             self._loop.add_reader(descriptor, self._ended, owner)
 
     def close(self) -> None:
-        """Watch nobody any more."""
+        """Ends all watches."""
         for owner in list(self._jobs):
             self._forget(owner)
 

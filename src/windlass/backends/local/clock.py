@@ -1,4 +1,4 @@
-"""The world's time: the boot clock, which only goes forward, plus an offset that is kept while the boot lasts."""
+"""The backend's time: the boot clock, which only goes forward, plus an offset that is constant during a boot."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from pathlib import Path
 from typing import NamedTuple
 
 
-class Kept(NamedTuple):
-    """What the state folder remembers: the offset that was used during a boot."""
+class BootOffset(NamedTuple):
+    """The stored offset of a boot."""
 
     boot_id: str
     offset: int
 
 
 class Sources(NamedTuple):
-    """Where time comes from, in ms; other ones in tests."""
+    """Sources of time, in ms; tests replace them."""
 
     boot_id: Callable[[], str]
     boottime: Callable[[], int]
@@ -39,20 +39,20 @@ SYSTEM = Sources(_boot_id, _boottime, _wall)
 
 
 class Clock(NamedTuple):
-    """`now` is boot time plus `offset`, both in ms."""
+    """A clock: `now` is boot time plus `offset`, both in ms."""
 
     sources: Sources
     offset: int
 
     def now(self) -> int:
-        """Milliseconds since the epoch; never goes back, whatever happens to the wall clock."""
+        """Returns milliseconds since the epoch; never goes back, even if the wall clock does."""
         return self.sources.boottime() + self.offset
 
 
-def offset(sources: Sources, kept: Kept | None, last: int) -> Kept:
-    """The offset for this boot: the kept one, or a new one from the wall clock, but time never falls behind `last`."""
+def boot_offset(sources: Sources, kept: BootOffset | None, last: int) -> BootOffset:
+    """Returns the offset of this boot: the stored one, or a new one from the wall clock, with time after `last`."""
     boot_id = sources.boot_id()
     if kept is not None and kept.boot_id == boot_id:
         return kept
     boottime = sources.boottime()
-    return Kept(boot_id, max(sources.wall(), last) - boottime)
+    return BootOffset(boot_id, max(sources.wall(), last) - boottime)

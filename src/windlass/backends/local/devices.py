@@ -1,6 +1,6 @@
-"""Which devices of its node each replica of a gang gets.
+"""Assigns devices of its node to each replica of a gang.
 
-Pure: what is taken comes from the tasks of the gangs that live, so a new controller comes to the same answer.
+Pure: devices in use are derived from the tasks of living gangs, so a new controller gets the same result.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from windlass.core.model.resources import GPU
 from windlass.core.model.status import Placement
 
 Assigned: TypeAlias = dict[tuple[str, int], tuple[str, ...]]
-"""(role, replica) → device ids, as CUDA_VISIBLE_DEVICES takes them."""
+"""(role, replica) → device ids in the format of CUDA_VISIBLE_DEVICES."""
 
 
 class NoDeviceError(RuntimeError):
     """A node has fewer free devices than the scheduler counted: a device is held that no living gang accounts for."""
 
 
-def assign(job: Job, placement: Placement, cluster: LocalCluster, taken: Iterable[str]) -> Assigned:
-    """Each replica's devices, replica by replica in the gang's order. Raises NoDeviceError.
+def assign_devices(job: Job, placement: Placement, cluster: LocalCluster, taken: Iterable[str]) -> Assigned:
+    """Returns the devices of each replica, in the gang's order. Raises NoDeviceError.
 
-    Where GPUs are shared the scheduler has chosen them; else they are the first free ones of the node. On a node
-    without real devices a replica gets none and sees none.
+    Shared GPUs were chosen by the scheduler; others are the first free ones of the node. On a node without real devices
+    a replica gets none and sees none.
     """
     held = set(taken)
     assigned: Assigned = {}

@@ -1,4 +1,4 @@
-"""What the end of a rank means for its member, in core's terms and in words."""
+"""Turns the supervisor's report of a rank's end into the core's Exit, with a description."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _CANNOT_RUN = {
 
 
 class RankName(NamedTuple):
-    """A rank as people know it; None: the agent of a replica's ranks."""
+    """A rank as people refer to it; None: the agent of a replica's ranks."""
 
     rank: int | None
     role: str
@@ -32,14 +32,14 @@ class RankName(NamedTuple):
 
 
 class ExitReport(NamedTuple):
-    """What a rank was to run, for explaining why it did not."""
+    """The command of a rank, for explaining a failed start."""
 
     command: tuple[str, ...]
     workdir: str
 
 
 def exit_of(who: RankName, report: Mapping[str, Any], tried: ExitReport) -> Exit:
-    """The end that the supervisor reported ("code" or "signal", "error" if the rank never ran)."""
+    """Returns the Exit of a report ("code" or "signal", "error" if the rank never ran)."""
     if "signal" in report:
         number = int(report["signal"])
         return Exit(signal=number, detail=f"{who} killed by {signal_name(number)}")
@@ -55,7 +55,7 @@ def exit_of(who: RankName, report: Mapping[str, Any], tried: ExitReport) -> Exit
 
 
 def signal_name(number: int) -> str:
-    """The name of a signal: SIGKILL for 9."""
+    """Returns the name of a signal: SIGKILL for 9."""
     try:
         return signal.Signals(number).name
     except ValueError:

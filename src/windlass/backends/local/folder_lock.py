@@ -1,4 +1,4 @@
-"""The lock of a state folder: exactly one controller, and everybody else is told who it is."""
+"""The lock of a state folder: at most one controller, whose identity others can read."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Kind: TypeAlias = Literal["up", "run"]
 
 
 class Holder(NamedTuple):
-    """Who holds the lock. `started` in clock ticks since boot."""
+    """The process that holds the lock. `started` in clock ticks since boot."""
 
     pid: int
     started: int
@@ -24,7 +24,7 @@ class Holder(NamedTuple):
 
 
 class HeldError(BackendError):
-    """Somebody else controls this state folder; `holder` is None if it has not said who it is yet."""
+    """Another process controls this state folder; `holder` is None if it has not written its identity yet."""
 
     def __init__(self, paths: StatePaths, holder: Holder | None) -> None:
         self.holder = holder
@@ -34,19 +34,19 @@ class HeldError(BackendError):
 
 @dataclass(slots=True)
 class Lock:
-    """A held lock. It ends with the process, however that ends, or with `release`."""
+    """A held lock. It ends with the process in any case, or with `release`."""
 
     descriptor: int
 
     def release(self) -> None:
-        """Let somebody else control the folder."""
+        """Releases the lock."""
         if self.descriptor >= 0:
             os.close(self.descriptor)
             self.descriptor = -1
 
 
 def acquire(paths: StatePaths, kind: Kind) -> Lock:
-    """Take the lock or raise HeldError, without waiting. Raises WorldError if the folder cannot be written."""
+    """Takes the lock without waiting. Raises HeldError, and BackendError if the folder cannot be written."""
     try:
         descriptor = os.open(paths.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
@@ -61,7 +61,7 @@ def acquire(paths: StatePaths, kind: Kind) -> Lock:
 
 
 def holder(paths: StatePaths) -> Holder | None:
-    """Who holds the lock now, if anybody does."""
+    """Returns the process that holds the lock, or None."""
     try:
         said = json.loads(paths.lock.read_bytes())
         found = Holder(said["pid"], said["started"], said["kind"])
@@ -76,5 +76,5 @@ def _sign(descriptor: int, kind: Kind) -> None:
     try:
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, json.dumps(said).encode(), 0)
-    except OSError:  # a full disk: the lock holds all the same, only nobody can read whose it is
+    except OSError:  # full disk: the lock holds all the same, only its holder cannot be read
         return

@@ -1,4 +1,4 @@
-"""The GPUs of this machine, and the MIG instances that they are cut into, as NVML lists them."""
+"""Lists the GPUs of this machine and their MIG instances by NVML."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ _PROFILE = re.compile(r"\bMIG ([0-9]g\.[0-9]+gb)")
 
 
 class Gpu(NamedTuple):
-    """A real GPU, or an instance on one, by the id that CUDA_VISIBLE_DEVICES takes."""
+    """A GPU, or a MIG instance, by the id that CUDA_VISIBLE_DEVICES takes."""
 
     id: str
     product: str
     profile: str = ""
-    """Of a MIG instance: "1g.10gb"."""
+    """Profile of a MIG instance: "1g.10gb"; else ""."""
 
 
-def found_gpus(load_nvml: Callable[[], ModuleType | None]) -> tuple[Gpu, ...]:
-    """What NVML lists, less what CUDA_VISIBLE_DEVICES hides from this process.
+def discover_gpus(load_nvml: Callable[[], ModuleType | None]) -> tuple[Gpu, ...]:
+    """Returns the GPUs that NVML lists, without those that CUDA_VISIBLE_DEVICES hides from this process.
 
-    A GPU in MIG mode is not in the list, its instances are.
+    Of a GPU in MIG mode, its instances are listed instead.
     """
     nvml = load_nvml()
     if nvml is None:
@@ -32,7 +32,7 @@ def found_gpus(load_nvml: Callable[[], ModuleType | None]) -> tuple[Gpu, ...]:
         nvml.nvmlInit()
         handles = [nvml.nvmlDeviceGetHandleByIndex(index) for index in range(nvml.nvmlDeviceGetCount())]
         gpus = {str(index): tuple(_parts(nvml, handle)) for index, handle in enumerate(handles)}
-    except nvml.NVMLError:  # a library without its driver
+    except nvml.NVMLError:  # the library is there, the driver is not
         return ()
     return _visible(gpus, os.environ.get("CUDA_VISIBLE_DEVICES"))
 
@@ -45,7 +45,7 @@ def _parts(nvml: Any, handle: Any) -> Iterator[Gpu]:
     for number in range(nvml.nvmlDeviceGetMaxMigDeviceCount(handle)):
         try:
             part = nvml.nvmlDeviceGetMigDeviceHandleByIndex(handle, number)
-        except nvml.NVMLError_NotFound:  # fewer instances than there could be
+        except nvml.NVMLError_NotFound:  # fewer instances than possible
             continue
         if profile := _PROFILE.search(_text(nvml.nvmlDeviceGetName(part))):
             yield Gpu(_text(nvml.nvmlDeviceGetUUID(part)), product, profile[1])
@@ -73,7 +73,7 @@ def _text(value: str | bytes) -> str:
 
 
 def load_nvml() -> ModuleType | None:
-    """NVML's module; None without its library."""
+    """Returns NVML's module; None without its library."""
     import ctypes  # noqa: PLC0415 - only machines with a driver pay for what follows
 
     try:

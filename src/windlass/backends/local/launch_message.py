@@ -1,4 +1,4 @@
-"""From a gang to the message that has the supervisor start it: every rank's command, environment and folder."""
+"""Builds the message that tells the supervisor to start a gang: command, environment and folder of every rank."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from windlass import wire
-from windlass.backends.local.checkpoints import unless_told
-from windlass.backends.local.launched_gangs import Gang
+from windlass.backends.local.checkpoints import default_place
+from windlass.backends.local.launched_gangs import LaunchedGang
 from windlass.backends.local.logs import agent_name
 from windlass.core.model.job import Launcher, Role
 from windlass.core.model.node import Node
@@ -27,16 +27,23 @@ _BOOT = (
     "import sys; sys.path.append(sys.argv.pop(1)); from windlass.agent.entry import main; sys.exit(main(sys.argv[1:]))"
 )
 _PYTHON_OF_RANKS = "PYTHON_EXEC"
-"""By torchrun's convention: the interpreter of the ranks, where it is another one than the agent's."""
+"""torchrun's variable for the interpreter of the ranks, where it differs from the agent's."""
 _SHUTDOWN = "TORCH_ELASTIC_SHUTDOWN_TIMEOUT"
 """Seconds that ranks have when their agent is told to end; the supervisor gives agents a little more."""
 _FIRST_PORT, _PORTS = 20_000, 12_000
-"""Below the range from which Linux takes the ports of outgoing connections (32768 on): a port found free here stays
-free until rank 0, which may first import for seconds, listens on it."""
+"""Ports below the range of outgoing connections on Linux (from 32768): a port found free here stays free until rank 0,
+which may import for seconds first, listens on it.
+"""
 
 
 def spawn_message(
-    gang: Gang, *, nodes: Mapping[str, Node], logs: Path, inherited: Mapping[str, str], state_id: str, owner: str = ""
+    gang: LaunchedGang,
+    *,
+    nodes: Mapping[str, Node],
+    logs: Path,
+    inherited: Mapping[str, str],
+    state_id: str,
+    owner: str = "",
 ) -> dict[str, Any]:
     """Builds the message that starts a gang. `inherited`: the environment below the job's own; `owner`: the client."""
     job_id, generation = gang.key
@@ -47,14 +54,14 @@ def spawn_message(
         "generation": generation,
         "logs": str(logs),
         "cwd": gang.job.workdir or str(Path.home()),
-        # Below the job's own variables.
-        "env": {wire.CHECKPOINTS: unless_told(state_id, job_id), **inherited, wire.STATE_ID: state_id},
+        # below the job's own variables
+        "env": {wire.CHECKPOINTS: default_place(state_id, job_id), **inherited, wire.STATE_ID: state_id},
         "owner": [int(part) for part in owner.split(":")[:2]] if owner else None,
         "ranks": [_rank(gang, rank, nodes, inherited) for rank in gang.ranks],
     }
 
 
-def _rank(gang: Gang, rank: Rank, nodes: Mapping[str, Node], inherited: Mapping[str, str]) -> dict[str, Any]:
+def _rank(gang: LaunchedGang, rank: Rank, nodes: Mapping[str, Node], inherited: Mapping[str, str]) -> dict[str, Any]:
     job_id, generation = gang.key
     assert gang.job is not None  # noqa: S101 - see spawn_message
     role = role_named(gang.job, rank.role)
@@ -77,7 +84,7 @@ def _rank(gang: Gang, rank: Rank, nodes: Mapping[str, Node], inherited: Mapping[
 
 
 def agent_argv(command: Sequence[str]) -> list[str]:
-    """The agent of this very Windlass, run by the Python that runs it, untouched by the job's environment."""
+    """Returns the command of this Windlass's agent, run by this Python, independent of the job's environment."""
     package = importlib.util.find_spec("windlass")
     assert package is not None  # noqa: S101 - this is a part of it
     assert package.origin is not None  # noqa: S101 - it has an __init__.py
@@ -85,8 +92,8 @@ def agent_argv(command: Sequence[str]) -> list[str]:
     return [sys.executable, "-I", "-S", "-X", "utf8", "-c", _BOOT, root, *agent_words(command)]
 
 
-def _of_agent(gang: Gang, role: Role) -> dict[str, str]:
-    """How the ranks are run, how long they have to leave, and how many failures the agents may still put right."""
+def _of_agent(gang: LaunchedGang, role: Role) -> dict[str, str]:
+    """Returns how ranks are run, how long they have to end, and how many failures the agents may still recover from."""
     assert gang.job is not None  # noqa: S101 - see spawn_message
     policy, before = gang.job.restart, gang.before
     entry = entry_of(role.command)
@@ -108,7 +115,7 @@ def _of_agent(gang: Gang, role: Role) -> dict[str, str]:
 
 
 def cpu_share(placed: Mapping[str, tuple[str, ...]], role: Role, node: Node) -> int:
-    """Milli-cores of a node that fall to one replica: by its share of the devices, else by heads.
+    """Returns the milli-cores of a node for one replica: by its share of the devices, else an equal share.
 
     `placed`: role → node names by replica.
     """
@@ -121,7 +128,7 @@ def cpu_share(placed: Mapping[str, tuple[str, ...]], role: Role, node: Node) -> 
 
 
 def choose_port(key: tuple[str, int], avoid: Collection[int], is_free: Callable[[int], bool]) -> int:
-    """A port for this generation alone: not one of `avoid`, and free. Raises OSError if there is none."""
+    """Returns a port for this generation alone: free, and none of `avoid`. Raises OSError if there is none."""
     first = zlib.crc32(f"{key[0]}.{key[1]}".encode())
     for step in range(_PORTS):
         port = _FIRST_PORT + (first + step) % _PORTS
@@ -131,7 +138,7 @@ def choose_port(key: tuple[str, int], avoid: Collection[int], is_free: Callable[
 
 
 def is_free(port: int) -> bool:
-    """Whether one could listen on this port, on any address."""
+    """Tells whether this port can be listened on, on any address."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

@@ -1,6 +1,6 @@
-"""The gangs a controller has launched and not yet seen the end of: from ends of ranks to ends of members.
+"""The gangs that a controller has launched and that have not ended: ends of ranks become ends of members. Pure.
 
-A member (replica) has ended at its first rank that fails, or when the last of its ranks has ended well. Pure.
+A member (replica) has ended at its first rank that fails, or when the last of its ranks has succeeded.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ Key: TypeAlias = tuple[str, int]
 
 
 @dataclass(slots=True)
-class Back:
-    """Ranks run again: as which generation of their agents' count, after what, and in how many seconds by member."""
+class RecoveryInPlace:
+    """A recovery in place: the agents' own generation number, the cause, and the seconds that it took by member."""
 
     crew: int
     exit: Exit
@@ -35,20 +35,20 @@ class Back:
 
 
 @dataclass(slots=True)
-class Told:
-    """What the agents of a gang have said, and its controller has made nothing of yet. It outlives controllers."""
+class AgentRecord:
+    """Messages of a gang's agents that the controller has not turned into events yet. They outlive controllers."""
 
     fault: dict[str, Any] | None = None
-    """What went wrong, and nobody has put right yet, as `wire.Verdict`."""
-    back: Back | None = None
-    """A recovery that not all of them have told of."""
+    """The fault that no agent has recovered from yet, as `wire.Verdict`."""
+    back: RecoveryInPlace | None = None
+    """A recovery that not all agents have reported yet."""
 
 
 @dataclass(slots=True)
-class Gang:
-    """One generation of a job, whose `job` is as large as this generation.
+class LaunchedGang:
+    """One generation of a job; `job` has the size of this generation.
 
-    `job` and `ranks` are None and empty if nothing is known of it but its name.
+    `job` and `ranks` are None and empty if only the name of the gang is known.
     """
 
     key: Key
@@ -58,53 +58,55 @@ class Gang:
     port: int = 0
     ranks: tuple[Rank, ...] = ()
     line: int = -1
-    """On which line to a supervisor its launch was said; -1: not yet."""
+    """Number of the supervisor connection on which the launch was sent; -1: not sent yet."""
     cannot: str = ""
-    """Why it cannot be launched at all; "" if it can."""
+    """The error that prevents its launch; "" for none."""
     left: dict[int, set[int]] = field(default_factory=dict)
-    """Member → its ranks that have not ended. Members that have ended are not in here."""
+    """Member → its ranks that have not ended. Members that have ended are not included."""
     members: MemberTracker = field(init=False)
 
     before: Status = field(default_factory=Status)
-    """As it was when this generation was decided on: what of its limits was used up."""
-    told: Told = field(default_factory=Told)
+    """The status at the time of this generation's admission: the used part of its restart limits."""
+    agent_record: AgentRecord = field(default_factory=AgentRecord)
 
     def __post_init__(self) -> None:
-        # the supervisor reports ends in the order in which they happen
+        # the supervisor reports ends in the order in which they happened
         self.members = MemberTracker(self.key[1], len(self.left), settling=0)
 
     @property
     def gone(self) -> bool:
-        """Whether the end of its last process was reported."""
+        """Tells whether the end of its last process was reported."""
         return self.members.gone
 
     def who(self, rank: Rank) -> RankName:
-        """The rank as people know it."""
+        """Returns the rank as people refer to it."""
         by_agent = self.job is not None and self.job.launcher is Launcher.AGENT
         number = None if by_agent else rank.number
         return RankName(number, rank.role, rank.replica, self.nodes[rank.role][rank.replica])
 
-    def hear_agent(self, member: int, said: Mapping[str, Any]) -> list[JobEvent]:
-        """What an agent says of its ranks: what went wrong, or that they run again. All have to, for it to be told."""
-        if said.get("type") == "verdict":  # of several the first: others then lost their peer
-            fault = self.told.fault
+    def receive_agent_message(self, member: int, said: Mapping[str, Any]) -> list[JobEvent]:
+        """Handles an agent's message: a fault, or a recovery, which counts once all agents have reported it."""
+        if said.get("type") == "verdict":  # the first of several: the others then lost their peer
+            fault = self.agent_record.fault
             known = fault is not None and fault["generation"] == said["generation"]
-            self.told.fault = fault if known else dict(said)
+            self.agent_record.fault = fault if known else dict(said)
         if said.get("type") != "recovered":
             return []
         crew, events = int(said["generation"]), []
-        back = self.told.back
+        back = self.agent_record.back
         if back is None or back.crew != crew:
-            events = self.come_back()
+            events = self.report_recovery()
             lost = Exit(signal=signal.SIGKILL, detail=str(said["reason"]))
-            back = Back(crew, lost if self.told.fault is None else self._exit_by(self.told.fault))
-            self.told = Told(back=back)
+            back = RecoveryInPlace(
+                crew, lost if self.agent_record.fault is None else self._exit_by(self.agent_record.fault)
+            )
+            self.agent_record = AgentRecord(back=back)
         back.seconds[member] = float(said["seconds"])
-        return [*events, *self.come_back()] if set(self.left) <= set(back.seconds) else events
+        return [*events, *self.report_recovery()] if set(self.left) <= set(back.seconds) else events
 
-    def come_back(self) -> list[JobEvent]:
-        """Tell what is known of a recovery, as long as its slowest agent took: all have told, or no more will."""
-        back, self.told.back = self.told.back, None
+    def report_recovery(self) -> list[JobEvent]:
+        """Returns the event of a recovery, with the time of its slowest agent: all have reported, or no more will."""
+        back, self.agent_record.back = self.agent_record.back, None
         if back is None:
             return []
         took = round(max(back.seconds.values()) * 1000)
@@ -127,30 +129,32 @@ class Gang:
         return first <= rank < first + role_named(self.job, member.role).procs
 
     def taken(self) -> Iterable[str]:
-        """The devices it holds."""
+        """Returns the ids of the devices that the gang holds."""
         return () if self.gone else (device for devices in self.devices.values() for device in devices)
 
     def start(self) -> list[JobEvent]:
-        """All its ranks have been started."""
+        """Returns the events of the start of all ranks."""
         for member in range(self.members.count):
             self.members.start(member)
         return self._events()
 
     def give_up(self) -> list[JobEvent]:
-        """It cannot be launched: its first member ends with the reason."""
+        """Returns the events of a gang that cannot be launched: its first member ends with the error."""
         self.left.pop(0, None)
         self.members.lose(0, self.cannot)
         return self._events()
 
     def end_rank(self, number: int, report: Mapping[str, Any]) -> tuple[list[JobEvent], str]:
-        """A rank has ended. Returns the end of its member, if this is it, and the rank's own end in words."""
+        """Handles the end of a rank. Returns the end of its member, if any, and a description of the rank's end."""
         if self.job is None or number >= len(self.ranks):
             return [], ""
         rank = self.ranks[number]
         tried = ExitReport(role_named(self.job, rank.role).command, self.job.workdir)
         exit = exit_of(self.who(rank), report, tried)
-        if self.told.fault is not None and "code" in report and not exit.ok:  # of its own ranks, or another agent's
-            exit = self._exit_by(self.told.fault)
+        if (
+            self.agent_record.fault is not None and "code" in report and not exit.ok
+        ):  # its own rank, or a rank of another agent
+            exit = self._exit_by(self.agent_record.fault)
         waiting = self.left.get(rank.member)
         if waiting is None:
             return [], exit.detail
@@ -162,7 +166,7 @@ class Gang:
         return self._events(), exit.detail
 
     def vanish(self) -> list[JobEvent]:
-        """Nothing is left of it."""
+        """Returns the events of a gang of which nothing is left."""
         self.members.vanish()
         return self._events()
 
@@ -170,18 +174,18 @@ class Gang:
         return [JobEvent(self.key[0], event) for event in self.members.take_events(0)]
 
 
-def new_gang(key: Key, job: Job, placement: Placement) -> Gang:
-    """A gang about to be launched, still without devices."""
+def new_gang(key: Key, job: Job, placement: Placement) -> LaunchedGang:
+    """Creates a gang that is about to be launched, without devices."""
     job = sized(job, placement)
     ranks = ranks_of(job)
     left: dict[int, set[int]] = {}
     for rank in ranks:
         left.setdefault(rank.member, set()).add(rank.number)
-    return Gang(key, job, dict(placement.nodes), ranks=ranks, left=left)
+    return LaunchedGang(key, job, dict(placement.nodes), ranks=ranks, left=left)
 
 
-def remembered_gang(key: Key, job: Job, tasks: Iterable[Task], told: Told | None = None) -> Gang:
-    """A gang as an earlier controller has written it down."""
+def remembered_gang(key: Key, job: Job, tasks: Iterable[Task], agent_record: AgentRecord | None = None) -> LaunchedGang:
+    """Creates a gang from the record of an earlier controller."""
     tasks = list(tasks)
     nodes: dict[str, dict[int, str]] = {}
     for task in tasks:
@@ -196,12 +200,12 @@ def remembered_gang(key: Key, job: Job, tasks: Iterable[Task], told: Told | None
             gang.end_rank(task.rank, {"code": task.code})
         elif task.signal is not None:
             gang.end_rank(task.rank, {"signal": task.signal})
-    gang.told = told or Told()
+    gang.agent_record = agent_record or AgentRecord()
     return gang
 
 
-def tasks_of(gang: Gang) -> list[Task]:
-    """One row for each rank, as it is before the start."""
+def tasks_of(gang: LaunchedGang) -> list[Task]:
+    """Returns one task for each rank, as it is before the start."""
     job_id, generation = gang.key
     return [
         Task(

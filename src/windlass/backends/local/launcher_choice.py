@@ -1,7 +1,7 @@
-"""Whether a job's ranks are started by agents where nobody has said how: by what its scripts import.
+"""Chooses the launcher of a job that names none: an agent if its scripts import torch.
 
-An agent imports torch once for all ranks of a replica. A script that never does must not pay for that, so the source
-decides: the script's own, and that of the modules beside it that it imports.
+An agent imports torch once for all ranks of a replica. A script without torch must not pay for that, so the imports of
+the script and of the modules beside it decide.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from windlass.launch.agent import Entry, entry_of
 _TORCH = frozenset(
     {"torch", "torchvision", "torchaudio", "lightning", "pytorch_lightning", "accelerate", "transformers", "deepspeed"}
 )
-"""Whoever imports one of these has imported torch."""
+"""Modules whose import implies an import of torch."""
 _OURS = "windlass.train"
 _MOST_FILES = 200
 _LARGEST = 1 << 20
 
 
-def launcher_here(job: Job, path: str) -> Launcher:
-    """The launcher of a job that would be PLAIN, on this machine. `path`: PATH of its ranks.
+def choose_launcher(job: Job, path: str) -> Launcher:
+    """Returns the launcher of a job that would be PLAIN, on this machine. `path`: PATH of its ranks.
 
-    AGENT if every role is a script of Python that imports torch, and the gang has several ranks or heartbeats to tell.
+    AGENT if every role is a Python script that imports torch, and the gang has several ranks or sends heartbeats.
     """
     found = [_imports_of(role, job.workdir, path) for role in job.roles]
     if not all(names is not None and (_OURS in names or names & _TORCH) for names in found):
@@ -36,17 +36,17 @@ def launcher_here(job: Job, path: str) -> Launcher:
 
 
 def _imports_of(role: Role, workdir: str, path: str) -> frozenset[str] | None:
-    """None: it is no entry point of Python, or one that cannot be started or found."""
+    """Returns the imports of a role's script; None if the command is no Python script that can be found."""
     entry = entry_of(role.command)
     if entry is None:
         return None
     python = str(Path(workdir, entry.python)) if "/" in entry.python else entry.python
     found = _file_of(entry, Path(workdir)) if shutil.which(python, path=path) else None
-    return None if found is None else imported(*found)
+    return None if found is None else imported_modules(*found)
 
 
 def _file_of(entry: Entry, workdir: Path) -> tuple[Path, Path] | None:
-    """The source, and the folder that its imports are looked for in first."""
+    """Returns the source file, and the first folder on its import path."""
     if not entry.module:
         script = workdir / entry.words[0]
         return (script, script.parent) if script.is_file() else None
@@ -55,8 +55,8 @@ def _file_of(entry: Entry, workdir: Path) -> tuple[Path, Path] | None:
     return None if module is None else (module, workdir)
 
 
-def imported(script: Path, root: Path) -> frozenset[str]:
-    """The modules that a script imports, and those that modules below `root` import for it. Nothing is executed."""
+def imported_modules(script: Path, root: Path) -> frozenset[str]:
+    """Returns the modules imported by a script and by modules below `root` that it imports. Executes nothing."""
     names: set[str] = set()
     todo, seen = [script], {script}
     while todo and len(seen) < _MOST_FILES:
@@ -70,7 +70,7 @@ def imported(script: Path, root: Path) -> frozenset[str]:
 
 
 def _imports(file: Path, root: Path) -> Iterator[str]:
-    """Full names, of `from a import b` both `a` and `a.b`; none if it cannot be read as Python."""
+    """Yields full names, for `from a import b` both `a` and `a.b`; none if the file is not valid Python."""
     try:
         if file.stat().st_size > _LARGEST:
             return
@@ -89,7 +89,7 @@ def _imports(file: Path, root: Path) -> Iterator[str]:
 
 
 def _beside(name: str, root: Path) -> Iterator[Path]:
-    """The files of a module below `root`: its own, and those of the packages that it is in."""
+    """Yields the files of a module below `root`: its own, and those of its parent packages."""
     folder = root
     for part in filter(None, name.split(".")):
         yield from (file for file in (folder / f"{part}.py", folder / part / "__init__.py") if file.is_file())

@@ -1,8 +1,7 @@
-"""Reading what ranks printed: by job, generation, rank and stream, across rotated parts, from a time on, or live.
+"""Reads the output of ranks: by job, generation, rank and stream, across rotated parts, from a time on, or live.
 
-The files are written by `supervisor.output`, whose text says how they are laid out. An offset counts the bytes of
-the whole
-stream, parts that rotation has removed included, so it stays valid while the stream grows.
+The files are written by `supervisor.log_files`, whose docstring has the layout. An offset counts the bytes of the
+whole stream, including parts that rotation has removed, so it stays valid while the stream grows.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from windlass.backends.local.supervisor.log_files import INDEX_ENTRY, INDEX_EVER
 
 _CHUNK = 1 << 18
 _LONGEST_LINE = 1 << 20
-"""Bytes after which a line without an end is passed on in pieces."""
+"""Bytes after which a line without an end is returned in pieces."""
 STREAMS = ("out", "err")
 
 
@@ -33,18 +32,18 @@ class LogFile(NamedTuple):
     job_id: str
     generation: int
     rank: int
-    """Below 0: it is no rank's but an agent's, -1 of the first member's, -2 of the second's."""
+    """Rank number. Negative for agents: -1 for the first member's, -2 for the second's."""
     stream: str
     path: Path
 
 
 def agent_name(member: int) -> str:
-    """What the files and the folder of a member's agent are called, beside those of ranks."""
+    """Returns the name of the files and the folder of a member's agent, beside those of ranks."""
     return f"{_AGENT}{member}"
 
 
 class Line(NamedTuple):
-    """`at`: when it was printed, in ms, to within `INDEX_EVERY`. `text` has no line end."""
+    """A line of output. `at`: time in ms, to within `INDEX_EVERY`. `text` has no line end."""
 
     file: LogFile
     at: int
@@ -52,7 +51,7 @@ class Line(NamedTuple):
 
 
 def generations(paths: StatePaths, job_id: str) -> list[int]:
-    """The generations of a job that have printed something."""
+    """Returns the generations of a job that have printed something."""
     return _numbers(paths.job_logs(job_id))
 
 
@@ -64,7 +63,7 @@ def log_files(
     ranks: Iterable[int] | None = None,
     streams: Sequence[str] = STREAMS,
 ) -> list[LogFile]:
-    """What there is of these ranks (None: of all) and streams, by rank."""
+    """Returns the existing streams of these ranks (None: all), ordered by rank."""
     folder = paths.generation_logs(job_id, generation)
     wanted = None if ranks is None else set(ranks)
     found: list[LogFile] = []
@@ -84,7 +83,7 @@ def _number(name: str) -> int | None:
 
 
 def read(files: Iterable[LogFile], *, since: int | None = None) -> Iterator[Line]:
-    """All lines of all these files in the order of time, a file's own lines in their own. `since` in ms."""
+    """Yields all lines of all files in order of time; lines of one file keep their order. `since` in ms."""
     return heapq.merge(*(_lines(file, since) for file in files), key=lambda line: line.at)
 
 
@@ -99,33 +98,33 @@ def _lines(file: LogFile, since: int | None) -> Iterator[Line]:
 
 
 class Cursor:
-    """A place in one stream. `poll` gives the lines that have come since; if none has it costs two system calls."""
+    """A position in one stream. `poll` returns the lines since then; without new lines it costs two system calls."""
 
     def __init__(self, file: LogFile, *, since: int | None = None) -> None:
         self.file = file
         self.offset = 0
-        """Of the next byte to be read."""
+        """Offset of the next byte to read."""
         self._part: _Part | None = None
         self._begun = b""
-        """A line whose end has not been seen."""
+        """A line whose end was not read yet."""
         self._begun_at = 0
         if since is not None:
             self.offset = offset_at(file.path, since)
 
     def poll(self) -> list[Line]:
-        """The next lines, in bounded number; empty if none is complete."""
+        """Returns the next lines, bounded in number; empty if none is complete."""
         lines: list[Line] = []
         while not lines and (data := self._read()):
             lines = self._split(data)
         return lines
 
     def rest(self) -> list[Line]:
-        """The last line, if it has no end. For a stream that is over."""
+        """Returns the last line if it has no end. For a stream that has ended."""
         begun, self._begun = self._begun, b""
         return [self._line(begun)] if begun else []
 
     def close(self) -> None:
-        """Let go of the files."""
+        """Closes the files."""
         self._leave()
 
     def _split(self, data: bytes) -> list[Line]:
@@ -153,10 +152,10 @@ class Cursor:
         return Line(self.file, self._begun_at, raw.decode(errors="replace").removesuffix("\r"))
 
     def _read(self) -> bytes:
-        """The next bytes, from this part or the one after it; empty if there are none yet."""
+        """Returns the next bytes, from this part or the next; empty if there are none yet."""
         while self._part is not None or self._enter():
             assert self._part is not None  # noqa: S101 - _enter says so
-            # before reading, for afterwards more may be written and then rotated
+            # before reading: afterwards more may be written and then rotated
             closed = self._part.is_closed(self.file.path)
             if data := os.pread(self._part.descriptor, _CHUNK, self.offset - self._part.start):
                 self.offset += len(data)
@@ -167,7 +166,7 @@ class Cursor:
         return b""
 
     def _enter(self) -> bool:
-        """Open the part that holds the offset, or the oldest that is left after it."""
+        """Opens the part that contains the offset, or the oldest remaining part after it."""
         part = _open_part(self.file.path, self.offset)
         if part is None:
             return False
@@ -182,7 +181,7 @@ class Cursor:
 
 
 def offset_at(path: Path, since: int) -> int:
-    """The offset of the first byte that may have been printed at `since` (ms) or later."""
+    """Returns the offset of the first byte that may have been printed at `since` (ms) or later."""
     for number, start, _ in _parts(path):
         entry = _first_after(_index_path(path, number), since - INDEX_EVERY)
         if entry is not None:
@@ -205,7 +204,7 @@ class _Part:
         self.times.close()
 
     def is_closed(self, path: Path) -> bool:
-        """It has been rotated away: nothing will be added to it."""
+        """Tells whether the part was rotated, so that nothing is added to it any more."""
         try:
             return path.stat().st_ino != self.inode
         except FileNotFoundError:
@@ -213,7 +212,7 @@ class _Part:
 
 
 def _parts(path: Path) -> list[tuple[int, int, int]]:
-    """(number, start, size) of every part, oldest first; the one being written has number 0."""
+    """Returns (number, start, size) of every part, oldest first; the part being written has number 0."""
     full = sorted(number for number in _suffixes(path))
     try:
         current = path.stat().st_size
@@ -234,12 +233,12 @@ def _open_part(path: Path, offset: int) -> _Part | None:
         number, start = chosen
         try:
             descriptor = os.open(_part_path(path, number), os.O_RDONLY | os.O_CLOEXEC)
-        except FileNotFoundError:  # removed by rotation just now
+        except FileNotFoundError:  # removed by rotation in the meantime
             continue
         part = _Part(descriptor, start, _Times(_index_path(path, number)), os.fstat(descriptor).st_ino)
         if highest_part(str(path)) == newest:
             return part
-        part.close()  # rotated between looking and opening: look again
+        part.close()  # rotated between listing and opening: list again
 
 
 def _end(path: Path) -> int:
@@ -273,7 +272,7 @@ def _numbers(folder: Path) -> list[int]:
 
 
 class _Times:
-    """When the bytes of one part were printed, asked for in ascending order of offset. Follows a growing index."""
+    """Print times of the bytes of one part, queried in ascending order of offset. Follows a growing index."""
 
     def __init__(self, index: Path) -> None:
         try:
@@ -285,7 +284,7 @@ class _Times:
         self._now = 0
 
     def at(self, offset: int) -> int:
-        """Time in ms of the byte at `offset` of the part."""
+        """Returns the time in ms of the byte at `offset` of the part."""
         while (self._ahead or self._load()) and self._ahead[0][1] <= offset:
             self._now = self._ahead.popleft()[0]
         return self._now
@@ -305,7 +304,7 @@ class _Times:
 
 
 def _first_after(index: Path, time: int) -> int | None:
-    """The offset of the first entry later than `time`, by bisection; None if there is none."""
+    """Returns the offset of the first index entry later than `time`, by bisection; None if there is none."""
     try:
         with index.open("rb") as file:
             low, high = 0, os.fstat(file.fileno()).st_size // INDEX_ENTRY.size

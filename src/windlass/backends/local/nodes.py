@@ -1,4 +1,4 @@
-"""The nodes of this machine: found, declared on the command line, or written in a cluster file."""
+"""The nodes of this machine: discovered, declared on the command line, or read from a cluster file."""
 
 from __future__ import annotations
 
@@ -21,63 +21,63 @@ from windlass.core.model.reservation import Reservation
 from windlass.core.model.resources import CPU, GPU, GPU_TYPE, MEMORY
 
 DEVICE_LABEL = "windlass.dev/device"
-"""What a node's gpus are: "gpu", or "slot" for a share of the CPU that stands in for one."""
+"""Label for the kind of a node's gpus: "gpu", or "slot" for a share of the CPU in place of a GPU."""
 PRODUCT_LABEL = "windlass.dev/gpu"
 MIG = "mig-"
-"""A resource of this prefix and a profile's name is an instance of that profile."""
+"""Prefix of resources that are MIG instances; the profile's name follows."""
 
 
 @dataclass(frozen=True, slots=True)
 class LocalCluster:
-    """What the world may hand out. Nodes absent from `devices` have slots: their ranks see no GPU."""
+    """The nodes that this backend may assign. Nodes absent from `devices` have slots: their ranks see no GPU."""
 
     nodes: tuple[Node, ...]
     queues: tuple[Queue, ...] = ()
     topology: Topology = field(default_factory=Topology)
     devices: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Node → the ids of its real GPUs."""
+    """Node → ids of its real GPUs."""
     instances: Mapping[str, Mapping[str, tuple[str, ...]]] = field(default_factory=dict)
-    """Node → resource of a MIG profile → the ids of its real instances."""
+    """Node → resource of a MIG profile → ids of its real instances."""
     policy: Policy = field(default_factory=Policy)
     reservations: tuple[Reservation, ...] = ()
-    """Those of the cluster file; the world knows those that people made."""
+    """Reservations of the cluster file; those that people make at run time are in the backend."""
     text: str = ""
-    """One line for people: what was found or declared."""
+    """One line for people: the nodes that were found or declared."""
 
     def changed(self, reserved: tuple[Reservation, ...] = ()) -> ClusterChanged:
-        """As the controller wants it, with what people have `reserved`."""
+        """Returns the cluster as an event for the controller, with the reservations made at run time."""
         return ClusterChanged(self.nodes, self.queues, self.topology, self.policy, (*self.reservations, *reserved))
 
 
 class Machine(NamedTuple):
-    """What this process may use: CPU in milli-cores, memory in bytes, and the GPUs."""
+    """The resources of this process: CPU in milli-cores, memory in bytes, and the GPUs."""
 
     cpu: int
     memory: int
     gpus: tuple[Gpu, ...] = ()
-    """Whole ones, and MIG instances."""
+    """Whole GPUs, and MIG instances."""
 
 
 def machine(*, load_nvml: Callable[[], ModuleType | None] | None = None) -> Machine:
-    """Look at this machine. Without a GPU driver, or with one that does not answer, there are no GPUs."""
-    return Machine(usable_cpu(), usable_memory(), hardware.found_gpus(load_nvml or hardware.load_nvml))
+    """Inspects this machine. Without a GPU driver, or with one that does not answer, there are no GPUs."""
+    return Machine(usable_cpu(), usable_memory(), hardware.discover_gpus(load_nvml or hardware.load_nvml))
 
 
-def found(here: Machine, queues: Sequence[Queue] = ()) -> LocalCluster:
-    """One node: its real GPUs and MIG instances, or a slot for each usable core."""
+def discovered_nodes(here: Machine, queues: Sequence[Queue] = ()) -> LocalCluster:
+    """Returns one node: its real GPUs and MIG instances, or a slot for each usable core."""
     whole = tuple(gpu for gpu in here.gpus if not gpu.profile)
     parts = _by_profile(here.gpus)
     count = len(whole) if here.gpus else max(1, here.cpu // 1000)
-    plain = declared(here._replace(gpus=whole), 1, count, queues)
+    plain = declared_nodes(here._replace(gpus=whole), 1, count, queues)
     capacity = {**plain.nodes[0].capacity, **{name: len(ids) for name, ids in parts.items()}}
     node = replace(plain.nodes[0], capacity=capacity, labels=_labels(here.gpus))
     return replace(plain, nodes=(node,), instances={node.name: parts} if parts else {}, text=_told(here.gpus, count))
 
 
-def declared(here: Machine, count: int, gpus: int, queues: Sequence[Queue] = ()) -> LocalCluster:
-    """`count` nodes n1, n2, … with `gpus` each, and an equal share of the machine's CPU and memory.
+def declared_nodes(here: Machine, count: int, gpus: int, queues: Sequence[Queue] = ()) -> LocalCluster:
+    """Returns `count` nodes n1, n2, … with `gpus` each, and an equal share of the machine's CPU and memory.
 
-    The gpus are real if the machine has as many in all, else slots.
+    The gpus are real if the machine has that many in total, else slots.
     """
     capacity = {CPU: here.cpu // count, MEMORY: here.memory // count, GPU: gpus}
     parts = _dealt(here, {f"n{number}": gpus for number in range(1, count + 1)})
@@ -91,9 +91,9 @@ def declared(here: Machine, count: int, gpus: int, queues: Sequence[Queue] = ())
 def from_nodes(
     here: Machine, nodes: Sequence[Node], queues: Sequence[Queue], topology: Topology, source: str
 ) -> LocalCluster:
-    """Nodes as a cluster file has them; their gpus are real if the machine has as many in all, else slots.
+    """Returns the nodes of a cluster file; their gpus are real if the machine has that many in total, else slots.
 
-    `source` names the file. GPUs that are shared in MIG profiles are slots: only an administrator can cut real ones.
+    `source` names the file. GPUs shared by MIG profiles are slots: only an administrator can create real instances.
     """
     parts = _dealt(here, {node.name: node.capacity.get(GPU, 0) for node in nodes if node.sharing != "mig"})
     labelled = tuple(replace(node, labels={**_labels(parts.get(node.name, ())), **node.labels}) for node in nodes)
@@ -105,7 +105,7 @@ def from_nodes(
 
 
 def _dealt(here: Machine, wanted: Mapping[str, int]) -> dict[str, tuple[Gpu, ...]]:
-    """Node → its real GPUs: as many as it wants, if there are enough for all of them."""
+    """Returns node → its real GPUs: the requested number, if there are enough for all nodes."""
     whole = [gpu for gpu in here.gpus if not gpu.profile]
     real = len(whole) >= sum(wanted.values())
     left = iter(whole)
@@ -140,25 +140,25 @@ def _slots(count: int) -> str:
     return f"{count} CPU slot{'s' * (count != 1)}"
 
 
-# --- what there is ----------------------------------------------------------------------------------------
+# --- this machine ------------------------------------------------------------------------------------------
 
 
 def usable_cpu(cgroups: Path = Path("/sys/fs/cgroup")) -> int:
-    """Milli-cores: the cores this process may run on, or its control group's quota if that is less."""
+    """Returns milli-cores: the cores that this process may run on, or its control group's quota if that is less."""
     cores = len(os.sched_getaffinity(0)) * 1000
     quota = _quota(cgroups)
     return cores if quota is None else max(1, min(cores, quota))
 
 
 def usable_memory(cgroups: Path = Path("/sys/fs/cgroup")) -> int:
-    """Bytes: the machine's memory, or the control group's limit if that is less."""
+    """Returns bytes: the machine's memory, or the control group's limit if that is less."""
     whole = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     limit = _number(cgroups / "memory.max") or _number(cgroups / "memory" / "memory.limit_in_bytes")
     return min(whole, limit) if limit else whole
 
 
 def _quota(cgroups: Path) -> int | None:
-    """Version 2 says "quota period" in one file, version 1 in two; no quota is "max" or -1."""
+    """Reads the quota. Version 2 has "quota period" in one file, version 1 two files; no quota is "max" or -1."""
     words = _words(cgroups / "cpu.max") or [
         *_words(cgroups / "cpu" / "cpu.cfs_quota_us"),
         *_words(cgroups / "cpu" / "cpu.cfs_period_us"),

@@ -9,11 +9,11 @@ from pathlib import Path
 from windlass.backends.errors import BackendError
 
 _ADDRESS_LIMIT = 107
-"""Bytes in the path of a unix socket (sun_path less its end)."""
+"""Maximum length in bytes of the path of a unix socket (sun_path without its terminator)."""
 
 
 def default_state() -> Path:
-    """`$WINDLASS_STATE`, else `$XDG_STATE_HOME/windlass`, else `~/.local/state/windlass`."""
+    """Returns `$WINDLASS_STATE`, else `$XDG_STATE_HOME/windlass`, else `~/.local/state/windlass`."""
     if given := os.environ.get("WINDLASS_STATE"):
         return Path(given).expanduser().absolute()
     base = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
@@ -28,7 +28,7 @@ class StatePaths:
 
     @property
     def lock(self) -> Path:
-        """The controller's lock; who holds it is written inside."""
+        """The controller's lock; it contains the identity of its holder."""
         return self.root / "lock"
 
     @property
@@ -38,35 +38,35 @@ class StatePaths:
 
     @property
     def api_socket(self) -> Path:
-        """Where a controller serves the API."""
+        """Socket on which a controller serves the API."""
         return self.root / "api.sock"
 
     @property
     def supervisor_socket(self) -> Path:
-        """Where a supervisor listens to the controller."""
+        """Socket on which a supervisor accepts the controller."""
         return self.root / "supervisor.sock"
 
     @property
     def supervisor_log(self) -> Path:
-        """Empty, unless the supervisor had an error of its own."""
+        """The supervisor's own errors; empty without any."""
         return self.root / "supervisor.log"
 
     @property
     def logs(self) -> Path:
-        """What all ranks printed."""
+        """Output of all ranks."""
         return self.root / "logs"
 
     def job_logs(self, job_id: str) -> Path:
-        """What one job's ranks printed."""
+        """Returns the folder with the output of one job's ranks."""
         return self.logs / job_id
 
     def generation_logs(self, job_id: str, generation: int) -> Path:
-        """What one attempt's ranks printed: `<rank>.out`, `<rank>.err` and more, see `supervisor.output`."""
+        """Returns the folder of one generation's output, laid out as `supervisor.log_files` describes."""
         return self.logs / job_id / str(generation)
 
 
 def prepare(root: Path) -> StatePaths:
-    """Make the folder if need be, mode 0700. Raises WorldError if it cannot be written."""
+    """Creates the folder if needed, mode 0700. Raises BackendError if it cannot be written."""
     try:
         root.mkdir(mode=0o700, parents=True, exist_ok=True)
         if not os.access(root, os.W_OK | os.X_OK):
@@ -79,7 +79,7 @@ def prepare(root: Path) -> StatePaths:
 
 
 def state_id(paths: StatePaths) -> str:
-    """What marks every process started on behalf of this folder: drawn once, when the folder is first used."""
+    """Returns the mark of every process started for this folder: drawn once, when the folder is first used."""
     file = paths.root / "id"
     try:
         if found := file.read_text().strip():
@@ -97,7 +97,7 @@ def state_id(paths: StatePaths) -> str:
 
 
 def socket_address(path: Path) -> tuple[str, int | None]:
-    """An address for a socket, however long its path, and a descriptor to close once it is bound or connected to."""
+    """Returns a socket address for a path of any length, and a descriptor to close once it is bound or connected."""
     if len(os.fsencode(path)) <= _ADDRESS_LIMIT:
         return str(path), None
     folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)

@@ -1,6 +1,6 @@
-"""What is seen of a job's ranks while they run: what their agents have on their boards, and when they last printed.
+"""The activity of a job's running ranks: the status files of their agents, and the time of their last output.
 
-Read from files, so it is there with and without anybody who decides.
+Read from files, so it is available with and without a controller.
 """
 
 from __future__ import annotations
@@ -19,10 +19,11 @@ from windlass.core.model.job import Job, Launcher
 Json = dict[str, Any]
 
 
-def ranks_seen(paths: StatePaths, job: Job, tasks: Sequence[Task]) -> list[Json]:
-    """Each rank of the newest generation: rank, node, pid, printed_at (ms; None: nothing yet), and its heartbeats.
+def rank_activity(paths: StatePaths, job: Job, tasks: Sequence[Task]) -> list[Json]:
+    """Returns, for each rank of the newest generation: rank, node, pid, printed_at (ms, or None), and heartbeats.
 
-    Those of an agent's board: step, phase, at (ms), values, reported_step, reported_at, code, env.
+    Heartbeats come from an agent's rank status file: step, phase, at (ms), values, reported_step, reported_at, code,
+    env.
     """
     newest = max((task.generation for task in tasks), default=0)
     latest = sorted((task for task in tasks if task.generation == newest), key=lambda task: task.rank)
@@ -40,7 +41,7 @@ def ranks_seen(paths: StatePaths, job: Job, tasks: Sequence[Task]) -> list[Json]
 
 
 def _ranks(job: Job, tasks: Sequence[Task]) -> Iterator[Json]:
-    """A task is a rank, or the agent of a replica's ranks."""
+    """Yields the ranks of the tasks; a task is a rank, or the agent of a replica's ranks."""
     procs = {role.name: role.procs for role in job.roles} if job.launcher is Launcher.AGENT else {}
     number = 0
     for task in tasks:
@@ -52,7 +53,7 @@ def _ranks(job: Job, tasks: Sequence[Task]) -> Iterator[Json]:
 def _board(path: Path) -> dict[int, Json]:
     try:
         return {int(rank["rank"]): rank for rank in json.loads(path.read_bytes())["ranks"]}
-    except (OSError, ValueError, KeyError, TypeError):  # none yet
+    except (OSError, ValueError, KeyError, TypeError):  # no status file yet
         return {}
 
 

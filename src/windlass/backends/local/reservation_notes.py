@@ -1,4 +1,4 @@
-"""What people have reserved with this world, beside what its cluster file says: kept in the database."""
+"""Reservations made at run time, in addition to those of the cluster file, kept in the database."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _KEY = "reservations"
 
 
 def read(records: StateReader) -> tuple[Reservation, ...]:
-    """Every reservation that was made and not deleted, over or not, in the order in which they were made."""
+    """Returns every reservation that was made and not deleted, past ones included, in the order of creation."""
     written = records.meta(_KEY)
     return msgspec.json.decode(written, type=tuple[Reservation, ...]) if written else ()
 
 
 def notes(reservations: Iterable[Reservation]) -> Notes:
-    """For the store: these and no others."""
+    """Returns the note that replaces all stored reservations by these."""
     return Notes(meta={_KEY: msgspec.json.encode(list(reservations)).decode()})

@@ -1,4 +1,4 @@
-"""Reading the database: what the faces ask for. Queries use an index, and have a `limit` where they could be long."""
+"""Reads the database. Queries use an index, and take a `limit` where results could be long."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _NAMES_LOOKED_AT = 2_000
 class Task:
     """One rank of one generation.
 
-    `pid` None: not started yet; `code` and `signal` None: not ended, or its end was not seen.
+    `pid` None: not started yet; `code` and `signal` None: not ended, or its end was not observed.
     """
 
     job_id: str
@@ -42,18 +42,18 @@ class Task:
     devices: tuple[str, ...] = ()
     pid: int | None = None
     started: int | None = None
-    """Clock ticks since boot: with the pid it names the process for good."""
+    """Clock ticks since boot; with the pid they identify the process uniquely."""
     code: int | None = None
     signal: int | None = None
     detail: str = ""
 
 
 class UnknownJobError(LookupError):
-    """No job or array goes by this text; its own text names the nearest ones."""
+    """No job or array has this name or id; the text names the nearest ones."""
 
 
 class CorruptError(BackendError):
-    """The database is not what Windlass wrote."""
+    """The database is not in the format that Windlass writes."""
 
     def __init__(self, database: Path, what: str) -> None:
         super().__init__(
@@ -63,7 +63,7 @@ class CorruptError(BackendError):
 
 
 class StateReader:
-    """Everything that can be asked. Methods raise CorruptError if the file cannot be read as a database."""
+    """All queries. Methods raise CorruptError if the file cannot be read as a database."""
 
     def __init__(self, connection: sqlite3.Connection, database: Path) -> None:
         self._connection = connection
@@ -71,41 +71,41 @@ class StateReader:
 
     @classmethod
     def open(cls, paths: StatePaths) -> Self | None:
-        """For reading only, beside whoever controls the folder; None if there is no database yet."""
+        """Opens the database for reading only, beside a controller; None if there is no database yet."""
         if not paths.database.exists():
             return None
         uri = paths.database.absolute().as_uri()
         try:
             return cls(_readable(f"{uri}?mode=ro"), paths.database)
-        except sqlite3.OperationalError:  # a folder that cannot be written has nobody who writes
+        except sqlite3.OperationalError:  # a folder that is not writable has no writer
             return cls(_readable(f"{uri}?immutable=1"), paths.database)
         except sqlite3.DatabaseError as error:
             raise CorruptError(paths.database, str(error)) from error
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Closes the file."""
         self._connection.close()
 
     # --- jobs ----------------------------------------------------------------------------------------
 
     def job(self, job_id: str) -> JobState | None:
-        """A job by its id."""
+        """Returns a job by its id."""
         return next(iter(self._states(f"{_STATE} WHERE id = ?", (job_id,))), None)
 
     def latest(self, name: str) -> JobState | None:
-        """The job of this name that was submitted last."""
+        """Returns the most recently submitted job of this name."""
         return next(
             iter(self._states(f"{_STATE} WHERE name = ? ORDER BY number DESC, row DESC LIMIT 1", (name,))), None
         )
 
     def members(self, array_id: str) -> list[str]:
-        """The ids of an array's jobs, in order; empty if it is no array."""
+        """Returns the ids of an array's jobs, in order; empty if the id is no array."""
         return [
             row[0] for row in self._rows("SELECT id FROM jobs WHERE array_id = ? ORDER BY number, row", (array_id,))
         ]
 
     def resolve(self, text: str) -> str:
-        """The id meant by what a person typed: an id, else the latest job (or array) of that name, else an array's id.
+        """Returns the id for a user's text: an id, else the latest job (or array) of that name, else an array's id.
 
         Raises UnknownJobError with the nearest names.
         """
@@ -141,9 +141,9 @@ class StateReader:
         first_come: bool = False,
         limit: int = 1_000,
     ) -> list[JobState]:
-        """Jobs of these phases and those that failed for these reasons (neither: all), of these names, users, queues.
+        """Returns jobs by phases and failure reasons (neither: all), names, users and queues.
 
-        The latest first, or with `first_come` those that have not ended, the first first. `limit` counts what is found.
+        Latest first, or with `first_come` those that have not ended, oldest first. `limit` bounds the result.
         """
         tests = ["finished_at IS NULL"] if first_come else []
         values: list[Any] = []
@@ -160,11 +160,11 @@ class StateReader:
         return self._states(f"{_STATE} {where} ORDER BY {order} LIMIT ?", (*values, limit))
 
     def alive(self) -> list[JobState]:
-        """Every job that has not ended, first come first."""
+        """Returns every job that has not ended, oldest first."""
         return self._states(f"{_STATE} WHERE finished_at IS NULL ORDER BY number, row")
 
     def history(self, *, name: str = "", user: str = "", since: int | None = None, limit: int = 100) -> list[JobState]:
-        """Jobs that have ended, the last to end first. `since`: ended at or after, in ms."""
+        """Returns ended jobs, the last to end first. `since`: ended at or after, in ms."""
         tests, values = ["finished_at >= ?"], [since or 0]
         for column, value in (("name", name), ("user", user)):
             if value:
@@ -173,61 +173,61 @@ class StateReader:
         return self._states(f"{_STATE} WHERE {' AND '.join(tests)} ORDER BY finished_at DESC LIMIT ?", (*values, limit))
 
     def owners(self) -> dict[str, str]:
-        """Jobs that have not ended and must not outlive their client, with that client."""
+        """Returns jobs that have not ended and must not outlive their client, with the client."""
         return dict(self._rows("SELECT id, owner FROM jobs WHERE owner IS NOT NULL AND finished_at IS NULL"))
 
     def owner(self, job_id: str) -> str:
-        """The client that the job must not outlive; "" if it may outlive everybody."""
+        """Returns the client that the job must not outlive; "" for none."""
         rows = self._rows("SELECT owner FROM jobs WHERE id = ? AND owner IS NOT NULL", (job_id,))
         return str(rows[0][0]) if rows else ""
 
     def last_time(self) -> int:
-        """The latest moment on record, in ms."""
+        """Returns the latest recorded time, in ms."""
         rows = self._rows("SELECT at FROM transitions ORDER BY number DESC LIMIT 1")
         return int(rows[0][0]) if rows else 0
 
     def count(self) -> int:
-        """Jobs on record."""
+        """Returns the number of recorded jobs."""
         return int(self._rows("SELECT count(*) FROM jobs")[0][0])
 
-    # --- what happened to them -----------------------------------------------------------------------
+    # --- history -----------------------------------------------------------------------------------------
 
     def transitions(self, job_id: str) -> list[Transition]:
-        """The job's history, oldest first."""
+        """Returns the job's transitions, oldest first."""
         query = "SELECT job_id, at, event, before, after, message FROM transitions WHERE job_id = ? ORDER BY number"
         rows = self._rows(query, (job_id,))
         return [Transition(*row) for row in rows]
 
     def events(self, after: int, job_ids: Collection[str] = (), limit: int = 1_000) -> list[tuple[int, Transition]]:
-        """The history of some jobs (none named: of all) from event number `after` on, oldest first, with numbers."""
+        """Returns numbered transitions of some jobs (none named: of all) after event number `after`, oldest first."""
         columns = "number, job_id, at, event, before, after, message"
         chosen = f"job_id IN ({_places(job_ids)}) AND" if job_ids else ""
         query = f"SELECT {columns} FROM transitions WHERE {chosen} number > ? ORDER BY number LIMIT ?"  # noqa: S608 - only `?`
         return [(row[0], Transition(*row[1:])) for row in self._rows(query, (*job_ids, after, limit))]
 
     def tasks(self, job_id: str, generation: int | None = None) -> list[Task]:
-        """The ranks of one generation, or of all, in order."""
+        """Returns the ranks of one generation, or of all, in order."""
         if generation is None:
             return self._tasks(f"{_TASK} WHERE job_id = ? ORDER BY generation, rank", (job_id,))
         return self._tasks(f"{_TASK} WHERE job_id = ? AND generation = ? ORDER BY rank", (job_id, generation))
 
     def verdict(self, job_id: str) -> Verdict | None:
-        """Why it waited, when that was last written down."""
+        """Returns the last recorded reason for waiting."""
         rows = self._rows("SELECT verdict FROM verdicts WHERE job_id = ?", (job_id,))
         return _decode_verdict(rows[0][0]) if rows else None
 
     def environment(self, job_id: str) -> Mapping[str, str] | None:
-        """The environment of the client that submitted it, if that was handed in."""
+        """Returns the environment of the client that submitted the job, if it was sent."""
         join = "SELECT text FROM environments JOIN jobs ON jobs.environment = environments.number WHERE jobs.id = ?"
         rows = self._rows(join, (job_id,))
         return dict(json.loads(rows[0][0])) if rows else None
 
     def meta(self, key: str) -> str | None:
-        """A fact about the whole folder."""
+        """Returns a fact about the whole folder."""
         rows = self._rows("SELECT value FROM meta WHERE key = ?", (key,))
         return str(rows[0][0]) if rows else None
 
-    # --- plumbing ------------------------------------------------------------------------------------
+    # --- internals ---------------------------------------------------------------------------------------
 
     def _states(self, query: str, values: Iterable[Any] = ()) -> list[JobState]:
         rows = self._rows(query, values)

@@ -1,8 +1,7 @@
-"""Writing the database: SQLite in WAL mode, one transaction a turn.
+"""Writes the database: SQLite in WAL mode, one transaction per turn of the controller.
 
-A turn's changes and what the world itself remembers of it (who was started, who ended, which reports of the
-supervisor it
-has heard) become durable together or not at all. Nothing is kept in memory, so the store does not grow with the jobs.
+The changes of a turn and the backend's own notes (started and ended ranks, acknowledged reports of the supervisor)
+become durable together or not at all. Nothing is kept in memory, so the store does not grow with the jobs.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ _encode = msgspec.json.encode
 
 
 class SubmissionOrigin(NamedTuple):
-    """The environment that a job's ranks inherit (None: the controller's), and the client it must not outlive."""
+    """The environment that a job's ranks inherit (None: the controller's), and the client that it must not outlive."""
 
     environment: Mapping[str, str] | None = None
     owner: str = ""
@@ -38,7 +37,7 @@ class SubmissionOrigin(NamedTuple):
 
 @dataclass(slots=True)
 class Notes:
-    """What the world adds of its own to a turn."""
+    """The backend's own additions to a turn."""
 
     tasks: list[Task] = field(default_factory=list)
     started: list[tuple[int, int, str, int, int]] = field(default_factory=list)
@@ -49,27 +48,27 @@ class Notes:
     meta: dict[str, str] = field(default_factory=dict)
     verdicts: dict[str, tuple[int, Verdict]] = field(default_factory=dict)
     removed: list[str] = field(default_factory=list)
-    """Forgotten jobs whose logs are gone."""
+    """Forgotten jobs whose logs were removed."""
 
 
 class StateStore(StateReader):
-    """The one writer. `open_store` makes it."""
+    """The only writer of the database, created by `open_store`."""
 
     def recoverable(self) -> list[JobState]:
-        """Every job that has not ended, and every ended one with a ttl, in order of submission."""
+        """Returns every job that has not ended, and every ended job with a ttl, in order of submission."""
         query = "SELECT id, number, spec, status FROM jobs WHERE finished_at IS NULL OR kept_until IS NOT NULL"
         return self._states(f"{query} ORDER BY number, row")
 
     def unremoved(self) -> list[str]:
-        """Forgotten jobs whose logs may still be there."""
+        """Returns forgotten jobs whose logs may still exist."""
         return [row[0] for row in self._rows("SELECT job_id FROM outbox")]
 
     def note(self, notes: Notes) -> None:
-        """What the world alone has to remember. Raises WorldError."""
+        """Writes notes outside a turn. Raises BackendError."""
         self.commit(Changes(), notes)
 
     def commit(self, changes: Changes, notes: Notes) -> None:
-        """Make a turn durable, whole or not at all. Raises WorldError."""
+        """Makes a turn durable, completely or not at all. Raises BackendError."""
         try:
             self._connection.execute("BEGIN IMMEDIATE")
             try:
@@ -103,7 +102,7 @@ class StateStore(StateReader):
             "INSERT OR REPLACE INTO verdicts (job_id, at, verdict) VALUES (?, ?, ?)",
             [(job_id, at, _encode(verdict).decode()) for job_id, (at, verdict) in notes.verdicts.items()],
         )
-        # 4. what is to be forgotten
+        # 4. jobs to forget
         for job_id in changes.forgotten:
             self._forget(job_id)
         self._many("DELETE FROM outbox WHERE job_id = ?", [(job_id,) for job_id in notes.removed])
@@ -155,7 +154,7 @@ class StateStore(StateReader):
 
 
 def open_store(paths: StatePaths) -> StateStore:
-    """Open the database for writing, or make it. The caller holds the lock. Raises WorldError, CorruptError."""
+    """Opens the database for writing, or creates it. The caller holds the lock. Raises BackendError, CorruptError."""
     try:
         connection = sqlite3.connect(paths.database, isolation_level=None, timeout=5)
         for setting in ("journal_mode = WAL", "synchronous = NORMAL", "journal_size_limit = 16777216"):
@@ -168,7 +167,7 @@ def open_store(paths: StatePaths) -> StateStore:
 
 
 def move_aside(paths: StatePaths) -> Path:
-    """Put a damaged database out of the way, because somebody asked for it. Returns where it is now."""
+    """Moves a damaged database away, as requested by the user. Returns its new path."""
     number = 1
     while (target := paths.database.with_name(f"windlass.db.damaged.{number}")).exists():
         number += 1
@@ -192,7 +191,7 @@ def _migrate(connection: sqlite3.Connection, database: Path) -> None:
 
 
 def _explained(database: Path, error: sqlite3.DatabaseError) -> BackendError:
-    """The one line a person gets."""
+    """Turns a database error into one line for people."""
     code = getattr(error, "sqlite_errorname", "")
     if code.startswith("SQLITE_FULL"):
         return BackendError(f"{database}: the disk is full; nothing was changed, free some space")

@@ -16,25 +16,24 @@ from windlass.backends.local.supervisor_start import Link, start_supervisor
 from windlass.backends.port import BackendError
 
 _PATIENCE = 30.0
-"""Seconds a supervisor may take to say hello. One that succeeds another waits until that one's processes have ended."""
+"""Seconds that a supervisor may take to say hello. A successor waits until its predecessor's processes have ended."""
 _FAREWELL = 5.0
-"""Seconds a watchdog gets to follow its supervisor."""
+"""Seconds that a watchdog gets to end after its supervisor."""
 _DYING = 0.01
-"""Seconds before the next try when the supervisor that was found was just ending: its socket outlives it by a
-moment."""
+"""Seconds before the next try when the supervisor found was just ending: its socket outlives it for a moment."""
 _PAUSE = 1.0
-"""Seconds before a supervisor that could not even say hello is replaced."""
+"""Seconds before a supervisor that could not say hello is replaced."""
 
 
 class Acknowledgements(NamedTuple):
-    """Up to which report of which supervisor everything has been heard."""
+    """The last report of a supervisor up to which all reports were processed."""
 
     supervisor: str = ""
     number: int = 0
 
 
 class SupervisorClient:
-    """`hear` gets each report once, in order. `greeted` gets the number of the line and the gangs at its other end."""
+    """Calls `hear` with each report once, in order; `greeted` with the connection's number and existing gangs."""
 
     def __init__(
         self,
@@ -58,32 +57,32 @@ class SupervisorClient:
         self._guards: set[int] = set()
         self.line = self._open(link, 1)
 
-    # --- saying --------------------------------------------------------------------------------------
+    # --- sending --------------------------------------------------------------------------------------
 
     def send(self, message: Mapping[str, Any]) -> None:
-        """Say something, now or as soon as the line takes it."""
+        """Sends a message, now or as soon as the connection takes it."""
         if self.line.send(message) and self._loop is not None:
             self._loop.add_writer(self.line, self._write)
 
     def acknowledge(self, heard: Acknowledgements) -> None:
-        """Everything up to here is durable: the supervisor may forget it."""
+        """Tells the supervisor that everything up to this report is durable, so that it may forget it."""
         if heard.number and heard.supervisor == self.line.supervisor:
             self.send({"do": "ack", "seq": heard.number})
 
     def remember(self, heard: Acknowledgements) -> None:
-        """What an earlier controller had heard: it is not heard again."""
+        """Sets the last report that an earlier controller processed; reports up to it are not delivered again."""
         self._remembered = heard
 
-    # --- listening -----------------------------------------------------------------------------------
+    # --- receiving ------------------------------------------------------------------------------------
 
     def attach(self) -> None:
-        """Listen from now on, in the running loop."""
+        """Begins to listen, in the running loop."""
         if self._loop is None:
             self._loop = asyncio.get_running_loop()
             self._listen(self._loop)
 
     def close(self, *, end: bool) -> None:
-        """Leave the supervisor alone, or end it and everything below it; nothing of it is alive then."""
+        """Leaves the supervisor alone, or ends it with every process below it."""
         self._stop_listening()
         self._loop = None
         if not end:
@@ -139,7 +138,7 @@ class SupervisorClient:
         self.acknowledge(self.heard)
         self._greeted(self.line.number, {(job_id, generation) for job_id, generation in hello["gangs"]})
 
-    # --- the supervisor died -----------------------------------------------------------------------------
+    # --- a supervisor that died -----------------------------------------------------------------------------
 
     def _gone(self) -> None:
         if self.line.supervisor:
@@ -147,14 +146,14 @@ class SupervisorClient:
             return
         self._stop_listening()
         pause = _DYING
-        if self.line.link.watchdog:  # one that was started and never came up
+        if self.line.link.watchdog:  # it was started and never became ready
             pause = _PAUSE
             self._on_trouble(f"the process supervisor does not start: {self._last_words()}")
         if self._loop is not None:
             self._timer = self._loop.call_later(pause, self._replace, False)
 
     def _replace(self, fresh: bool) -> None:  # noqa: FBT001 - called by the loop, which passes no names
-        """Another supervisor. It first waits for the end of whatever the old one kept, or kills it."""
+        """Starts another supervisor, which first waits for the old one's processes to end, or kills them."""
         self._stop_listening()
         self.line.close()
         if self.line.link.watchdog and not self.line.supervisor:
@@ -173,7 +172,7 @@ class SupervisorClient:
             self._listen(self._loop)
 
     def _kill(self) -> None:
-        """A supervisor that hangs: its ranks die with it, and what they left falls to the watchdog."""
+        """Kills a supervisor that hangs: its ranks die with it, and the watchdog cleans up the rest."""
         pid, _, started = self.line.supervisor.partition(":")
         if pid and proc.is_alive(int(pid), int(started)):
             process_cleanup.kill([int(pid)])
@@ -186,7 +185,7 @@ class SupervisorClient:
         return lines[-1] if lines else f"it left no word in {self._paths.supervisor_log}"
 
     def _unreaped_guards(self) -> bool:
-        """Reap the watchdogs that have ended; whether some have not."""
+        """Reaps the watchdogs that have ended. Returns whether some have not."""
         for watchdog in list(self._guards):
             try:
                 ended = os.waitpid(watchdog, os.WNOHANG)[0] != 0

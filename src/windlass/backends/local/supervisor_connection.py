@@ -1,4 +1,4 @@
-"""The controller's end of the line to the supervisor: whole messages in, whole messages out, never waiting."""
+"""The controller's end of the connection to the supervisor: complete messages in and out, without blocking."""
 
 from __future__ import annotations
 
@@ -12,32 +12,32 @@ Report: TypeAlias = dict[str, Any]
 
 _CHUNK = 1 << 18
 _LAST_WAIT = 15.0
-"""Seconds a supervisor gets to kill everything below it."""
+"""Seconds that a supervisor gets to kill every process below it."""
 
 
 class SupervisorConnection:
-    """`number` tells one line from the next, after a supervisor had to be replaced."""
+    """A connection with a `number`, which distinguishes it from earlier ones after a supervisor was replaced."""
 
     def __init__(self, link: Link, number: int) -> None:
         self.link = link
         self.number = number
         self.supervisor = ""
-        """Who is at the other end: pid and start; "" until it has said hello."""
+        """Pid and start of the supervisor; "" until it has said hello."""
         self._unread = b""
         self._unsent = bytearray()
         link.socket.setblocking(False)
 
     def fileno(self) -> int:
-        """For the event loop."""
+        """Returns the descriptor, for the event loop."""
         return self.link.socket.fileno()
 
     def send(self, message: Mapping[str, Any]) -> bool:
-        """Say it now or, if the socket is full, when `flush` is called. Returns whether something is left."""
+        """Sends now or, if the socket is full, when `flush` is called. Returns whether something is left to send."""
         self._unsent += json.dumps(message).encode() + b"\n"
         return self.flush()
 
     def flush(self) -> bool:
-        """Send what the socket takes; whether something is left. A broken line is found out by `read`."""
+        """Sends as much as the socket takes. Returns whether something is left. `read` detects a broken connection."""
         while self._unsent:
             try:
                 sent = self.link.socket.send(self._unsent)
@@ -50,7 +50,7 @@ class SupervisorConnection:
         return False
 
     def read(self) -> list[Report] | None:
-        """The reports that have come; None when the supervisor is gone."""
+        """Returns the reports that have arrived; None when the supervisor has ended."""
         try:
             data = self.link.socket.recv(_CHUNK)
         except BlockingIOError:
@@ -63,11 +63,11 @@ class SupervisorConnection:
         return [json.loads(line) for line in lines]
 
     def close(self) -> None:
-        """Hang up."""
+        """Closes the connection."""
         self.link.socket.close()
 
     def end(self) -> bool:
-        """Have the supervisor end, and wait for it, for a bounded time. Returns whether it has ended; then hang up."""
+        """Ends the supervisor and waits for it, for a bounded time, then closes. Returns whether it has ended."""
         self.link.socket.settimeout(_LAST_WAIT)
         ended = False
         try:

@@ -18,11 +18,11 @@ from windlass.core.model.resources import MEMORY, QuantityError, parse_quantity
 _PROGRAM = Path(__file__).parent / "supervisor" / "start.py"
 _LISTENER = 3
 _RESETTABLE = signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}
-"""What a controller's parents had it ignore (nohup ignores SIGHUP) is no business of the ranks."""
+"""Signals that are reset for ranks: a controller's parents may have ignored some (nohup ignores SIGHUP)."""
 _LINGER_OF_A_RUN = "2"
 
 _PART, _PARTS = "WINDLASS_LOG_PART", "WINDLASS_LOG_PARTS"
-"""How much is kept of each stream of each rank: so many parts of such a size."""
+"""Environment variables for the kept part of each stream of each rank: bytes of a part, and number of parts."""
 _PART_DEFAULT, _PARTS_DEFAULT = "64Mi", "4"
 
 
@@ -37,9 +37,9 @@ class Link(NamedTuple):
 
 
 def start_supervisor(paths: StatePaths, *, fresh: bool = False) -> Link:
-    """Connect to the living supervisor of this folder, or start one; returns at once. The caller holds the lock.
+    """Connects to the running supervisor of this folder, or starts one; returns at once. The caller holds the lock.
 
-    `fresh` starts one whatever lives: the new one kills the old one, if that does not end by itself. Raises WorldError.
+    `fresh` starts a new one in any case: it kills the old one if that does not end by itself. Raises BackendError.
     """
     part_bytes, parts = log_limits(os.environ)
     try:
@@ -50,7 +50,7 @@ def start_supervisor(paths: StatePaths, *, fresh: bool = False) -> Link:
 
 
 def log_limits(environment: Mapping[str, str]) -> tuple[int, int]:
-    """Bytes of a part of a log, and parts of a stream, as the environment has them. Raises WorldError."""
+    """Returns bytes of a log part, and parts of a stream, from the environment. Raises BackendError."""
     part, parts = environment.get(_PART, _PART_DEFAULT), environment.get(_PARTS, _PARTS_DEFAULT)
     try:
         part_bytes = parse_quantity(MEMORY, part)
@@ -69,7 +69,11 @@ def _connect(paths: StatePaths) -> socket.socket | None:
     address, folder = socket_address(paths.supervisor_socket)
     try:
         connection.connect(address)
-    except (FileNotFoundError, ConnectionRefusedError, BlockingIOError):  # the last: nobody accepts there any more
+    except (
+        FileNotFoundError,
+        ConnectionRefusedError,
+        BlockingIOError,
+    ):  # BlockingIOError: the listener no longer accepts
         connection.close()
         return None
     finally:
@@ -79,7 +83,7 @@ def _connect(paths: StatePaths) -> socket.socket | None:
 
 
 def _start(paths: StatePaths, part_bytes: int, parts: int) -> Link:
-    """Listen on the supervisor's behalf, so that what it is told meanwhile waits for it in the socket."""
+    """Listens on the supervisor's behalf, so that early messages wait for it in the socket."""
     marker = state_id(paths)
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
         paths.supervisor_socket.unlink(missing_ok=True)

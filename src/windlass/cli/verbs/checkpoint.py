@@ -291,10 +291,10 @@ def resolve_place(text: str, state: Path | None) -> Place:
 
 def _place_of_job(name: str, state: Path | None) -> Place:
     """Returns the place of a job's checkpoints. Raises UnknownJobError, and UsageError for a job without any."""
-    from windlass.backends.local.checkpoints import of_jobs  # noqa: PLC0415 - loads the database
+    from windlass.backends.local.checkpoints import checkpoint_places  # noqa: PLC0415 - loads the database
     from windlass.backends.local.paths import StatePaths  # noqa: PLC0415 - as above
 
-    kept, *others = of_jobs(StatePaths(state_folder(state)), name)
+    kept, *others = checkpoint_places(StatePaths(state_folder(state)), name)
     if others:
         raise UsageError(f"{name} is an array of {len(others) + 1} jobs\nname one of them, such as {kept.job_id}")
     place = place_of(kept.place)

@@ -1,11 +1,10 @@
-"""The supervisor: the small process that owns every rank of one state folder, and outlives whoever controls it.
+"""The supervisor: a small process that owns every rank of one state folder and outlives its controllers.
 
-Belongs here: starting processes, reading their output, seeing their end, killing what is left, and telling of it.
-Does not belong here: what any of it means. Standard library only, few imports, one thread: it is started as
-`python -I -S`, apart from the rest of Windlass, must be up within milliseconds and small enough to be forked cheaply.
+Belongs here: starting processes, reading their output, observing their end, killing the rest, and reporting it.
+Does not belong here: the meaning of any of it. Standard library only, few imports, one thread: it is started as
+`python -I -S`, apart from the rest of Windlass, must be ready within milliseconds and small enough to be forked fast.
 
-`start` and `watchdog` start it; `watch` is the supervisor itself; `loop` waits; `vigil` says how long for a
-controller; `line`
-speaks with it; `gangs` keeps the processes; `spawn` starts one; `output` keeps what it prints; `kernel`, `proc`,
-`sweep`: the kernel's side.
+`start` and `watchdog` start it; `supervisor` is the main loop; `event_loop` waits; `controller_timeout` bounds the
+time without a controller; `controller_connection` talks to it; `gangs` keeps the processes; `spawn` starts one;
+`log_files` keeps its output; `agent_messages` reads agents; `kernel`, `proc`, `process_cleanup` talk to the kernel.
 """

@@ -1,4 +1,4 @@
-"""What an agent says of its ranks while it runs: one JSON object a line, on a pipe that it inherits."""
+"""Reads an agent's messages about its ranks: one JSON object per line, on a pipe that the agent inherits."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from .event_loop import Poll
 
 _CHUNK = 65536
 _LONGEST = 1 << 20
-"""Bytes after which a line without an end is given up."""
+"""Bytes after which a line without an end is discarded."""
 
 
 class AgentMessages:
-    """`hear` is called with each object. `write_end`: for the agent; whoever starts it closes it here."""
+    """Calls `hear` with each object. `write_end` is for the agent; the process that starts it closes it here."""
 
     def __init__(self, poll: Poll, hear: Callable[[Any], None]) -> None:
         self._poll, self._hear = poll, hear
@@ -25,7 +25,7 @@ class AgentMessages:
         self._poll.watch(self._read_end, lambda _mask: self.read())
 
     def read(self) -> None:
-        """Hear whatever has been said by now."""
+        """Processes the messages that have arrived."""
         while self._read_end >= 0:
             try:
                 data = os.read(self._read_end, _CHUNK)
@@ -40,7 +40,7 @@ class AgentMessages:
                 self._take(line)
 
     def close(self) -> None:
-        """Nothing more is heard."""
+        """Closes the reading end."""
         if self._read_end >= 0:
             self._poll.forget(self._read_end)
             os.close(self._read_end)
@@ -49,5 +49,5 @@ class AgentMessages:
     def _take(self, line: bytes) -> None:
         try:
             self._hear(json.loads(line))
-        except ValueError:  # a rank that inherited the pipe and writes whatever
+        except ValueError:  # a rank inherited the pipe and writes other data
             return

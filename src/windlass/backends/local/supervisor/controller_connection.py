@@ -1,7 +1,7 @@
-"""The line to the controller: JSON, one message a line, over a unix socket.
+"""The connection to the controller: JSON, one message per line, over a unix socket.
 
-What is told has a sequence number and is kept until it is acknowledged, so that a controller that was killed
-between hearing and remembering hears it again from whoever comes next.
+Each report has a sequence number and is kept until it is acknowledged, so that the next controller receives the
+reports that a killed controller had received but not stored.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _CHUNK = 1 << 18
 
 
 class ControllerConnection:
-    """At most one controller at a time; the newest wins, for it holds the lock."""
+    """Connection to at most one controller at a time; the newest wins, since it holds the lock."""
 
     def __init__(self, poll: Poll, listener: socket.socket, obey: Callable[[Message], None]) -> None:
         self.connected = False
@@ -38,10 +38,10 @@ class ControllerConnection:
         listener.setblocking(False)
         poll.watch(listener.fileno(), self._accept)
 
-    # --- telling -------------------------------------------------------------------------------------
+    # --- sending -----------------------------------------------------------------------------------------
 
     def tell(self, report: Message) -> None:
-        """Number it, keep it, and say it as soon as somebody listens."""
+        """Numbers and keeps a report, and sends it as soon as a controller listens."""
         self._number += 1
         line = json.dumps({"seq": self._number, **report}).encode() + b"\n"
         self._unacknowledged.append((self._number, line, report))
@@ -49,21 +49,21 @@ class ControllerConnection:
             self._unsent += line
 
     def greet(self, hello: Message) -> None:
-        """Answer a controller's hello, and repeat all that nobody has acknowledged."""
+        """Answers a controller's hello, and repeats all unacknowledged reports."""
         self._unsent += json.dumps({"tell": "hello", **hello}).encode() + b"\n"
         for _, line, _ in self._unacknowledged:
             self._unsent += line
         self._greeted = True
 
     def acknowledged(self, number: int) -> list[Message]:
-        """Forget all reports up to this number; returns them."""
+        """Forgets all reports up to this number and returns them."""
         done = []
         while self._unacknowledged and self._unacknowledged[0][0] <= number:
             done.append(self._unacknowledged.popleft()[2])
         return done
 
     def flush(self) -> None:
-        """Send what the socket takes; the rest when it takes more."""
+        """Sends as much as the socket takes; the rest when it takes more."""
         if self._peer is None or not self._unsent:
             return
         try:
@@ -76,7 +76,7 @@ class ControllerConnection:
         del self._unsent[:sent]
         self._poll.change(self._peer.fileno(), READ | WRITE if self._unsent else READ)
 
-    # --- listening -----------------------------------------------------------------------------------
+    # --- receiving ---------------------------------------------------------------------------------------
 
     def _accept(self, _mask: int) -> None:
         try:
@@ -107,7 +107,7 @@ class ControllerConnection:
         return None
 
     def hang_up(self) -> None:
-        """The controller is gone, or another one has come."""
+        """Closes the connection: the controller has ended, or another one has connected."""
         if self._peer is not None:
             self._poll.forget(self._peer.fileno())
             self._peer.close()
@@ -116,13 +116,13 @@ class ControllerConnection:
         self._unsent.clear()
 
     def stop_listening(self) -> None:
-        """No further controller can come; the present one sees the end of the line when this process ends."""
+        """Accepts no further controller; the present one sees the end of the connection when this process ends."""
         self._poll.forget(self._listener.fileno())
         self._listener.close()
 
 
 def _may_command(peer: socket.socket) -> bool:
-    """Only this user and root may start processes here."""
+    """Tells whether the peer is this user or root; no other may start processes here."""
     credentials = peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
     uid = struct.unpack("3i", credentials)[1]
     return uid in (0, os.getuid())

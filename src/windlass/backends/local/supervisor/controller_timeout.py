@@ -3,29 +3,29 @@
 from __future__ import annotations
 
 _MOST = 60.0
-"""Seconds for such a client: one that lives and is none by then, as it was stopped with Ctrl-Z, may never be."""
+"""Seconds for such a client: one that lives and has not become the controller by then may be stopped (Ctrl-Z)."""
 
 
 class ControllerTimeout:
-    """All times in monotonic seconds. `linger`: the agreed time; infinite: until a controller comes."""
+    """Times in monotonic seconds. `linger`: the agreed time; infinite: until a controller connects."""
 
     def __init__(self, linger: float, now: float) -> None:
         self._linger = linger
         self.begin(now)
 
     def begin(self, now: float) -> None:
-        """The controller has left."""
+        """Starts the timeout: the controller has disconnected."""
         self._since = now
         self.look_at = now + self._linger
-        """When to see whether it is over."""
+        """Time of the next check."""
 
     def lengthen(self, linger: float) -> None:
-        """A `run` that takes over from an `up` must not end what that one keeps."""
+        """Extends the time: a `run` that takes over from an `up` must not end that one's jobs."""
         self._linger = max(self._linger, linger)
         self.look_at = max(self.look_at, self._since + self._linger)
 
     def over(self, now: float, *, awaited: bool) -> bool:
-        """Whether nobody will come any more; on a busy machine a client takes long to become the controller."""
+        """Tells whether to stop waiting. `awaited`: a client lives, which may take long to become the controller."""
         ends = self._since + max(self._linger, _MOST)
         self.look_at = min(now + self._linger, ends)
         return not awaited or now >= ends

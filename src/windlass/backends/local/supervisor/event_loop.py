@@ -1,4 +1,4 @@
-"""Waiting for many things in one thread: descriptors by epoll, and ended children by a descriptor as well."""
+"""Waits for many sources in one thread: descriptors by epoll, and ended children by a descriptor as well."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ WRITE = select.EPOLLOUT
 
 
 class Poll:
-    """Calls back for what is ready. A callback gets the epoll mask."""
+    """Calls back for descriptors that are ready. A callback gets the epoll mask."""
 
     def __init__(self) -> None:
         self._epoll = select.epoll()
         self._calls: dict[int, Callable[[int], None]] = {}
 
     def watch(self, descriptor: int, call: Callable[[int], None], mask: int = READ) -> None:
-        """Call back whenever `descriptor` is ready for `mask`, until `forget`."""
+        """Calls back whenever `descriptor` is ready for `mask`, until `forget`."""
         self._calls[descriptor] = call
         self._epoll.register(descriptor, mask)
 
     def change(self, descriptor: int, mask: int) -> None:
-        """From now on for this mask."""
+        """Changes the mask of a descriptor."""
         self._epoll.modify(descriptor, mask)
 
     def forget(self, descriptor: int) -> None:
-        """To be called before the descriptor is closed."""
+        """Removes a descriptor; must be called before it is closed."""
         if self._calls.pop(descriptor, None) is not None:
             self._epoll.unregister(descriptor)
 
     def turn(self, until: float | None) -> None:
-        """Wait until something is ready, or until `until` (monotonic seconds), and call back for all of it."""
+        """Waits until a descriptor is ready, or until `until` (monotonic seconds); calls back for all ready ones."""
         timeout = -1.0 if until is None else max(0.0, until - time.monotonic())
         for descriptor, mask in self._epoll.poll(timeout):
             call = self._calls.get(descriptor)
@@ -43,8 +43,8 @@ class Poll:
 
 
 def child_ends() -> int:
-    """A descriptor that becomes readable when a child of this process has ended."""
+    """Returns a descriptor that becomes readable when a child of this process has ended."""
     read_end, write_end = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
     signal.set_wakeup_fd(write_end, warn_on_full_buffer=False)
-    signal.signal(signal.SIGCHLD, lambda _number, _frame: None)  # a handler there must be, or no byte is written
+    signal.signal(signal.SIGCHLD, lambda _number, _frame: None)  # without a handler no byte is written
     return read_end

@@ -1,10 +1,8 @@
-"""The gangs that live here: their ranks, what those left behind, and how all of it is stopped.
+"""The gangs of the supervisor: their ranks, the processes that those left behind, and how all of it is stopped.
 
-A process belongs to a gang because it is a rank of it, descends from one, or was one's descendant and fell to the
-supervisor when its own parent ended (the supervisor is a subreaper). The last kind is told apart by WINDLASS_GANG in
-its
-environment, by its session if it has hidden that, and else is nobody's: such a process ends with the first gang that
-ends and is older than it.
+A process belongs to a gang because it is a rank of it, descends from one, or was a descendant and was reparented to
+the supervisor, a subreaper, when its own parent ended. The last kind is identified by WINDLASS_GANG in its
+environment, else by its session; else it has no known gang and ends with the first gang that ends and is older.
 """
 
 from __future__ import annotations
@@ -27,15 +25,15 @@ Key: TypeAlias = tuple[str, int]
 Report: TypeAlias = dict[str, Any]
 
 _OF_AGENTS = 2.0
-"""Seconds more for agents: when the time of their ranks is over they kill them, and say how they ended."""
+"""Additional seconds for agents: when the grace period of their ranks is over they kill them and report their ends."""
 _AGAIN = 0.02
 """Seconds between two rounds of SIGKILL: a round can miss a process that is just being forked."""
 _STUCK = 10.0
 """Seconds after the first SIGKILL at which a gang that still lives is reported."""
 _CHUNK = 65536
-"""Bytes read of one stream before the others get their turn."""
+"""Bytes read of one stream before the others are read."""
 _PIPE = 1 << 20
-"""More than a pipe can hold: what a rank printed before its end is read whole, a surviving child's flood is not."""
+"""Upper bound of a pipe's content: a rank's last output is read completely, but not the endless output of a child."""
 
 
 class Rank:
@@ -46,11 +44,11 @@ class Rank:
         self.pid = self.session = 0
         self.started = 0
         self.streams: dict[str, Stream] = {}
-        """By the name of their files."""
+        """Streams by the name of their files."""
         self.word: AgentMessages | None = None
-        """What it says of its own ranks, if it is an agent."""
+        """Messages about its own ranks, if it is an agent."""
         self.told_loss = False
-        """Whether it has been reported that output of this rank is being lost: said once."""
+        """Whether the loss of its output was reported; it is reported once."""
 
 
 class Gang:
@@ -59,24 +57,24 @@ class Gang:
     def __init__(self, key: Key, owner: list[int] | None = None) -> None:
         self.key = key
         self.owner = owner
-        """Pid and start of the client that waits for it, if one does."""
+        """Pid and start of the client that waits for the gang, if any."""
         self.ranks: list[Rank] = []
         self.first_started = 0
-        """Clock ticks of the oldest rank."""
+        """Start of the oldest rank in clock ticks."""
         self.kill_at: float | None = None
-        """Set while it is being stopped: monotonic time of the (next) SIGKILL."""
+        """Monotonic time of the (next) SIGKILL while the gang is being stopped; else None."""
         self.stuck_at = 0.0
         self.gone = False
         self.asked: set[int] = set()
-        """Processes that have had their SIGTERM."""
+        """Pids of processes that were sent SIGTERM."""
 
     def alive(self) -> list[Rank]:
-        """The ranks that have not ended."""
+        """Returns the ranks that have not ended."""
         return [rank for rank in self.ranks if rank.pid]
 
 
 class Gangs:
-    """Every gang that has been started and whose end has not been acknowledged."""
+    """Every gang that was started and whose end has not been acknowledged."""
 
     def __init__(self, poll: Poll, tell: Callable[[Report], None], now: Callable[[], int], limits: Limits) -> None:
         self.book: dict[Key, Gang] = {}
@@ -95,7 +93,7 @@ class Gangs:
     # --- start ---------------------------------------------------------------------------------------
 
     def start(self, key: Key, logs: str, programs: Iterable[spawn.Program], owner: list[int] | None) -> None:
-        """Start every rank. A gang that is known already is left alone."""
+        """Starts every rank. Does nothing for a gang that exists already."""
         if key in self.book:
             return
         gang = self.book[key] = Gang(key, owner)
@@ -110,7 +108,7 @@ class Gangs:
             self._tell_of(gang, "exit", rank=number, code=126, error=[errno, "fork"])
 
     def _start_rank(self, gang: Gang, logs: str, program: spawn.Program) -> int:
-        """Returns an errno, 0 if it was started."""
+        """Starts one rank. Returns an errno, 0 on success."""
         rank = Rank(len(gang.ranks))
         gang.ranks.append(rank)
         write_ends: list[int] = []
@@ -134,7 +132,7 @@ class Gangs:
         return 0
 
     def _equip(self, gang: Gang, rank: Rank, logs: str, program: spawn.Program, write_ends: list[int]) -> spawn.Program:
-        """What an agent inherits: each of its ranks' streams, which so outlive it, and a line for its own word."""
+        """Opens what an agent inherits: its ranks' streams, which outlive it, and a pipe for its messages."""
         crew = program.crew
         assert crew is not None  # noqa: S101 - asked by those who have looked
         streams = []
@@ -152,7 +150,7 @@ class Gangs:
         return program._replace(env={**program.env, **told})
 
     def _both_streams(self, gang: Gang, rank: Rank, logs: str, name: str) -> list[int]:
-        """Begin to read stdout and stderr; returns the ends to write to."""
+        """Begins to read stdout and stderr. Returns the ends to write to."""
         return [self._stream(gang, rank, logs, f"{name}.{which}") for which in ("out", "err")]
 
     def _stream(self, gang: Gang, rank: Rank, logs: str, name: str) -> int:
@@ -163,7 +161,7 @@ class Gangs:
         return write_end
 
     def awaited(self) -> bool:
-        """Whether a client lives that waits for a gang, or for the news of its end."""
+        """Tells whether a living client waits for a gang or for the news of its end."""
         return any(gang.owner and proc.is_alive(*gang.owner) for gang in self.book.values())
 
     def stop_abandoned(self) -> None:
@@ -195,7 +193,7 @@ class Gangs:
     # --- end -----------------------------------------------------------------------------------------
 
     def reap(self) -> None:
-        """Take note of every child that has ended."""
+        """Records every child that has ended."""
         while True:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)
@@ -212,7 +210,7 @@ class Gangs:
     def _ended(self, gang: Gang, rank: Rank, code: int) -> None:
         failure = self._nursery.failure(rank.pid)
         rank.pid = 0
-        for each in gang.ranks:  # what any agent has said before comes before this end
+        for each in gang.ranks:  # messages of agents come before this end
             if each.word is not None:
                 each.word.read()
         for name in list(rank.streams):  # a child that keeps the pipe open must not delay the report
@@ -227,7 +225,7 @@ class Gangs:
     # --- stop ----------------------------------------------------------------------------------------
 
     def stop(self, key: Key, grace: float) -> None:
-        """SIGTERM now, SIGKILL after `grace` seconds, "gone" when nothing is left; at once if nothing is alive."""
+        """Sends SIGTERM now, SIGKILL after `grace` seconds, and reports "gone" when nothing is left."""
         gang = self.book.get(key)
         if gang is None:
             gang = self.book[key] = Gang(key)
@@ -242,12 +240,12 @@ class Gangs:
         alive = gang.alive()
         for rank in alive:
             _signal_group(rank.pid, signal.SIGTERM)
-        if asked := [rank.pid for rank in alive if rank.word is None]:  # an agent asks its ranks itself
+        if asked := [rank.pid for rank in alive if rank.word is None]:  # an agent signals its ranks itself
             self._ask(gang, asked)
         self._settle(gang)
 
     def tick(self, now: float) -> None:
-        """SIGKILL for those whose grace is over."""
+        """Sends SIGKILL to gangs whose grace period is over."""
         due = [gang for gang in self._ending.values() if gang.kill_at is not None and gang.kill_at <= now]
         for gang in due:
             gang.kill_at = now + _AGAIN
@@ -256,15 +254,15 @@ class Gangs:
             self.reap()
 
     def next_tick(self) -> float | None:
-        """When `tick` is wanted next."""
+        """Returns the time of the next call of `tick`."""
         return min((gang.kill_at for gang in self._ending.values() if gang.kill_at is not None), default=None)
 
     def drop(self, key: Key) -> None:
-        """Its end is known to whom it concerns."""
+        """Forgets a gang whose end was acknowledged."""
         self.book.pop(key, None)
 
     def _settle(self, gang: Gang) -> None:
-        """Gone, if nothing is left of it; whoever was left behind since and not asked to end is asked now."""
+        """Reports a gang of which nothing is left as gone; sends SIGTERM to processes that were left behind since."""
         left = self._left_behind(gang)
         if not left and not gang.alive():
             self._conclude(gang)
@@ -273,7 +271,7 @@ class Gangs:
             self._ask(gang, unasked)
 
     def _ask(self, gang: Gang, roots: list[int]) -> None:
-        """SIGTERM to what is below `roots` and is not of a group that was asked as a whole."""
+        """Sends SIGTERM to descendants of `roots` that are not in a process group that was signalled as a whole."""
         gang.asked.update(roots)
         groups = {rank.pid for rank in gang.alive()}
         everyone = self._everyone()
@@ -292,7 +290,7 @@ class Gangs:
             self._tell_of(gang, "stuck", pids=everything)
 
     def _everyone(self) -> dict[int, proc.Stat]:
-        """All processes, from a look that many gangs stopped at once may share."""
+        """Returns all processes, from a scan that gangs stopped together share."""
         now = time.monotonic()
         if now - self._stats_taken > _AGAIN / 2:
             self._stats, self._stats_taken = proc.all_stats(), now
@@ -336,7 +334,7 @@ def _younger(pid: int, gang: Gang) -> bool:
 
 
 def _signal_group(pid: int, number: int) -> None:
-    """To the rank's group; to the rank alone if it has not made its group yet."""
+    """Signals the rank's group, or the rank alone if it has not made its group yet."""
     try:
         os.killpg(pid, number)
     except ProcessLookupError:

@@ -1,8 +1,8 @@
-"""Keeping what a rank prints: one file a stream, in parts of equal size, with an index from time to offset.
+"""Stores the output of ranks: one file per stream, in parts of equal size, with an index from time to offset.
 
 `<rank>.out` is the part being written; a full part is renamed to `<rank>.out.1`, the next to `.2` and so on, and the
 oldest is removed. Every full part has exactly the same size, so part k begins at (k - 1) × that size of the whole
-stream. Beside each part lies an index `….idx` of pairs (time in ms, offset in the part), 64-bit little-endian.
+stream. Beside each part is an index `….idx` of pairs (time in ms, offset in the part), 64-bit little-endian.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ _APPEND = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
 
 
 class Limits(NamedTuple):
-    """How much of one stream is kept: `parts` parts of `part_bytes` each."""
+    """Kept amount of one stream: `parts` parts of `part_bytes` each."""
 
     part_bytes: int = 64 << 20
     parts: int = 4
 
 
 class LogFile:
-    """One stream on disk. Made on the first write; whatever cannot be written is dropped and counted."""
+    """One stream on disk. Created on the first write; data that cannot be written is dropped and counted."""
 
     def __init__(self, path: str, limits: Limits, now: Callable[[], int]) -> None:
         self.path = path
         self.trouble = ""
-        """Why output is being lost; "" if it is not."""
+        """The error for which output is being lost; "" for none."""
         self.lost = 0
-        """Bytes lost since the last that were written."""
+        """Bytes lost since the last successful write."""
         self._limits = limits
         self._now = now
         self._file = self._index = -1
@@ -44,7 +44,7 @@ class LogFile:
         self._indexed_at = 0
 
     def write(self, data: bytes) -> None:
-        """Keep `data`, or count it as lost."""
+        """Writes `data`, or counts it as lost."""
         pending = self._obituary() + data if self.lost else data
         done = 0
         try:
@@ -60,7 +60,7 @@ class LogFile:
             self.trouble, self.lost = "", 0
 
     def close(self) -> None:
-        """Let go of the files; a later write opens them again."""
+        """Closes the files; a later write opens them again."""
         for descriptor in (self._file, self._index):
             if descriptor >= 0:
                 os.close(descriptor)
@@ -112,14 +112,14 @@ class LogFile:
 
 
 class Stream:
-    """The reading end of a rank's stdout or stderr, and the file it goes to."""
+    """The reading end of a rank's stdout or stderr, and its file."""
 
     def __init__(self, pipe: int, log: LogFile) -> None:
         self.pipe = pipe
         self.log = log
 
     def pump(self, budget: int) -> bool:
-        """Move up to `budget` bytes that are there to the file; False at the end of the stream."""
+        """Moves up to `budget` available bytes to the file. Returns False at the end of the stream."""
         while budget > 0:
             try:
                 data = os.read(self.pipe, min(budget, 65536))
@@ -132,13 +132,13 @@ class Stream:
         return True
 
     def close(self) -> None:
-        """Nothing more is read."""
+        """Stops reading."""
         os.close(self.pipe)
         self.log.close()
 
 
 def highest_part(path: str) -> int:
-    """The number of the newest full part of a stream; 0 if none is full."""
+    """Returns the number of the newest full part of a stream; 0 if none is full."""
     folder, name = os.path.split(path)
     suffixes = (entry[len(name) + 1 :] for entry in os.listdir(folder) if entry.startswith(name + "."))
     return max((int(suffix) for suffix in suffixes if suffix.isdecimal()), default=0)

@@ -1,4 +1,4 @@
-"""Reading /proc: who is whose child, since when, and with what in its environment."""
+"""Reads /proc: parents, start times and environments of processes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 
 class Stat(NamedTuple):
-    """Fields of /proc/<pid>/stat; `started` in clock ticks since boot, which with the pid names a process for good."""
+    """Fields of /proc/<pid>/stat; `started` in clock ticks since boot, with the pid a unique identity."""
 
     state: str
     parent: int
@@ -18,35 +18,35 @@ class Stat(NamedTuple):
 
 
 def stat(pid: int) -> Stat | None:
-    """None: no such process."""
+    """Reads the fields of a process; None if there is no such process."""
     raw = _read(f"/proc/{pid}/stat")
     if not raw:
         return None
-    # the name, in parentheses, may hold anything, parentheses and spaces included
+    # the name, in parentheses, may contain parentheses and spaces
     fields = raw[raw.rindex(b")") + 2 :].split()
     return Stat(fields[0].decode(), int(fields[1]), int(fields[2]), int(fields[3]), int(fields[19]))
 
 
 def is_alive(pid: int, started: int) -> bool:
-    """This very process lives; a zombie does not."""
+    """Tells whether exactly this process lives; a zombie does not."""
     found = stat(pid)
     return found is not None and found.started == started and found.state not in "ZX"
 
 
 def environment(pid: int) -> dict[bytes, bytes]:
-    """What the process was started with; empty if it cannot be read (another user's, or hidden by the program)."""
+    """Returns the initial environment of a process; empty if unreadable (another user's, or hidden by the program)."""
     entries = (entry.partition(b"=") for entry in _read(f"/proc/{pid}/environ").split(b"\0"))
     return {name: value for name, _, value in entries if name}
 
 
 def all_stats() -> dict[int, Stat]:
-    """Every process there is."""
+    """Returns every process."""
     found = ((int(name), stat(int(name))) for name in os.listdir("/proc") if name.isdecimal())
     return {pid: seen for pid, seen in found if seen is not None}
 
 
 def children(parent: int) -> list[int]:
-    """The children of a process of one thread, dead ones that wait to be reaped included."""
+    """Returns the children of a single-threaded process, including dead ones that wait to be reaped."""
     try:
         with open(f"/proc/{parent}/task/{parent}/children", "rb") as file:
             return [int(pid) for pid in file.read().split()]
@@ -55,7 +55,7 @@ def children(parent: int) -> list[int]:
 
 
 def descendants(roots: Iterable[int], stats: Mapping[int, Stat]) -> list[int]:
-    """Everything below `roots`, parents before children, `roots` themselves left out."""
+    """Returns the descendants of `roots`, parents before children, without `roots`."""
     below: dict[int, list[int]] = {}
     for pid, seen in stats.items():
         below.setdefault(seen.parent, []).append(pid)
@@ -69,7 +69,7 @@ def descendants(roots: Iterable[int], stats: Mapping[int, Stat]) -> list[int]:
 
 
 def ancestors(pid: int) -> set[int]:
-    """The process, its parent, and so on up to init."""
+    """Returns the process, its parent, and so on up to init."""
     found: set[int] = set()
     while pid > 0 and pid not in found:
         found.add(pid)

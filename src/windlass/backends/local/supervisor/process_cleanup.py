@@ -1,4 +1,4 @@
-"""Killing what nobody else will: strays of a supervisor that is gone, and everything below a process that ends."""
+"""Kills stray processes: those of an ended supervisor, and all descendants of a process that ends."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from collections.abc import Iterable
 from . import proc
 
 _PATIENCE = 10.0
-"""Seconds after which a process that SIGKILL does not end (it hangs in the kernel) is left to itself."""
+"""Seconds after which a process that SIGKILL does not end (it hangs in the kernel) is given up."""
 _PAUSE = 0.005
 
 
 def kill(pids: Iterable[int], number: int = signal.SIGKILL) -> None:
-    """Send a signal to each; one that is gone or another user's is passed over."""
+    """Sends a signal to each process; ignores those that have ended or belong to another user."""
     for pid in pids:
         try:
             os.kill(pid, number)
@@ -24,9 +24,9 @@ def kill(pids: Iterable[int], number: int = signal.SIGKILL) -> None:
 
 
 def kill_marked(marker: bytes) -> None:
-    """SIGKILL every process whose environment has the entry `marker` ("NAME=value"), until none is left.
+    """Kills every process whose environment has the entry `marker` ("NAME=value"), repeatedly until none is left.
 
-    The caller and its ancestors are spared: a controller may itself have been started from inside a rank.
+    The caller and its ancestors are excluded: a controller may itself have been started inside a rank.
     """
     name, _, value = marker.partition(b"=")
     spared = proc.ancestors(os.getpid())
@@ -41,7 +41,7 @@ def kill_marked(marker: bytes) -> None:
 
 
 def kill_descendants() -> None:
-    """SIGKILL everything below this process, and reap it. A subreaper is left with nothing when this returns."""
+    """Kills and reaps every descendant of this process. A subreaper has none left afterwards."""
     until = time.monotonic() + _PATIENCE
     while not _reap_all() and time.monotonic() < until:
         kill(proc.descendants([os.getpid()], proc.all_stats()))
@@ -49,7 +49,7 @@ def kill_descendants() -> None:
 
 
 def _reap_all() -> bool:
-    """Reap whoever has ended; whether nobody is left."""
+    """Reaps ended children. Returns whether none is left."""
     try:
         while os.waitpid(-1, os.WNOHANG)[0]:
             pass

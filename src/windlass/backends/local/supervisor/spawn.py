@@ -1,4 +1,4 @@
-"""Starting one rank: a process in a session of its own that dies with the supervisor."""
+"""Starts one rank as a process in a session of its own that dies with the supervisor."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from . import kernel
 
 
 class Program(NamedTuple):
-    """What a rank runs. No shell is involved."""
+    """The program of a rank. No shell is involved."""
 
     argv: list[str]
     env: dict[str, str]
     cwd: str
     crew: AgentRanks | None = None
-    """Given: it is an agent, and these are its ranks."""
+    """The ranks that the program starts, if it is an agent."""
 
 
 class AgentRanks(NamedTuple):
-    """The ranks that an agent starts: their numbers begin with `first`. `node`: what is put before its own files."""
+    """The ranks of an agent, numbered from `first`. `node`: the prefix of the agent's own files."""
 
     node: str
     first: int
@@ -30,18 +30,18 @@ class AgentRanks(NamedTuple):
 
 
 class Spawner:
-    """What every start shares: /dev/null, the pipe by which a child says why it could not start, limits to restore."""
+    """Resources shared by all starts: /dev/null, the pipe for errors of a child's start, limits to restore."""
 
     def __init__(self) -> None:
         self.null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
         self._errors, self._say_error = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         self._failed: dict[int, tuple[int, str]] = {}
-        # the supervisor holds up to six files a rank; ranks get the limit back that they would have had
+        # the supervisor holds up to six files per rank; ranks get their original limit back
         self._soft, self._hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         resource.setrlimit(resource.RLIMIT_NOFILE, (self._hard, self._hard))
 
     def start(self, program: Program, stdout: int, stderr: int, inherited: Iterable[int] = ()) -> int:
-        """Fork and execute; returns the pid. `inherited` stay open. Raises OSError where no more processes can be."""
+        """Forks and executes; returns the pid. `inherited` stay open. Raises OSError if no process can be created."""
         parent = os.getpid()
         pid = os.fork()
         if pid == 0:
@@ -51,7 +51,7 @@ class Spawner:
         return pid
 
     def failure(self, pid: int) -> tuple[int, str] | None:
-        """(errno, "chdir" or "exec") if this child ended because it could not start. Known once it can be reaped."""
+        """Returns (errno, "chdir" or "exec") of a child that could not start; known once the child can be reaped."""
         try:
             while said := os.read(self._errors, 65536):
                 for line in said.decode().splitlines():
@@ -68,7 +68,7 @@ class Spawner:
             kernel.die_with_parent(parent)
             for target, source in enumerate((self.null, stdout, stderr)):
                 os.dup2(source, target)
-            signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # Python ignores these two, and ignoring is inherited
+            signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # Python ignores these two signals, and that is inherited
             signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
             resource.setrlimit(resource.RLIMIT_NOFILE, (self._soft, self._hard))
             step = "chdir"

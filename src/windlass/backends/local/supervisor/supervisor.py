@@ -1,19 +1,18 @@
-"""The supervisor's watch: obey the controller, note what ends, kill whose time is over, and end when nobody wants it.
+"""The supervisor's main loop: obeys the controller, reports ends, kills after a grace period, ends when unused.
 
 Messages from the controller, by their "do":
 - hello   linger (seconds without a controller before it ends, null: for ever), offset (ms from the boot clock to the
-          world's time). Answered by "hello" with the supervisor's pid and start and the gangs that are here, and by
-          every
-          report that is not acknowledged yet.
+          backend's time). Answered by "hello" with the supervisor's pid and start and the existing gangs, and by
+          every report that is not acknowledged yet.
 - spawn   job, generation, logs (folder), cwd, env, owner ([pid, ticks] or null: a client that waits for the job, and
-          will be the controller if nobody is; with both gone the gang ends), ranks: [{argv, env}], of an agent also
-          crew: {node, first, ranks}. Answered by "started" (pids: [[pid, ticks]]).
+          becomes the controller if there is none; with both gone the gang ends), ranks: [{argv, env}], of an agent
+          also crew: {node, first, ranks}. Answered by "started" (pids: [[pid, ticks]]).
 - stop    job, generation, grace (ms). Answered by "gone", once.
-- ack     seq: all reports up to this one are remembered.
+- ack     seq: all reports up to this one are durable.
 - end     kill everything, and end.
 Reports, by their "tell": started, exit (rank and code or signal; error: [errno, step] if it could not start), gone,
-agent (rank, said: what the agent that was started in a rank's place says of its ranks, a message of `windlass.wire`),
-output lost (rank, stream, why; once a rank), stuck (pids that SIGKILL does not end).
+agent (rank, said: a message of the agent in this rank's place, see `windlass.wire`), output lost (rank, stream, why;
+once per rank), stuck (pids that SIGKILL does not end).
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ Message: TypeAlias = dict[str, Any]
 
 
 class Supervisor:
-    """`lifeline` is the reading end of a pipe that the watchdog holds: it ends when the watchdog does."""
+    """Main loop of the process. `lifeline`: reading end of a pipe that ends when the watchdog does."""
 
     def __init__(self, listener: socket.socket, lifeline: int, linger: float, limits: Limits) -> None:
         self._poll = event_loop.Poll()
@@ -50,7 +49,7 @@ class Supervisor:
         self._poll.watch(lifeline, self._end)
 
     def run(self) -> None:
-        """Until told to end, or left alone for too long. Nothing that was started here is alive afterwards."""
+        """Runs until told to end, or without a controller for too long. No process started here lives afterwards."""
         while not self._ended:
             self._poll.turn(self._next())
             self._gangs.tick(time.monotonic())
@@ -86,7 +85,7 @@ class Supervisor:
     def _end(self, _mask: int) -> None:
         self._ended = True
 
-    # --- what the controller says --------------------------------------------------------------------
+    # --- messages of the controller ----------------------------------------------------------------------
 
     def _obey(self, message: Message) -> None:
         match message["do"]:

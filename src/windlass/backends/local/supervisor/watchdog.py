@@ -19,14 +19,14 @@ from .supervisor import Supervisor
 
 _LISTENER = 3
 _PATIENCE = 5.0
-"""Seconds an earlier watchdog and supervisor may take to clean up before they are killed."""
+"""Seconds that an earlier watchdog and supervisor may take to clean up before they are killed."""
 
 
 def main() -> None:
-    """Arguments: state folder, state id, seconds to linger, bytes of a log part, parts of a stream."""
+    """Runs the watchdog. Arguments: state folder, state id, linger in s, bytes of a log part, parts of a stream."""
     state, state_id, linger, part_bytes, parts = sys.argv[1:]
     os.umask(0o077)
-    os.closerange(_LISTENER + 1, os.sysconf("SC_OPEN_MAX"))  # what the controller's own parents left open
+    os.closerange(_LISTENER + 1, os.sysconf("SC_OPEN_MAX"))  # descriptors that the controller's own parents left open
     # 1. every process of an earlier supervisor ends before one of ours starts
     lock = _succeed(f"{state}/supervisor.lock")
     process_cleanup.kill_marked(b"WINDLASS_STATE_ID=" + os.fsencode(state_id))
@@ -40,7 +40,7 @@ def main() -> None:
         _sign(lock, watchdog, os.getpid())
         _keep(f"{state}/supervisor.sock", lifeline, float(linger), Limits(int(part_bytes), int(parts)))
         return
-    # 3. whatever the supervisor leaves when it is killed falls to the watchdog
+    # 3. the watchdog kills the processes of a supervisor that was killed
     os.close(_LISTENER)
     while os.waitpid(-1, 0)[0] != supervisor:
         pass
@@ -76,7 +76,7 @@ def _succeed(path: str) -> int:
 
 
 def _sign(lock: int, *pids: int) -> None:
-    """Say who holds the lock: pid and start, so that no other process can be taken for it."""
+    """Writes the holders of the lock: pid and start, which identify a process uniquely."""
     started = [(pid, seen.started) for pid in pids if (seen := proc.stat(pid))]
     said = " ".join(f"{pid}:{since}" for pid, since in started).encode()
     os.pwrite(lock, said, 0)
