@@ -405,7 +405,7 @@ def _same_to_scheduler(before: Status, after: Status) -> bool:
 
 
 def _waiting_or_holding(status: Status) -> tuple[object, ...]:
-    waits = (status.phase is Phase.QUEUED, status.waits_for, status.not_before, status.queued_at)
+    waits = (status.phase is Phase.QUEUED, status.waits_for, status.not_before, status.queued_at, status.avoid)
     return (*waits, status.placement, status.resize_to)
 
 

@@ -9,9 +9,9 @@ below it, up to an empty line, are what it decided. `pytest --rewrite` writes th
                                          lending=gpu:2 max-running user-running user-limits=gpu:4
     submit a replicas=2 gpu=1 time=60s   also cpu procs queue user priority deadline ttl restarts after array zone hold
                                          topology=rack (or rack,preferred or rack,spread or rack,slice=4)
-                                         elastic=1:4 preemptible=no
+                                         elastic=1:4 preemptible=no start-timeout=60s
     policy min-runtime=60s               also resize-interval
-    started a · exit a 1 code=1 · exit a 1 signal=9 · gone a
+    started a · exit a 1 code=1 · exit a 1 signal=9 · gone a · gone a 1 (member 1 never started)
     saved a · cancel a · suspend a · resume a · cordon n1 · wait 10s
     takeover                             the controller is killed, another one recovers
 """
@@ -104,7 +104,7 @@ class Stage:
         asked: dict[str, Callable[[], e.Event]] = {
             "started": lambda: e.Started(generation),
             "exit": lambda: e.MemberExited(generation, int(words[1]), _exit(options)),
-            "gone": lambda: e.GangGone(generation),
+            "gone": lambda: e.GangGone(generation, tuple(map(int, words[1:]))),
             "saved": lambda: e.Saved(generation, self.now),
             "cancel": lambda: e.Cancel("ada"),
             "suspend": lambda: e.Suspend("ada"),
@@ -219,6 +219,7 @@ def _job(name: str, options: dict[str, str]) -> Job:
         priority=int(options.get("priority", 0)),
         walltime=_ms(options["time"]) if "time" in options else None,
         deadline=_ms(options["deadline"]) if "deadline" in options else None,
+        start_timeout=_ms(options.get("start-timeout", "600s")),
         ttl=_ms(options["ttl"]) if "ttl" in options else None,
         restart=RestartPolicy(user_limit=int(options.get("restarts", 0))),
         suspend="hold" in options,

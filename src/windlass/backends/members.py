@@ -175,8 +175,12 @@ class MemberTracker:
         # 3. nothing is left
         if self._vanished or (self.stopping and not (self._alive or more_may_come)):
             self.gone = True
-            events.append(GangGone(self.generation))
+            events.append(GangGone(self.generation, self._unstarted()))
         return events
+
+    def _unstarted(self) -> tuple[int, ...]:
+        everybody = () if self.started or not self.stopping else range(self.count)
+        return tuple(member for member in everybody if member not in self._begun)
 
     def _begin(self, member: int) -> None:
         if not self.started and 0 <= member < self.count:

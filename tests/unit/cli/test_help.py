@@ -81,6 +81,7 @@ def test_every_option_of_a_job_sets_its_field(windlass):
         "priority": ("-7", "priority: -7"),
         "time": ("90m", "time: 1h30m"),
         "deadline": ("3h", "deadline: 3h"),
+        "start_timeout": ("30m", "start_timeout: 30m"),
         "ttl": ("2d", "ttl: 2d"),
         "grace": ("45s", "grace: 45s"),
         "restarts": ("9", "user: 9"),

@@ -94,6 +94,8 @@ class GangGone:
     """No process of the generation is left, descendants included."""
 
     generation: int
+    unstarted: tuple[int, ...] = ()
+    """Members that never started, if that is known."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ _NO_PLACE: dict[str, Any] = {
     "resized_at": None,
     "saved_at": None,
     "admitted_at": None,
+    "launched_at": None,
     "running_since": None,
     "target": None,
     "stopping_since": None,
@@ -24,6 +25,8 @@ _NO_PLACE: dict[str, Any] = {
     "container_restarts": 0,
     "restarting": 0,
 }
+DEADLINE_AFRESH: dict[str, Any] = {"started_at": None, "first_admitted_at": None}
+"""Changes to the status of a job that was suspended: Kubernetes resets startTime as well."""
 KEEPS_NODES = (Target.RESTART, Target.RESIZE)
 """Targets under which a stopped gang starts again on its nodes."""
 _NAMED = 3
@@ -35,7 +38,7 @@ def change_status(state: JobState, **changes: Any) -> JobState:
     return replace(state, status=replace(state.status, **changes))
 
 
-def launch(state: JobState) -> Outcome:
+def launch(state: JobState, now: int) -> Outcome:
     """Starts the next generation on the job's placement."""
     status = state.status
     assert status.placement is not None  # noqa: S101 - the invariant that Launch rests on
@@ -46,6 +49,7 @@ def launch(state: JobState) -> Outcome:
         reason="Admitted",
         message=f"starting on {_name_some(status.placement)}",
         generation=generation,
+        launched_at=now,
         running_since=None,
         not_before=None,
         target=None,
@@ -99,7 +103,7 @@ def become_target(state: JobState, now: int) -> Outcome:
         case Target.REQUEUE:
             return requeue(state, now), ()
         case Target.RESIZE:
-            return launch(_take_new_size(state))
+            return launch(_take_new_size(state), now)
         case _:
             return _restart_in_place(_take_new_size(state), now)
 
@@ -112,7 +116,7 @@ def _take_new_size(state: JobState) -> JobState:
 
 def _restart_in_place(state: JobState, now: int) -> Outcome:
     wait = backoff(state.status.backoff_step, state.job.restart)
-    return launch(state) if wait == 0 else wait_for_restart(state, now, wait)
+    return launch(state, now) if wait == 0 else wait_for_restart(state, now, wait)
 
 
 def wait_for_restart(state: JobState, now: int, wait: int) -> Outcome:
@@ -137,7 +141,7 @@ def requeue_instead(state: JobState) -> JobState:
 
 def set_aside(state: JobState, now: int) -> JobState:
     """Gives the nodes back and waits for a Resume."""
-    changes = {"queued_at": None, "started_at": None, "not_before": None, **_give_back(state.status, now)}
+    changes = {"queued_at": None, "not_before": None, **DEADLINE_AFRESH, **_give_back(state.status, now)}
     return change_status(state, phase=Phase.SUSPENDED, **changes)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from windlass.core.lifecycle.events import Cancel, Kill, Resume, Suspend
 from windlass.core.lifecycle.generations import (
+    DEADLINE_AFRESH,
     Outcome,
     change_status,
     end_job,
@@ -38,8 +39,8 @@ def resume_while_stopping(state: JobState, _event: Resume, now: int) -> Outcome:
         "target": Target.REQUEUE,
         "phase": Phase.RESTARTING,
         "queued_at": now,
-        "started_at": None,
         "backoff_step": 0,
+        **DEADLINE_AFRESH,
     }
     return change_status(state, reason="Resumed", message="", **again), ()
 

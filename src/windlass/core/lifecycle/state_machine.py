@@ -98,7 +98,8 @@ TABLE: tuple[Row, ...] = (
     _row(STARTED, Kill, (), requests.kill),
     _row((RESTARTING,), Kill, (FAILED,), requests.kill),
     _row((QUEUED,), Timer, (FAILED,), timers.timer),
-    _row(STARTED, Timer, (), timers.timer),
+    _row((ADMITTED,), Timer, (RESTARTING,), timers.timer),
+    _row((RUNNING,), Timer, (), timers.timer),
     _row((RESTARTING,), Timer, (ADMITTED, FAILED), timers.timer),
     _row((SUCCEEDED, FAILED), Timer, (), timers.forget),
 )
@@ -161,4 +162,5 @@ def next_due(state: JobState) -> int | None:
     if status.phase in TERMINAL:
         return None if job.ttl is None or status.finished_at is None else status.finished_at + job.ttl
     due = timers.dues(state)
-    return min((at for at in (due.deadline, due.walltime, due.backoff) if at is not None), default=None)
+    times = (due.deadline, due.walltime, due.start, due.backoff, due.avoidance)
+    return min((at for at in times if at is not None), default=None)

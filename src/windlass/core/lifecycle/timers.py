@@ -14,6 +14,7 @@ from windlass.core.lifecycle.generations import (
     launch,
     stop_generation,
 )
+from windlass.core.lifecycle.transitions import start_expired
 from windlass.core.model.status import TERMINAL, Failure, FailureClass, JobState, Phase, Target
 
 
@@ -23,13 +24,17 @@ class Dues:
 
     deadline: int | None = None
     walltime: int | None = None
+    start: int | None = None
+    """The start timeout."""
     backoff: int | None = None
+    avoidance: int | None = None
+    """The nodes of a start that timed out are no longer avoided."""
 
 
 def deadline_of(state: JobState) -> int | None:
     """Time in ms at which the deadline ends the job, in whatever phase."""
-    started, deadline = state.status.started_at, state.job.deadline
-    return None if started is None or deadline is None else started + deadline
+    admitted, deadline = state.status.first_admitted_at, state.job.deadline
+    return None if admitted is None or deadline is None else admitted + deadline
 
 
 def walltime_end(state: JobState) -> int | None:
@@ -38,17 +43,28 @@ def walltime_end(state: JobState) -> int | None:
     return None if admitted is None or walltime is None else admitted + walltime
 
 
+def start_end(state: JobState) -> int | None:
+    """Time in ms by which every member must have started."""
+    launched, timeout = state.status.launched_at, state.job.start_timeout
+    starting = state.status.phase is Phase.ADMITTED and state.status.target is None
+    return launched + timeout if starting and launched is not None and timeout is not None else None
+
+
 def timer(state: JobState, _event: Timer, now: int) -> Outcome:
-    """Applies what is due: the deadline first, then the walltime, then the end of a backoff."""
+    """Applies what is due: the deadline first, then the walltime, the start timeout, the end of a backoff."""
     due = dues(state)
     if _passed(due.deadline, now):
         return _expire(state, "DeadlineExceeded", "longer than its deadline of", state.job.deadline, now)
     if _passed(due.walltime, now):
         return _expire(state, "WalltimeExceeded", "longer than its --time of", state.job.walltime, now)
+    if _passed(due.start, now):
+        return start_expired(state, now)
+    if _passed(due.avoidance, now):
+        state = change_status(state, avoid=(), avoid_until=None)
     if not _passed(due.backoff, now):
         return state, ()
     if state.status.phase is Phase.RESTARTING:
-        return launch(state)
+        return launch(state, now)
     return change_status(state, not_before=None), ()
 
 
@@ -61,7 +77,9 @@ def dues(state: JobState) -> Dues:
     return Dues(
         deadline=deadline_of(state),
         walltime=None if leaving else walltime_end(state),
+        start=start_end(state),
         backoff=status.not_before if status.gone else None,
+        avoidance=status.avoid_until if status.phase is Phase.QUEUED else None,
     )
 
 

@@ -5,6 +5,8 @@ Each takes (state, event, now) and returns the state after it with the commands 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from windlass.core.lifecycle.events import (
     Admit,
     DependencyEnded,
@@ -25,6 +27,7 @@ from windlass.core.lifecycle.failure import (
     NODE_LOST,
     PREEMPTED,
     REJECTED,
+    START_TIMEOUT,
     VANISHED,
     backoff,
     classify_exit,
@@ -38,6 +41,7 @@ from windlass.core.lifecycle.generations import (
     Outcome,
     become_target,
     change_status,
+    describe_seconds,
     end_job,
     launch,
     nodes_to_use,
@@ -84,7 +88,9 @@ def dependency_ended(state: JobState, event: DependencyEnded, now: int) -> Outco
 
 def admit(state: JobState, event: Admit, now: int) -> Outcome:
     """The nodes are the gang's: start it."""
-    return launch(change_status(state, placement=event.placement, admitted_at=now))
+    first = state.status.first_admitted_at
+    changes = {"admitted_at": now, "first_admitted_at": now if first is None else first}
+    return launch(change_status(state, placement=event.placement, **changes), now)
 
 
 # --- while it runs --------------------------------------------------------------------------------
@@ -100,6 +106,8 @@ def started(state: JobState, _event: Started, now: int) -> Outcome:
         message=state.status.message if state.status.target else "",
         running_since=now,
         started_at=now if first is None else first,
+        avoid=(),
+        avoid_until=None,
     ), ()
 
 
@@ -156,7 +164,7 @@ def _lost_generation(state: JobState, failure: Failure, now: int, *, fatal: bool
     return stop_generation(counted, again, failure.reason, failure.message, now)
 
 
-def gang_gone(state: JobState, _event: GangGone, now: int) -> Outcome:
+def gang_gone(state: JobState, event: GangGone, now: int) -> Outcome:
     """The last process is gone: become what was decided. Unasked for, it is a loss like any other."""
     if state.status.gone:
         return state, ()
@@ -167,7 +175,25 @@ def gang_gone(state: JobState, _event: GangGone, now: int) -> Outcome:
         if after.status.target is Target.RESTART:
             # by a timer that is due now: while it restarts it can still hear that one of its nodes is closed
             return wait_for_restart(after, now, backoff(after.status.backoff_step, after.job.restart))
-    return become_target(after, now)
+    return become_target(_avoid_slow_nodes(after, event.unstarted, now), now)
+
+
+def _avoid_slow_nodes(state: JobState, unstarted: Sequence[int], now: int) -> JobState:
+    """After a start timeout: the nodes of the members that did not start (all, if unknown) are avoided for as long."""
+    status, failure = state.status, state.status.last_failure
+    requeued = status.target is Target.REQUEUE and failure is not None and failure.reason == START_TIMEOUT.reason
+    if not requeued or status.placement is None or state.job.start_timeout is None:
+        return state
+    nodes = [node for role in state.job.roles for node in status.placement.nodes.get(role.name, ())]
+    slow = [nodes[member] for member in unstarted if member < len(nodes)] or nodes
+    avoid = tuple(dict.fromkeys((*status.avoid, *slow)))
+    return change_status(state, avoid=avoid, avoid_until=now + state.job.start_timeout)
+
+
+def start_expired(state: JobState, now: int) -> Outcome:
+    """Not every member has started in time: the gang goes to other nodes."""
+    message = f"not every member had started after {describe_seconds(state.job.start_timeout or 0)}"
+    return _lost_generation(state, fail(START_TIMEOUT, message, now), now)
 
 
 def node_lost(state: JobState, event: NodeLost, now: int) -> Outcome:

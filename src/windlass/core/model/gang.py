@@ -251,6 +251,8 @@ def pending_of(state: JobState) -> PendingGang:
     """The waiting gang of a queued job."""
     job, status = state.job, state.status
     demands = demands_of(job)
+    if status.avoid:
+        demands = tuple(replace(each, avoid=(*each.avoid, *status.avoid)) for each in demands)
     return PendingGang(
         id=state.id,
         number=state.number,

@@ -197,7 +197,9 @@ class Job:
     walltime: int | None = None
     """Longest time one allocation may be held, in-place restarts included. None: no limit."""
     deadline: int | None = None
-    """Longest time from the first start to the end, over all restarts and waits (activeDeadlineSeconds)."""
+    """Longest time from the first admission to the end, over all restarts and waits (activeDeadlineSeconds)."""
+    start_timeout: int | None = 600_000
+    """Longest time from a launch until every member has started; then the gang goes to other nodes. None: no limit."""
     ttl: int | None = None
     """How long after its end the job's record and logs are kept. None: until someone removes them."""
     grace: int = 10_000

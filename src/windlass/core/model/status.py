@@ -102,7 +102,11 @@ class Status:
     admitted_at: int | None = None
     """Start of the current allocation."""
     started_at: int | None = None
-    """First start of all: the deadline counts from here."""
+    """First start of all, since the submission or the last resume."""
+    first_admitted_at: int | None = None
+    """First admission since the submission or the last resume: the deadline counts from here."""
+    launched_at: int | None = None
+    """Launch of the current generation: the start timeout counts from here."""
     running_since: int | None = None
     """Start of the current generation."""
     stopping_since: int | None = None
@@ -133,6 +137,9 @@ class Status:
     """Bit set of the members of this generation whose restart is decided and that do not run again yet."""
     gone: bool = True
     """No process of any generation is alive."""
+    avoid: tuple[str, ...] = ()
+    """Nodes on which a member did not start in time; the gang is not placed there before `avoid_until`."""
+    avoid_until: int | None = None
     waits_for: tuple[str, ...] = ()
     """Jobs that must end first (`--after`)."""
     last_failure: Failure | None = None

@@ -308,13 +308,22 @@ JOB: Table = (
     ),
     Field(
         "deadline",
-        "Longest time from the first start to the end, over all restarts and waits.",
+        "Longest time from the first admission to the end, over all restarts and waits.",
         value_types.LIMIT,
         default="null (no limit)",
         example="2d",
         flags=("--deadline",),
         nullable=True,
         also=("active_deadline_seconds", "activeDeadlineSeconds"),
+    ),
+    Field(
+        "start_timeout",
+        "Longest time from a launch until every replica has started; then the job goes to other nodes.",
+        value_types.LIMIT,
+        default=format_duration(_PLAIN.start_timeout or 0),
+        example="30m",
+        flags=("--start-timeout",),
+        also=("scheduleTimeoutSeconds", "startup_timeout"),
     ),
     Field(
         "ttl",

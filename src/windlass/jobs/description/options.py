@@ -40,6 +40,7 @@ class RunOptions:
     priority: int | None = None
     time: str | None = None
     deadline: str | None = None
+    start_timeout: str | None = None
     ttl: str | None = None
     grace: str | None = None
     restarts: int | None = None

@@ -48,6 +48,7 @@ def as_fields(submission: Submission) -> dict[str, Any]:
         "priority": job.priority,
         "time": job.walltime,
         "deadline": job.deadline,
+        "start_timeout": job.start_timeout,
         "ttl": job.ttl,
         "grace": job.grace,
         "restart": _restart(job.restart),

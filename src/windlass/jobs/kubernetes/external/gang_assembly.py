@@ -131,6 +131,7 @@ def gang_of(
         priority=max(pod.spec.priority for pod in pods) if needed.priority is None else needed.priority,
         grace=1000 * max(_grace(pod) for pod in pods),
         restart=RestartPolicy(user_limit=0),
+        start_timeout=None,  # slow pods are for their owner to replace
         topology=needed.topology,
     )
     return Gang(name, job, ordered, needed.priority_class)

@@ -1,0 +1,90 @@
+"""Requests of users, and timers: suspend, resume, deadline, start timeout."""
+
+from windlass.core.lifecycle.events import Admit, Exit, GangGone, MemberExited, Resume, Started, Suspend, Timer
+from windlass.core.lifecycle.state_machine import next_due, step
+from windlass.core.model.gang import pending_of
+from windlass.core.model.job import Job, RestartPolicy, Role
+from windlass.core.model.status import JobState, Phase, Placement, Status, Target
+
+POLICY = RestartPolicy(infrastructure_limit=9)
+PLACEMENT = Placement({"worker": ("n1",)})
+
+
+def failing(step_count: int) -> JobState:
+    """A running job whose next failure in a row has a long backoff."""
+    status = Status(
+        phase=Phase.RUNNING,
+        generation=4,
+        running_since=0,
+        backoff_step=step_count,
+        placement=PLACEMENT,
+        gone=False,
+        queued_at=0,
+        admitted_at=0,
+    )
+    return JobState("j-1", 1, Job("j", (Role(),), restart=POLICY), status)
+
+
+def test_a_resumed_job_does_not_wait_out_an_old_backoff() -> None:
+    state = failing(6)
+    for event in (MemberExited(4, 0, Exit(signal=9)), GangGone(4)):
+        state, _ = step(state, event, 10)
+    assert next_due(state) is not None
+    state, _ = step(state, Suspend(), 20)
+    state, _ = step(state, Resume(), 30)
+    assert (state.status.phase, state.status.not_before, state.status.queued_at) == (Phase.QUEUED, None, 30)
+    assert state.status.backoff_step == 0
+
+
+def test_a_job_resumed_while_it_stops_does_not_wait_out_an_old_backoff() -> None:
+    state = failing(6)
+    for event in (Suspend(), Resume(), GangGone(4)):
+        state, _ = step(state, event, 10)
+    assert (state.status.phase, state.status.not_before) == (Phase.QUEUED, None)
+
+
+def test_the_deadline_counts_from_the_first_admission_and_afresh_after_a_resume() -> None:
+    job = Job("j", (Role(),), deadline=1_000, start_timeout=None)
+    state = JobState("j-1", 1, job, Status(phase=Phase.QUEUED, queued_at=0))
+    state, _ = step(state, Admit(PLACEMENT), 50)
+    assert next_due(state) == 1_050
+    state, _ = step(state, Started(1), 90)
+    assert next_due(state) == 1_050
+    for event in (Suspend(), GangGone(1), Resume()):
+        state, _ = step(state, event, 200)
+    assert next_due(state) is None
+    state, _ = step(state, Admit(PLACEMENT), 300)
+    assert next_due(state) == 1_300
+
+
+def test_a_start_that_takes_too_long_moves_the_gang_away_from_the_slow_nodes() -> None:
+    placement = Placement({"worker": ("n1", "n2", "n2")})
+    job = Job("j", (Role(replicas=3),), start_timeout=1_000, restart=POLICY)
+    state = JobState("j-1", 1, job, Status(phase=Phase.QUEUED, queued_at=0))
+    state, _ = step(state, Admit(placement), 50)
+    assert next_due(state) == 1_050
+    state, _ = step(state, Timer(), 1_050)
+    assert (state.status.target, state.status.reason) == (Target.REQUEUE, "StartTimeout")
+    state, _ = step(state, GangGone(1, unstarted=(1, 2)), 1_200)
+    assert (state.status.phase, state.status.avoid, next_due(state)) == (Phase.QUEUED, ("n2",), 2_200)
+    assert [demand.avoid for demand in pending_of(state).demands] == [("n2",)]
+    later, _ = step(state, Timer(), 2_200)
+    assert (later.status.avoid, next_due(later)) == ((), None)
+    for event in (Admit(PLACEMENT), Started(2)):
+        state, _ = step(state, event, 1_300)
+    assert (state.status.avoid, next_due(state)) == ((), None)
+
+
+def test_all_nodes_are_avoided_where_nobody_knows_which_were_slow() -> None:
+    job = Job("j", (Role(replicas=2),), start_timeout=1_000, restart=POLICY)
+    state = JobState("j-1", 1, job, Status(phase=Phase.QUEUED, queued_at=0))
+    for event, now in ((Admit(Placement({"worker": ("n1", "n2")})), 0), (Timer(), 1_000), (GangGone(1), 1_000)):
+        state, _ = step(state, event, now)
+    assert state.status.avoid == ("n1", "n2")
+
+
+def test_a_gang_that_has_started_has_no_start_timeout() -> None:
+    state = JobState("j-1", 1, Job("j", (Role(),), start_timeout=1_000), Status(phase=Phase.QUEUED, queued_at=0))
+    for event in (Admit(PLACEMENT), Started(1)):
+        state, _ = step(state, event, 0)
+    assert next_due(state) is None
