@@ -114,11 +114,11 @@ async def leading(plane: ControlPlane, folder: Path) -> AsyncIterator[OperatorPl
             tasks.append(asyncio.create_task(watch_all(world, await served_kinds(connection), known.set)))
             try:
                 await asyncio.wait_for(known.wait(), strays.PATIENCE)
-                tapped = faces.tap(world)
-                controller = Controller(tapped.recover(), tapped.finished, refuses=False)
-                faces.lead(controller, world, tapped)
+                observed = faces.observe(world)
+                controller = Controller(observed.recover(), observed.finished, refuses=False)
+                faces.lead(controller, world, observed)
                 faces.unready = ""
-                tasks.append(asyncio.create_task(run(controller, tapped, on_trouble=faces.complain)))
+                tasks.append(asyncio.create_task(run(controller, observed, on_trouble=faces.complain)))
                 tasks.append(asyncio.create_task(hub.serve(calls, world.agents)))
                 yield OperatorPlace(api, kubelets, faces, world, session, port, agents, troubles)
             finally:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from windlass.server.client import Stream
+from windlass.server.client import ApiEventStream
 from windlass.server.discovery import LOST, find_controller
 from windlass.server.errors import ApiError
 
@@ -21,7 +21,7 @@ class JobEndWatch:
     def __init__(self, state: Path, ids: Sequence[str]) -> None:
         self._state = state
         self._ids = list(ids)
-        self._stream: Stream | None = None
+        self._stream: ApiEventStream | None = None
         self._last_read = 0.0
 
     def poll(self, timeout: float) -> bool:

@@ -251,7 +251,7 @@ class JobFollower:
             self._logs[job_id] = self._target.log_source(job_id)
         self._screen.say(job_messages.admission_line(job_id, generation, at - details["created_at"], nodes))
         if generation == 1:
-            for line in details["surroundings"]:
+            for line in details["rank_resources"]:
                 self._screen.say(f"  {line}")
 
     def _finish(self) -> int:

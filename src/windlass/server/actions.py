@@ -1,4 +1,4 @@
-"""What one can have a world do, and what of it can be done to a job now."""
+"""Actions of the API, and the states of a job in which they are possible."""
 
 from __future__ import annotations
 
@@ -14,39 +14,39 @@ from windlass.server.views import Json
 JOB_ACTIONS: Mapping[str, Callable[[str], Event]] = MappingProxyType(
     {"cancel": Cancel, "suspend": Suspend, "resume": Resume}
 )
-"""What one can do to a job."""
+"""Event of each action on a job, made with the user's name."""
 
 
 class Actions(Protocol):
-    """The half of the API that changes something. Methods raise ApiError, WorldError."""
+    """The write side of the API. Methods raise ApiError, BackendError."""
 
-    async def submit(self, handed: SubmissionRequest) -> list[str]:
-        """Take jobs in, all or none. Returns an id for each, an array's own for an array."""
+    async def submit(self, request: SubmissionRequest) -> list[str]:
+        """Accept jobs, all or none. Returns an id for each submission, one for an array."""
 
     async def act(self, verb: str, name: str, body: Mapping[str, Any]) -> Json:
-        """Cancel, suspend or resume."""
+        """Cancel, suspend or resume a job."""
 
     async def act_on_all(self, verb: str, body: Mapping[str, Any]) -> Json:
-        """The same for several `jobs` at once."""
+        """Cancel, suspend or resume several `jobs`."""
 
     async def reserve(self, body: object) -> Json:
-        """Keep nodes for somebody, or for nobody, for a time."""
+        """Reserve nodes for queues or users, or for maintenance."""
 
     async def unreserve(self, name: str) -> Json:
-        """Give the nodes of a reservation back."""
+        """Delete a reservation."""
 
     async def down(self, body: Mapping[str, Any]) -> Json:
-        """Leave."""
+        """End the daemon."""
 
 
 def describe_end(status: Status) -> str:
-    """What to say to whoever would change a job that has ended: how it ended."""
+    """Refusal of an action on an ended job: how the job ended."""
     was_cancelled = called(status) == CANCELLED
     return f"has ended already: {status.message}" if was_cancelled else f"has ended already ({status.phase.value})"
 
 
 def find_obstacle(verb: str, state: JobState) -> str:
-    """Why this cannot be done to a job now, "" if it can."""
+    """Reason why an action is not possible in the job's state; empty if it is."""
     status = state.status
     if status.phase in TERMINAL:
         return describe_end(status)

@@ -1,4 +1,4 @@
-"""The API over HTTP: paths, methods and bodies. What each call means is `service`'s."""
+"""HTTP application of the API: paths, methods and bodies. `service` and `actions` implement the calls."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ from windlass.server.service import Service
 from windlass.server.submission_request import read_submissions
 
 _MAX_BODY = 64 << 20
-"""Bytes. A job file of 10 MB that is valid passes; something that never ends does not."""
+"""Bytes of a request. A valid job file of 10 MB passes; an endless body does not."""
 _LAST_EVENT = 2**63 - 1
-"""The highest number the database can count events to."""
+"""Highest event number in the database."""
 
 
 def application(service: Service, orders: Actions, more: Sequence[Route] = ()) -> Starlette:
-    """The ASGI application of the API. `more` comes before the routes of every world."""
+    """The ASGI application of the API. `more`: routes that take precedence."""
     api = _Api(service, orders)
     routes = [
         *more,
         Route("/v1/ping", api.ping, methods=["GET"]),
         Route("/v1/jobs", api.jobs, methods=["GET"]),
         Route("/v1/jobs", api.submit, methods=["POST"]),
-        Route("/v1/jobs/{name:path}/why", api.why, methods=["GET"]),
-        Route("/v1/jobs/{name:path}", api.job, methods=["GET"]),  # a cluster's ids have slashes
+        Route("/v1/jobs/{name:path}/why", api.explain, methods=["GET"]),
+        Route("/v1/jobs/{name:path}", api.job, methods=["GET"]),  # ids of a cluster contain slashes
         Route("/v1/jobs/{name:path}/{verb}", api.act, methods=["POST"]),
         Route("/v1/prospects/{name:path}", api.prospect, methods=["GET"]),
-        Route("/v1/why", api.why_all, methods=["GET"]),
+        Route("/v1/why", api.explain_all, methods=["GET"]),
         Route("/v1/shares", api.shares, methods=["GET"]),
         Route("/v1/snapshot", api.snapshot, methods=["GET"]),
         Route("/v1/reservations", api.reservations, methods=["GET"]),
@@ -59,7 +59,7 @@ def application(service: Service, orders: Actions, more: Sequence[Route] = ()) -
 
 
 class _Api:
-    """One method a route: read the request, ask the service, write the answer."""
+    """One method for each route: read the request, call the service, write the answer."""
 
     def __init__(self, service: Service, orders: Actions) -> None:
         self._service = service
@@ -77,24 +77,24 @@ class _Api:
     async def job(self, request: Request) -> Response:
         return _json(await self._service.job(request.path_params["name"]))
 
-    async def why(self, request: Request) -> Response:
+    async def explain(self, request: Request) -> Response:
         what_if = request.query_params.get("what_if", "")
-        return _json(await self._service.why(request.path_params["name"], what_if))
+        return _json(await self._service.explain(request.path_params["name"], what_if))
 
     async def prospect(self, request: Request) -> Response:
         return _json(await self._service.prospect(request.path_params["name"]))
 
-    async def why_all(self, _request: Request) -> Response:
-        return _json(await self._service.why_all())
+    async def explain_all(self, _request: Request) -> Response:
+        return _json(await self._service.explain_all())
 
     async def shares(self, _request: Request) -> Response:
-        return _json(self._service.planning.shares())
+        return _json(self._service.scheduler.shares())
 
     async def snapshot(self, request: Request) -> Response:
-        return _json(await self._service.planning.snapshot(planned="planned" in request.query_params))
+        return _json(await self._service.scheduler.snapshot(planned="planned" in request.query_params))
 
     async def reservations(self, _request: Request) -> Response:
-        return _json({"reservations": self._service.planning.reservations()})
+        return _json({"reservations": self._service.scheduler.reservations()})
 
     async def reserve(self, request: Request) -> Response:
         return _json(await self._orders.reserve(await _object(request)), status=201)
@@ -125,13 +125,13 @@ class _Api:
     async def events(self, request: Request) -> Response:
         after = request.headers.get("last-event-id", "0")
         if not after.isdecimal() or len(after) > 19 or int(after) > _LAST_EVENT:
-            raise ApiError(Code.BAD_REQUEST, f"Last-Event-ID is no number of an event: {after[:40]}")
+            raise ApiError(Code.BAD_REQUEST, f"Last-Event-ID is not the number of an event: {after[:40]}")
         events = await self._service.follow(request.query_params.get("job", ""), int(after))
         return StreamingResponse(_sse(events), media_type="text/event-stream")
 
 
 async def _sse(events: AsyncIterator[dict[str, Any]]) -> AsyncIterator[bytes]:
-    """Server-sent events, as the HTML standard writes them."""
+    """Server-sent events in the format of the HTML standard."""
     yield b": welcome\n\n"
     async for event in events:
         yield _event(event)
@@ -154,14 +154,14 @@ async def _body(request: Request) -> Any:
     try:
         return json.loads(raw or b"{}")
     except (ValueError, RecursionError) as error:
-        raise ApiError(Code.BAD_REQUEST, f"the request is no JSON: {error}") from None
+        raise ApiError(Code.BAD_REQUEST, f"the request is not JSON: {error}") from None
 
 
 async def _object(request: Request) -> dict[str, Any]:
     """The body as a JSON object. Raises ApiError."""
     body = await _body(request)
     if not isinstance(body, dict):
-        raise ApiError(Code.BAD_REQUEST, "the request is no JSON object")
+        raise ApiError(Code.BAD_REQUEST, "the request is not a JSON object")
     return body
 
 
@@ -170,7 +170,7 @@ def _json(content: object, status: int = 200) -> Response:
 
 
 async def _refused(_request: Request, error: Exception) -> Response:
-    assert isinstance(error, ApiError)  # noqa: S101 - what it is registered for
+    assert isinstance(error, ApiError)  # noqa: S101 - registered for this type
     return _json(error.as_json(), HTTP_STATUS[error.code])
 
 

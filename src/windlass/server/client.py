@@ -1,10 +1,10 @@
 """The client of the daemon's API: synchronous, small, standard library only.
 
-It speaks HTTP/1.0, one connection a request: on a unix socket that costs less than importing `http.client`, the body is
-the bare bytes up to the end, and nobody has to know whether a kept connection is still good.
+It speaks HTTP/1.0 with one connection for each request. On a unix socket that costs less than the import of
+`http.client`, the body is all bytes up to the end, and no kept connection can go stale.
 
-Every call raises `errors.ApiError`: with the daemon's own words, or NO_DAEMON when nobody listens, or GONE when the
-daemon went away before it answered.
+Every call raises `errors.ApiError`: the daemon's own error, NO_DAEMON if no process listens, or GONE if the daemon
+ended before it answered.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from windlass.server import unix_socket as unix
 from windlass.server.errors import ApiError, Code, error_from_json
 
 Json = dict[str, Any]
-_TIMEOUT = 60.0
-"""Seconds that one answer may take. A turn takes milliseconds; a disk that hangs takes longer."""
+_TIMEOUT_S = 60.0
+"""For one answer. A turn takes milliseconds; a slow disk may take longer."""
 
 
 class Client:
@@ -34,60 +34,60 @@ class Client:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.facts: Json = {}
-        """What it said when it was found."""
+        """Answer to the first ping."""
 
     @property
     def kind(self) -> str:
-        """What answers: "up" is a daemon, "run" the controller of somebody's foreground job."""
+        """Kind of the controller: "up" for a daemon, "run" for a `windlass run` in the foreground."""
         return str(self.facts["kind"])
 
     def ping(self) -> Json:
-        """Version, pid, kind ("up" or "run") and what the cluster is."""
+        """Version, pid, kind ("up" or "run") and a description of the cluster."""
         return self._get("/v1/ping")
 
     def submit(self, submissions: Sequence[Any], **facts: Any) -> list[str]:
-        """Hand in jobs, all or none. Returns their ids in order; an array has one."""
+        """Submit jobs, all or none. Returns their ids in order, one for an array."""
         body = {"submissions": [asdict(submission) for submission in submissions], **facts}
         return list(self.call("POST", "/v1/jobs", body)["ids"])
 
     def jobs(self, **filters: Any) -> list[Json]:
-        """Jobs as lines of a listing, next first."""
+        """Jobs as lines of a listing, the next to start first."""
         return list(self._get("/v1/jobs", filters)["jobs"])
 
     def job(self, name: str) -> Json:
-        """A job's whole story."""
+        """All details of a job."""
         return self._get(f"/v1/jobs/{quote(name)}")
 
-    def why(self, name: str, what_if: str = "") -> Json:
-        """Why a job waits, with counts; `what_if`: as if it had asked for that."""
+    def explain(self, name: str, what_if: str = "") -> Json:
+        """Reason why a job is pending, with counts. `what_if`: the same with other options of the job."""
         return self._get(f"/v1/jobs/{quote(name)}/why", {"what_if": what_if})
 
-    def why_all(self) -> Json:
-        """All that wait, each with its reason."""
+    def explain_all(self) -> Json:
+        """All pending jobs with their reasons."""
         return self._get("/v1/why")
 
     def shares(self) -> Json:
-        """The queues: what each should have, and has."""
+        """Fair share and usage of every queue."""
         return self._get("/v1/shares")
 
     def snapshot(self, *, planned: bool = False) -> Json:
-        """Everything the scheduler knows, now or (`planned`) when it last decided."""
+        """The scheduler's input, now or (`planned`) at its last plan."""
         return self._get("/v1/snapshot", {"planned": "1"} if planned else None)
 
     def reservations(self) -> list[Json]:
-        """What is reserved, soonest first."""
+        """Reservations, the soonest first."""
         return list(self._get("/v1/reservations")["reservations"])
 
     def reserve(self, **asked: Any) -> Json:
-        """Reserve nodes; see `reserving.Asked`."""
+        """Reserve nodes; see `reservation_request.ReservationRequest`."""
         return self.call("POST", "/v1/reservations", asked)
 
     def unreserve(self, name: str) -> Json:
-        """Give the nodes of a reservation back."""
+        """Delete a reservation."""
         return self.call("DELETE", f"/v1/reservations/{quote(name)}")
 
     def act_on_all(self, verb: str, names: Sequence[str], **how: Any) -> Json:
-        """Cancel, suspend or resume several: `jobs` to which it was done, and `errors`."""
+        """Cancel, suspend or resume several jobs. Returns the changed `jobs` and `errors` for the others."""
         return self.call("POST", f"/v1/{verb}", {"jobs": list(names), **how})
 
     def act(self, verb: str, name: str, **how: Any) -> Json:
@@ -95,27 +95,27 @@ class Client:
         return self.call("POST", f"/v1/jobs/{quote(name)}/{verb}", how)
 
     def nodes(self) -> list[Json]:
-        """The nodes, and who holds what on them."""
+        """Nodes and the jobs on them."""
         return list(self._get("/v1/nodes")["nodes"])
 
     def queues(self) -> list[Json]:
-        """The queues, with quota and use."""
+        """Queues with quota and usage."""
         return list(self._get("/v1/queues")["queues"])
 
     def history(self, **filters: Any) -> list[Json]:
-        """Jobs that have ended, latest first."""
+        """Ended jobs, the latest first."""
         return list(self._get("/v1/history", filters)["jobs"])
 
     def down(self, *, keep_jobs: bool) -> Json:
-        """End the daemon; its jobs go on under the supervisor, or are stopped first."""
+        """End the daemon. Its jobs go on under the process supervisor, or are stopped first."""
         return self.call("POST", "/v1/down", {"keep_jobs": keep_jobs})
 
-    def follow(self, name: str, after: int = 0) -> Stream:
+    def follow(self, name: str, after: int = 0) -> ApiEventStream:
         """The events of a job from number `after` on, as they happen."""
-        return Stream(self.folder, name, after)
+        return ApiEventStream(self.folder, name, after)
 
     def call(self, method: str, path: str, body: object = None) -> Json:
-        """One request and its answer."""
+        """Send one request and return its answer."""
         raw = b"" if body is None else json.dumps(body, ensure_ascii=False).encode()
         with _Exchange(self.folder, method, path, raw) as exchange:
             exchange.read_all()
@@ -125,21 +125,21 @@ class Client:
         return content
 
     def close(self) -> None:
-        """Nothing is kept open between requests."""
+        """Do nothing: no connection is open between requests."""
 
     def _get(self, path: str, filters: Json | None = None) -> Json:
-        given = {key: value for key, value in (filters or {}).items() if value not in (None, "", [])}
-        return self.call("GET", f"{path}?{urlencode(given, doseq=True)}" if given else path)
+        values = {key: value for key, value in (filters or {}).items() if value not in (None, "", [])}
+        return self.call("GET", f"{path}?{urlencode(values, doseq=True)}" if values else path)
 
 
 class _Exchange:
-    """A request that has been sent, and its answer as far as it has come."""
+    """A sent request and the received part of its answer."""
 
     def __init__(self, folder: Path, method: str, path: str, body: bytes = b"", head: str = "") -> None:
         self.status = 0
         self.buffer = b""
         try:
-            self.socket = unix.connect(folder, _TIMEOUT)
+            self.socket = unix.connect(folder, _TIMEOUT_S)
         except OSError as trouble:
             raise no_daemon_error(trouble) from None
         request = f"{method} {path} HTTP/1.0\r\nContent-Length: {len(body)}\r\n{head}\r\n".encode() + body
@@ -166,7 +166,7 @@ class _Exchange:
         self.socket.close()
 
     def read(self) -> None:
-        """What has come, at least a byte. Raises ApiError GONE at the end."""
+        """Receive at least one byte. Raises ApiError GONE at the end of the stream."""
         try:
             came = self.socket.recv(65536)
         except OSError as trouble:
@@ -176,7 +176,7 @@ class _Exchange:
         self.buffer += came
 
     def read_all(self) -> None:
-        """The whole answer."""
+        """Receive the whole answer."""
         parts = [self.buffer]
         try:
             while part := self.socket.recv(65536):
@@ -186,7 +186,7 @@ class _Exchange:
         self.buffer = b"".join(parts)
 
     def content(self) -> Json:
-        """The answer as JSON. Raises ApiError GONE if it was cut off."""
+        """The answer as JSON. Raises ApiError GONE if it is incomplete."""
         try:
             content = json.loads(self.buffer)
         except ValueError as trouble:
@@ -195,23 +195,23 @@ class _Exchange:
 
 
 def no_daemon_error(trouble: OSError) -> ApiError:
-    """Nobody listens, or may not be reached."""
+    """The error for a failed connection: no daemon, or no permission."""
     if isinstance(trouble, PermissionError):
-        return ApiError(Code.NOT_ALLOWED, "the state folder belongs to another user", "choose your own with --state")
+        return ApiError(Code.NOT_ALLOWED, "the state folder belongs to another user", "name your own with --state")
     return ApiError(Code.NO_DAEMON, "no Windlass daemon is running", "start one with: windlass up -d")
 
 
 def gone_error(trouble: Exception) -> ApiError:
-    """It was there, and is not any more."""
+    """The error for a connection that broke or timed out."""
     if isinstance(trouble, TimeoutError):
         return ApiError(
-            Code.GONE, f"the daemon has not answered for {_TIMEOUT:g} s", "see daemon.log in the state folder"
+            Code.GONE, f"the daemon has not answered for {_TIMEOUT_S:g} s", "see daemon.log in the state folder"
         )
-    return ApiError(Code.GONE, "the daemon went away before it answered", "start it again with: windlass up -d")
+    return ApiError(Code.GONE, "the daemon ended before it answered", "start it again with: windlass up -d")
 
 
-class Stream:
-    """Server-sent events of some jobs, or of all. `poll` gives what has come; `after` is where to resume."""
+class ApiEventStream:
+    """Server-sent events of some jobs, or of all. `after`: number of the last event received."""
 
     def __init__(self, folder: Path, names: str, after: int = 0) -> None:
         self.after = after
@@ -223,21 +223,21 @@ class Stream:
                 raise error_from_json(refusal.content(), refusal.status)
 
     def poll(self, timeout: float) -> list[Json]:
-        """Events that have come, after at most `timeout` seconds. Raises ApiError GONE at the stream's end."""
+        """Events that have arrived, after at most `timeout` seconds. Raises ApiError GONE at the stream's end."""
         until = time.monotonic() + timeout
         while True:
-            events = self._cut()
+            events = self._take_events()
             left = until - time.monotonic()
             if events or not select.select([self._exchange.socket], [], [], max(0, left))[0]:
                 return events
             self._exchange.read()
 
     def close(self) -> None:
-        """Stop listening."""
+        """Close the stream."""
         self._exchange.close()
 
-    def _cut(self) -> list[Json]:
-        """Whole events out of the buffer; comments, which keep the line alive, are dropped."""
+    def _take_events(self) -> list[Json]:
+        """Take complete events out of the buffer and drop comments, which only keep the connection alive."""
         *blocks, self._exchange.buffer = self._exchange.buffer.split(b"\n\n")
         events = []
         for block in blocks:

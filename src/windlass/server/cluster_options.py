@@ -1,4 +1,4 @@
-"""What a command line says of the cluster it wants."""
+"""Options of the command line that select the local cluster."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class ClusterOptions:
-    """Nothing given: what is found on this machine. `gpus` are of each node."""
+    """Requested nodes. Without options: what is found on this machine. `gpus`: of each node."""
 
     nodes: int | None = None
     gpus: int | None = None
     file: Path | None = None
     policy: str = ""
-    """How nodes are given away: "fair", "windlass:min_runtime=1m"; "": as the file says, else as by default."""
+    """Scheduling policy, such as "fair" or "windlass:min_runtime=1m"; empty: that of the file, else the default."""

@@ -1,4 +1,4 @@
-"""Which nodes a local controller hands out: as asked for, or as found."""
+"""Selection of the local cluster: requested nodes, or the devices found on this machine."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _CLUSTER = "cluster"
 
 
 def choose_cluster(state: Path, wanted: ClusterOptions) -> LocalCluster:
-    """As asked for; else as it was, if jobs of then still live; else what is found. Raises JobError, WorldError."""
+    """The requested cluster, else the saved one of living jobs, else the found one. Raises JobError, BackendError."""
     records = StateReader.open(StatePaths(state)) if wanted == ClusterOptions() else None
     if records is None:
         return build_cluster(wanted)
@@ -29,20 +29,20 @@ def choose_cluster(state: Path, wanted: ClusterOptions) -> LocalCluster:
 
 
 def save_cluster(store: StateStore, cluster: LocalCluster) -> None:
-    """Write it down for whoever controls this folder next. Raises WorldError."""
+    """Save the cluster for the folder's next controller. Raises BackendError."""
     text = msgspec.json.encode(cluster).decode()
     if store.meta(_CLUSTER) != text:
         store.note(Notes(meta={_CLUSTER: text}))
 
 
 def build_cluster(wanted: ClusterOptions) -> LocalCluster:
-    """The cluster. Raises JobError if its file, or its policy, is wrong."""
+    """The requested cluster. Raises JobError if its file or its policy is invalid."""
     nodes = _nodes_of(wanted)
     return replace(nodes, policy=parse_policy(wanted.policy)) if wanted.policy else nodes
 
 
 def parse_policy(text: str) -> Policy:
-    """What `--policy` says. Raises JobError."""
+    """The policy of an option `--policy`. Raises JobError."""
     from windlass.jobs.cluster.policy_names import read_policy  # noqa: PLC0415 - few commands name one
 
     try:

@@ -1,4 +1,4 @@
-"""`windlass up`: a house that stays, in the foreground or on its own."""
+"""The daemon of `windlass up`, in the foreground or as a process of its own."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ from windlass.server.discovery import find_controller
 from windlass.server.errors import ApiError
 
 _LOG = "daemon.log"
-_SUCCESSION = 10.0
-"""Seconds that a `windlass run` may take to make room."""
-_START = 30.0
-_PAUSE = 0.02
+_RELEASE_TIMEOUT_S = 10.0
+"""For a `windlass run` to release the lock."""
+_START_TIMEOUT_S = 30.0
+_POLL_INTERVAL_S = 0.02
 
 
 def serve(state: Path, wanted: ClusterOptions, say: Callable[[str], None]) -> None:
-    """Be the daemon until SIGTERM, SIGINT or `down`. Raises HeldError, WorldError, JobError."""
+    """Run the daemon until SIGTERM, SIGINT or `down`. Raises HeldError, BackendError, JobError."""
     folder = prepare(state)
-    held = _take_over(state)
+    held = _acquire_lock(state)
     try:
-        asyncio.run(_live(folder.root, wanted, held, say))
+        asyncio.run(_run(folder.root, wanted, held, say))
     finally:
         held.release()
 
 
 def start(state: Path, wanted: ClusterOptions) -> dict[str, Any]:
-    """Start a daemon of its own, and return its facts once it answers. Raises WorldError with its last words."""
+    """Start a daemon process and return its ping. Raises BackendError with the last line of its log."""
     folder = prepare(state)
     if (holder := folder_lock.holder(folder)) is not None and holder.kind == "up":
         raise folder_lock.HeldError(folder, holder)
@@ -47,35 +47,35 @@ def start(state: Path, wanted: ClusterOptions) -> dict[str, Any]:
     with log.open("ab") as output:
         begin = output.tell()
         daemon = subprocess.Popen(
-            [sys.executable, "-m", "windlass.server.daemon", str(state), *_words(wanted)],
+            [sys.executable, "-m", "windlass.server.daemon", str(state), *_arguments(wanted)],
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,
             start_new_session=True,
             cwd="/",
         )
-    until = time.monotonic() + _START
+    until = time.monotonic() + _START_TIMEOUT_S
     while time.monotonic() < until and daemon.poll() is None:
         client = find_controller(state)
         if client is not None and client.facts["pid"] == daemon.pid:
             return client.facts
-        time.sleep(_PAUSE)
+        time.sleep(_POLL_INTERVAL_S)
     last = log.read_bytes()[begin:].decode(errors="replace").strip().splitlines()
-    raise BackendError(f"the daemon did not come up: {last[-1] if last else 'it said nothing'}; see {log}")
+    raise BackendError(f"the daemon did not start: {last[-1] if last else 'it wrote no log'}; see {log}")
 
 
-def _words(wanted: ClusterOptions) -> list[str]:
+def _arguments(wanted: ClusterOptions) -> list[str]:
     return [
         "" if value is None else str(value)
         for value in (wanted.nodes, wanted.gpus, wanted.file and wanted.file.absolute(), wanted.policy)
     ]
 
 
-def _take_over(state: Path) -> folder_lock.Lock:
-    """The lock; a `windlass run` that has it is asked to make room, and goes on as our client. Raises HeldError."""
+def _acquire_lock(state: Path) -> folder_lock.Lock:
+    """Take the lock. A `windlass run` that holds it releases it on request and becomes a client. Raises HeldError."""
     folder = prepare(state)
-    until = time.monotonic() + _SUCCESSION
-    asked = False
+    until = time.monotonic() + _RELEASE_TIMEOUT_S
+    requested = False
     while True:
         try:
             return folder_lock.acquire(folder, "up")
@@ -83,36 +83,36 @@ def _take_over(state: Path) -> folder_lock.Lock:
             is_run = error.holder is None or error.holder.kind == "run"
             if not is_run or time.monotonic() > until:
                 raise
-        if not asked and (client := find_controller(state)) is not None:
-            asked = client.kind == "run" and _ask_for_room(client)
+        if not requested and (client := find_controller(state)) is not None:
+            requested = client.kind == "run" and _request_release(client)
             client.close()
-        time.sleep(_PAUSE / 4)
+        time.sleep(_POLL_INTERVAL_S / 4)
 
 
-def _ask_for_room(client: Any) -> bool:
+def _request_release(client: Any) -> bool:
     try:
         client.down(keep_jobs=True)
-    except ApiError:  # it was just leaving
+    except ApiError:  # it was just ending
         return False
     return True
 
 
-async def _live(state: Path, wanted: ClusterOptions, held: folder_lock.Lock, say: Callable[[str], None]) -> None:
+async def _run(state: Path, wanted: ClusterOptions, held: folder_lock.Lock, say: Callable[[str], None]) -> None:
     numpy_import.load_numpy()
-    from windlass.server.local_server import LocalServer  # noqa: PLC0415 - after the lock, so that a second `up` says so at once
+    from windlass.server.local_server import LocalServer  # noqa: PLC0415 - after the lock, so that a second `up` fails at once
 
-    house = LocalServer(state, wanted, "up", held, None, say)
+    server = LocalServer(state, wanted, "up", held, None, say)
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        loop.add_signal_handler(number, house.leave)
+        loop.add_signal_handler(number, server.leave)
     listener = unix.listen(state)
-    say(f"up (pid {os.getpid()}) with {house.world.cluster.text}; state in {state}")
-    await house.live(listener)
-    say("down; jobs that run go on under the supervisor" if house.keeps_jobs else "down")
+    say(f"up (pid {os.getpid()}) with {server.backend.cluster.text}; state in {state}")
+    await server.live(listener)
+    say("down; running jobs go on under the process supervisor" if server.keeps_jobs else "down")
 
 
 def main(words: list[str]) -> int:
-    """`python -m windlass.server.daemon STATE NODES GPUS FILE POLICY`: what `start` starts."""
+    """Entry point of `python -m windlass.server.daemon STATE NODES GPUS FILE POLICY`, which `start` runs."""
     state, nodes, gpus, file, policy = words
     wanted = ClusterOptions(
         int(nodes) if nodes else None, int(gpus) if gpus else None, Path(file) if file else None, policy
@@ -124,7 +124,7 @@ def main(words: list[str]) -> int:
 
     try:
         serve(Path(state), wanted, say)
-    except Exception as trouble:  # noqa: BLE001 - the last line of the log is what `up -d` tells
+    except Exception as trouble:  # noqa: BLE001 - `up -d` prints the last line of the log
         say(" ".join(str(trouble).split()))
         return 1
     return 0

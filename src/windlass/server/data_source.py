@@ -1,9 +1,9 @@
-"""What the faces must know of a world beside what its controller holds: the same questions of either."""
+"""Protocol of the API's data source: queries of a backend beside the state of its controller."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 from windlass.backends.port import Transition
 from windlass.core.model.job import Job
@@ -12,62 +12,62 @@ from windlass.core.model.snapshot import Snapshot
 from windlass.core.model.status import JobState
 from windlass.server.job_filter import JobFilter
 
-SnapshotFilter = Callable[[Snapshot], Snapshot]
+SnapshotFilter: TypeAlias = Callable[[Snapshot], Snapshot]
 
 
 class DataSource(Protocol):
-    """Questions that a database may have to answer are awaited. Methods raise ApiError, WorldError."""
+    """Queries that may need a database are coroutines. Methods raise ApiError, BackendError."""
 
     def now(self) -> int:
-        """Milliseconds since the epoch, as the world counts them."""
+        """Time of the backend's clock: milliseconds since the epoch."""
 
-    def where(self) -> str:
-        """Where the state is kept: a folder, or an API server."""
+    def location(self) -> str:
+        """Location of the state: a folder, or the address of an API server."""
 
     def cluster(self) -> str:
-        """The cluster in one line, for people."""
+        """Description of the cluster in one line."""
 
     def trouble(self) -> str:
-        """What of it cannot be read or written just now, "" if all can."""
+        """Part of the state that cannot be read or written at present; empty if there is none."""
 
-    def shown(self, job: Job) -> Job:
-        """The job without what is not for everybody who can ask."""
+    def redact(self, job: Job) -> Job:
+        """The job without fields that not every user of the API may see."""
 
     def is_declared(self, reservation: Reservation) -> bool:
-        """Whether it stands in the cluster's own description, where `windlass reserve` cannot delete it."""
+        """Whether the cluster's description declares the reservation, so that `windlass reserve` cannot delete it."""
 
-    def surroundings(self, job: Job, tasks: Sequence[Any]) -> list[str]:
-        """What the ranks of the job find around them, a line each."""
+    def rank_resources(self, job: Job, tasks: Sequence[Any]) -> list[str]:
+        """Description of the threads and devices of the job's ranks, in lines."""
 
-    def bare(self, job: Job) -> SnapshotFilter:
-        """How a snapshot becomes the cluster with nothing on it that is not ours: what can ever be, for this job."""
+    def without_others(self, job: Job) -> SnapshotFilter:
+        """A function that removes external pods from a snapshot, to tell whether this job can ever run."""
 
-    def held(self) -> Sequence[JobState]:
-        """Jobs of which the controller is yet to hear: something that they need is not there; each says what."""
+    def held_jobs(self) -> Sequence[JobState]:
+        """Jobs that the controller does not know yet, because an object that they need is missing."""
 
-    async def settled(self) -> None:
-        """Until what the controller has decided is on record as well: where a commit takes time it is ahead of it."""
+    async def wait_for_commit(self) -> None:
+        """Wait until the controller's decisions are committed: commits may take time."""
 
     async def ids(self, name: str) -> list[str]:
-        """The jobs that a name or an id means: one, or an array's members. Raises ApiError NO_SUCH_JOB."""
+        """Ids of the jobs that a name or id means: one, or an array's members. Raises ApiError NO_SUCH_JOB."""
 
     async def job(self, job_id: str) -> JobState | None:
-        """A job as it was last committed, ended ones too."""
+        """A job as it was last committed, ended or not."""
 
     async def ended(self, wanted: JobFilter, limit: int) -> Sequence[JobState]:
-        """Of the jobs that have ended those that are wanted, the latest to come first."""
+        """Ended jobs that match a filter, the latest created first."""
 
     async def history(self, *, name: str, user: str, since: int, limit: int) -> Sequence[JobState]:
-        """Jobs that have ended at or after `since` (ms), the last to end first."""
+        """Jobs that ended at or after `since` (ms), the last to end first."""
 
     async def tasks(self, job_id: str) -> Sequence[Any]:
-        """The ranks (or pods) of every generation, in order; plain dataclasses."""
+        """Ranks or pods of every generation, in order, as dataclasses."""
 
     def ranks_seen(self, state: JobState, tasks: Sequence[Any]) -> list[dict[str, Any]]:
-        """What is seen of the ranks of a job, see `progress`; empty where nothing is."""
+        """Observations of the job's ranks, as `progress` reads them; empty if there are none."""
 
     async def transitions(self, job_id: str) -> Sequence[Transition]:
-        """The job's history, oldest first."""
+        """Transitions of the job, oldest first."""
 
     async def events(self, after: int, job_ids: Collection[str]) -> Sequence[tuple[int, Transition]]:
-        """The history of some jobs (none named: of all) from event number `after` on, oldest first, with numbers."""
+        """Transitions after event number `after` with their numbers, oldest first. No ids: of all jobs."""

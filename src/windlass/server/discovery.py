@@ -1,4 +1,4 @@
-"""Finding whoever controls a state folder, or becoming it."""
+"""Discovery of the controller of a state folder, or start of one in this process."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from windlass.server.embedded_controller import EmbeddedController
     from windlass.server.records_client import RecordsClient
 
-_PATIENCE = 20.0
-"""Seconds in which whoever has taken the lock must be heard on the socket."""
-_PAUSE = 0.02
-_GRACE_OF_SUCCESSION = 1.0
-"""Seconds in which a controller that was asked to make room leaves the lock to whoever asked."""
+_SOCKET_TIMEOUT_S = 20.0
+"""For a process that holds the lock to answer on the socket."""
+_POLL_INTERVAL_S = 0.02
+_SUCCESSION_DELAY_S = 1.0
+"""For which a controller that has released the lock on request does not take it again."""
 LOST = (Code.GONE, Code.NO_DAEMON)
 
 Connection: TypeAlias = "Client | EmbeddedController"
@@ -28,7 +28,7 @@ Source: TypeAlias = "Client | RecordsClient"
 
 
 def find_controller(state: Path) -> Client | None:
-    """Whoever answers now, a daemon or a `run`, or None."""
+    """A client of the daemon or `run` that answers, or None."""
     client = Client(state)
     try:
         client.facts = client.ping()
@@ -41,7 +41,7 @@ def find_controller(state: Path) -> Client | None:
 
 
 def find_daemon(state: Path) -> Client:
-    """The daemon, which outlives this process. Raises ApiError NO_DAEMON."""
+    """A client of the daemon, which outlives this process. Raises ApiError NO_DAEMON."""
     client = find_controller(state)
     if client is None:
         raise no_daemon_error(FileNotFoundError())
@@ -49,10 +49,10 @@ def find_daemon(state: Path) -> Client:
 
 
 def open_state(state: Path) -> Source:
-    """Whoever controls the folder, else its records. Raises ApiError NO_DAEMON if there is neither."""
+    """A client of the folder's controller, else of its records. Raises ApiError NO_DAEMON if there is neither."""
     if client := find_controller(state):
         return client
-    from windlass.server.records_client import RecordsClient  # noqa: PLC0415 - loads the database's half
+    from windlass.server.records_client import RecordsClient  # noqa: PLC0415 - loads the database
 
     if records := RecordsClient.open(state):
         return records
@@ -62,26 +62,27 @@ def open_state(state: Path) -> Source:
 def find_or_start(
     state: Path, wanted: ClusterOptions, say: Callable[[str], None], *, succeeded: bool = False
 ) -> Connection:
-    """Whoever answers; or, if the folder has no controller, be it. Raises HeldError, WorldError, JobError.
+    """The controller of a folder: a client of a running one, or one started in this process.
 
-    `succeeded`: this process has just made room for another one, which is given the time to come up.
+    `succeeded`: this process has just released the lock to another one, and gives it time to start. Raises HeldError,
+    BackendError, JobError.
     """
     began = time.monotonic()
     while True:
         if client := find_controller(state):
             return client
         waited = time.monotonic() - began
-        if not succeeded or waited > _GRACE_OF_SUCCESSION:
-            house = _become(state, wanted, say, insist=waited > _PATIENCE)
-            if house is not None:
-                return house
-        time.sleep(_PAUSE)
+        if not succeeded or waited > _SUCCESSION_DELAY_S:
+            server = _start_controller(state, wanted, say, insist=waited > _SOCKET_TIMEOUT_S)
+            if server is not None:
+                return server
+        time.sleep(_POLL_INTERVAL_S)
 
 
-def _become(
+def _start_controller(
     state: Path, wanted: ClusterOptions, say: Callable[[str], None], *, insist: bool
 ) -> EmbeddedController | None:
-    """Take the lock and be the controller; None if somebody else has it, whom `insist` makes an error."""
+    """Take the lock and start a controller. If another process holds the lock: None, or HeldError with `insist`."""
     from windlass.backends.local import folder_lock, paths, supervisor_start  # noqa: PLC0415 - a daemon's client needs none of it
 
     folder = paths.prepare(state)
@@ -91,7 +92,7 @@ def _become(
         if insist:
             raise
         return None
-    link = supervisor_start.start_supervisor(folder)  # it starts while the rest is loaded
+    link = supervisor_start.start_supervisor(folder)  # it starts while other modules are loaded
     numpy_import.load_numpy()
     from windlass.server.embedded_controller import EmbeddedController  # noqa: PLC0415
 
@@ -99,7 +100,7 @@ def _become(
 
 
 def describe_mismatch(connection: Connection, wanted: ClusterOptions) -> str:
-    """What to tell a person whose cluster is not the one that will be used; "" if it is, or none was asked for."""
+    """Warning that the running controller ignores these cluster options; empty if it matches them."""
     if wanted == ClusterOptions() or not isinstance(connection, Client):
         return ""
     facts = connection.facts
@@ -114,5 +115,5 @@ def describe_mismatch(connection: Connection, wanted: ClusterOptions) -> str:
         "--policy": wanted.policy or None,
     }
     ignored = ", ".join(name for name, value in options.items() if value is not None)
-    whose = "a daemon" if connection.kind == "up" else "another `windlass run`"
-    return f"{whose} runs (pid {facts['pid']}) with {facts['cluster']}: {ignored} ignored"
+    controller = "a daemon" if connection.kind == "up" else "another `windlass run`"
+    return f"{controller} runs (pid {facts['pid']}) with {facts['cluster']}: {ignored} ignored"

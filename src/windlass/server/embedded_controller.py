@@ -1,4 +1,4 @@
-"""The daemonless controller: a house in a thread of this process, asked as a client asks a daemon."""
+"""A controller without a daemon: a `LocalServer` in a thread of this process, with the interface of a client."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _END = object()
 
 
 class EmbeddedController:
-    """The calls of `client.Client` that a foreground job needs, without a socket. Raises what the house raises."""
+    """The calls of `client.Client` that a foreground job needs, without a socket. Raises the server's errors."""
 
     kind = "run"
 
@@ -37,38 +37,38 @@ class EmbeddedController:
         self._thread = threading.Thread(target=self._work, args=(state, wanted, held, link, say), name="controller")
         self._thread.start()
         try:
-            self._house = self._ready.result()
+            self._server = self._ready.result()
         except BaseException:
             held.release()
             raise
 
     def ping(self) -> Json:
-        """As `Client.ping`."""
-        return self._ask(_ping(self._house))
+        """See `Client.ping`."""
+        return self._call(_ping(self._server))
 
     def submit(self, submissions: Sequence[Any], **facts: Any) -> list[str]:
-        """As `Client.submit`."""
-        return self._ask(self._house.orders.submit(SubmissionRequest(tuple(submissions), **facts)))
+        """See `Client.submit`."""
+        return self._call(self._server.orders.submit(SubmissionRequest(tuple(submissions), **facts)))
 
     def job(self, name: str) -> Json:
-        """As `Client.job`."""
-        return self._ask(self._house.service.job(name))
+        """See `Client.job`."""
+        return self._call(self._server.service.job(name))
 
     def act(self, verb: str, name: str, **how: Any) -> Json:
-        """As `Client.act`."""
-        return self._ask(self._house.orders.act(verb, name, how))
+        """See `Client.act`."""
+        return self._call(self._server.orders.act(verb, name, how))
 
     def follow(self, name: str, after: int = 0) -> _Events:
-        """As `Client.follow`."""
-        return _Events(self._house, self._running(), name, after)
+        """See `Client.follow`."""
+        return _Events(self._server, self._running(), name, after)
 
     @property
     def succeeded(self) -> bool:
-        """It was asked to make room for another controller."""
-        return self._house.succeeded
+        """Whether another controller has taken over on request."""
+        return self._server.succeeded
 
     def close(self) -> None:
-        """Leave. If other people's jobs live, whoever follows them takes over; else the supervisor ends."""
+        """End the controller. If jobs of others live, their clients take over; else the process supervisor ends."""
         if self._thread.is_alive():
             self._running().call_soon_threadsafe(self._leave)
         self._thread.join()
@@ -76,17 +76,17 @@ class EmbeddedController:
             raise self._broken
 
     def _leave(self) -> None:
-        self._house.leave(self._house.world.living())
+        self._server.leave(self._server.backend.living())
 
-    def _ask(self, question: Coroutine[Any, Any, Answer]) -> Answer:
-        """Raises ApiError GONE if the controller has left."""
+    def _call(self, call: Coroutine[Any, Any, Answer]) -> Answer:
+        """Run a coroutine in the controller's loop. Raises ApiError GONE if the controller has ended."""
         try:
-            return asyncio.run_coroutine_threadsafe(question, self._running()).result()
+            return asyncio.run_coroutine_threadsafe(call, self._running()).result()
         except CancelledError:
-            raise _left() from None
-        except RuntimeError:  # its loop is closed
-            question.close()
-            raise _left() from None
+            raise _gone_error() from None
+        except RuntimeError:  # the loop is closed
+            call.close()
+            raise _gone_error() from None
 
     def _running(self) -> asyncio.AbstractEventLoop:
         assert self._loop is not None  # noqa: S101 - set before `_ready` is
@@ -103,27 +103,27 @@ class EmbeddedController:
         self._loop = asyncio.get_running_loop()
         try:
             listener = unix.listen(state)
-            house = LocalServer(state, wanted, "run", held, link, say)
-        except BaseException as trouble:  # noqa: BLE001 - raised again where the house was asked for
+            server = LocalServer(state, wanted, "run", held, link, say)
+        except BaseException as trouble:  # noqa: BLE001 - raised again by `__init__`
             self._ready.set_exception(trouble)
             return
-        self._ready.set_result(house)
+        self._ready.set_result(server)
         try:
-            await house.live(listener)
+            await server.live(listener)
         except BaseException as trouble:  # noqa: BLE001 - raised again by `close`
             self._broken = trouble
 
 
 class _Events:
-    """As `client.Stream`."""
+    """As `client.ApiEventStream`."""
 
-    def __init__(self, house: LocalServer, loop: asyncio.AbstractEventLoop, name: str, after: int) -> None:
+    def __init__(self, server: LocalServer, loop: asyncio.AbstractEventLoop, name: str, after: int) -> None:
         self.after = after
         self._came: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        self._task = asyncio.run_coroutine_threadsafe(self._pump(house, name, after), loop)
+        self._task = asyncio.run_coroutine_threadsafe(self._pump(server, name, after), loop)
 
     def poll(self, timeout: float) -> list[Json]:
-        """Events that have come, after at most `timeout` seconds. Raises ApiError GONE at the end."""
+        """Events that have arrived, after at most `timeout` seconds. Raises ApiError GONE at the end."""
         events: list[Json] = []
         try:
             item = self._came.get(timeout=timeout) if timeout > 0 else self._came.get_nowait()
@@ -137,26 +137,26 @@ class _Events:
             return events
 
     def close(self) -> None:
-        """Stop listening."""
+        """Close the stream."""
         self._task.cancel()
 
     def _at_end(self, events: list[Json]) -> list[Json]:
         if not events:
-            raise _left()
+            raise _gone_error()
         self._came.put(_END)
         return events
 
-    async def _pump(self, house: LocalServer, name: str, after: int) -> None:
+    async def _pump(self, server: LocalServer, name: str, after: int) -> None:
         try:
-            async for event in await house.service.follow(name, after):
+            async for event in await server.service.follow(name, after):
                 self._came.put(event)
         finally:
             self._came.put(_END)
 
 
-def _left() -> ApiError:
-    return ApiError(Code.GONE, "the controller has left")
+def _gone_error() -> ApiError:
+    return ApiError(Code.GONE, "the controller has ended")
 
 
-async def _ping(house: LocalServer) -> Json:
-    return house.service.ping()
+async def _ping(server: LocalServer) -> Json:
+    return server.service.ping()

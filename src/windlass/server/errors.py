@@ -1,4 +1,4 @@
-"""The errors of the API, the same on both sides of the socket: a code, what is wrong, and what to do about it."""
+"""Errors of the API, the same in daemon and client: a code, a message and a fix."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from typing import Any
 
 
 class Code(StrEnum):
-    """What kind of error it is, for programs. Stable."""
+    """Kind of an error, for programs. The values are stable."""
 
     BAD_REQUEST = "bad_request"
     NOT_ALLOWED = "not_allowed"
     NO_SUCH_JOB = "no_such_job"
     WRONG_STATE = "wrong_state"
-    """The job is not in a state in which this can be done."""
+    """The job's state does not allow the action."""
     REFUSED = "refused"
     """The job could never run here."""
     DISK = "disk"
     """The state folder cannot be written: full, read-only, unreadable."""
     NO_DAEMON = "no_daemon"
-    """Nobody listens on the socket."""
+    """No process listens on the socket."""
     GONE = "gone"
-    """Whoever listened has gone while it was asked: it is not known whether it did what was asked."""
+    """The daemon ended during the request. Whether it carried the request out is unknown."""
     INTERNAL = "internal"
 
 
@@ -42,7 +42,7 @@ HTTP_STATUS: Mapping[Code, int] = {
 
 @dataclass(slots=True)
 class ApiError(Exception):
-    """`message` says what is wrong, `fix` what would be right ("" if nobody knows); one line each."""
+    """An error with a `message` and a `fix`, one line each. `fix` is empty if none is known."""
 
     code: Code
     message: str
@@ -57,7 +57,7 @@ class ApiError(Exception):
 
 
 def error_from_json(body: object, status: int) -> ApiError:
-    """The error that a reply carries; anything unexpected is an internal one."""
+    """The error in a reply. An unexpected body becomes an internal error."""
     match body:
         case {"error": {"code": str(code), "message": str(message), "fix": str(fix)}} if code in set(Code):
             return ApiError(Code(code), message, fix)

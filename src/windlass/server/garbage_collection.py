@@ -1,19 +1,19 @@
-"""Python's collector of cyclic garbage, in a process that plans."""
+"""Settings of Python's cyclic garbage collector for processes that plan."""
 
 from __future__ import annotations
 
 import gc
 
 _NEW_OBJECTS = 20_000
-"""Between two collections: more would save little, and what waits to be collected takes 3 to 30 MiB at that."""
+"""Between two collections. A larger number saves little; uncollected garbage takes 3 to 30 MiB at this one."""
 
 
 def collect_rarely() -> None:
-    """To be called once all is loaded and before the first plan; processes that are forked have it from their parent.
+    """Collect garbage rarely. Call it after all imports and before the first plan; forked processes inherit it.
 
-    A large plan makes hundreds of thousands of small objects that live as long as it does. As Python comes it looks
-    through the young ones at every 700th and time and again through all, which cost a tenth of such a plan and more,
-    and found next to nothing. Modules and what they define are looked at no more: they stay.
+    A large plan makes hundreds of thousands of small objects that live as long as the plan. With Python's defaults a
+    collection of young objects runs at every 700th and full collections run repeatedly: a tenth of the plan's time and
+    more, for almost no garbage. Modules and their definitions are frozen, so that collections skip them.
     """
     gc.freeze()
     gc.set_threshold(_NEW_OBJECTS)

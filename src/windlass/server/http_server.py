@@ -1,4 +1,4 @@
-"""Serving the API on its socket. The web framework is loaded when the first client rings: a short `run` never pays."""
+"""HTTP server of the API on its unix socket. The first connection loads the web framework, to keep `run` fast."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ if TYPE_CHECKING:
     from windlass.server.actions import Actions
     from windlass.server.service import Service
 
-_KEEP_ALIVE = 3_600
-"""Seconds an idle connection may stay: its clients are on this machine, and few."""
-_GOODBYE = 1
-"""Seconds for answers that are under way when the daemon leaves."""
+_KEEP_ALIVE_S = 3_600
+"""For idle connections: the clients are on this machine, and few."""
+_SHUTDOWN_TIMEOUT_S = 1
+"""For answers that are under way when the daemon ends."""
 _FORBIDDEN = (
     b"HTTP/1.1 403 Forbidden\r\nContent-Type: application/json\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%b"
 )
-_NOT_YOURS = b'{"error": {"code": "not_allowed", "message": "this daemon belongs to another user", "fix": ""}}'
+_WRONG_USER = b'{"error": {"code": "not_allowed", "message": "this daemon belongs to another user", "fix": ""}}'
 
 
 async def serve_api(listener: socket.socket, service: Service, orders: Actions, *, at_once: bool) -> None:
-    """Answer on this socket until cancelled. `at_once` does not wait for the first client to get ready."""
+    """Serve on this socket until cancelled. `at_once`: load the framework before the first connection."""
     listener.setblocking(False)
     if not at_once:
-        await _ring(listener)
-    server = await asyncio.to_thread(_load, service, orders)
+        await _wait_for_connection(listener)
+    server = await asyncio.to_thread(_make_server, service, orders)
     serving = asyncio.create_task(server.serve(sockets=[listener]))
     try:
         await asyncio.shield(serving)
@@ -40,25 +40,25 @@ async def serve_api(listener: socket.socket, service: Service, orders: Actions, 
         raise
 
 
-async def _ring(listener: socket.socket) -> None:
-    """Until somebody connects. The connection waits in the socket's backlog meanwhile."""
+async def _wait_for_connection(listener: socket.socket) -> None:
+    """Wait for a connection, which stays in the socket's backlog meanwhile."""
     loop = asyncio.get_running_loop()
-    rang = asyncio.Event()
-    loop.add_reader(listener, rang.set)
+    connected = asyncio.Event()
+    loop.add_reader(listener, connected.set)
     try:
-        await rang.wait()
+        await connected.wait()
     finally:
         loop.remove_reader(listener)
 
 
-def _load(service: Service, orders: Actions) -> Any:
+def _make_server(service: Service, orders: Actions) -> Any:
     import uvicorn  # noqa: PLC0415
     from uvicorn.protocols.http.h11_impl import H11Protocol  # noqa: PLC0415
 
     from windlass.server.app import application  # noqa: PLC0415
 
-    class OwnersOnly(H11Protocol):  # h11: its streams to HTTP/1.0 clients are bare, as our followers want them
-        """Speaks with root and with the user whose daemon this is; the kernel says who is at the other end."""
+    class OwnersOnly(H11Protocol):  # h11 does not chunk streams to HTTP/1.0 clients, which our client expects
+        """Serves root and the daemon's own user only. The kernel tells the user at the other end."""
 
         def connection_made(self, transport: Any) -> None:
             _, uid = unix.peer(transport.get_extra_info("socket"))
@@ -66,13 +66,13 @@ def _load(service: Service, orders: Actions) -> Any:
                 super().connection_made(transport)
                 return
             self.transport = transport
-            transport.write(_FORBIDDEN % (len(_NOT_YOURS), _NOT_YOURS))
+            transport.write(_FORBIDDEN % (len(_WRONG_USER), _WRONG_USER))
             transport.close()
 
     class Server(uvicorn.Server):
         @contextlib.contextmanager
         def capture_signals(self) -> Iterator[None]:
-            """Signals are the daemon's."""
+            """The daemon handles the signals."""
             yield
 
     config = uvicorn.Config(
@@ -82,7 +82,7 @@ def _load(service: Service, orders: Actions) -> Any:
         lifespan="off",
         log_config=None,
         access_log=False,
-        timeout_keep_alive=_KEEP_ALIVE,
-        timeout_graceful_shutdown=_GOODBYE,
+        timeout_keep_alive=_KEEP_ALIVE_S,
+        timeout_graceful_shutdown=_SHUTDOWN_TIMEOUT_S,
     )
     return Server(config)

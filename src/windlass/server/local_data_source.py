@@ -1,4 +1,4 @@
-"""What the local world answers: its database, read at once."""
+"""The API's data source for a state folder: its database, read synchronously."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from windlass.server.rank_resources import describe_rank_resources
 
 
 def resolve_name(records: StateReader, name: str) -> list[str]:
-    """The jobs that a name or an id means: one, or an array's members. Raises ApiError."""
+    """Ids of the jobs that a name or id means: one, or an array's members. Raises ApiError."""
     try:
         found = records.resolve(name)
     except UnknownJobError as error:
@@ -28,79 +28,79 @@ def resolve_name(records: StateReader, name: str) -> list[str]:
 
 
 class LocalDataSource:
-    """`facts.Facts` of a state folder."""
+    """`data_source.DataSource` of a state folder."""
 
-    def __init__(self, world: LocalBackend) -> None:
-        self._world = world
+    def __init__(self, backend: LocalBackend) -> None:
+        self._backend = backend
 
     def now(self) -> int:
-        """As the world says."""
-        return self._world.now()
+        """Time of the backend's clock, in ms."""
+        return self._backend.now()
 
-    def where(self) -> str:
-        """The state folder."""
-        return str(self._world.paths.root)
+    def location(self) -> str:
+        """Path of the state folder."""
+        return str(self._backend.paths.root)
 
     def cluster(self) -> str:
-        """What was found, or declared."""
-        return self._world.cluster.text
+        """Description of the found or declared nodes."""
+        return self._backend.cluster.text
 
     def trouble(self) -> str:
-        """What cannot be committed is told with the commits."""
+        """Empty: failed commits are reported by the feed."""
         return ""
 
-    def shown(self, job: Job) -> Job:
-        """All of it: only its owner's user gets to the socket."""
+    def redact(self, job: Job) -> Job:
+        """The whole job: only the user of the state folder can connect to the socket."""
         return job
 
     def is_declared(self, reservation: Reservation) -> bool:
-        """Those that people made here are the world's; the others are of the cluster file."""
-        return all(kept.name != reservation.name for kept in self._world.reservations)
+        """Whether a reservation comes from the cluster file and not from `windlass reserve`."""
+        return all(kept.name != reservation.name for kept in self._backend.reservations)
 
-    def surroundings(self, job: Job, tasks: Sequence[Task]) -> list[str]:
-        """Threads and devices."""
-        return describe_rank_resources(job, tasks, self._world.cluster)
+    def rank_resources(self, job: Job, tasks: Sequence[Task]) -> list[str]:
+        """Lines on threads and devices."""
+        return describe_rank_resources(job, tasks, self._backend.cluster)
 
-    def bare(self, _job: Job) -> SnapshotFilter:
-        """As it is: nobody else takes anything of declared nodes."""
+    def without_others(self, _job: Job) -> SnapshotFilter:
+        """The snapshot itself: only our jobs use declared nodes."""
         return lambda snapshot: snapshot
 
-    def held(self) -> Sequence[JobState]:
-        """None: what could never run is refused, and all else is the controller's."""
+    def held_jobs(self) -> Sequence[JobState]:
+        """Empty: the controller knows every job."""
         return ()
 
-    async def settled(self) -> None:
-        """A commit holds the loop: whoever asks comes after it."""
+    async def wait_for_commit(self) -> None:
+        """Return at once: a commit blocks the loop, so every query comes after it."""
 
     async def ids(self, name: str) -> list[str]:
         """An id, else the latest job (or array) of that name, else an array's id. Raises ApiError."""
-        return resolve_name(self._world.store, name)
+        return resolve_name(self._backend.store, name)
 
     async def job(self, job_id: str) -> JobState | None:
-        """By its id."""
-        return self._world.store.job(job_id)
+        """A job by its id."""
+        return self._backend.store.job(job_id)
 
     async def ended(self, wanted: JobFilter, limit: int) -> Sequence[JobState]:
-        """See `Records.jobs`."""
+        """Ended jobs; see `StateReader.jobs`."""
         query = wanted.query(TERMINAL)
-        return self._world.store.jobs(**query, limit=limit) if query else []
+        return self._backend.store.jobs(**query, limit=limit) if query else []
 
     async def history(self, *, name: str, user: str, since: int, limit: int) -> Sequence[JobState]:
-        """See `Records.history`."""
-        return self._world.store.history(name=name, user=user, since=since, limit=limit)
+        """Ended jobs; see `StateReader.history`."""
+        return self._backend.store.history(name=name, user=user, since=since, limit=limit)
 
     async def tasks(self, job_id: str) -> Sequence[Task]:
-        """Every rank of every generation."""
-        return self._world.store.tasks(job_id)
+        """Ranks of every generation."""
+        return self._backend.store.tasks(job_id)
 
     def ranks_seen(self, state: JobState, tasks: Sequence[Task]) -> list[dict[str, Any]]:
-        """By its agents' boards, and its logs."""
-        return rank_activity(self._world.paths, state.job, tasks)
+        """Progress of ranks from the status files of agents and from logs."""
+        return rank_activity(self._backend.paths, state.job, tasks)
 
     async def transitions(self, job_id: str) -> Sequence[Transition]:
-        """Oldest first."""
-        return self._world.store.transitions(job_id)
+        """Transitions, oldest first."""
+        return self._backend.store.transitions(job_id)
 
     async def events(self, after: int, job_ids: Collection[str]) -> Sequence[tuple[int, Transition]]:
-        """See `Records.events`."""
-        return self._world.store.events(after, job_ids)
+        """Numbered transitions; see `StateReader.events`."""
+        return self._backend.store.events(after, job_ids)

@@ -1,4 +1,4 @@
-"""Loading numpy for a core that only adds and compares integers."""
+"""Import of numpy for a core that only adds and compares integers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _THREADS = "OPENBLAS_NUM_THREADS"
 
 
 def load_numpy() -> None:
-    """Import numpy without the threads of its linear algebra, which cost half of the time that takes."""
+    """Import numpy without the threads of its linear algebra, which take half of the import's time."""
     before = os.environ.get(_THREADS)
     os.environ[_THREADS] = "1"
     try:

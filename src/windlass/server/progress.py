@@ -1,4 +1,4 @@
-"""How far a job's training is, from what is seen of its ranks. Pure; the same for every world."""
+"""Training progress of a job, summarized from its ranks. Pure; the same for every backend."""
 
 from __future__ import annotations
 
@@ -8,29 +8,29 @@ from typing import Any
 
 Json = dict[str, Any]
 
-_SLOW = 1.2
-"""Times the work of the rank in the middle."""
-_FEW = 3
-"""Ranks of which one cannot be said to be slower than the others."""
+_SLOW_FACTOR = 1.2
+"""Of the median rank's busy time."""
+_MIN_RANKS = 3
+"""Needed to call one of them slow."""
 _MS = "_ms"
 _OF_RANK = "rank_"
 
 
 def summarize_progress(ranks: Sequence[Mapping[str, Any]]) -> Json | None:
-    """Of ranks as `Facts.ranks_seen` has them; None if there are none. Times in ms, moments since the epoch.
+    """Summary of ranks as `DataSource.ranks_seen` returns them; None without ranks. Times in ms, dates since the epoch.
 
-    `heartbeat_at`, `printed_at`: of the last rank that did. `behind`: the rank that is furthest behind. Measurements
-    that are no finite numbers are left out: JSON has no word for them.
+    `heartbeat_at`, `printed_at`: latest of all ranks. `behind`: the rank that is furthest behind. Measurements that are
+    not finite are left out, because JSON has no notation for them.
     """
     if not ranks:
         return None
     first = next((at for at, rank in enumerate(ranks) if "loss" in rank.get("values", {})), None)
     ranks = [_finite(rank) for rank in ranks]
     beating = [rank for rank in ranks if "at" in rank]
-    told = ranks[first] if first is not None else {}
-    values: Mapping[str, float] = told.get("values", {})
+    report = ranks[first] if first is not None else {}
+    values: Mapping[str, float] = report.get("values", {})
     step = max((rank["step"] for rank in beating), default=None)
-    step = max(step or 0, told["reported_step"]) if told else step
+    step = max(step or 0, report["reported_step"]) if report else step
     steps = int(values["steps"]) if values.get("steps") else None
     step_ms = values.get("step_ms")
     return {
@@ -53,21 +53,21 @@ def summarize_progress(ranks: Sequence[Mapping[str, Any]]) -> Json | None:
 
 def _finite(rank: Mapping[str, Any]) -> Mapping[str, Any]:
     values = rank.get("values", {})
-    told = {name: value for name, value in values.items() if isinstance(value, int | float) and math.isfinite(value)}
-    return {**rank, "values": told} if len(told) < len(values) else rank
+    finite = {name: value for name, value in values.items() if isinstance(value, int | float) and math.isfinite(value)}
+    return {**rank, "values": finite} if len(finite) < len(values) else rank
 
 
 def find_slow_ranks(ranks: Sequence[Mapping[str, Any]]) -> list[int]:
-    """The ranks that others wait for: much more work a step than most have."""
+    """Ranks with much more busy time for a step than the median rank, for which the others wait."""
     busy = {rank["rank"]: b for rank in ranks if (b := rank.get("values", {}).get(f"{_OF_RANK}busy_ms"))}
-    if len(busy) < _FEW:
+    if len(busy) < _MIN_RANKS:
         return []
     middle = sorted(busy.values())[len(busy) // 2]  # `statistics` takes longer to load than a `run` has
-    return [number for number, spent in busy.items() if spent > _SLOW * middle]
+    return [number for number, spent in busy.items() if spent > _SLOW_FACTOR * middle]
 
 
 def _phases(values: Mapping[str, float]) -> dict[str, float]:
-    """Of a step, on the first rank."""
+    """Durations of a step's phases on the first rank, in ms."""
     own = (name for name in values if name.endswith(_MS) and name != "step_ms" and not name.startswith(_OF_RANK))
     return {name.removesuffix(_MS): values[name] for name in own}
 
@@ -78,7 +78,7 @@ def _memory(rank: Mapping[str, Any]) -> float | None:
 
 
 def _line(rank: Mapping[str, Any]) -> Json:
-    """One rank: what is its own of what it measured has lost its prefix."""
+    """One rank, with its own measurements without their prefix."""
     values = rank.get("values", {})
     own = {name.removeprefix(_OF_RANK): values[name] for name in values if name.startswith(_OF_RANK)}
     known = ("rank", "node", "pid", "code", "step", "phase", "at", "printed_at", "env")

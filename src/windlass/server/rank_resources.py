@@ -1,4 +1,4 @@
-"""What the ranks of a job find around them, in words: threads and devices."""
+"""Description of the threads and devices that the ranks of a job have."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from windlass.launch.threads import threads_of
 
 
 def describe_rank_resources(job: Job, tasks: Sequence[Task], cluster: LocalCluster) -> list[str]:
-    """A line on threads (for each role, where they differ) and one on devices, of the latest start; [] before it."""
+    """A line on threads (for each role if they differ) and one on devices, for the latest start. Empty before it."""
     latest = [task for task in tasks if task.generation == tasks[-1].generation]
     if not latest:
         return []
     placed = _placed(latest)
     threads = {role.name: _threads(role, placed, cluster) for role in job.roles}
     same = len(set(threads.values())) == 1
-    said = [next(iter(threads.values()))] if same else [f"{name}: {text}" for name, text in threads.items()]
-    return [*said, *_devices(job, latest)]
+    lines = [next(iter(threads.values()))] if same else [f"{name}: {text}" for name, text in threads.items()]
+    return [*lines, *_devices(job, latest)]
 
 
 def _placed(tasks: Sequence[Task]) -> dict[str, tuple[str, ...]]:
-    """Role → its nodes, by replica."""
+    """Role → nodes of its replicas, in order."""
     nodes: dict[str, dict[int, str]] = {}
     for task in tasks:
         nodes.setdefault(task.role, {})[task.replica] = task.node
@@ -39,12 +39,12 @@ def _threads(role: Role, placed: Mapping[str, tuple[str, ...]], cluster: LocalCl
 
 
 def _devices(job: Job, tasks: Sequence[Task]) -> list[str]:
-    wanted = {role.name: role.resources.get(GPU, 0) + (GPU_MILLI in role.resources) for role in job.roles}
+    requested = {role.name: role.resources.get(GPU, 0) + (GPU_MILLI in role.resources) for role in job.roles}
     real = {(task.role, task.replica): len(task.devices) for task in tasks}
-    asked = sum(wanted[role] for role, _ in real)
-    if not asked:
+    count = sum(requested[role] for role, _ in real)
+    if not count:
         return []
     if not sum(real.values()):
-        return [f"{asked} CPU slot{'s' * (asked > 1)} stand{'s' * (asked == 1)} in for GPUs"]
+        return [f"{count} CPU slot{'s' * (count > 1)} stand{'s' * (count == 1)} in for GPUs"]
     parts = " (in part)" if any(GPU_MILLI in role.resources for role in job.roles) else ""
     return [f"{sum(real.values())} GPU{'s' * (sum(real.values()) > 1)} found{parts}"]

@@ -1,4 +1,4 @@
-"""What can be told while no controller runs: what is on record. The calls are those of `client.Client`."""
+"""Queries of a state folder's records while no controller runs, with the calls of `client.Client`."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from windlass.server.job_filter import parse_filter
 from windlass.server.progress import summarize_progress
 from windlass.server.views import Json, PendingStatus
 
-_LISTED = 1_000
+_DEFAULT_LIMIT = 1_000
 _LIVING = HOLDING, frozenset({Phase.QUEUED}), frozenset(Phase) - HOLDING - TERMINAL - {Phase.QUEUED}
-"""In the order of a listing."""
+"""Phases in the order of a listing."""
 
 
 class RecordsClient:
-    """The records of a state folder, read. Raises ApiError, and WorldError if they cannot be read."""
+    """Read-only client of a state folder's records. Raises ApiError, and BackendError if they cannot be read."""
 
     kind = ""
 
@@ -30,17 +30,17 @@ class RecordsClient:
 
     @classmethod
     def open(cls, state: Path) -> Self | None:
-        """None if there are no records yet."""
+        """A client of the folder's records; None if there are none yet."""
         records = StateReader.open(StatePaths(state))
         return None if records is None else cls(records, StatePaths(state))
 
     def as_of(self) -> int:
-        """When the last of this was written down, in ms; 0 if nothing was."""
+        """Time of the last record, in ms; 0 without records."""
         return self._records.last_time()
 
     def jobs(self, **filters: Any) -> list[Json]:
-        """Those that hold nodes, those that wait, by number, then others; with `all` also those that have ended."""
-        wanted, limit = parse_filter(filters), int(filters.get("limit") or _LISTED)
+        """Jobs as lines: holders of nodes, then pending jobs by number, then others; ended jobs with `all`."""
+        wanted, limit = parse_filter(filters), int(filters.get("limit") or _DEFAULT_LIMIT)
         found: list[JobState] = []
         for phases in (*_LIVING, TERMINAL) if wanted.ended else _LIVING:
             query, left = wanted.query(phases), limit - len(found)
@@ -55,34 +55,34 @@ class RecordsClient:
         return lines
 
     def job(self, name: str) -> Json:
-        """The whole story."""
+        """All details of a job, or the lines of an array's members."""
         found = self._resolve(name)
         state = self._records.job(found)
         if state is None:
             members = [self._records.job(job_id) for job_id in self._records.members(found)]
             return {"id": found, "members": [self._line(member) for member in members if member]}
         tasks, transitions = self._records.tasks(state.id), self._records.transitions(state.id)
-        story = views.job_details(state, self._waiting(state), tasks, transitions)
-        return {**story, "progress": summarize_progress(rank_activity(self._paths, state.job, tasks))}
+        details = views.job_details(state, self._waiting(state), tasks, transitions)
+        return {**details, "progress": summarize_progress(rank_activity(self._paths, state.job, tasks))}
 
-    def why(self, name: str, what_if: str = "") -> Json:  # noqa: ARG002 - only a controller can try something else
-        """The last verdict that was written down."""
+    def explain(self, name: str, what_if: str = "") -> Json:  # noqa: ARG002 - only a controller can explain other options
+        """The job's line with its last saved verdict."""
         found = self._resolve(name)
         state = self._records.job(found) or self._records.job(self._records.members(found)[0])
         assert state is not None  # noqa: S101 - an array has members
         return {"job": self._line(state)}
 
-    def why_all(self) -> Json:
-        """The last verdict of each that waits."""
+    def explain_all(self) -> Json:
+        """Lines of pending jobs with their last saved verdicts."""
         return {"jobs": [{**line, "would_start": None} for line in self.jobs(phase=Phase.QUEUED.value)]}
 
     def history(self, **filters: Any) -> list[Json]:
-        """Jobs that have ended, the last first."""
+        """Ended jobs, the last first."""
         given = {key: value for key, value in filters.items() if value}
         return [views.job_line(state) for state in self._records.history(**given)]
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the database."""
         self._records.close()
 
     def _resolve(self, name: str) -> str:

@@ -1,4 +1,4 @@
-"""Reservations as people ask for them: checked against each other, on nodes that are chosen if none are named. Pure."""
+"""Reservation requests: validation, overlap with other reservations, and choice of nodes if none are named. Pure."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from windlass.jobs.syntax.names import JOB_NAME, did_you_mean, is_name
 from windlass.server.errors import ApiError, Code
 
 Json = dict[str, Any]
-_LATEST = 2**53
-"""Of any moment that is asked for, in ms."""
+_MAX_TIME_MS = 2**53
+"""Latest time in a request."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReservationRequest:
-    """The body of a request. Moments in ms. Without `nodes`, `count` of them with `gpus` each are chosen."""
+    """Body of a request, with times in ms. Without `nodes`, `count` nodes with `gpus` each are chosen."""
 
     name: str
     start: int
@@ -34,54 +34,54 @@ class ReservationRequest:
     queues: tuple[str, ...] = ()
     users: tuple[str, ...] = ()
     maintenance: bool = False
-    """For nobody."""
+    """No job may use the nodes."""
     reason: str = ""
 
 
 def read_reservation(body: object) -> ReservationRequest:
-    """A request's body. Raises ApiError."""
+    """Decode a request's body. Raises ApiError."""
     try:
         return msgspec.convert(body, ReservationRequest)
     except msgspec.ValidationError as error:
-        raise ApiError(Code.BAD_REQUEST, f"this is no reservation: {error}") from None
+        raise ApiError(Code.BAD_REQUEST, f"this is not a reservation: {error}") from None
 
 
-def make_reservation(asked: ReservationRequest, snapshot: Snapshot, now: int) -> Reservation:
-    """What was asked for, on nodes that nobody else has reserved for that time. Raises ApiError."""
-    _check(asked, snapshot, now)
+def make_reservation(request: ReservationRequest, snapshot: Snapshot, now: int) -> Reservation:
+    """The requested reservation, on nodes without another reservation for that time. Raises ApiError."""
+    _check(request, snapshot, now)
     living = [other for other in snapshot.reservations if other.end > now]
-    if any(other.name == asked.name for other in living):
+    if any(other.name == request.name for other in living):
         raise ApiError(
             Code.WRONG_STATE,
-            f"there is a reservation {asked.name!r} already",
-            f"choose another name, or delete that one with: windlass reserve {asked.name} --delete",
+            f"there is a reservation {request.name!r} already",
+            f"choose another name, or delete that one with: windlass reserve {request.name} --delete",
         )
     wanted = Reservation(
-        asked.name, asked.nodes, asked.start, asked.end, asked.queues, asked.users, reason=asked.reason
+        request.name, request.nodes, request.start, request.end, request.queues, request.users, reason=request.reason
     )
-    if not asked.nodes:
-        return _on_chosen(wanted, asked, living, snapshot)
+    if not request.nodes:
+        return _choose_nodes(wanted, request, living, snapshot)
     _refuse_overlap(wanted, living)
     return wanted
 
 
-def _check(asked: ReservationRequest, snapshot: Snapshot, now: int) -> None:
-    if not is_name(JOB_NAME, asked.name):
-        raise ApiError(Code.BAD_REQUEST, f"{asked.name[:60]!a} cannot be the name of a reservation")
-    if not 0 <= asked.start < asked.end <= _LATEST:
-        raise ApiError(Code.BAD_REQUEST, "the reservation ends before it begins", "say --for 2h, or a later --until")
-    if asked.end <= now:
-        raise ApiError(Code.BAD_REQUEST, "the reservation is over already", "say a later --from")
-    if bool(asked.queues or asked.users) == asked.maintenance:
-        fix = "say --queue or --user, or --maintenance if nobody may use it"
-        raise ApiError(Code.BAD_REQUEST, "it must be for somebody, or else for maintenance", fix)
-    if bool(asked.nodes) == bool(asked.count):
-        raise ApiError(Code.BAD_REQUEST, "either nodes or their number must be said", "say --nodes n1,n2 or -N 2")
-    for node in asked.nodes:
+def _check(request: ReservationRequest, snapshot: Snapshot, now: int) -> None:
+    if not is_name(JOB_NAME, request.name):
+        raise ApiError(Code.BAD_REQUEST, f"{request.name[:60]!a} is not a valid name of a reservation")
+    if not 0 <= request.start < request.end <= _MAX_TIME_MS:
+        raise ApiError(Code.BAD_REQUEST, "the reservation ends before it begins", "use --for 2h, or a later --until")
+    if request.end <= now:
+        raise ApiError(Code.BAD_REQUEST, "the reservation is over already", "use a later --from")
+    if bool(request.queues or request.users) == request.maintenance:
+        fix = "use --queue or --user, or --maintenance if no job may use the nodes"
+        raise ApiError(Code.BAD_REQUEST, "a reservation is either for queues or users, or for maintenance", fix)
+    if bool(request.nodes) == bool(request.count):
+        raise ApiError(Code.BAD_REQUEST, "either nodes or their number must be given", "use --nodes n1,n2 or -N 2")
+    for node in request.nodes:
         if node not in snapshot.table.row:
             hint = did_you_mean(node, snapshot.table.row)
             raise ApiError(Code.BAD_REQUEST, f"there is no node {node[:60]!r}{hint}", "windlass nodes lists them")
-    for queue in asked.queues:
+    for queue in request.queues:
         if queue not in snapshot.queues:
             raise ApiError(Code.BAD_REQUEST, f"there is no queue {queue[:60]!r}{did_you_mean(queue, snapshot.queues)}")
 
@@ -89,7 +89,7 @@ def _check(asked: ReservationRequest, snapshot: Snapshot, now: int) -> None:
 def _refuse_overlap(wanted: Reservation, living: Iterable[Reservation]) -> None:
     for other in living:
         shared = [node for node in wanted.nodes if node in other.nodes]
-        if shared and _meet(wanted, other):
+        if shared and _overlaps(wanted, other):
             raise ApiError(
                 Code.WRONG_STATE,
                 f"{', '.join(shared)}: reserved as {other.name!r} at that time already",
@@ -97,41 +97,41 @@ def _refuse_overlap(wanted: Reservation, living: Iterable[Reservation]) -> None:
             )
 
 
-def _on_chosen(
-    wanted: Reservation, asked: ReservationRequest, living: Sequence[Reservation], snapshot: Snapshot
+def _choose_nodes(
+    wanted: Reservation, request: ReservationRequest, living: Sequence[Reservation], snapshot: Snapshot
 ) -> Reservation:
-    """On the nodes on which the fewest jobs would still run when it begins; of those the smallest that do."""
-    taken = {node for other in living if _meet(wanted, other) for node in other.nodes}
-    able = [n for n in snapshot.table.nodes if _serves(n, asked.gpus) and n.name not in taken]
-    if len(able) < asked.count:
-        large = f" with {asked.gpus} GPU{'s' * (asked.gpus != 1)}" if asked.gpus else ""
+    """Chooses the nodes on which the fewest jobs would still run at the start; among equal ones the smallest."""
+    taken = {node for other in living if _overlaps(wanted, other) for node in other.nodes}
+    able = [n for n in snapshot.table.nodes if _is_usable(n, request.gpus) and n.name not in taken]
+    if len(able) < request.count:
+        large = f" with {request.gpus} GPU{'s' * (request.gpus != 1)}" if request.gpus else ""
         raise ApiError(
             Code.WRONG_STATE,
-            f"{len(able)} node{'s' * (len(able) != 1)}{large} could be reserved for that time, not {asked.count}",
+            f"{len(able)} node{'s' * (len(able) != 1)}{large} could be reserved for that time, not {request.count}",
             "ask for fewer, or for another time; windlass reserve lists what is reserved",
         )
     busy = [node for run in find_still_running(wanted.start, snapshot) for node in run.placement.distinct()]
     chosen = sorted(able, key=lambda n: (busy.count(n.name), n.capacity.get(GPU, 0), snapshot.table.row[n.name]))
-    return replace(wanted, nodes=tuple(node.name for node in chosen[: asked.count]))
+    return replace(wanted, nodes=tuple(node.name for node in chosen[: request.count]))
 
 
-def _serves(node: Node, gpus: int) -> bool:
+def _is_usable(node: Node, gpus: int) -> bool:
     return node.ready and not node.cordoned and node.capacity.get(GPU, 0) >= gpus
 
 
-def _meet(one: Reservation, other: Reservation) -> bool:
+def _overlaps(one: Reservation, other: Reservation) -> bool:
     return one.start < other.end and other.start < one.end
 
 
 def find_still_running(at: int, snapshot: Snapshot) -> list[RunningGang]:
-    """The gangs that may still hold their nodes then."""
+    """Gangs that may still hold their nodes at this time."""
     return [run for run in snapshot.running.values() if run.ends_by is None or run.ends_by > at]
 
 
 def reservation_line(kept: Reservation, snapshot: Snapshot, now: int, *, ours: bool) -> Json:
-    """A reservation as one line of a listing. `ours`: it was made with `windlass reserve`, and can be deleted."""
+    """A reservation as a line of a listing. `ours`: made with `windlass reserve`, so that it can be deleted."""
     inside = set(kept.nodes)
-    in_the_way = [
+    still_running = [
         {"id": run.id, "ends_by": run.ends_by, "nodes": [n for n in run.placement.distinct() if n in inside]}
         for run in find_still_running(kept.start, snapshot)
         if inside.intersection(run.placement.distinct()) and not kept.admits(run.queue, run.user)
@@ -140,5 +140,5 @@ def reservation_line(kept: Reservation, snapshot: Snapshot, now: int, *, ours: b
         **msgspec.to_builtins(kept),
         "state": "over" if kept.end <= now else "now" if kept.start <= now else "to come",
         "source": "reserve" if ours else "cluster file",
-        "running": in_the_way,
+        "running": still_running,
     }

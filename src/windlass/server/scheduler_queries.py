@@ -1,4 +1,4 @@
-"""What is asked of the scheduler as a whole: shares, snapshots, and what is reserved."""
+"""Queries of the scheduler as a whole: shares, snapshots and reservations."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ Json = dict[str, Any]
 
 
 class SchedulerQueries:
-    """This part of the API over one controller and its world. Methods raise ApiError, WorldError."""
+    """These queries over one controller and its backend. Methods raise ApiError, BackendError."""
 
-    def __init__(self, controller: Controller, facts: DataSource) -> None:
+    def __init__(self, controller: Controller, source: DataSource) -> None:
         self._controller = controller
-        self._facts = facts
+        self._source = source
 
     def shares(self) -> Json:
-        """Every queue: what it should have, what it has, and who of it is next."""
-        from windlass.core.queues.share_report import queue_shares  # noqa: PLC0415 - few ask
+        """Fair share, usage and next job of every queue."""
+        from windlass.core.queues.share_report import queue_shares  # noqa: PLC0415 - rarely needed
         from windlass.jobs.cluster.queues import warnings_of  # noqa: PLC0415
 
         snapshot = self._controller.snapshot()
         rows = queue_shares(snapshot, tuple(self._controller.plan.order))
         warnings = list(warnings_of(snapshot.queues.values()))
-        return {"queues": msgspec.to_builtins(rows), "warnings": warnings, "now": self._facts.now()}
+        return {"queues": msgspec.to_builtins(rows), "warnings": warnings, "now": self._source.now()}
 
     async def snapshot(self, *, planned: bool) -> Json:
-        """Everything the scheduler knows now; `planned`: what it knew when it last decided, and what it decided."""
-        from windlass.jobs.cluster import snapshot_file  # noqa: PLC0415 - few ask
+        """The scheduler's input now; `planned`: the input and the decisions of the last plan."""
+        from windlass.jobs.cluster import snapshot_file  # noqa: PLC0415 - rarely needed
 
         decided = self._controller.decided
         if not planned:
-            taken = snapshot_file.Taken(self._controller.snapshot(), self._facts.now())
+            taken = snapshot_file.Taken(self._controller.snapshot(), self._source.now())
         elif decided is None:
             raise ApiError(Code.WRONG_STATE, "nothing has been decided yet", "ask without --planned")
         else:
@@ -46,9 +46,9 @@ class SchedulerQueries:
         return await asyncio.to_thread(snapshot_file.dump, taken)
 
     def reservations(self) -> list[Json]:
-        """What is reserved, soonest first; what is over is left out."""
-        from windlass.server.reservation_request import reservation_line  # noqa: PLC0415 - few ask
+        """Reservations that are not over, the soonest first."""
+        from windlass.server.reservation_request import reservation_line  # noqa: PLC0415 - rarely needed
 
-        snapshot, now = self._controller.snapshot(), self._facts.now()
+        snapshot, now = self._controller.snapshot(), self._source.now()
         living = sorted((kept for kept in snapshot.reservations if kept.end > now), key=lambda kept: kept.start)
-        return [reservation_line(kept, snapshot, now, ours=not self._facts.is_declared(kept)) for kept in living]
+        return [reservation_line(kept, snapshot, now, ours=not self._source.is_declared(kept)) for kept in living]

@@ -1,4 +1,4 @@
-"""A unix socket in the state folder, whatever the length of the folder's path."""
+"""The unix socket in the state folder, for folder paths of any length."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _UCRED = struct.Struct("3i")
 
 
 @contextlib.contextmanager
-def _short(folder: Path, name: str) -> Iterator[str]:
-    """A path to `folder/name` of a few characters: the kernel takes 107 at most (unix(7)), folders may have more."""
+def _short_path(folder: Path, name: str) -> Iterator[str]:
+    """A short path to `folder/name`: the kernel takes 107 characters at most (unix(7))."""
     descriptor = os.open(folder, os.O_PATH | os.O_DIRECTORY)
     try:
         yield f"/proc/self/fd/{descriptor}/{name}"
@@ -26,24 +26,24 @@ def _short(folder: Path, name: str) -> Iterator[str]:
 
 def connect(folder: Path, timeout: float | None) -> socket.socket:
     """Connect to the daemon of a state folder. Raises OSError."""
-    plug = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        plug.settimeout(timeout)
-        with _short(folder, NAME) as path:
-            plug.connect(path)
+        connection.settimeout(timeout)
+        with _short_path(folder, NAME) as path:
+            connection.connect(path)
     except OSError:
-        plug.close()
+        connection.close()
         raise
-    return plug
+    return connection
 
 
 def listen(folder: Path) -> socket.socket:
-    """Listen in a state folder, for its owner only; whoever holds the folder's lock may take the name over."""
+    """Listen in a state folder, for its owner only. Replaces an old socket; the caller must hold the folder's lock."""
     (folder / NAME).unlink(missing_ok=True)
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     before = os.umask(0o177)
     try:
-        with _short(folder, NAME) as path:
+        with _short_path(folder, NAME) as path:
             listener.bind(path)
         listener.listen(_BACKLOG)
     except OSError:
@@ -55,7 +55,7 @@ def listen(folder: Path) -> socket.socket:
 
 
 def peer(connection: socket.socket) -> tuple[int, int]:
-    """(pid, uid) of the process at the other end, as the kernel knows them (SO_PEERCRED)."""
+    """(pid, uid) of the process at the other end, from the kernel (SO_PEERCRED)."""
     raw = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size)
     pid, uid, _gid = _UCRED.unpack(raw)
     return pid, uid

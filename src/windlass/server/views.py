@@ -1,4 +1,4 @@
-"""What the API says of a job, a node or a queue, as plain JSON. Times in ms, memory in bytes, CPU in milli-cores."""
+"""JSON of jobs, nodes and queues. Times in ms, memory in bytes, CPU in milli-cores."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Json: TypeAlias = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class PendingStatus:
-    """What the last plan says of a job that waits. `position` counts from 1; 0: it is not in the line."""
+    """Verdict and queue position of a pending job in the last plan. `position` counts from 1; 0: not in the queue."""
 
     verdict: Verdict | None = None
     position: int = 0
@@ -77,7 +77,7 @@ def job_line(state: JobState, waiting: PendingStatus = NOT_PENDING) -> Json:
 
 
 def _bounds(job: Job) -> list[int] | None:
-    """Of an elastic job: how many replicas it has at least and at most; else None."""
+    """Minimum and maximum number of replicas of an elastic job, else None."""
     if not any(role.elastic for role in job.roles):
         return None
     least = sum(role.replicas if role.min_replicas is None else role.min_replicas for role in job.roles)
@@ -85,7 +85,7 @@ def _bounds(job: Job) -> list[int] | None:
 
 
 def exit_code(state: JobState) -> int | None:
-    """0 for a success; for a failure the code of the rank that caused it, as a shell would say it; else None."""
+    """0 for a success; for a failure the code of the rank that caused it, 128 + n for signal n; else None."""
     status, failure = state.status, state.status.last_failure
     if status.phase is Phase.SUCCEEDED:
         return 0
@@ -99,16 +99,16 @@ def job_details(
     waiting: PendingStatus,
     tasks: Iterable[Task],
     transitions: Iterable[Transition],
-    surroundings: Sequence[str] = (),
+    rank_resources: Sequence[str] = (),
 ) -> Json:
-    """Everything about a job."""
+    """All details of a job."""
     return {
         **job_line(state, waiting),
         "spec": msgspec.to_builtins(state.job),
         "status": msgspec.to_builtins(state.status),
         "verdict": msgspec.to_builtins(waiting.verdict) if waiting.verdict else None,
         "tasks": msgspec.to_builtins(list(tasks)),
-        "surroundings": list(surroundings),
+        "rank_resources": list(rank_resources),
         "transitions": msgspec.to_builtins(list(transitions)),
     }
 
@@ -116,7 +116,7 @@ def job_details(
 def node_line(
     node: Node, running: Iterable[RunningGang], reservations: Iterable[Reservation] = (), now: int = 0
 ) -> Json:
-    """A node, what it has, who holds what of it, and for whom it is reserved: soonest first, what is over left out."""
+    """A node: capacity, usage by job, and its reservations that are not over, the soonest first."""
     reserved = sorted((r for r in reservations if node.name in r.nodes and r.end > now), key=lambda r: r.start)
     jobs: dict[str, dict[str, int]] = {}
     for gang in running:
@@ -159,7 +159,7 @@ def _node_state(node: Node, reserved: Sequence[Reservation], now: int) -> str:
 
 
 def queue_line(queue: Queue, held: Mapping[str, int], states: Sequence[JobState]) -> Json:
-    """A queue, its quota, and what it holds."""
+    """A queue with its quota, usage and number of jobs."""
     mine = [state.status.phase for state in states if state.job.queue == queue.name]
     return {
         "name": queue.name,
@@ -171,7 +171,7 @@ def queue_line(queue: Queue, held: Mapping[str, int], states: Sequence[JobState]
 
 
 def total_capacity(nodes: Iterable[Node]) -> dict[str, int]:
-    """What all nodes have together."""
+    """Total capacity of all nodes."""
     return _sum(node.capacity for node in nodes)
 
 

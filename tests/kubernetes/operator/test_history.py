@@ -19,7 +19,7 @@ from windlass.core.model.status import JobState, Phase, Status
 from windlass.server.operator.history import databases, store, tables
 from windlass.server.operator.history.databases import HistoryError
 from windlass.server.operator.history.entries import HistoryEntry, LogEntry, MemberEntry, TransitionEntry
-from windlass.server.operator.history.store import JobHistory, Retention
+from windlass.server.operator.history.store import JobHistory, RetentionLimits
 from windlass.server.operator.pod_tasks import PodTask
 
 NOON = 1_700_000_000_000
@@ -197,7 +197,7 @@ def test_what_is_too_old_goes_and_what_still_runs_does_not(url):
         kept.note(HistoryEntry((*told(runs, Phase.RUNNING), *told(lost, Phase.RUNNING))))
 
     async def later(kept: JobHistory) -> None:
-        kept.living([replace(runs, status=replace(runs.status, phase=Phase.RUNNING))])
+        kept.set_living([replace(runs, status=replace(runs.status, phase=Phase.RUNNING))])
         await cleaned(kept)
         assert await kept.names() == ["team/new"]
         assert {t.job_id for _, t in await kept.events(0, ())} == {"team/new", "team/runs"}
@@ -253,7 +253,7 @@ def test_an_embedded_file_stays_within_its_size(tmp_path):
         assert await kept.job("team/job-399") is not None  # the latest are kept
 
     run(url, fill)
-    run(url, later, keeping=Retention(most=2 << 20))
+    run(url, later, retention=RetentionLimits(max_bytes=2 << 20))
     database = databases.connect(url)
     assert 1 << 20 < database.size() <= 2 << 20
     database.close()
@@ -321,7 +321,7 @@ def test_one_entry_that_no_database_takes_costs_only_itself(url):
 
 @pytest.mark.parametrize("url", ["", "history.db", "mysql://root@host/db", "sqlite://", "postgres"])
 def test_an_address_that_names_no_database_is_told_so(url):
-    with pytest.raises(HistoryError, match=r"say sqlite:///path/of/a/file, or postgresql://user@host/database"):
+    with pytest.raises(HistoryError, match=r"use sqlite:///path/of/a/file, or postgresql://user@host/database"):
         JobHistory(url, lambda: NOON, print)
 
 

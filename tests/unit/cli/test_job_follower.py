@@ -95,7 +95,7 @@ def transition(number: int, before: str, after: str, message: str = "") -> dict:
 def test_a_job_is_reported_from_the_queue_to_its_end(attend, made):
     waits = made.line(made.queued(), position=2, reason="WaitingForQuota", message="needs 2 gpu")
     tasks = [{"generation": 1, "rank": rank, "node": f"n{rank}"} for rank in (1, 2)]
-    story = {"created_at": NOW, "tasks": tasks, "surroundings": ["2 CPU slots stand in for GPUs"]}
+    story = {"created_at": NOW, "tasks": tasks, "rank_resources": ["2 CPU slots stand in for GPUs"]}
     events = [
         [{"type": "verdict", "job": waits}],
         [{"type": "verdict", "job": waits}],
@@ -170,7 +170,7 @@ def test_an_admission_line_names_known_nodes_once():
 
 def test_a_start_with_unbound_pods_is_reported_with_the_nodes_of_the_job(attend, made):
     unbound = [{"generation": 1, "rank": rank, "node": ""} for rank in (1, 2)]
-    story = {**made.line(made.running(created_at=NOW)), "tasks": unbound, "surroundings": []}
+    story = {**made.line(made.running(created_at=NOW)), "tasks": unbound, "rank_resources": []}
     events = [[transition(1, "Queued", "Admitted")], end(made.line(made.succeeded()))]
     assert "admitted in 40 ms on n1,n2 (generation 1)" in attend(Connection(*events, story=story))[1]
 

@@ -27,9 +27,10 @@ from windlass.core.model.reservation import Reservation
 from windlass.core.model.status import TERMINAL, JobState
 from windlass.jobs.description.submission import Submission
 from windlass.server.app import application
-from windlass.server.feed import Feed, Watched
+from windlass.server.feed import Feed
 from windlass.server.local_actions import LocalActions
 from windlass.server.local_data_source import LocalDataSource
+from windlass.server.observed_backend import ObservedBackend
 from windlass.server.service import Service
 
 NOON = 1_700_000_000_000
@@ -134,15 +135,15 @@ class Daemon:
         self.runner = asyncio.Runner()
         cluster = declared_nodes(Machine(4000, 2**33), 2, gpus, QUEUES)
         cluster = replace(cluster, nodes=tuple(replace(node, sharing=sharing) for node in cluster.nodes))
-        self.world = StandIn(state, cluster)
+        self.backend = StandIn(state, cluster)
         self.feed = Feed()
         self.left: list[bool] = []
-        self.controller = Controller(self.world.recover(), self.world.finished)
-        self.service = Service(self.controller, LocalDataSource(self.world), self.feed, kind)
-        self.orders = LocalActions(self.service, self.controller, self.world, self.feed, self.left.append)
+        self.controller = Controller(self.backend.recover(), self.backend.finished)
+        self.service = Service(self.controller, LocalDataSource(self.backend), self.feed, kind)
+        self.orders = LocalActions(self.service, self.controller, self.backend, self.feed, self.left.append)
         self._application = application(self.service, self.orders)
-        watched = Watched(self.world, self.feed)
-        self._controlling = self.start(run(self.controller, watched, on_trouble=self.feed.complain))
+        observed = ObservedBackend(self.backend, self.feed)
+        self._controlling = self.start(run(self.controller, observed, on_trouble=self.feed.complain))
 
     # --- requests ------------------------------------------------------------------------------------
 
@@ -195,13 +196,13 @@ class Daemon:
 
     def shrink(self, to: int) -> None:
         """Each node has so many GPUs from now on."""
-        self.world.cluster = replace(
-            self.world.cluster, nodes=declared_nodes(Machine(4000, 2**33), 2, to, QUEUES).nodes
+        self.backend.cluster = replace(
+            self.backend.cluster, nodes=declared_nodes(Machine(4000, 2**33), 2, to, QUEUES).nodes
         )
-        self.runner.run(self._tell(self.world.cluster.changed(self.world.reservations)))
+        self.runner.run(self._tell(self.backend.cluster.changed(self.backend.reservations)))
 
     async def _tell(self, event: WorldEvent) -> None:
-        await self.world.inject(event)
+        await self.backend.inject(event)
 
     def start(self, work: Awaitable[Any]) -> asyncio.Task[Any]:
         """Have this go on beside the requests."""
@@ -223,7 +224,7 @@ class Daemon:
     def close(self) -> None:
         assert not self._controlling.done(), "the controller fell over"
         self.runner.close()
-        self.world.store.close()
+        self.backend.store.close()
 
 
 async def _settle() -> None:

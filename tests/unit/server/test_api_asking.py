@@ -98,14 +98,14 @@ def test_a_number_that_is_none_is_told_so(daemon, path):
 def test_history_has_the_last_to_end_first(daemon, job):
     daemon.submit(job("a"), job("b", user="bob"), job("c"))
     for minute, (job_id, code) in enumerate((("b-2", 0), ("a-1", 3))):
-        daemon.world.clock += 60_000 * minute
+        daemon.backend.clock += 60_000 * minute
         daemon.end(job_id, Exit(code))
     assert ids(daemon.get("/v1/history")) == ["a-1", "b-2"]
     assert [row["exit_code"] for row in daemon.get("/v1/history").json["jobs"]] == [3, 0]
     assert ids(daemon.get("/v1/history?user=bob")) == ["b-2"]
     assert ids(daemon.get("/v1/history?name=a")) == ["a-1"]
     assert ids(daemon.get("/v1/history?limit=1")) == ["a-1"]
-    assert ids(daemon.get(f"/v1/history?since={daemon.world.clock}")) == ["a-1"]
+    assert ids(daemon.get(f"/v1/history?since={daemon.backend.clock}")) == ["a-1"]
 
 
 # --- one job ------------------------------------------------------------------------------------------
@@ -128,14 +128,14 @@ def test_a_job_that_nobody_knows_is_told_with_the_nearest_names(daemon, job, pat
 
 def test_a_story_has_the_spec_the_ranks_the_history_and_what_ranks_find(daemon, job):
     daemon.submit(job(gpu=2, labels={"größe": "漢字"}))
-    daemon.world.store.note(Notes(tasks=[Task("digits-1", 1, 0, "worker", 0, "n1")]))
+    daemon.backend.store.note(Notes(tasks=[Task("digits-1", 1, 0, "worker", 0, "n1")]))
     daemon.end("digits-1", Exit(3))
     story = daemon.get("/v1/jobs/digits").json
     assert story["spec"]["labels"] == {"größe": "漢字"}
     assert [task["node"] for task in story["tasks"]] == ["n1"]
     way = dict.fromkeys(step["after"] for step in story["transitions"])
     assert list(way) == ["Created", "Queued", "Admitted", "Running", "Failed"]
-    assert "2 CPU slots stand in for GPUs" in story["surroundings"]
+    assert "2 CPU slots stand in for GPUs" in story["rank_resources"]
     assert story["status"]["last_failure"]["exit_code"] == story["exit_code"] == 3
 
 
@@ -163,7 +163,7 @@ def test_why_counts_what_is_missing_and_names_who_frees_it(crowded):
 def test_every_listing_and_why_name_the_same_start(daemon, job):
     daemon.submit(job("half", gpu=3, replicas=2, walltime=3_600_000), job("whole", gpu=4, replicas=2))
     daemon.submit(job("next", gpu=4, walltime=600_000))
-    daemon.world.clock += 90_000  # since the plan was made
+    daemon.backend.clock += 90_000  # since the plan was made
     for name in ("whole", "next"):
         listed = next(row for row in daemon.get("/v1/jobs").json["jobs"] if row["name"] == name)
         all_that_wait = next(row for row in daemon.get("/v1/why").json["jobs"] if row["name"] == name)
@@ -181,7 +181,7 @@ def test_what_waits_and_fits_no_more_is_told_what_would(crowded):
     crowded.shrink(to=1)  # GPU a node, and one GPU fewer than each replica needs
 
     never = crowded.get("/v1/prospects/two").json["never"]
-    assert never.startswith("can never run on the nodes and queues that there are: needs 2")
+    assert never.startswith("can never run on the existing nodes and queues: needs 2")
     assert never.endswith("; largest gang that fits: 1 replica of 1 gpu")
     assert crowded.get("/v1/jobs/two/why").json["explanation"]["never"] == never
 
@@ -251,7 +251,7 @@ def test_a_line_of_an_elastic_job_has_its_bounds(daemon, job):
 def test_a_line_has_the_same_fields_for_every_job(daemon, job):
     daemon.submit(job("plain"), Submission(job("sweep"), array=(3,)))
     rows = daemon.get("/v1/jobs").json["jobs"]
-    state = daemon.world.store.job("plain-1")
+    state = daemon.backend.store.job("plain-1")
     assert list(rows[0]) == list(rows[1]) == list(views.job_line(state))
     assert state.job.array is None
-    assert daemon.world.store.job("sweep-2_3").job.array == ArrayMember("sweep-2", 3)
+    assert daemon.backend.store.job("sweep-2_3").job.array == ArrayMember("sweep-2", 3)

@@ -100,7 +100,7 @@ def test_all_jobs_are_followed_without_an_end(daemon, job):
 
 
 def test_silence_is_broken_by_a_sign_of_life(daemon, job, monkeypatch):
-    monkeypatch.setattr("windlass.server.service._HEARTBEAT", 0)
+    monkeypatch.setattr("windlass.server.service._HEARTBEAT_S", 0)
     daemon.submit(job())
     follower = Follower(daemon, "digits")
     assert follower.take()[-1] == {"type": "quiet"}

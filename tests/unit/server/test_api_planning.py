@@ -57,9 +57,9 @@ def test_a_reservation_is_there_after_a_crash_and_until_it_is_deleted(daemon, op
 
 def test_what_is_over_is_listed_no_more(daemon):
     reserve(daemon, nodes=["n2"])
-    daemon.world.clock += 2 * HOUR
+    daemon.backend.clock += 2 * HOUR
     assert reserved(daemon) == {}
-    assert reserve(daemon, nodes=["n2"], start=daemon.world.clock, end=daemon.world.clock + 1).status == 201
+    assert reserve(daemon, nodes=["n2"], start=daemon.backend.clock, end=daemon.backend.clock + 1).status == 201
 
 
 @pytest.mark.parametrize(
@@ -71,13 +71,13 @@ def test_what_is_over_is_listed_no_more(daemon):
         ({"name": "b", "count": 1, "gpus": 9}, 409, "0 nodes with 9 GPUs could be reserved for that time, not 1"),
         ({"name": "b", "nodes": ["n9"]}, 400, "there is no node 'n9'; valid are n1, n2"),
         ({"name": "b", "queues": ["reserch"]}, 400, "there is no queue 'reserch'; did you mean 'research'?"),
-        ({"name": "b", "queues": []}, 400, "it must be for somebody, or else for maintenance"),
-        ({"name": "b", "maintenance": True}, 400, "it must be for somebody, or else for maintenance"),
+        ({"name": "b", "queues": []}, 400, "a reservation is either for queues or users, or for maintenance"),
+        ({"name": "b", "maintenance": True}, 400, "a reservation is either for queues or users, or for maintenance"),
         ({"name": "b", "end": NOON}, 400, "the reservation ends before it begins"),
         ({"name": "b", "start": 1, "end": 2}, 400, "the reservation is over already"),
-        ({"name": "b", "nodes": ["n1"], "count": 1}, 400, "either nodes or their number must be said"),
-        ({"name": "B!"}, 400, "'B!' cannot be the name of a reservation"),
-        ({"name": "b", "start": "soon"}, 400, "this is no reservation: Expected `int`, got `str` - at `$.start`"),
+        ({"name": "b", "nodes": ["n1"], "count": 1}, 400, "either nodes or their number must be given"),
+        ({"name": "B!"}, 400, "'B!' is not a valid name of a reservation"),
+        ({"name": "b", "start": "soon"}, 400, "this is not a reservation: Expected `int`, got `str` - at `$.start`"),
     ],
 )
 def test_what_cannot_be_reserved_says_why(daemon, asked, status, said):
@@ -132,11 +132,11 @@ def test_a_node_says_for_whom_it_is_kept_and_until_when(daemon):
         body = {"name": name, "nodes": [node], "start": start, "end": end, **whom}
         assert daemon.post("/v1/reservations", body).status == 201
     assert [node["state"] for node in daemon.get("/v1/nodes").json["nodes"]] == ["maintenance", "ready"]
-    daemon.world.clock += 60_000
+    daemon.backend.clock += 60_000
     nodes = daemon.get("/v1/nodes").json["nodes"]
     assert [node["state"] for node in nodes] == ["maintenance", "reserved"]
     assert [kept["name"] for node in nodes for kept in node["reservations"]] == ["repair", "exam"]
-    daemon.world.clock = end
+    daemon.backend.clock = end
     assert [node["state"] for node in daemon.get("/v1/nodes").json["nodes"]] == ["ready", "ready"]
 
 
@@ -153,7 +153,7 @@ def test_what_if_tells_whether_the_job_would_start_now(daemon, job, what_if, sta
 @pytest.mark.parametrize(
     ("what_if", "status", "said"),
     [
-        ("gpus=9", 422, "that could never run here: "),
+        ("gpus=9", 422, "such a job could never run here: "),
         ("color=red", 400, "--what-if 'color' is nothing that could be asked for otherwise"),
         ("gpus", 400, "--what-if 'gpus' is no change; write for example gpus=2"),
         ("gpus=two", 400, "--what-if gpus is a number, not 'two'"),
@@ -172,7 +172,7 @@ def test_what_if_is_for_jobs_that_wait(daemon, job):
     assert daemon.get("/v1/jobs/one/why?what_if=gpus=2").error == (
         409,
         "wrong_state",
-        "one-1 does not wait: it is Admitted",
+        "one-1 is not pending but Admitted",
     )
 
 

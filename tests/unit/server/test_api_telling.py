@@ -14,7 +14,7 @@ FULL = "windlass.db: the disk is full; nothing was changed, free some space"
 
 
 def on_record(daemon) -> list[str]:
-    return [state.id for state in reversed(daemon.world.store.jobs())]
+    return [state.id for state in reversed(daemon.backend.store.jobs())]
 
 
 # --- submitting ---------------------------------------------------------------------------------------
@@ -23,9 +23,9 @@ def on_record(daemon) -> list[str]:
 def test_a_job_is_on_disk_and_started_when_its_id_is_told(daemon, job):
     answer = daemon.hand_in(job(), environment={"PATH": "/bin", "NAME": "größe"}, owner="12:34:boot")
     assert (answer.status, answer.json) == (201, {"ids": ["digits-1"]})
-    assert daemon.world.store.environment("digits-1") == {"PATH": "/bin", "NAME": "größe"}
-    assert daemon.world.store.owners() == {"digits-1": "12:34:boot"}
-    assert [(c.job_id, c.generation) for c in daemon.world.performed if isinstance(c, Launch)] == [("digits-1", 1)]
+    assert daemon.backend.store.environment("digits-1") == {"PATH": "/bin", "NAME": "größe"}
+    assert daemon.backend.store.owners() == {"digits-1": "12:34:boot"}
+    assert [(c.job_id, c.generation) for c in daemon.backend.performed if isinstance(c, Launch)] == [("digits-1", 1)]
 
 
 def test_several_are_numbered_in_their_order_and_an_array_has_one_id(daemon, job):
@@ -48,7 +48,7 @@ def test_one_that_could_never_run_keeps_all_of_them_out(daemon, job):
     assert message.startswith("never can never run here: ")
     assert "4" in message  # the largest that would fit
     assert on_record(daemon) == []
-    assert daemon.world.performed == []
+    assert daemon.backend.performed == []
 
 
 @pytest.mark.parametrize(
@@ -73,8 +73,8 @@ def test_what_a_program_gets_wrong_is_told_before_anything_is_taken_in(daemon, j
         ({"replicas": 0}, "role 'worker' has from 0 over 0 to 0 replicas"),
         ({"replicas": 2, "min_replicas": 3}, "role 'worker' has from 3 over 2 to 2 replicas"),
         ({"replicas": 2, "max_replicas": 1}, "role 'worker' has from 2 over 2 to 1 replicas"),
-        ({"procs": 0}, "role 'worker' asks for less than nothing"),
-        ({"resources": {"gpu": -1}}, "role 'worker' asks for less than nothing"),
+        ({"procs": 0}, "role 'worker' requests a negative amount"),
+        ({"resources": {"gpu": -1}}, "role 'worker' requests a negative amount"),
     ],
 )
 def test_numbers_that_no_role_can_have_are_told(daemon, numbers, said):
@@ -95,7 +95,7 @@ def test_a_name_in_after_is_the_job_of_the_same_request_first(daemon, job):
     daemon.submit(job("prep"), job("lonely"))
     waits = (Dependency("prep", Condition.FINISHED), Dependency("lonely"))
     daemon.submit(Submission(job("prep"), array=(0, 1)), job("train", after=waits))
-    assert daemon.world.store.job("train-4").job.after == (
+    assert daemon.backend.store.job("train-4").job.after == (
         Dependency("prep-3_0", Condition.FINISHED),
         Dependency("prep-3_1", Condition.FINISHED),
         Dependency("lonely-2"),
@@ -133,9 +133,9 @@ def test_cancelling_one_that_runs_gives_it_its_grace(daemon, job):
     daemon.submit(job(grace=7_000))
     daemon.happen("digits-1", Started(1))
     daemon.post("/v1/jobs/digits/cancel")
-    assert daemon.world.performed[-1] == Stop("digits-1", 1, 7_000)
+    assert daemon.backend.performed[-1] == Stop("digits-1", 1, 7_000)
     daemon.post("/v1/jobs/digits/cancel", {"now": True})
-    assert daemon.world.performed[-1] == Stop("digits-1", 1, 0)
+    assert daemon.backend.performed[-1] == Stop("digits-1", 1, 0)
     daemon.happen("digits-1", GangGone(1))
     assert daemon.phase("digits") == "Failed"
 
@@ -144,8 +144,8 @@ def test_cancelling_one_at_once_stops_it_once_and_without_grace(daemon, job):
     daemon.submit(job(grace=7_000))
     daemon.happen("digits-1", Started(1))
     daemon.post("/v1/jobs/digits/cancel", {"now": True})
-    assert [c for c in daemon.world.performed if isinstance(c, Stop)] == [Stop("digits-1", 1, 0)]
-    assert daemon.world.store.transitions("digits-1")[-1].event == "Kill"
+    assert [c for c in daemon.backend.performed if isinstance(c, Stop)] == [Stop("digits-1", 1, 0)]
+    assert daemon.backend.store.transitions("digits-1")[-1].event == "Kill"
 
 
 def test_suspended_and_resumed(daemon, job):
@@ -177,7 +177,7 @@ def test_a_job_that_was_cancelled_is_not_called_failed(daemon, job, verb):
     error = daemon.post(f"/v1/jobs/digits/{verb}").error
     assert error == (409, "wrong_state", "digits has ended already: cancelled by ada")
     why = daemon.get("/v1/jobs/digits/why?what_if=-N%201").error
-    assert why[2] == "digits-1 does not wait: it is Cancelled"
+    assert why[2] == "digits-1 is not pending but Cancelled"
 
 
 def test_only_what_is_suspended_can_be_resumed_and_only_once_suspended(daemon, job):
@@ -197,7 +197,7 @@ def test_an_unknown_job_or_verb(daemon, job):
     daemon.submit(job())
     assert daemon.post("/v1/jobs/nonesuch/cancel").error[:2] == (404, "no_such_job")
     status, code, message = daemon.post("/v1/jobs/digits/polish").error
-    assert (status, code, message) == (400, "bad_request", "polish is nothing one can do to a job")
+    assert (status, code, message) == (400, "bad_request", "polish is not an action on jobs")
 
 
 # --- down ---------------------------------------------------------------------------------------------
@@ -224,7 +224,7 @@ def test_down_can_leave_what_lives_alone(daemon, job):
 def test_a_daemon_that_leaves_takes_nothing_in(daemon, job):
     daemon.submit(job())
     daemon.feed.close()
-    assert daemon.hand_in(job()).error == (503, "no_daemon", "the daemon is leaving")
+    assert daemon.hand_in(job()).error == (503, "no_daemon", "the daemon is ending")
     assert daemon.post("/v1/jobs/digits/cancel").error[:2] == (503, "no_daemon")
 
 
@@ -232,17 +232,17 @@ def test_a_daemon_that_leaves_takes_nothing_in(daemon, job):
 
 
 def test_what_cannot_be_written_down_is_not_taken_in(daemon, job):
-    daemon.world.full = FULL
+    daemon.backend.full = FULL
     assert daemon.hand_in(job()).error == (507, "disk", FULL)
     assert daemon.get("/v1/ping").json["trouble"] == FULL
     assert daemon.hand_in(job("next")).error == (507, "disk", FULL)
-    assert daemon.world.performed == []
+    assert daemon.backend.performed == []
 
 
 def test_what_was_refused_while_the_disk_was_full_is_taken_back_when_it_is_not(daemon, job):
-    daemon.world.full = FULL
+    daemon.backend.full = FULL
     daemon.hand_in(job())
-    daemon.world.mend()
+    daemon.backend.mend()
     daemon.settle()
     daemon.happen("digits-1", GangGone(1))
     assert daemon.get("/v1/ping").json["trouble"] == ""
@@ -253,13 +253,13 @@ def test_what_was_refused_while_the_disk_was_full_is_taken_back_when_it_is_not(d
 
 def test_a_cancel_that_cannot_be_written_down_is_told_so(daemon, job):
     daemon.submit(job())
-    daemon.world.full = FULL
+    daemon.backend.full = FULL
     assert daemon.post("/v1/jobs/digits/cancel").error == (507, "disk", FULL)
 
 
 def test_a_database_that_cannot_be_read_is_told_so(daemon, job):
     daemon.submit(job())
-    daemon.world.store._connection.execute("DROP TABLE tasks")
+    daemon.backend.store._connection.execute("DROP TABLE tasks")
     status, code, message = daemon.get("/v1/jobs/digits").error
     assert (status, code) == (507, "disk")
     assert "no such table: tasks" in message
@@ -272,14 +272,14 @@ def test_a_database_that_cannot_be_read_is_told_so(daemon, job):
     ("body", "message"),
     [
         (b"", "missing required field `submissions`"),
-        (b"{", "the request is no JSON: Expecting property name"),
-        (b"\xff", "the request is no JSON: "),
-        (b"[" * 100_000, "the request is no JSON: maximum recursion depth"),
+        (b"{", "the request is not JSON: Expecting property name"),
+        (b"\xff", "the request is not JSON: "),
+        (b"[" * 100_000, "the request is not JSON: maximum recursion depth"),
         (b"[1]", "Expected `object`, got `array`"),
-        (b'{"submissions": []}', "there is no job in this request"),
+        (b'{"submissions": []}', "the request contains no job"),
         (b'{"submissions": [{"job": {"name": "x"}}]}', "`roles` - at `$.submissions[0].job`"),
         (b'{"submissions": [{"job": {"name": "x", "roles": [{"replicas": "2"}]}}]}', "Expected `int`, got `str`"),
-        (b'{"submissions": [{"job": {"name": "../x", "roles": [{}]}}]}', "'../x' cannot be the name of a job"),
+        (b'{"submissions": [{"job": {"name": "../x", "roles": [{}]}}]}', "'../x' is not a valid name of a job"),
         (b'{"submissions": [{"job": {"name": "x", "roles": [{"procs": 99999999}]}}]}', "99999999 ranks are more than"),
         (b'{"submissions": [{"job": {"name": "x", "roles": [{"command": ["\\ud800"]}]}}]}', "surrogates not allowed"),
         (b'{"submissions": [{"job": {"name": "x", "roles": [{}], "priority": 1e99}}]}', "Expected `int`, got `float`"),

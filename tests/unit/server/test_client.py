@@ -10,7 +10,7 @@ import pytest
 from windlass.core.model.job import Job, Role
 from windlass.jobs.description.submission import Submission
 from windlass.server import client as ours
-from windlass.server.client import Client, Stream
+from windlass.server.client import ApiEventStream, Client
 from windlass.server.discovery import find_controller, find_daemon, open_state
 from windlass.server.errors import HTTP_STATUS, ApiError, Code, error_from_json
 
@@ -141,11 +141,11 @@ def raising(trouble: BaseException):
 @pytest.mark.parametrize(
     ("pieces", "told"),
     [
-        ((), "went away before it answered"),
-        ((b"HTTP/1.1 200 OK\r\n",), "went away before it answered"),
-        ((ConnectionResetError(),), "went away before it answered"),
-        ((OK + b'{"jobs": [', ConnectionResetError()), "went away before it answered"),
-        ((OK + b'{"jobs": [',), "went away before it answered"),
+        ((), "ended before it answered"),
+        ((b"HTTP/1.1 200 OK\r\n",), "ended before it answered"),
+        ((ConnectionResetError(),), "ended before it answered"),
+        ((OK + b'{"jobs": [', ConnectionResetError()), "ended before it answered"),
+        ((OK + b'{"jobs": [',), "ended before it answered"),
         ((TimeoutError(),), "has not answered for 60 s"),
         ((OK, TimeoutError()), "has not answered for 60 s"),
     ],
@@ -174,7 +174,7 @@ def event(number: int, **data: object) -> bytes:
 def test_events_are_cut_out_of_what_has_come(answers, ready):
     one, two = event(7, type="one"), event(9, type="two", text="größe")
     plug = answers(b"HTTP/1.1 200 OK\r\n\r\n: welcome\n\n" + one[:10], one[10:] + two[:-1], b"\n: still here\n\n")
-    stream = Stream(Path("/state"), "a,b", after=3)
+    stream = ApiEventStream(Path("/state"), "a,b", after=3)
     assert plug.sent.startswith(b"GET /v1/events?job=a%2Cb HTTP/1.0\r\n")
     assert b"Last-Event-ID: 3\r\n" in plug.sent
     assert (stream.poll(0), stream.after) == ([{"type": "one"}], 7)
@@ -189,13 +189,13 @@ def test_events_are_cut_out_of_what_has_come(answers, ready):
 def test_nothing_has_come(answers, monkeypatch):
     monkeypatch.setattr(ours.select, "select", lambda *_all: ([], [], []))
     answers(b"HTTP/1.1 200 OK\r\n\r\n: welcome\n\n")
-    assert Stream(Path("/state"), "").poll(0) == []
+    assert ApiEventStream(Path("/state"), "").poll(0) == []
 
 
 def test_a_stream_that_is_refused(answers):
     body = json.dumps(ApiError(Code.NO_SUCH_JOB, "no job is called 'x'").as_json()).encode()
     plug = answers(refused(404, body))
     with pytest.raises(ApiError) as caught:
-        Stream(Path("/state"), "x")
+        ApiEventStream(Path("/state"), "x")
     assert caught.value.code is Code.NO_SUCH_JOB
     assert plug.closed

@@ -23,8 +23,8 @@ def records(daemon, job):
     daemon.end("done-1", Exit(4))
     daemon.happen("sweep-4_1", Cancel("ada"), GangGone(1))
     verdicts = daemon.controller.plan.verdicts
-    daemon.world.store.note(Notes(verdicts={name: (daemon.world.clock, verdicts[name]) for name in verdicts}))
-    offline = RecordsClient.open(daemon.world.paths.root)
+    daemon.backend.store.note(Notes(verdicts={name: (daemon.backend.clock, verdicts[name]) for name in verdicts}))
+    offline = RecordsClient.open(daemon.backend.paths.root)
     assert offline is not None
     with closing(offline):
         yield daemon, offline
@@ -39,14 +39,14 @@ def plain(row):
 def test_a_story(records, name):
     daemon, offline = records
     told = daemon.get(f"/v1/jobs/{name}").json
-    assert plain(offline.job(name)) == plain({**told, "surroundings": []})
+    assert plain(offline.job(name)) == plain({**told, "rank_resources": []})
 
 
 def test_it_is_of_the_last_moment_at_which_anything_happened(records):
     daemon, offline = records
-    daemon.world.clock += 60_000
+    daemon.backend.clock += 60_000
     daemon.happen("sweep-4_0", Cancel("ada"), GangGone(1))
-    assert offline.as_of() == daemon.world.clock
+    assert offline.as_of() == daemon.backend.clock
 
 
 def test_an_array(records):
@@ -94,8 +94,8 @@ def test_listings_have_the_same_jobs(records, filters):
 def test_why_is_the_last_verdict_that_was_written_down(records):
     daemon, offline = records
     told = daemon.get("/v1/jobs/two/why").json["job"]
-    assert plain(offline.why("two")["job"]) == plain(told)
-    assert offline.why("sweep")["job"]["array"] == "sweep-4"
+    assert plain(offline.explain("two")["job"]) == plain(told)
+    assert offline.explain("sweep")["job"]["array"] == "sweep-4"
 
 
 def test_an_unknown_job(records):

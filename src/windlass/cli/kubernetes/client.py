@@ -106,7 +106,7 @@ class ClusterClient:
             raise ApiError(Code.WRONG_STATE, f"{found[0].id} has no running pod of rank {rank}")
         return living[-1]
 
-    def why(self, name: str, what_if: str = "") -> Json:
+    def explain(self, name: str, what_if: str = "") -> Json:
         """Returns why a job waits, with counts; `what_if`: as if it had requested that."""
         found = sorted(self.finder.find(name), key=_is_queued)[-1:]
         try:
@@ -124,7 +124,7 @@ class ClusterClient:
         """Returns why a waiting job can never run on the cluster as it is, by the operator; "" if it can."""
         return str(self.operator.get(f"/v1/prospects/{job_id}").get("never", ""))
 
-    def why_all(self) -> Json:
+    def explain_all(self) -> Json:
         """Returns all waiting jobs with their reasons."""
         answer = self.operator.get("/v1/why")
         return {**answer, "jobs": self._of_namespace(answer["jobs"])}

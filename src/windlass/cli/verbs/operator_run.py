@@ -132,7 +132,7 @@ def run(
         kinds, image_patience=parse_duration_option("--image-patience", image_patience), at_once=at_once
     )
     access = access_to(context, kubeconfig)
-    from windlass.server.operator.history.store import Retention  # noqa: PLC0415
+    from windlass.server.operator.history.store import RetentionLimits  # noqa: PLC0415
     from windlass.server.operator.process import OperatorOptions, run_operator  # noqa: PLC0415 - after access_to's check
 
     replica = OperatorOptions(
@@ -145,8 +145,8 @@ def run(
         host=metrics_host,
         port=metrics_port,
         agents_port=agents_port,
-        keeping=Retention(keep=parse_duration_option("--keep", keep)),
-        world=world,
+        retention=RetentionLimits(keep=parse_duration_option("--keep", keep)),
+        backend=world,
     )
     asyncio.run(run_operator(replica, lambda text: print(text, flush=True)))
     return ExitCode.OK

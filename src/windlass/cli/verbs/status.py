@@ -145,7 +145,7 @@ def _job_lines(job: Json, *, wide: bool) -> Iterator[str]:
     yield f"  queue {job['queue']}, priority {job['priority']}, user {job['user'] or 'none'}{where}"
     times = (format_time(job[f"{name}_at"]) for name in ("created", "started", "finished"))
     yield "  submitted {}, started {}, ended {}".format(*times)
-    for line in job["surroundings"]:
+    for line in job["rank_resources"]:
         yield f"  {line}"
     for line in progress_lines(job):
         yield f"  {line}"

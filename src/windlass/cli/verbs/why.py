@@ -93,14 +93,14 @@ def why(
     source: RecordSource = controller_client(on, namespace, state) if what_if else record_source(on, namespace, state)
     warn_if_offline(source)
     if not job:
-        watch_rows(_ALL, lambda: source.why_all()["jobs"], output, again=watch, paint=paint)
+        watch_rows(_ALL, lambda: source.explain_all()["jobs"], output, again=watch, paint=paint)
         return ExitCode.OK
 
     def display(answer: Json) -> None:
         if not print_structured(answer, output, answer["job"]["id"]):
             _print_answer(answer, what_if, paint=paint)
 
-    watch_value(lambda: source.why(job, what_if), display, again=watch)
+    watch_value(lambda: source.explain(job, what_if), display, again=watch)
     return ExitCode.OK
 
 

@@ -1,9 +1,9 @@
-"""The faces of the operator: one port for probes, metrics and the API, and the history of jobs.
+"""The operator's process: leader election, one HTTP port for probes, metrics and the API, and the history of jobs.
 
-Belongs here: what a cluster answers to the questions of `server.service` (`facts`, `pod_tasks`, `meaning`), what was
-committed and how jobs ended, kept after their objects are gone (`history`), what the operator counts (`metrics`), the
-HTTP application (`app`) and what brings it up (`faces`); and the process around all that (`run`).
-Does not belong here: decisions (core), objects and pods (worlds.kubernetes), what is installed (deploy).
+Belongs here: the process (`process`), a replica's leadership terms (`replica`, `election`), its HTTP port (`endpoints`,
+`app`), the answers of a cluster to the API (`cluster_data_source`, `pod_tasks`, `members`, `job_names`), its metrics
+(`metrics`), and history that outlives the jobs' objects (`history`).
+Does not belong here: decisions (core), objects and pods (backends.kubernetes), what is installed (deploy).
 
-Nothing in here may slow down or stop the controller: what is written or fetched is written and fetched beside it.
+Nothing in here may delay or stop the controller: history and logs are written and read beside its loop.
 """

@@ -1,4 +1,4 @@
-"""The operator's one port over HTTP: probes and metrics of every replica, and the API of the one that leads."""
+"""HTTP application of the operator: probes and metrics on every replica, the API on the leader."""
 
 from __future__ import annotations
 
@@ -27,42 +27,43 @@ def operator_application(
     leader: Callable[[], str],
     api: Callable[[], ASGIApp | None],
 ) -> Starlette:
-    """`unready`: why this replica could not do its work, "" if it could; `leader`: who leads, as far as is known.
+    """The ASGI application of a replica.
 
-    `api` is None on a replica that follows: there whoever asks is told the leader.
+    `unready`: returns why this replica cannot lead, empty if it can. `leader`: returns the identity of the leader.
+    `api`: returns None on a replica that follows; its answer names the leader.
     """
 
     async def healthz(_request: Request) -> Response:
-        return PlainTextResponse("ok\n")  # the loop that answers this is the one that everything runs in
+        return PlainTextResponse("ok\n")  # the controller runs in the loop that answers this
 
     async def readyz(_request: Request) -> Response:
-        why_not = unready()
-        return PlainTextResponse(f"{why_not or 'ok'}\n", 503 if why_not else 200)
+        reason = unready()
+        return PlainTextResponse(f"{reason or 'ok'}\n", 503 if reason else 200)
 
     async def show(_request: Request) -> Response:
         return Response(metrics(), media_type=CONTENT_TYPE)
 
     async def answer(scope: Scope, receive: Receive, send: Send) -> None:
-        await (api() or _told(leader()))(scope, receive, send)
+        await (api() or _refer_to(leader()))(scope, receive, send)
 
     probes = [("/healthz", healthz), ("/readyz", readyz), ("/metrics", show)]
     return Starlette(routes=[*(Route(path, what, methods=["GET"]) for path, what in probes), Mount("/", answer)])
 
 
-def cluster_api(service: Service, facts: ClusterDataSource) -> Starlette:
-    """The API of `server.app` for a cluster, and the logs that were kept."""
+def cluster_api(service: Service, source: ClusterDataSource) -> Starlette:
+    """The API of `server.app` for a cluster, and the recorded logs."""
 
     async def logs(request: Request) -> Response:
         ids = await service.ids(request.path_params["name"])
-        found = [{"job": job_id, **asdict(each)} for job_id in ids for each in await facts.logs(job_id)]
+        found = [{"job": job_id, **asdict(each)} for job_id in ids for each in await source.logs(job_id)]
         return _json({"logs": found})
 
     return application(service, ReadOnlyActions(), [Route("/v1/jobs/{name:path}/logs", logs, methods=["GET"])])
 
 
-def _told(leader: str) -> Response:
-    """For whoever asks one that follows."""
-    fix = f"ask {leader}, which leads" if leader else "ask again in a few seconds: nobody leads yet"
+def _refer_to(leader: str) -> Response:
+    """The answer of a replica that follows."""
+    fix = f"ask {leader}, which leads" if leader else "ask again in a few seconds: there is no leader yet"
     error = ApiError(Code.NO_DAEMON, "this replica of the operator does not lead", fix)
     return _json({**error.as_json(), "leader": leader}, HTTP_STATUS[error.code])
 

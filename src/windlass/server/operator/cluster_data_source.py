@@ -1,4 +1,4 @@
-"""What a cluster answers to the questions of the faces: its objects and pods first, history for what they lack."""
+"""The API's data source for a cluster: objects and pods first, history for jobs whose objects are gone."""
 
 from __future__ import annotations
 
@@ -28,87 +28,88 @@ _HIDDEN = "(hidden)"
 
 
 class ClusterDataSource:
-    """`facts.Facts` of a cluster. A job is told as it was committed last.
+    """`data_source.DataSource` of a cluster. A job is shown as it was last committed.
 
-    When history does not answer, whoever asks for a job hears what its objects say; whoever asks for history, that.
+    When the database of history does not answer, queries of a job return what its objects contain, and queries of
+    history raise HistoryError.
     """
 
     def __init__(
         self,
         controller: Controller,
-        world: KubernetesBackend,
+        backend: KubernetesBackend,
         history: JobHistory,
-        settled: Callable[[], Awaitable[None]],
+        wait_for_commit: Callable[[], Awaitable[None]],
     ) -> None:
-        self._controller, self._world, self._history = controller, world, history
-        self._settled = settled
+        self._controller, self._backend, self._history = controller, backend, history
+        self._wait_for_commit = wait_for_commit
 
     def now(self) -> int:
-        """As the world says."""
-        return self._world.now()
+        """Time of the backend's clock, in ms."""
+        return self._backend.now()
 
-    def where(self) -> str:
-        """The API server: all state is in its objects."""
-        return self._world.connection.access.server
+    def location(self) -> str:
+        """Address of the API server, whose objects hold all state."""
+        return self._backend.connection.access.server
 
     def cluster(self) -> str:
-        """How many nodes, and of which API server."""
-        count = len(self._world.cluster.picture.objects)
-        return f"{count} node{'s' * (count != 1)} of {self.where()}"
+        """Number of nodes and address of the API server."""
+        count = len(self._backend.cluster.picture.objects)
+        return f"{count} node{'s' * (count != 1)} of {self.location()}"
 
     def trouble(self) -> str:
-        """Of history."""
+        """Reason why history cannot be written; empty if it can."""
         return self._history.trouble
 
-    def shown(self, job: Job) -> Job:
-        """Without values of variables, which may be secrets: whoever may read the job's object finds them there."""
+    def redact(self, job: Job) -> Job:
+        """The job without values of variables, which may be secrets. Users with read access find them in the object."""
         roles = (replace(role, env=dict.fromkeys(role.env, _HIDDEN), pod="") for role in job.roles)
         return replace(job, roles=tuple(roles))
 
     def is_declared(self, _reservation: Reservation) -> bool:
-        """Never: each is an object, and can be deleted."""
+        """False: every reservation is an object, and can be deleted."""
         return False
 
-    def surroundings(self, _job: Job, _tasks: Sequence[PodTask]) -> list[str]:
-        """What a pod finds is its own image's and its node's."""
+    def rank_resources(self, _job: Job, _tasks: Sequence[PodTask]) -> list[str]:
+        """Empty: a pod's resources depend on its image and its node."""
         return []
 
-    def bare(self, job: Job) -> SnapshotFilter:
-        """Without the pods of others, and with what each node has one of, if the job is the first to ask for it."""
-        picture = self._world.cluster.picture
+    def without_others(self, job: Job) -> SnapshotFilter:
+        """Removes external pods, and adds the single-unit resources that this job is the first to request."""
+        picture = self._backend.cluster.picture
         return bare(tuple(picture.objects.values()), picture.view, singles(job))
 
-    def held(self) -> Sequence[JobState]:
-        """Those whose volumes or priority classes are missing."""
-        return [gang.state for gang in self._world.jobs if gang.fit.held]
+    def held_jobs(self) -> Sequence[JobState]:
+        """Jobs whose volumes or priority classes are missing."""
+        return [gang.state for gang in self._backend.jobs if gang.fit.held]
 
-    # --- which jobs --------------------------------------------------------------------------------
+    # --- jobs --------------------------------------------------------------------------------
 
-    async def settled(self) -> None:
-        """Until no commit is under way."""
-        await self._settled()
+    async def wait_for_commit(self) -> None:
+        """Wait until no commit is under way."""
+        await self._wait_for_commit()
 
     async def ids(self, name: str) -> list[str]:
-        """The id itself, else the only job with that end, here or else in history; an array's jobs. Raises ApiError."""
+        """The id itself, an array's jobs, or the only id with this end, existing or recorded. Raises ApiError."""
         text = job_names.normalize_name(name)
-        here = {gang.id: gang.job for gang in self._world.jobs}
+        here = {gang.id: gang.job for gang in self._backend.jobs}
         here |= {state.id: state.job for state in self._controller.states.values()}
         if members := [job_id for job_id, job in here.items() if _is_of(job_id, job, text)]:
             return members
         if found := job_names.find_candidates(text, here):
             return [job_names.choose_only(text, found)]
         called = [job_id for job_id, job in here.items() if job.name == text]
-        kept = [] if called else await self._kept(self._history.ids(text), [])
+        kept = [] if called else await self._from_history(self._history.ids(text), [])
         if found := called or job_names.find_candidates(text, kept) or (kept if "/" not in text else []):
             return [job_names.choose_only(text, sorted(found))]
-        raise job_names.unknown_job(text, [*here, *await self._kept(self._history.names(), [])])
+        raise job_names.unknown_job(text, [*here, *await self._from_history(self._history.names(), [])])
 
     async def job(self, job_id: str) -> JobState | None:
-        """As its object says, else as it was at last."""
-        return self._here(job_id) or await self._kept(self._history.job(job_id), None)
+        """The job's state by its object, else by history."""
+        return self._here(job_id) or await self._from_history(self._history.job(job_id), None)
 
     async def ended(self, wanted: JobFilter, limit: int) -> Sequence[JobState]:
-        """Those that have ended, the latest to be created first."""
+        """Ended jobs, the latest created first."""
         query = wanted.query(TERMINAL)
         if query is None:
             return []
@@ -117,78 +118,78 @@ class ClusterDataSource:
         return sorted(found, key=lambda state: -state.status.created_at)[:limit]
 
     async def history(self, *, name: str, user: str, since: int, limit: int) -> Sequence[JobState]:
-        """The last to end first."""
+        """Ended jobs, the last to end first."""
         wanted = {key: value for key, value in (("name", name), ("user", user)) if value}
         here = [state for state in self._ended() if _matches(state, wanted) and _end(state) >= since]
         kept = await self._history.ended(name=name, user=user, since=since, limit=limit)
         return sorted(_each_once([*here, *kept]), key=lambda state: -_end(state))[:limit]
 
-    # --- of one job --------------------------------------------------------------------------------
+    # --- one job --------------------------------------------------------------------------------
 
     async def tasks(self, job_id: str) -> Sequence[PodTask]:
-        """The pods there are, and those of which something was written down."""
+        """Existing and recorded pods."""
         state = await self._state(job_id)
         if state is None:
             return []
-        seen = [task for task, _ in list_members(self._world, state)]
-        return merge_tasks(await self._kept(self._history.tasks(job_id, state.status.created_at), []), seen)
+        seen = [task for task, _ in list_members(self._backend, state)]
+        return merge_tasks(await self._from_history(self._history.tasks(job_id, state.status.created_at), []), seen)
 
     def ranks_seen(self, state: JobState, _tasks: Sequence[PodTask]) -> list[dict[str, Any]]:
-        """What agents in its pods have told."""
-        gang = self._world.jobs.get(state.id)
-        return self._world.agents.ranks_seen(gang) if gang is not None else []
+        """Heartbeats and reports of the agents in the job's pods."""
+        gang = self._backend.jobs.get(state.id)
+        return self._backend.agents.ranks_seen(gang) if gang is not None else []
 
     async def transitions(self, job_id: str) -> Sequence[Transition]:
-        """Oldest first."""
+        """Transitions, oldest first."""
         state = await self._state(job_id)
         if state is None:
             return []
-        return await self._kept(self._history.transitions(job_id, state.status.created_at), [])
+        return await self._from_history(self._history.transitions(job_id, state.status.created_at), [])
 
     async def logs(self, job_id: str) -> Sequence[StoredLog]:
-        """The last lines of members that have ended. Raises HistoryError."""
+        """Recorded logs of ended pods. Raises HistoryError."""
         state = await self._state(job_id)
         return [] if state is None else await self._history.logs(job_id, state.status.created_at)
 
     async def events(self, after: int, job_ids: Collection[str]) -> Sequence[tuple[int, Transition]]:
-        """See `History.events`."""
-        return await self._kept(self._history.events(after, job_ids), [])
+        """See `JobHistory.events`."""
+        return await self._from_history(self._history.events(after, job_ids), [])
 
-    # --- plumbing ----------------------------------------------------------------------------------
+    # --- lookups ----------------------------------------------------------------------------------
 
     async def _state(self, job_id: str) -> JobState | None:
         return self._controller.states.get(job_id) or await self.job(job_id)
 
     def _here(self, job_id: str) -> JobState | None:
-        gang = self._world.jobs.get(job_id)
+        gang = self._backend.jobs.get(job_id)
         return gang.state if gang is not None and (gang.stored is not None or gang.fit.held) else None
 
     def _ended(self) -> list[JobState]:
-        """Those whose objects are still there."""
-        states = (gang.state for gang in self._world.jobs if gang.stored is not None)
+        """Ended jobs whose objects still exist."""
+        states = (gang.state for gang in self._backend.jobs if gang.stored is not None)
         return [state for state in states if state.status.phase in TERMINAL]
 
-    async def _kept(self, question: Awaitable[T], otherwise: T) -> T:
+    async def _from_history(self, question: Awaitable[T], otherwise: T) -> T:
         try:
             return await question
-        except HistoryError:  # told by whoever writes it
+        except HistoryError:  # the writer of history reports it
             return otherwise
 
 
 def _is_of(job_id: str, job: Job, array: str) -> bool:
-    """Whether it is one of an array, which is called as its jobs say, with or without their namespace."""
+    """Whether a job belongs to an array, named with or without the namespace."""
     if job.array is None:
         return False
     return array in (job.array.array_id, f"{job_id.partition('/')[0]}/{job.array.array_id}")
 
 
 def _matches(state: JobState, wanted: Mapping[str, str]) -> bool:
-    said = {"name": state.job.name, "user": state.job.user}
-    return all(said[key] == value for key, value in wanted.items())
+    values = {"name": state.job.name, "user": state.job.user}
+    return all(values[key] == value for key, value in wanted.items())
 
 
 def _each_once(states: Iterable[JobState]) -> list[JobState]:
-    """The first of each."""
+    """The first state of each job."""
     found: dict[tuple[str, int], JobState] = {}
     for state in states:
         found.setdefault((state.id, state.status.created_at), state)

@@ -1,8 +1,8 @@
-"""Who of several replicas is the leader: whoever renews the Lease.
+"""Leader election among replicas: the replica that renews the Lease is the leader.
 
-Nobody compares clocks. A follower waits until the Lease has not changed for its whole duration by its own monotonic
-clock; the leader stops writing before the same time is over, counted from when it sent its last renewal that succeeded.
-Source: client-go's leaderelection, but for the leader's own deadline, which it leaves to its caller.
+Clocks of different machines are never compared. A follower waits until the Lease has not changed for its whole duration
+by its own monotonic clock. The leader stops writing before the same time has passed since it sent its last successful
+renewal. Source: client-go's leaderelection, except for the leader's own deadline, which client-go leaves to its caller.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from windlass.backends.kubernetes.client.resources import LEASES
 from windlass.backends.port import BackendError
 
 ADDRESS = "windlass.dev/address"
-"""An annotation of the Lease: where the leader answers, if it is not a pod."""
+"""Annotation of the Lease: the leader's address, for a leader outside of a pod."""
 _MARGIN = 0.2
-"""Of the duration: so long before it is over the leader stops, for requests that are under way."""
+"""Fraction of the duration by which the leader stops early, because of requests that are under way."""
 
 
 class LostError(BackendError):
-    """The Lease could not be renewed in time, or somebody else has it."""
+    """The Lease could not be renewed in time, or another replica holds it."""
 
 
 @dataclass(frozen=True, slots=True)
 class LeaseSettings:
-    """What is run for, and by whom. `duration` in seconds."""
+    """Name of the Lease, identity of the candidate, and duration in seconds."""
 
     namespace: str
     name: str
@@ -41,68 +41,68 @@ class LeaseSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class _Sight:
-    """A state of the Lease, and since when it has not changed, in seconds by our clock."""
+class _Observation:
+    """A version of the Lease, and the time of our clock (s) since when it has not changed."""
 
     version: str
     since: float
 
 
 class Election:
-    """One candidate. `connection` must not ask `may_lead` before it writes."""
+    """One candidate. `connection` must not depend on `may_lead` to write."""
 
     def __init__(
         self,
         connection: Connection,
-        terms: LeaseSettings,
+        settings: LeaseSettings,
         on_trouble: Callable[[str], None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._connection, self.terms, self._on_trouble, self._clock = connection, terms, on_trouble, clock
+        self._connection, self.settings, self._on_trouble, self._clock = connection, settings, on_trouble, clock
         self._until = 0.0
-        self._sight = _Sight("", 0.0)
+        self._observed = _Observation("", 0.0)
         self._mine: Mapping[str, Any] | None = None
-        """The Lease as we wrote it last: to renew it nobody need be asked."""
+        """The Lease as this replica wrote it last: a renewal needs no read."""
         self.holder = ""
-        """Who leads, as far as is known."""
+        """Identity of the leader as last read; empty if unknown."""
 
     def may_lead(self) -> bool:
-        """Whether this process is the leader, and surely so for a while."""
+        """Whether this process holds the Lease with the safety margin to spare."""
         return self._clock() < self._until
 
     async def win(self) -> None:
-        """Return once the Lease is ours."""
-        told = ""
+        """Wait until this replica holds the Lease."""
+        reported = ""
         while not await self._attempt():
-            if self.holder != told:
-                told = self.holder
-                self._on_trouble(f"following {told}" if told else "nobody leads yet")
-            await asyncio.sleep(min(self.terms.duration / 30, self._left()))
+            if self.holder != reported:
+                reported = self.holder
+                self._on_trouble(f"following {reported}" if reported else "there is no leader yet")
+            await asyncio.sleep(min(self.settings.duration / 30, self._remaining()))
 
     async def keep(self) -> None:
-        """Renew until that fails for too long. Raises LostError."""
+        """Renew the Lease until renewals fail for too long. Raises LostError."""
         while True:
-            await asyncio.sleep(self.terms.duration / 5)
+            await asyncio.sleep(self.settings.duration / 5)
             renewed = await self._attempt()
-            if not renewed and (not self.may_lead() or self.holder not in ("", self.terms.identity)):
+            if not renewed and (not self.may_lead() or self.holder not in ("", self.settings.identity)):
                 self._until = 0.0
                 raise LostError("the lease could not be renewed: another replica may lead now")
 
     async def resign(self) -> None:
-        """Give the Lease back, so that nobody has to wait for its end."""
+        """Release the Lease, so that the next leader need not wait for its end."""
         if not self.may_lead():
             return
         self._until = 0.0
         try:
-            lease = await self._connection.get(LEASES, self.terms.namespace, self.terms.name, within=2)
-            if lease["spec"].get("holderIdentity") == self.terms.identity:
+            lease = await self._connection.get(LEASES, self.settings.namespace, self.settings.name, within=2)
+            if lease["spec"].get("holderIdentity") == self.settings.identity:
                 spec = {**lease["spec"], "holderIdentity": "", "leaseDurationSeconds": 1}
                 await self._connection.replace(LEASES, {**lease, "spec": spec}, within=2)
         except BackendError:
-            return  # then the others wait for its end
+            return  # the others wait for the end of the Lease
 
     async def _attempt(self) -> bool:
-        """Take the Lease, or renew it. Returns whether it is ours."""
+        """Take or renew the Lease. Returns whether this replica holds it."""
         began = self._clock()
         try:
             lease = self._mine or await self._look()
@@ -110,63 +110,63 @@ class Election:
                 return False
             written = await self._write(lease)
         except BackendError as error:
-            self._mine = None  # it may be another one by now
+            self._mine = None  # another replica may have changed it
             if not (isinstance(error, ApiError) and error.status == 409):
-                self._on_trouble(f"lease {self.terms.namespace}/{self.terms.name}: {error}")
+                self._on_trouble(f"lease {self.settings.namespace}/{self.settings.name}: {error}")
             return False
         self._mine = written
-        self._until = began + self.terms.duration * (1 - _MARGIN)
-        self.holder = self.terms.identity
-        self._sight = _Sight(written["metadata"]["resourceVersion"], began)
+        self._until = began + self.settings.duration * (1 - _MARGIN)
+        self.holder = self.settings.identity
+        self._observed = _Observation(written["metadata"]["resourceVersion"], began)
         return True
 
     async def _look(self) -> Mapping[str, Any] | None:
         try:
             lease = await self._connection.get(
-                LEASES, self.terms.namespace, self.terms.name, within=self.terms.duration / 5
+                LEASES, self.settings.namespace, self.settings.name, within=self.settings.duration / 5
             )
         except ApiError as error:
             if not error.is_missing:
                 raise
             return None
         version = lease["metadata"]["resourceVersion"]
-        if version != self._sight.version:
-            self._sight = _Sight(version, self._clock())
+        if version != self._observed.version:
+            self._observed = _Observation(version, self._clock())
         self.holder = (lease.get("spec") or {}).get("holderIdentity") or ""
         return lease
 
     def _is_free(self, lease: Mapping[str, Any]) -> bool:
-        if self.holder in ("", self.terms.identity):
+        if self.holder in ("", self.settings.identity):
             return True
-        duration = (lease.get("spec") or {}).get("leaseDurationSeconds") or self.terms.duration
-        return self._clock() - self._sight.since >= duration
+        duration = (lease.get("spec") or {}).get("leaseDurationSeconds") or self.settings.duration
+        return self._clock() - self._observed.since >= duration
 
-    def _left(self) -> float:
-        """Seconds until the Lease is over, if it is not renewed; a tenth of a second for a moment after that."""
-        left = self._sight.since + self.terms.duration - self._clock()
-        return max(0.1, left) if self._sight.version and left > -1 else self.terms.duration
+    def _remaining(self) -> float:
+        """Seconds until the Lease ends unless it is renewed; 0.1 within a second after its end."""
+        left = self._observed.since + self.settings.duration - self._clock()
+        return max(0.1, left) if self._observed.version and left > -1 else self.settings.duration
 
     async def _write(self, lease: Mapping[str, Any] | None) -> Mapping[str, Any]:
-        terms = self.terms
+        settings = self.settings
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         before = (lease or {}).get("spec") or {}
-        mine = before.get("holderIdentity") == terms.identity
+        mine = before.get("holderIdentity") == settings.identity
         spec = {
-            "holderIdentity": terms.identity,
-            "leaseDurationSeconds": max(1, round(terms.duration)),
+            "holderIdentity": settings.identity,
+            "leaseDurationSeconds": max(1, round(settings.duration)),
             "renewTime": now,
             "acquireTime": before["acquireTime"] if mine and "acquireTime" in before else now,
             "leaseTransitions": (before.get("leaseTransitions") or 0) + (not mine and lease is not None),
         }
-        within = terms.duration / 3
+        within = settings.duration / 3
         if lease is None:
             about: dict[str, Any] = {
-                "name": terms.name,
-                "namespace": terms.namespace,
-                "annotations": {ADDRESS: terms.address},
+                "name": settings.name,
+                "namespace": settings.namespace,
+                "annotations": {ADDRESS: settings.address},
             }
             body = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": about, "spec": spec}
             return await self._connection.create(LEASES, body, within=within)
         about = lease["metadata"]
-        about = {**about, "annotations": {**(about.get("annotations") or {}), ADDRESS: terms.address}}
+        about = {**about, "annotations": {**(about.get("annotations") or {}), ADDRESS: settings.address}}
         return await self._connection.replace(LEASES, {**lease, "metadata": about, "spec": spec}, within=within)

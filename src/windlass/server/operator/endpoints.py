@@ -1,4 +1,4 @@
-"""What people and programs see of one replica of the operator, whether it leads or follows."""
+"""HTTP endpoints of one replica of the operator, as leader and as follower."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from windlass.backends.kubernetes.backend import KubernetesBackend
 from windlass.backends.port import BackendError
 from windlass.controller import Controller
 from windlass.server.feed import Feed
+from windlass.server.observed_backend import ObservedBackend
 from windlass.server.operator.app import cluster_api, operator_application
 from windlass.server.operator.cluster_data_source import ClusterDataSource
 from windlass.server.operator.history.recorder import HistoryRecorder
 from windlass.server.operator.history.store import JobHistory
-from windlass.server.operator.metrics import OperatorMetrics, render_metrics
-from windlass.server.operator.tapped import Tapped
+from windlass.server.operator.metrics import OperatorMetrics, TurnTimer, render_metrics
 from windlass.server.service import Service
 
-_GOODBYE = 1
-"""Seconds for answers that are under way when the operator leaves."""
+_SHUTDOWN_TIMEOUT_S = 1
+"""For requests that are under way when the operator stops."""
 
 
 class Endpoints:
-    """One of each process; `serve` all the while, `lead` and `follow` as the lease goes.
+    """Endpoints of one process: `serve` runs for its whole life, `lead` and `follow` change its role.
 
-    `unready` says why this replica could not do its work, "" once its watches have listed everything. `leader` says who
-    leads, for those who ask a replica that follows.
+    `unready`: reason why this replica cannot lead, empty once its watches have listed everything. `leader`: returns the
+    identity of the leader, for the answers of a replica that follows.
     """
 
     def __init__(self, metrics: OperatorMetrics, history: JobHistory) -> None:
@@ -40,42 +40,44 @@ class Endpoints:
         self._controller: Controller | None = None
         self._api: ASGIApp | None = None
         self._feed = Feed()
-        self._chronicle: HistoryRecorder | None = None
+        self._turns = TurnTimer(metrics)
+        self._recorder: HistoryRecorder | None = None
 
-    def tap(self, world: KubernetesBackend) -> Tapped:
-        """The world for a controller that is about to lead: what it commits is told to history, metrics, followers."""
+    def observe(self, backend: KubernetesBackend) -> ObservedBackend:
+        """The backend for a controller that is about to lead, observed by history, metrics and followers."""
         self._feed = Feed()
-        self._chronicle = chronicle = HistoryRecorder(world, self._history)
-        self._metrics.sizes["logs to read"] = lambda: chronicle.reading
-        return Tapped(world, self._feed, chronicle, self._metrics)
+        self._recorder = recorder = HistoryRecorder(backend, self._history)
+        self._turns = TurnTimer(self._metrics)
+        self._metrics.sizes["logs to read"] = lambda: recorder.pending_reads
+        return ObservedBackend(backend, recorder, self._turns, self._feed)
 
-    def lead(self, controller: Controller, world: KubernetesBackend, tapped: Tapped) -> None:
-        """From now on this replica answers."""
-        facts = ClusterDataSource(controller, world, self._history, tapped.settled)
-        tapped.decided = lambda: controller.decided
+    def lead(self, controller: Controller, backend: KubernetesBackend, observed: ObservedBackend) -> None:
+        """Make this replica answer the API."""
+        source = ClusterDataSource(controller, backend, self._history, observed.wait_for_commit)
+        self._turns.last_decision = lambda: controller.decided
         self._controller = controller
-        self._api = cluster_api(Service(controller, facts, self._feed, "operator"), facts)
+        self._api = cluster_api(Service(controller, source, self._feed, "operator"), source)
         self._metrics.leading = True
 
     def complain(self, trouble: str) -> None:
-        """A commit failed, and is tried again: for `controller.run`'s `on_trouble`."""
+        """Record a failed commit, which is repeated. For `on_trouble` of `controller.run`."""
         self._feed.complain(trouble)
 
     async def follow(self) -> None:
-        """This replica does not answer any more; those who follow what happens leave."""
+        """Stop answering the API and end the event streams."""
         self._controller = self._api = None
         self._metrics.leading = False
         self._feed.close()
-        if self._chronicle is not None:
-            await self._chronicle.close()
-            self._chronicle = None
+        if self._recorder is not None:
+            await self._recorder.close()
+            self._recorder = None
 
     async def serve(self, listener: socket.socket) -> None:
-        """Answer on this socket until cancelled."""
+        """Serve on this socket until cancelled."""
         app = operator_application(
             metrics=lambda: render_metrics(self._metrics, self._controller, self._history),
             unready=lambda: self.unready,
-            leader=self._who_leads,
+            leader=self._find_leader,
             api=lambda: self._api,
         )
         config = uvicorn.Config(
@@ -84,7 +86,7 @@ class Endpoints:
             lifespan="off",
             log_config=None,
             access_log=False,
-            timeout_graceful_shutdown=_GOODBYE,
+            timeout_graceful_shutdown=_SHUTDOWN_TIMEOUT_S,
         )
         server = _Server(config)
         serving = asyncio.create_task(server.serve(sockets=[listener]))
@@ -96,12 +98,12 @@ class Endpoints:
             await serving
             raise
 
-    def _who_leads(self) -> str:
+    def _find_leader(self) -> str:
         return self.leader()
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A socket to serve on; port 0 is any that is free. Raises WorldError."""
+    """A listening socket; port 0 selects a free port. Raises BackendError."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host, port), family=family, dualstack_ipv6=host == "::")
@@ -114,5 +116,5 @@ def listen(host: str, port: int) -> socket.socket:
 class _Server(uvicorn.Server):
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Signals are the operator's."""
+        """The operator handles the signals."""
         yield

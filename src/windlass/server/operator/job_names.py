@@ -1,4 +1,4 @@
-"""Which job of a cluster is meant by what a person typed. Pure."""
+"""Resolution of typed names to ids of jobs in a cluster. Pure."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ _SHOWN = 5
 
 
 def normalize_name(text: str) -> str:
-    """The same with the slashes of an id; in an address they may be colons, so that nothing is taken for a path."""
+    """A name with the slashes of an id. In a URL colons may replace them, so that no name is read as a path."""
     return text.replace(":", "/").strip("/")
 
 
 def find_candidates(text: str, ids: Iterable[str]) -> list[str]:
-    """Of these ids those that it may mean: the id itself, else all with this end.
+    """Ids that a name may mean: the id itself, else all ids with this end.
 
     Ids are `namespace/name` for TrainingJobs, `namespace/kind/name` for other kinds; "name", "kind/name", and
     "namespace/name" of another kind are enough.
@@ -32,15 +32,15 @@ def find_candidates(text: str, ids: Iterable[str]) -> list[str]:
 
 
 def choose_only(text: str, found: Sequence[str]) -> str:
-    """The only candidate. Raises ApiError that lists them if there are several."""
+    """The only candidate. Raises ApiError with a list if there are several."""
     if len(found) == 1:
         return found[0]
     listed = ", ".join(found[:_SHOWN]) + (f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else "")
-    raise ApiError(Code.NO_SUCH_JOB, f"{text[:200]!r} may be any of {len(found)} jobs: {listed}", "say the whole id")
+    raise ApiError(Code.NO_SUCH_JOB, f"{text[:200]!r} may be any of {len(found)} jobs: {listed}", "use the whole id")
 
 
 def unknown_job(text: str, ids: Collection[str]) -> ApiError:
-    """Nothing is called so; the nearest names are told."""
+    """The error for an unknown name, with the nearest names."""
     names = {name: job_id for job_id in ids for name in (job_id.rpartition("/")[2], job_id)}
     near = dict.fromkeys(names[name] for name in difflib.get_close_matches(text, names, n=3))
     hint = f"; did you mean {', '.join(near)}?" if near else "; `windlass history` lists those that ended"

@@ -1,4 +1,4 @@
-"""Which pods are the members of a job: of one of our kinds by their labels, of a gang of others by their order."""
+"""Pods of a job: those of our kinds are matched by labels, those of external gangs by their order."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ Place: TypeAlias = tuple[Pod, str, int]
 _ENDED = ("Succeeded", "Failed")
 
 
-def list_members(world: KubernetesBackend, state: JobState, *, ended: bool = False) -> list[tuple[PodTask, Pod]]:
-    """The pods that are on nodes, or were, of every generation that is still there; in order.
+def list_members(backend: KubernetesBackend, state: JobState, *, ended: bool = False) -> list[tuple[PodTask, Pod]]:
+    """Bound pods of every generation that still exists, by generation and rank.
 
-    `ended`: only those that have. Most turns change gangs of which none has, so these are looked for first.
+    `ended`: only pods that have ended. Most turns change gangs without such pods, so that filter is applied first.
     """
-    gang, guest = world.jobs.get(state.id), world.external.get(state.id)
+    gang, external = backend.jobs.get(state.id), backend.external.get(state.id)
     places: Iterable[Place] = ()
     if gang is not None:
-        places = _of_gang(world, gang)
-    elif guest is not None:
-        places = _of_guest(world, guest)
+        places = _of_gang(backend, gang)
+    elif external is not None:
+        places = _of_external_gang(backend, external)
     found = [
         (pod_task(state, pod, role, index), pod)
         for pod, role, index in places
@@ -43,18 +43,18 @@ def list_members(world: KubernetesBackend, state: JobState, *, ended: bool = Fal
     return sorted(found, key=lambda each: (each[0].generation, each[0].rank))
 
 
-def _of_gang(world: KubernetesBackend, gang: Gang) -> Iterator[Place]:
+def _of_gang(backend: KubernetesBackend, gang: Gang) -> Iterator[Place]:
     uid = gang.home.uid
-    for pod in (*world.pods.owned(uid), *world.launchers.pods(uid)):
+    for pod in (*backend.pods.owned(uid), *backend.launchers.pods(uid)):
         if generation_of(pod):
             labels = pod.metadata.labels
             yield pod, next((labels[name] for name in _ROLES if name in labels), ""), _index(labels)
 
 
-def _of_guest(world: KubernetesBackend, guest: ExternalGang) -> Iterator[Place]:
-    places = [(role.name, index) for role in guest.job.roles for index in range(role.replicas)]
-    for (role, index), gathered in zip(places, guest.pods, strict=False):
-        pod = world.pods.get(gathered.metadata.namespace, gathered.metadata.name)
+def _of_external_gang(backend: KubernetesBackend, gang: ExternalGang) -> Iterator[Place]:
+    places = [(role.name, index) for role in gang.job.roles for index in range(role.replicas)]
+    for (role, index), gathered in zip(places, gang.pods, strict=False):
+        pod = backend.pods.get(gathered.metadata.namespace, gathered.metadata.name)
         if pod is not None and pod.metadata.uid == gathered.metadata.uid:
             yield pod, role, index
 

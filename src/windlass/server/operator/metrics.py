@@ -1,11 +1,12 @@
-"""What the operator counts, and how Prometheus reads it.
+"""Metrics of the operator, and their text format for Prometheus.
 
-The names follow Prometheus' conventions: seconds, `_total` for what only grows. Counting is adding to plain numbers;
-everything else is worked out when somebody asks.
+Names follow the conventions of Prometheus: seconds as the unit, `_total` for counters. Counting only adds to plain
+numbers; everything else is computed when Prometheus scrapes.
 """
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -19,56 +20,96 @@ from windlass.backends.kubernetes.client.request_counters import Histogram, Requ
 from windlass.backends.port import Changes
 from windlass.controller import Controller
 from windlass.core.model.status import Phase
+from windlass.server.observed_backend import Observer
 from windlass.server.operator.history.store import JobHistory
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _WAITS = (0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, 3_600.0, 14_400.0, 86_400.0)
-"""Seconds: of what depends on what others do."""
+"""Upper bounds in seconds, for durations that depend on other jobs and on kubelets."""
 
 
 @dataclass(slots=True)
 class OperatorMetrics:
-    """One of each process. `leading` is set by whoever leads, `sizes` by whoever has queues to show."""
+    """Counters and histograms of one process."""
 
     tally: RequestCounters = field(default_factory=RequestCounters)
     turns: Histogram = field(default_factory=Histogram)
-    """From what happened to what was decided."""
+    """From the arrival of events to the decision."""
     plans: Histogram = field(default_factory=Histogram)
-    """The same of those turns in which a plan was made: that is most of them."""
+    """The same for turns in which a plan was made; most turns make one."""
     commits: Histogram = field(default_factory=Histogram)
     waited: Histogram = field(default_factory=lambda: Histogram(_WAITS))
-    """From its place in the queue to a job's admission."""
+    """From queueing to admission of a job."""
     gathered: Histogram = field(default_factory=lambda: Histogram(_WAITS))
-    """From a gang's admission until all of it ran."""
+    """From a gang's admission until all of its pods run."""
     ended: Counter[str] = field(default_factory=Counter)
-    """Jobs by the phase in which they ended."""
+    """Ended jobs by phase."""
     leading: bool = False
+    """Whether this replica is the leader."""
     sizes: dict[str, Callable[[], int]] = field(default_factory=dict)
-    """What waits to be done, by name: asked when somebody looks."""
+    """Lengths of internal queues by name, read at each scrape."""
 
     def count(self, changes: Changes) -> None:
-        """What was committed."""
+        """Count what a commit has changed."""
         states = {state.id: state.status for state in changes.states}
-        for told in changes.transitions:
-            status = states.get(told.job_id)
-            if status is None or told.before == told.after:
+        for transition in changes.transitions:
+            status = states.get(transition.job_id)
+            if status is None or transition.before == transition.after:
                 continue
-            if told.after == Phase.ADMITTED and status.queued_at is not None:
-                self.waited.observe((told.at - status.queued_at) / 1000)
-            if told.before == Phase.ADMITTED and told.after == Phase.RUNNING and status.admitted_at is not None:
-                self.gathered.observe((told.at - status.admitted_at) / 1000)
-            if told.after in (Phase.SUCCEEDED, Phase.FAILED):
-                self.ended[told.after] += 1
+            if transition.after == Phase.ADMITTED and status.queued_at is not None:
+                self.waited.observe((transition.at - status.queued_at) / 1000)
+            if (
+                transition.before == Phase.ADMITTED
+                and transition.after == Phase.RUNNING
+                and status.admitted_at is not None
+            ):
+                self.gathered.observe((transition.at - status.admitted_at) / 1000)
+            if transition.after in (Phase.SUCCEEDED, Phase.FAILED):
+                self.ended[transition.after] += 1
+
+
+class TurnTimer(Observer):
+    """Measures turns and commits. `last_decision`: the last plan; a new plan is a new object."""
+
+    def __init__(self, metrics: OperatorMetrics) -> None:
+        self._metrics = metrics
+        self.last_decision: Callable[[], object] = lambda: None
+        self._seen: object = None
+        self._turn_start: float | None = None
+        self._commit_start = 0.0
+
+    def on_turn_start(self) -> None:
+        """Start the turn's clock."""
+        self._turn_start = time.monotonic()
+
+    def on_turn_end(self) -> None:
+        """Observe the turn once, and its plan if it made one."""
+        if self._turn_start is None:
+            return
+        seconds, self._turn_start = time.monotonic() - self._turn_start, None
+        self._metrics.turns.observe(seconds)
+        if (decision := self.last_decision()) is not self._seen:
+            self._seen = decision
+            self._metrics.plans.observe(seconds)
+
+    def on_commit_start(self, changes: Changes) -> None:  # noqa: ARG002 - only the time counts
+        """Start the commit's clock."""
+        self._commit_start = time.monotonic()
+
+    def on_commit_end(self, changes: Changes) -> None:
+        """Observe the commit and count its changes."""
+        self._metrics.commits.observe(time.monotonic() - self._commit_start)
+        self._metrics.count(changes)
 
 
 def render_metrics(metrics: OperatorMetrics, controller: Controller | None, history: JobHistory | None) -> bytes:
-    """As Prometheus reads it. A follower has no controller."""
+    """The metrics in the text format of Prometheus. A replica that follows has no controller."""
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(_Collected([*_counted(metrics), *_jobs(controller), *_kept(history)]))
+    registry.register(_FixedCollector([*_counters(metrics), *_jobs(controller), *_history(history)]))
     return generate_latest(registry)
 
 
-class _Collected(Collector):
+class _FixedCollector(Collector):
     def __init__(self, families: list[Any]) -> None:
         self._families = families
 
@@ -76,24 +117,28 @@ class _Collected(Collector):
         return self._families
 
 
-def _counted(metrics: OperatorMetrics) -> Iterator[Any]:
+def _counters(metrics: OperatorMetrics) -> Iterator[Any]:
     tally = metrics.tally
-    yield GaugeMetricFamily("windlass_leader", "1 on the replica that decides.", value=int(metrics.leading))
-    yield _histogram("windlass_turn", "From what happened to what was decided.", metrics.turns)
-    yield _histogram("windlass_plan", "The same of turns in which a plan was made.", metrics.plans)
-    yield _histogram("windlass_commit", "Writing a turn's states into their objects.", metrics.commits)
-    yield _histogram("windlass_job_wait", "From a job's place in the queue to its admission.", metrics.waited)
-    yield _histogram("windlass_gang_start", "From a gang's admission until all of it ran.", metrics.gathered)
-    yield _histogram("windlass_bind", "One binding, as the API server answered it.", tally.bindings)
+    yield GaugeMetricFamily("windlass_leader", "1 on the leader, 0 on other replicas.", value=int(metrics.leading))
+    yield _histogram("windlass_turn", "Time from the arrival of events to the decision.", metrics.turns)
+    yield _histogram(
+        "windlass_plan", "Time from the arrival of events to the decision, for turns with a plan.", metrics.plans
+    )
+    yield _histogram("windlass_commit", "Time to write the states of a turn into their objects.", metrics.commits)
+    yield _histogram("windlass_job_wait", "Time from the queueing of a job to its admission.", metrics.waited)
+    yield _histogram(
+        "windlass_gang_start", "Time from the admission of a gang until all of its pods run.", metrics.gathered
+    )
+    yield _histogram("windlass_bind", "Latency of pod bindings at the API server.", tally.bindings)
     bound = sum(tally.bindings.counts)
-    yield CounterMetricFamily("windlass_pods_bound", "Pods that were put on their nodes.", value=bound)
-    yield _labelled(CounterMetricFamily, "windlass_jobs_ended", "Jobs that ended.", ("phase",), metrics.ended)
-    said = "Requests to the API server, each attempt."
-    yield _labelled(CounterMetricFamily, "windlass_api_requests", said, ("verb", "code"), tally.requests)
-    said = "Watches begun: one, and one more for each that ended."
-    yield _labelled(CounterMetricFamily, "windlass_watches", said, ("resource",), tally.watches)
+    yield CounterMetricFamily("windlass_pods_bound", "Pods bound to nodes.", value=bound)
+    yield _labelled(CounterMetricFamily, "windlass_jobs_ended", "Ended jobs by phase.", ("phase",), metrics.ended)
+    help = "Requests to the API server, each attempt counted."
+    yield _labelled(CounterMetricFamily, "windlass_api_requests", help, ("verb", "code"), tally.requests)
+    help = "Watches started, by resource."
+    yield _labelled(CounterMetricFamily, "windlass_watches", help, ("resource",), tally.watches)
     sizes = {name: size() for name, size in metrics.sizes.items()}
-    yield _labelled(GaugeMetricFamily, "windlass_queue_size", "What waits to be done.", ("name",), sizes)
+    yield _labelled(GaugeMetricFamily, "windlass_queue_size", "Length of an internal queue.", ("name",), sizes)
 
 
 def _jobs(controller: Controller | None) -> Iterator[Any]:
@@ -105,29 +150,29 @@ def _jobs(controller: Controller | None) -> Iterator[Any]:
     verdicts = controller.plan.verdicts
     waiting = (verdicts.get(state.id) for state in states if state.status.phase is Phase.QUEUED)
     reasons = Counter(verdict.reason.value if verdict else "PendingEvaluation" for verdict in waiting)
-    yield _labelled(GaugeMetricFamily, "windlass_pending_gangs", "Gangs that wait, by reason.", ("reason",), reasons)
+    yield _labelled(GaugeMetricFamily, "windlass_pending_gangs", "Pending gangs by reason.", ("reason",), reasons)
     table = controller.snapshot().table
-    yield GaugeMetricFamily("windlass_nodes", "Nodes that are known.", value=len(table.nodes))
-    yield GaugeMetricFamily("windlass_nodes_usable", "Nodes where something may start.", value=int(table.usable.sum()))
+    yield GaugeMetricFamily("windlass_nodes", "Known nodes.", value=len(table.nodes))
+    yield GaugeMetricFamily("windlass_nodes_usable", "Nodes that accept new pods.", value=int(table.usable.sum()))
 
 
-def _kept(history: JobHistory | None) -> Iterator[Any]:
+def _history(history: JobHistory | None) -> Iterator[Any]:
     if history is None:
         return
-    yield GaugeMetricFamily("windlass_history_waiting", "Entries not written yet.", value=history.waiting)
-    yield CounterMetricFamily("windlass_history_lost", "Entries that found no room.", value=history.lost)
+    yield GaugeMetricFamily("windlass_history_waiting", "History entries not written yet.", value=history.waiting)
+    yield CounterMetricFamily("windlass_history_lost", "History entries dropped.", value=history.lost)
 
 
-def _histogram(name: str, said: str, found: Histogram) -> Any:
+def _histogram(name: str, help: str, histogram: Histogram) -> Any:
     buckets, so_far = [], 0
-    for bound, count in zip((*found.bounds, "+Inf"), found.counts, strict=True):
+    for bound, count in zip((*histogram.bounds, "+Inf"), histogram.counts, strict=True):
         so_far += count
         buckets.append((str(bound), so_far))
-    return HistogramMetricFamily(name, said, buckets=buckets, sum_value=found.total, unit="seconds")
+    return HistogramMetricFamily(name, help, buckets=buckets, sum_value=histogram.total, unit="seconds")
 
 
-def _labelled(family: Any, name: str, said: str, labels: tuple[str, ...], values: Mapping[Any, int]) -> Any:
-    made = family(name, said, labels=labels)
+def _labelled(family: Any, name: str, help: str, labels: tuple[str, ...], values: Mapping[Any, int]) -> Any:
+    metric = family(name, help, labels=labels)
     for key, value in values.items():
-        made.add_metric(key if isinstance(key, tuple) else (key,), value)
-    return made
+        metric.add_metric(key if isinstance(key, tuple) else (key,), value)
+    return metric

@@ -1,4 +1,4 @@
-"""The image that the operator itself runs from, which also brings the agent to pods that ask for it."""
+"""The operator's own image, which also brings the agent to pods that request it."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _CONTAINER = "operator"
 
 
 async def with_operator_image(settings: BackendSettings, connection: Connection, namespace: str) -> BackendSettings:
-    """The settings with it, where none is named and this process is a pod's: however that was installed.
+    """Settings with the image of this process' own pod, if the settings name no image for the agent.
 
-    Raises WorldError of a cluster that cannot be asked.
+    Outside of a pod it is the released image. Raises BackendError if the cluster does not answer.
     """
     if settings.kinds.agent_image:
         return settings
@@ -29,7 +29,7 @@ async def _own_image(connection: Connection, namespace: str) -> str:
     try:
         pod = await connection.get(PODS, namespace, socket.gethostname())
     except ApiError as error:
-        if error.is_missing:  # it is no pod
+        if error.is_missing:  # this process runs outside of a pod
             return ""
         raise
     return next((str(each["image"]) for each in pod["spec"]["containers"] if each["name"] == _CONTAINER), "")

@@ -1,4 +1,4 @@
-"""The pods of a gang as what the faces call tasks: who, where, and how it ended. Pure."""
+"""Pods of a gang as tasks of the API: rank, node and end of each. Pure."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ DEFAULT_CONTAINER = "kubectl.kubernetes.io/default-container"
 
 @dataclass(frozen=True, slots=True)
 class PodTask:
-    """One member of one generation. The fields are those of a local rank, and the pod's name.
+    """One pod of one generation. The fields are those of a local rank, and the pod's name.
 
-    `code`, `signal` None: not ended, or its end was not seen.
+    `code` and `signal` are None if the pod has not ended or its end was not seen.
     """
 
     job_id: str
     generation: int
     rank: int
-    """Counts over the gang, as its members do; ranks inside of a pod are the program's own."""
+    """Index of the pod in the gang. Ranks inside of a pod are the program's own."""
     role: str
     replica: int
     node: str
@@ -38,19 +38,19 @@ class PodTask:
 
     @property
     def ended(self) -> bool:
-        """Whether its end was seen."""
+        """Whether the pod's end was seen."""
         return self.code is not None or self.signal is not None or bool(self.detail)
 
 
 def choose_container(pod: Pod) -> str:
-    """Whose log tells most: the container that failed, else the one that stands for the pod."""
+    """The container whose log is recorded: the first that failed, else the pod's default container."""
     failed = (c.name for c in pod.status.container_statuses if c.state.terminated and c.state.terminated.exit_code)
     first = pod.spec.containers[0].name if pod.spec.containers else ""
     return next(failed, pod.metadata.annotations.get(DEFAULT_CONTAINER) or first)
 
 
 def merge_tasks(kept: Sequence[PodTask], seen: Sequence[PodTask]) -> list[PodTask]:
-    """What was written down and what is there, each member once: an end that was seen is not lost with its pod."""
+    """Recorded and existing pods, each once. A recorded end is kept if the existing pod shows none."""
     found = {(task.generation, task.rank): task for task in kept}
     for task in seen:
         known = found.get((task.generation, task.rank))
@@ -60,7 +60,7 @@ def merge_tasks(kept: Sequence[PodTask], seen: Sequence[PodTask]) -> list[PodTas
 
 
 def pod_task(state: JobState, pod: Pod, role: str, replica: int) -> PodTask:
-    """A pod that is on a node, or was."""
+    """The task of a bound pod."""
     exit = pod_ends.observe(pod, 0, 0).exit if pod_ends.has_ended(pod) else None
     return PodTask(
         job_id=state.id,
@@ -77,7 +77,7 @@ def pod_task(state: JobState, pod: Pod, role: str, replica: int) -> PodTask:
 
 
 def _before(state: JobState, role: str) -> int:
-    """How many members the roles before this one have."""
+    """Number of members in the roles before this one."""
     placed = state.status.placement.nodes if state.status.placement else {}
     earlier = takewhile(lambda each: each.name != role, state.job.roles)
     return sum(len(placed.get(each.name, ())) or each.replicas for each in earlier)

@@ -1,4 +1,4 @@
-"""`windlass operator run`: one replica, until it is told to end."""
+"""The process of `windlass operator run`: one replica, until a signal ends it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from windlass.backends.kubernetes.settings import BackendSettings
 from windlass.server.garbage_collection import collect_rarely
 from windlass.server.operator.election import LeaseSettings
 from windlass.server.operator.endpoints import Endpoints, listen
-from windlass.server.operator.history.store import JobHistory, Retention
+from windlass.server.operator.history.store import JobHistory, RetentionLimits
 from windlass.server.operator.metrics import OperatorMetrics
 from windlass.server.operator.replica import ReplicaContext, epoch_ms, run_replica
 
@@ -26,80 +26,80 @@ AGENTS_PORT = 8081
 
 @dataclass(frozen=True, slots=True)
 class OperatorOptions:
-    """What a replica is told at its start. `lease` in seconds; `address`: where it answers, if it is no pod."""
+    """Options of a replica. `lease`: duration in seconds; `address`: where a replica outside of a pod answers."""
 
     access: Access
     history: str
-    """Where what happened is kept when its objects are gone."""
+    """URL of the database for history: sqlite:///… or postgresql://…"""
     namespace: str = "windlass-system"
     lease_name: str = LEASE
     lease: float = 15.0
     identity: str = ""
     address: str = ""
-    host: str = "0.0.0.0"  # noqa: S104 - probes and Prometheus come from outside of the pod
+    host: str = "0.0.0.0"  # noqa: S104 - probes and Prometheus connect from outside of the pod
     port: int = PORT
-    """For probes, metrics and questions; 0: any that is free."""
+    """For probes, metrics and the API; 0: a free port."""
     agents_port: int = AGENTS_PORT
-    """For agents in pods, if `world.kinds.agents` tells these where; 0: any that is free."""
-    keeping: Retention = field(default_factory=Retention)
-    world: BackendSettings = field(default_factory=BackendSettings)
+    """For agents in pods, if `backend.kinds.agents` names their address; 0: a free port."""
+    retention: RetentionLimits = field(default_factory=RetentionLimits)
+    backend: BackendSettings = field(default_factory=BackendSettings)
 
 
-async def run_operator(replica: OperatorOptions, say: Callable[[str], None]) -> None:
-    """Follow or lead until SIGTERM or SIGINT. Raises AccessError, ApiError, Unreachable, WorldError."""
+async def run_operator(options: OperatorOptions, say: Callable[[str], None]) -> None:
+    """Run a replica until SIGTERM or SIGINT. Raises AccessError, ApiError, Unreachable, BackendError."""
     collect_rarely()
-    say = _once(say)
+    say = _without_repeats(say)
     loop = asyncio.get_running_loop()
     stopped = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopped.set)
     metrics = OperatorMetrics()
-    listener = listen(replica.host, replica.port)
-    async with JobHistory(replica.history, epoch_ms, say, replica.keeping) as history:
-        faces = Endpoints(metrics, history)
-        terms = _terms(replica, listener.getsockname()[1])
-        world, agents = _agents(replica)
-        rule = ReplicaContext(replica.access, terms, say, faces, metrics, world, agents)
-        working = [loop.create_task(run_replica(rule)), loop.create_task(faces.serve(listener))]
+    listener = listen(options.host, options.port)
+    async with JobHistory(options.history, epoch_ms, say, options.retention) as history:
+        endpoints = Endpoints(metrics, history)
+        lease = _lease_settings(options, listener.getsockname()[1])
+        backend, agents = _agents(options)
+        context = ReplicaContext(options.access, lease, say, endpoints, metrics, backend, agents)
+        working = [loop.create_task(run_replica(context)), loop.create_task(endpoints.serve(listener))]
         stopping = loop.create_task(stopped.wait())
         done, _ = await asyncio.wait([*working, stopping], return_when=asyncio.FIRST_COMPLETED)
         if stopping in done:
-            say("ending; whoever follows takes over")
+            say("ending; another replica takes over")
         for task in (*working, stopping):
             task.cancel()
         await asyncio.gather(*working, stopping, return_exceptions=True)
         for task in done - {stopping}:
-            task.result()  # raises what ended it
+            task.result()  # raises the error that ended the task
 
 
-def _once(say: Callable[[str], None]) -> Callable[[str], None]:
-    """What is said again and again is said once, until something else is."""
+def _without_repeats(say: Callable[[str], None]) -> Callable[[str], None]:
+    """A function that drops a text equal to the last one."""
     last = ""
 
-    def told(text: str) -> None:
+    def say_new(text: str) -> None:
         nonlocal last
         if text != last:
             last = text
             say(text)
 
-    return told
+    return say_new
 
 
-def _terms(replica: OperatorOptions, port: int) -> LeaseSettings:
-    identity = replica.identity or f"{socket.gethostname()}_{os.getpid()}_{uuid.uuid4().hex[:8]}"
-    address = replica.address.replace(":0", f":{port}") if replica.address.endswith(":0") else replica.address
-    return LeaseSettings(replica.namespace, replica.lease_name, identity, replica.lease, address)
+def _lease_settings(options: OperatorOptions, port: int) -> LeaseSettings:
+    identity = options.identity or f"{socket.gethostname()}_{os.getpid()}_{uuid.uuid4().hex[:8]}"
+    address = options.address.replace(":0", f":{port}") if options.address.endswith(":0") else options.address
+    return LeaseSettings(options.namespace, options.lease_name, identity, options.lease, address)
 
 
-def _agents(replica: OperatorOptions) -> tuple[BackendSettings, tuple[str, int] | None]:
-    """Where agents are answered, and the settings that tell pods so."""
-    kinds = replica.world.kinds
+def _agents(options: OperatorOptions) -> tuple[BackendSettings, tuple[str, int] | None]:
+    """Backend settings with the address for agents, and the address and port to listen on."""
+    kinds = options.backend.kinds
     if not kinds.agents:
-        return replica.world, None
-    port = replica.agents_port or _free_port(replica.host)
-    host, _, said = kinds.agents.rpartition(":")
-    told = replace(kinds, agents=f"{host}:{port}" if said == "0" else kinds.agents)
-    return replace(replica.world, kinds=told), (replica.host, port)
+        return options.backend, None
+    port = options.agents_port or _free_port(options.host)
+    host, _, named = kinds.agents.rpartition(":")
+    kinds = replace(kinds, agents=f"{host}:{port}" if named == "0" else kinds.agents)
+    return replace(options.backend, kinds=kinds), (options.host, port)
 
 
 def _free_port(host: str) -> int:

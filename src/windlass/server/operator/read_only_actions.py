@@ -1,4 +1,4 @@
-"""What cannot be ordered here: on a cluster users change objects, under their own rights, and the operator sees it."""
+"""Refusal of every action: on a cluster users change objects under their own rights, and the operator watches them."""
 
 from __future__ import annotations
 
@@ -9,34 +9,34 @@ from windlass.server.errors import ApiError, Code
 from windlass.server.submission_request import SubmissionRequest
 from windlass.server.views import Json
 
-_WHY = "the operator only answers questions: on a cluster jobs are objects, and whoever may change those does"
+_WHY = "the operator only answers queries: on a cluster jobs are objects, and users change them under their own rights"
 
 
 class ReadOnlyActions:
-    """`orders.Orders`, each refused with what to do instead."""
+    """`actions.Actions` that refuse with the command to use instead."""
 
-    async def submit(self, _handed: SubmissionRequest) -> list[str]:
-        """By making objects."""
+    async def submit(self, _request: SubmissionRequest) -> list[str]:
+        """Refused: users create objects."""
         _refuse("windlass submit --on kubernetes, or kubectl apply, makes the objects")
 
     async def act(self, verb: str, name: str, _body: Mapping[str, Any]) -> Json:
-        """By deleting them, or changing their spec."""
+        """Refused: users delete objects or change their spec."""
         _refuse(f"windlass {verb} --on kubernetes {name}, or {_BY_HAND.get(verb, 'kubectl')}")
 
     async def act_on_all(self, verb: str, _body: Mapping[str, Any]) -> Json:
-        """As `act`."""
+        """Refused, as `act`."""
         _refuse(f"windlass {verb} --on kubernetes, or {_BY_HAND.get(verb, 'kubectl')}")
 
     async def reserve(self, _body: object) -> Json:
-        """By making an object."""
+        """Refused: users create a Reservation."""
         _refuse("windlass reserve --on kubernetes, or kubectl apply, makes a Reservation")
 
     async def unreserve(self, name: str) -> Json:
-        """By deleting it."""
+        """Refused: users delete the Reservation."""
         _refuse(f"kubectl delete reservations.windlass.dev {name}")
 
     async def down(self, _body: Mapping[str, Any]) -> Json:
-        """By uninstalling it."""
+        """Refused: `windlass operator uninstall` removes the operator."""
         _refuse("windlass operator uninstall removes the operator")
 
 

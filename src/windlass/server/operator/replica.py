@@ -1,6 +1,6 @@
-"""One replica's life: follow, lead, and follow again when the lease is lost. A world of its own for each time.
+"""Leadership terms of one replica: it follows, leads, and follows again when it loses the lease.
 
-A follower watches as well: when it becomes the leader it knows the cluster already.
+Each term has a backend of its own. A follower watches the cluster too, so that it knows the cluster when it is elected.
 """
 
 from __future__ import annotations
@@ -30,133 +30,135 @@ from windlass.server.operator.metrics import OperatorMetrics
 from windlass.server.operator.operator_image import with_operator_image
 from windlass.server.operator.pending_reasons import write_reasons
 
-_DISCOVERY, _SELDOM = 5.0, 12
-"""Seconds between two looks at which kinds there are; every so many looks at who else serves them."""
+_DISCOVERY_INTERVAL_S = 5.0
+"""Time between two requests for the kinds that the API server serves."""
+_ROUNDS_PER_OPERATOR_CHECK = 12
+"""Every so many of these rounds look for other operators of the same kinds."""
 UNREADY = "the watches have not listed everything yet"
 
 
 @dataclass(frozen=True, slots=True)
 class ReplicaContext:
-    """How one replica is to be run."""
+    """Settings and outputs of one replica."""
 
     access: Access
-    terms: LeaseSettings
+    lease: LeaseSettings
     say: Callable[[str], None]
-    faces: Endpoints
+    endpoints: Endpoints
     metrics: OperatorMetrics
-    world: BackendSettings = field(default_factory=BackendSettings)
+    settings: BackendSettings = field(default_factory=BackendSettings)
     agents: tuple[str, int] | None = None
-    """Where it answers agents while it leads: address and port."""
+    """Address and port for agents in pods; a replica listens there while it leads."""
 
 
-async def run_replica(rule: ReplicaContext) -> None:
-    """Be a replica until cancelled. Raises AccessError, ApiError, Unreachable of a cluster that cannot be asked."""
-    async with Connection(rule.access, tally=rule.metrics.tally) as unfenced:
-        election = Election(unfenced, rule.terms, rule.say)
-        rule.faces.leader = lambda: election.holder
+async def run_replica(context: ReplicaContext) -> None:
+    """Run leadership terms until cancelled. Raises AccessError, ApiError, Unreachable."""
+    async with Connection(context.access, tally=context.metrics.tally) as unfenced:
+        election = Election(unfenced, context.lease, context.say)
+        context.endpoints.leader = lambda: election.holder
         try:
             while True:
                 try:
-                    await _term(rule, election)
+                    await _run_term(context, election)
                 except* (LostError, DeposedError) as reasons:
-                    rule.say(f"no longer the leader: {_first(reasons)}")
+                    context.say(f"no longer the leader: {_first(reasons)}")
         finally:
             await election.resign()
 
 
-async def _term(rule: ReplicaContext, election: Election) -> None:
-    """Follow until elected, then lead until deposed. Raises LostError, DeposedError."""
-    fenced = Connection(rule.access, may_write=election.may_lead, tally=rule.metrics.tally)
+async def _run_term(context: ReplicaContext, election: Election) -> None:
+    """One leadership term: follow until elected, then lead until the lease is lost. Raises LostError, DeposedError."""
+    fenced = Connection(context.access, may_write=election.may_lead, tally=context.metrics.tally)
     async with fenced as connection, asyncio.TaskGroup() as group:
-        settings = await with_operator_image(rule.world, connection, rule.terms.namespace)
-        world = KubernetesBackend(connection, epoch_ms, settings, rule.say)
-        # 1. know the cluster
-        rule.faces.unready = UNREADY
+        settings = await with_operator_image(context.settings, connection, context.lease.namespace)
+        backend = KubernetesBackend(connection, epoch_ms, settings, context.say)
+        # 1. list and watch the cluster
+        context.endpoints.unready = UNREADY
         known = asyncio.Event()
         served = await served_kinds(connection)
-        await _leave_to_others(rule, world)
-        watching = group.create_task(watch_all(world, served, known.set))
-        discovering = group.create_task(_discover(rule, world, served))
+        await _leave_kinds_to_others(context, backend)
+        watching = group.create_task(watch_all(backend, served, known.set))
+        discovering = group.create_task(_discover(context, backend, served))
         await known.wait()
-        rule.faces.unready = ""
-        # 2. become the leader
+        context.endpoints.unready = ""
+        # 2. win the election
         await election.win()
-        # 3. control, as long as the lease is kept
+        # 3. control the cluster while the lease is renewed
         keeping = group.create_task(election.keep())
         try:
-            await _catch_up(rule, world)
-            await _lead(rule, world)
+            await _catch_up(context, backend)
+            await _lead(context, backend)
         finally:
-            await rule.faces.follow()
+            await context.endpoints.follow()
             for task in (watching, discovering, keeping):
                 task.cancel()
-            await world.close()
+            await backend.close()
 
 
-async def _leave_to_others(rule: ReplicaContext, world: KubernetesBackend) -> None:
-    """Kinds that another operator serves are left to it, until it is gone."""
-    rivals = [rival for rival in await find_rivals(world.connection, time.time()) if rival.serves]
+async def _leave_kinds_to_others(context: ReplicaContext, backend: KubernetesBackend) -> None:
+    """Leave the kinds that another operator serves to it, until that operator is gone."""
+    rivals = [rival for rival in await find_rivals(backend.connection, time.time()) if rival.serves]
     kinds = frozenset(kind for rival in rivals for kind in rival.serves)
-    if kinds == world.jobs.left:
+    if kinds == backend.jobs.left:
         return
     for rival in rivals:
-        rule.say(f"{', '.join(rival.serves)} are left to {rival}, but for jobs with managedBy: {US}")
-    world.jobs.leave(kinds)
+        context.say(f"{', '.join(rival.serves)} are left to {rival}, but for jobs with managedBy: {US}")
+    backend.jobs.leave(kinds)
 
 
-async def _discover(rule: ReplicaContext, world: KubernetesBackend, served: Collection[Resource]) -> None:
-    """Watch kinds that are defined while we are here, and look who else is."""
+async def _discover(context: ReplicaContext, backend: KubernetesBackend, served: Collection[Resource]) -> None:
+    """Watch kinds that are defined later, and look for other operators."""
     known, rounds = set(served), 0
     async with asyncio.TaskGroup() as group:
         while True:
-            await asyncio.sleep(_DISCOVERY)
+            await asyncio.sleep(_DISCOVERY_INTERVAL_S)
             rounds += 1
             try:
-                if rounds % _SELDOM == 0:
-                    await _leave_to_others(rule, world)
-                new = [kind for kind in await served_kinds(world.connection) if kind not in known]
+                if rounds % _ROUNDS_PER_OPERATOR_CHECK == 0:
+                    await _leave_kinds_to_others(context, backend)
+                new = [kind for kind in await served_kinds(backend.connection) if kind not in known]
             except BackendError:
-                continue  # whoever watches says so
+                continue  # the watches report it
             known.update(new)
             if new:
-                group.create_task(watch_more(world, new))
+                group.create_task(watch_more(backend, new))
 
 
-async def _catch_up(rule: ReplicaContext, world: KubernetesBackend) -> None:
-    """Nothing is decided by what the last leader has changed since."""
+async def _catch_up(context: ReplicaContext, backend: KubernetesBackend) -> None:
+    """Wait until the watches have caught up with the writes of the last leader."""
     while True:
         try:
-            await catch_up(world)
+            await catch_up(backend)
         except BackendError as error:
-            rule.say(f"what the last leader has done is not known yet: {error}")
+            context.say(f"cannot yet read what the last leader has written: {error}")
             await asyncio.sleep(PAUSE)
         else:
             return
 
 
-async def _lead(rule: ReplicaContext, world: KubernetesBackend) -> None:
-    tapped = rule.faces.tap(world)
-    controller = Controller(tapped.recover(), world.finished, refuses=False)
-    rule.faces.lead(controller, world, tapped)
-    rule.say(f"leading, with {len(controller.states)} jobs and {len(controller.snapshot().table.nodes)} nodes")
+async def _lead(context: ReplicaContext, backend: KubernetesBackend) -> None:
+    observed = context.endpoints.observe(backend)
+    controller = Controller(observed.recover(), backend.finished, refuses=False)
+    context.endpoints.lead(controller, backend, observed)
+    context.say(f"leading, with {len(controller.states)} jobs and {len(controller.snapshot().table.nodes)} nodes")
 
     def trouble(text: str) -> None:
-        rule.say(text)
-        rule.faces.complain(text)
+        context.say(text)
+        context.endpoints.complain(text)
 
     async with asyncio.TaskGroup() as group:
-        group.create_task(run(controller, tapped, on_trouble=trouble))
-        group.create_task(write_reasons(controller, world))
-        if rule.agents is not None:
-            group.create_task(hub.serve(listen(*rule.agents), world.agents))
+        group.create_task(run(controller, observed, on_trouble=trouble))
+        group.create_task(write_reasons(controller, backend))
+        if context.agents is not None:
+            group.create_task(hub.serve(listen(*context.agents), backend.agents))
 
 
 def _first(reasons: BaseExceptionGroup[BaseException]) -> BaseException:
-    """The first of what a group of groups holds."""
+    """The first error of nested exception groups."""
     first = reasons.exceptions[0]
     return _first(first) if isinstance(first, BaseExceptionGroup) else first
 
 
 def epoch_ms() -> int:
-    """The operator's clock: milliseconds since the Unix epoch."""
+    """Milliseconds since the Unix epoch: the clock of the operator."""
     return time.time_ns() // 1_000_000

@@ -212,7 +212,7 @@ def test_objects_that_the_user_may_not_read_are_not_reported_missing(cluster, su
     assert "warning" not in submit("job.yaml").err
 
 
-TOO_BIG = "can never run on the nodes and queues that there are: needs 9 gpu; largest gang that fits: 1 of 8 gpu"
+TOO_BIG = "can never run on the existing nodes and queues: needs 9 gpu; largest gang that fits: 1 of 8 gpu"
 
 
 def test_a_job_that_needs_a_larger_cluster_is_reported_at_submission(cluster, submit):

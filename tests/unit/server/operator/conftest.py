@@ -25,13 +25,13 @@ class Cluster:
 
     def __init__(self) -> None:
         self.gangs: dict[str, Any] = {}
-        self.guest: Any = None
+        self.external_gang: Any = None
         self.found: list[Pod] = []
         self.launched: list[Pod] = []
         self.logs: dict[str, bytes | Exception] = {}
         self.asked: list[tuple[str, dict[str, str]]] = []
-        self.roster = SimpleNamespace(get=self.gangs.get)
-        self.guests = SimpleNamespace(get=lambda _: self.guest)
+        self.jobs = SimpleNamespace(get=self.gangs.get)
+        self.external = SimpleNamespace(get=lambda _: self.external_gang)
         self.pods = SimpleNamespace(owned=lambda _: self.found, get=self._pod)
         self.launchers = SimpleNamespace(pods=lambda _: self.launched)
         self.connection = SimpleNamespace(request=self._request)

@@ -39,14 +39,15 @@ def turn(cluster, notes):
 
     def run(*steps) -> None:
         async def told() -> None:
-            chronicle = HistoryRecorder(cluster, notes)
+            recorder = HistoryRecorder(cluster, notes)
             for state, change in steps:
                 change()
                 changes = Changes(states=(state,), transitions=(Transition(state.id, 1, "E", "", "", ""),))
-                chronicle.note(changes, chronicle.look(changes))
+                recorder.on_commit_start(changes)
+                recorder.on_commit_end(changes)
                 for _ in range(20):
                     await asyncio.sleep(0)
-            await chronicle.close()
+            await recorder.close()
 
         asyncio.run(told())
 

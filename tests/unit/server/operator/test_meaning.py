@@ -37,7 +37,7 @@ def test_several_candidates_are_listed():
     with pytest.raises(ApiError) as refused:
         job_names.choose_only("digits", job_names.find_candidates("digits", IDS))
     assert str(refused.value) == (
-        "'digits' may be any of 3 jobs: other/tfjob/digits, team/digits, team/pytorchjob/digits\nsay the whole id"
+        "'digits' may be any of 3 jobs: other/tfjob/digits, team/digits, team/pytorchjob/digits\nuse the whole id"
     )
     with pytest.raises(ApiError, match="and 3 more"):
         job_names.choose_only("x", list("abcdefgh"))

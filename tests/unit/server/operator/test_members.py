@@ -40,7 +40,7 @@ def test_the_pod_that_a_launchers_job_makes_is_a_member(cluster, state, pod):
 def test_a_gang_of_others_has_its_members_in_their_order(cluster, state, pod):
     job = state(phase=Phase.RUNNING, generation=1)
     bare = [pod(role, index, labels={}) for role, index in (("a", 7), ("b", 8), ("c", 9))]
-    cluster.guest = SimpleNamespace(job=job.job, pods=bare)
+    cluster.external_gang = SimpleNamespace(job=job.job, pods=bare)
     cluster.found = bare[:2]
     assert told(cluster, job) == [(0, "master", 0, "n1", None), (1, "worker", 0, "n1", None)]
     assert [task.generation for task, _ in list_members(cluster, job)] == [1, 1]

@@ -1,4 +1,4 @@
-"""Where history is kept: an embedded SQLite file, or PostgreSQL. Both take the same statements, with `?` for values."""
+"""Databases for history: an SQLite file or PostgreSQL. Both take the same statements, with `?` for values."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from windlass.backends.errors import BackendError
 
 Row: TypeAlias = tuple[Any, ...]
 Write: TypeAlias = tuple[str, Sequence[Row]]
-"""A statement, and the values for each time it is to be carried out."""
-_PATIENCE = 5
-"""Seconds to wait for a lock of SQLite, and for a connection to PostgreSQL."""
-_PAUSE = 0.05
-_ANSWER = 30_000
-"""Milliseconds that PostgreSQL may take for one statement."""
+"""A statement, and the values for each of its executions."""
+_CONNECT_TIMEOUT_S = 5
+"""For a lock of SQLite, and for a connection to PostgreSQL."""
+_LOCK_RETRY_S = 0.05
+_STATEMENT_TIMEOUT_MS = 30_000
+"""For one statement of PostgreSQL."""
 
 
 class HistoryError(BackendError):
-    """History cannot be read or written now. `hopeless`: nor later, for what is to be written is the trouble."""
+    """History cannot be read or written. `hopeless`: a retry cannot succeed, because the written values are refused."""
 
     def __init__(self, text: str, *, hopeless: bool = False) -> None:
         super().__init__(text)
@@ -31,47 +31,49 @@ class HistoryError(BackendError):
 
 
 class Database(Protocol):
-    """One connection, of one thread at a time. Methods raise HistoryError."""
+    """One connection, used by one thread at a time. Methods raise HistoryError."""
 
     def prepare(self, statements: Iterable[str]) -> None:
-        """Carry these out, all or none, by one process at a time: they make the tables."""
+        """Execute the statements that create the tables, in one process at a time."""
 
     def write(self, writes: Iterable[Write]) -> None:
-        """All of it, or nothing."""
+        """Execute all writes in one transaction."""
 
     def rows(self, query: str, values: Iterable[Any] = ()) -> list[Row]:
-        """What a query finds."""
+        """Rows that a query returns."""
 
     def size(self) -> int | None:
-        """Bytes in use, if it is ours to look after them."""
+        """Bytes in use; None if the server's administrator manages the space."""
 
     def close(self) -> None:
-        """Let go of it."""
+        """Close the connection."""
 
 
 def check_url(url: str) -> None:
-    """Raises HistoryError if this names no database."""
+    """Check the form of a database URL. Raises HistoryError."""
     scheme = urlsplit(url).scheme
     if scheme not in ("sqlite", "postgresql", "postgres") or (scheme == "sqlite" and not _file(url)):
         raise HistoryError(
-            f"history cannot be kept in {_without_password(url)!r}: say sqlite:///path/of/a/file, "
+            f"history cannot be kept in {_without_password(url)!r}: use sqlite:///path/of/a/file, "
             "or postgresql://user@host/database"
         )
 
 
 def connect(url: str) -> Database:
-    """Raises HistoryError."""
+    """Open the database of a URL. Raises HistoryError."""
     return SQLite(_file(url)) if urlsplit(url).scheme == "sqlite" else PostgreSQL(url)
 
 
 class SQLite:
-    """A file, made if it is not there, in WAL mode: readers do not wait for the writer."""
+    """A file in WAL mode, created if it is missing. Readers do not wait for the writer."""
 
     def __init__(self, file: str) -> None:
         self._file = file
         try:
             Path(file).parent.mkdir(parents=True, exist_ok=True)
-            self._connection = sqlite3.connect(file, isolation_level=None, timeout=_PATIENCE, check_same_thread=False)
+            self._connection = sqlite3.connect(
+                file, isolation_level=None, timeout=_CONNECT_TIMEOUT_S, check_same_thread=False
+            )
             self._write_ahead()
             for setting in ("synchronous = NORMAL", "journal_size_limit = 16777216"):
                 self._connection.execute(f"PRAGMA {setting}")
@@ -79,26 +81,26 @@ class SQLite:
             raise self._trouble(error) from error
 
     def _write_ahead(self) -> None:
-        """SQLite waits for nobody here: a new file that another connection is just changing is locked at once."""
-        give_up = time.monotonic() + _PATIENCE
+        """Switch to WAL mode, with retries: SQLite's lock timeout does not cover a new file that is being changed."""
+        give_up = time.monotonic() + _CONNECT_TIMEOUT_S
         while True:
             try:
                 self._connection.execute("PRAGMA journal_mode = WAL")
             except sqlite3.OperationalError:
                 if time.monotonic() > give_up:
                     raise
-                time.sleep(_PAUSE)
+                time.sleep(_LOCK_RETRY_S)
             else:
                 return
 
     def prepare(self, statements: Iterable[str]) -> None:
-        """In one transaction, which is the only one that writes."""
+        """Execute the statements in one write transaction."""
         with self._transaction():
             for statement in statements:
                 self._connection.execute(statement)
 
     def write(self, writes: Iterable[Write]) -> None:
-        """In one transaction."""
+        """Execute the writes in one transaction."""
         with self._transaction():
             for statement, rows in writes:
                 self._connection.executemany(statement, rows)
@@ -114,27 +116,27 @@ class SQLite:
                 if self._connection.in_transaction:
                     self._connection.execute("ROLLBACK")
                 raise
-        except OverflowError as error:  # of a number that has more than 64 bits
+        except OverflowError as error:  # a number has more than 64 bits
             raise HistoryError(f"history in {self._file}: {error}", hopeless=True) from error
         except sqlite3.Error as error:
             raise self._trouble(error) from error
 
     def rows(self, query: str, values: Iterable[Any] = ()) -> list[Row]:
-        """All at once."""
+        """All rows of a query."""
         try:
             return self._connection.execute(query, tuple(values)).fetchall()
         except sqlite3.Error as error:
             raise self._trouble(error) from error
 
     def size(self) -> int | None:
-        """Of the pages that hold something: what was deleted is used again before the file grows."""
+        """Bytes of the pages in use. Free pages are reused before the file grows."""
         pages, free, each = (
             self.rows(f"PRAGMA {name}")[0][0] for name in ("page_count", "freelist_count", "page_size")
         )
         return int((pages - free) * each)
 
     def close(self) -> None:
-        """With the last connection the WAL goes, too."""
+        """Close the connection. The last connection removes the WAL file."""
         self._connection.close()
 
     def _trouble(self, error: Exception) -> HistoryError:
@@ -143,25 +145,29 @@ class SQLite:
 
 
 class PostgreSQL:
-    """A server's database. Its tables start with `windlass_`."""
+    """A database of a PostgreSQL server. The tables' names start with `windlass_`."""
 
     def __init__(self, url: str) -> None:
-        import psycopg  # noqa: PLC0415 - only for those who name a server
+        import psycopg  # noqa: PLC0415 - loaded only if a server is named
 
         self._error = psycopg.Error
         self._hopeless = psycopg.DataError, psycopg.IntegrityError
         self._where = _without_password(url)
         try:
             self._connection = psycopg.connect(
-                url, autocommit=True, connect_timeout=_PATIENCE, options=f"-c statement_timeout={_ANSWER}"
+                url,
+                autocommit=True,
+                connect_timeout=_CONNECT_TIMEOUT_S,
+                options=f"-c statement_timeout={_STATEMENT_TIMEOUT_MS}",
             )
         except psycopg.Error as error:
             raise self._trouble(error) from error
 
     def prepare(self, statements: Iterable[str]) -> None:
-        """Behind a lock that only this uses: IF NOT EXISTS alone lets two makers of a table collide.
+        """Execute the statements under an advisory lock: IF NOT EXISTS alone fails for two concurrent processes.
 
-        One transaction each: an index locks its table though it is there already, and whoever writes holds others.
+        Each statement has a transaction of its own. CREATE INDEX locks its table even if the index exists, and a writer
+        may hold locks of other tables.
         """
         try:
             for statement in statements:
@@ -172,26 +178,26 @@ class PostgreSQL:
             raise self._trouble(error) from error
 
     def write(self, writes: Iterable[Write]) -> None:
-        """In one transaction, sent in one go."""
+        """Execute the writes in one transaction, sent as one pipeline."""
         try:
             with self._connection.transaction(), self._connection.cursor() as cursor:
                 for statement, rows in writes:
-                    cursor.executemany(_placed(statement).encode(), rows)
+                    cursor.executemany(_to_psycopg(statement).encode(), rows)
         except self._error as error:
             raise self._trouble(error) from error
 
     def rows(self, query: str, values: Iterable[Any] = ()) -> list[Row]:
-        """All at once."""
+        """All rows of a query."""
         try:
-            return self._connection.execute(_placed(query).encode(), tuple(values)).fetchall()
+            return self._connection.execute(_to_psycopg(query).encode(), tuple(values)).fetchall()
         except self._error as error:
             raise self._trouble(error) from error
 
     def size(self) -> None:
-        """Whoever runs the server looks after its disk; what was deleted frees nothing there before a VACUUM."""
+        """None: the server's administrator manages its disk, and deleted rows free no space before a VACUUM."""
 
     def close(self) -> None:
-        """Say goodbye."""
+        """Close the connection."""
         self._connection.close()
 
     def _trouble(self, error: Exception) -> HistoryError:
@@ -199,12 +205,12 @@ class PostgreSQL:
         return HistoryError(text, hopeless=isinstance(error, self._hopeless))
 
 
-def _placed(statement: str) -> str:
+def _to_psycopg(statement: str) -> str:
     return statement.replace("?", "%s")
 
 
 def _file(url: str) -> str:
-    """Of `sqlite:///var/lib/history.db` the path, which begins at the third slash."""
+    """Path of an SQLite URL: `sqlite:///var/lib/history.db` names `/var/lib/history.db`."""
     return urlsplit(url).path
 
 

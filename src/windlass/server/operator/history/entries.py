@@ -1,4 +1,4 @@
-"""What history hears: frozen, so that it may be written beside the loop that made it."""
+"""Entries of history. They are frozen, because a thread writes them beside the loop that made them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from windlass.server.operator.pod_tasks import PodTask
 
 @dataclass(frozen=True, slots=True)
 class TransitionEntry:
-    """A transition, of the job of this id that was created then; another of the same id was created at another time."""
+    """A transition of a job. Its id and its creation time name the job: a later job may have the same id."""
 
     created_at: int
     transition: Transition
@@ -19,7 +19,7 @@ class TransitionEntry:
 
 @dataclass(frozen=True, slots=True)
 class MemberEntry:
-    """A pod as it was when something happened to its gang."""
+    """A pod at the time of a commit of its gang."""
 
     created_at: int
     task: PodTask
@@ -27,7 +27,7 @@ class MemberEntry:
 
 @dataclass(frozen=True, slots=True)
 class LogEntry:
-    """The end of a member's log. `missing` says why there is none."""
+    """The last lines of a pod's log. `missing`: reason why there are none."""
 
     created_at: int
     job_id: str
@@ -39,18 +39,18 @@ class LogEntry:
 
 @dataclass(frozen=True, slots=True)
 class HistoryEntry:
-    """What is written in one go."""
+    """StateReader of one transaction."""
 
     transitions: tuple[TransitionEntry, ...] = ()
     ended: tuple[JobState, ...] = ()
-    """Jobs as they were at last."""
+    """Final states of jobs."""
     members: tuple[MemberEntry, ...] = ()
     lines: tuple[LogEntry, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class StoredLog:
-    """The end of a member's log, as it is told."""
+    """The last lines of a pod's log as the API returns them."""
 
     generation: int
     rank: int

@@ -1,4 +1,4 @@
-"""What can be asked of history: queries, and the core's types from what they find."""
+"""Queries of history, with results in the types of the core."""
 
 from __future__ import annotations
 
@@ -18,52 +18,52 @@ _decode_job = msgspec.json.Decoder(Job).decode
 _decode_status = msgspec.json.Decoder(Status).decode
 _STATE = "SELECT id, number, spec, status FROM windlass_jobs"
 _COLUMNS = {"name": "name", "user": "username", "queue": "queue"}
-_LIKELY = 50
-"""Ids that one name may mean are looked at up to here."""
-_NAMES = 2_000
-"""For those who mistype."""
-_EVENTS = 1_000
+_MAX_IDS = 50
+"""Ids returned for one name."""
+_MAX_NAMES = 2_000
+"""Ids returned for suggestions after a typing error."""
+_MAX_EVENTS = 1_000
 
 
 def job(database: Database, job_id: str) -> JobState | None:
-    """The last that bore this id."""
+    """The latest ended job with this id."""
     return next(iter(_states(database, f"{_STATE} WHERE id = ? ORDER BY created_at DESC LIMIT 1", (job_id,))), None)
 
 
 def ids(database: Database, name: str) -> list[str]:
-    """Ids of jobs whose object or job is called so, the last to end first."""
+    """Ids of jobs whose object or job has this name, the last to end first."""
     query = (
         "SELECT id FROM windlass_jobs WHERE id = ? OR object = ? OR name = ? "
         "GROUP BY id ORDER BY max(finished_at) DESC LIMIT ?"
     )
     last = name.rpartition("/")[2]
-    return [str(row[0]) for row in database.rows(query, (name, last, last, _LIKELY))]
+    return [str(row[0]) for row in database.rows(query, (name, last, last, _MAX_IDS))]
 
 
 def names(database: Database) -> list[str]:
-    """Ids of those that ended last."""
+    """Ids of the jobs that ended last."""
     query = "SELECT id FROM windlass_jobs GROUP BY id ORDER BY max(finished_at) DESC LIMIT ?"
-    return [str(row[0]) for row in database.rows(query, (_NAMES,))]
+    return [str(row[0]) for row in database.rows(query, (_MAX_NAMES,))]
 
 
 def jobs(database: Database, query: Mapping[str, Any], limit: int) -> list[JobState]:
-    """Those that have ended and are asked for, the latest to be created first. `query` as `Listed.query` makes it."""
+    """Ended jobs that match a query of `JobFilter.query`, the latest created first."""
     tests, values = ["1 = 1"], []
     for key, column in _COLUMNS.items():
         if wanted := query.get(key):
-            tests.append(f"{column} IN ({_places(wanted)})")
+            tests.append(f"{column} IN ({_placeholders(wanted)})")
             values += wanted
     phases, failed_for = query.get("phases") or (), query.get("failed_for") or ()
     if phases or failed_for:
-        any_of = [f"phase IN ({_places(phases)})"] if phases else []
-        any_of += [f"phase = ? AND reason IN ({_places(failed_for)})"] if failed_for else []
+        any_of = [f"phase IN ({_placeholders(phases)})"] if phases else []
+        any_of += [f"phase = ? AND reason IN ({_placeholders(failed_for)})"] if failed_for else []
         tests.append(f"({' OR '.join(any_of)})")
         values += [*map(str, phases), *([str(Phase.FAILED), *failed_for] if failed_for else ())]
     return _states(database, f"{_STATE} WHERE {' AND '.join(tests)} ORDER BY created_at DESC LIMIT ?", (*values, limit))
 
 
 def ended(database: Database, *, name: str, user: str, since: int, limit: int) -> list[JobState]:
-    """Jobs that ended at or after `since`, the last to end first."""
+    """Jobs that ended at or after `since` (ms), the last to end first."""
     tests, values = ["finished_at >= ?"], [since, *filter(None, (name, user))]
     tests += [f"{column} = ?" for column, value in (("name", name), ("username", user)) if value]
     query = f"{_STATE} WHERE {' AND '.join(tests)} ORDER BY finished_at DESC LIMIT ?"
@@ -71,7 +71,7 @@ def ended(database: Database, *, name: str, user: str, since: int, limit: int) -
 
 
 def transitions(database: Database, job_id: str, created_at: int) -> list[Transition]:
-    """Oldest first."""
+    """Transitions of one job, oldest first."""
     query = (
         "SELECT job_id, told_at, event, was, became, message FROM windlass_transitions "
         "WHERE job_id = ? AND created_at = ? ORDER BY number"
@@ -80,17 +80,17 @@ def transitions(database: Database, job_id: str, created_at: int) -> list[Transi
 
 
 def events(database: Database, after: int, job_ids: Collection[str]) -> list[tuple[int, Transition]]:
-    """From event number `after` on, oldest first, with numbers; no job named: of all."""
-    chosen = f"job_id IN ({_places(job_ids)}) AND" if job_ids else ""
+    """Transitions after event number `after` with their numbers, oldest first. No job ids: of all jobs."""
+    chosen = f"job_id IN ({_placeholders(job_ids)}) AND" if job_ids else ""
     query = (
         "SELECT number, job_id, told_at, event, was, became, message FROM windlass_transitions "  # noqa: S608 - only `?`
         f"WHERE {chosen} number > ? ORDER BY number LIMIT ?"
     )
-    return [(row[0], Transition(*row[1:])) for row in database.rows(query, (*job_ids, after, _EVENTS))]
+    return [(row[0], Transition(*row[1:])) for row in database.rows(query, (*job_ids, after, _MAX_EVENTS))]
 
 
 def tasks(database: Database, job_id: str, created_at: int) -> list[PodTask]:
-    """The members of every generation, in order."""
+    """Pods of every generation, by generation and rank."""
     query = (
         "SELECT job_id, generation, member, role, replica, node, pod, code, signal, detail FROM windlass_members "
         "WHERE job_id = ? AND created_at = ? ORDER BY generation, member"
@@ -99,7 +99,7 @@ def tasks(database: Database, job_id: str, created_at: int) -> list[PodTask]:
 
 
 def logs(database: Database, job_id: str, created_at: int) -> list[StoredLog]:
-    """The end of each member's log, in order; those of which nothing was read are left out."""
+    """Recorded logs by generation and rank. Pods without a record of their log are left out."""
     query = (
         "SELECT generation, member, role, replica, pod, node, coalesce(log, ''), missing FROM windlass_members "
         "WHERE job_id = ? AND created_at = ? AND (log IS NOT NULL OR missing <> '') ORDER BY generation, member"
@@ -108,7 +108,7 @@ def logs(database: Database, job_id: str, created_at: int) -> list[StoredLog]:
 
 
 def outdated(database: Database, before: int) -> list[tuple[str, int]]:
-    """Jobs that ended before this, and those without an end of which nothing was heard since: id and creation."""
+    """Ids and creation times of jobs that ended before a time (ms), or have no end and no later transition."""
     ended_then = "SELECT id, created_at FROM windlass_jobs WHERE finished_at < ? LIMIT 10000"
     unheard = (
         "SELECT t.job_id, t.created_at FROM windlass_transitions t LEFT JOIN windlass_jobs j "
@@ -119,7 +119,7 @@ def outdated(database: Database, before: int) -> list[tuple[str, int]]:
 
 
 def oldest(database: Database, count: int) -> list[tuple[str, int]]:
-    """Those that ended first: id and creation."""
+    """Ids and creation times of the jobs that ended first."""
     query = "SELECT id, created_at FROM windlass_jobs ORDER BY finished_at LIMIT ?"
     return [(row[0], row[1]) for row in database.rows(query, (count,))]
 
@@ -134,8 +134,8 @@ def _states(database: Database, query: str, values: Iterable[Any]) -> list[JobSt
     try:
         return [JobState(row[0], row[1], _decode_job(row[2]), _decode_status(row[3])) for row in rows]
     except msgspec.MsgspecError as error:
-        raise HistoryError(f"history is not as it was written: {error}") from error
+        raise HistoryError(f"history contains invalid records: {error}") from error
 
 
-def _places(values: Sequence[Any] | Collection[Any]) -> str:
+def _placeholders(values: Sequence[Any] | Collection[Any]) -> str:
     return ", ".join("?" * len(values))

@@ -1,109 +1,130 @@
-"""What of a turn goes into history: transitions, jobs that ended, their pods, and the last lines of the pods' logs.
+"""Recorder of history: transitions, ended jobs, their pods, and the last lines of the pods' logs.
 
-A pod's log goes with the pod: it is read as soon as a commit tells that the pod has ended, or that its gang is being
-stopped; never by the controller itself.
+A pod's log is deleted with the pod. The recorder therefore reads it as soon as a commit shows that the pod has ended or
+that its gang is being stopped. It reads beside the controller, which never waits for a log.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
+from windlass.backends.errors import BackendError
 from windlass.backends.kubernetes.backend import KubernetesBackend
+from windlass.backends.kubernetes.client.api_errors import ApiError
+from windlass.backends.kubernetes.client.connection import Connection
 from windlass.backends.kubernetes.client.objects import Pod
+from windlass.backends.kubernetes.client.resources import PODS, path
 from windlass.backends.port import Changes, Recovery
 from windlass.core.model.status import TERMINAL, JobState
+from windlass.server.observed_backend import Observer
 from windlass.server.operator.history.entries import HistoryEntry, LogEntry, MemberEntry, TransitionEntry
 from windlass.server.operator.history.store import JobHistory
 from windlass.server.operator.members import list_members
-from windlass.server.operator.pod_logs import last_lines
-from windlass.server.operator.pod_tasks import PodTask
+from windlass.server.operator.pod_tasks import PodTask, choose_container
 
-_AT_ONCE = 8
-"""Logs that are read at a time."""
-_WAITING = 10_000
-"""Logs that wait to be read; beyond that they are not."""
-_EACH, _GANG = 64 << 10, 4 << 20
-"""Bytes of a log, and of all the logs of a gang."""
-_LEAST = 2 << 10
+_CONCURRENT_READS = 8
+_MAX_PENDING_READS = 10_000
+"""Logs read or waiting to be read at once; further logs are not read."""
+_MAX_LOG_BYTES, _MAX_GANG_BYTES = 64 << 10, 4 << 20
+"""Of one log, and of all logs of a gang."""
+_MIN_LOG_BYTES = 2 << 10
+_LOG_LINES = 500
+_LOG_TIMEOUT_S = 10.0
+"""A kubelet that does not answer within this time may be gone."""
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class GangPods:
-    """The pods of a gang of which something is to be told, and the job as it is being committed."""
+    """The job as it is being committed, and the pods of its gang to record."""
 
     state: JobState
-    pods: list[tuple[PodTask, Pod]] = field(default_factory=list)
+    pods: list[tuple[PodTask, Pod]]
 
 
-class HistoryRecorder:
-    """`look` before a commit, while everything is still known; `note` after it."""
+class HistoryRecorder(Observer):
+    """Looks at the pods before a commit, while they are still known, and records them after it."""
 
-    def __init__(self, world: KubernetesBackend, history: JobHistory) -> None:
-        self._world, self._history = world, history
+    def __init__(self, backend: KubernetesBackend, history: JobHistory) -> None:
+        self._backend, self._history = backend, history
+        self._gangs: list[GangPods] = []
+        """Gangs of the commit that is under way."""
         self._read: dict[str, set[tuple[str, bool]]] = {}
-        """By job: the uids of pods whose log was read, and whether they had ended."""
-        self._room = asyncio.Semaphore(_AT_ONCE)
+        """By job: uid of each pod whose log was read, and whether the pod had ended."""
+        self._room = asyncio.Semaphore(_CONCURRENT_READS)
         self._reading: set[asyncio.Task[None]] = set()
 
-    def begin(self, recovery: Recovery) -> None:
-        """A controller takes over: what ended and is still there belongs to history, too."""
-        self._history.living(recovery.states)
-        ended = (gang.state for gang in self._world.jobs if gang.stored is not None)
+    @property
+    def pending_reads(self) -> int:
+        """Number of logs that are being read or wait for it."""
+        return len(self._reading)
+
+    def on_recovery(self, recovery: Recovery) -> None:
+        """Record jobs that ended under an earlier leader and whose objects still exist."""
+        self._history.set_living(recovery.states)
+        ended = (gang.state for gang in self._backend.jobs if gang.stored is not None)
         self._history.note(HistoryEntry(ended=tuple(state for state in ended if state.status.phase in TERMINAL)))
 
-    def look(self, changes: Changes) -> list[GangPods]:
-        """What there is to be seen of the jobs that are about to change."""
-        return [GangPods(state, self._pods(state)) for state in changes.states]
+    def on_commit_start(self, changes: Changes) -> None:
+        """Collect the pods of the jobs that are about to change."""
+        self._gangs = [GangPods(state, self._pods_to_record(state)) for state in changes.states]
 
-    def note(self, changes: Changes, looks: Iterable[GangPods]) -> None:
-        """It was committed."""
+    def on_commit_end(self, changes: Changes) -> None:
+        """Record the committed changes and start to read logs."""
         created = {state.id: state.status.created_at for state in changes.states}
-        told = (TransitionEntry(created[each.job_id], each) for each in changes.transitions if each.job_id in created)
+        transitions = (TransitionEntry(created[t.job_id], t) for t in changes.transitions if t.job_id in created)
         ended = tuple(state for state in changes.states if state.status.phase in TERMINAL)
-        looks = list(looks)
-        pods = (MemberEntry(created[look.state.id], task) for look in looks for task, _ in look.pods)
-        entry = HistoryEntry(tuple(told), ended, tuple(pods))
+        pods = (MemberEntry(created[gang.state.id], task) for gang in self._gangs for task, _ in gang.pods)
+        entry = HistoryEntry(tuple(transitions), ended, tuple(pods))
         if entry != HistoryEntry():
             self._history.note(entry)
-        for look in looks:
-            if look.pods:
-                self._read_logs(look)
+        for gang in self._gangs:
+            if gang.pods:
+                self._read_logs(gang)
         for state in ended:
             self._read.pop(state.id, None)
 
-    @property
-    def reading(self) -> int:
-        """Logs that are being read, or wait for it."""
-        return len(self._reading)
-
     async def close(self) -> None:
-        """Read no more."""
+        """Cancel all reads."""
         for task in self._reading:
             task.cancel()
         await asyncio.gather(*self._reading, return_exceptions=True)
 
-    def _pods(self, state: JobState) -> list[tuple[PodTask, Pod]]:
-        """Those that have ended, or are to; all of them if the job has ended."""
+    def _pods_to_record(self, state: JobState) -> list[tuple[PodTask, Pod]]:
+        """Pods that have ended; all pods of a gang that is being stopped or of a job that has ended."""
         if not state.status.generation:
             return []
-        going = state.status.target is not None or state.status.phase in TERMINAL
-        return list_members(self._world, state, ended=not going)
+        stopping = state.status.target is not None or state.status.phase in TERMINAL
+        return list_members(self._backend, state, ended=not stopping)
 
-    def _read_logs(self, look: GangPods) -> None:
-        done = self._read.setdefault(look.state.id, set())
-        most = max(_LEAST, min(_EACH, _GANG // max(1, len(look.pods))))
-        for task, pod in look.pods:
+    def _read_logs(self, gang: GangPods) -> None:
+        done = self._read.setdefault(gang.state.id, set())
+        max_bytes = max(_MIN_LOG_BYTES, min(_MAX_LOG_BYTES, _MAX_GANG_BYTES // max(1, len(gang.pods))))
+        for task, pod in gang.pods:
             mark = (pod.metadata.uid, task.ended)
-            if mark not in done and len(self._reading) < _WAITING:
+            if mark not in done and len(self._reading) < _MAX_PENDING_READS:
                 done.add(mark)
-                work = asyncio.get_running_loop().create_task(self._keep(look.state, task, pod, most))
+                work = asyncio.get_running_loop().create_task(self._record_log(gang.state, task, pod, max_bytes))
                 self._reading.add(work)
                 work.add_done_callback(self._reading.discard)
 
-    async def _keep(self, state: JobState, task: PodTask, pod: Pod, most: int) -> None:
+    async def _record_log(self, state: JobState, task: PodTask, pod: Pod, max_bytes: int) -> None:
         async with self._room:
-            text, missing = await last_lines(self._world.connection, pod, most)
+            text, missing = await _read_last_lines(self._backend.connection, pod, max_bytes)
         lines = LogEntry(state.status.created_at, state.id, task.generation, task.rank, text, missing)
         self._history.note(HistoryEntry(lines=(lines,)))
+
+
+async def _read_last_lines(connection: Connection, pod: Pod, max_bytes: int) -> tuple[str, str]:
+    """The last lines of a pod's log from the API server, and the reason why there are none, empty if there are."""
+    address = path(PODS, pod.metadata.namespace, pod.metadata.name, "log")
+    options = {"container": choose_container(pod), "tailLines": str(_LOG_LINES), "limitBytes": str(max_bytes)}
+    try:
+        body = await connection.request("GET", address, params=options, within=_LOG_TIMEOUT_S)
+    except ApiError as error:
+        if error.is_missing:
+            return "", "the pod was gone before its log could be read"
+        return "", f"its log could not be read: {error}"
+    except BackendError as error:
+        return "", f"its log could not be read: {error}"
+    return body.decode("utf-8", "replace"), ""

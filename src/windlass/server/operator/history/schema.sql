@@ -1,8 +1,8 @@
--- History, in what SQLite and PostgreSQL share. Times are ms since the epoch; JSON columns hold core types as msgspec
--- writes them. A job is known by its id and the moment it was created: another one may bear the same id later.
+-- Tables of history, in the SQL that SQLite and PostgreSQL share. Times are ms since the epoch. JSON columns hold core
+-- types as msgspec encodes them. The key of a job is its id and its creation time: a later job may have the same id.
 CREATE TABLE IF NOT EXISTS windlass_meta (name TEXT PRIMARY KEY, value TEXT NOT NULL);
 
-CREATE TABLE IF NOT EXISTS windlass_jobs (      -- those that have ended
+CREATE TABLE IF NOT EXISTS windlass_jobs (      -- ended jobs
   id          TEXT NOT NULL,
   created_at  BIGINT NOT NULL,
   number      BIGINT NOT NULL,
@@ -22,7 +22,7 @@ CREATE INDEX IF NOT EXISTS windlass_jobs_by_object ON windlass_jobs (object);
 CREATE INDEX IF NOT EXISTS windlass_jobs_by_name ON windlass_jobs (name);
 
 CREATE TABLE IF NOT EXISTS windlass_transitions (
-  number      BIGINT NOT NULL,                  -- grows with time: what a follower has seen is named by it
+  number      BIGINT NOT NULL,                  -- grows with time; followers resume after a number
   job_id      TEXT NOT NULL,
   created_at  BIGINT NOT NULL,
   told_at     BIGINT NOT NULL,
@@ -34,7 +34,7 @@ CREATE TABLE IF NOT EXISTS windlass_transitions (
 );
 CREATE INDEX IF NOT EXISTS windlass_transitions_by_job ON windlass_transitions (job_id, created_at);
 
-CREATE TABLE IF NOT EXISTS windlass_members (   -- a row a pod and generation
+CREATE TABLE IF NOT EXISTS windlass_members (   -- one row for each pod and generation
   job_id      TEXT NOT NULL,
   created_at  BIGINT NOT NULL,
   generation  BIGINT NOT NULL,
@@ -46,7 +46,7 @@ CREATE TABLE IF NOT EXISTS windlass_members (   -- a row a pod and generation
   code        BIGINT,
   signal      BIGINT,
   detail      TEXT NOT NULL,
-  log         TEXT,                             -- its last lines
-  missing     TEXT NOT NULL,                    -- why there are none
+  log         TEXT,                             -- last lines of the log
+  missing     TEXT NOT NULL,                    -- reason why there are none
   PRIMARY KEY (job_id, created_at, generation, member)
 );

@@ -1,8 +1,8 @@
-"""What was committed, and how jobs ended, kept when their objects are gone.
+"""Store of job history, which outlives the objects of the jobs.
 
-`note` only puts things into a queue; a task of its own writes them in a thread. When the database does not answer, the
-controller goes on: trouble is told once, entries wait as long as there is room, and what did not find any is counted
-and told when the database is back.
+`note` only appends to a queue; a task writes the queue in a thread. The controller goes on when the database does not
+answer: the error is reported once, entries wait in the queue, and entries beyond its size are dropped, counted, and
+reported when the database is back.
 """
 
 from __future__ import annotations
@@ -24,54 +24,54 @@ from windlass.server.operator.history.entries import HistoryEntry, StoredLog
 from windlass.server.operator.pod_tasks import PodTask
 
 T = TypeVar("T")
-_ROOM = 20_000
-"""Entries that wait to be written: a turn each. At 1 to 10 KB that is some tens of megabytes at most."""
+_MAX_QUEUED = 20_000
+"""Entries that wait to be written, one for each turn. At 1 to 10 KB each they take tens of megabytes at most."""
 _BATCH = 500
-"""Entries in one transaction."""
-_AGAIN = 5.0
-"""Seconds before a database is tried again that did not answer."""
-_CLEANING = 600.0
-"""Seconds between two looks at what is too old or too much."""
-_BEHIND = 1.0
-"""Seconds that whoever asks waits for what was noted before."""
-_FEWER = 100
-"""Jobs that are forgotten at a time when there is too much."""
+"""Entries of one transaction."""
+_RETRY_DELAY_S = 5.0
+"""Pause after a database error."""
+_CLEANUP_INTERVAL_S = 600.0
+"""Time between two removals of old jobs."""
+_FLUSH_TIMEOUT_S = 1.0
+"""Longest wait of a query for the entries that were noted before it."""
+_REMOVAL_BATCH = 100
+"""Jobs removed at a time while the database is too large."""
 
 
 @dataclass(frozen=True, slots=True)
-class Retention:
-    """For how long (ms), and how much (bytes)."""
+class RetentionLimits:
+    """Limits of the history: `keep` in ms, `max_bytes` of the SQLite file."""
 
     keep: int = 14 * 24 * 3_600_000
-    most: int = 256 << 20
+    max_bytes: int = 256 << 20
 
 
-_DEFAULT = Retention()
+_DEFAULT = RetentionLimits()
 
 
 class JobHistory:
-    """An async context manager. Questions raise HistoryError; `note` raises nothing.
+    """An async context manager. Queries raise HistoryError; `note` raises nothing.
 
-    `on_trouble` hears of a database that does not answer, once, and when it is back. `now` in ms since the epoch.
+    `on_trouble` is called once when the database stops to answer, and once when it is back. `now`: ms since the epoch.
     """
 
     def __init__(
-        self, url: str, now: Callable[[], int], on_trouble: Callable[[str], None], keeping: Retention = _DEFAULT
+        self, url: str, now: Callable[[], int], on_trouble: Callable[[str], None], retention: RetentionLimits = _DEFAULT
     ) -> None:
         databases.check_url(url)
-        self._url, self._now, self._on_trouble, self._keeping = url, now, on_trouble, keeping
+        self._url, self._now, self._on_trouble, self._retention = url, now, on_trouble, retention
         self.trouble = ""
-        """Why nothing can be written just now, "" if it can."""
+        """Reason why nothing can be written at present; empty if it can."""
         self.lost = 0
-        """Entries for which there was no room, or that no database takes."""
+        """Entries dropped because the queue was full or because the database refuses their content."""
         self._queue: deque[tuple[HistoryEntry, int]] = deque()
         self._came = asyncio.Event()
         self._progress = asyncio.Condition()
         self._noted = self._settled = self._number = 0
         self._living: set[tuple[str, int]] = set()
-        """Jobs that have not ended: nothing of them is too old."""
-        self._writer = _Desk(url, "history writer")
-        self._reader = _Desk(url, "history reader")
+        """Jobs that have not ended, by id and creation time: their entries are kept."""
+        self._writer = _DatabaseThread(url, "history writer")
+        self._reader = _DatabaseThread(url, "history reader")
         self._task: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
@@ -80,7 +80,7 @@ class JobHistory:
 
     async def __aexit__(self, *_: object) -> None:
         if self._task is not None:
-            await self._flushed()
+            await self._wait_for_writes()
             self._task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await self._task
@@ -91,58 +91,58 @@ class JobHistory:
 
     @property
     def waiting(self) -> int:
-        """Entries that are not written yet."""
+        """Number of entries that are not written yet."""
         return len(self._queue)
 
     def note(self, entry: HistoryEntry) -> None:
-        """Have this written, soon."""
+        """Queue an entry to be written."""
         first = self._number + 1
         if entry.transitions:
-            # A number tells the moment as well, so that numbers of two leaders are in the order of time.
+            # Numbers contain the time, so that the numbers of two leaders are in order.
             first = max(first, entry.transitions[0].transition.at * 1000)
             self._number = first + len(entry.transitions) - 1
-        for told in entry.transitions:
-            self._living.add((told.transition.job_id, told.created_at))
+        for each in entry.transitions:
+            self._living.add((each.transition.job_id, each.created_at))
         self._living.difference_update((state.id, state.status.created_at) for state in entry.ended)
-        if len(self._queue) >= _ROOM:
+        if len(self._queue) >= _MAX_QUEUED:
             self.lost += 1
             return
         self._queue.append((entry, first))
         self._noted += 1
         self._came.set()
 
-    def living(self, states: Collection[JobState]) -> None:
-        """These have not ended, as a controller that takes over knows."""
+    def set_living(self, states: Collection[JobState]) -> None:
+        """Register the jobs that have not ended, when a controller takes over."""
         self._living.update((s.id, s.status.created_at) for s in states if s.status.phase not in TERMINAL)
 
     async def _write(self) -> None:
         loop = asyncio.get_running_loop()
         clean_at = loop.time()
         while True:
-            # 1. until there is something new, or time to clean up
+            # 1. wait for an entry or for the next cleanup
             await comes(self._came, clean_at - loop.time())
             self._came.clear()
-            # 2. it is written, however often that takes
+            # 2. write the queue, with retries
             while self._queue:
                 batch = [self._queue[place] for place in range(min(_BATCH, len(self._queue)))]
                 if await self._try(batch):
                     await self._settle(len(batch))
-            # 3. what is too old or too much goes
+            # 3. remove old jobs
             if loop.time() >= clean_at:
-                clean_at = loop.time() + (_CLEANING if await self._tidied() else _AGAIN)
+                clean_at = loop.time() + (_CLEANUP_INTERVAL_S if await self._clean_up() else _RETRY_DELAY_S)
 
     async def _try(self, batch: Sequence[tuple[HistoryEntry, int]]) -> bool:
-        """Whether it is done with, one way or the other. If not, some time has passed."""
+        """Write a batch; returns whether it was written or dropped. Waits before it returns False."""
         try:
             await self._writer.do(lambda database: database.write(tables.make_writes(batch)))
         except HistoryError as error:
-            if error.hopeless and len(batch) > 1:  # the others of it are none the worse
+            if error.hopeless and len(batch) > 1:  # the other entries of the batch may be valid
                 return all([await self._try([each]) for each in batch])
-            self._tell(str(error))
+            self._report(str(error))
             self.lost += error.hopeless
             if not error.hopeless:
                 await self._settle(0)
-                await asyncio.sleep(_AGAIN)
+                await asyncio.sleep(_RETRY_DELAY_S)
             return error.hopeless
         if self.trouble:
             self.trouble = ""
@@ -150,87 +150,91 @@ class JobHistory:
         return True
 
     async def _settle(self, count: int) -> None:
-        """So many of the first are done with; whoever waits looks again."""
+        """Remove the first entries of the queue and wake the queries that wait for them."""
         for _ in range(count):
             self._queue.popleft()
         self._settled += count
         async with self._progress:
             self._progress.notify_all()
 
-    async def _tidied(self) -> bool:
+    async def _clean_up(self) -> bool:
         try:
-            await self._writer.do(self._clean)
+            await self._writer.do(self._remove_old)
         except HistoryError as error:
-            self._tell(str(error))
+            self._report(str(error))
             return False
         return True
 
-    def _tell(self, trouble: str) -> None:
+    def _report(self, trouble: str) -> None:
         if not self.trouble:
             self._on_trouble(trouble)
         self.trouble = trouble
 
-    def _clean(self, database: Database) -> None:
+    def _remove_old(self, database: Database) -> None:
         old = [
-            each for each in queries.outdated(database, self._now() - self._keeping.keep) if each not in self._living
+            each for each in queries.outdated(database, self._now() - self._retention.keep) if each not in self._living
         ]
         if old:
             database.write(tables.make_deletions(old))
-        while (database.size() or 0) > self._keeping.most and (first := queries.oldest(database, _FEWER)):
+        while (database.size() or 0) > self._retention.max_bytes and (
+            first := queries.oldest(database, _REMOVAL_BATCH)
+        ):
             database.write(tables.make_deletions(first))
 
-    # --- asking ------------------------------------------------------------------------------------
+    # --- queries ------------------------------------------------------------------------------------
 
     async def job(self, job_id: str) -> JobState | None:
-        """A job that has ended: the last that bore this id."""
-        return await self._ask(lambda database: queries.job(database, job_id))
+        """The latest ended job with this id."""
+        return await self._query(lambda database: queries.job(database, job_id))
 
     async def ids(self, name: str) -> list[str]:
-        """Ids of jobs that a name may mean."""
-        return await self._ask(lambda database: queries.ids(database, name))
+        """Ids of ended jobs that a name may mean."""
+        return await self._query(lambda database: queries.ids(database, name))
 
     async def names(self) -> list[str]:
-        """Ids of those that ended last."""
-        return await self._ask(queries.names)
+        """Ids of the jobs that ended last."""
+        return await self._query(queries.names)
 
     async def jobs(self, query: Mapping[str, Any], limit: int) -> list[JobState]:
-        """See `reading.jobs`."""
-        return await self._ask(lambda database: queries.jobs(database, query, limit))
+        """See `queries.jobs`."""
+        return await self._query(lambda database: queries.jobs(database, query, limit))
 
     async def ended(self, *, name: str, user: str, since: int, limit: int) -> list[JobState]:
-        """See `reading.ended`."""
-        return await self._ask(lambda database: queries.ended(database, name=name, user=user, since=since, limit=limit))
+        """See `queries.ended`."""
+        return await self._query(
+            lambda database: queries.ended(database, name=name, user=user, since=since, limit=limit)
+        )
 
     async def transitions(self, job_id: str, created_at: int) -> list[Transition]:
-        """Of one job, oldest first."""
-        return await self._ask(lambda database: queries.transitions(database, job_id, created_at))
+        """Transitions of one job, oldest first."""
+        return await self._query(lambda database: queries.transitions(database, job_id, created_at))
 
     async def events(self, after: int, job_ids: Collection[str]) -> list[tuple[int, Transition]]:
-        """See `reading.events`."""
-        return await self._ask(lambda database: queries.events(database, after, job_ids))
+        """See `queries.events`."""
+        return await self._query(lambda database: queries.events(database, after, job_ids))
 
     async def tasks(self, job_id: str, created_at: int) -> list[PodTask]:
-        """See `reading.tasks`."""
-        return await self._ask(lambda database: queries.tasks(database, job_id, created_at))
+        """See `queries.tasks`."""
+        return await self._query(lambda database: queries.tasks(database, job_id, created_at))
 
     async def logs(self, job_id: str, created_at: int) -> list[StoredLog]:
-        """See `reading.logs`."""
-        return await self._ask(lambda database: queries.logs(database, job_id, created_at))
+        """See `queries.logs`."""
+        return await self._query(lambda database: queries.logs(database, job_id, created_at))
 
-    async def _ask(self, question: Callable[[Database], T]) -> T:
-        await self._flushed()
-        return await self._reader.do(question)
+    async def _query(self, query: Callable[[Database], T]) -> T:
+        await self._wait_for_writes()
+        return await self._reader.do(query)
 
-    async def _flushed(self) -> None:
-        """Until what was noted so far is written; not for long, and not while there is trouble."""
+    async def _wait_for_writes(self) -> None:
+        """Wait until all noted entries are written, for at most a second, and not while the database fails."""
         target = self._noted
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(_BEHIND), self._progress:
+            async with asyncio.timeout(_FLUSH_TIMEOUT_S), self._progress:
                 await self._progress.wait_for(lambda: self._settled >= target or bool(self.trouble))
 
 
-class _Desk:
-    """One connection and the thread that uses it; opened anew after trouble."""
+class _DatabaseThread:
+    """One connection and the thread that uses it. The connection is opened again after an error."""
 
     def __init__(self, url: str, name: str) -> None:
         self._url = url
@@ -241,7 +245,7 @@ class _Desk:
         return await asyncio.get_running_loop().run_in_executor(self._thread, self._do, work)
 
     async def close(self) -> None:
-        await asyncio.get_running_loop().run_in_executor(self._thread, self._let_go)
+        await asyncio.get_running_loop().run_in_executor(self._thread, self._disconnect)
         self._thread.shutdown(wait=False)
 
     def _do(self, work: Callable[[Database], T]) -> T:
@@ -252,10 +256,10 @@ class _Desk:
             return work(self._database)
         except HistoryError as error:
             if not error.hopeless:
-                self._let_go()
+                self._disconnect()
             raise
 
-    def _let_go(self) -> None:
+    def _disconnect(self) -> None:
         if self._database is not None:
             self._database.close()
             self._database = None

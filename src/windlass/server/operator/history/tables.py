@@ -1,4 +1,4 @@
-"""What is written into the tables of history (schema.sql): statements and values, for SQLite and PostgreSQL alike."""
+"""Statements and values that write history into its tables (schema.sql), the same for SQLite and PostgreSQL."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _TRANSITION = (
     "INSERT INTO windlass_transitions (number, job_id, created_at, told_at, event, was, became, message) "
     "VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (number, job_id) DO NOTHING"
 )
-# An end that was seen is not forgotten because the pod was looked at once more.
+# A recorded end stays when the pod is recorded again without one.
 _MEMBER = (
     "INSERT INTO windlass_members (job_id, created_at, generation, member, role, replica, node, pod, code, signal, "
     "detail, missing) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, '') "
@@ -45,7 +45,7 @@ _encode = msgspec.json.encode
 
 
 def prepare(database: Database) -> None:
-    """Make the tables, if they are not there. Raises HistoryError, also if they are another version's."""
+    """Create missing tables. Raises HistoryError, also if the tables are of another version."""
     schema = re.sub("--.*", "", Path(__file__).with_name("schema.sql").read_text())
     database.prepare(statement for text in schema.split(";") if (statement := text.strip()))
     version = "INSERT INTO windlass_meta (name, value) VALUES ('version', ?) ON CONFLICT (name) DO NOTHING"
@@ -53,28 +53,28 @@ def prepare(database: Database) -> None:
     found = database.rows("SELECT value FROM windlass_meta WHERE name = 'version'")[0][0]
     if found != _VERSION:
         raise HistoryError(
-            f"history in this database was written by another version of Windlass (tables {found}, this one knows "
+            f"history in this database was written by another version of Windlass (tables {found}, expected "
             f"{_VERSION}); name another database"
         )
 
 
 def make_writes(entries: Iterable[tuple[HistoryEntry, int]]) -> list[Write]:
-    """What these entries are in the tables. With each comes the number of its first transition."""
+    """Statements that write these entries. Each entry comes with the number of its first transition."""
     numbered = list(entries)
     found = [entry for entry, _ in numbered]
     lines = _all(found, lambda entry: entry.lines)
-    made = [
+    statements = [
         (_TRANSITION, list(chain.from_iterable(_transitions(entry, first) for entry, first in numbered))),
         (_JOB, list(chain.from_iterable(map(_jobs, found)))),
         (_MEMBER, [_member(each) for each in _all(found, lambda entry: entry.members)]),
-        (_LINES, [(_text(each.text), *_whose(each)) for each in lines if not each.missing]),
-        (_MISSING, [(_text(each.missing), *_whose(each)) for each in lines if each.missing]),
+        (_LINES, [(_text(each.text), *_member_key(each)) for each in lines if not each.missing]),
+        (_MISSING, [(_text(each.missing), *_member_key(each)) for each in lines if each.missing]),
     ]
-    return [(statement, rows) for statement, rows in made if rows]
+    return [(statement, rows) for statement, rows in statements if rows]
 
 
 def make_deletions(jobs: Sequence[tuple[str, int]]) -> list[Write]:
-    """Nothing is left of these: ids and when they were created."""
+    """Statements that delete all records of jobs, given as pairs of id and creation time."""
     return [
         ("DELETE FROM windlass_members WHERE job_id = ? AND created_at = ?", jobs),
         ("DELETE FROM windlass_transitions WHERE job_id = ? AND created_at = ?", jobs),
@@ -83,9 +83,9 @@ def make_deletions(jobs: Sequence[tuple[str, int]]) -> list[Write]:
 
 
 def _transitions(entry: HistoryEntry, first: int) -> Iterable[Row]:
-    for number, told in enumerate(entry.transitions, start=first):
-        t = told.transition
-        yield number, t.job_id, told.created_at, t.at, t.event, t.before, t.after, _text(t.message)
+    for number, entry_transition in enumerate(entry.transitions, start=first):
+        t = entry_transition.transition
+        yield number, t.job_id, entry_transition.created_at, t.at, t.event, t.before, t.after, _text(t.message)
 
 
 def _jobs(entry: HistoryEntry) -> Iterable[Row]:
@@ -100,11 +100,11 @@ def _jobs(entry: HistoryEntry) -> Iterable[Row]:
 
 def _member(member: MemberEntry) -> Row:
     task = member.task
-    who = (task.job_id, member.created_at, task.generation, task.rank, task.role, task.replica, task.node, task.pod)
-    return (*who, task.code, task.signal, _text(task.detail))
+    key = (task.job_id, member.created_at, task.generation, task.rank, task.role, task.replica, task.node, task.pod)
+    return (*key, task.code, task.signal, _text(task.detail))
 
 
-def _whose(lines: LogEntry) -> Row:
+def _member_key(lines: LogEntry) -> Row:
     return lines.job_id, lines.created_at, lines.generation, lines.rank
 
 
@@ -113,5 +113,5 @@ def _all(entries: Iterable[HistoryEntry], part: Callable[[HistoryEntry], Iterabl
 
 
 def _text(text: str) -> str:
-    """PostgreSQL takes no NUL."""
+    """The text without NUL, which PostgreSQL refuses."""
     return text.replace("\x00", "")
