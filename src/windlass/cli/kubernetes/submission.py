@@ -35,6 +35,18 @@ NO = "no"
 _STDIN = "<stdin>"
 _LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 """Alphabet of name suffixes, that of Kubernetes: without vowels, so that no words result."""
+_SERVER_FIELDS = (
+    "uid",
+    "resourceVersion",
+    "generation",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "managedFields",
+    "selfLink",
+)
+_STATE_ANNOTATIONS = (ANNOTATION, CANCEL_ANNOTATION)
+"""Annotations that record the state of the original object."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,26 +204,12 @@ def _suffix() -> str:
     return "".join(random.SystemRandom().choices(_LETTERS, k=5))
 
 
-_OF_THE_SERVER = (
-    "uid",
-    "resourceVersion",
-    "generation",
-    "creationTimestamp",
-    "deletionTimestamp",
-    "deletionGracePeriodSeconds",
-    "managedFields",
-    "selfLink",
-)
-_OF_ITS_LIFE = (ANNOTATION, CANCEL_ANNOTATION)
-"""Annotations that record the state of the original object."""
-
-
 def without_server_fields(manifest: Manifest) -> Manifest:
     """Returns a manifest as printed by `kubectl get -o yaml`, without server-set fields and without its state."""
     about = _mapping(manifest.get("metadata"))
-    kept = {name: value for name, value in about.items() if name not in _OF_THE_SERVER}
+    kept = {name: value for name, value in about.items() if name not in _SERVER_FIELDS}
     if annotations := _mapping(kept.pop("annotations", None)):
-        kept["annotations"] = {name: text for name, text in annotations.items() if name not in _OF_ITS_LIFE}
+        kept["annotations"] = {name: text for name, text in annotations.items() if name not in _STATE_ANNOTATIONS}
     return {**{name: value for name, value in manifest.items() if name != "status"}, "metadata": kept}
 
 

@@ -21,7 +21,7 @@ from windlass.server.errors import ApiError, Code
 
 Json: TypeAlias = dict[str, Any]
 _POLL_S = 0.1
-_BY = "windlass scaling, which has measured enough"
+_BY = "windlass scaling after enough steps"
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,6 +40,7 @@ PlaceArgument = Annotated[
 ]
 StepArgument = Annotated[int | None, typer.Argument(metavar="[STEP]", help="The checkpoint of one step.")]
 
+_FIND_PLACE = "windlass logs {} --grep 'checkpoints in'"
 _STYLES = {"complete": "green", "good": "green", "unfinished": "yellow", "damaged": "red"}
 _SEEN = Listing(
     (
@@ -261,9 +262,6 @@ def _bytes(value: int | None) -> str:
         if value >= 1 << power:
             return f"{value / (1 << power):.3g} {unit}"
     return f"{value} B"
-
-
-_FIND_PLACE = "windlass logs {} --grep 'checkpoints in'"
 
 
 def resolve_place(text: str, state: Path | None) -> Place:
