@@ -171,7 +171,7 @@ def test_a_manifest_is_created_unchanged_and_followed(tell):
         assert ran.code == 0, ran
         assert "default/pytorchjob/mnist succeeded" in ran.err
         assert again.code == 5
-        assert "there is a PyTorchJob default/mnist already" in again.err
+        assert "PyTorchJob default/mnist exists already" in again.err
 
     tell(story)
 
