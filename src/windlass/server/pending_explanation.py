@@ -79,7 +79,8 @@ def use_listed_start(found: Json, line: Json | None) -> Json:
         return found
     estimate = line or verdict
     expected = found["expected"] if estimate["eta"] is None else estimate["eta"]
-    return {**found, "verdict": {**verdict, "eta": estimate["eta"], "sure": estimate["sure"]}, "expected": expected}
+    merged = {**verdict, "eta": estimate["eta"], "certainty": estimate["certainty"]}
+    return {**found, "verdict": merged, "expected": expected}
 
 
 def _reserved(snapshot: Snapshot, gang: PendingGang, now: int) -> dict[str, str]:

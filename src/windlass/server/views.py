@@ -54,7 +54,7 @@ def job_line(state: JobState, waiting: PendingStatus = NOT_PENDING) -> Json:
         "message": verdict.message if verdict else status.message,
         "position": waiting.position,
         "eta": verdict.eta if verdict else None,
-        "sure": verdict.certainty.value if verdict else "",
+        "certainty": verdict.certainty.value if verdict else "",
         "replicas": job.members,
         "elastic": _bounds(state.job),
         "ranks": job.world_size,

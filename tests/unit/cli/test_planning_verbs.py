@@ -218,7 +218,7 @@ def test_why_without_a_job_has_a_line_for_each_waiting_job(daemon, windlass, mad
     [
         (None, "digits-1 with gpus=1 would start now"),
         (
-            {"reason": "WaitingForQuota", "message": "needs 1 gpu", "eta": None, "sure": ""},
+            {"reason": "WaitingForQuota", "message": "needs 1 gpu", "eta": None, "certainty": ""},
             "digits-1 with gpus=1 would wait: needs 1 gpu (WaitingForQuota)",
         ),
     ],

@@ -125,7 +125,12 @@ def test_an_unknown_job_is_reported_in_the_words_of_the_daemon(daemon, windlass)
 
 # --- why ----------------------------------------------------------------------------------------------
 
-VERDICT = {"reason": "WaitingForQuota", "message": "needs 2 gpu on one node", "eta": NOW + 600_000, "sure": "bound"}
+VERDICT = {
+    "reason": "WaitingForQuota",
+    "message": "needs 2 gpu on one node",
+    "eta": NOW + 600_000,
+    "certainty": "bound",
+}
 EXPLANATION = {
     "resource": "gpu",
     "verdict": VERDICT,
@@ -176,7 +181,7 @@ def test_why_prints_reason_nodes_and_holders(why):
 
 
 def test_why_without_a_reservation_an_end_and_a_resource(why):
-    assert why(verdict={**VERDICT, "sure": "expected"})[2].startswith("starts: ~ ")
+    assert why(verdict={**VERDICT, "certainty": "expected"})[2].startswith("starts: ~ ")
     assert why(expected=None)[2].startswith("NODE")
     assert why(verdict=None, expected=None, ahead=[])[1].split() == ["NODE", "FREE", "GPU", "FITS", "REASON"]
     assert why(not_before=NOW + 1)[2].startswith("not before: ")

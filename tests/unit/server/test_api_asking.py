@@ -172,7 +172,7 @@ def test_every_listing_and_why_name_the_same_start(daemon, job):
         starts = {listed["eta"], all_that_wait["eta"], answer["job"]["eta"], found["expected"], found["verdict"]["eta"]}
         assert len(starts - {None}) == 1
         assert len(starts) == 1
-        assert listed["sure"] == found["verdict"]["sure"]
+        assert listed["certainty"] == found["verdict"]["certainty"]
 
 
 def test_what_waits_and_fits_no_more_is_told_what_would(crowded):

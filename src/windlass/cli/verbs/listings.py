@@ -86,7 +86,7 @@ _QUEUE = Listing(
         Column("REQUESTS", lambda row: format_resources(row["request"]), wide=True),
         Column("ATTEMPT", lambda row: str(row["attempts"]), right=True),
         Column("POS", lambda row: str(row["position"] or "-"), right=True),
-        Column("STARTS", lambda row: format_start(row["eta"], row["sure"]), wide=True),
+        Column("STARTS", lambda row: format_start(row["eta"], row["certainty"]), wide=True),
         Column("REASON", lambda row: row["reason"], wide=True),
         Column("NODES (WHY)", _where),
     ),

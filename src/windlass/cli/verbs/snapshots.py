@@ -73,7 +73,7 @@ _PLAN = Listing(
         Column("POS", lambda row: str(row["position"] or "-"), right=True),
         Column("DECISION", lambda row: row["what"], style=lambda row: _COLOURS[row["what"]]),
         Column("NODES", lambda row: shorten(row["nodes"])),
-        Column("STARTS", lambda row: format_start(row["eta"], row["sure"]), wide=True),
+        Column("STARTS", lambda row: format_start(row["eta"], row["certainty"]), wide=True),
         Column("REASON", lambda row: row["reason"], wide=True),
         Column("WHY", lambda row: row["why"]),
     ),
@@ -134,11 +134,11 @@ def _rows(plan: Plan) -> Iterator[Row]:
             "why": verdict.message,
             "reason": verdict.reason.value,
             "eta": verdict.eta,
-            "sure": verdict.certainty.value,
+            "certainty": verdict.certainty.value,
         }
         yield _row(job_id, "waits", (), position=positions.get(job_id, 0), **facts)
 
 
 def _row(job_id: str, what: str, nodes: tuple[str, ...] = (), **more: Any) -> Row:
-    plain = {"why": "", "reason": "", "position": 0, "eta": None, "sure": ""}
+    plain = {"why": "", "reason": "", "position": 0, "eta": None, "certainty": ""}
     return {"job": job_id, "what": what, "nodes": list(nodes), **plain, **more}

@@ -54,7 +54,7 @@ _ALL = Listing(
         Column("JOB", lambda row: row["id"]),
         Column("QUEUE", lambda row: row["queue"]),
         Column("POS", lambda row: str(row["position"] or "-"), right=True),
-        Column("STARTS", lambda row: format_start(row["eta"], row["sure"])),
+        Column("STARTS", lambda row: format_start(row["eta"], row["certainty"])),
         Column("WOULD START NOW", lambda row: _first_change(row["would_start"])),
         Column("REASON", lambda row: row["reason"], wide=True),
         Column("WHY", lambda row: reason_text(row, token=False)),
@@ -177,7 +177,7 @@ def _start_lines(found: Json, now: int) -> Iterator[str]:
         yield never
     if fixed_size := found.get("keeps_its_size"):
         yield f"size: {fixed_size}"
-    at, sure = found["expected"], (found["verdict"] or {"sure": ""})["sure"]
+    at, sure = found["expected"], (found["verdict"] or {"certainty": ""})["certainty"]
     if found["verdict"] and at is not None:
         proviso = "unless a job is put ahead of it" if sure == "bound" else "if all jobs use their walltime in full"
         yield f"starts: {format_start(at, sure, now)} (in {format_duration(at - now)}), {proviso}"

@@ -21,7 +21,7 @@ NOON = 1_700_000_000_000
 
 
 class Cluster:
-    """As much of `KubernetesWorld` as members and logs are read from. `logs` by pod; an error is raised."""
+    """The part of `KubernetesBackend` that members and logs are read from. `logs` by pod; an exception is raised."""
 
     def __init__(self) -> None:
         self.gangs: dict[str, Any] = {}
