@@ -380,7 +380,7 @@ def test_uninstalling_keeps_jobs_unless_they_are_to_go(windlass, api):
     code, out, _ = windlass("uninstall")
     assert code == 0
     assert "deleted deployment windlass-operator" in out
-    assert "kept: the kinds, and of them 1 Queue, 1 PyTorchJob" in out
+    assert "kept: the kinds, and 1 Queue, 1 PyTorchJob" in out
     assert api(lambda client: client.get(place(job, "digits")))["metadata"]["name"] == "digits"
     with pytest.raises(ApiError, match="NotFound"):
         api(lambda client: client.get("/apis/rbac.authorization.k8s.io/v1/clusterroles/windlass-operator"))
